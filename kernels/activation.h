@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::kernels {
+
+/// Element-wise nonlinearity, alone or fused behind a linear layer.
+enum class Activation : std::uint8_t { none, silu, gelu_tanh, gelu_erf };
+
+/// out = activation(x). x f32 or bf16, out of the same shape, f32 or bf16; may
+/// alias x when the dtypes agree. Vectorised with our own polynomials: relative
+/// error ≤ 1e-6, same bits on every call of one build and ISA.
+/// Source: Hendrycks & Gimpel 2016, arXiv:1606.08415 (GELU, both forms).
+void activate(ExecContext& ctx, const Tensor& x, Activation activation,
+              Tensor& out);
+
+/// out = softmax(x) over the last axis; f32; may alias x.
+void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+}  // namespace troupe::kernels

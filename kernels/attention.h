@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::kernels {
+
+/// Rows of heads inside a wider matrix: element (b, n, h, d) of the operand is
+/// `base[b, n, column + h * head_dim + d]`. Lets attention read q, k and v in
+/// place from the output of one fused projection.
+struct HeadsView {
+  Tensor base;              ///< [B, N, W]
+  std::int64_t column = 0;  ///< first column of head 0
+};
+
+/// out = softmax(q·kᵀ / √head_dim) · v, without mask, for every item and head.
+///
+/// Shapes: q [B, Nq, heads·head_dim], k and v [B, Nk, …] as views; out
+///         [B, Nq, heads·head_dim]. dtype f32 or bf16, the same for all;
+///         logits and softmax are f32.
+/// Bits:   one product pair per (item, head, fixed block of query rows).
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
+/// Thread: any, one ctx per thread.
+/// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, Tensor& out);
+
+}  // namespace troupe::kernels

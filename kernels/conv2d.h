@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::kernels {
+
+/// Convolution weights [O, I, kh, kw] and bias [O], packed once. Immutable,
+/// shared read-only.
+class PackedConv2d {
+ public:
+  PackedConv2d();
+  ~PackedConv2d();
+  PackedConv2d(PackedConv2d&&) noexcept;
+  PackedConv2d& operator=(PackedConv2d&&) noexcept;
+
+  /// `padding` zeros on every side; square strides. compute is f32 or bf16.
+  PackedConv2d(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
+               std::int64_t stride, std::int64_t padding, DType compute);
+
+  [[nodiscard]] std::int64_t in_channels() const noexcept;
+  [[nodiscard]] std::int64_t out_channels() const noexcept;
+  [[nodiscard]] std::size_t num_bytes() const noexcept;
+
+  struct Impl;
+  [[nodiscard]] const Impl* impl() const noexcept { return impl_.get(); }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// out = conv2d(x) + bias. Shapes: x [B, H, W, I], out [B, H', W', O], channels
+/// last, both in the compute type (out may be f32). One library call per item
+/// and fixed band of output rows, so bits do not depend on batch or threads.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
+void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
+            Tensor& out);
+
+/// Nearest-neighbour doubling of both sides. x [B, H, W, C] → [B, 2H, 2W, C].
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+}  // namespace troupe::kernels

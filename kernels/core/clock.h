@@ -1,0 +1,34 @@
+#pragma once
+
+#include <chrono>
+
+namespace troupe {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+/// Port: what time it is. Policies never ask the system.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  [[nodiscard]] virtual TimePoint now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override {
+    return std::chrono::steady_clock::now();
+  }
+};
+
+/// Stands still until told. Thread: one.
+class ManualClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override { return now_; }
+  void advance(Duration by) { now_ += by; }
+
+ private:
+  TimePoint now_{};
+};
+
+}  // namespace troupe

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernels/core/device.h"
+#include "kernels/core/pool.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe {
+
+/// Scratch memory that is taken in stack order and reused from step to step:
+/// after the first step of a shape nothing is allocated any more.
+///
+/// Tensors taken inside a `Scope` are dead when the scope ends.
+/// Thread: the owning context's thread only (pieces of a pool run may use
+/// tensors taken before the run).
+class Workspace {
+ public:
+  class Scope {
+   public:
+    explicit Scope(Workspace& workspace);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Workspace& workspace_;
+    std::size_t chunk_;
+    std::size_t used_;
+  };
+
+  /// Uninitialised host memory, aligned to 64 bytes.
+  [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
+  /// Bytes held at the moment.
+  [[nodiscard]] std::size_t capacity_bytes() const noexcept;
+
+ private:
+  struct Chunk {
+    Tensor memory;  // u8
+    std::size_t used = 0;
+  };
+  std::vector<Chunk> chunks_;
+  std::size_t current_ = 0;
+  int depth_ = 0;
+};
+
+/// Everything an operation needs besides its operands. One per executor
+/// thread, passed explicitly; no globals, no thread-locals.
+class ExecContext {
+ public:
+  /// A CPU context with its own pool of `num_threads`.
+  explicit ExecContext(int num_threads = 1, Device device = {});
+  ExecContext(const ExecContext&) = delete;
+  ExecContext& operator=(const ExecContext&) = delete;
+  ~ExecContext();
+
+  [[nodiscard]] Device device() const noexcept { return device_; }
+  [[nodiscard]] ThreadPool& pool() noexcept { return pool_; }
+  [[nodiscard]] int num_threads() const noexcept { return pool_.num_threads(); }
+  [[nodiscard]] Workspace& workspace() noexcept { return workspace_; }
+
+  /// A private buffer of at least `bytes` for pool thread `thread`, aligned to
+  /// 64 bytes, grown when needed, contents undefined. Libraries' scratchpads
+  /// live here: an object shared by two threads must never own one.
+  [[nodiscard]] std::byte* scratch(int thread, std::size_t bytes);
+
+  /// Called by models between blocks: reports progress and honours a stop.
+  /// Errors: Errc::interrupted when `request_stop` was called.
+  void tick();
+  void request_stop() noexcept { stop_requested_ = true; }
+  void clear_stop() noexcept { stop_requested_ = false; }
+  [[nodiscard]] bool stop_requested() const noexcept { return stop_requested_; }
+  /// Number of ticks so far. Thread: any.
+  [[nodiscard]] std::uint64_t ticks() const noexcept { return ticks_; }
+
+  /// Opaque per-context state of a backend (library handles, streams).
+  [[nodiscard]] std::shared_ptr<void>& backend() noexcept { return backend_; }
+
+ private:
+  Device device_;
+  ThreadPool pool_;
+  Workspace workspace_;
+  std::vector<Tensor> scratch_;
+  std::atomic<bool> stop_requested_{false};
+  std::atomic<std::uint64_t> ticks_{0};
+  std::shared_ptr<void> backend_;
+};
+
+}  // namespace troupe

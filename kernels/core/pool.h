@@ -1,0 +1,69 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace troupe {
+
+/// A fixed team of threads that splits independent pieces of work: samples,
+/// heads, row or column panels. One pool belongs to one worker.
+///
+/// Which thread runs which piece is not fixed, so a piece's arithmetic must not
+/// depend on the thread: that is what keeps results independent of the thread
+/// count. OpenMP is set to one thread on every thread of the team.
+class ThreadPool {
+ public:
+  /// The caller of `run` is thread 0; num_threads − 1 more are started.
+  /// Errors: Errc::invalid_argument if num_threads < 1.
+  explicit ThreadPool(int num_threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  [[nodiscard]] int num_threads() const noexcept {
+    return static_cast<int>(threads_.size()) + 1;
+  }
+
+  /// Calls fn(piece, thread) for every piece in [0, count), and returns when
+  /// all are done. Thread: one caller at a time; not re-entrant. The first
+  /// exception of a piece is rethrown after the others have ended.
+  template <typename Fn>
+  void run(std::int64_t count, const Fn& fn) {
+    run_erased(
+        count,
+        [](const void* f, std::int64_t piece, int thread) {
+          (*static_cast<const Fn*>(f))(piece, thread);
+        },
+        &fn);
+  }
+
+ private:
+  using Call = void (*)(const void*, std::int64_t, int);
+
+  void run_erased(std::int64_t count, Call call, const void* fn);
+  void work(int thread);
+  void help(int thread) noexcept;
+
+  std::vector<std::thread> threads_;
+  std::atomic<std::uint64_t> round_{0};
+  std::atomic<std::int64_t> next_{0};
+  std::atomic<int> busy_{0};
+  std::atomic<bool> stop_{false};
+  std::int64_t count_ = 0;
+  Call call_ = nullptr;
+  const void* fn_ = nullptr;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+/// Makes OpenMP regions entered from the calling thread use that thread only.
+/// Every thread that calls kernels must have called this once.
+void use_one_openmp_thread();
+
+}  // namespace troupe

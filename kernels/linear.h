@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/activation.h"
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::kernels {
+
+/// A weight matrix [N, K] (out features, in features) and bias [N], packed
+/// once for a compute type into the layout the library multiplies fastest.
+/// Immutable and shared read-only by all workers of a node.
+///
+/// The columns are cut into panels whose width follows from (N, K) alone, so
+/// the shape of every matrix product, and with it every bit of the result, is
+/// independent of batch and thread count.
+class PackedLinear {
+ public:
+  /// An empty one: in_features() and out_features() are 0.
+  PackedLinear();
+  ~PackedLinear();
+  PackedLinear(PackedLinear&&) noexcept;
+  PackedLinear& operator=(PackedLinear&&) noexcept;
+
+  /// weight: [N, K] f32, bf16 or f16; bias: [N] or an empty tensor. `compute`
+  /// is f32 or bf16 (bf16 multiplies bf16 by bf16 and accumulates in f32).
+  /// Errors: Errc::shape_mismatch; Errc::unsupported for a compute type this
+  /// CPU lacks (see `supports`).
+  PackedLinear(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
+               DType compute);
+
+  [[nodiscard]] std::int64_t in_features() const noexcept;
+  [[nodiscard]] std::int64_t out_features() const noexcept;
+  [[nodiscard]] DType compute() const noexcept;
+  /// Bytes of packed weights and bias.
+  [[nodiscard]] std::size_t num_bytes() const noexcept;
+
+  struct Impl;
+  [[nodiscard]] const Impl* impl() const noexcept { return impl_.get(); }
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+/// True when matrix products in `compute` run on this CPU (f32 always does;
+/// bf16 needs AVX-512). Honours ONEDNN_MAX_CPU_ISA.
+[[nodiscard]] bool supports(DType compute);
+
+/// "avx512_core_amx", "avx2"…: the instruction set the library selected.
+[[nodiscard]] const char* cpu_isa();
+
+/// out = activation(x · weightᵀ + bias).
+///
+/// Shapes: x [B, M, K] in the compute type; out [B, M, N] f32 or the compute
+///         type. One matrix product per item of B and panel; nothing is merged.
+/// Aliasing: out must not overlap x.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes).
+/// Thread: any, one ctx per thread; `linear` objects may be shared.
+void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+            Activation activation, Tensor& out);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/boundary.h"
+#include "kernels/core/context.h"
+#include "kernels/core/shard_context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::models {
+
+/// What one sample is conditioned on. Class-conditional models read
+/// `class_label`; num_classes (the "no class" row) is the unconditional branch.
+struct Condition {
+  std::int64_t class_label = 0;
+};
+
+/// A condition made ready once per job and branch. Immutable, shared.
+class PreparedCondition {
+ public:
+  virtual ~PreparedCondition() = default;
+};
+using PreparedPtr = std::shared_ptr<const PreparedCondition>;
+
+/// One transformer block (or other unit at which a network can be cut).
+struct BlockInfo {
+  double flops = 0;                 ///< per row of a batch
+  std::size_t parameter_bytes = 0;  ///< as packed
+};
+
+/// The order in which a model's authors stack the two guidance branches, and
+/// how many leading channels guidance acts on (DiT: cond first, in_channels).
+enum class BranchOrder : std::uint8_t { cond_uncond, uncond_cond };
+
+struct DenoiserInfo {
+  std::string class_name;            ///< e.g. "DiTTransformer2DModel"
+  Shape latent_shape;                ///< [C, H, W]
+  std::int64_t out_channels = 0;     ///< C or 2C (learned variance)
+  std::int64_t guided_channels = 0;  ///< leading channels that guidance mixes
+  BranchOrder branch_order = BranchOrder::cond_uncond;
+  std::int64_t num_classes = 0;  ///< 0: unconditional
+  DType compute = DType::f32;
+  std::vector<BlockInfo> blocks;
+  double embed_flops = 0;
+  double finish_flops = 0;
+  std::size_t parameter_bytes = 0;  ///< of what this instance holds
+  std::uint64_t weights_hash = 0;   ///< XXH3-64 of the source tensors
+};
+
+/// The rows of one forward pass. Rows are independent: neither the values nor
+/// the bits of a row depend on the rows beside it.
+struct Batch {
+  std::span<const Tensor> latents;    ///< B times [C, H, W] f32
+  std::span<const double> timesteps;  ///< B, in training-time units
+  std::span<const PreparedCondition* const> conditions;  ///< B
+};
+
+/// A network that predicts noise (or velocity, or the clean sample) from noisy
+/// latents. Weights are immutable: one instance serves all workers of a node,
+/// each with its own ExecContext.
+///
+/// `predict` equals embed, run_blocks(0, n), finish, bit for bit. Cut anywhere,
+/// a segment [begin, end) needs only its own blocks' weights, plus what `embed`
+/// or `finish` uses if it owns the first or last block.
+/// Errors (all): Errc::shape_mismatch; Errc::interrupted when ctx asks to stop.
+/// Thread: any, one ctx per thread.
+class Denoiser {
+ public:
+  virtual ~Denoiser() = default;
+
+  [[nodiscard]] virtual const DenoiserInfo& info() const = 0;
+
+  /// Checks and prepares a condition. Errors: Errc::invalid_argument for a
+  /// class outside [0, num_classes].
+  [[nodiscard]] virtual PreparedPtr prepare(
+      ExecContext& ctx, const Condition& condition) const = 0;
+
+  /// outputs: B times [out_channels, H, W] f32, allocated by the caller.
+  virtual void predict(ExecContext& ctx, ShardContext& shard,
+                       const Batch& batch, std::span<Tensor> outputs) const = 0;
+
+  /// Latents to the hidden state before block 0; one Boundary per row. The
+  /// caller's boundaries are filled; tensors of the right shape are reused.
+  virtual void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                     std::span<Boundary> boundaries) const = 0;
+  /// Runs blocks [begin, end) in place on the boundaries.
+  virtual void run_blocks(ExecContext& ctx, ShardContext& shard,
+                          const Batch& batch, int begin, int end,
+                          std::span<Boundary> boundaries) const = 0;
+  virtual void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                      std::span<const Boundary> boundaries,
+                      std::span<Tensor> outputs) const = 0;
+};
+
+}  // namespace troupe::models

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/core/boundary.h"
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::samplers {
+
+/// Which forward passes a row stands for: both guidance branches combined (one
+/// pass when the job has no guidance), or one branch alone.
+enum class Branch : std::uint8_t { guided, cond, uncond };
+
+/// One row of a forward pass through the whole network.
+struct EvaluateRow {
+  std::uint64_t sample_index = 0;  ///< global; selects the condition
+  Branch branch = Branch::guided;
+  double timestep = 0;
+  Tensor latents;  ///< [C, H, W] f32, already scaled for the model
+  Tensor output;   ///< [out_channels, H, W] f32, allocated by the caller
+};
+
+/// One row through segment `segment`. Both branches travel together.
+struct SegmentRow {
+  std::uint64_t sample_index = 0;
+  double timestep = 0;
+  Tensor latents;     ///< segment 0 only
+  Boundary boundary;  ///< in: from the segment before; out: for the one after
+  Tensor output;      ///< last segment only, as in EvaluateRow
+};
+
+/// Port: what samplers know of a network. `actors` adapts a models::Denoiser to
+/// it. Rows are independent, in values and in bits.
+/// Thread: any, one ctx per thread.
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  [[nodiscard]] virtual Shape latent_shape() const = 0;
+  [[nodiscard]] virtual std::int64_t out_channels() const = 0;
+  virtual void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) = 0;
+  /// Joins the two branches of a row (Branch::cond, Branch::uncond outputs).
+  virtual void combine(const Tensor& cond, const Tensor& uncond,
+                       Tensor& out) = 0;
+  [[nodiscard]] virtual int num_segments() const = 0;
+  virtual void run_segment(ExecContext& ctx, int segment,
+                           std::span<SegmentRow> rows) = 0;
+  /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1].
+  virtual void decode(ExecContext& ctx, const Tensor& latents,
+                      Tensor& pixels) = 0;
+};
+
+}  // namespace troupe::samplers

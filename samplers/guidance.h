@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/tensor.h"
+
+namespace troupe::samplers {
+
+/// Classifier-free guidance: out = uncond + scale · (cond − uncond) on the
+/// first `guided_channels` channels, cond on the rest (diffusers' DiT takes
+/// the learned-variance channels from the conditional branch). All [C, H, W]
+/// f32; out may alias either. f32 arithmetic in exactly this order.
+/// Source: Ho & Salimans 2022, arXiv:2207.12598.
+void combine_guidance(const Tensor& cond, const Tensor& uncond, double scale,
+                      std::int64_t guided_channels, Tensor& out);
+
+}  // namespace troupe::samplers

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::samplers {
+
+enum class Solver : std::uint8_t {
+  ddim,
+  ddpm,
+  dpmpp,  ///< DPM-Solver++ and its siblings, orders 1–3
+  euler,
+  euler_ancestral,
+  heun,
+  flow_euler,
+  unipc
+};
+enum class BetaSchedule : std::uint8_t {
+  linear,
+  scaled_linear,
+  squaredcos_cap_v2
+};
+enum class PredictionType : std::uint8_t {
+  epsilon,
+  v_prediction,
+  sample,
+  flow_prediction
+};
+enum class TimestepSpacing : std::uint8_t { leading, trailing, linspace };
+enum class SigmaSpacing : std::uint8_t { none, karras, exponential, beta };
+enum class VarianceType : std::uint8_t {
+  fixed_small,
+  fixed_small_log,
+  fixed_large,
+  fixed_large_log,
+  learned,
+  learned_range
+};
+enum class DpmAlgorithm : std::uint8_t {
+  dpmsolver,
+  dpmsolver_pp,
+  sde_dpmsolver,
+  sde_dpmsolver_pp
+};
+
+/// Everything a schedule and its step rule are made of: the union of the keys
+/// of diffusers' scheduler configs under their own names. Unset optionals take
+/// the default of the chosen solver's diffusers class.
+/// Source: diffusers schedulers/scheduling_*.py.
+struct ScheduleOptions {
+  Solver solver = Solver::ddim;
+  int num_inference_steps = 50;
+
+  int num_train_timesteps = 1000;
+  double beta_start = 1e-4;
+  double beta_end = 0.02;
+  BetaSchedule beta_schedule = BetaSchedule::linear;
+  std::vector<double> trained_betas;
+  bool rescale_betas_zero_snr = false;
+
+  PredictionType prediction_type = PredictionType::epsilon;
+  std::optional<TimestepSpacing> timestep_spacing;
+  int steps_offset = 0;
+  SigmaSpacing sigma_spacing = SigmaSpacing::none;
+  bool set_alpha_to_one = true;
+  bool final_sigma_zero = true;  ///< final_sigmas_type "zero" or "sigma_min"
+  std::optional<double> sigma_min;
+  std::optional<double> sigma_max;
+
+  std::optional<bool> clip_sample;
+  double clip_sample_range = 1.0;
+  bool thresholding = false;
+  double dynamic_thresholding_ratio = 0.995;
+  double sample_max_value = 1.0;
+
+  double eta = 0.0;                                        ///< DDIM
+  VarianceType variance_type = VarianceType::fixed_small;  ///< DDPM
+  int solver_order = 2;                                    ///< dpmpp, unipc
+  DpmAlgorithm algorithm = DpmAlgorithm::dpmsolver_pp;     ///< dpmpp
+  /// dpmpp: "midpoint" or "heun"; unipc: "bh1" or "bh2"; empty: default
+  std::string solver_type;
+  bool lower_order_final = true;
+  bool euler_at_final = false;
+  bool predict_x0 = true;              ///< unipc
+  std::vector<int> disable_corrector;  ///< unipc
+  double lambda_min_clipped = -std::numeric_limits<double>::infinity();
+  bool use_lu_lambdas = false;
+
+  bool use_flow_sigmas = false;  ///< dpmpp, unipc
+  double flow_shift = 1.0;
+  double shift = 1.0;  ///< flow_euler
+  bool use_dynamic_shifting = false;
+  bool time_shift_linear = false;  ///< time_shift_type "linear"
+  double base_shift = 0.5;
+  double max_shift = 1.15;
+  int base_image_seq_len = 256;
+  int max_image_seq_len = 4096;
+  std::optional<double> mu;  ///< dynamic shifting's exponent
+  std::optional<double> shift_terminal;
+  bool invert_sigmas = false;
+  bool stochastic_sampling = false;
+
+  std::vector<double> sigmas;     ///< explicit, descending; overrides spacing
+  std::vector<double> timesteps;  ///< explicit, descending; overrides spacing
+};
+
+enum class MethodKind : std::uint8_t {
+  sequential,
+  batch,
+  cfg,
+  picard,
+  pipeline,
+  stale
+};
+enum class Carry : std::uint8_t { identity, coefficient };
+enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
+
+/// How the work of one job is laid out in parallel. Part of the logical plan:
+/// these may change the result of the approximate methods, and nothing else
+/// may.
+struct MethodOptions {
+  MethodKind kind = MethodKind::sequential;
+
+  // picard
+  int window_size = 8;
+  double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
+  Carry carry = Carry::coefficient;
+  InitialGuess initial_guess = InitialGuess::last_point;
+
+  // pipeline, stale
+  int num_segments = 2;
+  int age = 1;            ///< stale: steps by which each cut may lag
+  std::vector<int> ages;  ///< stale: one per cut; overrides `age`
+  int stride = 1;         ///< stale: 2 is AsyncDiff's, one more executor
+  int warmup_steps = 1;
+  int final_fresh_steps = 0;
+};
+
+}  // namespace troupe::samplers

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "samplers/evaluator.h"
+#include "samplers/options.h"
+#include "samplers/schedule.h"
+
+namespace troupe::samplers {
+
+/// What a task computes. Arithmetic is done by TaskRunner on the worker that
+/// holds the slots; methods only move slot numbers and scalars.
+enum class Op : std::uint8_t {
+  evaluate,  ///< state slot → model output slot (one branch or both)
+  segment,   ///< part of an evaluation: boundary in, boundary or output out
+  combine,   ///< two branch outputs → guided output
+  step,      ///< state + model output → next state
+  sweep,     ///< one Picard update of a window; scalars: residual per point
+  decode     ///< final state → pixels
+};
+
+/// A place for a tensor, solver state or boundary, numbered by the method. A
+/// slot is written by one task per version and never changed in place.
+using Slot = std::uint32_t;
+
+struct Task {
+  std::uint64_t id = 0;       ///< unique within the method instance
+  std::uint32_t version = 0;  ///< rises when the same id is issued anew
+  Op op = Op::evaluate;
+  Branch branch = Branch::guided;
+  int segment = 0;        ///< op segment; also the logical part it belongs to
+  int part = 0;           ///< logical worker: 0 is the sample's home
+  int from = 0;           ///< model-call index; sweep: first point
+  int to = 0;             ///< step: next call; sweep: one past the last point
+  int timestep_call = 0;  ///< whose timestep the network is told
+  std::vector<Slot> inputs;
+  std::vector<Slot> outputs;
+  std::vector<Slot> frees;  ///< slots that nobody reads after this task
+};
+
+struct TaskResult {
+  std::uint64_t id = 0;
+  std::uint32_t version = 0;
+  std::vector<double> scalars;
+};
+
+struct Progress {
+  int accepted = 0;         ///< points of the chain that are final
+  int total = 0;            ///< num_model_calls()
+  std::int64_t nfe = 0;     ///< network evaluations issued and applied
+  std::int64_t rounds = 0;  ///< evaluations on the critical path
+};
+
+/// A parallel method: a state machine for one sample without I/O, clock or
+/// thread. Runs the same in production, in a plain loop and in a simulator.
+///
+/// `ready` hands out every task whose inputs are there, each once. `apply`
+/// takes results in any order; late, duplicate and superseded ones are dropped.
+/// Source of the contract: design §4.
+class Method {
+ public:
+  virtual ~Method() = default;
+
+  [[nodiscard]] virtual std::vector<Task> ready() = 0;
+  virtual void apply(const TaskResult& result) = 0;
+  [[nodiscard]] virtual bool done() const = 0;
+  [[nodiscard]] virtual Progress progress() const = 0;
+  /// The slot of the newest final state: x of the last accepted point, and of
+  /// the finished sample once done() is true.
+  [[nodiscard]] virtual Slot result_slot() const = 0;
+  /// Model call whose latents result_slot() holds.
+  [[nodiscard]] virtual int result_call() const = 0;
+  /// Number of logical workers the plan wants (1 for sequential and picard,
+  /// 2 for cfg, segments for pipelines). Evaluate tasks of part 0 may run on
+  /// any worker; others belong together by part.
+  [[nodiscard]] virtual int num_parts() const = 0;
+  /// Bytes from which `restore` goes on; tasks in flight are issued again.
+  [[nodiscard]] virtual std::string snapshot() const = 0;
+  virtual void restore(const std::string& bytes) = 0;
+};
+
+/// Slot 0 holds the initial state before the first `ready`.
+inline constexpr Slot kInitialSlot = 0;
+
+/// Errors: Errc::invalid_argument with the option's name (window, segments,
+/// ages, warm-up larger than there is), Errc::unsupported for a solver that the
+/// method cannot carry.
+[[nodiscard]] std::unique_ptr<Method> make_method(const MethodOptions& options,
+                                                  const Schedule& schedule);
+
+}  // namespace troupe::samplers

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "samplers/evaluator.h"
+#include "samplers/parallel/method.h"
+#include "samplers/solver.h"
+
+namespace troupe::samplers {
+
+/// The values behind one sample's slots. In one process every worker sees the
+/// same table: a slot number is the in-process handle.
+/// Thread: any.
+class SlotTable {
+ public:
+  using Value = std::variant<SolverState, Tensor, Boundary>;
+
+  void put(Slot slot, Value value);
+  /// Errors: Errc::internal when the slot is empty.
+  [[nodiscard]] Value get(Slot slot) const;
+  [[nodiscard]] std::optional<Value> find(Slot slot) const;
+  void erase(std::span<const Slot> slots);
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Slot, Value> values_;
+};
+
+/// A task of one sample, with that sample's slots.
+struct BoundTask {
+  std::uint64_t sample_index = 0;
+  Task task;
+  SlotTable* slots = nullptr;
+};
+
+/// Does the arithmetic of tasks. Tasks handed over together that are of one
+/// kind (evaluate, or one segment) go through the network as one forward pass.
+/// Thread: one ctx per thread; the runner itself may be shared.
+class TaskRunner {
+ public:
+  TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
+             const MethodOptions& options);
+
+  /// Results in the order of the tasks. Errors: those of the evaluator;
+  /// Errc::non_finite with sample and step when a state is not finite.
+  [[nodiscard]] std::vector<TaskResult> run(ExecContext& ctx,
+                                            std::span<const BoundTask> tasks);
+
+ private:
+  const Schedule& schedule_;
+  Evaluator& evaluator_;
+  NoiseSource& noise_;
+  MethodOptions options_;
+};
+
+/// The plain-loop driver: runs one method instance to its end on the calling
+/// thread and returns the final state. What unit tests and the simulator use.
+[[nodiscard]] SolverState run_local(Method& method, TaskRunner& runner,
+                                    ExecContext& ctx,
+                                    std::uint64_t sample_index,
+                                    SolverState initial);
+
+}  // namespace troupe::samplers

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/core/tensor.h"
+#include "samplers/noise_source.h"
+#include "samplers/schedule.h"
+
+namespace troupe::samplers {
+
+/// Everything a solver remembers at one point of the chain: a value that can be
+/// copied, sent and checkpointed. Tensors in it are never written again.
+struct SolverState {
+  Tensor latents;                  ///< x at this point, [C, H, W] f32
+  std::vector<Tensor> history;     ///< converted outputs, newest first
+  std::vector<int> history_calls;  ///< the call each of them came from
+  Tensor anchor;  ///< Heun: x before its first stage; UniPC: corrected sample
+  Tensor slope;   ///< Heun: derivative of its first stage
+  int order = 0;  ///< multistep: order of the step taken last
+};
+
+/// The state before call 0: unit noise scaled by init_noise_sigma().
+[[nodiscard]] SolverState initial_state(const Schedule& schedule,
+                                        const Tensor& unit_noise);
+
+/// What the network sees at `call` (Euler divides by sqrt(σ²+1)). Returns the
+/// latents themselves, unshared work, where the solver changes nothing.
+[[nodiscard]] Tensor scale_model_input(const Schedule& schedule, int call,
+                                       const Tensor& latents);
+
+/// Advances from model call `from` to `to` (usually from + 1; num_model_calls()
+/// ends the run). Pure: same arguments, same bits, on any thread.
+///
+/// Shapes: state.latents [C, H, W] f32; model_output [C or 2C, H, W] f32, raw
+///         network output of call `from` in the schedule's prediction type.
+/// Jumps:  to > from + 1 leaves out the points between; multistep solvers use
+///         the history they have at its true positions.
+/// Noise:  drawn from `noise` for (sample_index, from) by stochastic solvers.
+/// Errors: Errc::invalid_argument, Errc::shape_mismatch.
+[[nodiscard]] SolverState step(const Schedule& schedule, int from, int to,
+                               const SolverState& state,
+                               const Tensor& model_output,
+                               std::uint64_t sample_index, NoiseSource& noise);
+
+/// a = ∂(next latents)/∂(latents) with the model output held fixed: what the
+/// Picard family multiplies its carry with. 1-step coefficient from → to.
+[[nodiscard]] double carry_coefficient(const Schedule& schedule, int from,
+                                       int to);
+
+/// The clean sample that `model_output` implies at `call`, before clipping
+/// rules of the solver; used by previews and the constant-x0 initial guess.
+[[nodiscard]] Tensor denoised(const Schedule& schedule, int call,
+                              const Tensor& latents,
+                              const Tensor& model_output);
+
+/// The latents at point `to` if the clean sample and the noise implied at
+/// `from` stayed the same: the constant-x0 guess. Deterministic.
+[[nodiscard]] Tensor extrapolate(const Schedule& schedule, int from, int to,
+                                 const Tensor& latents,
+                                 const Tensor& model_output);
+
+}  // namespace troupe::samplers
