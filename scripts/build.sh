@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Configures and builds one preset: scripts/build.sh [release|dev|asan|tsan|cuda] [targets…]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=${1:-release}
+shift || true
+cmake --preset "$preset" >"build-$preset.log" 2>&1 || {
+  cat "build-$preset.log" >&2
+  rm -f "build-$preset.log"
+  exit 2
+}
+rm -f "build-$preset.log"
+ninja -C "build/$preset" -j "$(nproc)" "$@"

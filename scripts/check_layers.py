@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Enforces who may include whom (README, "The house").
+
+Walks every C++ file, classifies each #include, and prints one line per breach.
+Exit code 1 when there is any. Run by CTest; `--self-test` proves that it can
+fail.
+"""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ("kernels", "models", "samplers", "net", "config", "actors")
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
+BUILD_OPTION = re.compile(r"^\s*#\s*if(?:def|ndef)?\b.*\bTROUPE_", re.M)
+
+# Element-wise and reduction kernels, which samplers may call.
+ELEMENTWISE = ("kernels/elementwise.h",)
+
+# folder -> prefixes of our own headers it may include beside itself
+ALLOWED = {
+    "kernels/core": (),
+    "kernels": ("kernels/",),
+    "models": ("kernels/",),
+    "samplers": ("kernels/core/",) + ELEMENTWISE,
+    "net": ("kernels/core/",),
+    "config": ("kernels/core/", "samplers/options.h", "models/options.h",
+               "net/options.h", "actors/options.h"),
+    "actors": ("kernels/", "models/", "samplers/", "net/", "config/"),
+}
+
+# third-party prefix -> places (path prefixes) that may name it
+THIRD_PARTY = {
+    "oneapi/": ("kernels/cpu/",),
+    "hwy/": ("kernels/cpu/",),
+    "cuda": ("kernels/cuda/", "net/nccl"),
+    "cudnn": ("kernels/cuda/",),
+    "cublas": ("kernels/cuda/",),
+    "nccl": ("net/nccl", "kernels/cuda/"),
+    "zmq": ("net/zmq",),
+    "Random123/": ("kernels/core/",),
+    "xxhash.h": ("kernels/core/",),
+    "spdlog/": ("kernels/core/",),
+    "omp.h": ("kernels/core/",),
+    "caf/": ("actors/",),
+    "png.h": ("actors/artefacts/",),
+    "CLI/": ("actors/cli/",),
+    "toml++/": ("config/",),
+}
+# May stand in several .cpp files, never in a header.
+NOT_IN_HEADERS = ("oneapi/", "hwy/", "cuda", "cudnn", "cublas", "nccl", "zmq",
+                  "Random123/", "xxhash.h", "spdlog/", "omp.h", "png.h",
+                  "CLI/", "toml++/", "boost/", "nlohmann/")
+
+
+def layer_of(path):
+    if path.startswith("kernels/core/"):
+        return "kernels/core"
+    return path.split("/", 1)[0]
+
+
+def is_private_header(path):
+    """Headers that only .cpp files beside them include."""
+    return path.startswith(("kernels/cpu/", "kernels/cuda/detail"))
+
+
+def breaches_of(path, text):
+    layer = layer_of(path)
+    is_header = path.endswith(".h") and not is_private_header(path)
+    for kind, name in INCLUDE.findall(text):
+        if name.startswith(tuple(f + "/" for f in FOLDERS)):
+            own = layer + "/"
+            if not name.startswith((own,) + ALLOWED[layer]):
+                yield f"{path}: {layer} may not include {name}"
+            if name.startswith("kernels/cpu/") and not path.startswith("kernels/"):
+                yield f"{path}: {name} is private to kernels"
+            continue
+        for prefix, places in THIRD_PARTY.items():
+            if name.startswith(prefix) and not path.startswith(places):
+                yield f"{path}: {name} may stand only in {', '.join(places)}"
+        if is_header and layer != "actors" and name.startswith(NOT_IN_HEADERS):
+            yield f"{path}: a public header names {name}"
+        if kind == '"' and "/" not in name:
+            yield f'{path}: "{name}" is not relative to the root'
+    if is_header and BUILD_OPTION.search(text):
+        yield f"{path}: a public header has a build-option #if"
+
+
+def self_test():
+    cases = [
+        ("models/a.cpp", '#include "samplers/solver.h"\n'),
+        ("kernels/core/a.cpp", '#include "kernels/linear.h"\n'),
+        ("samplers/a.cpp", '#include "kernels/linear.h"\n'),
+        ("models/a.cpp", '#include <oneapi/dnnl/dnnl.hpp>\n'),
+        ("models/a.h", "#include <nlohmann/json.hpp>\n"),
+        ("net/a.h", "#ifdef TROUPE_WITH_CUDA\n#endif\n"),
+        ("net/a.cpp", '#include "a.h"\n'),
+    ]
+    missed = [case for case in cases if not list(breaches_of(*case))]
+    fine = list(breaches_of("actors/a.cpp", '#include "models/dit.h"\n'))
+    for case in missed:
+        print("not caught:", case)
+    return 1 if missed or fine else 0
+
+
+def main():
+    if "--self-test" in sys.argv:
+        return self_test()
+    found = []
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.suffix in (".h", ".cpp", ".cu", ".cuh"):
+                relative = path.relative_to(ROOT).as_posix()
+                found += breaches_of(relative, path.read_text())
+    for line in found:
+        print(line)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

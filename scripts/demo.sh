@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to pictures: installs, builds, samples the
+# bundled model with a company of two workers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+scripts/build.sh release troupe | tail -n 1
+exec build/release/actors/troupe sample --model models/demo --samples 16 \
+  --seed 7 --steps 50 --guidance 3 --workers 2 --threads 1 \
+  --out demo --exists replace --grid demo.png "$@"

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Compares Troupe with diffusers: fresh random configurations each time, every
+# scheduler over full loops, whole runs. Prints the worst error of each kind.
+#   scripts/parity.sh                  random models (what CI runs)
+#   scripts/parity.sh --seed 7         the same draw again
+#   scripts/parity.sh --model DIR      your own checkpoint folder
+# TROUPE_PARITY_PYTHON names a Python that already has torch and diffusers.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=${TROUPE_PARITY_PYTHON:-}
+if [[ -z "$python" ]]; then
+  scripts/setup.sh parity
+  venv=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/parity-venv
+  python=$venv/bin/python
+  if ! cmp -s scripts/parity/requirements.txt "$venv/requirements.txt"; then
+    rm -rf "$venv"
+    /usr/bin/python3 -m venv --system-site-packages "$venv"
+    "$venv/bin/pip" install --quiet --disable-pip-version-check \
+      -r scripts/parity/requirements.txt
+    cp scripts/parity/requirements.txt "$venv/"
+  fi
+fi
+scripts/build.sh release troupe model_probe schedule_probe | tail -n 1
+OMP_NUM_THREADS=1 exec "$python" scripts/parity/parity.py "$@"

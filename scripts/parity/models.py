@@ -1,0 +1,124 @@
+"""One forward pass of DiT and AutoencoderKL against diffusers."""
+
+import tempfile
+
+import torch
+from diffusers import AutoencoderKL, DiTTransformer2DModel
+
+import probes
+from report import relative_l2
+
+F32_LIMIT = 2e-5
+# Ours in bf16 may be at most this much further from diffusers' f32 than
+# diffusers' own bf16 is.
+BF16_LIMIT = 1.5
+
+
+def random_dit_config(rng):
+    heads = rng.randint(1, 5)
+    head_dim = rng.choice([4, 8, 12, 20, 32, 36, 72])
+    while heads * head_dim % 4 or heads * head_dim < 16:
+        heads += 1
+    channels = rng.choice([1, 3, 4])
+    patch = rng.choice([1, 2, 4])
+    return dict(
+        num_attention_heads=heads, attention_head_dim=head_dim,
+        in_channels=channels,
+        out_channels=rng.choice([None, channels, 2 * channels]),
+        num_layers=rng.randint(1, 4), patch_size=patch,
+        sample_size=patch * rng.randint(2, 9),
+        attention_bias=rng.random() < 0.8,
+        activation_fn=rng.choice(["gelu-approximate", "gelu"]),
+        num_embeds_ada_norm=rng.choice([1, 10, 1000]),
+        norm_eps=rng.choice([1e-6, 1e-5, 1e-3]))
+
+
+def spread_weights(model, generator):
+    """Random biases and gains too: fresh modules leave many at 0 or 1."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator)
+        if parameter.ndim == 1:
+            parameter.data.add_(0.1 * noise)
+
+
+def dit_inputs(config, rng, generator):
+    batch, side = rng.randint(1, 3), config["sample_size"]
+    return {
+        "latents": torch.randn(batch, config["in_channels"], side, side,
+                               generator=generator),
+        "timesteps": torch.tensor([rng.randint(0, 999)
+                                   for _ in range(batch)]),
+        "labels": torch.tensor([rng.randint(0, config["num_embeds_ada_norm"])
+                                for _ in range(batch)]),
+    }
+
+
+def dit_forward(model, inputs):
+    return model(inputs["latents"].to(model.dtype), inputs["timesteps"],
+                 inputs["labels"]).sample.float()
+
+
+def compare_dit(report, model, inputs, folder, case):
+    theirs = dit_forward(model, inputs)
+    sent = {**inputs, "timesteps": inputs["timesteps"].float()}
+    ours = probes.forward("dit", folder, sent)
+    report.add("DiT forward, f32", case, relative_l2(ours, theirs), F32_LIMIT)
+    theirs_bf16 = dit_forward(model.to(torch.bfloat16), inputs)
+    ours_bf16 = probes.forward("dit", folder, sent, "bf16")
+    ratio = relative_l2(ours_bf16, theirs) / max(
+        relative_l2(theirs_bf16, theirs), 1e-12)
+    report.add("DiT forward, bf16 (ratio)", case, ratio, BF16_LIMIT)
+
+
+def check_dit(report, rng, count, has_bf16):
+    for _ in range(count):
+        config = random_dit_config(rng)
+        generator = torch.Generator().manual_seed(rng.getrandbits(31))
+        torch.manual_seed(rng.getrandbits(31))
+        model = DiTTransformer2DModel(**config).eval()
+        spread_weights(model, generator)
+        inputs = dit_inputs(config, rng, generator)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            if has_bf16:
+                compare_dit(report, model, inputs, folder, str(config))
+                continue
+            sent = {**inputs, "timesteps": inputs["timesteps"].float()}
+            report.add("DiT forward, f32", str(config), relative_l2(
+                probes.forward("dit", folder, sent),
+                dit_forward(model, inputs)), F32_LIMIT)
+
+
+def random_vae_config(rng):
+    groups = rng.choice([2, 4, 8])
+    levels = rng.randint(1, 4)
+    widths = sorted(groups * rng.randint(1, 4) for _ in range(levels))
+    return dict(
+        in_channels=3, out_channels=3, block_out_channels=widths,
+        down_block_types=["DownEncoderBlock2D"] * levels,
+        up_block_types=["UpDecoderBlock2D"] * levels,
+        layers_per_block=rng.randint(1, 2), norm_num_groups=groups,
+        latent_channels=rng.choice([3, 4, 16]),
+        use_post_quant_conv=rng.random() < 0.7,
+        mid_block_add_attention=rng.random() < 0.7,
+        scaling_factor=rng.choice([0.18215, 1.5305]),
+        shift_factor=rng.choice([None, 0.0609]))
+
+
+def check_vae(report, rng, count):
+    for _ in range(count):
+        config = random_vae_config(rng)
+        torch.manual_seed(rng.getrandbits(31))
+        model = AutoencoderKL(**config).eval()
+        spread_weights(model, torch.Generator().manual_seed(1))
+        height, width = rng.randint(1, 9), rng.randint(1, 9)
+        latents = torch.randn(rng.randint(1, 2), config["latent_channels"],
+                              height, width)
+        scaled = (latents / config["scaling_factor"]
+                  + (config["shift_factor"] or 0.0))
+        theirs = model.decode(scaled).sample
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            ours = probes.forward("vae", folder, {"latents": latents})
+        report.add("VAE decode, f32", str(config),
+                   relative_l2(ours, theirs), F32_LIMIT)

@@ -1,0 +1,41 @@
+"""Entry point of scripts/parity.sh: draws cases, prints one table."""
+
+import argparse
+import random
+import secrets
+import sys
+
+import torch_compat  # noqa: F401  (before diffusers)
+
+import models
+import runs
+import schedules
+from report import Report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(31))
+    parser.add_argument("--model", help="a diffusers folder with real weights")
+    parser.add_argument("--cases", type=int, default=12,
+                        help="random models per kind (default 12)")
+    parser.add_argument("--no-bf16", action="store_true",
+                        help="for CPUs without bf16 matrix products")
+    args = parser.parse_args()
+
+    print(f"parity: --seed {args.seed}", flush=True)
+    rng = random.Random(args.seed)
+    report = Report()
+    if args.model:
+        runs.check_checkpoint(report, args.model, rng)
+    else:
+        models.check_dit(report, rng, args.cases, not args.no_bf16)
+        models.check_vae(report, rng, args.cases)
+        schedules.check_schedules(report, rng, 20 * args.cases)
+        runs.check_runs(report, rng, max(2, args.cases // 4))
+    report.print_table()
+    return 0 if report.ok() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

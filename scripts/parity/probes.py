@@ -1,0 +1,46 @@
+"""Runs the C++ probes of the release build on files."""
+
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from safetensors.torch import load_file, save_file
+
+BUILD = pathlib.Path(__file__).resolve().parents[2] / "build" / "release"
+
+
+def find(name):
+    matches = [p for p in BUILD.rglob(name) if p.is_file()]
+    if not matches:
+        raise SystemExit(f"parity: no {name} below {BUILD}: build it first")
+    return matches[0]
+
+
+def forward(kind, model_dir, tensors, dtype="f32"):
+    """model_probe: one forward pass; returns its output tensor."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "in.safetensors"
+        target = pathlib.Path(folder) / "out.safetensors"
+        save_file({k: v.contiguous() for k, v in tensors.items()}, source)
+        subprocess.run([find("model_probe"), kind, str(model_dir), dtype,
+                        str(source), str(target)], check=True)
+        return load_file(target)["output"]
+
+
+def schedule(request):
+    """schedule_probe: JSON in, JSON out."""
+    done = subprocess.run([find("schedule_probe")], input=json.dumps(request),
+                          capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def sample(arguments):
+    """troupe sample; returns the summary that --json prints."""
+    done = subprocess.run([find("troupe"), "sample", "--json", "-q",
+                           *map(str, arguments)],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"parity: troupe sample failed: {done.stdout}"
+                         f"{done.stderr}")
+    return json.loads(done.stdout.strip().splitlines()[-1])

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Installs what Troupe needs on Debian 12; does nothing when all is there.
+#   scripts/setup.sh           to build and run
+#   scripts/setup.sh parity    also what scripts/parity.sh needs
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build ccache pkg-config
+  libcaf-dev libzmq3-dev cppzmq-dev libboost-dev libdnnl-dev libhwy-dev
+  librandom123-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
+  libspdlog-dev libfmt-dev libpng-dev libxxhash-dev
+  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev python3
+)
+if [[ "${1:-}" == parity ]]; then
+  packages+=(python3-torch python3-venv python3-numpy)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ "$state" == installed ]] || missing+=("$package")
+done
+if ((${#missing[@]} == 0)); then
+  exit 0
+fi
+
+echo "setup: installing ${missing[*]}" >&2
+as_root=()
+if ((EUID != 0)); then
+  command -v sudo >/dev/null || {
+    echo "setup: not root and no sudo; run as root: apt-get install ${missing[*]}" >&2
+    exit 2
+  }
+  as_root=(sudo)
+fi
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Installs what is needed, builds, and runs every test: natively, with matrix
+# products held to AVX2, under ASan+UBSan and under TSan.
+#   scripts/test.sh          everything
+#   scripts/test.sh quick    the release build only
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/setup.sh
+
+echo "== release =="
+scripts/build.sh release
+ctest --preset release -j 2
+[[ "${1:-}" == quick ]] && exit 0
+
+echo "== address and undefined behaviour sanitizers =="
+scripts/build.sh asan
+# CAF's own empty optionals bind references to null, hence no null check there.
+ASAN_OPTIONS=detect_leaks=1 ctest --preset asan -j 2
+
+echo "== thread sanitizer: executors, pool, channels, policies, methods =="
+scripts/build.sh tsan test_core test_parallel test_policies
+ctest --preset tsan -R '^(test_core|test_parallel|test_policies)$'
+
+echo "== hostile checkpoints =="
+scripts/fuzz_safetensors.sh 200000
+
+if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
+  echo "== CUDA build (compiled and linked, not run) =="
+  scripts/build.sh cuda troupe
+fi
