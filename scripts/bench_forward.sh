@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# One guided forward pass, Troupe against PyTorch on the same threads, taken in
+# turns within one run; prints medians and ratios.
+#   scripts/bench_forward.sh MODEL DTYPE [ROUNDS]
+#   scripts/bench_forward.sh dit-xl-2-256 bf16
+#   scripts/bench_forward.sh models/demo f32
+# Needs a Python with torch 2.x and diffusers: TROUPE_BENCH_PYTHON, or a venv
+# that is made once from PyPI (some gigabytes).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+model=${1:-dit-xl-2-256} dtype=${2:-bf16} rounds=${3:-3}
+threads=${TROUPE_BENCH_THREADS:-2}
+python=${TROUPE_BENCH_PYTHON:-}
+if [[ -z "$python" ]]; then
+  venv=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv
+  python=$venv/bin/python
+  [[ -x "$python" ]] || {
+    python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet torch diffusers numpy safetensors
+  }
+fi
+scripts/build.sh release forward_probe bench_kernels >/dev/null
+if [[ -d "$model" ]]; then peer=(--folder "$model"); else peer=(--model "$model"); fi
+ours=() theirs=()
+for ((round = 0; round < rounds; ++round)); do
+  ours+=("$(build/release/tests/probes/forward_probe "$model" "$dtype" "$threads" 5)")
+  theirs+=("$("$python" scripts/bench/pytorch_forward.py "${peer[@]}" \
+    --dtype "$dtype" --threads "$threads" 2>/dev/null | tail -n 1)")
+done
+printf '%s\n' "${ours[@]}" "${theirs[@]}" | python3 scripts/bench/forward_table.py "$model" "$dtype"

@@ -1,0 +1,103 @@
+// One forward pass on files, for scripts/parity.sh:
+//   model_probe dit|vae MODEL_DIR f32|bf16 IN.safetensors OUT.safetensors
+// dit reads "latents" [B, C, H, W], "timesteps" [B] f32 and "labels" [B] i64;
+// vae reads "latents". Both write "output" f32.
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/core/error.h"
+#include "kernels/core/shard_context.h"
+#include "models/checkpoint.h"
+#include "models/factory.h"
+#include "models/safetensors.h"
+
+namespace {
+
+using namespace troupe;  // NOLINT(google-build-using-namespace)
+
+Tensor read(const models::SafetensorsFile& file, std::string_view name) {
+  const models::SafetensorsEntry* entry = file.find(name);
+  require(entry != nullptr, Errc::not_found, "model_probe",
+          "missing tensor " + std::string(name));
+  return file.read(*entry);
+}
+
+models::Component transformer_of(const std::filesystem::path& folder) {
+  return models::open_component(
+      exists(folder / "transformer") ? folder / "transformer" : folder);
+}
+
+Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
+               DType compute, const models::SafetensorsFile& in) {
+  const auto denoiser =
+      models::load_denoiser(ctx, transformer_of(folder), compute);
+  const Tensor latents = read(in, "latents");
+  const Tensor times = read(in, "timesteps");
+  const Tensor labels = read(in, "labels");
+  const std::int64_t count = latents.dim(0);
+  Tensor out(Shape{count, denoiser->info().out_channels, latents.dim(2),
+                   latents.dim(3)},
+             DType::f32);
+  std::vector<Tensor> rows;
+  std::vector<Tensor> outputs;
+  std::vector<double> timesteps;
+  std::vector<models::PreparedPtr> prepared;
+  std::vector<const models::PreparedCondition*> conditions;
+  for (std::int64_t i = 0; i < count; ++i) {
+    rows.push_back(latents.item(i));
+    outputs.push_back(out.item(i));
+    timesteps.push_back(times.data<float>()[i]);
+    prepared.push_back(
+        denoiser->prepare(ctx, {.class_label = labels.data<std::int64_t>()[i]}));
+    conditions.push_back(prepared.back().get());
+  }
+  ShardContext whole;
+  denoiser->predict(ctx, whole, {rows, timesteps, conditions}, outputs);
+  return out;
+}
+
+Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
+               DType compute, const models::SafetensorsFile& in) {
+  const auto vae = models::load_autoencoder(
+      ctx, models::open_component(folder), compute);
+  const Tensor latents = read(in, "latents");
+  const std::int64_t scale = vae->config().scale();
+  Tensor out(Shape{latents.dim(0), vae->config().out_channels,
+                   scale * latents.dim(2), scale * latents.dim(3)},
+             DType::f32);
+  for (std::int64_t i = 0; i < latents.dim(0); ++i) {
+    Tensor picture = out.item(i);
+    vae->decode(ctx, latents.item(i), picture);
+  }
+  return out;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    std::fprintf(stderr, "usage: model_probe dit|vae DIR f32|bf16 IN OUT\n");
+    return 2;
+  }
+  try {
+    use_one_openmp_thread();
+    ExecContext ctx(2);
+    const models::SafetensorsFile in(argv[4]);
+    const DType compute =
+        std::string_view(argv[3]) == "bf16" ? DType::bf16 : DType::f32;
+    const Tensor output = std::string_view(argv[1]) == "vae"
+                              ? run_vae(ctx, argv[2], compute, in)
+                              : run_dit(ctx, argv[2], compute, in);
+    const NamedTensor named{"output", output};
+    models::write_safetensors(argv[5], {&named, 1});
+    return 0;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "model_probe: %s\n", error.what());
+    return exit_code(error.code());
+  }
+}
