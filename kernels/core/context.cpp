@@ -1,6 +1,7 @@
 #include "kernels/core/context.h"
 
 #include <algorithm>
+#include <string>
 
 #include "kernels/core/error.h"
 
@@ -9,6 +10,7 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kSmallestChunk = std::size_t{1} << 20U;
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 56U;
 
 std::size_t rounded_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -18,6 +20,19 @@ Tensor bytes_tensor(std::size_t bytes) {
   return Tensor(Shape{static_cast<std::int64_t>(bytes)}, DType::u8);
 }
 
+std::size_t checked_bytes(const Shape& shape, DType dtype) {
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(shape.num_elements(),
+                             static_cast<std::int64_t>(size_of(dtype)),
+                             &bytes) ||
+      bytes > kMostBytes) {
+    throw Error(Errc::out_of_memory, "workspace",
+                "too large: got " + to_string(shape) + " of " +
+                    std::string(to_string(dtype)));
+  }
+  return rounded_up(static_cast<std::size_t>(bytes));
+}
+
 }  // namespace
 
 Workspace::Scope::Scope(Workspace& workspace)
@@ -25,7 +40,8 @@ Workspace::Scope::Scope(Workspace& workspace)
       chunk_(workspace.current_),
       used_(workspace.chunks_.empty()
                 ? 0
-                : workspace.chunks_[workspace.current_].used) {
+                : workspace.chunks_[workspace.current_].used),
+      taken_bytes_(workspace.taken_bytes_) {
   ++workspace_.depth_;
 }
 
@@ -38,34 +54,44 @@ Workspace::Scope::~Scope() {
     chunks[chunk_].used = used_;
   }
   workspace_.current_ = chunk_;
+  workspace_.taken_bytes_ = taken_bytes_;
   // The first pass over a shape may have needed several chunks; one that holds
   // them all makes every later pass free of allocation.
   if (--workspace_.depth_ == 0 && chunks.size() > 1) {
-    const std::size_t total = workspace_.capacity_bytes();
-    chunks.clear();
-    chunks.push_back({bytes_tensor(total), 0});
+    workspace_.merge();
+  }
+}
+
+void Workspace::merge() noexcept {
+  chunks_.clear();
+  current_ = 0;
+  taken_bytes_ = 0;
+  try {
+    chunks_.push_back({bytes_tensor(std::max(peak_bytes_, kSmallestChunk))});
+  } catch (const Error&) {
+    // The next `take` asks again and reports it.
   }
 }
 
 Tensor Workspace::take(const Shape& shape, DType dtype) {
-  const std::size_t bytes = rounded_up(
-      static_cast<std::size_t>(shape.num_elements()) * size_of(dtype));
-  while (current_ < chunks_.size() &&
-         chunks_[current_].used + bytes >
-             chunks_[current_].memory.num_bytes()) {
-    ++current_;
+  const std::size_t bytes = checked_bytes(shape, dtype);
+  std::size_t index = current_;
+  while (index < chunks_.size() &&
+         bytes > chunks_[index].memory.num_bytes() - chunks_[index].used) {
+    ++index;
   }
-  if (current_ == chunks_.size()) {
+  if (index == chunks_.size()) {
+    const std::size_t wanted = chunks_.empty() ? peak_bytes_ : capacity_bytes();
     chunks_.push_back(
-        {bytes_tensor(std::max({bytes, kSmallestChunk, capacity_bytes()})), 0});
+        {bytes_tensor(std::max({bytes, kSmallestChunk, wanted})), 0});
   }
-  Chunk& chunk = chunks_[current_];
-  const auto offset = static_cast<std::int64_t>(chunk.used);
+  current_ = index;
+  Chunk& chunk = chunks_[index];
+  std::byte* first = chunk.memory.bytes().data() + chunk.used;
   chunk.used += bytes;
-  Tensor all =
-      chunk.memory.slice(offset, offset + static_cast<std::int64_t>(bytes));
-  std::byte* first = all.bytes().data();
-  // The alias keeps the chunk alive through the u8 view's owner.
+  taken_bytes_ += bytes;
+  peak_bytes_ = std::max(peak_bytes_, taken_bytes_);
+  // The alias keeps the chunk alive.
   return {std::shared_ptr<std::byte>(chunk.memory.owner(), first), shape, dtype,
           Device{}};
 }

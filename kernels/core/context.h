@@ -2,7 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -13,7 +13,8 @@
 namespace troupe {
 
 /// Scratch memory that is taken in stack order and reused from step to step:
-/// after the first step of a shape nothing is allocated any more.
+/// after the first step of a shape nothing is allocated any more. When the
+/// outermost scope ends, one block as large as the peak replaces the pieces.
 ///
 /// Tensors taken inside a `Scope` are dead when the scope ends.
 /// Thread: the owning context's thread only (pieces of a pool run may use
@@ -31,9 +32,11 @@ class Workspace {
     Workspace& workspace_;
     std::size_t chunk_;
     std::size_t used_;
+    std::size_t taken_bytes_;
   };
 
   /// Uninitialised host memory, aligned to 64 bytes.
+  /// Errors: Errc::out_of_memory.
   [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
   /// Bytes held at the moment.
   [[nodiscard]] std::size_t capacity_bytes() const noexcept;
@@ -43,8 +46,12 @@ class Workspace {
     Tensor memory;  // u8
     std::size_t used = 0;
   };
+  void merge() noexcept;
+
   std::vector<Chunk> chunks_;
   std::size_t current_ = 0;
+  std::size_t taken_bytes_ = 0;
+  std::size_t peak_bytes_ = 0;
   int depth_ = 0;
 };
 

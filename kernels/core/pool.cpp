@@ -2,7 +2,9 @@
 
 #include <omp.h>
 
+#include <chrono>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -11,14 +13,31 @@ namespace troupe {
 namespace {
 
 // A step hands out work every few microseconds; a sleeping thread takes about
-// fifty to wake. Spinning this long (some 20 µs) bridges the gaps inside a
-// step and still leaves the core to others between steps.
-constexpr int kSpins = 2000;
+// fifty to wake. Spinning this long bridges the gaps inside a step and leaves
+// the core to others between steps.
+constexpr std::chrono::microseconds kSpinTime{50};
+constexpr int kPausesPerLook = 16;
 
 void pause_cpu() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
 #endif
+}
+
+// Waits until `value` is no longer `old`: first spinning, then asleep.
+void wait_for_change(const std::atomic<std::uint32_t>& value,
+                     std::uint32_t old) {
+  using Clock = std::chrono::steady_clock;
+  const auto end = Clock::now() + kSpinTime;
+  do {
+    for (int i = 0; i < kPausesPerLook; ++i) {
+      if (value.load(std::memory_order_acquire) != old) {
+        return;
+      }
+      pause_cpu();
+    }
+  } while (Clock::now() < end);
+  value.wait(old, std::memory_order_acquire);
 }
 
 }  // namespace
@@ -30,14 +49,26 @@ ThreadPool::ThreadPool(int num_threads) {
     throw Error(Errc::invalid_argument, "threads",
                 "at least one is needed: got " + std::to_string(num_threads));
   }
-  for (int thread = 1; thread < num_threads; ++thread) {
-    threads_.emplace_back([this, thread] { work(thread); });
+  try {
+    for (int thread = 1; thread < num_threads; ++thread) {
+      threads_.emplace_back([this, thread] { work(thread); });
+    }
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size() + 1;
+    stop();
+    throw Error(Errc::invalid_argument, "threads",
+                "the system starts no more than " + std::to_string(started) +
+                    ": got " + std::to_string(num_threads) + " (" +
+                    error.what() + ")",
+                "ask for as many threads as there are cores");
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() noexcept {
   stop_ = true;
-  ++round_;
+  round_.fetch_add(1);
   round_.notify_all();
   for (std::thread& thread : threads_) {
     thread.join();
@@ -57,20 +88,13 @@ void ThreadPool::run_erased(std::int64_t count, Call call, const void* fn) {
   count_ = count;
   call_ = call;
   fn_ = fn;
-  next_.store(0, std::memory_order_relaxed);
-  busy_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+  unfinished_.store(count, std::memory_order_relaxed);
+  const std::uint32_t before = finished_.load(std::memory_order_relaxed);
+  unclaimed_.store(count, std::memory_order_release);
   round_.fetch_add(1, std::memory_order_release);
   round_.notify_all();
   help(0);
-  for (int left = busy_.load(std::memory_order_acquire); left != 0;
-       left = busy_.load(std::memory_order_acquire)) {
-    for (int spin = 0; spin < kSpins && left == busy_.load(); ++spin) {
-      pause_cpu();
-    }
-    if (left == busy_.load()) {
-      busy_.wait(left);
-    }
-  }
+  wait_for_change(finished_, before);
   if (error_) {
     std::rethrow_exception(std::exchange(error_, nullptr));
   }
@@ -78,37 +102,43 @@ void ThreadPool::run_erased(std::int64_t count, Call call, const void* fn) {
 
 void ThreadPool::work(int thread) {
   use_one_openmp_thread();
-  std::uint64_t seen = 0;
+  std::uint32_t seen = 0;
   for (;;) {
-    for (int spin = 0; spin < kSpins && round_.load() == seen; ++spin) {
-      pause_cpu();
-    }
-    round_.wait(seen);
-    ++seen;
+    wait_for_change(round_, seen);
+    seen = round_.load(std::memory_order_acquire);
     if (stop_) {
       return;
     }
     help(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
-    busy_.notify_all();
   }
 }
 
 void ThreadPool::help(int thread) noexcept {
-  for (;;) {
-    const std::int64_t piece = next_.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= count_) {
-      return;
+  std::int64_t left = unclaimed_.load(std::memory_order_acquire);
+  while (left > 0) {
+    if (unclaimed_.compare_exchange_weak(left, left - 1,
+                                         std::memory_order_acq_rel,
+                                         std::memory_order_acquire)) {
+      run_piece(count_ - left, thread);
+      left = unclaimed_.load(std::memory_order_acquire);
     }
-    try {
-      call_(fn_, piece, thread);
-    } catch (...) {
-      const std::lock_guard lock(error_mutex_);
-      if (!error_) {
-        error_ = std::current_exception();
-      }
-      next_.store(count_, std::memory_order_relaxed);
+  }
+}
+
+void ThreadPool::run_piece(std::int64_t piece, int thread) noexcept {
+  std::int64_t ended = 1;
+  try {
+    call_(fn_, piece, thread);
+  } catch (...) {
+    const std::lock_guard lock(error_mutex_);
+    if (!error_) {
+      error_ = std::current_exception();
     }
+    ended += unclaimed_.exchange(0, std::memory_order_acq_rel);
+  }
+  if (unfinished_.fetch_sub(ended, std::memory_order_acq_rel) == ended) {
+    finished_.fetch_add(1, std::memory_order_release);
+    finished_.notify_all();
   }
 }
 

@@ -1,10 +1,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,11 +14,14 @@ namespace troupe {
 ///
 /// Which thread runs which piece is not fixed, so a piece's arithmetic must not
 /// depend on the thread: that is what keeps results independent of the thread
-/// count. OpenMP is set to one thread on every thread of the team.
+/// count. OpenMP is set to one thread on every thread that the team starts.
+/// A thread that the system does not run in time takes no piece and is not
+/// waited for, so a busy machine makes a round slower but never stalls it.
 class ThreadPool {
  public:
   /// The caller of `run` is thread 0; num_threads − 1 more are started.
-  /// Errors: Errc::invalid_argument if num_threads < 1.
+  /// Errors: Errc::invalid_argument if num_threads < 1 or the system refuses
+  /// to start that many.
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -31,8 +32,9 @@ class ThreadPool {
   }
 
   /// Calls fn(piece, thread) for every piece in [0, count), and returns when
-  /// all are done. Thread: one caller at a time; not re-entrant. The first
-  /// exception of a piece is rethrown after the others have ended.
+  /// all are done. If a piece throws, pieces that have not begun are skipped
+  /// and the first exception is rethrown once the others have ended.
+  /// Thread: one caller at a time; not re-entrant.
   template <typename Fn>
   void run(std::int64_t count, const Fn& fn) {
     run_erased(
@@ -49,12 +51,19 @@ class ThreadPool {
   void run_erased(std::int64_t count, Call call, const void* fn);
   void work(int thread);
   void help(int thread) noexcept;
+  void run_piece(std::int64_t piece, int thread) noexcept;
+  void stop() noexcept;
 
   std::vector<std::thread> threads_;
-  std::atomic<std::uint64_t> round_{0};
-  std::atomic<std::int64_t> next_{0};
-  std::atomic<int> busy_{0};
   std::atomic<bool> stop_{false};
+  // What sleeping threads wait for. 32 bits wide: the kernel waits on it
+  // directly.
+  std::atomic<std::uint32_t> round_{0};
+  std::atomic<std::uint32_t> finished_{0};
+  // A piece is claimed by counting `unclaimed_` down. The round cannot end
+  // before its claimed pieces have, so whoever holds one may read the job.
+  std::atomic<std::int64_t> unclaimed_{0};
+  std::atomic<std::int64_t> unfinished_{0};
   std::int64_t count_ = 0;
   Call call_ = nullptr;
   const void* fn_ = nullptr;

@@ -22,17 +22,16 @@ Shape::Shape(std::span<const std::int64_t> extents) : rank_(extents.size()) {
       throw Error(Errc::shape_mismatch, "shape",
                   "negative extent: got " + std::to_string(extent));
     }
-    is_empty = is_empty || extent == 0;
-  }
-  if (is_empty) {
-    num_elements_ = 0;
-    return;
-  }
-  for (const std::int64_t extent : extents) {
-    if (__builtin_mul_overflow(num_elements_, extent, &num_elements_)) {
+    // A zero does not excuse the others: strides multiply them.
+    if (extent == 0) {
+      is_empty = true;
+    } else if (__builtin_mul_overflow(num_elements_, extent, &num_elements_)) {
       throw Error(Errc::shape_mismatch, "shape",
                   "more elements than 63 bits can count");
     }
+  }
+  if (is_empty) {
+    num_elements_ = 0;
   }
 }
 

@@ -17,7 +17,7 @@ class Shape {
 
   Shape() = default;
   /// Errors: Errc::shape_mismatch for a negative extent, more than kMaxRank
-  /// extents, or an element count that overflows 63 bits.
+  /// extents, or a product of the non-zero extents that overflows 63 bits.
   Shape(std::initializer_list<std::int64_t> extents);
   explicit Shape(std::span<const std::int64_t> extents);
 

@@ -12,6 +12,8 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+// More than any machine has, and far from overflow when rounded up.
+constexpr std::size_t kMostBytes = std::size_t{1} << 56U;
 
 std::size_t checked_bytes(const Shape& shape, DType dtype) {
   std::size_t bytes = 0;
@@ -24,6 +26,10 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
 }
 
 std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
+  if (bytes > kMostBytes) {
+    throw Error(Errc::out_of_memory, "tensor",
+                "cannot allocate " + std::to_string(bytes) + " bytes");
+  }
   // A multiple of the alignment, and never 0: views of empty tensors stay
   // valid pointers.
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;

@@ -1,0 +1,159 @@
+#include "kernels/core/context.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace troupe {
+namespace {
+
+std::uintptr_t address(const Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data());
+}
+
+// A pass over a shape: several takes in nested scopes, together more than the
+// first chunk. Returns the addresses.
+std::vector<std::uintptr_t> pass(Workspace& workspace) {
+  const Workspace::Scope outer(workspace);
+  std::vector<std::uintptr_t> addresses;
+  addresses.push_back(address(workspace.take(Shape{3, 5}, DType::f32)));
+  for (int i = 0; i < 3; ++i) {
+    const Workspace::Scope inner(workspace);
+    addresses.push_back(address(workspace.take(Shape{700001}, DType::f32)));
+    addresses.push_back(address(workspace.take(Shape{1300, 1000}, DType::u8)));
+  }
+  addresses.push_back(address(workspace.take(Shape{7}, DType::i64)));
+  return addresses;
+}
+
+TEST(Workspace, AllocatesNothingAfterTheFirstPass) {
+  Workspace workspace;
+  (void)pass(workspace);
+  const std::size_t capacity = workspace.capacity_bytes();
+  const auto second = pass(workspace);
+  EXPECT_EQ(pass(workspace), second);
+  EXPECT_EQ(pass(workspace), second);
+  EXPECT_EQ(workspace.capacity_bytes(), capacity);
+}
+
+TEST(Workspace, HoldsThePeakAndNoMore) {
+  Workspace workspace;
+  (void)pass(workspace);
+  const std::size_t peak = 64 + 2800064 + 1300032;
+  EXPECT_EQ(workspace.capacity_bytes(), peak);
+}
+
+TEST(Workspace, TakesAreAlignedAndDoNotOverlap) {
+  Workspace workspace;
+  const Workspace::Scope scope(workspace);
+  std::vector<Tensor> taken;
+  for (std::int64_t i = 0; i < 200; ++i) {
+    taken.push_back(workspace.take(Shape{i * 97 % 30000}, DType::u8));
+    const auto bytes = taken.back().bytes();
+    EXPECT_EQ(address(taken.back()) % 64, 0U);
+    std::memset(bytes.data(), static_cast<int>(i), bytes.size());
+  }
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    for (const std::byte byte : taken[i].bytes()) {
+      ASSERT_EQ(byte, static_cast<std::byte>(i));
+    }
+  }
+}
+
+TEST(Workspace, InnerScopeGivesBackOnlyItsOwn) {
+  Workspace workspace;
+  const Workspace::Scope outer(workspace);
+  const Tensor kept = workspace.take(Shape{100}, DType::f32);
+  std::uintptr_t first = 0;
+  {
+    const Workspace::Scope inner(workspace);
+    first = address(workspace.take(Shape{100}, DType::f32));
+  }
+  const Tensor again = workspace.take(Shape{100}, DType::f32);
+  EXPECT_EQ(address(again), first);
+  EXPECT_NE(address(again), address(kept));
+}
+
+TEST(Workspace, TakesOutsideAScopeAreNeverHandedOutAgain) {
+  Workspace workspace;
+  Tensor kept = workspace.take(Shape{1000}, DType::u8);
+  std::memset(kept.bytes().data(), 7, 1000);
+  for (int i = 0; i < 3; ++i) {
+    const Workspace::Scope scope(workspace);
+    Tensor large = workspace.take(Shape{3 << 20}, DType::u8);
+    std::memset(large.bytes().data(), 0, large.num_bytes());
+    Tensor small = workspace.take(Shape{1000}, DType::u8);
+    std::memset(small.bytes().data(), 0, small.num_bytes());
+  }
+  for (const std::byte byte : kept.bytes()) {
+    ASSERT_EQ(byte, std::byte{7});
+  }
+}
+
+TEST(Workspace, EmptyTakeIsAnEmptyTensorWithAnAddress) {
+  Workspace workspace;
+  const Workspace::Scope scope(workspace);
+  const Tensor none = workspace.take(Shape{0, 4}, DType::f32);
+  EXPECT_TRUE(none.empty());
+  EXPECT_EQ(none.shape(), (Shape{0, 4}));
+  EXPECT_NE(none.bytes().data(), nullptr);
+}
+
+TEST(Workspace, SurvivesARequestThatCannotBeMet) {
+  Workspace workspace;
+  const Tensor before = workspace.take(Shape{4}, DType::f32);
+  try {
+    (void)workspace.take(Shape{std::numeric_limits<std::int64_t>::max()},
+                         DType::i64);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::out_of_memory);
+  }
+  const Workspace::Scope scope(workspace);
+  EXPECT_EQ(workspace.take(Shape{4}, DType::f32).num_elements(), 4);
+}
+
+TEST(ExecContext, ScratchIsPerThreadAlignedAndGrows) {
+  ExecContext context(3);
+  std::byte* first = context.scratch(0, 100);
+  std::byte* second = context.scratch(1, 100);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(first) % 64, 0U);
+  EXPECT_EQ(context.scratch(0, 64), first);
+  std::byte* larger = context.scratch(0, 100000);
+  std::memset(larger, 1, 100000);
+  EXPECT_EQ(context.scratch(0, 100000), larger);
+}
+
+TEST(ExecContext, TickCountsAndHonoursAStop) {
+  ExecContext context;
+  context.tick();
+  context.tick();
+  EXPECT_EQ(context.ticks(), 2U);
+  context.request_stop();
+  try {
+    context.tick();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::interrupted);
+  }
+  context.clear_stop();
+  EXPECT_NO_THROW(context.tick());
+}
+
+TEST(ExecContext, RefusesADeviceWithoutBackend) {
+  try {
+    ExecContext context(1, Device{DeviceKind::cuda, 0});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unsupported);
+  }
+}
+
+}  // namespace
+}  // namespace troupe
