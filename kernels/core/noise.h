@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/core/tensor.h"
@@ -18,9 +19,20 @@ struct NoiseKey {
   NoisePurpose purpose = NoisePurpose::initial_latents;
 };
 
-/// Fills `out` (f32, host) with standard normals from Philox4x32-10 (Salmon et
-/// al. 2011, SC'11) and the Box-Muller transform in our own polynomials, so
-/// that the bits do not depend on the C library or CPU.
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+/// Philox4x32 with ten rounds (Salmon et al. 2011, SC'11): 128 random bits,
+/// a bijection of the counter for each key.
+[[nodiscard]] PhiloxBlock philox4x32_10(
+    const PhiloxBlock& counter,
+    const std::array<std::uint32_t, 2>& key) noexcept;
+
+/// Fills `out` (f32, host) with standard normals: Philox4x32-10 under the key
+/// `seed`, counter (element / 4, step, sample, purpose), then the Box-Muller
+/// transform in our own polynomials, so that the bits do not depend on the C
+/// library or CPU. Element i is the same for every size of `out`.
+/// Errors: Errc::invalid_argument for sample_index ≥ 2^48 or more than 2^34
+/// elements; Errc::internal unless `out` is f32 on the CPU.
 /// Thread: any.
 void fill_normal(const NoiseKey& key, Tensor& out);
 

@@ -22,6 +22,7 @@ class TorchGenerator {
  private:
   std::uint32_t next();
   double next_double();
+  double next_normal();
 
   std::array<std::uint32_t, 624> state_{};
   int position_ = 624;

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+/// Logarithm, sine and cosine in double from nothing but IEEE additions,
+/// multiplications and divisions in a fixed order: the bits are the same on
+/// every machine, which those of a C library are not. Errors stay below a few
+/// units in the last place.
+namespace troupe::detail {
+
+struct SinCos {
+  double sin = 0.0;
+  double cos = 1.0;
+};
+
+/// Natural logarithm of a positive normal number.
+[[nodiscard]] constexpr double log_positive(double x) noexcept {
+  // x = 2^e m with m in [sqrt(1/2), sqrt(2)); s = (m - 1) / (m + 1);
+  // log m = 2 s (1 + s^2/3 + s^4/5 + ...).
+  constexpr double kSqrt2 = 0x1.6a09e667f3bcdp+0;
+  constexpr double kLn2High = 0x1.62e42fee00000p-1;  // 32 bits: e * high exact
+  constexpr double kLn2Low = 0x1.a39ef35793c76p-33;
+  constexpr std::array kTerms = {1.0 / 21, 1.0 / 19, 1.0 / 17, 1.0 / 15,
+                                 1.0 / 13, 1.0 / 11, 1.0 / 9,  1.0 / 7,
+                                 1.0 / 5,  1.0 / 3};
+  const auto bits = std::bit_cast<std::uint64_t>(x);
+  auto e = static_cast<int>(bits >> 52U) - 1023;
+  double m =
+      std::bit_cast<double>((bits & 0xfffffffffffffU) | 0x3ff0000000000000U);
+  if (m >= kSqrt2) {
+    m *= 0.5;
+    ++e;
+  }
+  const double s = (m - 1.0) / (m + 1.0);
+  const double s2 = s * s;
+  double sum = 0.0;
+  for (const double term : kTerms) {
+    sum = (sum + term) * s2;
+  }
+  const double log_m = 2.0 * s + 2.0 * s * sum;
+  return e * kLn2High + (e * kLn2Low + log_m);
+}
+
+/// Both at once for |x| <= pi/4, by their Taylor series.
+[[nodiscard]] constexpr SinCos sin_cos_octant(double x) noexcept {
+  constexpr std::array kSin = {-1.0 / 1307674368000.0,
+                               1.0 / 6227020800.0,
+                               -1.0 / 39916800.0,
+                               1.0 / 362880.0,
+                               -1.0 / 5040.0,
+                               1.0 / 120.0,
+                               -1.0 / 6.0};
+  constexpr std::array kCos = {1.0 / 20922789888000.0,
+                               -1.0 / 87178291200.0,
+                               1.0 / 479001600.0,
+                               -1.0 / 3628800.0,
+                               1.0 / 40320.0,
+                               -1.0 / 720.0,
+                               1.0 / 24.0,
+                               -0.5};
+  const double x2 = x * x;
+  double sin_sum = 0.0;
+  for (const double term : kSin) {
+    sin_sum = (sin_sum + term) * x2;
+  }
+  double cos_sum = 0.0;
+  for (const double term : kCos) {
+    cos_sum = (cos_sum + term) * x2;
+  }
+  return {x + x * sin_sum, 1.0 + cos_sum};
+}
+
+/// Turns the values at x into those at x + quadrant * pi/2.
+[[nodiscard]] constexpr SinCos rotate(const SinCos& v,
+                                      unsigned quadrant) noexcept {
+  switch (quadrant & 3U) {
+    case 0:
+      return v;
+    case 1:
+      return {v.cos, -v.sin};
+    case 2:
+      return {-v.sin, -v.cos};
+    default:
+      return {-v.cos, v.sin};
+  }
+}
+
+/// For 0 <= x <= 8: pi/2 is taken off in two parts.
+[[nodiscard]] constexpr SinCos sin_cos(double x) noexcept {
+  constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
+  constexpr double kHalfPiHigh =
+      0x1.921fb54400000p+0;  // 33 bits: exact times 5
+  constexpr double kHalfPiLow = 0x1.0b4611a626331p-34;
+  const auto quadrant = static_cast<unsigned>(x * kTwoOverPi + 0.5);
+  const double rest = (x - quadrant * kHalfPiHigh) - quadrant * kHalfPiLow;
+  return rotate(sin_cos_octant(rest), quadrant);
+}
+
+/// For the angle (turn + 1/2) / 2^32 of a full turn; the reduction is exact.
+[[nodiscard]] constexpr SinCos sin_cos_turn(std::uint32_t turn) noexcept {
+  constexpr double kUnit = 0x1.921fb54442d18p-30;  // 2 pi / 2^32
+  const std::uint32_t quadrant = (turn + 0x20000000U) >> 30U;
+  const auto rest = static_cast<std::int32_t>(turn - (quadrant << 30U));
+  return rotate(sin_cos_octant((rest + 0.5) * kUnit), quadrant);
+}
+
+}  // namespace troupe::detail
