@@ -1,10 +1,11 @@
 #pragma once
 
+#include <compare>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
+#include <set>
 
 #include "kernels/core/tensor.h"
 
@@ -20,8 +21,8 @@ struct TensorTag {
 };
 
 /// Port: where tensors go. A tensor put under a tag is delivered once to the
-/// taker of that tag; a second put of the same tag is dropped (tasks are pure,
-/// so its bytes are the same).
+/// taker of that tag; a second put of the same tag is dropped, before and
+/// after the taking (tasks are pure, so its bytes are the same).
 class TensorChannel {
  public:
   virtual ~TensorChannel() = default;
@@ -30,18 +31,10 @@ class TensorChannel {
   /// Takes the tensor if it has arrived. Thread: any.
   [[nodiscard]] virtual std::optional<TensorPtr> try_take(
       const TensorTag& tag) = 0;
-};
-
-/// Inside one process: hands the pointer over, copies nothing.
-class InprocTensorChannel final : public TensorChannel {
- public:
-  void put(const TensorTag& tag, TensorPtr tensor) override;
-  [[nodiscard]] std::optional<TensorPtr> try_take(
-      const TensorTag& tag) override;
-
- private:
-  std::mutex mutex_;
-  std::map<TensorTag, TensorPtr> arrived_;
+  /// Drops the tensors of `sample` and the memory of its tags, so that a long
+  /// job does not grow: call it once nothing of the sample is on its way.
+  /// Thread: any.
+  virtual void forget(std::uint32_t sample) = 0;
 };
 
 /// Holds everything back until the test releases it. Thread: one.
@@ -50,13 +43,15 @@ class ManualTensorChannel final : public TensorChannel {
   void put(const TensorTag& tag, TensorPtr tensor) override;
   [[nodiscard]] std::optional<TensorPtr> try_take(
       const TensorTag& tag) override;
-  /// Lets one tensor through; false when it was not put.
+  void forget(std::uint32_t sample) override;
+  /// Lets one tensor through; false when none is held under that tag.
   bool deliver(const TensorTag& tag);
   [[nodiscard]] std::size_t held() const noexcept { return held_.size(); }
 
  private:
   std::map<TensorTag, TensorPtr> held_;
-  InprocTensorChannel arrived_;
+  std::map<TensorTag, TensorPtr> arrived_;
+  std::set<TensorTag> seen_;
 };
 
 }  // namespace troupe

@@ -1,0 +1,164 @@
+#include "kernels/core/executor.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "kernels/core/clock.h"
+#include "kernels/core/shard_context.h"
+
+namespace troupe {
+namespace {
+
+TEST(ThreadExecutor, RunsJobsOneAtATimeInTheOrderOfPosting) {
+  std::vector<int> order;
+  std::promise<void> done;
+  ThreadExecutor executor;
+  for (int i = 0; i < 1000; ++i) {
+    executor.post([&order, i] { order.push_back(i); });
+  }
+  executor.post([&done] { done.set_value(); });
+  done.get_future().wait();
+  ASSERT_EQ(order.size(), 1000U);
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST(ThreadExecutor, TakesJobsFromManyThreadsAndFromItsOwn) {
+  int count = 0;
+  std::promise<void> done;
+  ThreadExecutor executor;
+  std::vector<std::thread> posters;
+  for (int poster = 0; poster < 4; ++poster) {
+    posters.emplace_back([&] {
+      for (int i = 0; i < 250; ++i) {
+        executor.post([&] {
+          executor.post([&] {
+            if (++count == 1000) {
+              done.set_value();
+            }
+          });
+        });
+      }
+    });
+  }
+  for (std::thread& poster : posters) {
+    poster.join();
+  }
+  done.get_future().wait();
+  EXPECT_EQ(count, 1000);
+}
+
+TEST(ThreadExecutor, UsesOneOpenMpThread) {
+  std::promise<int> threads;
+  ThreadExecutor executor;
+  executor.post([&] { threads.set_value(omp_get_max_threads()); });
+  EXPECT_EQ(threads.get_future().get(), 1);
+}
+
+TEST(ThreadExecutor, DestructorWaitsForTheRunningJob) {
+  bool has_ended = false;
+  {
+    std::promise<void> begun;
+    ThreadExecutor executor;
+    executor.post([&] {
+      begun.set_value();
+      for (int i = 0; i < 100; ++i) {
+        std::this_thread::yield();
+      }
+      has_ended = true;
+    });
+    begun.get_future().wait();
+  }
+  EXPECT_TRUE(has_ended);
+}
+
+// Each job posts the next: unless the destructor drops jobs, it never returns.
+TEST(ThreadExecutor, DestructorDropsJobsThatHaveNotBegun) {
+  std::promise<void> begun;
+  std::int64_t count = 0;
+  std::function<void()> job;
+  {
+    ThreadExecutor executor;
+    job = [&] {
+      if (count++ == 0) {
+        begun.set_value();
+      }
+      executor.post(job);
+    };
+    executor.post(job);
+    begun.get_future().wait();
+  }
+  EXPECT_GE(count, 1);
+}
+
+TEST(ManualExecutor, RunsNothingByItself) {
+  ManualExecutor executor;
+  int count = 0;
+  executor.post([&] { ++count; });
+  executor.post([&] { ++count; });
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(executor.pending(), 2U);
+  EXPECT_TRUE(executor.run_one());
+  EXPECT_EQ(count, 1);
+  executor.run_all();
+  EXPECT_EQ(count, 2);
+  EXPECT_FALSE(executor.run_one());
+}
+
+TEST(ManualExecutor, RunAllRunsWhatJobsPost) {
+  ManualExecutor executor;
+  int left = 5;
+  ManualExecutor::Job job = [&] {
+    if (--left > 0) {
+      executor.post(job);
+    }
+  };
+  executor.post(job);
+  executor.run_all();
+  EXPECT_EQ(left, 0);
+}
+
+TEST(ManualClock, StandsStillUntilTold) {
+  ManualClock clock;
+  const TimePoint start = clock.now();
+  EXPECT_EQ(clock.now(), start);
+  clock.advance(std::chrono::milliseconds(5));
+  EXPECT_EQ(clock.now() - start, std::chrono::milliseconds(5));
+}
+
+TEST(SteadyClock, NeverGoesBack) {
+  const SteadyClock clock;
+  const TimePoint before = clock.now();
+  EXPECT_GE(clock.now(), before);
+}
+
+TEST(ShardContext, DefaultIsTheWholeWithoutExchange) {
+  ShardContext shard;
+  EXPECT_EQ(shard.rank(), 0);
+  EXPECT_EQ(shard.world_size(), 1);
+  EXPECT_EQ(shard.counts(77), std::vector<std::int64_t>{77});
+  EXPECT_EQ(shard.token_offset(77), 0);
+  const Tensor q = Tensor::zeros(Shape{1, 2, 4}, DType::f32);
+  const Tensor k = Tensor::zeros(Shape{1, 3, 4}, DType::f32);
+  const Tensor v = Tensor::zeros(Shape{1, 3, 5}, DType::f32);
+  shard.start(v);
+  shard.start(q, k);
+  const ShardContext::Operands operands = shard.finish();
+  EXPECT_EQ(operands.q.bytes().data(), q.bytes().data());
+  EXPECT_EQ(operands.k.bytes().data(), k.bytes().data());
+  EXPECT_EQ(operands.v.bytes().data(), v.bytes().data());
+  std::vector<double> values = {1.5, 2.5};
+  shard.reduce(values);
+  EXPECT_EQ(values, (std::vector<double>{1.5, 2.5}));
+}
+
+}  // namespace
+}  // namespace troupe
