@@ -1,0 +1,243 @@
+#include "kernels/core/atomic_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "kernels/core/error.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxNameAttempts = 1000;
+
+std::string_view hint_for(int reason) {
+  switch (reason) {
+    case ENOENT:
+    case ENOTDIR:
+      return "create the folder first, or choose another path";
+    case EACCES:
+    case EPERM:
+      return "choose a path you may write to, or change its permissions";
+    case EISDIR:
+      return "name a file inside the folder";
+    case EROFS:
+      return "choose a path on a writable file system";
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space, or choose a path on another disk";
+    default:
+      return "";
+  }
+}
+
+[[noreturn]] void fail(std::string_view what, const fs::path& path,
+                       int reason) {
+  throw Error(Errc::io, "file",
+              "cannot " + std::string(what) + " " + path.string() + ": " +
+                  std::generic_category().message(reason),
+              hint_for(reason));
+}
+
+// Where a rename must land: `path`, or what it links to.
+fs::path target_of(const fs::path& path) {
+  struct stat status {};
+  if (path.empty()) {
+    fail("write", "\"\"", ENOENT);
+  }
+  if (::stat(path.c_str(), &status) != 0) {
+    const int reason = errno;
+    if (reason != ENOENT) {
+      fail("write", path, reason);
+    }
+    return path;
+  }
+  if (S_ISDIR(status.st_mode)) {
+    fail("write", path, EISDIR);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw Error(Errc::io, "file",
+                "cannot write " + path.string() + ": not a regular file",
+                "name an ordinary file; it is replaced as a whole");
+  }
+  std::error_code error;
+  const fs::path resolved = fs::canonical(path, error);
+  return error ? path : resolved;
+}
+
+fs::path folder_of(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return folder.empty() ? fs::path(".") : folder;
+}
+
+// Creates a new empty file in `folder`; `shown` is what an error names.
+std::pair<int, fs::path> create_temporary(const fs::path& folder,
+                                          const fs::path& shown) {
+  const std::string stem = ".troupe-" + std::to_string(::getpid()) + "-";
+  for (int attempt = 0; attempt < kMaxNameAttempts; ++attempt) {
+    fs::path name = folder / (stem + std::to_string(attempt) + ".tmp");
+    const int descriptor =
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      return {descriptor, std::move(name)};
+    }
+    if (errno != EEXIST && errno != EINTR) {
+      fail("write", shown, errno);
+    }
+  }
+  fail("write", shown, EEXIST);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) {
+      ::close(value_);
+    }
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  [[nodiscard]] int get() const noexcept { return value_; }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+AtomicFile::AtomicFile(const fs::path& path) : path_(target_of(path)) {
+  std::tie(descriptor_, temporary_) = create_temporary(folder_of(path_), path);
+  struct stat status {};
+  if (::stat(path_.c_str(), &status) == 0) {
+    // Best effort: a file system without permissions refuses.
+    (void)::fchmod(descriptor_, status.st_mode & 07777U);
+  }
+}
+
+AtomicFile::~AtomicFile() { discard(); }
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  require(descriptor_ >= 0, Errc::internal, "file",
+          "written to after it was committed");
+  while (!bytes.empty()) {
+    const ::ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
+    if (count < 0) {
+      const int reason = errno;
+      if (reason == EINTR) {
+        continue;
+      }
+      discard();
+      fail("write", path_, reason);
+    }
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void AtomicFile::commit() {
+  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
+  const bool is_synced = ::fsync(descriptor_) == 0;
+  const int sync_reason = errno;
+  const bool is_closed = ::close(std::exchange(descriptor_, -1)) == 0;
+  const int close_reason = errno;
+  // EINVAL and EROFS: a file system that cannot sync, not one that lost bytes.
+  if (!is_synced && sync_reason != EINVAL && sync_reason != EROFS) {
+    discard();
+    fail("write", path_, sync_reason);
+  }
+  if (!is_closed && close_reason != EINTR) {
+    discard();
+    fail("write", path_, close_reason);
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    const int reason = errno;
+    discard();
+    fail("write", path_, reason);
+  }
+  temporary_.clear();
+  // The new name itself is durable once the folder is.
+  const Descriptor folder(
+      ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() >= 0) {
+    (void)::fsync(folder.get());
+  }
+}
+
+void AtomicFile::discard() noexcept {
+  if (descriptor_ >= 0) {
+    ::close(std::exchange(descriptor_, -1));
+  }
+  if (!temporary_.empty()) {
+    ::unlink(temporary_.c_str());
+    temporary_.clear();
+  }
+}
+
+void write_file(const fs::path& path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void check_writable(const fs::path& path) {
+  // A rename would replace a protected file all the same; its owner did not
+  // mean that.
+  const fs::path target = target_of(path);
+  if (::access(target.c_str(), F_OK) == 0 &&
+      ::access(target.c_str(), W_OK) != 0) {
+    fail("write", path, errno);
+  }
+  const AtomicFile trial(path);
+}
+
+void check_writable_folder(const fs::path& folder) {
+  const auto [descriptor, name] = create_temporary(folder, folder);
+  ::close(descriptor);
+  ::unlink(name.c_str());
+}
+
+std::string read_file(const fs::path& path, std::size_t max_bytes) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) {
+    const int reason = errno;
+    if (reason == ENOENT || reason == ENOTDIR) {
+      throw Error(Errc::not_found, "file",
+                  "cannot read " + path.string() + ": " +
+                      std::generic_category().message(reason),
+                  "check the path");
+    }
+    fail("read", path, reason);
+  }
+  std::string content;
+  std::array<char, 65536> buffer{};
+  for (;;) {
+    const ::ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
+    if (count < 0 && errno == EINTR) {
+      continue;
+    }
+    if (count < 0) {
+      fail("read", path, errno);
+    }
+    if (count == 0) {
+      return content;
+    }
+    if (static_cast<std::size_t>(count) > max_bytes - content.size()) {
+      throw Error(Errc::invalid_argument, "file",
+                  path.string() + " is too long: expected at most " +
+                      std::to_string(max_bytes) + " bytes");
+    }
+    content.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+}
+
+}  // namespace troupe

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::kernels {
+
+struct CudaDevice {
+  int index = 0;
+  std::string name;
+  std::uint64_t memory_bytes = 0;
+  int compute_major = 0;
+  int compute_minor = 0;
+};
+
+struct CudaDevices {
+  std::vector<CudaDevice> devices;
+  /// Why `devices` is empty, one sentence; empty when there is a device.
+  std::string why_none;
+};
+
+/// The CUDA devices this process can use, in the driver's order. Never throws
+/// for want of a driver or device. Thread: any.
+[[nodiscard]] CudaDevices cuda_devices();
+
+struct LibraryVersion {
+  std::string name;
+  std::string version;  ///< "not found" when it cannot be loaded
+};
+
+/// CUDA runtime and driver, cuBLASLt, cuDNN and NCCL, as found at run time;
+/// empty in a build without CUDA. Thread: any.
+[[nodiscard]] std::vector<LibraryVersion> cuda_libraries();
+
+}  // namespace troupe::kernels

@@ -1,0 +1,225 @@
+#include "kernels/core/atomic_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/error.h"
+#include "temporary_folder.h"
+
+namespace troupe {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+std::span<const std::byte> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+template <typename Fn>
+std::optional<Error> error_of(const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error;
+  }
+  return std::nullopt;
+}
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  [[nodiscard]] fs::path in(const std::string& name) const {
+    return folder_.path() / name;
+  }
+  [[nodiscard]] std::size_t num_entries() const {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& e :
+         fs::directory_iterator(folder_.path())) {
+      ++count;
+    }
+    return count;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(AtomicFileTest, AppearsWholeOnCommit) {
+  AtomicFile file(in("a.bin"));
+  file.write(bytes_of("hello "));
+  file.write(bytes_of("world"));
+  EXPECT_FALSE(fs::exists(in("a.bin")));
+  file.commit();
+  EXPECT_EQ(read_file(in("a.bin"), 100), "hello world");
+  EXPECT_EQ(num_entries(), 1U);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
+  {
+    AtomicFile file(in("a.bin"));
+    file.write(bytes_of("half"));
+  }
+  EXPECT_EQ(num_entries(), 0U);
+}
+
+TEST_F(AtomicFileTest, KeepsTheOldFileUntilCommit) {
+  write_file(in("a.txt"), bytes_of("old"));
+  {
+    AtomicFile file(in("a.txt"));
+    file.write(bytes_of("new"));
+    EXPECT_EQ(read_file(in("a.txt"), 100), "old");
+  }
+  EXPECT_EQ(read_file(in("a.txt"), 100), "old");
+  write_file(in("a.txt"), bytes_of("new"));
+  EXPECT_EQ(read_file(in("a.txt"), 100), "new");
+}
+
+TEST_F(AtomicFileTest, KeepsThePermissionsOfAReplacedFile) {
+  write_file(in("a.txt"), bytes_of("old"));
+  ASSERT_EQ(::chmod(in("a.txt").c_str(), 0640), 0);
+  write_file(in("a.txt"), bytes_of("new"));
+  EXPECT_EQ(fs::status(in("a.txt")).permissions(), fs::perms{0640});
+}
+
+TEST_F(AtomicFileTest, FollowsALink) {
+  write_file(in("real"), bytes_of("old"));
+  fs::create_symlink("real", in("link"));
+  write_file(in("link"), bytes_of("new"));
+  EXPECT_TRUE(fs::is_symlink(in("link")));
+  EXPECT_EQ(read_file(in("real"), 100), "new");
+}
+
+TEST_F(AtomicFileTest, TwoWritersOfOneFolderDoNotMeet) {
+  AtomicFile first(in("a"));
+  AtomicFile second(in("b"));
+  first.write(bytes_of("1"));
+  second.write(bytes_of("2"));
+  second.commit();
+  first.commit();
+  EXPECT_EQ(read_file(in("a"), 9), "1");
+  EXPECT_EQ(read_file(in("b"), 9), "2");
+}
+
+TEST_F(AtomicFileTest, RefusesAMissingFolder) {
+  const auto error = error_of([&] { check_writable(in("no/such/a.png")); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Errc::io);
+  EXPECT_THAT(error->what(), HasSubstr(in("no/such/a.png").string()));
+  EXPECT_THAT(error->what(), HasSubstr("No such file or directory"));
+  EXPECT_THAT(error->hint(), HasSubstr("create the folder"));
+}
+
+TEST_F(AtomicFileTest, RefusesAFolder) {
+  const auto error = error_of([&] { check_writable(folder_.path()); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("Is a directory"));
+  EXPECT_THAT(error->hint(), HasSubstr("inside the folder"));
+}
+
+TEST_F(AtomicFileTest, RefusesAFileUsedAsAFolder) {
+  write_file(in("a"), bytes_of("x"));
+  const auto error = error_of([&] { check_writable(in("a") / "b"); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("Not a directory"));
+}
+
+TEST_F(AtomicFileTest, RefusesADevice) {
+  const auto error = error_of([&] { AtomicFile file("/dev/null"); });
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("not a regular file"));
+}
+
+TEST_F(AtomicFileTest, RefusesAnEmptyPath) {
+  EXPECT_TRUE(error_of([] { check_writable(""); }));
+}
+
+TEST_F(AtomicFileTest, RefusesAProtectedFolder) {
+  if (::geteuid() == 0) {
+    GTEST_SKIP() << "root may write anywhere";
+  }
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0500), 0);
+  const auto error = error_of([&] { check_writable(in("a")); });
+  ASSERT_EQ(::chmod(folder_.path().c_str(), 0700), 0);
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("Permission denied"));
+}
+
+TEST_F(AtomicFileTest, RefusesAFileSystemThatCreatesNothing) {
+  const auto error = error_of([] { check_writable("/proc/troupe-test"); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Errc::io);
+}
+
+TEST_F(AtomicFileTest, CheckLeavesNoTraceAndTouchesNothing) {
+  write_file(in("a"), bytes_of("old"));
+  check_writable(in("a"));
+  check_writable(in("b"));
+  check_writable_folder(folder_.path());
+  EXPECT_EQ(num_entries(), 1U);
+  EXPECT_EQ(read_file(in("a"), 9), "old");
+}
+
+TEST_F(AtomicFileTest, FolderCheckRefusesWhatIsNoFolder) {
+  EXPECT_TRUE(error_of([&] { check_writable_folder(in("no")); }));
+  write_file(in("a"), bytes_of("x"));
+  EXPECT_TRUE(error_of([&] { check_writable_folder(in("a")); }));
+}
+
+TEST_F(AtomicFileTest, RemovesTheTemporaryFileWhenTheDiskRefuses) {
+  // A limit on file sizes stands in for a full disk.
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit tight = before;
+  tight.rlim_cur = 1000;
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &tight), 0);
+  const auto error =
+      error_of([&] { write_file(in("a"), bytes_of(std::string(5000, 'x'))); });
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, old_handler);
+  ASSERT_TRUE(error);
+  EXPECT_THAT(error->what(), HasSubstr("File too large"));
+  EXPECT_EQ(num_entries(), 0U);
+}
+
+TEST_F(AtomicFileTest, CommitsOnce) {
+  AtomicFile file(in("a"));
+  file.commit();
+  EXPECT_EQ(error_of([&] { file.commit(); })->code(), Errc::internal);
+  EXPECT_EQ(error_of([&] { file.write(bytes_of("x")); })->code(),
+            Errc::internal);
+}
+
+TEST_F(AtomicFileTest, ReadRefusesWhatIsTooLong) {
+  write_file(in("a"), bytes_of(std::string(200000, 'x')));
+  EXPECT_EQ(read_file(in("a"), 200000).size(), 200000U);
+  const auto error = error_of([&] { (void)read_file(in("a"), 199999); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Errc::invalid_argument);
+  EXPECT_THAT(error->what(), HasSubstr("199999"));
+}
+
+TEST_F(AtomicFileTest, ReadTellsMissingFromUnreadable) {
+  EXPECT_EQ(error_of([&] { (void)read_file(in("no"), 9); })->code(),
+            Errc::not_found);
+  EXPECT_EQ(error_of([&] { (void)read_file(folder_.path(), 9); })->code(),
+            Errc::io);
+}
+
+TEST_F(AtomicFileTest, ReadKeepsZeroBytes) {
+  const std::string content("a\0b\n", 4);
+  write_file(in("a"), bytes_of(content));
+  EXPECT_EQ(read_file(in("a"), 4), content);
+}
+
+}  // namespace
+}  // namespace troupe
