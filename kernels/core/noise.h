@@ -8,7 +8,12 @@
 namespace troupe {
 
 /// What a draw of noise is for; part of the counter, so draws never collide.
-enum class NoisePurpose : std::uint8_t { initial_latents, step, weights };
+/// The values are part of every number drawn: add, never renumber.
+enum class NoisePurpose : std::uint8_t {
+  initial_latents = 0,
+  step = 1,
+  weights = 2
+};
 
 /// Identifies one tensor of noise. Nothing else enters the numbers: placement,
 /// batch, order and restarts never change them.

@@ -94,7 +94,8 @@ struct SinCos {
   constexpr double kHalfPiHigh =
       0x1.921fb54400000p+0;  // 33 bits: exact times 5
   constexpr double kHalfPiLow = 0x1.0b4611a626331p-34;
-  const auto quadrant = static_cast<unsigned>(x * kTwoOverPi + 0.5);
+  const double turns = x * kTwoOverPi + 0.5;
+  const auto quadrant = static_cast<unsigned>(turns);
   const double rest = (x - quadrant * kHalfPiHigh) - quadrant * kHalfPiLow;
   return rotate(sin_cos_octant(rest), quadrant);
 }

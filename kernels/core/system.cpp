@@ -1,6 +1,9 @@
 #include "kernels/core/system.h"
 
 #include <sched.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <charconv>
@@ -115,6 +118,27 @@ std::optional<std::uint64_t> cgroup_room(const fs::path& root) {
   return least;
 }
 
+#if defined(__x86_64__)
+// Not every compiler's feature test knows AMX. The system must also save the
+// tile registers.
+bool has_amx_bf16() {
+  constexpr unsigned kTileState = 3U << 17U;
+  constexpr unsigned kAmxBf16 = 1U << 22U;
+  unsigned a = 0;
+  unsigned b = 0;
+  unsigned c = 0;
+  unsigned d = 0;
+  if (__get_cpuid(1, &a, &b, &c, &d) == 0 || (c & bit_OSXSAVE) == 0) {
+    return false;
+  }
+  unsigned low = 0;
+  unsigned high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & kTileState) == kTileState &&
+         __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
+}
+#endif
+
 }  // namespace
 
 MemoryInfo memory_info(const fs::path& root) {
@@ -180,7 +204,7 @@ std::string cpu_features() {
   add(__builtin_cpu_supports("fma") != 0, "fma");
   add(__builtin_cpu_supports("avx512f") != 0, "avx512f");
   add(__builtin_cpu_supports("avx512bf16") != 0, "avx512_bf16");
-  add(__builtin_cpu_supports("amx-bf16") != 0, "amx_bf16");
+  add(has_amx_bf16(), "amx_bf16");
 #endif
   return text;
 }
