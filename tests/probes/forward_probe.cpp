@@ -94,7 +94,7 @@ int main(int argc, char** argv) {
         "\"workspace_bytes\": %zu, \"peak_rss_bytes\": %llu}\n",
         median, guided_flops(denoiser->info()) / median * 1e-9,
         denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
-        static_cast<unsigned long long>(peak_memory_bytes()));
+        static_cast<unsigned long long>(peak_rss_bytes()));
     return 0;
   } catch (const Error& error) {
     std::fprintf(stderr, "forward_probe: %s\n", error.what());
