@@ -1,0 +1,400 @@
+#include "config/scheduler_config.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+using nlohmann::json;
+using samplers::BetaSchedule;
+using samplers::DpmAlgorithm;
+using samplers::PredictionType;
+using samplers::ScheduleOptions;
+using samplers::SigmaSpacing;
+using samplers::Solver;
+using samplers::TimestepSpacing;
+using samplers::VarianceType;
+
+constexpr std::size_t kMaxText = 16U << 20U;
+constexpr std::size_t kMaxList = 1'000'000;
+
+/// Which diffusers classes have a key; a class without it ignores it.
+constexpr unsigned bit(Solver solver) {
+  return 1U << static_cast<unsigned>(solver);
+}
+constexpr unsigned kSteps = bit(Solver::ddim) | bit(Solver::ddpm);
+constexpr unsigned kSigma =
+    bit(Solver::euler) | bit(Solver::euler_ancestral) | bit(Solver::heun);
+constexpr unsigned kMulti = bit(Solver::dpmpp) | bit(Solver::unipc);
+constexpr unsigned kFlow = bit(Solver::flow_euler);
+constexpr unsigned kNotFlow = kSteps | kSigma | kMulti;
+constexpr unsigned kSpaced =
+    bit(Solver::euler) | bit(Solver::heun) | kMulti | kFlow;
+
+/// One key after the other, with its place in messages.
+class Reader {
+ public:
+  Reader(const json& object, std::string_view place, Errc code, Solver solver)
+      : object_(object), place_(place), code_(code), solver_(bit(solver)) {}
+
+  void flag(const char* key, unsigned classes, bool& out) {
+    if (const json* value = find(key, classes)) {
+      if (!value->is_boolean()) {
+        refuse(key, *value, "true or false");
+      }
+      out = value->get<bool>();
+    }
+  }
+  void number(const char* key, unsigned classes, double& out) {
+    if (const json* value = find(key, classes)) {
+      out = checked_number(key, *value);
+    }
+  }
+  void number(const char* key, unsigned classes, std::optional<double>& out) {
+    if (const json* value = find(key, classes)) {
+      out = checked_number(key, *value);
+    }
+  }
+  void integer(const char* key, unsigned classes, int low, int high, int& out) {
+    if (const json* value = find(key, classes)) {
+      out = checked_integer(key, *value, low, high);
+    }
+  }
+  template <typename T>
+  void choice(const char* key, unsigned classes,
+              std::initializer_list<std::pair<const char*, T>> values, T& out) {
+    const json* value = find(key, classes);
+    if (value == nullptr) {
+      return;
+    }
+    std::string expected;
+    for (const auto& [name, meaning] : values) {
+      if (value->is_string() && value->get_ref<const std::string&>() == name) {
+        out = meaning;
+        return;
+      }
+      expected += (expected.empty() ? "" : ", ") + std::string(name);
+    }
+    refuse(key, *value, "one of " + expected);
+  }
+  void list(const char* key, unsigned classes, std::vector<double>& out) {
+    if (const json* value = find(key, classes)) {
+      check_list(key, *value);
+      out.clear();
+      for (const json& item : *value) {
+        out.push_back(checked_number(key, item));
+      }
+    }
+  }
+  void list(const char* key, unsigned classes, std::vector<int>& out) {
+    if (const json* value = find(key, classes)) {
+      check_list(key, *value);
+      out.clear();
+      for (const json& item : *value) {
+        out.push_back(checked_integer(key, item, 0, 1'000'000));
+      }
+    }
+  }
+  /// A key whose every value but one is something Troupe has not.
+  void only(const char* key, unsigned classes, const json& accepted) {
+    const json* value = find(key, classes);
+    if (value != nullptr && *value != accepted) {
+      throw Error(Errc::unsupported, place_,
+                  std::string(key) + ": got " + shown(*value) +
+                      ", Troupe has only " + shown(accepted),
+                  "choose another solver with --solver");
+    }
+  }
+  [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
+
+ private:
+  const json* find(const char* key, unsigned classes) {
+    asked_.emplace_back(key);
+    const auto found = object_.find(key);
+    if ((classes & solver_) == 0 || found == object_.end() ||
+        found->is_null()) {
+      return nullptr;
+    }
+    return &*found;
+  }
+  static std::string shown(const json& value) {
+    return value.dump(-1, ' ', true, json::error_handler_t::replace)
+        .substr(0, 64);
+  }
+  [[noreturn]] void refuse(const char* key, const json& value,
+                           const std::string& expected) const {
+    throw Error(
+        code_, place_,
+        std::string(key) + ": got " + shown(value) + ", expected " + expected,
+        "correct this key");
+  }
+  double checked_number(const char* key, const json& value) const {
+    if (!value.is_number() || !std::isfinite(value.get<double>())) {
+      refuse(key, value, "a finite number");
+    }
+    return value.get<double>();
+  }
+  int checked_integer(const char* key, const json& value, int low,
+                      int high) const {
+    const double number = value.is_number() ? value.get<double>() : 0.5;
+    if (number != std::floor(number) || number < low || number > high) {
+      refuse(key, value,
+             "a whole number from " + std::to_string(low) + " to " +
+                 std::to_string(high));
+    }
+    return static_cast<int>(number);
+  }
+  void check_list(const char* key, const json& value) const {
+    if (!value.is_array() || value.size() > kMaxList) {
+      refuse(key, value, "a list of numbers");
+    }
+  }
+
+  const json& object_;
+  std::string place_;
+  Errc code_;
+  unsigned solver_;
+  std::vector<std::string> asked_;
+};
+
+void read_noise_schedule(Reader& in, ScheduleOptions& o) {
+  in.integer("num_train_timesteps", kNotFlow | kFlow, 1, 1'000'000,
+             o.num_train_timesteps);
+  in.number("beta_start", kNotFlow, o.beta_start);
+  in.number("beta_end", kNotFlow, o.beta_end);
+  in.choice<BetaSchedule>(
+      "beta_schedule", kNotFlow,
+      {{"linear", BetaSchedule::linear},
+       {"scaled_linear", BetaSchedule::scaled_linear},
+       {"squaredcos_cap_v2", BetaSchedule::squaredcos_cap_v2}},
+      o.beta_schedule);
+  in.list("trained_betas", kNotFlow, o.trained_betas);
+  in.flag("rescale_betas_zero_snr", kNotFlow & ~bit(Solver::heun),
+          o.rescale_betas_zero_snr);
+  in.flag("set_alpha_to_one", bit(Solver::ddim), o.set_alpha_to_one);
+}
+
+void read_prediction(Reader& in, ScheduleOptions& o) {
+  in.choice<PredictionType>(
+      "prediction_type", kNotFlow,
+      {{"epsilon", PredictionType::epsilon},
+       {"v_prediction", PredictionType::v_prediction},
+       {"sample", PredictionType::sample},
+       {"flow_prediction", PredictionType::flow_prediction}},
+      o.prediction_type);
+  bool clip = o.clip_sample.value_or((bit(o.solver) & kSteps) != 0);
+  in.flag("clip_sample", kSteps | bit(Solver::heun), clip);
+  o.clip_sample = clip;
+  in.number("clip_sample_range", kSteps | bit(Solver::heun),
+            o.clip_sample_range);
+  in.flag("thresholding", kSteps | kMulti, o.thresholding);
+  in.number("dynamic_thresholding_ratio", kSteps | kMulti,
+            o.dynamic_thresholding_ratio);
+  in.number("sample_max_value", kSteps | kMulti, o.sample_max_value);
+  in.choice<VarianceType>("variance_type", bit(Solver::ddpm),
+                          {{"fixed_small", VarianceType::fixed_small},
+                           {"fixed_small_log", VarianceType::fixed_small_log},
+                           {"fixed_large", VarianceType::fixed_large},
+                           {"fixed_large_log", VarianceType::fixed_large_log},
+                           {"learned", VarianceType::learned},
+                           {"learned_range", VarianceType::learned_range}},
+                          o.variance_type);
+}
+
+void read_spacing(Reader& in, std::string_view place, Errc code,
+                  ScheduleOptions& o) {
+  TimestepSpacing spacing = TimestepSpacing::linspace;
+  if ((bit(o.solver) & kSteps) != 0) {
+    spacing = TimestepSpacing::leading;
+  }
+  in.choice<TimestepSpacing>("timestep_spacing", kNotFlow,
+                             {{"leading", TimestepSpacing::leading},
+                              {"trailing", TimestepSpacing::trailing},
+                              {"linspace", TimestepSpacing::linspace}},
+                             spacing);
+  o.timestep_spacing = spacing;
+  in.integer("steps_offset", kNotFlow, 0, 1'000'000, o.steps_offset);
+  bool karras = false;
+  bool exponential = false;
+  bool beta = false;
+  in.flag("use_karras_sigmas", kSpaced, karras);
+  in.flag("use_exponential_sigmas", kSpaced, exponential);
+  in.flag("use_beta_sigmas", kSpaced, beta);
+  if (int{karras} + int{exponential} + int{beta} > 1) {
+    throw Error(code, place,
+                "use_karras_sigmas, use_exponential_sigmas, use_beta_sigmas: "
+                "got more than one, expected at most one",
+                "turn the others off");
+  }
+  o.sigma_spacing = karras        ? SigmaSpacing::karras
+                    : exponential ? SigmaSpacing::exponential
+                    : beta        ? SigmaSpacing::beta
+                                  : SigmaSpacing::none;
+  in.choice<bool>("final_sigmas_type", bit(Solver::euler) | kMulti,
+                  {{"zero", true}, {"sigma_min", false}}, o.final_sigma_zero);
+  in.number("sigma_min", bit(Solver::euler) | bit(Solver::unipc), o.sigma_min);
+  in.number("sigma_max", bit(Solver::euler) | bit(Solver::unipc), o.sigma_max);
+  in.only("interpolation_type", bit(Solver::euler), "linear");
+  in.only("timestep_type", bit(Solver::euler), "discrete");
+}
+
+void read_multistep(Reader& in, ScheduleOptions& o) {
+  in.integer("solver_order", kMulti, 1, 3, o.solver_order);
+  in.choice<DpmAlgorithm>("algorithm_type", bit(Solver::dpmpp),
+                          {{"dpmsolver++", DpmAlgorithm::dpmsolver_pp},
+                           {"dpmsolver", DpmAlgorithm::dpmsolver},
+                           {"sde-dpmsolver++", DpmAlgorithm::sde_dpmsolver_pp},
+                           {"sde-dpmsolver", DpmAlgorithm::sde_dpmsolver},
+                           {"deis", DpmAlgorithm::dpmsolver_pp}},
+                          o.algorithm);
+  in.choice<std::string>("solver_type", kMulti,
+                         {{"midpoint", "midpoint"},
+                          {"heun", "heun"},
+                          {"logrho", "logrho"},
+                          {"bh1", "bh1"},
+                          {"bh2", "bh2"}},
+                         o.solver_type);
+  in.flag("lower_order_final", kMulti, o.lower_order_final);
+  in.flag("euler_at_final", bit(Solver::dpmpp), o.euler_at_final);
+  in.flag("use_lu_lambdas", bit(Solver::dpmpp), o.use_lu_lambdas);
+  in.number("lambda_min_clipped", bit(Solver::dpmpp), o.lambda_min_clipped);
+  in.flag("predict_x0", bit(Solver::unipc), o.predict_x0);
+  in.list("disable_corrector", bit(Solver::unipc), o.disable_corrector);
+  in.only("solver_p", bit(Solver::unipc), nullptr);
+}
+
+void read_flow(Reader& in, ScheduleOptions& o) {
+  in.flag("use_flow_sigmas", kMulti, o.use_flow_sigmas);
+  in.number("flow_shift", kMulti, o.flow_shift);
+  in.number("shift", kFlow, o.shift);
+  in.flag("use_dynamic_shifting", kFlow | kMulti, o.use_dynamic_shifting);
+  in.choice<bool>("time_shift_type", kFlow | kMulti,
+                  {{"exponential", false}, {"linear", true}},
+                  o.time_shift_linear);
+  in.number("base_shift", kFlow, o.base_shift);
+  in.number("max_shift", kFlow, o.max_shift);
+  in.integer("base_image_seq_len", kFlow, 1, 1 << 30, o.base_image_seq_len);
+  in.integer("max_image_seq_len", kFlow, 1, 1 << 30, o.max_image_seq_len);
+  in.number("shift_terminal", kFlow | bit(Solver::unipc), o.shift_terminal);
+  in.flag("invert_sigmas", kFlow, o.invert_sigmas);
+  in.flag("stochastic_sampling", kFlow, o.stochastic_sampling);
+}
+
+std::size_t bare_word_length(std::string_view text) {
+  for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
+    if (text.starts_with(word)) {
+      return word.size();
+    }
+  }
+  return 0;
+}
+
+/// Python writes an infinite bound as a bare word, which is not JSON: read such
+/// words outside strings as null, which means the default.
+std::string without_bare_words(std::string_view text) {
+  std::string clean;
+  clean.reserve(text.size());
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      in_string = !in_string;
+    } else if (in_string && c == '\\' && i + 1 < text.size()) {
+      clean += c;
+      ++i;
+    } else if (!in_string) {
+      if (const std::size_t length = bare_word_length(text.substr(i))) {
+        clean += "null";
+        i += length - 1;
+        continue;
+      }
+    }
+    clean += text[i];
+  }
+  return clean;
+}
+
+json parse_object(std::string_view text, std::string_view place, Errc code) {
+  if (text.size() > kMaxText) {
+    throw Error(code, place, "got more than 16 MiB, expected a short JSON file",
+                "check the file");
+  }
+  json object = json::parse(without_bare_words(text), nullptr, false);
+  if (!object.is_object()) {
+    throw Error(code, place, "got no JSON object, expected one",
+                "check the file");
+  }
+  // Some versions of diffusers write an infinite bound as a string.
+  const auto clipped = object.find("lambda_min_clipped");
+  if (clipped != object.end() && clipped->is_string()) {
+    object.erase(clipped);
+  }
+  return object;
+}
+
+std::vector<std::string> read_all(Reader in, std::string_view place, Errc code,
+                                  ScheduleOptions& options) {
+  read_noise_schedule(in, options);
+  read_prediction(in, options);
+  read_spacing(in, place, code, options);
+  read_multistep(in, options);
+  read_flow(in, options);
+  return in.asked();
+}
+
+}  // namespace
+
+ScheduleOptions parse_scheduler_config(std::string_view text,
+                                       std::string_view place,
+                                       const SchedulerOverrides& overrides) {
+  json object = parse_object(text, place, Errc::corrupt_file);
+  const json over = overrides.json.empty()
+                        ? json::object()
+                        : parse_object(overrides.json, "scheduler overrides",
+                                       Errc::invalid_argument);
+  SolverChoice choice;
+  const auto name = object.find("_class_name");
+  if (overrides.solver) {
+    choice = *overrides.solver;
+  } else if (name != object.end() && name->is_string()) {
+    choice = parse_solver(name->get_ref<const std::string&>());
+  } else {
+    throw Error(Errc::corrupt_file, place,
+                "_class_name: got none, expected a scheduler's class name",
+                "choose a solver with --solver");
+  }
+  ScheduleOptions options;
+  options.solver = choice.solver;
+  if (choice.solver == Solver::heun) {
+    options.beta_start = 0.00085;
+    options.beta_end = 0.012;
+  }
+  const std::vector<std::string> known =
+      read_all(Reader(object, place, Errc::corrupt_file, choice.solver), place,
+               Errc::corrupt_file, options);
+  for (const auto& [key, value] : over.items()) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      throw Error(Errc::invalid_argument, "scheduler overrides",
+                  "got the unknown key '" + key.substr(0, 64) +
+                      "', expected a key of scheduler_config.json",
+                  "check the spelling");
+    }
+    object[key] = value;
+  }
+  if (!over.empty()) {
+    (void)read_all(Reader(object, "scheduler overrides", Errc::invalid_argument,
+                          choice.solver),
+                   "scheduler overrides", Errc::invalid_argument, options);
+  }
+  apply(choice, options);
+  return options;
+}
+
+}  // namespace troupe::config

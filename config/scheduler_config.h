@@ -1,0 +1,55 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "samplers/options.h"
+
+namespace troupe::config {
+
+/// A solver as users name it: the rule, and what the name says beside it
+/// ("dpm++2m-sde karras" is order 2 of sde-dpmsolver++ over Karras sigmas).
+struct SolverChoice {
+  samplers::Solver solver = samplers::Solver::ddim;
+  std::optional<int> order;
+  std::optional<samplers::DpmAlgorithm> algorithm;
+  std::optional<samplers::SigmaSpacing> sigma_spacing;
+};
+
+/// Our names, those of diffusers' classes and the field's spellings: ddim,
+/// ddpm, euler, euler_a, heun, flow, unipc, dpm++2m, dpmpp_3m_sde,
+/// DPMSolverMultistepScheduler, "DPM++ 2M Karras". Case, spaces, '-' and '_' do
+/// not matter.
+/// Errors: Errc::unsupported for a known scheduler that Troupe has not,
+///         Errc::invalid_argument with the nearest name for anything else.
+[[nodiscard]] SolverChoice parse_solver(std::string_view name);
+
+/// The short names of all solvers, for help texts.
+[[nodiscard]] const std::vector<std::string>& solver_names();
+
+/// Sets what the choice says and leaves the rest alone.
+void apply(const SolverChoice& choice, samplers::ScheduleOptions& options);
+
+/// What a job asks for beside the checkpoint's file.
+struct SchedulerOverrides {
+  /// Another solver over the same noise schedule, as diffusers' from_config:
+  /// keys that its class does not have are dropped.
+  std::optional<SolverChoice> solver;
+  /// A JSON object of keys that replace the file's; here an unknown key is an
+  /// error.
+  std::string json;
+};
+
+/// Reads the text of a scheduler_config.json. Missing and null keys take the
+/// default of the class; keys of other classes are ignored, as diffusers does.
+/// `place` names the file in messages.
+/// Errors: Errc::corrupt_file (not JSON, wrong types, numbers out of bounds,
+///         unknown values), Errc::unsupported (a class or value that Troupe has
+///         not), Errc::invalid_argument (the same in overrides).
+[[nodiscard]] samplers::ScheduleOptions parse_scheduler_config(
+    std::string_view text, std::string_view place,
+    const SchedulerOverrides& overrides = {});
+
+}  // namespace troupe::config

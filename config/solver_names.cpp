@@ -1,0 +1,190 @@
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "config/scheduler_config.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+using samplers::DpmAlgorithm;
+using samplers::SigmaSpacing;
+using samplers::Solver;
+
+struct Name {
+  std::string_view key;  ///< normalised: lower case, "++" → "pp", letters only
+  SolverChoice choice;
+};
+
+SolverChoice dpm(DpmAlgorithm algorithm, std::optional<int> order) {
+  return {Solver::dpmpp, order, algorithm, std::nullopt};
+}
+
+const std::vector<Name>& names() {
+  constexpr auto kOde = DpmAlgorithm::dpmsolver_pp;
+  constexpr auto kSde = DpmAlgorithm::sde_dpmsolver_pp;
+  static const std::vector<Name> table = {
+      {"ddim", {Solver::ddim, {}, {}, {}}},
+      {"ddpm", {Solver::ddpm, {}, {}, {}}},
+      {"euler", {Solver::euler, {}, {}, {}}},
+      {"eulerdiscrete", {Solver::euler, {}, {}, {}}},
+      {"eulera", {Solver::euler_ancestral, {}, {}, {}}},
+      {"eulerancestral", {Solver::euler_ancestral, {}, {}, {}}},
+      {"eulerancestraldiscrete", {Solver::euler_ancestral, {}, {}, {}}},
+      {"heun", {Solver::heun, {}, {}, {}}},
+      {"heundiscrete", {Solver::heun, {}, {}, {}}},
+      {"flow", {Solver::flow_euler, {}, {}, {}}},
+      {"floweuler", {Solver::flow_euler, {}, {}, {}}},
+      {"flowmatch", {Solver::flow_euler, {}, {}, {}}},
+      {"flowmatcheuler", {Solver::flow_euler, {}, {}, {}}},
+      {"flowmatcheulerdiscrete", {Solver::flow_euler, {}, {}, {}}},
+      {"unipc", {Solver::unipc, {}, {}, {}}},
+      {"unipcmultistep", {Solver::unipc, {}, {}, {}}},
+      {"dpmsolvermultistep", {Solver::dpmpp, {}, {}, {}}},
+      {"dpmpp", dpm(kOde, std::nullopt)},
+      {"dpmsolverpp", dpm(kOde, std::nullopt)},
+      {"dpmpp1m", dpm(kOde, 1)},
+      {"dpmpp2m", dpm(kOde, 2)},
+      {"dpmpp3m", dpm(kOde, 3)},
+      {"dpmppsde", dpm(kSde, std::nullopt)},
+      {"sdedpmsolverpp", dpm(kSde, std::nullopt)},
+      {"dpmpp1msde", dpm(kSde, 1)},
+      {"dpmpp2msde", dpm(kSde, 2)},
+      {"dpmpp3msde", dpm(kSde, 3)},
+      {"dpmsolver", dpm(DpmAlgorithm::dpmsolver, std::nullopt)},
+      {"sdedpmsolver", dpm(DpmAlgorithm::sde_dpmsolver, std::nullopt)},
+  };
+  return table;
+}
+
+constexpr std::array<std::string_view, 17> kKnownElsewhere = {
+    "pndm",
+    "plms",
+    "lms",
+    "lmsdiscrete",
+    "deis",
+    "deismultistep",
+    "kdpm2",
+    "kdpm2discrete",
+    "kdpm2ancestraldiscrete",
+    "dpm2",
+    "dpm2a",
+    "dpmsolversinglestep",
+    "edmeuler",
+    "edmdpmsolvermultistep",
+    "lcm",
+    "tcd",
+    "ipndm"};
+
+std::string normalised(std::string_view name) {
+  std::string key;
+  for (const char c : name) {
+    if (c == '+') {
+      key += 'p';
+    } else if (std::isalnum(static_cast<unsigned char>(c)) != 0) {
+      key += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    }
+  }
+  return key;
+}
+
+bool drop_suffix(std::string& word, std::string_view suffix) {
+  if (word.size() <= suffix.size() || !word.ends_with(suffix)) {
+    return false;
+  }
+  word.resize(word.size() - suffix.size());
+  return true;
+}
+
+std::size_t edits(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) {
+    row[j] = j;
+  }
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = std::exchange(row[0], i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substituted =
+          diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+    }
+  }
+  return row.back();
+}
+
+std::string all_names() {
+  std::string list;
+  for (const std::string& name : solver_names()) {
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  return list;
+}
+
+[[noreturn]] void refuse(std::string_view name, const std::string& key) {
+  const std::string there_is = "there is " + all_names();
+  if (std::find(kKnownElsewhere.begin(), kKnownElsewhere.end(), key) !=
+      kKnownElsewhere.end()) {
+    throw Error(Errc::unsupported, "solver",
+                "got " + std::string(name) + ", which Troupe does not have",
+                there_is);
+  }
+  std::string nearest;
+  std::size_t fewest = std::max<std::size_t>(2, key.size() / 3) + 1;
+  for (const std::string& candidate : solver_names()) {
+    const std::size_t distance = edits(key, normalised(candidate));
+    if (distance < fewest) {
+      fewest = distance;
+      nearest = candidate;
+    }
+  }
+  throw Error(
+      Errc::invalid_argument, "solver",
+      "got '" + std::string(name.substr(0, 64)) + "', expected a solver's name",
+      (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + there_is);
+}
+
+}  // namespace
+
+const std::vector<std::string>& solver_names() {
+  static const std::vector<std::string> names = {
+      "ddim",    "ddpm",        "euler",       "euler_a",   "heun",
+      "flow",    "unipc",       "dpm++",       "dpm++1m",   "dpm++2m",
+      "dpm++3m", "dpm++2m-sde", "dpm++3m-sde", "dpmsolver", "sde-dpmsolver"};
+  return names;
+}
+
+SolverChoice parse_solver(std::string_view name) {
+  std::string key = normalised(name.substr(0, 128));
+  drop_suffix(key, "scheduler");
+  std::optional<SigmaSpacing> spacing;
+  if (drop_suffix(key, "karras")) {
+    spacing = SigmaSpacing::karras;
+  } else if (drop_suffix(key, "exponential")) {
+    spacing = SigmaSpacing::exponential;
+  } else if (drop_suffix(key, "beta")) {
+    spacing = SigmaSpacing::beta;
+  }
+  const auto found =
+      std::find_if(names().begin(), names().end(),
+                   [&](const Name& candidate) { return candidate.key == key; });
+  if (found == names().end()) {
+    refuse(name, key);
+  }
+  SolverChoice choice = found->choice;
+  choice.sigma_spacing = spacing;
+  return choice;
+}
+
+void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {
+  options.solver = choice.solver;
+  options.solver_order = choice.order.value_or(options.solver_order);
+  options.algorithm = choice.algorithm.value_or(options.algorithm);
+  options.sigma_spacing = choice.sigma_spacing.value_or(options.sigma_spacing);
+}
+
+}  // namespace troupe::config
