@@ -1,13 +1,19 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <mutex>
+#include <vector>
 
 #include "kernels/core/tensor.h"
+#include "kernels/core/torch_noise.h"
+#include "samplers/schedule.h"
 
 namespace troupe::samplers {
 
 /// Port: the noise of one job. A pure function of its arguments, so it may be
 /// asked in any order and more than once.
+/// Thread: any.
 class NoiseSource {
  public:
   virtual ~NoiseSource() = default;
@@ -15,6 +21,51 @@ class NoiseSource {
   virtual void initial(std::uint64_t sample_index, Tensor& out) = 0;
   /// Unit normals for the step that follows model call `call`.
   virtual void step(std::uint64_t sample_index, int call, Tensor& out) = 0;
+};
+
+/// Our own noise: Philox keyed by (seed, sample, call, purpose, element).
+class PhiloxNoise final : public NoiseSource {
+ public:
+  explicit PhiloxNoise(std::uint64_t seed) : seed_(seed) {}
+
+  void initial(std::uint64_t sample_index, Tensor& out) override;
+  void step(std::uint64_t sample_index, int call, Tensor& out) override;
+
+ private:
+  std::uint64_t seed_;
+};
+
+/// The numbers a diffusers user gets: one CPU torch.Generator per sample,
+/// seeded with seed + sample_index, which draws the initial latents and then
+/// once for every step of the schedule that draws (Schedule::draws_noise).
+/// A late draw replays the earlier ones; generator states are kept for the
+/// samples used last, so going back is cheap.
+///
+/// All tensors of one job have the same number of elements.
+/// Errors: Errc::invalid_argument for a call whose step draws nothing.
+class TorchNoise final : public NoiseSource {
+ public:
+  TorchNoise(std::uint64_t seed, const Schedule& schedule);
+
+  void initial(std::uint64_t sample_index, Tensor& out) override;
+  void step(std::uint64_t sample_index, int call, Tensor& out) override;
+
+ private:
+  struct Stream {
+    std::vector<TorchGenerator> states;  ///< states[d]: before draw d
+    std::uint64_t last_use = 0;
+  };
+
+  void draw(std::uint64_t sample_index, std::size_t index, Tensor& out);
+  Stream& stream(std::uint64_t sample_index);
+
+  static constexpr std::size_t kMaxStreams = 64;
+
+  std::uint64_t seed_;
+  std::vector<std::size_t> draw_of_call_;  ///< 0: draws nothing
+  std::mutex mutex_;
+  std::map<std::uint64_t, Stream> streams_;
+  std::uint64_t clock_ = 0;
 };
 
 }  // namespace troupe::samplers

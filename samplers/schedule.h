@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,13 +10,22 @@
 
 namespace troupe::samplers {
 
+/// The mixture at one point of the chain: x = alpha · (clean sample) +
+/// sigma · (unit noise). VP solvers have alpha² + sigma² = 1, the Euler family
+/// alpha = 1, flow models alpha = 1 − sigma.
+struct NoiseLevel {
+  double alpha = 1.0;
+  double sigma = 0.0;
+};
+
 /// An immutable table: which noise levels a run visits and what the solver
 /// needs at each. Built once from plain options.
 ///
 /// Indexing: `call` is the *model-call index* 0 … num_model_calls() − 1, and
 /// num_model_calls() stands for the end (σ of the finished sample). Heun makes
-/// two calls per step, all others one.
+/// two calls per step but one for its last; all others one.
 /// Thread: any.
+/// Source: diffusers schedulers/scheduling_*.py, timesteps and sigmas equal.
 class Schedule {
  public:
   /// Errors: Errc::invalid_argument with the option's name: 0 steps, more
@@ -23,6 +33,9 @@ class Schedule {
   /// the diffusers class refuses.
   explicit Schedule(const ScheduleOptions& options);
 
+  /// The options with every default filled in: timestep_spacing, clip_sample
+  /// and solver_type are set, num_inference_steps counts explicit lists, and
+  /// prediction_type is flow_prediction for flow_euler.
   [[nodiscard]] const ScheduleOptions& options() const noexcept {
     return options_;
   }
@@ -44,22 +57,52 @@ class Schedule {
   [[nodiscard]] std::span<const float> alphas_cumprod() const noexcept {
     return alphas_cumprod_;
   }
-  /// ᾱ at a call, and at the end (call = num_model_calls()).
+  /// ᾱ at a call, and at the end (call = num_model_calls()): the share
+  /// alpha² / (alpha² + sigma²) of the clean sample's power.
   [[nodiscard]] double alpha_cumprod(int call) const;
+  /// The mixture with which the output of call `call` is read.
+  [[nodiscard]] NoiseLevel level(int call) const;
+  /// The mixture a step that ends at point `call` arrives at, 1 ≤ call ≤
+  /// num_model_calls(). Equal to level(call) but for DDIM, whose steps span
+  /// num_train_timesteps // num_inference_steps whatever the spacing.
+  [[nodiscard]] NoiseLevel arrival(int call) const;
   /// Standard deviation of the initial latents.
-  [[nodiscard]] double init_noise_sigma() const noexcept;
+  [[nodiscard]] double init_noise_sigma() const noexcept {
+    return init_noise_sigma_;
+  }
   /// True when a step draws noise (DDPM, ancestral, SDE solvers, eta > 0).
   [[nodiscard]] bool is_stochastic() const noexcept;
+  /// True when the step that follows `call` draws noise: what decides the
+  /// position of a draw in a sequential generator.
+  [[nodiscard]] bool draws_noise(int call) const;
   /// Size of the change that a residual at point `call` is compared with:
-  /// rms(residual) ≤ tolerance · residual_scale(call). Defined for every
-  /// solver, flow models too; > 0. See samplers/README.md.
+  /// rms(residual) ≤ tolerance · residual_scale(call). The standard deviation
+  /// of the noise which a fully stochastic step arriving at `call` would add,
+  ///   σ'/σ · sqrt(σ² − (α/α')² σ'²)
+  /// for the step (α, σ) → (α', σ'): the η = 1 posterior of VP models, σ_up of
+  /// the Euler family, and defined for flow models alike. Where it vanishes
+  /// (the last step arrives at σ' = 0) the value of the point before stands.
+  /// Always > 0. 0 ≤ call ≤ num_model_calls().
   [[nodiscard]] double residual_scale(int call) const;
 
  private:
+  void build_levels();
+  void build_residual_scales();
+
   ScheduleOptions options_;
   std::vector<double> timesteps_;
   std::vector<double> sigmas_;
   std::vector<float> alphas_cumprod_;
+  std::vector<NoiseLevel> levels_;
+  std::vector<NoiseLevel> arrivals_;
+  std::vector<double> residual_scales_;
+  double init_noise_sigma_ = 1.0;
 };
+
+/// Dynamic shifting's exponent for a sequence of image tokens: linear from
+/// base_shift at base_image_seq_len to max_shift at max_image_seq_len, and on
+/// beyond. Source: diffusers pipelines/flux, calculate_shift.
+[[nodiscard]] double dynamic_shift_mu(const ScheduleOptions& options,
+                                      std::int64_t num_image_tokens);
 
 }  // namespace troupe::samplers

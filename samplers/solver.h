@@ -21,6 +21,7 @@ struct SolverState {
 };
 
 /// The state before call 0: unit noise scaled by init_noise_sigma().
+/// Errors: Errc::shape_mismatch unless unit_noise is [C, H, W] f32.
 [[nodiscard]] SolverState initial_state(const Schedule& schedule,
                                         const Tensor& unit_noise);
 
@@ -34,8 +35,15 @@ struct SolverState {
 ///
 /// Shapes: state.latents [C, H, W] f32; model_output [C or 2C, H, W] f32, raw
 ///         network output of call `from` in the schedule's prediction type.
+///         Of 2C channels the second half is a learned variance: DDPM with
+///         variance_type learned or learned_range uses it, all others drop it.
 /// Jumps:  to > from + 1 leaves out the points between; multistep solvers use
-///         the history they have at its true positions.
+///         the history they have at its true positions. Heun jumps from a
+///         first stage anywhere, from a second stage to a first one.
+/// Sweeps: state.latents may be replaced by another guess of the same point
+///         while history, history_calls, anchor, slope and order stay those of
+///         the step before: that is Φ of the Picard family. No solver keeps a
+///         second copy of the latents of the point it stands at.
 /// Noise:  drawn from `noise` for (sample_index, from) by stochastic solvers.
 /// Errors: Errc::invalid_argument, Errc::shape_mismatch.
 [[nodiscard]] SolverState step(const Schedule& schedule, int from, int to,
@@ -44,7 +52,8 @@ struct SolverState {
                                std::uint64_t sample_index, NoiseSource& noise);
 
 /// a = ∂(next latents)/∂(latents) with the model output held fixed: what the
-/// Picard family multiplies its carry with. 1-step coefficient from → to.
+/// Picard family multiplies its carry with. 1-step coefficient from → to: of
+/// the solver's first-order rule, without clipping, history or corrector.
 [[nodiscard]] double carry_coefficient(const Schedule& schedule, int from,
                                        int to);
 

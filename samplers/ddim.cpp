@@ -1,0 +1,55 @@
+// Song, Meng & Ermon 2021, arXiv:2010.02502, eq. 12 and 16.
+#include <algorithm>
+#include <cmath>
+
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+struct Coefficients {
+  double clean;
+  double direction;
+  double noise;
+};
+
+Coefficients coefficients(const Schedule& schedule, int from, int to) {
+  const NoiseLevel here = schedule.level(from);
+  const NoiseLevel there = schedule.arrival(to);
+  const double kept = here.alpha / there.alpha;
+  const double posterior =
+      there.sigma / here.sigma * std::sqrt(std::max(0.0, 1.0 - kept * kept));
+  const double noise = schedule.options().eta * posterior;
+  const double rest = there.sigma * there.sigma - noise * noise;
+  return {there.alpha, std::sqrt(std::max(0.0, rest)), noise};
+}
+
+}  // namespace
+
+SolverState step_ddim(const StepInput& in) {
+  const Coefficients c = coefficients(in.schedule, in.from, in.to);
+  const Tensor clean = clean_sample(in, true);
+  const Reading direction = noise_reading(in.schedule, in.from);
+  const Tensor& x = in.state.latents;
+  SolverState next;
+  if (in.schedule.draws_noise(in.from)) {
+    const Tensor noise = in.draw();
+    next.latents = linear({{c.clean, &clean},
+                           {c.direction * direction.latents, &x},
+                           {c.direction * direction.output, &in.output},
+                           {c.noise, &noise}});
+  } else {
+    next.latents = linear({{c.clean, &clean},
+                           {c.direction * direction.latents, &x},
+                           {c.direction * direction.output, &in.output}});
+  }
+  return next;
+}
+
+double carry_ddim(const Schedule& schedule, int from, int to) {
+  const Coefficients c = coefficients(schedule, from, to);
+  return c.clean * clean_reading(schedule, from).latents +
+         c.direction * noise_reading(schedule, from).latents;
+}
+
+}  // namespace troupe::samplers

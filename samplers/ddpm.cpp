@@ -1,0 +1,91 @@
+// Ho, Jain & Abbeel 2020, arXiv:2006.11239, eq. 6 and 7; learned variances of
+// Nichol & Dhariwal 2021, arXiv:2102.09672.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "kernels/core/error.h"
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+struct Coefficients {
+  double clean;
+  double latents;
+  double beta;       ///< upper bound of the variance
+  double posterior;  ///< lower bound of the variance, > 0
+};
+
+Coefficients coefficients(const Schedule& schedule, int from, int to) {
+  const NoiseLevel here = schedule.level(from);
+  const NoiseLevel there = schedule.arrival(to);
+  const double kept = here.alpha / there.alpha;
+  const double beta = 1.0 - kept * kept;
+  const double variance = here.sigma * here.sigma;
+  const double variance_there = there.sigma * there.sigma;
+  constexpr double kSmallest = 1e-20;  // diffusers takes its logarithm
+  return {there.alpha * beta / variance, kept * variance_there / variance, beta,
+          std::max(variance_there / variance * beta, kSmallest)};
+}
+
+/// noise · σ(variance channels), element by element in float32.
+void scale_by_learned(VarianceType type, const Coefficients& c,
+                      const Tensor& variance, Tensor& noise) {
+  const auto low = static_cast<float>(std::log(c.posterior));
+  const auto high = static_cast<float>(std::log(c.beta));
+  const auto v = variance.span<float>();
+  const auto n = noise.span<float>();
+  for (std::size_t i = 0; i < n.size(); ++i) {
+    if (type == VarianceType::learned) {
+      n[i] *= std::sqrt(v[i]);
+    } else {
+      const float part = (v[i] + 1.0F) / 2.0F;
+      n[i] *= std::exp(0.5F * (part * high + (1.0F - part) * low));
+    }
+  }
+}
+
+double fixed_deviation(VarianceType type, const Coefficients& c) {
+  const bool large = type == VarianceType::fixed_large ||
+                     type == VarianceType::fixed_large_log;
+  return std::sqrt(large ? c.beta : c.posterior);
+}
+
+}  // namespace
+
+SolverState step_ddpm(const StepInput& in) {
+  const Coefficients c = coefficients(in.schedule, in.from, in.to);
+  const VarianceType type = in.schedule.options().variance_type;
+  const bool learned =
+      type == VarianceType::learned || type == VarianceType::learned_range;
+  if (learned && in.variance.empty()) {
+    throw Error(Errc::shape_mismatch, "ddpm step",
+                "model output: got as many channels as the latents, expected "
+                "twice as many for a learned variance",
+                "set variance_type to fixed_small for this model");
+  }
+  const Tensor clean = clean_sample(in, true);
+  SolverState next;
+  if (!in.schedule.draws_noise(in.from)) {
+    next.latents = linear({{c.clean, &clean}, {c.latents, &in.state.latents}});
+    return next;
+  }
+  Tensor noise = in.draw();
+  double deviation = 1.0;
+  if (learned) {
+    scale_by_learned(type, c, in.variance, noise);
+  } else {
+    deviation = fixed_deviation(type, c);
+  }
+  next.latents = linear(
+      {{c.clean, &clean}, {c.latents, &in.state.latents}, {deviation, &noise}});
+  return next;
+}
+
+double carry_ddpm(const Schedule& schedule, int from, int to) {
+  const Coefficients c = coefficients(schedule, from, to);
+  return c.latents + c.clean * clean_reading(schedule, from).latents;
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,193 @@
+// Lu et al. 2022, arXiv:2206.00927 (DPM-Solver) and arXiv:2211.01095
+// (DPM-Solver++), multistep forms of orders 1 to 3, ODE and SDE.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+bool predicts_clean(const ScheduleOptions& o) {
+  return o.algorithm == DpmAlgorithm::dpmsolver_pp ||
+         o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
+}
+
+double log_snr(const NoiseLevel& level) {
+  return std::log(level.alpha) - std::log(level.sigma);
+}
+
+/// x' = latents · x + d0 · D0 + d1 · D1 + d2 · D2 + noise · n, where D_k is
+/// the k-th divided difference of the converted outputs in λ.
+struct Rule {
+  double latents = 0.0;
+  double d0 = 0.0;
+  double d1 = 0.0;
+  double d2 = 0.0;
+  double noise = 0.0;
+};
+
+/// Everything is written with α and σ in place of exp(±h), so that a step to
+/// σ' = 0 (h = ∞, first order) needs no special case.
+Rule first_order(const ScheduleOptions& o, const NoiseLevel& s,
+                 const NoiseLevel& t) {
+  const double decay = t.sigma * s.alpha / (t.alpha * s.sigma);  // exp(−h)
+  const double grown = t.alpha * s.sigma / s.alpha;              // σ' exp(h)
+  Rule rule;
+  switch (o.algorithm) {
+    case DpmAlgorithm::dpmsolver_pp:
+      rule.latents = t.sigma / s.sigma;
+      rule.d0 = t.alpha - t.sigma * s.alpha / s.sigma;
+      break;
+    case DpmAlgorithm::dpmsolver:
+      rule.latents = t.alpha / s.alpha;
+      rule.d0 = t.sigma - grown;
+      break;
+    case DpmAlgorithm::sde_dpmsolver_pp:
+      rule.latents = t.sigma / s.sigma * decay;
+      rule.d0 = t.alpha * (1.0 - decay * decay);
+      rule.noise = t.sigma * std::sqrt(std::max(0.0, 1.0 - decay * decay));
+      break;
+    case DpmAlgorithm::sde_dpmsolver:
+      rule.latents = t.alpha / s.alpha;
+      rule.d0 = 2.0 * (t.sigma - grown);
+      rule.noise = std::sqrt(std::max(0.0, grown * grown - t.sigma * t.sigma));
+      break;
+  }
+  return rule;
+}
+
+void add_differences(const ScheduleOptions& o, const NoiseLevel& t, double h,
+                     int order, Rule& rule) {
+  const bool by_midpoint = order == 2 && o.solver_type == "midpoint";
+  switch (o.algorithm) {
+    case DpmAlgorithm::dpmsolver_pp:
+      rule.d1 = by_midpoint ? 0.5 * rule.d0 : t.alpha - rule.d0 / h;
+      rule.d2 = -((t.alpha - rule.d0 / h) / h - 0.5 * t.alpha);
+      break;
+    case DpmAlgorithm::dpmsolver:
+      rule.d1 = by_midpoint ? 0.5 * rule.d0 : rule.d0 / h + t.sigma;
+      rule.d2 = (rule.d0 / h + t.sigma) / h + 0.5 * t.sigma;
+      break;
+    case DpmAlgorithm::sde_dpmsolver_pp:
+      rule.d1 = by_midpoint ? 0.5 * rule.d0 : t.alpha - rule.d0 / (2.0 * h);
+      rule.d2 = (rule.d0 - 2.0 * h * t.alpha) / (4.0 * h * h) - 0.5 * t.alpha;
+      break;
+    case DpmAlgorithm::sde_dpmsolver:
+      rule.d1 = by_midpoint ? 0.5 * rule.d0 : rule.d0 / h + 2.0 * t.sigma;
+      break;
+  }
+  if (order < 3) {
+    rule.d2 = 0.0;
+  }
+}
+
+/// Weights of m0, m1, m2 once the divided differences are written out.
+std::array<double, 3> output_weights(const StepInput& in, const Rule& rule,
+                                     int order) {
+  std::array<double, 3> weights = {rule.d0, 0.0, 0.0};
+  if (order == 1) {
+    return weights;
+  }
+  const double at0 = log_snr(in.here());
+  const double h = log_snr(in.there()) - at0;
+  const double at1 = log_snr(in.schedule.level(in.state.history_calls[0]));
+  const double r0 = (at0 - at1) / h;
+  if (order == 2) {
+    weights[0] += rule.d1 / r0;
+    weights[1] -= rule.d1 / r0;
+    return weights;
+  }
+  const double at2 = log_snr(in.schedule.level(in.state.history_calls[1]));
+  const double r1 = (at1 - at2) / h;
+  // D1 = a·(m0−m1)/r0 + b·(m1−m2)/r1 and D2 likewise.
+  const double share = r0 / (r0 + r1);
+  const double newer = rule.d1 * (1.0 + share) + rule.d2 / (r0 + r1);
+  const double older = -rule.d1 * share - rule.d2 / (r0 + r1);
+  weights[0] += newer / r0;
+  weights[1] += older / r1 - newer / r0;
+  weights[2] -= older / r1;
+  return weights;
+}
+
+int usable_order(const StepInput& in) {
+  const ScheduleOptions& o = in.schedule.options();
+  const int calls = in.schedule.num_model_calls();
+  const bool few = o.lower_order_final && calls < 15;
+  const bool last = in.to == calls;
+  const bool ends_clean = last && (o.final_sigma_zero || !o.sigmas.empty());
+  // A step of no length has no differences to take.
+  const bool stands_still = in.there().sigma == in.here().sigma;
+  if (ends_clean || stands_still || (last && (o.euler_at_final || few))) {
+    return 1;
+  }
+  int order = o.solver_order;
+  if (few && in.to == calls - 1) {
+    order = std::min(order, 2);
+  }
+  return std::min(order, static_cast<int>(in.state.history.size()) + 1);
+}
+
+Tensor converted(const StepInput& in) {
+  const ScheduleOptions& o = in.schedule.options();
+  if (predicts_clean(o)) {
+    return clean_sample(in, false);
+  }
+  if (!o.thresholding) {
+    return apply(noise_reading(in.schedule, in.from), in.state.latents,
+                 in.output);
+  }
+  const Tensor clean = clean_sample(in, false);
+  const NoiseLevel at = in.here();
+  return linear(
+      {{1.0 / at.sigma, &in.state.latents}, {-at.alpha / at.sigma, &clean}});
+}
+
+}  // namespace
+
+SolverState step_dpmpp(const StepInput& in) {
+  const ScheduleOptions& o = in.schedule.options();
+  const Tensor m0 = converted(in);
+  const int order = usable_order(in);
+  Rule rule = first_order(o, in.here(), in.there());
+  if (order > 1) {
+    const double h = log_snr(in.there()) - log_snr(in.here());
+    add_differences(o, in.there(), h, order, rule);
+  }
+  const std::array<double, 3> weights = output_weights(in, rule, order);
+  const Tensor& x = in.state.latents;
+  const Tensor& m1 = order > 1 ? in.state.history[0] : m0;
+  const Tensor& m2 = order > 2 ? in.state.history[1] : m0;
+  const bool noisy = in.schedule.draws_noise(in.from);
+  const Tensor noise = noisy ? in.draw() : m0;
+  SolverState next;
+  next.latents = linear({{rule.latents, &x},
+                         {weights[0], &m0},
+                         {weights[1], &m1},
+                         {weights[2], &m2},
+                         {noisy ? rule.noise : 0.0, &noise}});
+  next.order = order;
+  const auto keep = static_cast<std::size_t>(o.solver_order - 1);
+  if (keep > 0) {
+    next.history.push_back(m0);
+    next.history_calls.push_back(in.from);
+  }
+  for (std::size_t i = 0;
+       i < in.state.history.size() && next.history.size() < keep; ++i) {
+    next.history.push_back(in.state.history[i]);
+    next.history_calls.push_back(in.state.history_calls[i]);
+  }
+  return next;
+}
+
+double carry_dpmpp(const Schedule& schedule, int from, int to) {
+  const ScheduleOptions& o = schedule.options();
+  const Rule rule = first_order(o, schedule.level(from), schedule.arrival(to));
+  const Reading reading = predicts_clean(o) ? clean_reading(schedule, from)
+                                            : noise_reading(schedule, from);
+  return rule.latents + rule.d0 * reading.latents;
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,63 @@
+// Karras et al. 2022, arXiv:2206.00364, in σ with α = 1; the ancestral step as
+// in k-diffusion's sample_euler_ancestral.
+#include <algorithm>
+#include <cmath>
+
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+/// dx/dσ = (x − x0)/σ: the noise that the output implies.
+Reading slope_reading(const Schedule& schedule, int call) {
+  const double sigma = schedule.level(call).sigma;
+  const Reading clean = clean_reading(schedule, call);
+  return {(1.0 - clean.latents) / sigma, -clean.output / sigma};
+}
+
+struct AncestralSplit {
+  double down;
+  double up;
+};
+
+AncestralSplit split(double from, double to) {
+  const double up = to / from * std::sqrt(std::max(0.0, from * from - to * to));
+  return {std::sqrt(std::max(0.0, to * to - up * up)), up};
+}
+
+}  // namespace
+
+SolverState step_euler(const StepInput& in) {
+  const double move = in.there().sigma - in.here().sigma;
+  const Reading slope = slope_reading(in.schedule, in.from);
+  SolverState next;
+  next.latents = apply({1.0 + move * slope.latents, move * slope.output},
+                       in.state.latents, in.output);
+  return next;
+}
+
+SolverState step_euler_ancestral(const StepInput& in) {
+  const double sigma = in.here().sigma;
+  const AncestralSplit to = split(sigma, in.there().sigma);
+  const double move = to.down - sigma;
+  const Reading slope = slope_reading(in.schedule, in.from);
+  const Tensor noise = in.draw();
+  SolverState next;
+  next.latents = linear({{1.0 + move * slope.latents, &in.state.latents},
+                         {move * slope.output, &in.output},
+                         {to.up, &noise}});
+  return next;
+}
+
+double carry_euler(const Schedule& schedule, int from, int to) {
+  const double move = schedule.arrival(to).sigma - schedule.level(from).sigma;
+  return 1.0 + move * slope_reading(schedule, from).latents;
+}
+
+double carry_euler_ancestral(const Schedule& schedule, int from, int to) {
+  const double sigma = schedule.level(from).sigma;
+  const double move = split(sigma, schedule.arrival(to).sigma).down - sigma;
+  return 1.0 + move * slope_reading(schedule, from).latents;
+}
+
+}  // namespace troupe::samplers

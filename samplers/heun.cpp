@@ -1,0 +1,79 @@
+// Karras et al. 2022, arXiv:2206.00364, algorithm 1 without churn: an Euler
+// stage, then a second one at its end point; two model calls per step.
+#include <string>
+
+#include "kernels/core/error.h"
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+bool is_second_stage(int call) { return call % 2 == 1; }
+
+/// dx/dσ at the latents the state stands at.
+Tensor slope_at(const StepInput& in) {
+  const double sigma = in.here().sigma;
+  const Tensor& x = in.state.latents;
+  if (*in.schedule.options().clip_sample) {
+    const Tensor clean = clean_sample(in, true);
+    return linear({{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
+  }
+  const Reading clean = clean_reading(in.schedule, in.from);
+  return apply({(1.0 - clean.latents) / sigma, -clean.output / sigma}, x,
+               in.output);
+}
+
+SolverState first_stage(const StepInput& in) {
+  const double move = in.there().sigma - in.here().sigma;
+  const Tensor slope = slope_at(in);
+  SolverState next;
+  next.latents = linear({{1.0, &in.state.latents}, {move, &slope}});
+  if (is_second_stage(in.to)) {
+    next.anchor = in.state.latents;
+    next.slope = slope;
+    next.history_calls = {in.from};
+  }
+  return next;
+}
+
+SolverState second_stage(const StepInput& in) {
+  const SolverState& state = in.state;
+  if (state.anchor.empty() || state.slope.empty() ||
+      state.history_calls.empty()) {
+    throw Error(Errc::invalid_argument, "heun step",
+                "state at call " + std::to_string(in.from) +
+                    ": got none of the first stage, expected anchor and slope",
+                "start at an even call");
+  }
+  if (is_second_stage(in.to)) {
+    throw Error(Errc::invalid_argument, "heun step",
+                "jump from second stage " + std::to_string(in.from) + " to " +
+                    std::to_string(in.to) + ": expected an even call",
+                "end the jump at a step's first stage");
+  }
+  const double start = in.schedule.level(state.history_calls[0]).sigma;
+  const double half = 0.5 * (in.there().sigma - start);
+  const Tensor slope = slope_at(in);
+  SolverState next;
+  next.latents =
+      linear({{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
+  return next;
+}
+
+}  // namespace
+
+SolverState step_heun(const StepInput& in) {
+  return is_second_stage(in.from) ? second_stage(in) : first_stage(in);
+}
+
+double carry_heun(const Schedule& schedule, int from, int to) {
+  const double sigma = schedule.level(from).sigma;
+  const double slope = (1.0 - clean_reading(schedule, from).latents) / sigma;
+  if (!is_second_stage(from)) {
+    return 1.0 + (schedule.arrival(to).sigma - sigma) * slope;
+  }
+  const double start = schedule.level(from - 1).sigma;
+  return 0.5 * (schedule.arrival(to).sigma - start) * slope;
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+// Arithmetic that must give the numbers of NumPy and PyTorch, so that a
+// schedule visits exactly the points a diffusers user knows. Internal to
+// samplers.
+
+namespace troupe::samplers {
+
+/// numpy.linspace(start, stop, count): start + i·step, the last point exact.
+[[nodiscard]] std::vector<double> linspace(double start, double stop,
+                                           int count);
+/// numpy.arange(start, 0, −step).
+[[nodiscard]] std::vector<double> arange_down(double start, double step);
+/// torch.linspace in float32: from both ends towards the middle, one rounding
+/// per element.
+[[nodiscard]] std::vector<float> torch_linspace(double start, double stop,
+                                                int count);
+/// Nearest integer, halves to even, as numpy.round.
+[[nodiscard]] double round_half_even(double value);
+/// numpy.interp(x, 0 … n − 1, table): linear inside, constant outside.
+[[nodiscard]] double interpolate(double x, std::span<const float> table);
+
+/// The (fractional) training step whose noise level is `sigma`, by linear
+/// interpolation of ascending log σ; outside values go to the nearest end.
+/// Source: diffusers `_sigma_to_t`, k-diffusion.
+[[nodiscard]] double sigma_to_timestep(double sigma,
+                                       std::span<const float> log_sigmas);
+/// The same with float32 intermediates, as for explicit float32 sigmas.
+[[nodiscard]] double sigma_to_timestep_f32(float sigma,
+                                           std::span<const float> log_sigmas);
+
+/// Karras et al. 2022, arXiv:2206.00364, eq. 5, with rho = 7.
+[[nodiscard]] std::vector<double> karras_sigmas(double sigma_max,
+                                                double sigma_min, int count);
+/// Evenly spaced in log σ.
+[[nodiscard]] std::vector<double> exponential_sigmas(double sigma_max,
+                                                     double sigma_min,
+                                                     int count);
+/// Quantiles of the Beta(0.6, 0.6) distribution. Lee et al. 2024,
+/// arXiv:2407.12173.
+[[nodiscard]] std::vector<double> beta_sigmas(double sigma_max,
+                                              double sigma_min, int count);
+
+}  // namespace troupe::samplers

@@ -1,0 +1,287 @@
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/error.h"
+#include "samplers/tables.h"
+
+namespace troupe::samplers {
+namespace {
+
+[[noreturn]] void refuse(std::string_view option, const std::string& message,
+                         std::string_view hint) {
+  throw Error(Errc::invalid_argument, "schedule",
+              std::string(option) + ": " + message, hint);
+}
+
+void check_range(std::string_view option, double value, double low,
+                 double high) {
+  if (!(value >= low && value <= high)) {
+    refuse(option,
+           "got " + std::to_string(value) + ", expected " +
+               std::to_string(low) + " to " + std::to_string(high),
+           "change the value");
+  }
+}
+
+bool is_flow_family(const ScheduleOptions& o) {
+  return o.solver == Solver::flow_euler || o.use_flow_sigmas;
+}
+
+bool is_multistep(const ScheduleOptions& o) {
+  return o.solver == Solver::dpmpp || o.solver == Solver::unipc;
+}
+
+void check_descending(std::string_view option,
+                      const std::vector<double>& values) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i]) || values[i] < 0.0) {
+      refuse(option,
+             "got " + std::to_string(values[i]) + " at place " +
+                 std::to_string(i) + ", expected finite numbers ≥ 0",
+             "correct the list");
+    }
+    if (i > 0 && !(values[i] < values[i - 1])) {
+      refuse(option,
+             "got " + std::to_string(values[i]) + " after " +
+                 std::to_string(values[i - 1]) +
+                 ", expected descending numbers",
+             "sort the list from noisy to clean and drop repeated values");
+    }
+  }
+}
+
+void check_lists(const ScheduleOptions& o) {
+  check_descending("sigmas", o.sigmas);
+  check_descending("timesteps", o.timesteps);
+  if (!o.sigmas.empty() &&
+      (o.solver == Solver::ddim || o.solver == Solver::ddpm)) {
+    refuse("sigmas", "this solver runs over integer training steps",
+           "give --timesteps, or choose euler, dpm++ or unipc");
+  }
+  const bool both = !o.sigmas.empty() && !o.timesteps.empty();
+  if (both && o.solver != Solver::flow_euler) {
+    refuse("sigmas", "got sigmas and timesteps, expected one of them",
+           "leave one list out");
+  }
+  const bool respaced =
+      o.sigma_spacing != SigmaSpacing::none || o.use_lu_lambdas;
+  if (respaced && o.solver != Solver::flow_euler &&
+      !(o.sigmas.empty() && o.timesteps.empty())) {
+    refuse("sigma_spacing", "an explicit list leaves nothing to space",
+           "leave out the list or the Karras, exponential, beta or lu spacing");
+  }
+  if (is_multistep(o) && o.use_flow_sigmas && !o.timesteps.empty()) {
+    refuse("timesteps", "flow schedules of this solver are given as sigmas",
+           "give --sigmas");
+  }
+  const double last_step = o.num_train_timesteps - 1;
+  if (!o.timesteps.empty() && o.solver != Solver::flow_euler &&
+      o.timesteps.front() > last_step) {
+    refuse("timesteps",
+           "got " + std::to_string(o.timesteps.front()) +
+               ", expected at most " +
+               std::to_string(o.num_train_timesteps - 1),
+           "training steps count from 0");
+  }
+}
+
+void check_betas(const ScheduleOptions& o) {
+  if (!o.trained_betas.empty() &&
+      o.trained_betas.size() !=
+          static_cast<std::size_t>(o.num_train_timesteps)) {
+    refuse("trained_betas",
+           "got " + std::to_string(o.trained_betas.size()) +
+               " values, expected num_train_timesteps = " +
+               std::to_string(o.num_train_timesteps),
+           "set num_train_timesteps to the number of betas");
+  }
+  for (const double beta : o.trained_betas) {
+    check_range("trained_betas", beta, 0.0, 1.0);
+  }
+  check_range("beta_start", o.beta_start, 1e-12, 1.0);
+  check_range("beta_end", o.beta_end, 1e-12, 1.0);
+  if (o.rescale_betas_zero_snr && o.num_train_timesteps < 2) {
+    refuse("rescale_betas_zero_snr", "needs at least two training steps", "");
+  }
+}
+
+void check_prediction(const ScheduleOptions& o) {
+  const bool flow = o.prediction_type == PredictionType::flow_prediction;
+  if (o.solver == Solver::flow_euler && !flow) {
+    refuse("prediction_type", "flow-match Euler integrates flow_prediction",
+           "choose another solver for this model");
+  }
+  if (flow && o.solver != Solver::flow_euler && !is_multistep(o)) {
+    refuse("prediction_type", "this solver has no flow_prediction",
+           "use flow, dpm++ or unipc");
+  }
+  const bool noise_form = (o.solver == Solver::dpmpp &&
+                           (o.algorithm == DpmAlgorithm::dpmsolver ||
+                            o.algorithm == DpmAlgorithm::sde_dpmsolver)) ||
+                          (o.solver == Solver::unipc && !o.predict_x0);
+  if (flow && noise_form) {
+    refuse("prediction_type",
+           "flow_prediction needs the form that predicts the clean sample",
+           "use dpmsolver++ or predict_x0");
+  }
+  if (o.prediction_type == PredictionType::sample &&
+      o.solver == Solver::euler_ancestral) {
+    refuse("prediction_type", "Euler ancestral has no sample prediction",
+           "use euler or dpm++");
+  }
+}
+
+void check_dpm(const ScheduleOptions& o) {
+  const bool plain = o.algorithm == DpmAlgorithm::dpmsolver ||
+                     o.algorithm == DpmAlgorithm::sde_dpmsolver;
+  if (plain && o.final_sigma_zero && o.sigmas.empty()) {
+    refuse("algorithm", "dpmsolver and sde-dpmsolver cannot end at sigma 0",
+           "set final_sigmas_type to sigma_min, or use dpmsolver++");
+  }
+  if (o.algorithm == DpmAlgorithm::sde_dpmsolver && o.solver_order == 3) {
+    refuse("solver_order", "sde-dpmsolver has orders 1 and 2, got 3",
+           "use sde-dpmsolver++ for order 3");
+  }
+  if (o.solver_type != "midpoint" && o.solver_type != "heun") {
+    refuse("solver_type",
+           "got '" + o.solver_type + "', expected midpoint or heun", "");
+  }
+}
+
+void check_flow(const ScheduleOptions& o) {
+  if (o.use_dynamic_shifting && is_flow_family(o) && !o.mu) {
+    refuse("mu", "dynamic shifting needs mu, got none",
+           "give --mu, or turn use_dynamic_shifting off");
+  }
+  if (o.solver == Solver::dpmpp && o.use_dynamic_shifting &&
+      o.time_shift_linear) {
+    refuse("time_shift_type", "this solver shifts exponentially only", "");
+  }
+  if (o.use_flow_sigmas && !is_multistep(o)) {
+    refuse("use_flow_sigmas", "only dpm++ and unipc take flow sigmas",
+           "use the flow solver");
+  }
+  const bool karras_unipc =
+      o.solver == Solver::unipc && o.sigma_spacing == SigmaSpacing::karras;
+  if (o.use_flow_sigmas &&
+      (o.use_lu_lambdas ||
+       (o.sigma_spacing != SigmaSpacing::none && !karras_unipc))) {
+    refuse("use_flow_sigmas", "does not go with another sigma spacing",
+           "leave one of them out");
+  }
+  if (o.shift_terminal && !is_flow_family(o)) {
+    refuse("shift_terminal", "only flow schedules have it", "");
+  }
+  if (o.shift_terminal) {
+    check_range("shift_terminal", *o.shift_terminal, 0.0, 0.999999);
+  }
+  if (o.invert_sigmas && o.stochastic_sampling) {
+    refuse("stochastic_sampling", "does not go with invert_sigmas", "");
+  }
+  check_range("shift", o.shift, 1e-6, 1e6);
+  check_range("flow_shift", o.flow_shift, 1e-6, 1e6);
+  if (o.mu) {
+    check_range("mu", *o.mu, o.time_shift_linear ? 1e-6 : -50.0, 50.0);
+  }
+}
+
+void check_numbers(const ScheduleOptions& o) {
+  check_range("num_train_timesteps", o.num_train_timesteps, 1, 1'000'000);
+  check_range("num_inference_steps", o.num_inference_steps, 1,
+              o.num_train_timesteps);
+  check_range("steps_offset", o.steps_offset, 0, o.num_train_timesteps);
+  check_range("eta", o.eta, 0.0, 1.0);
+  check_range("clip_sample_range", o.clip_sample_range, 1e-12, 1e12);
+  check_range("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio, 0.0,
+              1.0);
+  check_range("sample_max_value", o.sample_max_value, 1e-12, 1e12);
+  check_range("solver_order", o.solver_order, 1, 3);
+  if (o.sigma_min) {
+    check_range("sigma_min", *o.sigma_min, 1e-12, 1e12);
+  }
+  if (o.sigma_max) {
+    check_range("sigma_max", *o.sigma_max, 1e-12, 1e12);
+  }
+  if (std::isnan(o.lambda_min_clipped)) {
+    refuse("lambda_min_clipped", "got nan, expected a number", "");
+  }
+  if (o.use_lu_lambdas && o.solver != Solver::dpmpp) {
+    refuse("use_lu_lambdas", "only dpm++ spaces by lambda", "");
+  }
+}
+
+/// An explicit list sets the number of steps; its closing 0 is the end, not a
+/// step.
+void count_lists(ScheduleOptions& o) {
+  if (!o.sigmas.empty()) {
+    if (o.sigmas.back() == 0.0) {
+      o.sigmas.pop_back();
+    }
+    if (o.sigmas.empty()) {
+      refuse("sigmas", "got only 0, expected at least one noise level", "");
+    }
+    o.num_inference_steps = static_cast<int>(o.sigmas.size());
+  } else if (!o.timesteps.empty()) {
+    o.num_inference_steps = static_cast<int>(o.timesteps.size());
+  }
+  if (!o.sigmas.empty() && !o.timesteps.empty() &&
+      o.sigmas.size() != o.timesteps.size()) {
+    refuse("timesteps",
+           "got " + std::to_string(o.timesteps.size()) +
+               ", expected as many as sigmas (" +
+               std::to_string(o.sigmas.size()) + ")",
+           "");
+  }
+}
+
+}  // namespace
+
+ScheduleOptions resolve(ScheduleOptions o) {
+  if (!o.trained_betas.empty() && o.num_train_timesteps == 1000) {
+    o.num_train_timesteps = static_cast<int>(o.trained_betas.size());
+  }
+  const bool integer_steps =
+      o.solver == Solver::ddim || o.solver == Solver::ddpm;
+  if (!o.timestep_spacing) {
+    o.timestep_spacing =
+        integer_steps ? TimestepSpacing::leading : TimestepSpacing::linspace;
+  }
+  if (!o.clip_sample) {
+    o.clip_sample = integer_steps;
+  }
+  if (o.solver == Solver::flow_euler &&
+      o.prediction_type == PredictionType::epsilon) {
+    o.prediction_type = PredictionType::flow_prediction;
+  }
+  // diffusers maps the type names of one multistep family to the other's
+  // default.
+  if (o.solver == Solver::dpmpp &&
+      (o.solver_type.empty() || o.solver_type == "bh1" ||
+       o.solver_type == "bh2" || o.solver_type == "logrho")) {
+    o.solver_type = "midpoint";
+  }
+  if (o.solver == Solver::unipc &&
+      (o.solver_type.empty() || o.solver_type == "midpoint" ||
+       o.solver_type == "heun" || o.solver_type == "logrho")) {
+    o.solver_type = "bh2";
+  }
+  count_lists(o);
+  check_numbers(o);
+  check_betas(o);
+  check_lists(o);
+  check_prediction(o);
+  check_flow(o);
+  if (o.solver == Solver::dpmpp) {
+    check_dpm(o);
+  }
+  if (o.solver == Solver::unipc && o.solver_type != "bh1" &&
+      o.solver_type != "bh2") {
+    refuse("solver_type", "got '" + o.solver_type + "', expected bh1 or bh2",
+           "");
+  }
+  return o;
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,127 @@
+#include "samplers/rules.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace troupe::samplers {
+namespace {
+
+/// Linear interpolation between order statistics, as torch.quantile.
+float quantile(std::vector<float>& values, double ratio) {
+  const float rank =
+      static_cast<float>(ratio) * static_cast<float>(values.size() - 1);
+  const auto low = static_cast<std::size_t>(rank);
+  const float weight = rank - static_cast<float>(low);
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(low);
+  std::nth_element(values.begin(), at, values.end());
+  const float below = *at;
+  if (low + 1 >= values.size()) {
+    return below;
+  }
+  const float above = *std::min_element(at + 1, values.end());
+  const float difference = above - below;
+  return weight < 0.5F ? below + weight * difference
+                       : above - difference * (1.0F - weight);
+}
+
+void threshold(const ScheduleOptions& o, Tensor& sample) {
+  std::vector<float> magnitudes;
+  magnitudes.reserve(static_cast<std::size_t>(sample.num_elements()));
+  for (const float value : sample.span<float>()) {
+    magnitudes.push_back(std::fabs(value));
+  }
+  const float limit = std::min(
+      std::max(quantile(magnitudes, o.dynamic_thresholding_ratio), 1.0F),
+      static_cast<float>(o.sample_max_value));
+  kernels::clamp(-static_cast<double>(limit), limit, sample);
+  const kernels::Term term{1.0 / static_cast<double>(limit), &sample};
+  kernels::combine({&term, 1}, sample);
+}
+
+}  // namespace
+
+Tensor StepInput::draw() const {
+  Tensor noise_tensor(state.latents.shape(), DType::f32);
+  noise.step(sample_index, from, noise_tensor);
+  return noise_tensor;
+}
+
+Reading clean_reading(const Schedule& schedule, int call) {
+  const NoiseLevel at = schedule.level(call);
+  switch (schedule.options().prediction_type) {
+    case PredictionType::epsilon:
+      return {1.0 / at.alpha, -at.sigma / at.alpha};
+    case PredictionType::v_prediction: {
+      // The network's world is variance preserving; the Euler family's is not.
+      const double power = schedule.options().use_flow_sigmas
+                               ? 1.0
+                               : at.alpha * at.alpha + at.sigma * at.sigma;
+      return {at.alpha / power, -at.sigma / std::sqrt(power)};
+    }
+    case PredictionType::sample:
+      return {0.0, 1.0};
+    case PredictionType::flow_prediction:
+      break;
+  }
+  // An inverted flow runs from σ = 0 to 1 and points at the clean sample.
+  const double sigma = schedule.sigmas()[static_cast<std::size_t>(call)];
+  return schedule.options().invert_sigmas ? Reading{1.0, 1.0 - sigma}
+                                          : Reading{1.0, -sigma};
+}
+
+Reading noise_reading(const Schedule& schedule, int call) {
+  const NoiseLevel at = schedule.level(call);
+  if (schedule.options().prediction_type == PredictionType::epsilon) {
+    return {0.0, 1.0};
+  }
+  if (schedule.options().prediction_type == PredictionType::v_prediction) {
+    const double power = schedule.options().use_flow_sigmas
+                             ? 1.0
+                             : at.alpha * at.alpha + at.sigma * at.sigma;
+    return {at.sigma / power, at.alpha / std::sqrt(power)};
+  }
+  if (!(at.sigma > 0.0)) {
+    return {0.0, 0.0};
+  }
+  const Reading clean = clean_reading(schedule, call);
+  return {(1.0 - at.alpha * clean.latents) / at.sigma,
+          -at.alpha * clean.output / at.sigma};
+}
+
+Tensor linear(std::initializer_list<kernels::Term> terms) {
+  std::array<kernels::Term, 8> kept{};
+  std::size_t count = 0;
+  for (const kernels::Term& term : terms) {
+    if (term.coefficient != 0.0) {
+      kept.at(count++) = term;
+    }
+  }
+  if (count == 0) {
+    return Tensor::zeros(terms.begin()->tensor->shape(), DType::f32);
+  }
+  Tensor out(kept[0].tensor->shape(), DType::f32);
+  kernels::combine({kept.data(), count}, out);
+  return out;
+}
+
+Tensor apply(const Reading& reading, const Tensor& latents,
+             const Tensor& output) {
+  return linear({{reading.latents, &latents}, {reading.output, &output}});
+}
+
+Tensor clean_sample(const StepInput& in, bool may_clip) {
+  const ScheduleOptions& o = in.schedule.options();
+  Tensor clean =
+      apply(clean_reading(in.schedule, in.from), in.state.latents, in.output);
+  if (o.thresholding) {
+    threshold(o, clean);
+  } else if (may_clip && *o.clip_sample) {
+    kernels::clamp(-o.clip_sample_range, o.clip_sample_range, clean);
+  }
+  return clean;
+}
+
+}  // namespace troupe::samplers

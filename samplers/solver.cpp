@@ -1,0 +1,158 @@
+#include "samplers/solver.h"
+
+#include <cmath>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+void check_latents(const Tensor& latents) {
+  if (latents.shape().rank() != 3 || latents.dtype() != DType::f32 ||
+      latents.empty()) {
+    throw Error(Errc::shape_mismatch, "solver step",
+                "latents: got " + to_string(latents.shape()) + " " +
+                    std::string(to_string(latents.dtype())) +
+                    ", expected [C, H, W] f32");
+  }
+}
+
+/// The prediction's channels of a model output, which may carry a learned
+/// variance behind them.
+struct SplitOutput {
+  Tensor prediction;
+  Tensor variance;
+};
+
+SplitOutput split_output(const Tensor& latents, const Tensor& output) {
+  const std::int64_t channels = latents.dim(0);
+  const bool fits =
+      output.shape().rank() == 3 && output.dtype() == DType::f32 &&
+      output.dim(1) == latents.dim(1) && output.dim(2) == latents.dim(2) &&
+      (output.dim(0) == channels || output.dim(0) == 2 * channels);
+  if (!fits) {
+    throw Error(Errc::shape_mismatch, "solver step",
+                "model output: got " + to_string(output.shape()) + " " +
+                    std::string(to_string(output.dtype())) + " for latents " +
+                    to_string(latents.shape()) +
+                    ", expected as many or twice as many channels, f32");
+  }
+  if (output.dim(0) == channels) {
+    return {output, Tensor()};
+  }
+  return {output.slice(0, channels), output.slice(channels, 2 * channels)};
+}
+
+void check_calls(const Schedule& schedule, int from, int to) {
+  if (from < 0 || to <= from || to > schedule.num_model_calls()) {
+    throw Error(Errc::invalid_argument, "solver step",
+                "model calls: got " + std::to_string(from) + " to " +
+                    std::to_string(to) + ", expected 0 ≤ from < to ≤ " +
+                    std::to_string(schedule.num_model_calls()));
+  }
+}
+
+}  // namespace
+
+SolverState initial_state(const Schedule& schedule, const Tensor& unit_noise) {
+  check_latents(unit_noise);
+  SolverState state;
+  state.latents = linear({{schedule.init_noise_sigma(), &unit_noise}});
+  return state;
+}
+
+Tensor scale_model_input(const Schedule& schedule, int call,
+                         const Tensor& latents) {
+  switch (schedule.options().solver) {
+    case Solver::euler:
+    case Solver::euler_ancestral:
+    case Solver::heun: {
+      const double sigma = schedule.level(call).sigma;
+      return linear({{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
+    }
+    case Solver::ddim:
+    case Solver::ddpm:
+    case Solver::dpmpp:
+    case Solver::flow_euler:
+    case Solver::unipc:
+      break;
+  }
+  return latents;
+}
+
+SolverState step(const Schedule& schedule, int from, int to,
+                 const SolverState& state, const Tensor& model_output,
+                 std::uint64_t sample_index, NoiseSource& noise) {
+  check_calls(schedule, from, to);
+  check_latents(state.latents);
+  const SplitOutput split = split_output(state.latents, model_output);
+  const StepInput in{schedule,         from,           to,           state,
+                     split.prediction, split.variance, sample_index, noise};
+  switch (schedule.options().solver) {
+    case Solver::ddim:
+      return step_ddim(in);
+    case Solver::ddpm:
+      return step_ddpm(in);
+    case Solver::dpmpp:
+      return step_dpmpp(in);
+    case Solver::euler:
+      return step_euler(in);
+    case Solver::euler_ancestral:
+      return step_euler_ancestral(in);
+    case Solver::heun:
+      return step_heun(in);
+    case Solver::flow_euler:
+      return step_flow_euler(in);
+    case Solver::unipc:
+      return step_unipc(in);
+  }
+  throw Error(Errc::internal, "solver step", "unknown solver");
+}
+
+double carry_coefficient(const Schedule& schedule, int from, int to) {
+  check_calls(schedule, from, to);
+  switch (schedule.options().solver) {
+    case Solver::ddim:
+      return carry_ddim(schedule, from, to);
+    case Solver::ddpm:
+      return carry_ddpm(schedule, from, to);
+    case Solver::dpmpp:
+      return carry_dpmpp(schedule, from, to);
+    case Solver::euler:
+      return carry_euler(schedule, from, to);
+    case Solver::euler_ancestral:
+      return carry_euler_ancestral(schedule, from, to);
+    case Solver::heun:
+      return carry_heun(schedule, from, to);
+    case Solver::flow_euler:
+      return carry_flow_euler(schedule, from, to);
+    case Solver::unipc:
+      return carry_unipc(schedule, from, to);
+  }
+  throw Error(Errc::internal, "carry coefficient", "unknown solver");
+}
+
+Tensor denoised(const Schedule& schedule, int call, const Tensor& latents,
+                const Tensor& model_output) {
+  check_calls(schedule, call, schedule.num_model_calls());
+  check_latents(latents);
+  const SplitOutput split = split_output(latents, model_output);
+  return apply(clean_reading(schedule, call), latents, split.prediction);
+}
+
+Tensor extrapolate(const Schedule& schedule, int from, int to,
+                   const Tensor& latents, const Tensor& model_output) {
+  check_calls(schedule, from, to);
+  check_latents(latents);
+  const SplitOutput split = split_output(latents, model_output);
+  const Reading clean = clean_reading(schedule, from);
+  const Reading noise = noise_reading(schedule, from);
+  const NoiseLevel there = schedule.arrival(to);
+  return apply({there.alpha * clean.latents + there.sigma * noise.latents,
+                there.alpha * clean.output + there.sigma * noise.output},
+               latents, split.prediction);
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,221 @@
+// Zhao et al. 2023, arXiv:2302.04867: UniP predictor and UniC corrector with
+// B(h) = h (bh1) or exp(h) − 1 (bh2).
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "samplers/rules.h"
+
+namespace troupe::samplers {
+namespace {
+
+constexpr std::size_t kMaxOrder = 3;
+using Weights = std::array<double, kMaxOrder>;
+
+double log_snr(const NoiseLevel& level) {
+  return std::log(level.alpha) - std::log(level.sigma);
+}
+
+/// Solves the leading count × count block of Σ_k ratios[k]^i · ρ[k] = b[i].
+Weights solve_moments(const Weights& ratios, const Weights& b,
+                      std::size_t count) {
+  std::array<std::array<double, kMaxOrder + 1>, kMaxOrder> m{};
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t k = 0; k < count; ++k) {
+      m[i][k] = std::pow(ratios[k], static_cast<double>(i));
+    }
+    m[i][count] = b[i];
+  }
+  for (std::size_t c = 0; c < count; ++c) {
+    std::size_t pivot = c;
+    for (std::size_t r = c + 1; r < count; ++r) {
+      if (std::fabs(m[r][c]) > std::fabs(m[pivot][c])) {
+        pivot = r;
+      }
+    }
+    std::swap(m[c], m[pivot]);
+    for (std::size_t r = 0; r < count; ++r) {
+      if (r == c) {
+        continue;
+      }
+      const double factor = m[r][c] / m[c][c];
+      for (std::size_t k = c; k <= count; ++k) {
+        m[r][k] -= factor * m[c][k];
+      }
+    }
+  }
+  Weights rho{};
+  for (std::size_t i = 0; i < count; ++i) {
+    rho[i] = m[i][count] / m[i][i];
+  }
+  return rho;
+}
+
+/// One leg from s to t: x' = latents · x + first · m0 − scale · B(h) · Σ …
+struct Leg {
+  double latents;
+  double first;
+  double scaled_b;  ///< (α' or σ') · B(h)
+  double h;         ///< λ' − λ
+  double hh;        ///< −h when the clean sample is predicted, else h
+};
+
+Leg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
+             const NoiseLevel& t) {
+  Leg leg{};
+  leg.h = log_snr(t) - log_snr(s);
+  if (o.predict_x0) {
+    leg.hh = -leg.h;
+    leg.latents = t.sigma / s.sigma;
+    leg.first = t.alpha - t.sigma * s.alpha / s.sigma;
+  } else {
+    leg.hh = leg.h;
+    leg.latents = t.alpha / s.alpha;
+    leg.first = t.sigma - t.alpha * s.sigma / s.alpha;
+  }
+  const double scale = o.predict_x0 ? t.alpha : t.sigma;
+  leg.scaled_b = o.solver_type == "bh1" ? scale * leg.hh : -leg.first;
+  return leg;
+}
+
+/// Right-hand sides b_i = φ_i(hh) · i! / B(h).
+Weights moments(const ScheduleOptions& o, double hh) {
+  const double grown = std::expm1(hh);
+  const double b_h = o.solver_type == "bh1" ? hh : grown;
+  Weights b{};
+  double phi = grown / hh - 1.0;
+  double factorial = 1.0;
+  for (std::size_t i = 0; i < kMaxOrder; ++i) {
+    b[i] = phi * factorial / b_h;
+    factorial *= static_cast<double>(i + 2);
+    phi = phi / hh - 1.0 / factorial;
+  }
+  return b;
+}
+
+/// λ of older outputs relative to the newest, in units of h.
+Weights ratios_of(const Schedule& schedule, const std::vector<int>& calls,
+                  std::size_t first, std::size_t count, double origin,
+                  double h) {
+  Weights ratios{};
+  for (std::size_t i = 0; i < count; ++i) {
+    ratios[i] = (log_snr(schedule.level(calls[first + i])) - origin) / h;
+  }
+  return ratios;
+}
+
+/// UniC: the sample at `from` once more, now that its own output is known.
+Tensor corrected(const StepInput& in, const Tensor& converted) {
+  const SolverState& state = in.state;
+  const auto order = static_cast<std::size_t>(state.order);
+  const NoiseLevel start = in.schedule.level(state.history_calls[0]);
+  const Leg leg = make_leg(in.schedule.options(), start, in.here());
+  Weights ratios = ratios_of(in.schedule, state.history_calls, 1, order - 1,
+                             log_snr(start), leg.h);
+  ratios[order - 1] = 1.0;
+  const Weights b = moments(in.schedule.options(), leg.hh);
+  Weights rho = {0.5, 0.0, 0.0};
+  if (order > 1) {
+    rho = solve_moments(ratios, b, order);
+  }
+  double newest = leg.first;
+  Weights older{};
+  for (std::size_t k = 0; k + 1 < order; ++k) {
+    older[k] = -leg.scaled_b * rho[k] / ratios[k];
+    newest -= older[k];
+  }
+  const double own = -leg.scaled_b * rho[order - 1];
+  newest -= own;
+  const std::vector<Tensor>& m = state.history;
+  return linear({{leg.latents, &state.anchor},
+                 {newest, &m[0]},
+                 {older[0], order > 1 ? &m[1] : &m[0]},
+                 {older[1], order > 2 ? &m[2] : &m[0]},
+                 {own, &converted}});
+}
+
+/// UniP from the (corrected) sample x.
+Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
+                 std::size_t order) {
+  const SolverState& state = in.state;
+  const Leg leg = make_leg(in.schedule.options(), in.here(), in.there());
+  double newest = leg.first;
+  Weights older{};
+  if (order > 1) {
+    const Weights ratios = ratios_of(in.schedule, state.history_calls, 0,
+                                     order - 1, log_snr(in.here()), leg.h);
+    Weights rho = {0.5, 0.0, 0.0};
+    if (order > 2) {
+      rho = solve_moments(ratios, moments(in.schedule.options(), leg.hh),
+                          order - 1);
+    }
+    for (std::size_t k = 0; k + 1 < order; ++k) {
+      older[k] = -leg.scaled_b * rho[k] / ratios[k];
+      newest -= older[k];
+    }
+  }
+  const std::vector<Tensor>& m = state.history;
+  return linear({{leg.latents, &x},
+                 {newest, &m0},
+                 {older[0], order > 1 ? &m[0] : &m0},
+                 {older[1], order > 2 ? &m[1] : &m0}});
+}
+
+bool wants_corrector(const StepInput& in) {
+  if (in.state.anchor.empty() || in.state.history.empty()) {
+    return false;
+  }
+  const std::vector<int>& off = in.schedule.options().disable_corrector;
+  return std::find(off.begin(), off.end(), in.state.history_calls[0]) ==
+         off.end();
+}
+
+std::size_t usable_order(const StepInput& in) {
+  const ScheduleOptions& o = in.schedule.options();
+  const NoiseLevel there = in.there();
+  // λ = ∞ at σ' = 0: only the first order has a limit. No length, no order.
+  if (!(there.sigma > 0.0) || there.sigma == in.here().sigma) {
+    return 1;
+  }
+  int order = o.solver_order;
+  if (o.lower_order_final) {
+    order = std::min(order, in.schedule.num_model_calls() - in.to + 1);
+  }
+  return static_cast<std::size_t>(
+      std::min(order, static_cast<int>(in.state.history.size()) + 1));
+}
+
+}  // namespace
+
+SolverState step_unipc(const StepInput& in) {
+  const ScheduleOptions& o = in.schedule.options();
+  const Tensor m0 = o.predict_x0 ? clean_sample(in, false)
+                                 : apply(noise_reading(in.schedule, in.from),
+                                         in.state.latents, in.output);
+  const std::size_t order = usable_order(in);
+  SolverState next;
+  next.anchor = wants_corrector(in) ? corrected(in, m0) : in.state.latents;
+  next.latents = predicted(in, next.anchor, m0, order);
+  next.order = static_cast<int>(order);
+  next.history.push_back(m0);
+  next.history_calls.push_back(in.from);
+  const auto keep = static_cast<std::size_t>(o.solver_order);
+  for (std::size_t i = 0;
+       i < in.state.history.size() && next.history.size() < keep; ++i) {
+    next.history.push_back(in.state.history[i]);
+    next.history_calls.push_back(in.state.history_calls[i]);
+  }
+  return next;
+}
+
+double carry_unipc(const Schedule& schedule, int from, int to) {
+  const ScheduleOptions& o = schedule.options();
+  const Leg leg = make_leg(o, schedule.level(from), schedule.arrival(to));
+  const Reading reading = o.predict_x0 ? clean_reading(schedule, from)
+                                       : noise_reading(schedule, from);
+  return leg.latents + leg.first * reading.latents;
+}
+
+}  // namespace troupe::samplers

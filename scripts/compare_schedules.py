@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Random scheduler configurations, full loops: diffusers against Troupe.
+
+    compare_schedules.py PROBE [--cases N] [--seed S] [--solver CLASS] [-v]
+
+PROBE is the schedule_probe executable. Prints the worst error of each class
+and exits 1 when one is above the bound. Errors are the largest difference of
+a trajectory divided by the largest magnitude in it (at least 1). "float": ours
+against diffusers as it is, in float32; "exact": ours against diffusers with all
+arithmetic in double over the same float32 tables; "theirs": diffusers' float32
+against the same. A case fails when ours is off the exact run by more than the
+bound and by more than five times what diffusers' own float32 run is off.
+"""
+import argparse
+import collections
+import json
+import math
+import random
+import subprocess
+import sys
+
+import schedule_reference as reference
+
+
+def worst(a, b):
+    if len(a) != len(b):
+        return math.inf
+    top = max([abs(v) for v in b] + [1e-30])
+    error = max(abs(x - y) for x, y in zip(a, b))
+    return error / max(top, 1.0) if math.isfinite(top) and math.isfinite(error) else math.inf
+
+
+def trajectory_error(ours, theirs):
+    if len(ours) != len(theirs):
+        return math.inf
+    top = max(max(abs(v) for v in point) for point in theirs)
+    return max(max(abs(x - y) for x, y in zip(a, b)) for a, b in zip(ours, theirs)) / max(top, 1.0)
+
+
+def cut_off_differs(case, ours, theirs):
+    """The multistep classes cut timesteps off after numpy's float32 logarithm,
+    whose last bit depends on the CPU: 999 may come out as 998."""
+    config = case["config"]
+    spaced = any(config.get(key) for key in ("use_exponential_sigmas", "use_beta_sigmas", "use_lu_lambdas"))
+    return (spaced and config["_class_name"] in reference.MULTISTEP and len(ours) == len(theirs)
+            and max(abs(a - b) for a, b in zip(ours, theirs)) <= 1.0)
+
+
+def finite(result):
+    return all(math.isfinite(v) for point in result["trajectory"] for v in point)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("probe")
+    parser.add_argument("--cases", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
+    parser.add_argument("--solver")
+    parser.add_argument("--bound", type=float, default=3e-6, help="for trajectories")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    args = parser.parse_args()
+    rng = random.Random(args.seed)
+    print(f"seed {args.seed}")
+    process = subprocess.Popen([args.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    errors = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0, 0.0, 0])
+    failed = False
+    for _ in range(args.cases):
+        case = reference.random_case(rng, args.solver)
+        name = case["config"]["_class_name"]
+        try:
+            exact = reference.run(case, double=True)
+            single = reference.run(case)
+            valid = finite(single) and finite(exact)
+            reason = "not finite"
+            if single["timesteps"][-1] < 0:
+                valid, reason = False, "numpy.arange made one step too many"
+        except Exception as error:  # diffusers refuses or stumbles over it
+            valid, reason = False, repr(error)
+        process.stdin.write(json.dumps(case) + "\n")
+        process.stdin.flush()
+        ours = json.loads(process.stdout.readline())
+        entry = errors[name]
+        if not valid or "error" in ours:
+            entry[6] += 1
+            if valid or args.verbose:
+                print("REFUSED" if valid else "skipped", json.dumps(case), reason, ours.get("error"))
+            failed = failed or (valid and "share the noise level" not in ours["error"]["message"]
+                                and "no signal" not in ours["error"]["message"])
+            continue
+        found = [worst(ours["timesteps"], exact["timesteps"]),
+                 worst(ours["sigmas"], exact["sigmas"]) if "sigmas" in exact else 0.0,
+                 trajectory_error(ours["trajectory"], exact["trajectory"]),
+                 trajectory_error(ours["trajectory"], single["trajectory"]),
+                 trajectory_error(single["trajectory"], exact["trajectory"])]
+        entry[0] += 1
+        if found[0] > 1e-5 and cut_off_differs(case, ours["timesteps"], exact["timesteps"]):
+            continue
+        for i, value in enumerate(found):
+            entry[i + 1] = max(entry[i + 1], value)
+        if found[0] > 1e-5 or found[1] > 1e-6 or found[2] > max(args.bound, 5.0 * found[4]):
+            failed = True
+            print("DIFFERS", json.dumps(case), ["%.2e" % v for v in found])
+    print(f"{'class':36} {'cases':>5} {'timesteps':>10} {'sigmas':>10} {'exact':>10} {'float':>10} {'theirs':>10} {'skipped':>7}")
+    for name, e in sorted(errors.items()):
+        print(f"{name:36} {e[0]:5} {e[1]:10.2e} {e[2]:10.2e} {e[3]:10.2e} {e[4]:10.2e} {e[5]:10.2e} {e[6]:7}")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "samplers/numeric.h"
+#include "samplers/schedule.h"
+
+namespace troupe::samplers {
+namespace {
+
+ScheduleOptions with(Solver solver, int steps) {
+  ScheduleOptions options;
+  options.solver = solver;
+  options.num_inference_steps = steps;
+  return options;
+}
+
+void expect_list(std::span<const double> ours,
+                 const std::vector<double>& theirs, double tolerance) {
+  ASSERT_EQ(ours.size(), theirs.size());
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_NEAR(ours[i], theirs[i], tolerance) << i;
+  }
+}
+
+TEST(Schedule, HasDiffusersLinearAlphas) {
+  const Schedule schedule(with(Solver::ddim, 50));
+  EXPECT_EQ(schedule.timestep(0), 980.0);
+  EXPECT_EQ(schedule.timestep(1), 960.0);
+  EXPECT_EQ(schedule.timestep(49), 0.0);
+  const auto acp = schedule.alphas_cumprod();
+  EXPECT_FLOAT_EQ(acp[0], 0.9999F);
+  EXPECT_NEAR(acp[500], 0.0777967, 1e-7);
+  EXPECT_NEAR(acp[980], 5.90375e-5, 1e-10);
+  EXPECT_NEAR(acp[999], 4.03583e-5, 1e-10);
+  EXPECT_EQ(schedule.alpha_cumprod(50), 1.0);
+}
+
+TEST(Schedule, HasStableDiffusionsScaledLinearAlphas) {
+  ScheduleOptions options = with(Solver::ddim, 50);
+  options.beta_schedule = BetaSchedule::scaled_linear;
+  options.beta_start = 0.00085;
+  options.beta_end = 0.012;
+  options.steps_offset = 1;
+  const Schedule schedule(options);
+  EXPECT_EQ(schedule.timestep(0), 981.0);
+  EXPECT_EQ(schedule.timestep(49), 1.0);
+  const auto acp = schedule.alphas_cumprod();
+  EXPECT_NEAR(acp[0], 0.99915, 1e-6);
+  EXPECT_NEAR(acp[1], 0.998296, 1e-6);
+  EXPECT_NEAR(acp[500], 0.276332, 1e-6);
+  EXPECT_NEAR(acp[981], 0.00577550, 1e-8);
+  EXPECT_NEAR(acp[999], 0.00466010, 1e-8);
+}
+
+TEST(Schedule, HasTheDpmSolverDefaults) {
+  const Schedule schedule(with(Solver::dpmpp, 20));
+  expect_list(schedule.timesteps(),
+              {999, 949, 899, 849, 799, 749, 699, 649, 599, 549,
+               500, 450, 400, 350, 300, 250, 200, 150, 100, 50},
+              0.0);
+  const auto sigmas = schedule.sigmas();
+  EXPECT_NEAR(sigmas[0], 157.407257, 1e-4);
+  EXPECT_NEAR(sigmas[4], 25.528482, 1e-5);
+  EXPECT_NEAR(sigmas[19], 0.17601, 1e-5);
+  EXPECT_EQ(sigmas[20], 0.0);
+}
+
+TEST(Schedule, ShiftsTwiceLikeStableDiffusion3) {
+  ScheduleOptions options = with(Solver::flow_euler, 28);
+  options.shift = 3.0;
+  const Schedule schedule(options);
+  EXPECT_EQ(schedule.timestep(0), 1000.0);
+  EXPECT_NEAR(schedule.timestep(1), 987.3806, 1e-4);
+  EXPECT_NEAR(schedule.timestep(4), 945.3875, 1e-4);
+  EXPECT_NEAR(schedule.timestep(26), 110.9057, 1e-4);
+  EXPECT_NEAR(schedule.timestep(27), 8.9286, 1e-4);
+  EXPECT_TRUE(schedule.alphas_cumprod().empty());
+}
+
+TEST(Schedule, ShiftsByMuLikeFlux) {
+  ScheduleOptions options = with(Solver::flow_euler, 28);
+  options.use_dynamic_shifting = true;
+  options.mu = 1.15;
+  for (int i = 0; i < 28; ++i) {
+    options.sigmas.push_back(1.0 - i * (1.0 - 1.0 / 28.0) / 27.0);
+  }
+  const Schedule schedule(options);
+  EXPECT_NEAR(schedule.timestep(1), 988.4086, 1e-4);
+  EXPECT_NEAR(schedule.timestep(27), 104.7209, 1e-4);
+}
+
+TEST(Schedule, KnowsFluxShiftForASequenceLength) {
+  const ScheduleOptions options = with(Solver::flow_euler, 4);
+  EXPECT_NEAR(dynamic_shift_mu(options, 1024), 0.63, 1e-9);
+  EXPECT_NEAR(dynamic_shift_mu(options, 4096), 1.15, 1e-9);
+  EXPECT_NEAR(dynamic_shift_mu(options, 16384), 3.23, 1e-9);
+}
+
+TEST(Schedule, TruncatesUniPcFlowTimesteps) {
+  ScheduleOptions options = with(Solver::unipc, 10);
+  options.use_flow_sigmas = true;
+  options.flow_shift = 3.0;
+  options.prediction_type = PredictionType::flow_prediction;
+  const Schedule schedule(options);
+  expect_list(schedule.timesteps(),
+              {999, 964, 923, 875, 818, 750, 667, 563, 429, 251}, 0.0);
+  expect_list(schedule.sigmas(),
+              {.999999, .964324, .923166, .875156, .81843, .750375, .667222,
+               .56332, .429795, .251872, 0.0},
+              1e-6);
+}
+
+TEST(Schedule, AddsAMissingTrailingZeroToSigmas) {
+  ScheduleOptions options = with(Solver::euler, 50);
+  options.sigmas = {10.0, 3.0, 0.5};
+  const Schedule without(options);
+  options.sigmas.push_back(0.0);
+  const Schedule with_zero(options);
+  EXPECT_EQ(without.num_model_calls(), 3);
+  expect_list(without.sigmas(), {10.0, 3.0, 0.5, 0.0}, 0.0);
+  expect_list(with_zero.sigmas(), {10.0, 3.0, 0.5, 0.0}, 0.0);
+}
+
+TEST(Schedule, CountsTwoHeunCallsPerStepButOneForTheLast) {
+  const Schedule schedule(with(Solver::heun, 5));
+  EXPECT_EQ(schedule.num_model_calls(), 9);
+  EXPECT_EQ(schedule.num_steps(), 5);
+  EXPECT_EQ(schedule.timestep(1), schedule.timestep(2));
+  EXPECT_EQ(schedule.sigmas()[9], 0.0);
+}
+
+TEST(Schedule, ScalesInitialNoiseByTheLargestSigma) {
+  const Schedule linspace(with(Solver::euler, 10));
+  EXPECT_EQ(linspace.init_noise_sigma(), linspace.sigmas()[0]);
+  ScheduleOptions options = with(Solver::euler, 10);
+  options.timestep_spacing = TimestepSpacing::leading;
+  const Schedule leading(options);
+  EXPECT_FLOAT_EQ(static_cast<float>(leading.init_noise_sigma()),
+                  static_cast<float>(std::hypot(1.0, leading.sigmas()[0])));
+  EXPECT_EQ(Schedule(with(Solver::dpmpp, 10)).init_noise_sigma(), 1.0);
+}
+
+TEST(Schedule, EndsZeroTerminalSnrWithoutSignal) {
+  ScheduleOptions options = with(Solver::ddim, 10);
+  options.rescale_betas_zero_snr = true;
+  options.prediction_type = PredictionType::v_prediction;
+  options.timestep_spacing = TimestepSpacing::trailing;
+  const Schedule schedule(options);
+  EXPECT_EQ(schedule.timestep(0), 999.0);
+  EXPECT_EQ(schedule.alpha_cumprod(0), 0.0);
+  EXPECT_EQ(schedule.level(0).sigma, 1.0);
+}
+
+TEST(ResidualScale, IsThePosteriorDeviationOfVpModels) {
+  const Schedule schedule(with(Solver::ddim, 20));
+  for (int point = 1; point < 20; ++point) {
+    const double a = schedule.alpha_cumprod(point - 1);
+    const double b = schedule.alpha_cumprod(point);
+    EXPECT_NEAR(schedule.residual_scale(point),
+                std::sqrt((1 - b) / (1 - a) * (1 - a / b)), 1e-12);
+  }
+  EXPECT_EQ(schedule.residual_scale(20), schedule.residual_scale(19));
+}
+
+TEST(ResidualScale, IsPositiveForEverySolver) {
+  for (const Solver solver :
+       {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
+        Solver::euler_ancestral, Solver::heun, Solver::flow_euler,
+        Solver::unipc}) {
+    for (const int steps : {1, 2, 7}) {
+      const Schedule schedule(with(solver, steps));
+      for (int call = 0; call <= schedule.num_model_calls(); ++call) {
+        EXPECT_GT(schedule.residual_scale(call), 0.0);
+      }
+    }
+  }
+}
+
+TEST(Rounding, GoesToEvenAtHalves) {
+  EXPECT_EQ(round_half_even(0.5), 0.0);
+  EXPECT_EQ(round_half_even(1.5), 2.0);
+  EXPECT_EQ(round_half_even(2.5), 2.0);
+  EXPECT_EQ(round_half_even(2.4999), 2.0);
+  EXPECT_EQ(round_half_even(2.5001), 3.0);
+}
+
+TEST(BetaSigmas, HitTheKnownQuantiles) {
+  // Beta(0.6, 0.6) is symmetric; its quartile from scipy 1.17.
+  const std::vector<double> sigmas = beta_sigmas(1.0, 0.0, 5);
+  EXPECT_NEAR(sigmas[0], 1.0, 1e-12);
+  EXPECT_NEAR(sigmas[1], 1.0 - 0.17568037865269498, 1e-12);
+  EXPECT_NEAR(sigmas[2], 0.5, 1e-12);
+  EXPECT_NEAR(sigmas[3], 0.17568037865269498, 1e-12);
+  EXPECT_NEAR(sigmas[4], 0.0, 1e-12);
+}
+
+}  // namespace
+}  // namespace troupe::samplers

@@ -1,0 +1,124 @@
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "samplers/schedule.h"
+
+namespace troupe::samplers {
+namespace {
+
+/// Expects invalid_argument that names the option.
+void expect_refused(const ScheduleOptions& options, const std::string& name) {
+  try {
+    const Schedule schedule(options);
+    FAIL() << "accepted; expected a complaint about " << name;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    EXPECT_NE(std::string(error.what()).find(name), std::string::npos)
+        << error.what();
+  }
+}
+
+ScheduleOptions of(Solver solver) {
+  ScheduleOptions options;
+  options.solver = solver;
+  return options;
+}
+
+TEST(ScheduleErrors, RefuseStepCountsOutsideTheTrainingSteps) {
+  ScheduleOptions options;
+  for (const int steps : {0, -1, 1001}) {
+    options.num_inference_steps = steps;
+    expect_refused(options, "num_inference_steps");
+  }
+}
+
+TEST(ScheduleErrors, RefuseListsThatDoNotDescend) {
+  ScheduleOptions options = of(Solver::euler);
+  options.sigmas = {1.0, 2.0};
+  expect_refused(options, "sigmas");
+  options.sigmas = {2.0, 2.0};
+  expect_refused(options, "sigmas");
+  options.sigmas = {0.0};
+  expect_refused(options, "sigmas");
+  options.sigmas.clear();
+  options.timesteps = {10.0, 20.0};
+  expect_refused(options, "timesteps");
+}
+
+TEST(ScheduleErrors, RefuseNumbersThatAreNotFinite) {
+  ScheduleOptions options = of(Solver::euler);
+  options.sigmas = {std::numeric_limits<double>::quiet_NaN()};
+  expect_refused(options, "sigmas");
+  options = of(Solver::ddim);
+  options.eta = std::numeric_limits<double>::quiet_NaN();
+  expect_refused(options, "eta");
+  options = of(Solver::ddim);
+  options.beta_end = std::numeric_limits<double>::infinity();
+  expect_refused(options, "beta_end");
+}
+
+TEST(ScheduleErrors, RefuseTimestepsOutsideTheTrainingSteps) {
+  ScheduleOptions options = of(Solver::ddpm);
+  options.timesteps = {1000.0, 10.0};
+  expect_refused(options, "timesteps");
+  options.timesteps = {10.5, 3.0};
+  expect_refused(options, "timesteps");
+  options = of(Solver::ddim);
+  options.num_inference_steps = 1000;
+  options.steps_offset = 1;
+  expect_refused(options, "steps_offset");
+}
+
+TEST(ScheduleErrors, RefuseSigmasForIntegerSolvers) {
+  ScheduleOptions options = of(Solver::ddim);
+  options.sigmas = {3.0, 1.0};
+  expect_refused(options, "sigmas");
+}
+
+TEST(ScheduleErrors, RefuseEpsilonWhereNoSignalIsLeft) {
+  ScheduleOptions options = of(Solver::ddim);
+  options.rescale_betas_zero_snr = true;
+  options.timestep_spacing = TimestepSpacing::trailing;
+  expect_refused(options, "prediction_type");
+}
+
+TEST(ScheduleErrors, RefuseWhatTheDiffusersClassRefuses) {
+  ScheduleOptions options = of(Solver::dpmpp);
+  options.algorithm = DpmAlgorithm::dpmsolver;
+  expect_refused(options, "algorithm");
+  options = of(Solver::flow_euler);
+  options.use_dynamic_shifting = true;
+  expect_refused(options, "mu");
+  options = of(Solver::euler_ancestral);
+  options.prediction_type = PredictionType::sample;
+  expect_refused(options, "prediction_type");
+  options = of(Solver::unipc);
+  options.shift_terminal = 0.1;
+  expect_refused(options, "shift_terminal");
+  options = of(Solver::dpmpp);
+  options.solver_type = "bh3";
+  expect_refused(options, "solver_type");
+  options = of(Solver::dpmpp);
+  options.solver_order = 4;
+  expect_refused(options, "solver_order");
+}
+
+TEST(ScheduleErrors, RefuseSpacingsThatRepeatANoiseLevel) {
+  ScheduleOptions options = of(Solver::dpmpp);
+  options.num_inference_steps = 1000;
+  expect_refused(options, "num_inference_steps");
+}
+
+TEST(ScheduleErrors, RefuseCallsOutsideTheSchedule) {
+  const Schedule schedule(of(Solver::ddim));
+  EXPECT_THROW((void)schedule.timestep(50), Error);
+  EXPECT_THROW((void)schedule.timestep(-1), Error);
+  EXPECT_THROW((void)schedule.arrival(0), Error);
+  EXPECT_NO_THROW((void)schedule.arrival(50));
+}
+
+}  // namespace
+}  // namespace troupe::samplers
