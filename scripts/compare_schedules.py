@@ -9,7 +9,9 @@ a trajectory divided by the largest magnitude in it (at least 1). "float": ours
 against diffusers as it is, in float32; "exact": ours against diffusers with all
 arithmetic in double over the same float32 tables; "theirs": diffusers' float32
 against the same. A case fails when ours is off the exact run by more than the
-bound and by more than five times what diffusers' own float32 run is off.
+bound and by more than five times what diffusers' own float32 run is off. Cases
+where diffusers itself is off by more than 1e-4 are counted as "rough" and left
+out of the maxima: their configuration magnifies every rounding.
 """
 import argparse
 import collections
@@ -62,7 +64,7 @@ def main():
     rng = random.Random(args.seed)
     print(f"seed {args.seed}")
     process = subprocess.Popen([args.probe], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    errors = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0, 0.0, 0])
+    errors = collections.defaultdict(lambda: [0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0])
     failed = False
     for _ in range(args.cases):
         case = reference.random_case(rng, args.solver)
@@ -95,14 +97,17 @@ def main():
         entry[0] += 1
         if found[0] > 1e-5 and cut_off_differs(case, ours["timesteps"], exact["timesteps"]):
             continue
+        rough = found[4] > 1e-4
+        entry[7] += rough
         for i, value in enumerate(found):
-            entry[i + 1] = max(entry[i + 1], value)
+            if i < 2 or not rough:
+                entry[i + 1] = max(entry[i + 1], value)
         if found[0] > 1e-5 or found[1] > 1e-6 or found[2] > max(args.bound, 5.0 * found[4]):
             failed = True
             print("DIFFERS", json.dumps(case), ["%.2e" % v for v in found])
-    print(f"{'class':36} {'cases':>5} {'timesteps':>10} {'sigmas':>10} {'exact':>10} {'float':>10} {'theirs':>10} {'skipped':>7}")
+    print(f"{'class':36} {'cases':>5} {'timesteps':>10} {'sigmas':>10} {'exact':>10} {'float':>10} {'theirs':>10} {'skipped':>7} {'rough':>5}")
     for name, e in sorted(errors.items()):
-        print(f"{name:36} {e[0]:5} {e[1]:10.2e} {e[2]:10.2e} {e[3]:10.2e} {e[4]:10.2e} {e[5]:10.2e} {e[6]:7}")
+        print(f"{name:36} {e[0]:5} {e[1]:10.2e} {e[2]:10.2e} {e[3]:10.2e} {e[4]:10.2e} {e[5]:10.2e} {e[6]:7} {e[7]:5}")
     sys.exit(1 if failed else 0)
 
 
