@@ -21,4 +21,12 @@ if [[ -z "$python" ]]; then
   fi
 fi
 scripts/build.sh release troupe model_probe schedule_probe | tail -n 1
-OMP_NUM_THREADS=1 exec "$python" scripts/parity/parity.py "$@"
+export OMP_NUM_THREADS=1
+status=0
+"$python" scripts/parity/parity.py "$@" || status=1
+if [[ "$*" != *--model* ]]; then
+  echo "schedules and solvers, full loops:"
+  "$python" scripts/parity/compare_schedules.py \
+    build/release/tests/samplers/schedule_probe --cases 240 || status=1
+fi
+exit "$status"

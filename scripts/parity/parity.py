@@ -9,7 +9,6 @@ import torch_compat  # noqa: F401  (before diffusers)
 
 import models
 import runs
-import schedules
 from report import Report
 
 
@@ -31,7 +30,6 @@ def main():
     else:
         models.check_dit(report, rng, args.cases, not args.no_bf16)
         models.check_vae(report, rng, args.cases)
-        schedules.check_schedules(report, rng, 20 * args.cases)
         runs.check_runs(report, rng, max(2, args.cases // 4))
     report.print_table()
     return 0 if report.ok() else 1

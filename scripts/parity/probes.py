@@ -28,13 +28,6 @@ def forward(kind, model_dir, tensors, dtype="f32"):
         return load_file(target)["output"]
 
 
-def schedule(request):
-    """schedule_probe: JSON in, JSON out."""
-    done = subprocess.run([find("schedule_probe")], input=json.dumps(request),
-                          capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
 def sample(arguments):
     """troupe sample; returns the summary that --json prints."""
     done = subprocess.run([find("troupe"), "sample", "--json", "-q",

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import torch
 
+import torch_compat  # noqa: F401  (before diffusers)
 import diffusers
 
 diffusers.utils.logging.set_verbosity_error()
