@@ -32,8 +32,8 @@ class Guarded {
   }
 
   [[nodiscard]] bool intact() const {
-    const auto* all = reinterpret_cast<const unsigned char*>(
-        memory_.bytes().data());
+    const auto* all =
+        reinterpret_cast<const unsigned char*>(memory_.bytes().data());
     const std::int64_t begin = kGuard + shift_;
     for (std::int64_t i = 0; i < begin; ++i) {
       if (all[i] != kPattern) {

@@ -1,5 +1,4 @@
 #include "kernels/attention.h"
-
 #include "kernels/core/error.h"
 #include "tests/kernels/reference.h"
 
@@ -10,10 +9,10 @@ struct Size {
   std::int64_t b, queries, keys, heads, head_dim;
 };
 
-constexpr Size kSizes[] = {
-    {0, 3, 3, 2, 4},   {1, 0, 3, 2, 4},   {1, 1, 1, 1, 1},
-    {2, 5, 7, 3, 9},   {1, 64, 77, 2, 72}, {2, 33, 256, 1, 40},
-    {1, 300, 19, 1, 8}, {1, 70, 4100, 1, 16}};
+constexpr Size kSizes[] = {{0, 3, 3, 2, 4},    {1, 0, 3, 2, 4},
+                           {1, 1, 1, 1, 1},    {2, 5, 7, 3, 9},
+                           {1, 64, 77, 2, 72}, {2, 33, 256, 1, 40},
+                           {1, 300, 19, 1, 8}, {1, 70, 4100, 1, 16}};
 
 std::vector<double> reference(const HeadsView& q, const HeadsView& k,
                               const HeadsView& v, std::int64_t heads,

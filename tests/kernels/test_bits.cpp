@@ -26,20 +26,19 @@ void expect_same_bits(const Op& op, const Tensor& x) {
     for (std::int64_t item = 0; item < kItems; ++item) {
       // Alone, in memory of its own.
       const Tensor alone = x.slice(item, item + 1).clone();
-      EXPECT_TRUE(
-          bytes_equal(op(ctx, alone), expected.slice(item, item + 1)))
+      EXPECT_TRUE(bytes_equal(op(ctx, alone), expected.slice(item, item + 1)))
           << "item " << item << " alone, " << threads << " threads";
       // Among others, elsewhere, at another alignment.
       Guarded moved(x.shape(), x.dtype(), 4);
       for (std::int64_t i = 0; i < kItems; ++i) {
-        const Tensor from = x.slice((i + item) % kItems,
-                                    (i + item) % kItems + 1);
+        const Tensor from =
+            x.slice((i + item) % kItems, (i + item) % kItems + 1);
         std::memcpy(moved.tensor.slice(i, i + 1).bytes().data(),
                     from.bytes().data(), from.num_bytes());
       }
       const Tensor turned = op(ctx, moved.tensor);
-      EXPECT_TRUE(bytes_equal(turned.slice(0, 1),
-                              expected.slice(item, item + 1)))
+      EXPECT_TRUE(
+          bytes_equal(turned.slice(0, 1), expected.slice(item, item + 1)))
           << "item " << item << " first, " << threads << " threads";
     }
   }
@@ -75,8 +74,8 @@ TEST(Bits, OfLinearDependOnTheItemAlone) {
 TEST(Bits, OfLinearAgreeBetweenWorkersThatShareTheWeights) {
   for (const DType dtype : compute_types()) {
     ExecContext ctx;
-    const PackedLinear packed(ctx, random_tensor({200, 96}, dtype, 1),
-                              Tensor(), dtype);
+    const PackedLinear packed(ctx, random_tensor({200, 96}, dtype, 1), Tensor(),
+                              dtype);
     const Tensor x = random_tensor({2, 40, 96}, dtype, 2);
     Tensor expected({2, 40, 200}, DType::f32);
     linear(ctx, x, packed, Activation::none, expected);
