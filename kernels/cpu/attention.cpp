@@ -15,35 +15,57 @@ namespace {
 constexpr std::int64_t kBlockLogits = 131072;
 constexpr std::int64_t kMaxBlockRows = 256;
 constexpr std::int64_t kMinBlockRows = 32;
+constexpr std::int64_t kGatherRows = 32;
 constexpr std::size_t kAlignment = 64;
 
 std::size_t rounded_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-/// Copies heads out of a wide matrix: [B, N, W] → [B, heads, N, head_dim]. The
-/// library's fast products want dense operands, and a copy of N · head_dim
-/// elements is small beside N² · head_dim multiplications.
+/// Columns of q and k in the product of logits. The matrix unit takes 32 bf16
+/// at a time and is almost twice as fast without a remainder (head_dim 72:
+/// 16 against 28 µs for 256 × 256 logits); columns of zeros add nothing.
+std::int64_t padded_depth(std::int64_t head_dim, DType dtype) {
+  constexpr std::int64_t kTileDepth = 32;
+  const bool tiles = dtype == DType::bf16 && dnnl::get_effective_cpu_isa() ==
+                                                 dnnl::cpu_isa::avx512_core_amx;
+  return tiles ? (head_dim + kTileDepth - 1) / kTileDepth * kTileDepth
+               : head_dim;
+}
+
+/// Copies heads out of a wide matrix: [B, N, W] → [B, heads, N, depth], filled
+/// up with zeros. The library's fast products want dense operands, and a copy
+/// of N · head_dim elements is small beside N² · head_dim multiplications.
 Tensor gather_heads(ExecContext& ctx, const HeadsView& view,
-                    std::int64_t num_heads, std::int64_t head_dim) {
-  const std::int64_t items = view.base.dim(0);
+                    std::int64_t num_heads, std::int64_t head_dim,
+                    std::int64_t depth) {
   const std::int64_t rows = view.base.dim(1);
   const std::int64_t width = view.base.dim(2);
-  Tensor heads = ctx.workspace().take({items, num_heads, rows, head_dim},
-                                      view.base.dtype());
+  const DType dtype = view.base.dtype();
+  Tensor heads =
+      ctx.workspace().take({view.base.dim(0), num_heads, rows, depth}, dtype);
   const Source from(view.base);
   const Target to(heads);
-  const auto row_bytes =
-      static_cast<std::size_t>(head_dim) * size_of(view.base.dtype());
-  ctx.pool().run(items * num_heads, [&](std::int64_t piece, int /*thread*/) {
-    const std::int64_t item = piece / num_heads;
-    const std::int64_t column = view.column + (piece % num_heads) * head_dim;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      std::memcpy(to.at((piece * rows + row) * head_dim).data,
-                  from.at((item * rows + row) * width + column).data,
-                  row_bytes);
-    }
-  });
+  const auto copied = static_cast<std::size_t>(head_dim) * size_of(dtype);
+  const auto padding =
+      static_cast<std::size_t>(depth - head_dim) * size_of(dtype);
+  const std::int64_t pieces = (rows + kGatherRows - 1) / kGatherRows;
+  ctx.pool().run(
+      view.base.dim(0) * pieces, [&](std::int64_t piece, int /*thread*/) {
+        const std::int64_t item = piece / pieces;
+        const std::int64_t begin = piece % pieces * kGatherRows;
+        const std::int64_t end = std::min(rows, begin + kGatherRows);
+        // Rows outside, heads inside: the wide matrix is read as it lies.
+        for (std::int64_t row = begin; row < end; ++row) {
+          const std::int64_t first = (item * rows + row) * width + view.column;
+          for (std::int64_t head = 0; head < num_heads; ++head) {
+            auto* target = static_cast<std::byte*>(
+                to.at(((item * num_heads + head) * rows + row) * depth).data);
+            std::memcpy(target, from.at(first + head * head_dim).data, copied);
+            std::memset(target + copied, 0, padding);
+          }
+        }
+      });
   return heads;
 }
 
@@ -64,7 +86,7 @@ struct BlockPlan {
       : rows(block_rows),
         logits(&MatmulCache::of(ctx).get({.m = block_rows,
                                           .n = keys,
-                                          .k = head_dim,
+                                          .k = padded_depth(head_dim, dtype),
                                           .dtype = dtype,
                                           .layout = Layout::transposed})),
         mix(&MatmulCache::of(ctx).get({.m = block_rows,
@@ -123,9 +145,10 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     return;
   }
   const Workspace::Scope scope(ctx.workspace());
-  const Tensor q_heads = gather_heads(ctx, q, num_heads, head_dim);
-  const Tensor k_heads = gather_heads(ctx, k, num_heads, head_dim);
-  const Tensor v_heads = gather_heads(ctx, v, num_heads, head_dim);
+  const std::int64_t depth = padded_depth(head_dim, dtype);
+  const Tensor q_heads = gather_heads(ctx, q, num_heads, head_dim, depth);
+  const Tensor k_heads = gather_heads(ctx, k, num_heads, head_dim, depth);
+  const Tensor v_heads = gather_heads(ctx, v, num_heads, head_dim, head_dim);
 
   const std::int64_t most =
       std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
@@ -144,8 +167,8 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     const std::int64_t head = piece / num_blocks;  // of all items
     const std::int64_t row = block * block_rows;
     const Head operands{
-        .q = Source(q_heads).at((head * queries + row) * head_dim).data,
-        .k = Source(k_heads).at(head * keys * head_dim).data,
+        .q = Source(q_heads).at((head * queries + row) * depth).data,
+        .k = Source(k_heads).at(head * keys * depth).data,
         .v = Source(v_heads).at(head * keys * head_dim).data,
         .keys = keys,
         .head_dim = head_dim,
