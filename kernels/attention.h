@@ -20,7 +20,10 @@ struct HeadsView {
 /// Shapes: q [B, Nq, heads·head_dim], k and v [B, Nk, …] as views; out
 ///         [B, Nq, heads·head_dim]. dtype f32 or bf16, the same for all;
 ///         logits and softmax are f32.
-/// Bits:   one product pair per (item, head, fixed block of query rows).
+/// Bits:   one product pair per (item, head, block of query rows); the blocks
+///         follow from the token counts alone.
+/// Memory: workspace for copies of q, k and v; per thread the logits of one
+///         block (at most 256 rows, fewer as the keys grow).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 /// Thread: any, one ctx per thread.
 /// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.

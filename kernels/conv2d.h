@@ -33,8 +33,10 @@ class PackedConv2d {
 };
 
 /// out = conv2d(x) + bias. Shapes: x [B, H, W, I], out [B, H', W', O], channels
-/// last, both in the compute type (out may be f32). One library call per item
-/// and fixed band of output rows, so bits do not depend on batch or threads.
+/// last, both in the compute type (out may be f32). The patches of a block of
+/// output pixels are gathered into rows and multiplied like a linear layer; the
+/// blocks follow from the image size alone, so bits do not depend on batch or
+/// threads.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out);

@@ -30,7 +30,9 @@ struct Term {
 /// out = Σ coefficient · tensor, f32 arithmetic, terms added left to right:
 /// the first product is rounded, then each further product and sum. Every
 /// solver step is one or two of these, so sequential and parallel runs share
-/// one rounding. `out` may alias any term. At least one term, at most 8.
+/// one rounding. No fused multiply-add and no vector width enters: the bits are
+/// the same on every x86-64. `out` may alias any term. At least one term, at
+/// most 8. Errors: Errc::invalid_argument, Errc::shape_mismatch.
 /// Thread: uses no pool; latents are small.
 void combine(std::span<const Term> terms, Tensor& out);
 

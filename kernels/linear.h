@@ -61,4 +61,16 @@ class PackedLinear {
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out);
 
+/// residual += gate · (x · weightᵀ + bias): the end of both branches of an
+/// adaLN-zero block in one pass. Same bits as `linear` into an f32 tensor
+/// followed by `add_gated`.
+///
+/// Shapes: x [B, M, K] in the compute type; residual [B, M, N] f32; gate is N
+///         columns of `modulation` [B, W] f32 from `gate_column` on.
+/// Aliasing: residual must not overlap x.
+/// Errors, thread: as `linear`.
+void linear_add_gated(ExecContext& ctx, const Tensor& x,
+                      const PackedLinear& packed, const Tensor& modulation,
+                      std::int64_t gate_column, Tensor& residual);
+
 }  // namespace troupe::kernels

@@ -1,0 +1,41 @@
+#include "kernels/activation.h"
+
+#include "kernels/check.h"
+#include "kernels/cpu/activation.h"
+
+namespace troupe::kernels {
+
+void activate(ExecContext& ctx, const Tensor& x, Activation activation,
+              Tensor& out) {
+  check_device("activate", ctx.device(), {&x, &out});
+  check_dtype("activate", "x", x, {DType::f32, DType::bf16});
+  check_dtype("activate", "out", out, {DType::f32, DType::bf16});
+  check_shape("activate", "out", out.shape(), x.shape());
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::activate(ctx, x, activation, out);
+    case DeviceKind::cuda:
+      break;
+  }
+  throw_no_backend("activate", ctx.device());
+}
+
+void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
+  check_device("softmax", ctx.device(), {&x, &out});
+  check_dtype("softmax", "x", x, {DType::f32});
+  check_dtype("softmax", "out", out, {DType::f32});
+  check_shape("softmax", "out", out.shape(), x.shape());
+  if (x.shape().rank() < 1) {
+    throw Error(Errc::shape_mismatch, "softmax",
+                "wrong rank of x: got [], expected at least 1 axis");
+  }
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::softmax(ctx, x, out);
+    case DeviceKind::cuda:
+      break;
+  }
+  throw_no_backend("softmax", ctx.device());
+}
+
+}  // namespace troupe::kernels

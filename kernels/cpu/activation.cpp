@@ -1,0 +1,45 @@
+#include "kernels/cpu/activation.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/rows.h"
+
+namespace troupe::kernels::cpu {
+namespace {
+
+constexpr std::int64_t kPieceElements = 16384;
+
+}  // namespace
+
+void activate(ExecContext& ctx, const Tensor& x, Activation activation,
+              Tensor& out) {
+  const std::int64_t count = x.num_elements();
+  ctx.pool().run((count + kPieceElements - 1) / kPieceElements,
+                 [&](std::int64_t piece, int /*thread*/) {
+                   const std::int64_t begin = piece * kPieceElements;
+                   activate_row(Source(x).at(begin),
+                                std::min(kPieceElements, count - begin),
+                                activation, Target(out).at(begin));
+                 });
+}
+
+void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t width = x.dim(x.shape().rank() - 1);
+  const std::int64_t rows = x.num_elements() / width;
+  const std::int64_t piece_rows =
+      std::max<std::int64_t>(1, kPieceElements / width);
+  ctx.pool().run((rows + piece_rows - 1) / piece_rows, [&](std::int64_t piece,
+                                                           int thread) {
+    const std::int64_t begin = piece * piece_rows;
+    const auto bytes = static_cast<std::size_t>(width) * sizeof(float);
+    softmax_rows(x.data<float>() + begin * width,
+                 std::min(piece_rows, rows - begin), width, 1.0F,
+                 reinterpret_cast<float*>(ctx.scratch(thread, bytes)),
+                 Target(out).at(begin * width));
+  });
+}
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "kernels/attention.h"
+
+namespace troupe::kernels::cpu {
+
+/// Arguments are checked by the caller.
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, Tensor& out);
+
+}  // namespace troupe::kernels::cpu

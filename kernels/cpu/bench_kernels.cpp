@@ -1,0 +1,239 @@
+// Speed of the DiT-XL/2 operations against the best large library product of
+// the same run. Prints ratios: absolute figures mean little on a busy machine.
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/onednn.h"
+#include "kernels/elementwise.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::int64_t kTokens = 256;
+constexpr std::int64_t kWidth = 1152;
+constexpr std::int64_t kHeads = 16;
+
+Tensor filled(const Shape& shape, DType dtype) {
+  Tensor tensor(shape, dtype);
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    const float value = static_cast<float>(i % 61 - 30) * 0.01F;
+    if (dtype == DType::bf16) {
+      tensor.data<bfloat16>()[i] = bfloat16::from_float(value);
+    } else {
+      tensor.data<float>()[i] = value;
+    }
+  }
+  return tensor;
+}
+
+/// Seconds of the fastest of several calls, over about half a second.
+template <typename Fn>
+double fastest(const Fn& fn) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e9;
+  const auto begin = Clock::now();
+  for (int call = 0;
+       call < 5 || Clock::now() - begin < std::chrono::milliseconds(500);
+       ++call) {
+    const auto start = Clock::now();
+    fn();
+    best = std::min(
+        best, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+/// GFLOP/s of the best of several large bare library products on one thread.
+double library_rate(DType dtype) {
+  double best = 0;
+  for (const std::int64_t size : {512, 1024, 2048}) {
+    ExecContext ctx;
+    cpu::Matmul& product = cpu::MatmulCache::of(ctx).get(
+        {.m = size, .n = size, .k = size, .dtype = dtype});
+    const Tensor a = filled({size, size}, dtype);
+    Tensor out({size, size}, DType::f32);
+    dnnl::memory b(cpu::packed_weights(size, size, dtype), cpu::engine());
+    std::memset(b.get_data_handle(), 0, b.get_desc().get_size());
+    const double seconds = fastest([&] {
+      product.run(0, a.bytes().data(), b, out.data<float>(),
+                  ctx.scratch(0, product.scratch_bytes()));
+    });
+    const auto n = static_cast<double>(size);
+    const double rate = 2 * n * n * n / seconds / 1e9;
+    std::printf("  library %s %4lld³ %-24s %8.1f GFLOP/s\n",
+                std::string(to_string(dtype)).c_str(),
+                static_cast<long long>(size), product.implementation(), rate);
+    best = std::max(best, rate);
+  }
+  return best;
+}
+
+/// The operations of one DiT block, with their operands.
+class Block {
+ public:
+  Block(std::int64_t items, DType dtype, ExecContext& ctx)
+      : items_(items),
+        x_(filled({items, kTokens, kWidth}, dtype)),
+        wide_(filled({items, kTokens, 4 * kWidth}, dtype)),
+        qkv_out_({items, kTokens, 3 * kWidth}, dtype),
+        attended_({items, kTokens, kWidth}, dtype),
+        residual_(filled({items, kTokens, kWidth}, DType::f32)),
+        modulation_(filled({items, 6 * kWidth}, DType::f32)),
+        embedding_(filled({items, 1, kWidth}, dtype)),
+        modulation_out_({items, 1, 6 * kWidth}, DType::f32),
+        qkv_(weights(ctx, 3 * kWidth, kWidth, dtype)),
+        projection_(weights(ctx, kWidth, kWidth, dtype)),
+        up_(weights(ctx, 4 * kWidth, kWidth, dtype)),
+        down_(weights(ctx, kWidth, 4 * kWidth, dtype)),
+        ada_(weights(ctx, 6 * kWidth, kWidth, dtype)) {}
+
+  void modulate(ExecContext& ctx) {
+    linear(ctx, embedding_, ada_, Activation::none, modulation_out_);
+  }
+  void norm(ExecContext& ctx) {
+    layer_norm_modulate(ctx, residual_, modulation_, 0, kWidth, 1e-6F, x_);
+  }
+  void qkv(ExecContext& ctx) {
+    linear(ctx, x_, qkv_, Activation::none, qkv_out_);
+  }
+  void attend(ExecContext& ctx) {
+    attention(ctx, {qkv_out_, 0}, {qkv_out_, kWidth}, {qkv_out_, 2 * kWidth},
+              kHeads, kWidth / kHeads, attended_);
+  }
+  void project(ExecContext& ctx) {
+    linear_add_gated(ctx, attended_, projection_, modulation_, 2 * kWidth,
+                     residual_);
+  }
+  void up(ExecContext& ctx) {
+    linear(ctx, x_, up_, Activation::gelu_tanh, wide_);
+  }
+  void down(ExecContext& ctx) {
+    linear_add_gated(ctx, wide_, down_, modulation_, 5 * kWidth, residual_);
+  }
+  void all(ExecContext& ctx) {
+    modulate(ctx);
+    norm(ctx);
+    qkv(ctx);
+    attend(ctx);
+    project(ctx);
+    norm(ctx);
+    up(ctx);
+    down(ctx);
+  }
+
+  /// Floating-point operations of a linear layer with `n` × `k` weights.
+  [[nodiscard]] double linear_work(double n, double k) const {
+    return 2.0 * static_cast<double>(items_ * kTokens) * n * k;
+  }
+  [[nodiscard]] double attention_work() const {
+    return 4.0 * static_cast<double>(items_ * kTokens * kTokens * kWidth);
+  }
+  [[nodiscard]] double modulation_bytes() const {
+    return static_cast<double>(ada_.num_bytes());
+  }
+
+ private:
+  static PackedLinear weights(ExecContext& ctx, std::int64_t n, std::int64_t k,
+                              DType dtype) {
+    return {ctx, filled({n, k}, dtype), filled({n}, DType::f32), dtype};
+  }
+
+  std::int64_t items_;
+  Tensor x_, wide_, qkv_out_, attended_, residual_, modulation_, embedding_,
+      modulation_out_;
+  PackedLinear qkv_, projection_, up_, down_, ada_;
+};
+
+void bench_block(DType dtype, int threads, std::int64_t items,
+                 double single_rate) {
+  ExecContext ctx(threads);
+  Block block(items, dtype, ctx);
+  const double best = single_rate * threads;
+  std::printf("DiT-XL/2 block, %s, %lld × 256 tokens, %d thread(s)\n",
+              std::string(to_string(dtype)).c_str(),
+              static_cast<long long>(items), threads);
+  const auto report = [&](const char* name, double work, double seconds) {
+    std::printf("  %-26s %9.1f us %8.1f GFLOP/s  %5.1f %% of the library\n",
+                name, seconds * 1e6, work / seconds / 1e9,
+                work / seconds / 1e9 / best * 100);
+  };
+  constexpr auto kD = static_cast<double>(kWidth);
+  report("qkv", block.linear_work(3 * kD, kD),
+         fastest([&] { block.qkv(ctx); }));
+  report("attention", block.attention_work(),
+         fastest([&] { block.attend(ctx); }));
+  report("projection + gate", block.linear_work(kD, kD),
+         fastest([&] { block.project(ctx); }));
+  report("up + gelu", block.linear_work(4 * kD, kD),
+         fastest([&] { block.up(ctx); }));
+  report("down + gate", block.linear_work(kD, 4 * kD),
+         fastest([&] { block.down(ctx); }));
+  const double modulate = fastest([&] { block.modulate(ctx); });
+  std::printf("  %-26s %9.1f us %8.1f GB/s of weights\n", "modulation (M = 1)",
+              modulate * 1e6, block.modulation_bytes() / modulate / 1e9);
+  std::printf("  %-26s %9.1f us\n", "layer norm + modulate",
+              fastest([&] { block.norm(ctx); }) * 1e6);
+  report("whole block", block.linear_work(12 * kD, kD) + block.attention_work(),
+         fastest([&] { block.all(ctx); }));
+}
+
+void bench_elementwise(int threads) {
+  ExecContext ctx(threads);
+  const Shape shape{2, 4096, kWidth};
+  const Tensor modulation = filled({2, kWidth}, DType::f32);
+  const Tensor y = filled(shape, DType::f32);
+  Tensor x = filled(shape, DType::f32);
+  Tensor narrow(shape, DType::bf16);
+  const auto bytes = static_cast<double>(x.num_bytes());
+  const double copy =
+      2 * bytes / fastest([&] {
+        std::memcpy(x.bytes().data(), y.bytes().data(), x.num_bytes());
+      });
+  std::printf("Element-wise, 2 × 4096 × 1152, %d thread(s); copy %.1f GB/s\n",
+              threads, copy / 1e9);
+  const auto report = [&](const char* name, double moved, double seconds) {
+    std::printf("  %-26s %8.1f GB/s  %5.1f %% of copy\n", name,
+                moved / seconds / 1e9, moved / seconds / copy * 100);
+  };
+  report("add_gated", 3 * bytes,
+         fastest([&] { add_gated(ctx, modulation, 0, y, x); }));
+  report("convert to bf16", 1.5 * bytes,
+         fastest([&] { convert(ctx, y, narrow); }));
+  report("gelu_tanh", 2 * bytes,
+         fastest([&] { activate(ctx, y, Activation::gelu_tanh, x); }));
+  const Term terms[] = {{0.5, &y}, {0.25, &x}};
+  report("combine, 2 terms", 3 * bytes, fastest([&] { combine(terms, x); }));
+}
+
+void run() {
+  std::printf("instruction set: %s\n", cpu_isa());
+  for (const DType dtype : {DType::bf16, DType::f32}) {
+    if (!supports(dtype)) {
+      continue;
+    }
+    const double rate = library_rate(dtype);
+    for (const int threads : {1, 2}) {
+      for (const std::int64_t items : {1, 2}) {
+        bench_block(dtype, threads, items, rate);
+      }
+    }
+  }
+  bench_elementwise(1);
+  bench_elementwise(2);
+}
+
+}  // namespace
+}  // namespace troupe::kernels
+
+int main() {
+  troupe::use_one_openmp_thread();
+  troupe::kernels::run();
+}

@@ -1,0 +1,164 @@
+#include "kernels/cpu/conv2d.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe::kernels::cpu {
+namespace {
+
+// Output pixels of one block. Their patches take 128 · 9 · 512 elements in the
+// widest layer of a VAE decoder, about the size of a second-level cache.
+constexpr std::int64_t kMaxBlockPixels = 128;
+constexpr std::size_t kAlignment = 64;
+
+std::size_t rounded_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+/// One image and the convolution over it.
+struct Image {
+  const std::byte* data;  ///< [H, W, I]
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t out_width;
+  std::size_t pixel_bytes;
+};
+
+/// Writes the patches (kh, kw, I) of output pixels [begin, end) as rows.
+void gather_patches(const Image& image, const PackedConv2d::Impl& conv,
+                    std::int64_t begin, std::int64_t end, std::byte* rows) {
+  for (std::int64_t pixel = begin; pixel < end; ++pixel) {
+    const std::int64_t top =
+        pixel / image.out_width * conv.stride - conv.padding;
+    const std::int64_t left =
+        pixel % image.out_width * conv.stride - conv.padding;
+    const std::int64_t first =
+        std::clamp<std::int64_t>(-left, 0, conv.kernel_width);
+    const std::int64_t last =
+        std::clamp<std::int64_t>(image.width - left, first, conv.kernel_width);
+    const auto before = static_cast<std::size_t>(first) * image.pixel_bytes;
+    const auto inside =
+        static_cast<std::size_t>(last - first) * image.pixel_bytes;
+    const auto row_bytes =
+        static_cast<std::size_t>(conv.kernel_width) * image.pixel_bytes;
+    for (std::int64_t dy = 0; dy < conv.kernel_height; ++dy) {
+      const std::int64_t y = top + dy;
+      if (y < 0 || y >= image.height || inside == 0) {
+        std::memset(rows, 0, row_bytes);
+      } else {
+        const auto from =
+            static_cast<std::size_t>(y * image.width + left + first) *
+            image.pixel_bytes;
+        std::memset(rows, 0, before);
+        std::memcpy(rows + before, image.data + from, inside);
+        std::memset(rows + before + inside, 0, row_bytes - before - inside);
+      }
+      rows += row_bytes;
+    }
+  }
+}
+
+}  // namespace
+
+Tensor channels_last_weights(const Tensor& weight) {
+  const std::int64_t outputs = weight.dim(0);
+  const std::int64_t inputs = weight.dim(1);
+  const std::int64_t taps = weight.dim(2) * weight.dim(3);
+  Tensor rows({outputs, taps * inputs}, weight.dtype());
+  const std::size_t size = size_of(weight.dtype());
+  const std::byte* from = weight.bytes().data();
+  std::byte* to = rows.bytes().data();
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      for (std::int64_t i = 0; i < inputs; ++i) {
+        const std::int64_t element = (o * inputs + i) * taps + tap;
+        std::memcpy(to, from + static_cast<std::size_t>(element) * size, size);
+        to += size;
+      }
+    }
+  }
+  return rows;
+}
+
+void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d::Impl& conv,
+            Tensor& out) {
+  const PackedMatrix& matrix = conv.matrix;
+  const std::int64_t items = out.dim(0);
+  const std::int64_t pixels = out.dim(1) * out.dim(2);
+  const std::int64_t channels = out.dim(3);
+  if (out.empty()) {
+    return;
+  }
+  const std::int64_t num_blocks =
+      (pixels + kMaxBlockPixels - 1) / kMaxBlockPixels;
+  const std::int64_t block_pixels = (pixels + num_blocks - 1) / num_blocks;
+  const BlockProduct body(ctx, matrix, block_pixels);
+  const BlockProduct last(ctx, matrix,
+                          pixels - (num_blocks - 1) * block_pixels);
+  const std::size_t size = size_of(x.dtype());
+  const std::size_t patch_bytes = rounded_up(
+      static_cast<std::size_t>(block_pixels * matrix.columns()) * size);
+  const std::size_t scratch_bytes =
+      patch_bytes + std::max(body.scratch_bytes(), last.scratch_bytes());
+  const std::int64_t image_elements = x.dim(1) * x.dim(2) * x.dim(3);
+  // A 1×1 convolution's patches are the pixels themselves.
+  const bool in_place = matrix.columns() == conv.in_channels &&
+                        conv.stride == 1 && conv.padding == 0;
+
+  ctx.pool().run(items * num_blocks, [&](std::int64_t piece, int thread) {
+    const std::int64_t item = piece / num_blocks;
+    const std::int64_t begin = piece % num_blocks * block_pixels;
+    const BlockProduct& product =
+        piece % num_blocks + 1 == num_blocks ? last : body;
+    std::byte* scratch = ctx.scratch(thread, scratch_bytes);
+    const Source source = Source(x).at(item * image_elements);
+    const void* rows = source.at(begin * conv.in_channels).data;
+    if (!in_place) {
+      const Image image{
+          .data = static_cast<const std::byte*>(source.data),
+          .height = x.dim(1),
+          .width = x.dim(2),
+          .out_width = out.dim(2),
+          .pixel_bytes = static_cast<std::size_t>(conv.in_channels) * size};
+      gather_patches(image, conv, begin, begin + product.rows(), scratch);
+      rows = scratch;
+    }
+    for (std::int64_t panel = 0; panel < matrix.num_panels(); ++panel) {
+      const std::int64_t column = matrix.panel_begin(panel);
+      Epilogue epilogue;
+      if (matrix.bias() != nullptr) {
+        epilogue.bias = matrix.bias() + column;
+      }
+      product.run(thread, rows, panel, epilogue,
+                  Target(out).at((item * pixels + begin) * channels + column),
+                  channels, scratch + patch_bytes);
+    }
+  });
+}
+
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
+  const std::int64_t width = x.dim(2);
+  const auto pixel_bytes =
+      static_cast<std::size_t>(x.dim(3)) * size_of(x.dtype());
+  if (out.empty()) {
+    return;
+  }
+  const std::size_t row_bytes = static_cast<std::size_t>(width) * pixel_bytes;
+  const std::byte* from = x.bytes().data();
+  std::byte* to = out.bytes().data();
+  ctx.pool().run(x.dim(0) * x.dim(1), [&](std::int64_t row, int /*thread*/) {
+    const auto index = static_cast<std::size_t>(row);
+    const std::byte* source = from + index * row_bytes;
+    std::byte* target = to + index * 4 * row_bytes;
+    std::byte* next = target;
+    for (std::int64_t column = 0; column < width; ++column) {
+      std::memcpy(next, source, pixel_bytes);
+      std::memcpy(next + pixel_bytes, source, pixel_bytes);
+      next += 2 * pixel_bytes;
+      source += pixel_bytes;
+    }
+    std::memcpy(next, target, 2 * row_bytes);
+  });
+}
+
+}  // namespace troupe::kernels::cpu

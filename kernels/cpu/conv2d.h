@@ -1,0 +1,28 @@
+#pragma once
+
+#include "kernels/conv2d.h"
+#include "kernels/cpu/packed_matrix.h"
+
+namespace troupe::kernels {
+
+struct PackedConv2d::Impl {
+  cpu::PackedMatrix matrix;  ///< [O, kh·kw·I]
+  std::int64_t in_channels;
+  std::int64_t kernel_height;
+  std::int64_t kernel_width;
+  std::int64_t stride;
+  std::int64_t padding;
+};
+
+namespace cpu {
+
+/// [O, I, kh, kw] f32, bf16 or f16 → [O, kh·kw·I] of the same type.
+[[nodiscard]] Tensor channels_last_weights(const Tensor& weight);
+
+/// Arguments are checked by the caller.
+void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d::Impl& conv,
+            Tensor& out);
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+}  // namespace cpu
+}  // namespace troupe::kernels

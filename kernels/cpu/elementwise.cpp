@@ -1,0 +1,165 @@
+#include "kernels/cpu/elementwise.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "kernels/cpu/rows.h"
+
+// combine, clamp and the sums are plain loops on purpose: compiled once for
+// every x86-64, with multiplications and additions that round one by one, they
+// give the same bits on all of them. Latents are small.
+namespace troupe::kernels::cpu {
+namespace {
+
+constexpr std::int64_t kPieceElements = 16384;
+constexpr std::int64_t kPieceRows = 16;
+constexpr std::int64_t kCombineBlock = 512;
+constexpr std::size_t kSumLanes = 8;
+
+template <typename Fn>
+void for_pieces(ExecContext& ctx, std::int64_t count, const Fn& fn) {
+  ctx.pool().run((count + kPieceElements - 1) / kPieceElements,
+                 [&](std::int64_t piece, int /*thread*/) {
+                   const std::int64_t begin = piece * kPieceElements;
+                   fn(begin, std::min(kPieceElements, count - begin));
+                 });
+}
+
+/// Σ value(i) over i < count: element i goes to lane i mod 8, lanes are added
+/// pairwise at the end.
+template <typename Value>
+double sum_in_lanes(std::int64_t count, const Value& value) {
+  std::array<double, kSumLanes> lanes{};
+  std::int64_t i = 0;
+  constexpr auto kStep = static_cast<std::int64_t>(kSumLanes);
+  for (; i + kStep <= count; i += kStep) {
+    for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+      lanes[lane] += value(i + static_cast<std::int64_t>(lane));
+    }
+  }
+  for (std::size_t lane = 0; i < count; ++i, ++lane) {
+    lanes[lane] += value(i);
+  }
+  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+}
+
+}  // namespace
+
+void add_gated(ExecContext& ctx, const Tensor& modulation,
+               std::int64_t gate_column, const Tensor& y, Tensor& x) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t rows_per_item = x.dim(1);
+  const std::int64_t width = x.dim(2);
+  const std::int64_t rows = x.dim(0) * rows_per_item;
+  ctx.pool().run((rows + kPieceRows - 1) / kPieceRows, [&](std::int64_t piece,
+                                                           int /*thread*/) {
+    const std::int64_t end = std::min(rows, (piece + 1) * kPieceRows);
+    for (std::int64_t row = piece * kPieceRows; row < end; ++row) {
+      const float* gate = modulation.data<float>() +
+                          row / rows_per_item * modulation.dim(1) + gate_column;
+      add_gated_row(gate, Source(y).at(row * width), width,
+                    x.data<float>() + row * width);
+    }
+  });
+}
+
+void add(ExecContext& ctx, const Tensor& y, Tensor& x) {
+  for_pieces(ctx, x.num_elements(),
+             [&](std::int64_t begin, std::int64_t count) {
+               add_row(Source(y).at(begin), count, Target(x).at(begin));
+             });
+}
+
+void convert(ExecContext& ctx, const Tensor& x, Tensor& out) {
+  for_pieces(ctx, x.num_elements(),
+             [&](std::int64_t begin, std::int64_t count) {
+               if (x.dtype() != DType::f16) {
+                 convert_row(Source(x).at(begin), count, Target(out).at(begin));
+                 return;
+               }
+               const float16* from = x.data<float16>() + begin;
+               float* to = out.data<float>() + begin;
+               for (std::int64_t i = 0; i < count; ++i) {
+                 to[i] = from[i].to_float();
+               }
+             });
+}
+
+void combine(std::span<const Term> terms, Tensor& out) {
+  const std::int64_t count = out.num_elements();
+  if (count == 0) {
+    return;
+  }
+  auto* to = out.data<float>();
+  std::array<float, kCombineBlock> sum;
+  // A whole block is computed before it is stored, as out may be any term.
+  for (std::int64_t begin = 0; begin < count; begin += kCombineBlock) {
+    const auto length =
+        static_cast<std::size_t>(std::min(kCombineBlock, count - begin));
+    const auto first = static_cast<float>(terms[0].coefficient);
+    const float* from = terms[0].tensor->data<float>() + begin;
+    for (std::size_t i = 0; i < length; ++i) {
+      sum[i] = first * from[i];
+    }
+    for (const Term& term : terms.subspan(1)) {
+      const auto coefficient = static_cast<float>(term.coefficient);
+      const float* next = term.tensor->data<float>() + begin;
+      for (std::size_t i = 0; i < length; ++i) {
+        sum[i] += coefficient * next[i];
+      }
+    }
+    std::memcpy(to + begin, sum.data(), length * sizeof(float));
+  }
+}
+
+void clamp(float low, float high, Tensor& x) {
+  for (float& value : x.span<float>()) {
+    // NaN compares false with both.
+    const float raised = value < low ? low : value;
+    value = raised > high ? high : raised;
+  }
+}
+
+double sum_squared_difference(const Tensor& a, const Tensor& b) {
+  if (a.empty()) {
+    return 0;
+  }
+  const auto* left = a.data<float>();
+  const auto* right = b.data<float>();
+  return sum_in_lanes(a.num_elements(), [=](std::int64_t i) {
+    const double difference =
+        static_cast<double>(left[i]) - static_cast<double>(right[i]);
+    return difference * difference;
+  });
+}
+
+double sum_squares(const Tensor& a) {
+  if (a.empty()) {
+    return 0;
+  }
+  const auto* values = a.data<float>();
+  return sum_in_lanes(a.num_elements(), [=](std::int64_t i) {
+    const double value = values[i];
+    return value * value;
+  });
+}
+
+bool all_finite(const Tensor& x) {
+  constexpr std::uint32_t kExponent = 0x7f800000U;
+  if (x.empty()) {
+    return true;
+  }
+  std::uint32_t bad = 0;
+  for (const float value : x.span<float>()) {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    bad |= static_cast<std::uint32_t>((bits & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,109 @@
+#include "kernels/cpu/linear.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/core/error.h"
+
+namespace troupe::kernels::cpu {
+namespace {
+
+// At most this many rows in one product. Blocks are cut evenly from an item's
+// own rows, so their shapes follow from M alone.
+constexpr std::int64_t kMaxBlockRows = 256;
+// Up to here reading the weights dominates: a panel then serves all items
+// while it is in the cache.
+constexpr std::int64_t kFewRows = 16;
+
+}  // namespace
+
+void linear(ExecContext& ctx, const Tensor& x, const PackedMatrix& matrix,
+            const LinearCall& call, Tensor& out) {
+  const std::int64_t items = x.dim(0);
+  const std::int64_t rows = x.dim(1);
+  const std::int64_t k = matrix.columns();
+  const std::int64_t n = matrix.rows();
+  if (items == 0 || rows == 0) {
+    return;
+  }
+  const std::int64_t num_blocks = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
+  const std::int64_t block_rows = (rows + num_blocks - 1) / num_blocks;
+  const BlockProduct body(ctx, matrix, block_rows);
+  const BlockProduct last(ctx, matrix, rows - (num_blocks - 1) * block_rows);
+  const std::size_t scratch_bytes =
+      std::max(body.scratch_bytes(), last.scratch_bytes());
+  const Source source(x);
+  const Target target(out);
+
+  const auto multiply = [&](int thread, std::int64_t panel, std::int64_t unit) {
+    const std::int64_t item = unit / num_blocks;
+    const std::int64_t block = unit % num_blocks;
+    const std::int64_t row = item * rows + block * block_rows;
+    const std::int64_t column = matrix.panel_begin(panel);
+    Epilogue epilogue{.activation = call.activation};
+    if (matrix.bias() != nullptr) {
+      epilogue.bias = matrix.bias() + column;
+    }
+    if (call.gate != nullptr) {
+      epilogue.gate = call.gate + item * call.gate_stride + column;
+    }
+    const BlockProduct& product = block + 1 == num_blocks ? last : body;
+    product.run(thread, source.at(row * k).data, panel, epilogue,
+                target.at(row * n + column), n,
+                ctx.scratch(thread, scratch_bytes));
+  };
+  const std::int64_t units = items * num_blocks;
+  if (rows <= kFewRows) {
+    ctx.pool().run(matrix.num_panels(), [&](std::int64_t panel, int thread) {
+      for (std::int64_t unit = 0; unit < units; ++unit) {
+        multiply(thread, panel, unit);
+      }
+    });
+    return;
+  }
+  ctx.pool().run(matrix.num_panels() * units,
+                 [&](std::int64_t piece, int thread) {
+                   multiply(thread, piece / units, piece % units);
+                 });
+}
+
+bool can_multiply(DType compute) {
+  if (compute != DType::f32 && compute != DType::bf16) {
+    return false;
+  }
+  try {
+    (void)packed_weights(64, 64, compute);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+const char* isa_name() {
+  switch (dnnl::get_effective_cpu_isa()) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_mic:
+      return "avx512_mic";
+    case dnnl::cpu_isa::avx512_mic_4ops:
+      return "avx512_mic_4ops";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return "other";
+  }
+}
+
+}  // namespace troupe::kernels::cpu

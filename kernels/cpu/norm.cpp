@@ -1,0 +1,152 @@
+#include "kernels/cpu/norm.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/rows.h"
+
+namespace troupe::kernels::cpu {
+namespace {
+
+// Rows of one piece of work: some microseconds at common widths.
+constexpr std::int64_t kPieceRows = 16;
+// Pixels whose moments are summed before they join the others: the order of a
+// group's sum follows from the image size alone.
+constexpr std::int64_t kBlockPixels = 256;
+
+/// Uninitialised doubles that die with the workspace scope.
+std::span<double> take_doubles(ExecContext& ctx, std::int64_t count) {
+  Tensor memory = ctx.workspace().take({count, 8}, DType::u8);
+  return {reinterpret_cast<double*>(memory.bytes().data()),
+          static_cast<std::size_t>(count)};
+}
+
+/// Calls fn(row) for rows of [0, count) in pieces.
+template <typename Fn>
+void for_rows(ExecContext& ctx, std::int64_t count, const Fn& fn) {
+  ctx.pool().run((count + kPieceRows - 1) / kPieceRows, [&](std::int64_t piece,
+                                                            int /*thread*/) {
+    const std::int64_t end = std::min(count, (piece + 1) * kPieceRows);
+    for (std::int64_t r = piece * kPieceRows; r < end; ++r) {
+      fn(r);
+    }
+  });
+}
+
+/// What group_norm needs to know of its input.
+struct Grouping {
+  std::int64_t items;
+  std::int64_t pixels;
+  std::int64_t channels;
+  std::int64_t groups;
+  std::int64_t blocks;
+};
+
+/// Per item and block: C sums, then C sums of squares.
+std::span<double> block_moments(ExecContext& ctx, const Tensor& x,
+                                const Grouping& g) {
+  const std::span<double> moments =
+      take_doubles(ctx, g.items * g.blocks * 2 * g.channels);
+  std::fill(moments.begin(), moments.end(), 0.0);
+  ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int /*thread*/) {
+    const std::int64_t begin = piece % g.blocks * kBlockPixels;
+    const std::int64_t rows = std::min(kBlockPixels, g.pixels - begin);
+    double* sums = moments.data() + piece * 2 * g.channels;
+    add_moments(
+        Source(x).at((piece / g.blocks * g.pixels + begin) * g.channels), rows,
+        g.channels, sums, sums + g.channels);
+  });
+  return moments;
+}
+
+/// Turns the moments of one item into a factor and an offset per channel.
+void fold_item(const Grouping& g, const double* moments, const Tensor& weight,
+               const Tensor& bias, float eps, float* factor, float* offset) {
+  const std::int64_t width = g.channels / g.groups;
+  const double count = static_cast<double>(g.pixels * width);
+  for (std::int64_t group = 0; group < g.groups; ++group) {
+    double sum = 0;
+    double squares = 0;
+    for (std::int64_t block = 0; block < g.blocks; ++block) {
+      const double* sums = moments + block * 2 * g.channels;
+      for (std::int64_t c = group * width; c < (group + 1) * width; ++c) {
+        sum += sums[c];
+        squares += sums[g.channels + c];
+      }
+    }
+    const double mean = sum / count;
+    const double variance = std::max(0.0, squares / count - mean * mean);
+    const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(eps));
+    for (std::int64_t c = group * width; c < (group + 1) * width; ++c) {
+      const double scaled =
+          static_cast<double>(weight.data<float>()[c]) * inverse;
+      factor[c] = static_cast<float>(scaled);
+      offset[c] = static_cast<float>(
+          static_cast<double>(bias.data<float>()[c]) - mean * scaled);
+    }
+  }
+}
+
+}  // namespace
+
+void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
+                         const Tensor& modulation, std::int64_t shift_column,
+                         std::int64_t scale_column, float eps, Tensor& out) {
+  const std::int64_t rows = x.dim(1);
+  const std::int64_t width = x.dim(2);
+  if (x.empty()) {
+    return;
+  }
+  const auto* from = x.data<float>();
+  for_rows(ctx, x.dim(0) * rows, [&](std::int64_t row) {
+    const float* item =
+        modulation.data<float>() + row / rows * modulation.dim(1);
+    layer_norm_row(from + row * width, item + shift_column, item + scale_column,
+                   width, eps, Target(out).at(row * width));
+  });
+}
+
+void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+              float eps, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t width = weight.dim(0);
+  for_rows(ctx, x.num_elements() / width, [&](std::int64_t row) {
+    rms_norm_row(Source(x).at(row * width), weight.data<float>(), width, eps,
+                 Target(out).at(row * width));
+  });
+}
+
+void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, std::int64_t num_groups, float eps,
+                Activation activation, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t pixels = x.dim(1) * x.dim(2);
+  const Grouping g{.items = x.dim(0),
+                   .pixels = pixels,
+                   .channels = x.dim(3),
+                   .groups = num_groups,
+                   .blocks = (pixels + kBlockPixels - 1) / kBlockPixels};
+  const Workspace::Scope scope(ctx.workspace());
+  const std::span<double> moments = block_moments(ctx, x, g);
+  Tensor folded = ctx.workspace().take({g.items, 2, g.channels}, DType::f32);
+  auto* factors = folded.data<float>();
+  for (std::int64_t item = 0; item < g.items; ++item) {
+    float* factor = factors + item * 2 * g.channels;
+    fold_item(g, moments.data() + item * g.blocks * 2 * g.channels, weight,
+              bias, eps, factor, factor + g.channels);
+  }
+  ctx.pool().run(g.items * g.blocks, [&](std::int64_t piece, int /*thread*/) {
+    const std::int64_t begin = piece % g.blocks * kBlockPixels;
+    const std::int64_t at = (piece / g.blocks * g.pixels + begin) * g.channels;
+    const float* factor = factors + piece / g.blocks * 2 * g.channels;
+    scale_shift_rows(Source(x).at(at), std::min(kBlockPixels, g.pixels - begin),
+                     g.channels, factor, factor + g.channels, activation,
+                     Target(out).at(at));
+  });
+}
+
+}  // namespace troupe::kernels::cpu

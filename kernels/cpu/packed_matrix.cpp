@@ -1,0 +1,108 @@
+#include "kernels/cpu/packed_matrix.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
+
+namespace troupe::kernels::cpu {
+namespace {
+
+// With 256 rows, an f32 accumulator of this width, the panel and the rows of x
+// stay together in a 2 MB second-level cache at K ≈ 1000.
+constexpr std::int64_t kPanelWidth = 192;
+// The library's blocks of columns.
+constexpr std::int64_t kPanelUnit = 64;
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t rounded_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::int64_t choose_panel_width(std::int64_t n) {
+  const std::int64_t panels = (n + kPanelWidth - 1) / kPanelWidth;
+  const std::int64_t even = (n + panels - 1) / panels;
+  return std::min(n, (even + kPanelUnit - 1) / kPanelUnit * kPanelUnit);
+}
+
+Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) {
+    return x;
+  }
+  Tensor out(x.shape(), dtype);
+  if (x.dtype() == DType::f16 && dtype == DType::bf16) {
+    convert(ctx, as_dtype(ctx, x, DType::f32), out);
+  } else {
+    convert(ctx, x, out);
+  }
+  return out;
+}
+
+dnnl::memory pack_panel(const Tensor& rows) {
+  using dnnl::memory;
+  const std::int64_t n = rows.dim(0);
+  const std::int64_t k = rows.dim(1);
+  const memory::desc plain(memory::dims{k, n}, library_type(rows.dtype()),
+                           memory::dims{1, k});
+  memory from(plain, engine(), const_cast<std::byte*>(rows.bytes().data()));
+  memory to(packed_weights(k, n, rows.dtype()), engine());
+  dnnl::stream stream(engine());
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+  return to;
+}
+
+}  // namespace
+
+PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
+                           const Tensor& bias, DType compute)
+    : n_(weight.dim(0)),
+      k_(weight.dim(1)),
+      panel_width_(choose_panel_width(weight.dim(0))),
+      compute_(compute) {
+  for (std::int64_t begin = 0; begin < n_; begin += panel_width_) {
+    const std::int64_t end = std::min(n_, begin + panel_width_);
+    panels_.push_back(
+        pack_panel(as_dtype(ctx, weight.slice(begin, end), compute)));
+    num_bytes_ += panels_.back().get_desc().get_size();
+  }
+  if (!bias.empty()) {
+    bias_ = as_dtype(ctx, bias, DType::f32);
+    bias_ = bias_.owner() == bias.owner() ? bias_.clone() : bias_;
+    num_bytes_ += bias_.num_bytes();
+  }
+}
+
+BlockProduct::BlockProduct(ExecContext& ctx, const PackedMatrix& matrix,
+                           std::int64_t rows)
+    : matrix_(matrix), rows_(rows) {
+  MatmulCache& cache = MatmulCache::of(ctx);
+  const std::int64_t last = matrix.num_panels() - 1;
+  const auto product = [&](std::int64_t panel) {
+    return &cache.get({.m = rows,
+                       .n = matrix.panel_width(panel),
+                       .k = matrix.columns(),
+                       .dtype = matrix.compute(),
+                       .layout = Layout::packed});
+  };
+  body_ = product(0);
+  last_ = product(last);
+  accumulator_bytes_ = rounded_up(
+      static_cast<std::size_t>(rows * matrix.panel_width(0)) * sizeof(float));
+  library_bytes_ = std::max(body_->scratch_bytes(), last_->scratch_bytes());
+}
+
+void BlockProduct::run(int thread, const void* x, std::int64_t panel,
+                       const Epilogue& epilogue, Target out,
+                       std::int64_t out_stride, std::byte* scratch) const {
+  auto* acc = reinterpret_cast<float*>(scratch);
+  Matmul& product = panel + 1 == matrix_.num_panels() ? *last_ : *body_;
+  product.run(thread, x, matrix_.panel(panel), acc,
+              scratch + accumulator_bytes_);
+  finish_product(acc, rows_, matrix_.panel_width(panel), epilogue, out,
+                 out_stride);
+}
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/activation.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensor.h"
+
+/// Vectorised inner loops over rows, compiled for several instruction sets and
+/// chosen at run time. An element's bits depend on its row alone: not on its
+/// address, nor on how many rows one call covers.
+namespace troupe::kernels::cpu {
+
+/// Elements of type f32 or bf16 to read.
+struct Source {
+  const void* data;
+  DType dtype;
+
+  Source(const void* d, DType t) : data(d), dtype(t) {}
+  explicit Source(const Tensor& tensor)
+      : data(tensor.bytes().data()), dtype(tensor.dtype()) {}
+  [[nodiscard]] Source at(std::int64_t element) const {
+    return {static_cast<const std::byte*>(data) +
+                element * static_cast<std::int64_t>(size_of(dtype)),
+            dtype};
+  }
+};
+
+/// Elements of type f32 or bf16 to write.
+struct Target {
+  void* data;
+  DType dtype;
+
+  Target(void* d, DType t) : data(d), dtype(t) {}
+  explicit Target(Tensor& tensor)
+      : data(tensor.bytes().data()), dtype(tensor.dtype()) {}
+  [[nodiscard]] Target at(std::int64_t element) const {
+    return {static_cast<std::byte*>(data) +
+                element * static_cast<std::int64_t>(size_of(dtype)),
+            dtype};
+  }
+};
+
+/// What follows a matrix product: y = activation(acc + bias), then out = y, or
+/// out += gate · y when `gate` is given (out f32). `bias` and `gate` have one
+/// value per column and may be null.
+struct Epilogue {
+  const float* bias = nullptr;
+  Activation activation = Activation::none;
+  const float* gate = nullptr;
+};
+
+/// acc: dense [rows, columns]; out: rows `out_stride` elements apart.
+void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
+                    const Epilogue& epilogue, Target out,
+                    std::int64_t out_stride);
+
+void activate_row(Source x, std::int64_t count, Activation activation,
+                  Target out);
+
+/// out = softmax(scale · x) for each dense row. `out` may be x itself.
+/// `row_scratch`: f32, `columns` long.
+void softmax_rows(const float* x, std::int64_t rows, std::int64_t columns,
+                  float scale, float* row_scratch, Target out);
+
+/// out = (x − mean)/√(var + eps)·(1 + scale) + shift for one row.
+void layer_norm_row(const float* x, const float* shift, const float* scale,
+                    std::int64_t columns, float eps, Target out);
+
+void rms_norm_row(Source x, const float* weight, std::int64_t columns,
+                  float eps, Target out);
+
+/// sums[c] += x[c], squares[c] += x[c]² in double, for each dense row.
+void add_moments(Source x, std::int64_t rows, std::int64_t columns,
+                 double* sums, double* squares);
+
+/// out = activation(x·factor + offset) column by column, for each dense row.
+void scale_shift_rows(Source x, std::int64_t rows, std::int64_t columns,
+                      const float* factor, const float* offset,
+                      Activation activation, Target out);
+
+/// x += gate · y.
+void add_gated_row(const float* gate, Source y, std::int64_t count, float* x);
+/// x += y.
+void add_row(Source y, std::int64_t count, Target x);
+/// out = x.
+void convert_row(Source x, std::int64_t count, Target out);
+
+}  // namespace troupe::kernels::cpu

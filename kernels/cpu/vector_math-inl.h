@@ -1,0 +1,182 @@
+// Included once per instruction set by Highway's foreach_target; hence the
+// guard that flips.
+#if defined(TROUPE_KERNELS_CPU_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_CPU_VECTOR_MATH_INL_H_
+#undef TROUPE_KERNELS_CPU_VECTOR_MATH_INL_H_
+#else
+#define TROUPE_KERNELS_CPU_VECTOR_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/activation.h"
+#include "kernels/core/dtype.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::cpu::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using F32 = hn::ScalableTag<float>;
+using I32 = hn::RebindToSigned<F32>;
+using U32 = hn::RebindToUnsigned<F32>;
+using U16 = hn::Rebind<std::uint16_t, F32>;
+using Vec = hn::Vec<F32>;
+
+HWY_INLINE Vec load(F32 d, const float* p) { return hn::LoadU(d, p); }
+HWY_INLINE Vec load(F32 d, const bfloat16* p) {
+  const auto half = hn::LoadU(U16(), reinterpret_cast<const std::uint16_t*>(p));
+  return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(U32(), half)));
+}
+
+HWY_INLINE void store(F32 d, Vec v, float* p) { hn::StoreU(v, d, p); }
+// The rounding of bfloat16::from_float, lane by lane.
+HWY_INLINE void store(F32 d, Vec v, bfloat16* p) {
+  const U32 du;
+  const auto bits = hn::BitCast(du, v);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 1U));
+  const auto rounded =
+      hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7fffU))));
+  const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(du, 0x40U));
+  const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
+  const auto chosen = hn::IfThenElse(is_nan, quiet, rounded);
+  const auto half = hn::DemoteTo(U16(), hn::BitCast(I32(), chosen));
+  hn::StoreU(half, U16(), reinterpret_cast<std::uint16_t*>(p));
+  (void)d;
+}
+
+// The last elements of a row go through a full vector in a buffer: the same
+// instructions as all others, and nothing read or written beyond the end.
+template <typename T>
+HWY_INLINE Vec load_n(F32 d, const T* p, std::size_t count) {
+  T buffer[hn::MaxLanes(F32())] = {};
+  std::memcpy(buffer, p, count * sizeof(T));
+  return load(d, buffer);
+}
+template <typename T>
+HWY_INLINE void store_n(F32 d, Vec v, T* p, std::size_t count) {
+  T buffer[hn::MaxLanes(F32())];
+  store(d, v, buffer);
+  std::memcpy(p, buffer, count * sizeof(T));
+}
+
+/// Calls fn(i, load, store) for vectors of [0, count), the last one partial.
+template <typename Fn>
+HWY_INLINE void for_vectors(F32 d, std::size_t count, const Fn& fn) {
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    fn(
+        i, [d](const auto* p) HWY_ATTR { return load(d, p); },
+        [d](Vec v, auto* p) HWY_ATTR { store(d, v, p); });
+  }
+  if (i < count) {
+    const std::size_t rest = count - i;
+    fn(
+        i, [d, rest](const auto* p) HWY_ATTR { return load_n(d, p, rest); },
+        [d, rest](Vec v, auto* p) HWY_ATTR { store_n(d, v, p, rest); });
+  }
+}
+
+/// e^x: relative error ≤ 2e-7 for results in the normal range; smaller ones
+/// stay at about 1e-38, larger ones become infinity from x = 88.4 on; NaN
+/// stays NaN.
+HWY_INLINE Vec exp_vec(F32 d, Vec x) {
+  // x second: on NaN x86's minimum returns its second operand.
+  x = hn::Max(hn::Set(d, -87.3F), hn::Min(hn::Set(d, 89.0F), x));
+  const Vec n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
+  Vec r = hn::NegMulAdd(n, hn::Set(d, 0.693145752F), x);
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6F), r);
+  // Taylor coefficients up to r⁷: |r| ≤ ln 2 / 2 leaves 5e-9.
+  Vec p = hn::Set(d, 1.0F / 5040);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 720));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 120));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 24));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0F / 6));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5F));
+  p = hn::MulAdd(hn::Mul(p, r), r, r);
+  p = hn::Add(p, hn::Set(d, 1.0F));
+  // n + 127 runs from 1 to 255, the exponent of infinity.
+  const I32 di;
+  const auto exponent = hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127));
+  return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(exponent)));
+}
+
+HWY_INLINE Vec sigmoid_times(F32 d, Vec x, Vec argument) {
+  const Vec one = hn::Set(d, 1.0F);
+  // x / inf = -0 at the far negative end; −inf itself gives NaN like 0·inf.
+  return hn::Div(x, hn::Add(one, exp_vec(d, hn::Neg(argument))));
+}
+
+HWY_INLINE Vec silu_vec(F32 d, Vec x) { return sigmoid_times(d, x, x); }
+
+// gelu_tanh(x) = x / (1 + e^(−2u)), u = √(2/π)·(x + 0.044715 x³): the same
+// function without the cancellation of 1 + tanh(u).
+HWY_INLINE Vec gelu_tanh_vec(F32 d, Vec x) {
+  const Vec x2 = hn::Mul(x, x);
+  const Vec factor =
+      hn::MulAdd(x2, hn::Set(d, 0.0713548163F), hn::Set(d, 1.59576912F));
+  return sigmoid_times(d, x, hn::Mul(x, factor));
+}
+
+// gelu_erf(x) = x·Φ(x). Φ(−|x|) = erfc(z)/2, z = |x|/√2, and erfc(z) =
+// t·Q(t)·e^(−z²) with t = 1/(1 + z/2); Q is our least-squares fit over
+// z ≤ 10.5 with relative error 4e-9.
+HWY_INLINE Vec gelu_erf_vec(F32 d, Vec x) {
+  const Vec one = hn::Set(d, 1.0F);
+  const Vec t =
+      hn::Div(one, hn::MulAdd(hn::Abs(x), hn::Set(d, 0.353553391F), one));
+  Vec q = hn::Set(d, 0.03671173006296158F);
+  q = hn::MulAdd(q, t, hn::Set(d, -0.1966012865304947F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.39578521251678467F));
+  q = hn::MulAdd(q, t, hn::Set(d, -0.31090447306632996F));
+  q = hn::MulAdd(q, t, hn::Set(d, -0.00187874014955014F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.022883811965584755F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.06009630858898163F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.18416385352611542F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.24542570114135742F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.28222835063934326F));
+  q = hn::MulAdd(q, t, hn::Set(d, 0.2820895314216614F));
+  const Vec gauss = exp_vec(d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5F)));
+  const Vec tail = hn::Mul(hn::Mul(hn::Mul(q, t), gauss), hn::Set(d, 0.5F));
+  const Vec phi =
+      hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Sub(one, tail), tail);
+  return hn::Mul(x, phi);
+}
+
+template <Activation activation>
+HWY_INLINE Vec activation_vec(F32 d, Vec x) {
+  if constexpr (activation == Activation::silu) {
+    return silu_vec(d, x);
+  } else if constexpr (activation == Activation::gelu_tanh) {
+    return gelu_tanh_vec(d, x);
+  } else if constexpr (activation == Activation::gelu_erf) {
+    return gelu_erf_vec(d, x);
+  } else {
+    return x;
+  }
+}
+
+/// Calls fn.operator()<activation>() for a value known at run time only.
+template <typename Fn>
+HWY_INLINE void with_activation(Activation activation, const Fn& fn) {
+  switch (activation) {
+    case Activation::none:
+      return fn.template operator()<Activation::none>();
+    case Activation::silu:
+      return fn.template operator()<Activation::silu>();
+    case Activation::gelu_tanh:
+      return fn.template operator()<Activation::gelu_tanh>();
+    case Activation::gelu_erf:
+      return fn.template operator()<Activation::gelu_erf>();
+  }
+}
+
+}  // namespace troupe::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

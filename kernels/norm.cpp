@@ -1,0 +1,84 @@
+#include "kernels/norm.h"
+
+#include "kernels/check.h"
+#include "kernels/cpu/norm.h"
+
+namespace troupe::kernels {
+
+void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
+                         const Tensor& modulation, std::int64_t shift_column,
+                         std::int64_t scale_column, float eps, Tensor& out) {
+  constexpr std::string_view kPlace = "layer_norm_modulate";
+  check_device(kPlace, ctx.device(), {&x, &modulation, &out});
+  check_rank(kPlace, "x", x, 3);
+  check_dtype(kPlace, "x", x, {DType::f32});
+  check_rank(kPlace, "modulation", modulation, 2);
+  check_dtype(kPlace, "modulation", modulation, {DType::f32});
+  check_shape(kPlace, "modulation", modulation.shape(),
+              {x.dim(0), modulation.dim(1)});
+  check_columns(kPlace, "the shift", shift_column, x.dim(2), modulation.dim(1));
+  check_columns(kPlace, "the scale", scale_column, x.dim(2), modulation.dim(1));
+  check_shape(kPlace, "out", out.shape(), x.shape());
+  check_dtype(kPlace, "out", out, {DType::f32, DType::bf16});
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::layer_norm_modulate(ctx, x, modulation, shift_column,
+                                      scale_column, eps, out);
+    case DeviceKind::cuda:
+      break;
+  }
+  throw_no_backend(kPlace, ctx.device());
+}
+
+void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+              float eps, Tensor& out) {
+  constexpr std::string_view kPlace = "rms_norm";
+  check_device(kPlace, ctx.device(), {&x, &weight, &out});
+  if (x.shape().rank() < 1) {
+    throw Error(Errc::shape_mismatch, kPlace,
+                "wrong rank of x: got [], expected at least 1 axis");
+  }
+  check_dtype(kPlace, "x", x, {DType::f32, DType::bf16});
+  check_shape(kPlace, "weight", weight.shape(), {x.dim(x.shape().rank() - 1)});
+  check_dtype(kPlace, "weight", weight, {DType::f32});
+  check_shape(kPlace, "out", out.shape(), x.shape());
+  check_dtype(kPlace, "out", out, {x.dtype()});
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::rms_norm(ctx, x, weight, eps, out);
+    case DeviceKind::cuda:
+      break;
+  }
+  throw_no_backend(kPlace, ctx.device());
+}
+
+void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, std::int64_t num_groups, float eps,
+                Activation activation, Tensor& out) {
+  constexpr std::string_view kPlace = "group_norm";
+  check_device(kPlace, ctx.device(), {&x, &weight, &bias, &out});
+  check_rank(kPlace, "x", x, 4);
+  check_dtype(kPlace, "x", x, {DType::f32, DType::bf16});
+  check_shape(kPlace, "weight", weight.shape(), {x.dim(3)});
+  check_dtype(kPlace, "weight", weight, {DType::f32});
+  check_shape(kPlace, "bias", bias.shape(), {x.dim(3)});
+  check_dtype(kPlace, "bias", bias, {DType::f32});
+  check_shape(kPlace, "out", out.shape(), x.shape());
+  check_dtype(kPlace, "out", out, {x.dtype()});
+  if (num_groups < 1 || x.dim(3) % num_groups != 0) {
+    throw Error(Errc::shape_mismatch, kPlace,
+                "channels do not split: got " + std::to_string(x.dim(3)) +
+                    " in " + std::to_string(num_groups) +
+                    " groups, expected a multiple");
+  }
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
+                             out);
+    case DeviceKind::cuda:
+      break;
+  }
+  throw_no_backend(kPlace, ctx.device());
+}
+
+}  // namespace troupe::kernels

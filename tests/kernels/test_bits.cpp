@@ -1,0 +1,177 @@
+#include <functional>
+#include <thread>
+
+#include "kernels/attention.h"
+#include "kernels/conv2d.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "tests/kernels/reference.h"
+
+// Threads, batch and position in the batch never change a bit.
+namespace troupe::kernels {
+namespace {
+
+constexpr std::int64_t kItems = 5;
+
+/// Runs an op from [B, …] to [B, …] on a fresh context.
+using Op = std::function<Tensor(ExecContext&, const Tensor&)>;
+
+/// x has kItems items; every grouping of them must give the same bytes.
+void expect_same_bits(const Op& op, const Tensor& x) {
+  ExecContext single(1);
+  const Tensor expected = op(single, x);
+  for (const int threads : {1, 2, 3, 4}) {
+    ExecContext ctx(threads);
+    EXPECT_TRUE(bytes_equal(op(ctx, x), expected)) << threads << " threads";
+    for (std::int64_t item = 0; item < kItems; ++item) {
+      // Alone, in memory of its own.
+      const Tensor alone = x.slice(item, item + 1).clone();
+      EXPECT_TRUE(bytes_equal(op(ctx, alone), expected.slice(item, item + 1)))
+          << "item " << item << " alone, " << threads << " threads";
+      // Among others, elsewhere, at another alignment.
+      Guarded moved(x.shape(), x.dtype(), 4);
+      for (std::int64_t i = 0; i < kItems; ++i) {
+        const Tensor from =
+            x.slice((i + item) % kItems, (i + item) % kItems + 1);
+        std::memcpy(moved.tensor.slice(i, i + 1).bytes().data(),
+                    from.bytes().data(), from.num_bytes());
+      }
+      const Tensor turned = op(ctx, moved.tensor);
+      EXPECT_TRUE(
+          bytes_equal(turned.slice(0, 1), expected.slice(item, item + 1)))
+          << "item " << item << " first, " << threads << " threads";
+    }
+  }
+}
+
+void check_linear(DType dtype, std::int64_t m, std::int64_t n, std::int64_t k) {
+  SCOPED_TRACE(std::string(to_string(dtype)) + " linear " + std::to_string(m) +
+               " × " + std::to_string(n) + " × " + std::to_string(k));
+  ExecContext ctx;
+  const PackedLinear packed(ctx, random_tensor({n, k}, dtype, 1),
+                            random_tensor({n}, DType::f32, 2), dtype);
+  expect_same_bits(
+      [&](ExecContext& c, const Tensor& x) {
+        Tensor out({x.dim(0), m, n}, DType::f32);
+        linear(c, x, packed, Activation::gelu_tanh, out);
+        return out;
+      },
+      random_tensor({kItems, m, k}, dtype, 3));
+}
+
+TEST(Bits, OfLinearDependOnTheItemAlone) {
+  for (const DType dtype : compute_types()) {
+    check_linear(dtype, 1, 6 * 72, 72);
+    check_linear(dtype, 1, 97, 193);
+    check_linear(dtype, 3, 65, 31);
+    check_linear(dtype, 16, 192, 192);
+    check_linear(dtype, 64, 577, 192);
+    check_linear(dtype, 77, 260, 333);
+    check_linear(dtype, 300, 130, 64);
+  }
+}
+
+TEST(Bits, OfLinearAgreeBetweenWorkersThatShareTheWeights) {
+  for (const DType dtype : compute_types()) {
+    ExecContext ctx;
+    const PackedLinear packed(ctx, random_tensor({200, 96}, dtype, 1), Tensor(),
+                              dtype);
+    const Tensor x = random_tensor({2, 40, 96}, dtype, 2);
+    Tensor expected({2, 40, 200}, DType::f32);
+    linear(ctx, x, packed, Activation::none, expected);
+    std::vector<Tensor> results(3);
+    {
+      std::vector<std::jthread> workers;
+      for (Tensor& result : results) {
+        workers.emplace_back([&] {
+          use_one_openmp_thread();
+          ExecContext own(2);
+          for (int repeat = 0; repeat < 20; ++repeat) {
+            Tensor out({2, 40, 200}, DType::f32);
+            linear(own, x, packed, Activation::none, out);
+            if (repeat == 0 || !bytes_equal(out, expected)) {
+              result = out;
+            }
+          }
+        });
+      }
+    }
+    for (const Tensor& result : results) {
+      EXPECT_TRUE(bytes_equal(result, expected));
+    }
+  }
+}
+
+TEST(Bits, OfAttentionDependOnTheItemAlone) {
+  struct Size {
+    std::int64_t tokens, heads, head_dim;
+  };
+  for (const DType dtype : compute_types()) {
+    for (const Size s : {Size{64, 3, 64}, Size{77, 2, 72}, Size{1, 2, 8},
+                         Size{333, 1, 40}, Size{1100, 1, 32}}) {
+      SCOPED_TRACE(std::to_string(s.tokens) + " tokens");
+      expect_same_bits(
+          [&](ExecContext& c, const Tensor& x) {
+            const std::int64_t width = s.heads * s.head_dim;
+            Tensor out({x.dim(0), s.tokens, width}, dtype);
+            attention(c, {x, 0}, {x, width}, {x, 2 * width}, s.heads,
+                      s.head_dim, out);
+            return out;
+          },
+          random_tensor({kItems, s.tokens, 3 * s.heads * s.head_dim}, dtype,
+                        4));
+    }
+  }
+}
+
+TEST(Bits, OfConv2dDependOnTheItemAlone) {
+  for (const DType dtype : compute_types()) {
+    ExecContext ctx;
+    const PackedConv2d packed(ctx, random_tensor({70, 12, 3, 3}, dtype, 5),
+                              random_tensor({70}, DType::f32, 6), 1, 1, dtype);
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out({x.dim(0), 17, 13, 70}, dtype);
+          conv2d(c, x, packed, out);
+          return out;
+        },
+        random_tensor({kItems, 17, 13, 12}, dtype, 7));
+  }
+}
+
+TEST(Bits, OfNormsDependOnTheItemAlone) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    const Tensor weight = random_tensor({36}, DType::f32, 8);
+    const Tensor bias = random_tensor({36}, DType::f32, 9);
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out(x.shape(), x.dtype());
+          group_norm(c, x, weight, bias, 4, 1e-6F, Activation::silu, out);
+          return out;
+        },
+        random_tensor({kItems, 23, 29, 36}, dtype, 10));
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out(x.shape(), x.dtype());
+          rms_norm(c, x, weight, 1e-6F, out);
+          return out;
+        },
+        random_tensor({kItems, 21, 36}, dtype, 11));
+  }
+  const Tensor one_row = random_tensor({1, 75}, DType::f32, 12);
+  expect_same_bits(
+      [&](ExecContext& c, const Tensor& x) {
+        Tensor modulation({x.dim(0), 75}, DType::f32);
+        for (std::int64_t b = 0; b < x.dim(0); ++b) {
+          std::memcpy(modulation.slice(b, b + 1).bytes().data(),
+                      one_row.bytes().data(), one_row.num_bytes());
+        }
+        Tensor out(x.shape(), DType::bf16);
+        layer_norm_modulate(c, x, modulation, 38, 1, 1e-6F, out);
+        return out;
+      },
+      random_tensor({kItems, 19, 37}, DType::f32, 13));
+}
+
+}  // namespace
+}  // namespace troupe::kernels

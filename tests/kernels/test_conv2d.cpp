@@ -1,0 +1,129 @@
+#include "kernels/conv2d.h"
+#include "kernels/core/error.h"
+#include "tests/kernels/reference.h"
+
+namespace troupe::kernels {
+namespace {
+
+struct Case {
+  std::int64_t b, h, w, in, out, kernel, stride, padding;
+};
+
+constexpr Case kCases[] = {
+    {0, 4, 4, 2, 3, 3, 1, 1},   {1, 1, 1, 1, 1, 1, 1, 0},
+    {1, 1, 1, 1, 1, 3, 1, 1},   {2, 5, 7, 3, 4, 3, 1, 1},
+    {1, 9, 6, 4, 5, 3, 2, 1},   {2, 6, 6, 5, 7, 1, 1, 0},
+    {1, 8, 8, 3, 9, 2, 2, 0},   {1, 23, 19, 6, 65, 3, 1, 1},
+    {1, 3, 200, 2, 3, 3, 1, 1}, {1, 4, 5, 2, 3, 3, 1, 2},
+    {1, 6, 6, 3, 2, 1, 2, 0},   {1, 2, 2, 2, 2, 1, 1, 1}};
+
+std::vector<double> reference(const Tensor& x, const Tensor& weight,
+                              const Tensor& bias, const Case& c,
+                              const Shape& out) {
+  std::vector<double> values;
+  for (std::int64_t b = 0; b < out[0]; ++b) {
+    for (std::int64_t y = 0; y < out[1]; ++y) {
+      for (std::int64_t z = 0; z < out[2]; ++z) {
+        for (std::int64_t o = 0; o < out[3]; ++o) {
+          double sum = bias.empty() ? 0 : value_at(bias, o);
+          for (std::int64_t dy = 0; dy < c.kernel; ++dy) {
+            for (std::int64_t dx = 0; dx < c.kernel; ++dx) {
+              const std::int64_t iy = y * c.stride + dy - c.padding;
+              const std::int64_t ix = z * c.stride + dx - c.padding;
+              if (iy < 0 || iy >= c.h || ix < 0 || ix >= c.w) {
+                continue;
+              }
+              for (std::int64_t i = 0; i < c.in; ++i) {
+                sum +=
+                    value_at(x, ((b * c.h + iy) * c.w + ix) * c.in + i) *
+                    value_at(weight,
+                             ((o * c.in + i) * c.kernel + dy) * c.kernel + dx);
+              }
+            }
+          }
+          values.push_back(sum);
+        }
+      }
+    }
+  }
+  return values;
+}
+
+TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
+  for (const DType dtype : compute_types()) {
+    for (const Case& c : kCases) {
+      ExecContext ctx(2);
+      const Tensor x = random_tensor({c.b, c.h, c.w, c.in}, dtype, 1);
+      const Tensor weight =
+          random_tensor({c.out, c.in, c.kernel, c.kernel}, dtype, 2);
+      const Tensor bias =
+          c.out % 2 == 0 ? Tensor() : random_tensor({c.out}, DType::f32, 3);
+      const PackedConv2d packed(ctx, weight, bias, c.stride, c.padding, dtype);
+      EXPECT_EQ(packed.in_channels(), c.in);
+      EXPECT_EQ(packed.out_channels(), c.out);
+      const Shape shape{c.b, (c.h + 2 * c.padding - c.kernel) / c.stride + 1,
+                        (c.w + 2 * c.padding - c.kernel) / c.stride + 1, c.out};
+      for (const DType to : {DType::f32, dtype}) {
+        Guarded out(shape, to, 4);
+        conv2d(ctx, x, packed, out.tensor);
+        EXPECT_TRUE(out.intact());
+        expect_near(out.tensor, reference(x, weight, bias, c, shape),
+                    to == DType::bf16 ? unit_of(to) : 1e-6, 8e-6);
+      }
+    }
+  }
+}
+
+TEST(Conv2d, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  const Tensor weight = random_tensor({2, 3, 3, 3}, DType::f32, 1);
+  const PackedConv2d packed(ctx, weight, Tensor(), 1, 0, DType::f32);
+  Tensor out({1, 2, 2, 2}, DType::f32);
+  EXPECT_THROW(conv2d(ctx, Tensor({1, 2, 2, 3}, DType::f32), packed, out),
+               Error);
+  EXPECT_THROW(conv2d(ctx, Tensor({1, 4, 4, 2}, DType::f32), packed, out),
+               Error);
+  EXPECT_THROW(conv2d(ctx, Tensor({1, 5, 4, 3}, DType::f32), packed, out),
+               Error);
+  EXPECT_THROW(conv2d(ctx, Tensor({1, 4, 4, 3}, DType::bf16), packed, out),
+               Error);
+  EXPECT_THROW(
+      conv2d(ctx, Tensor({1, 4, 4, 3}, DType::f32), PackedConv2d(), out),
+      Error);
+  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 0, 1, DType::f32), Error);
+  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 1, -1, DType::f32), Error);
+  EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 1, 1, DType::f16), Error);
+}
+
+TEST(UpsampleNearest2x, RepeatsEveryPixelFourTimes) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Shape shape : {Shape{2, 3, 5, 7}, Shape{1, 1, 1, 1},
+                              Shape{0, 2, 2, 3}, Shape{1, 2, 0, 3}}) {
+      ExecContext ctx(2);
+      const Tensor x = random_tensor(shape, dtype, 1);
+      Guarded out({shape[0], 2 * shape[1], 2 * shape[2], shape[3]}, dtype);
+      upsample_nearest2x(ctx, x, out.tensor);
+      EXPECT_TRUE(out.intact());
+      std::vector<double> expected;
+      for (std::int64_t row = 0; row < shape[0] * 2 * shape[1]; ++row) {
+        for (std::int64_t column = 0; column < 2 * shape[2]; ++column) {
+          for (std::int64_t c = 0; c < shape[3]; ++c) {
+            expected.push_back(
+                value_at(x, (row / 2 * shape[2] + column / 2) * shape[3] + c));
+          }
+        }
+      }
+      expect_near(out.tensor, expected, 0, 0);
+    }
+  }
+}
+
+TEST(UpsampleNearest2x, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  Tensor out({1, 4, 4, 3}, DType::f32);
+  EXPECT_THROW(upsample_nearest2x(ctx, Tensor({1, 2, 3, 3}, DType::f32), out),
+               Error);
+}
+
+}  // namespace
+}  // namespace troupe::kernels

@@ -1,0 +1,216 @@
+#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
+#include "tests/kernels/reference.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::int64_t kCounts[] = {0, 1, 2, 7, 16, 17, 513, 40001};
+
+TEST(AddGated, IsOneProductAndOneSumPerElement) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t width : {1, 15, 16, 33, 192}) {
+      for (const std::int64_t rows : {0, 1, 37}) {
+        ExecContext ctx(3);
+        const Tensor modulation = random_tensor({2, width + 7}, DType::f32, 1);
+        const Tensor y = random_tensor({2, rows, width}, dtype, 2);
+        const Tensor start = random_tensor({2, rows, width}, DType::f32, 3);
+        Guarded x(start.shape(), DType::f32, 4);
+        std::memcpy(x.tensor.bytes().data(), start.bytes().data(),
+                    start.num_bytes());
+        add_gated(ctx, modulation, 5, y, x.tensor);
+        EXPECT_TRUE(x.intact());
+        for (std::int64_t i = 0; i < start.num_elements(); ++i) {
+          const std::int64_t item = i / (rows * width);
+          const float product =
+              modulation.data<float>()[item * (width + 7) + 5 + i % width] *
+              static_cast<float>(value_at(y, i));
+          ASSERT_EQ(x.tensor.data<float>()[i],
+                    start.data<float>()[i] + product);
+        }
+      }
+    }
+  }
+}
+
+TEST(Add, RoundsTheSumOnce) {
+  for (const DType to : {DType::f32, DType::bf16}) {
+    for (const DType from : {DType::f32, DType::bf16}) {
+      for (const std::int64_t count : kCounts) {
+        ExecContext ctx(2);
+        const Tensor y = random_tensor({count}, from, 1);
+        const Tensor start = random_tensor({count}, to, 2);
+        Guarded x({count}, to, 2);
+        std::memcpy(x.tensor.bytes().data(), start.bytes().data(),
+                    start.num_bytes());
+        add(ctx, y, x.tensor);
+        EXPECT_TRUE(x.intact());
+        Tensor expected({count}, to);
+        for (std::int64_t i = 0; i < count; ++i) {
+          set_value(expected, i,
+                    static_cast<float>(value_at(start, i)) +
+                        static_cast<float>(value_at(y, i)));
+        }
+        EXPECT_TRUE(bytes_equal(x.tensor, expected));
+      }
+    }
+  }
+}
+
+TEST(Convert, RoundsToNearestEvenLikeBfloat16) {
+  ExecContext ctx(2);
+  for (const std::int64_t count : kCounts) {
+    Tensor x = random_tensor({count}, DType::f32, 1, 1e3);
+    if (count > 16) {
+      const float special[] = {NAN,         -NAN,      INFINITY, -INFINITY,
+                               0.0F,        -0.0F,     1e-40F,   3.39e38F,
+                               1.00390625F, 1.0117188F};
+      std::memcpy(x.bytes().data(), special, sizeof(special));
+    }
+    Guarded out({count}, DType::bf16, 2);
+    convert(ctx, x, out.tensor);
+    EXPECT_TRUE(out.intact());
+    for (std::int64_t i = 0; i < count; ++i) {
+      ASSERT_EQ(out.tensor.data<bfloat16>()[i].bits,
+                bfloat16::from_float(x.data<float>()[i]).bits)
+          << x.data<float>()[i];
+    }
+    Guarded back({count}, DType::f32, 4);
+    convert(ctx, out.tensor, back.tensor);
+    EXPECT_TRUE(back.intact());
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float expected = out.tensor.data<bfloat16>()[i].to_float();
+      ASSERT_EQ(std::memcmp(&back.tensor.data<float>()[i], &expected, 4), 0);
+    }
+  }
+}
+
+TEST(Convert, WidensHalfExactly) {
+  ExecContext ctx;
+  Tensor x({4}, DType::f16);
+  const float16 values[] = {{0x3c00}, {0xc000}, {0x0001}, {0x7bff}};
+  std::memcpy(x.bytes().data(), values, sizeof(values));
+  Guarded out({4}, DType::f32);
+  convert(ctx, x, out.tensor);
+  expect_near(out.tensor, {1, -2, 0x1p-24, 65504}, 0, 0);
+  Tensor narrow({4}, DType::bf16);
+  EXPECT_THROW(convert(ctx, x, narrow), Error);
+}
+
+TEST(Combine, AddsRoundedProductsFromLeftToRight) {
+  for (const std::int64_t count : kCounts) {
+    for (std::size_t num_terms = 1; num_terms <= 8; ++num_terms) {
+      std::vector<Tensor> tensors;
+      std::vector<Term> terms;
+      for (std::size_t t = 0; t < num_terms; ++t) {
+        tensors.push_back(
+            random_tensor({count}, DType::f32, static_cast<unsigned>(t + 1)));
+      }
+      for (std::size_t t = 0; t < num_terms; ++t) {
+        terms.push_back({0.3 + 0.7 * static_cast<double>(t), &tensors[t]});
+      }
+      Guarded out({count}, DType::f32, 4);
+      combine(terms, out.tensor);
+      EXPECT_TRUE(out.intact());
+      for (std::int64_t i = 0; i < count; ++i) {
+        // volatile: no compiler setting can contract or reorder these.
+        volatile float sum = static_cast<float>(terms[0].coefficient) *
+                             tensors[0].data<float>()[i];
+        for (std::size_t t = 1; t < num_terms; ++t) {
+          volatile float product = static_cast<float>(terms[t].coefficient) *
+                                   tensors[t].data<float>()[i];
+          sum = sum + product;
+        }
+        ASSERT_EQ(out.tensor.data<float>()[i], sum);
+      }
+    }
+  }
+}
+
+TEST(Combine, MayWriteOverAnyTerm) {
+  const Tensor a = random_tensor({1500}, DType::f32, 1);
+  const Tensor b = random_tensor({1500}, DType::f32, 2);
+  Tensor expected({1500}, DType::f32);
+  const Term terms[] = {{0.5, &a}, {-1.25, &b}};
+  combine(terms, expected);
+  Tensor over_a = a.clone();
+  const Term first[] = {{0.5, &over_a}, {-1.25, &b}};
+  combine(first, over_a);
+  EXPECT_TRUE(bytes_equal(over_a, expected));
+  Tensor over_b = b.clone();
+  const Term second[] = {{0.5, &a}, {-1.25, &over_b}};
+  combine(second, over_b);
+  EXPECT_TRUE(bytes_equal(over_b, expected));
+}
+
+TEST(Combine, RefusesWrongTerms) {
+  Tensor out({3}, DType::f32);
+  EXPECT_THROW(combine({}, out), Error);
+  const Tensor other({4}, DType::f32);
+  const Term wrong[] = {{1.0, &other}};
+  EXPECT_THROW(combine(wrong, out), Error);
+  const Tensor x({3}, DType::f32);
+  const std::vector<Term> many(9, Term{1.0, &x});
+  EXPECT_THROW(combine(many, out), Error);
+}
+
+TEST(Clamp, KeepsNanAndZeroSigns) {
+  const float inputs[] = {-5, -1, -0.0F, 0.5F, 1, 7, NAN, INFINITY};
+  Tensor x = Tensor::from<float>(inputs, {8});
+  clamp(-1, 1, x);
+  const float expected[] = {-1, -1, -0.0F, 0.5F, 1, 1};
+  EXPECT_EQ(std::memcmp(x.bytes().data(), expected, sizeof(expected)), 0);
+  EXPECT_TRUE(std::isnan(value_at(x, 6)));
+  EXPECT_EQ(value_at(x, 7), 1.0);
+  EXPECT_THROW(clamp(1, -1, x), Error);
+  EXPECT_THROW(clamp(NAN, 1, x), Error);
+}
+
+TEST(Sums, MatchTheEightLaneOrder) {
+  for (const std::int64_t count : kCounts) {
+    const Tensor a = random_tensor({count}, DType::f32, 1);
+    const Tensor b = random_tensor({count}, DType::f32, 2);
+    double squares[8] = {};
+    double differences[8] = {};
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double d = value_at(a, i) - value_at(b, i);
+      squares[i % 8] += value_at(a, i) * value_at(a, i);
+      differences[i % 8] += d * d;
+    }
+    const auto total = [](const double* s) {
+      return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
+    };
+    EXPECT_EQ(sum_squares(a), total(squares));
+    EXPECT_EQ(sum_squared_difference(a, b), total(differences));
+  }
+  EXPECT_THROW((void)sum_squared_difference(Tensor({3}, DType::f32),
+                                            Tensor({4}, DType::f32)),
+               Error);
+}
+
+TEST(AllFinite, FindsOneBadElementAnywhere) {
+  EXPECT_TRUE(all_finite(Tensor({0}, DType::f32)));
+  Tensor x = random_tensor({37}, DType::f32, 1, 3e38);
+  EXPECT_TRUE(all_finite(x));
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    for (std::int64_t i = 0; i < 37; ++i) {
+      Tensor copy = x.clone();
+      copy.data<float>()[i] = bad;
+      EXPECT_FALSE(all_finite(copy));
+    }
+  }
+}
+
+TEST(Elementwise, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  Tensor x({1, 2, 3}, DType::f32);
+  EXPECT_THROW(add(ctx, Tensor({1, 2, 4}, DType::f32), x), Error);
+  EXPECT_THROW(add_gated(ctx, Tensor({1, 3}, DType::f32), 1,
+                         Tensor({1, 2, 3}, DType::f32), x),
+               Error);
+  EXPECT_THROW(convert(ctx, Tensor({1, 2, 3}, DType::u8), x), Error);
+  EXPECT_THROW((void)all_finite(Tensor({3}, DType::bf16)), Error);
+}
+
+}  // namespace
+}  // namespace troupe::kernels
