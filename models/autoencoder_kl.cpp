@@ -1,0 +1,334 @@
+#include "models/autoencoder_kl.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "kernels/attention.h"
+#include "kernels/conv2d.h"
+#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
+#include "kernels/norm.h"
+#include "kernels/patchify.h"
+#include "models/autoencoder_kl_weights.h"
+
+// C latent channels, h and w latent sides; inside, [1, H, W, channels].
+
+namespace troupe::models {
+namespace {
+
+using kernels::Activation;
+
+constexpr float kEps = 1e-6F;
+
+Activation parse_activation(const Json& json) {
+  const std::string name = json.string("act_fn", "silu");
+  if (name == "silu" || name == "swish") {
+    return Activation::silu;
+  }
+  require(name == "gelu", Errc::unsupported, json.place(),
+          "act_fn: got '" + name + "', expected silu, swish or gelu",
+          "this autoencoder cannot be run");
+  return Activation::gelu_erf;
+}
+
+std::vector<double> per_channel(const Json& json, std::string_view key,
+                                std::int64_t channels) {
+  std::vector<double> values = json.numbers(key);
+  if (!values.empty() && static_cast<std::int64_t>(values.size()) != channels) {
+    throw Error(Errc::corrupt_file, json.place(),
+                std::string(key) + ": got " + std::to_string(values.size()) +
+                    " numbers, expected " + std::to_string(channels),
+                "correct this file");
+  }
+  return values;
+}
+
+/// Runs the decoder's layers on workspace memory.
+class Decoder {
+ public:
+  Decoder(ExecContext& ctx, const AutoencoderKlConfig& config, DType compute)
+      : ctx_(ctx), config_(config), compute_(compute) {}
+
+  [[nodiscard]] Tensor take(const Tensor& like, std::int64_t channels) {
+    return ctx_.workspace().take({1, like.dim(1), like.dim(2), channels},
+                                 compute_);
+  }
+
+  void norm(const Tensor& x, const VaeNorm& weights, Activation activation,
+            Tensor& out) {
+    kernels::group_norm(ctx_, x, weights.weight, weights.bias,
+                        config_.norm_num_groups, kEps, activation, out);
+  }
+
+  /// out = shortcut(x) + conv2(act(norm2(conv1(act(norm1(x)))))).
+  void resnet(const Tensor& x, const VaeResnet& block, Tensor& out) {
+    const Workspace::Scope scope(ctx_.workspace());
+    Tensor normed = take(x, x.dim(3));
+    norm(x, block.norm1, config_.activation, normed);
+    Tensor hidden = take(x, out.dim(3));
+    kernels::conv2d(ctx_, normed, block.conv1, hidden);
+    norm(hidden, block.norm2, config_.activation, hidden);
+    kernels::conv2d(ctx_, hidden, block.conv2, out);
+    if (block.shortcut) {
+      kernels::conv2d(ctx_, x, *block.shortcut, hidden);
+      kernels::add(ctx_, hidden, out);
+    } else {
+      kernels::add(ctx_, x, out);
+    }
+  }
+
+  /// x += attention over all pixels, one head as wide as x.
+  void attention(const VaeAttention& block, Tensor& x) {
+    const Workspace::Scope scope(ctx_.workspace());
+    const std::int64_t width = x.dim(3);
+    const std::int64_t tokens = x.dim(1) * x.dim(2);
+    Tensor normed = take(x, width);
+    norm(x, block.norm, Activation::none, normed);
+    normed = normed.reshape({1, tokens, width});
+    Tensor qkv = ctx_.workspace().take({1, tokens, 3 * width}, compute_);
+    kernels::linear(ctx_, normed, block.qkv, Activation::none, qkv);
+    Tensor attended = ctx_.workspace().take({1, tokens, width}, compute_);
+    kernels::attention(ctx_, {qkv, 0}, {qkv, width}, {qkv, 2 * width}, 1, width,
+                       attended);
+    kernels::linear(ctx_, attended, block.out, Activation::none, normed);
+    Tensor flat = x.reshape({1, tokens, width});
+    kernels::add(ctx_, normed, flat);
+  }
+
+ private:
+  ExecContext& ctx_;
+  const AutoencoderKlConfig& config_;
+  DType compute_;
+};
+
+/// Elements of the largest tensor between two layers.
+std::int64_t most_elements(const AutoencoderKlConfig& config,
+                           std::int64_t pixels) {
+  const auto& widths = config.block_out_channels;
+  std::int64_t most = pixels * std::max(widths.back(), config.latent_channels);
+  for (std::size_t i = widths.size() - 1; i > 0; --i) {
+    pixels *= 4;
+    most = std::max(most, pixels * widths[i]);
+  }
+  return std::max(most, pixels * widths[0]);
+}
+
+/// Two buffers that take turns as input and output of the layers.
+class PingPong {
+ public:
+  PingPong(Workspace& workspace, std::int64_t elements, DType dtype)
+      : memory_{workspace.take({elements}, dtype),
+                workspace.take({elements}, dtype)} {}
+
+  /// The newest tensor.
+  [[nodiscard]] Tensor& now() { return views_[newest_]; }
+  /// Runs layer(newest, out) with `out` in the other buffer, which becomes the
+  /// newest.
+  template <typename Layer>
+  void apply(const Shape& shape, const Layer& layer) {
+    const Tensor from = views_[newest_];
+    layer(from, next(shape));
+  }
+  /// A tensor in the other buffer, which becomes the newest.
+  [[nodiscard]] Tensor& next(const Shape& shape) {
+    newest_ = 1 - newest_;
+    const Tensor& memory = memory_[newest_];
+    views_[newest_] = Tensor(memory.owner(), shape, memory.dtype());
+    return views_[newest_];
+  }
+
+ private:
+  Tensor memory_[2];
+  Tensor views_[2];
+  int newest_ = 0;
+};
+
+void check_latents(const AutoencoderKlConfig& config, const Tensor& latents,
+                   const Tensor& out) {
+  const std::int64_t scale = config.scale();
+  const bool fits = latents.shape().rank() == 3 && out.shape().rank() == 3 &&
+                    latents.dim(0) == config.latent_channels &&
+                    out.dim(0) == config.out_channels &&
+                    out.dim(1) == scale * latents.dim(1) &&
+                    out.dim(2) == scale * latents.dim(2) &&
+                    latents.dtype() == DType::f32 && out.dtype() == DType::f32;
+  if (!fits || latents.empty()) {
+    throw Error(Errc::shape_mismatch, "autoencoder",
+                "got latents " + to_string(latents.shape()) + " and picture " +
+                    to_string(out.shape()) + ", expected " +
+                    std::to_string(config.latent_channels) +
+                    " latent channels and a picture " + std::to_string(scale) +
+                    " times as wide, f32");
+  }
+}
+
+/// Undoes the normalisation of latents, per channel.
+void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
+                 Tensor& out) {
+  const std::int64_t pixels = latents.dim(1) * latents.dim(2);
+  const bool per_channel =
+      !config.latents_mean.empty() && !config.latents_std.empty();
+  for (std::int64_t c = 0; c < latents.dim(0); ++c) {
+    const auto channel = static_cast<std::size_t>(c);
+    const auto scale = static_cast<float>(config.scaling_factor);
+    const float* from = latents.data<float>() + c * pixels;
+    float* to = out.data<float>() + c * pixels;
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      to[i] = per_channel
+                  ? from[i] * static_cast<float>(config.latents_std[channel]) /
+                            scale +
+                        static_cast<float>(config.latents_mean[channel])
+                  : from[i] / scale + static_cast<float>(config.shift_factor);
+    }
+  }
+}
+
+}  // namespace
+
+AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
+  AutoencoderKlConfig config;
+  config.out_channels = json.integer("out_channels", 3, 1, 4096);
+  config.block_out_channels =
+      json.integers("block_out_channels", {64}, 1, 65536);
+  config.layers_per_block = json.integer("layers_per_block", 1, 1, 64);
+  config.activation = parse_activation(json);
+  config.latent_channels = json.integer("latent_channels", 4, 1, 4096);
+  config.norm_num_groups = json.integer("norm_num_groups", 32, 1, 65536);
+  config.scaling_factor = json.number("scaling_factor", 0.18215);
+  config.shift_factor = json.number("shift_factor", 0.0);
+  config.latents_mean =
+      per_channel(json, "latents_mean", config.latent_channels);
+  config.latents_std = per_channel(json, "latents_std", config.latent_channels);
+  config.use_post_quant_conv = json.boolean("use_post_quant_conv", true);
+  config.mid_block_add_attention =
+      json.boolean("mid_block_add_attention", true);
+
+  const auto& widths = config.block_out_channels;
+  const auto types = json.string_list("up_block_types");
+  const bool plain = std::all_of(
+      types.begin(), types.end(),
+      [](const std::string& type) { return type == "UpDecoderBlock2D"; });
+  require(plain && (types.empty() || types.size() == widths.size()),
+          Errc::unsupported, json.place(),
+          "up_block_types: expected one UpDecoderBlock2D per width",
+          "this autoencoder cannot be run");
+  require(!widths.empty() && widths.size() <= 8, Errc::corrupt_file,
+          json.place(), "block_out_channels: expected 1 to 8 widths",
+          "correct this file");
+  for (const std::int64_t width : widths) {
+    require(width % config.norm_num_groups == 0, Errc::corrupt_file,
+            json.place(),
+            "block_out_channels: got " + std::to_string(width) +
+                ", expected a multiple of norm_num_groups " +
+                std::to_string(config.norm_num_groups),
+            "correct this file");
+  }
+  require(config.scaling_factor != 0.0, Errc::corrupt_file, json.place(),
+          "scaling_factor: got 0", "correct this file");
+  return config;
+}
+
+AutoencoderKl::AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config,
+                             DType compute, WeightSource& source)
+    : config_(std::move(config)),
+      compute_(compute),
+      weights_(std::make_unique<const AutoencoderKlWeights>(
+          load_autoencoder_kl_weights(ctx, config_, compute, source))) {}
+
+AutoencoderKl::~AutoencoderKl() = default;
+
+std::size_t AutoencoderKl::parameter_bytes() const noexcept {
+  return weights_->num_bytes;
+}
+
+std::uint64_t AutoencoderKl::weights_hash() const noexcept {
+  return weights_->hash;
+}
+
+void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
+                           Tensor& out) const {
+  check_latents(config_, latents, out);
+  const std::int64_t height = latents.dim(1);
+  const std::int64_t width = latents.dim(2);
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor scaled = ctx.workspace().take(
+      {1, config_.latent_channels, height, width}, DType::f32);
+  Tensor plane = scaled.item(0);
+  denormalise(config_, latents, plane);
+  Tensor x = ctx.workspace().take({1, height, width, config_.latent_channels},
+                                  compute_);
+  kernels::to_channels_last(ctx, scaled, x);
+  const Tensor pixels = decode_tokens(ctx, x);  // [1, H, W, 3] f32
+  Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
+  kernels::to_channels_first(ctx, pixels, picture);
+}
+
+Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {
+  const AutoencoderKlWeights& weights = *weights_;
+  Decoder decoder(ctx, config_, compute_);
+  PingPong hidden(ctx.workspace(), most_elements(config_, x.dim(1) * x.dim(2)),
+                  compute_);
+  if (weights.post_quant) {
+    Tensor& out = hidden.next({1, x.dim(1), x.dim(2), x.dim(3)});
+    kernels::conv2d(ctx, x, *weights.post_quant, out);
+    x = out;
+  }
+  const Shape deepest{1, x.dim(1), x.dim(2), config_.block_out_channels.back()};
+  kernels::conv2d(ctx, x, weights.conv_in, hidden.next(deepest));
+  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
+    decoder.resnet(from, weights.mid_1, to);
+  });
+  if (weights.mid_attention) {
+    decoder.attention(*weights.mid_attention, hidden.now());
+  }
+  ctx.tick();
+  hidden.apply(deepest, [&](const Tensor& from, Tensor& to) {
+    decoder.resnet(from, weights.mid_2, to);
+  });
+  for (const VaeUpBlock& block : weights.up_blocks) {
+    const std::int64_t channels = block.resnets[0].conv1.out_channels();
+    const Tensor now = hidden.now();
+    const Shape small{1, now.dim(1), now.dim(2), channels};
+    const Shape large{1, 2 * now.dim(1), 2 * now.dim(2), channels};
+    for (const VaeResnet& resnet : block.resnets) {
+      hidden.apply(small, [&](const Tensor& from, Tensor& to) {
+        decoder.resnet(from, resnet, to);
+      });
+      ctx.tick();
+    }
+    if (block.upsampler) {
+      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
+        kernels::upsample_nearest2x(ctx, from, to);
+      });
+      hidden.apply(large, [&](const Tensor& from, Tensor& to) {
+        kernels::conv2d(ctx, from, *block.upsampler, to);
+      });
+    }
+  }
+  // The last norm's activation is SiLU whatever act_fn says.
+  Tensor& top = hidden.now();
+  decoder.norm(top, weights.norm_out, Activation::silu, top);
+  Tensor pixels = ctx.workspace().take(
+      {1, top.dim(1), top.dim(2), config_.out_channels}, DType::f32);
+  kernels::conv2d(ctx, top, weights.conv_out, pixels);
+  return pixels;
+}
+
+std::uint64_t autoencoder_kl_required_bytes(const AutoencoderKlConfig& config,
+                                            DType compute, std::int64_t height,
+                                            std::int64_t width) {
+  const auto element = static_cast<std::int64_t>(size_of(compute));
+  std::int64_t parameters = 0;
+  for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
+    parameters += spec.shape.num_elements();
+  }
+  // Two buffers between layers, two inside a resnet or attention.
+  const std::int64_t activations = 4 * most_elements(config, height * width);
+  const std::int64_t scale = config.scale();
+  return static_cast<std::uint64_t>((parameters + activations) * element +
+                                    height * width * scale * scale *
+                                        config.out_channels * 8);
+}
+
+}  // namespace troupe::models

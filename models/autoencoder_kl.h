@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+#include "models/json.h"
+#include "models/weight_source.h"
+
+namespace troupe::models {
+
+/// The keys of diffusers' AutoencoderKL that reach the decoder's arithmetic;
+/// defaults are the class's. Source: diffusers
+/// models/autoencoders/autoencoder_kl.py.
+struct AutoencoderKlConfig {
+  std::int64_t out_channels = 3;
+  std::vector<std::int64_t> block_out_channels = {64};
+  std::int64_t layers_per_block = 1;
+  kernels::Activation activation = kernels::Activation::silu;
+  std::int64_t latent_channels = 4;
+  std::int64_t norm_num_groups = 32;
+  double scaling_factor = 0.18215;
+  double shift_factor = 0.0;
+  std::vector<double> latents_mean;  ///< empty or one per latent channel
+  std::vector<double> latents_std;   ///< the same
+  bool use_post_quant_conv = true;
+  bool mid_block_add_attention = true;
+
+  /// Pixels per latent side.
+  [[nodiscard]] std::int64_t scale() const noexcept {
+    return std::int64_t{1} << (block_out_channels.size() - 1);
+  }
+};
+
+/// Errors: Errc::corrupt_file; Errc::unsupported.
+[[nodiscard]] AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json);
+
+/// Every tensor of the decoder, with today's diffusers names.
+[[nodiscard]] std::vector<TensorSpec> autoencoder_kl_tensors(
+    const AutoencoderKlConfig& config);
+
+struct AutoencoderKlWeights;
+
+/// The decoder of the latent autoencoder (Rombach et al. 2022,
+/// arXiv:2112.10752). Channels last inside; activations in `compute`.
+/// Immutable; Thread: any, one ctx per thread.
+class AutoencoderKl {
+ public:
+  /// Errors: as WeightSource.
+  AutoencoderKl(ExecContext& ctx, AutoencoderKlConfig config, DType compute,
+                WeightSource& source);
+  ~AutoencoderKl();
+  AutoencoderKl(const AutoencoderKl&) = delete;
+  AutoencoderKl& operator=(const AutoencoderKl&) = delete;
+
+  [[nodiscard]] const AutoencoderKlConfig& config() const noexcept {
+    return config_;
+  }
+  [[nodiscard]] std::size_t parameter_bytes() const noexcept;
+  [[nodiscard]] std::uint64_t weights_hash() const noexcept;
+
+  /// The model's latents z [C, h, w] f32 to the picture [out_channels, s·h,
+  /// s·w] f32, s = scale(), about −1 to 1 and not clamped. Undoes the latent
+  /// normalisation first: z · std / scaling_factor + mean, or
+  /// z / scaling_factor + shift_factor.
+  /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks).
+  void decode(ExecContext& ctx, const Tensor& latents, Tensor& out) const;
+
+ private:
+  [[nodiscard]] Tensor decode_tokens(ExecContext& ctx, Tensor x) const;
+
+  AutoencoderKlConfig config_;
+  DType compute_;
+  std::unique_ptr<const AutoencoderKlWeights> weights_;
+};
+
+/// Bytes needed to decode [h, w] latents: packed weights and activations.
+[[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
+    const AutoencoderKlConfig& config, DType compute, std::int64_t height,
+    std::int64_t width);
+
+}  // namespace troupe::models

@@ -1,0 +1,185 @@
+#include "models/autoencoder_kl_weights.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace troupe::models {
+namespace {
+
+/// Walks over the decoder in the order of its layers. With a source it reads
+/// and packs; without, it only writes down what it would read.
+class Walker {
+ public:
+  Walker(const AutoencoderKlConfig& config, std::vector<TensorSpec>& specs)
+      : config_(config), specs_(&specs) {}
+  Walker(const AutoencoderKlConfig& config, ExecContext& ctx, DType compute,
+         WeightSource& source)
+      : config_(config), ctx_(&ctx), compute_(compute), source_(&source) {}
+
+  AutoencoderKlWeights walk() {
+    const auto& widths = config_.block_out_channels;
+    const std::int64_t latent = config_.latent_channels;
+    std::int64_t width = widths.back();
+    AutoencoderKlWeights weights;
+    if (config_.use_post_quant_conv) {
+      weights.post_quant = conv("post_quant_conv", latent, latent, 1);
+    }
+    weights.conv_in = conv("decoder.conv_in", width, latent, 3);
+    weights.mid_1 = resnet("decoder.mid_block.resnets.0.", width, width);
+    if (config_.mid_block_add_attention) {
+      weights.mid_attention =
+          attention("decoder.mid_block.attentions.0.", width);
+    }
+    weights.mid_2 = resnet("decoder.mid_block.resnets.1.", width, width);
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::int64_t next = widths[widths.size() - 1 - i];
+      const bool last = i + 1 == widths.size();
+      weights.up_blocks.push_back(up_block(i, next, width, last));
+      width = next;
+    }
+    weights.norm_out = norm("decoder.conv_norm_out", width);
+    weights.conv_out = conv("decoder.conv_out", config_.out_channels, width, 3);
+    weights.num_bytes = num_bytes_;
+    weights.hash = source_ != nullptr ? source_->hash() : 0;
+    return weights;
+  }
+
+ private:
+  Tensor tensor(const std::string& name, const Shape& shape) {
+    if (source_ == nullptr) {
+      specs_->push_back({name, shape});
+      return {};
+    }
+    return source_->read_f32({name, shape});
+  }
+
+  kernels::PackedConv2d conv(const std::string& name, std::int64_t out,
+                             std::int64_t in, std::int64_t size) {
+    const Tensor weight = tensor(name + ".weight", {out, in, size, size});
+    const Tensor bias = tensor(name + ".bias", {out});
+    if (source_ == nullptr) {
+      return {};
+    }
+    kernels::PackedConv2d packed(*ctx_, weight, bias, 1, size / 2, compute_);
+    num_bytes_ += packed.num_bytes();
+    return packed;
+  }
+
+  VaeNorm norm(const std::string& name, std::int64_t width) {
+    VaeNorm norm{tensor(name + ".weight", {width}),
+                 tensor(name + ".bias", {width})};
+    num_bytes_ += norm.weight.num_bytes() + norm.bias.num_bytes();
+    return norm;
+  }
+
+  VaeResnet resnet(const std::string& name, std::int64_t out, std::int64_t in) {
+    VaeResnet block;
+    block.norm1 = norm(name + "norm1", in);
+    block.conv1 = conv(name + "conv1", out, in, 3);
+    block.norm2 = norm(name + "norm2", out);
+    block.conv2 = conv(name + "conv2", out, out, 3);
+    if (in != out) {
+      block.shortcut = conv(name + "conv_shortcut", out, in, 1);
+    }
+    return block;
+  }
+
+  /// Files of 2022 call the projections query, key, value and proj_attn.
+  std::string projection(const std::string& name, const std::string& now,
+                         const std::string& old) {
+    const bool legacy =
+        source_ != nullptr && !source_->has(name + now + ".weight");
+    return name + (legacy ? old : now);
+  }
+
+  VaeAttention attention(const std::string& name, std::int64_t width) {
+    VaeAttention attention;
+    attention.norm = norm(name + "group_norm", width);
+    const std::array<std::string, 4> names = {
+        projection(name, "to_q", "query"), projection(name, "to_k", "key"),
+        projection(name, "to_v", "value"),
+        projection(name, "to_out.0", "proj_attn")};
+    std::vector<TensorSpec> weights;
+    std::vector<TensorSpec> biases;
+    for (const std::string& part : names) {
+      weights.push_back({part + ".weight", {width, width}});
+      biases.push_back({part + ".bias", {width}});
+    }
+    if (source_ == nullptr) {
+      specs_->insert(specs_->end(), weights.begin(), weights.end());
+      specs_->insert(specs_->end(), biases.begin(), biases.end());
+      return attention;
+    }
+    attention.qkv =
+        kernels::PackedLinear(*ctx_, source_->read_stacked({&weights[0], 3}),
+                              source_->read_stacked({&biases[0], 3}), compute_);
+    attention.out = kernels::PackedLinear(*ctx_, source_->read(weights[3]),
+                                          source_->read(biases[3]), compute_);
+    num_bytes_ += attention.qkv.num_bytes() + attention.out.num_bytes();
+    return attention;
+  }
+
+  VaeUpBlock up_block(std::size_t index, std::int64_t out, std::int64_t in,
+                      bool last) {
+    const std::string name = "decoder.up_blocks." + std::to_string(index) + ".";
+    VaeUpBlock block;
+    for (std::int64_t i = 0; i <= config_.layers_per_block; ++i) {
+      block.resnets.push_back(resnet(
+          name + "resnets." + std::to_string(i) + ".", out, i == 0 ? in : out));
+    }
+    if (!last) {
+      block.upsampler = conv(name + "upsamplers.0.conv", out, out, 3);
+    }
+    return block;
+  }
+
+  const AutoencoderKlConfig& config_;
+  std::vector<TensorSpec>* specs_ = nullptr;
+  ExecContext* ctx_ = nullptr;
+  DType compute_ = DType::f32;
+  WeightSource* source_ = nullptr;
+  std::size_t num_bytes_ = 0;
+};
+
+/// The specs under the names that `source` has.
+std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
+                                          const WeightSource& source) {
+  const std::array<std::pair<std::string, std::string>, 4> renamed = {
+      {{".to_q.", ".query."},
+       {".to_k.", ".key."},
+       {".to_v.", ".value."},
+       {".to_out.0.", ".proj_attn."}}};
+  for (TensorSpec& spec : specs) {
+    for (const auto& [now, old] : renamed) {
+      const auto at = spec.name.find(now);
+      if (at != std::string::npos && !source.has(spec.name)) {
+        std::string legacy = spec.name;
+        legacy.replace(at, now.size(), old);
+        if (source.has(legacy)) {
+          spec.name = std::move(legacy);
+        }
+        break;
+      }
+    }
+  }
+  return specs;
+}
+
+}  // namespace
+
+std::vector<TensorSpec> autoencoder_kl_tensors(
+    const AutoencoderKlConfig& config) {
+  std::vector<TensorSpec> specs;
+  (void)Walker(config, specs).walk();
+  return specs;
+}
+
+AutoencoderKlWeights load_autoencoder_kl_weights(
+    ExecContext& ctx, const AutoencoderKlConfig& config, DType compute,
+    WeightSource& source) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
+  return Walker(config, ctx, compute, source).walk();
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,145 @@
+#include "models/checkpoint.h"
+
+#include <charconv>
+#include <set>
+
+#include "kernels/core/error.h"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStem = "diffusion_pytorch_model";
+constexpr std::uint64_t kLargestConfig = std::uint64_t{16} << 20U;
+
+bool has_pickled_weights(const fs::path& folder) {
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder, error)) {
+    const std::string extension = item.path().extension().string();
+    if (extension == ".bin" || extension == ".pt" || extension == ".pth" ||
+        extension == ".ckpt") {
+      return true;
+    }
+  }
+  return false;
+}
+
+TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
+  const std::string stem(kStem);
+  const std::string dotted =
+      variant.empty() ? std::string() : "." + std::string(variant);
+  const fs::path single = folder / (stem + dotted + ".safetensors");
+  const fs::path index =
+      folder / (stem + ".safetensors.index" + dotted + ".json");
+  if (fs::exists(single)) {
+    return TensorFiles({single});
+  }
+  if (fs::exists(index)) {
+    return TensorFiles::from_index(index);
+  }
+  if (has_pickled_weights(folder)) {
+    throw Error(Errc::unsupported, folder.string(),
+                "only pickled weights (.bin, .pt), which could run any code",
+                "run: scripts/convert_checkpoint.py " + folder.string());
+  }
+  throw Error(Errc::not_found, folder.string(),
+              "no weights: expected " + single.filename().string(),
+              variant.empty() ? "give the folder of a diffusers checkpoint"
+                              : "leave the variant out, or download it");
+}
+
+std::string trimmed(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const auto begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) {
+    return {};
+  }
+  return std::string(
+      text.substr(begin, text.find_last_not_of(kSpace) - begin + 1));
+}
+
+void read_class_names(const Json& index, Checkpoint& checkpoint) {
+  for (const auto& [key, names] : index.strings("id2label")) {
+    std::int64_t id = 0;
+    const auto [end, error] =
+        std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0) {
+      throw Error(Errc::corrupt_file, index.place(),
+                  "id2label: got key '" + key + "', expected a class id",
+                  "correct this file");
+    }
+    checkpoint.class_names[id] = names;
+    for (std::size_t begin = 0; begin <= names.size();) {
+      const auto comma = std::min(names.find(',', begin), names.size());
+      const std::string name =
+          trimmed(std::string_view(names).substr(begin, comma - begin));
+      if (!name.empty()) {
+        checkpoint.class_ids.emplace(name, id);
+      }
+      begin = comma + 1;
+    }
+  }
+}
+
+bool holds_pickled_transformer(const fs::path& folder) {
+  return !fs::exists(folder / "config.json") && has_pickled_weights(folder);
+}
+
+}  // namespace
+
+std::uint64_t Checkpoint::stored_bytes() const noexcept {
+  return transformer.weights.data_bytes() +
+         (vae ? vae->weights.data_bytes() : 0);
+}
+
+Component open_component(const fs::path& folder, std::string_view variant) {
+  Json config = Json::read_file(folder / "config.json");
+  std::string class_name = config.string("_class_name", "");
+  return {folder, std::move(class_name), std::move(config),
+          open_weights(folder, variant)};
+}
+
+Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
+  require(variant.find_first_of("/\\.") == std::string_view::npos,
+          Errc::invalid_argument, folder.string(),
+          "a variant is a word such as fp16");
+  require(fs::is_directory(folder), Errc::not_found, folder.string(),
+          "no such folder", "give the folder of a diffusers checkpoint");
+  const bool whole = fs::is_directory(folder / "transformer");
+  if (!whole && holds_pickled_transformer(folder)) {
+    throw Error(Errc::unsupported, folder.string(),
+                "only pickled weights (.bin, .pt), which could run any code",
+                "run: scripts/convert_checkpoint.py " + folder.string());
+  }
+  if (!whole && !fs::exists(folder / "config.json")) {
+    const std::string other = fs::is_directory(folder / "unet")
+                                  ? "a UNet pipeline: expected transformer/"
+                                  : "expected transformer/ or config.json here";
+    throw Error(Errc::not_found, folder.string(), other,
+                "give the folder of a diffusers checkpoint");
+  }
+  Checkpoint checkpoint{.folder = folder,
+                        .pipeline_class = {},
+                        .transformer = open_component(
+                            whole ? folder / "transformer" : folder, variant),
+                        .vae = {},
+                        .scheduler_config = {},
+                        .class_ids = {},
+                        .class_names = {}};
+  if (const auto path = folder / "model_index.json"; fs::exists(path)) {
+    const Json index = Json::read_file(path);
+    checkpoint.pipeline_class = index.string("_class_name", "");
+    read_class_names(index, checkpoint);
+  }
+  if (fs::is_directory(folder / "vae")) {
+    checkpoint.vae = open_component(folder / "vae", variant);
+  }
+  if (const auto path = folder / "scheduler" / "scheduler_config.json";
+      fs::exists(path)) {
+    checkpoint.scheduler_config = read_text_file(path, kLargestConfig);
+  }
+  return checkpoint;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/json.h"
+#include "models/safetensors.h"
+
+namespace troupe::models {
+
+/// One component of a checkpoint: its configuration and its tensors.
+struct Component {
+  std::filesystem::path folder;
+  std::string class_name;  ///< "_class_name" of config.json
+  Json config;
+  TensorFiles weights;
+};
+
+/// A folder in Hugging Face diffusers layout, opened: headers and
+/// configurations are read and checked, weights are not loaded yet.
+struct Checkpoint {
+  std::filesystem::path folder;
+  std::string pipeline_class;  ///< of model_index.json; may be empty
+  Component transformer;
+  std::optional<Component> vae;  ///< none: a pixel-space model
+  std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
+  /// Class names to ids; a name listed with commas ("tench, Tinca tinca")
+  /// gives one entry per synonym.
+  std::map<std::string, std::int64_t> class_ids;
+  /// Class ids to their full names.
+  std::map<std::int64_t, std::string> class_names;
+
+  /// Bytes of the transformer's and the VAE's tensors as stored.
+  [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
+};
+
+/// Opens `folder`, which holds model_index.json and transformer/, or is itself
+/// a transformer's folder. `variant` ("fp16", "bf16") selects
+/// "….<variant>.safetensors".
+/// Errors: Errc::not_found; Errc::corrupt_file; Errc::unsupported when there
+/// are only pickled weights (the hint is the command that converts them).
+[[nodiscard]] Checkpoint open_checkpoint(const std::filesystem::path& folder,
+                                         std::string_view variant = {});
+
+/// Opens one component folder (config.json and its weights).
+[[nodiscard]] Component open_component(const std::filesystem::path& folder,
+                                       std::string_view variant = {});
+
+}  // namespace troupe::models

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "models/denoiser.h"
+#include "models/dit_config.h"
+#include "models/dit_weights.h"
+#include "models/segment.h"
+
+namespace troupe::models {
+
+/// The diffusion transformer of Peebles & Xie 2023 (arXiv:2212.09748), with
+/// the arithmetic of diffusers' DiTTransformer2DModel (model-specific eps and
+/// timestep frequencies differ from the authors' own code).
+///
+/// The residual stream is f32; matrix products run in `compute`.
+/// Boundary: one tensor "hidden_states" [N, D] f32 per row.
+class Dit final : public Denoiser {
+ public:
+  /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
+  /// that do not exist; as load_dit_weights.
+  Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
+      DType compute, WeightSource& source);
+
+  [[nodiscard]] const DitConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
+  [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
+                                    const Condition& condition) const override;
+  void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+               std::span<Tensor> outputs) const override;
+  void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+             std::span<Boundary> boundaries) const override;
+  void run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                  int begin, int end,
+                  std::span<Boundary> boundaries) const override;
+  void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+              std::span<const Boundary> boundaries,
+              std::span<Tensor> outputs) const override;
+
+ private:
+  struct Activations;
+
+  void embed_rows(ExecContext& ctx, const Batch& batch,
+                  Tensor& hidden_states) const;
+  void run_rows(ExecContext& ctx, const Batch& batch, int begin, int end,
+                Tensor& hidden_states) const;
+  void finish_rows(ExecContext& ctx, const Batch& batch,
+                   const Tensor& hidden_states,
+                   std::span<Tensor> outputs) const;
+  void condition_rows(ExecContext& ctx, const Batch& batch,
+                      const DitEmbedder& embedder, Activations& act) const;
+  void run_block(ExecContext& ctx, const DitBlockWeights& block,
+                 Activations& act, Tensor& hidden_states) const;
+
+  DitConfig config_;
+  DType compute_;
+  DitWeights weights_;
+  DenoiserInfo info_;
+};
+
+}  // namespace troupe::models

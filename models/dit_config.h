@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "models/json.h"
+
+namespace troupe::models {
+
+/// The keys of diffusers' DiTTransformer2DModel that reach its arithmetic;
+/// defaults are the class's. (dropout, norm_num_groups and upcast_attention
+/// change nothing at inference: logits are f32 here anyway.)
+/// Source: diffusers models/transformers/dit_transformer_2d.py.
+struct DitConfig {
+  std::int64_t num_attention_heads = 16;
+  std::int64_t attention_head_dim = 72;
+  std::int64_t in_channels = 4;
+  std::int64_t out_channels = 4;
+  std::int64_t num_layers = 28;
+  bool attention_bias = true;
+  std::int64_t sample_size = 32;
+  std::int64_t patch_size = 2;
+  kernels::Activation activation = kernels::Activation::gelu_tanh;
+  std::int64_t num_classes = 1000;  ///< num_embeds_ada_norm
+  float norm_eps = 1e-5F;
+
+  [[nodiscard]] std::int64_t width() const noexcept {
+    return num_attention_heads * attention_head_dim;
+  }
+  [[nodiscard]] std::int64_t mlp_width() const noexcept { return 4 * width(); }
+  [[nodiscard]] std::int64_t tokens_per_side() const noexcept {
+    return sample_size / patch_size;
+  }
+  [[nodiscard]] std::int64_t num_tokens() const noexcept {
+    return tokens_per_side() * tokens_per_side();
+  }
+};
+
+/// Reads config.json of DiTTransformer2DModel, or of an old Transformer2DModel
+/// with norm_type ada_norm_zero.
+/// Errors: Errc::corrupt_file; Errc::unsupported for values no DiT has.
+[[nodiscard]] DitConfig parse_dit_config(const Json& json);
+
+/// Published sizes for runs on random weights: "dit-xl-2-256", "dit-xl-2-512",
+/// "dit-l-2", "dit-b-2", "dit-s-2" (Peebles & Xie 2023, table 1).
+/// Errors: Errc::invalid_argument listing the names.
+[[nodiscard]] DitConfig bundled_dit_config(std::string_view name);
+
+[[nodiscard]] std::vector<std::string_view> bundled_dit_names();
+
+}  // namespace troupe::models

@@ -1,0 +1,92 @@
+#include "models/dit_info.h"
+
+#include <algorithm>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "models/dit_weights.h"
+
+namespace troupe::models {
+namespace {
+
+constexpr std::int64_t kTokensAtOnce = 4096;
+
+std::int64_t block_parameters(const DitConfig& config) {
+  const std::int64_t width = config.width();
+  const std::int64_t biases = 6 * width +
+                              (config.attention_bias ? 3 * width : 0) + width +
+                              config.mlp_width() + width;
+  return 6 * width * width + 4 * width * width +
+         2 * width * config.mlp_width() + biases;
+}
+
+}  // namespace
+
+SegmentRange checked_segment(const DitConfig& config, SegmentRange segment) {
+  const int num_layers = static_cast<int>(config.num_layers);
+  if (segment.end < 0) {
+    segment.end = num_layers;
+  }
+  if (segment.begin < 0 || segment.begin >= segment.end ||
+      segment.end > num_layers) {
+    throw Error(Errc::invalid_argument, "dit",
+                "segment: got blocks " + std::to_string(segment.begin) +
+                    " to " + std::to_string(segment.end) +
+                    ", expected a part of 0 to " + std::to_string(num_layers),
+                "use fewer segments");
+  }
+  return segment;
+}
+
+DenoiserInfo dit_info(const DitConfig& config, DType compute) {
+  const auto width = static_cast<double>(config.width());
+  const auto tokens = static_cast<double>(config.num_tokens());
+  const auto patch = static_cast<double>(config.patch_size * config.patch_size);
+  const BlockInfo block{
+      .flops = 2.0 * width * width * (6.0 + 12.0 * tokens) +
+               4.0 * tokens * tokens * width,
+      .parameter_bytes = static_cast<std::size_t>(block_parameters(config)) *
+                         size_of(compute)};
+  DenoiserInfo info;
+  info.class_name = "DiTTransformer2DModel";
+  info.latent_shape = {config.in_channels, config.sample_size,
+                       config.sample_size};
+  info.out_channels = config.out_channels;
+  info.guided_channels = std::min(config.in_channels, config.out_channels);
+  info.branch_order = BranchOrder::cond_uncond;
+  info.num_classes = config.num_classes;
+  info.compute = compute;
+  info.blocks.assign(static_cast<std::size_t>(config.num_layers), block);
+  info.embed_flops =
+      2.0 * tokens * width * patch * static_cast<double>(config.in_channels);
+  info.finish_flops =
+      4.0 * width * width +
+      2.0 * tokens * width * patch * static_cast<double>(config.out_channels);
+  return info;
+}
+
+std::int64_t dit_rows_at_once(const DitConfig& config) noexcept {
+  return std::max<std::int64_t>(1, kTokensAtOnce / config.num_tokens());
+}
+
+std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
+                                 DType compute, std::int64_t rows) {
+  segment = checked_segment(config, segment);
+  const auto element = static_cast<std::int64_t>(size_of(compute));
+  std::int64_t parameters = 0;
+  std::int64_t largest = 0;
+  for (const TensorSpec& spec : dit_tensors(config, segment)) {
+    const bool repeated = spec.name.find("norm1.emb.") != std::string::npos &&
+                          spec.name.rfind("transformer_blocks.0.", 0) != 0 &&
+                          segment.begin == 0;
+    parameters += repeated ? 0 : spec.shape.num_elements();
+    largest = std::max(largest, spec.shape.num_elements());
+  }
+  // The residual stream, then normed, qkv, update and mlp.
+  const std::int64_t per_token = config.width() * (4 + 9 * element);
+  const std::int64_t at_once = std::min(rows, dit_rows_at_once(config));
+  return static_cast<std::uint64_t>(parameters * element + largest * 4 +
+                                    at_once * config.num_tokens() * per_token);
+}
+
+}  // namespace troupe::models

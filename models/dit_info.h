@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+
+#include "models/denoiser.h"
+#include "models/dit_config.h"
+#include "models/segment.h"
+
+namespace troupe::models {
+
+/// The segment with its end filled in. Errors: Errc::invalid_argument for
+/// blocks that do not exist.
+[[nodiscard]] SegmentRange checked_segment(const DitConfig& config,
+                                           SegmentRange segment);
+
+/// What follows from the configuration: shapes, branch order, costs.
+[[nodiscard]] DenoiserInfo dit_info(const DitConfig& config, DType compute);
+
+/// Rows computed together; more are computed in turns. Bits do not depend on
+/// it, memory does.
+[[nodiscard]] std::int64_t dit_rows_at_once(const DitConfig& config) noexcept;
+
+/// Bytes a segment needs once loaded in `compute`: packed weights and the
+/// activations of `rows` rows. Known before any weight is read.
+[[nodiscard]] std::uint64_t dit_required_bytes(const DitConfig& config,
+                                               SegmentRange segment,
+                                               DType compute,
+                                               std::int64_t rows);
+
+}  // namespace troupe::models

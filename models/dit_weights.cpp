@@ -1,0 +1,218 @@
+#include "models/dit_weights.h"
+
+#include <map>
+#include <string>
+
+#include "kernels/core/hash.h"
+#include "kernels/embedding.h"
+
+namespace troupe::models {
+namespace {
+
+constexpr std::int64_t kTimestepDim = 256;
+
+struct LinearSpec {
+  TensorSpec weight;
+  TensorSpec bias;  ///< no name: no bias
+};
+
+LinearSpec linear_spec(const std::string& name, std::int64_t out,
+                       std::int64_t in, bool bias = true) {
+  return {{name + ".weight", Shape{out, in}},
+          {bias ? name + ".bias" : std::string(), Shape{out}}};
+}
+
+std::string block_name(std::int64_t index) {
+  return "transformer_blocks." + std::to_string(index) + ".";
+}
+
+struct EmbedderSpec {
+  LinearSpec timestep_1, timestep_2;
+  TensorSpec class_table;
+};
+
+EmbedderSpec embedder_spec(const DitConfig& config, std::int64_t block) {
+  const std::string name = block_name(block) + "norm1.emb.";
+  const std::int64_t width = config.width();
+  return {linear_spec(name + "timestep_embedder.linear_1", width, kTimestepDim),
+          linear_spec(name + "timestep_embedder.linear_2", width, width),
+          {name + "class_embedder.embedding_table.weight",
+           Shape{config.num_classes + 1, width}}};
+}
+
+struct BlockSpec {
+  LinearSpec modulation, q, k, v, out, mlp_up, mlp_down;
+};
+
+BlockSpec block_spec(const DitConfig& config, std::int64_t block) {
+  const std::string name = block_name(block);
+  const std::int64_t width = config.width();
+  const std::int64_t inner = config.mlp_width();
+  const bool bias = config.attention_bias;
+  return {linear_spec(name + "norm1.linear", 6 * width, width),
+          linear_spec(name + "attn1.to_q", width, width, bias),
+          linear_spec(name + "attn1.to_k", width, width, bias),
+          linear_spec(name + "attn1.to_v", width, width, bias),
+          linear_spec(name + "attn1.to_out.0", width, width),
+          linear_spec(name + "ff.net.0.proj", inner, width),
+          linear_spec(name + "ff.net.2", width, inner)};
+}
+
+LinearSpec patch_spec(const DitConfig& config) {
+  const std::int64_t p = config.patch_size;
+  return {{"pos_embed.proj.weight",
+           Shape{config.width(), config.in_channels, p, p}},
+          {"pos_embed.proj.bias", Shape{config.width()}}};
+}
+
+LinearSpec proj_out_1_spec(const DitConfig& config) {
+  return linear_spec("proj_out_1", 2 * config.width(), config.width());
+}
+
+LinearSpec proj_out_2_spec(const DitConfig& config) {
+  const std::int64_t p = config.patch_size;
+  return linear_spec("proj_out_2", p * p * config.out_channels, config.width());
+}
+
+/// Reads and packs in the order of the calls.
+class Loader {
+ public:
+  Loader(ExecContext& ctx, const DitConfig& config, DType compute,
+         WeightSource& source)
+      : ctx_(ctx), config_(config), compute_(compute), source_(source) {}
+
+  [[nodiscard]] std::size_t num_bytes() const { return num_bytes_; }
+
+  kernels::PackedLinear linear(const LinearSpec& spec) {
+    Tensor weight = source_.read(spec.weight);
+    const std::int64_t out = weight.dim(0);
+    weight = weight.reshape(Shape{out, weight.num_elements() / out});
+    const Tensor bias =
+        spec.bias.name.empty() ? Tensor() : source_.read(spec.bias);
+    return pack(weight, bias);
+  }
+
+  kernels::PackedLinear fused(const BlockSpec& spec) {
+    const TensorSpec weights[] = {spec.q.weight, spec.k.weight, spec.v.weight};
+    const TensorSpec biases[] = {spec.q.bias, spec.k.bias, spec.v.bias};
+    const Tensor weight = source_.read_stacked(weights);
+    const Tensor bias =
+        spec.q.bias.name.empty() ? Tensor() : source_.read_stacked(biases);
+    return pack(weight, bias);
+  }
+
+  /// One object for all blocks whose tensors are equal.
+  std::shared_ptr<const DitEmbedder> embedder(std::int64_t block) {
+    const EmbedderSpec spec = embedder_spec(config_, block);
+    Tensor parts[] = {source_.read(spec.timestep_1.weight),
+                      source_.read(spec.timestep_1.bias),
+                      source_.read(spec.timestep_2.weight),
+                      source_.read(spec.timestep_2.bias),
+                      source_.read_f32(spec.class_table)};
+    Xxh3Stream hash;
+    for (const Tensor& part : parts) {
+      hash.update(part.bytes());
+    }
+    auto& shared = embedders_[hash.digest()];
+    if (!shared) {
+      num_bytes_ += parts[4].num_bytes();
+      shared = std::make_shared<const DitEmbedder>(DitEmbedder{
+          pack(parts[0], parts[1]), pack(parts[2], parts[3]), parts[4]});
+    }
+    return shared;
+  }
+
+  DitBlockWeights block(std::int64_t index) {
+    const BlockSpec spec = block_spec(config_, index);
+    DitBlockWeights block;
+    block.embedder = embedder(index);
+    block.modulation = linear(spec.modulation);
+    block.qkv = fused(spec);
+    block.out = linear(spec.out);
+    block.mlp_up = linear(spec.mlp_up);
+    block.mlp_down = linear(spec.mlp_down);
+    return block;
+  }
+
+ private:
+  kernels::PackedLinear pack(const Tensor& weight, const Tensor& bias) {
+    kernels::PackedLinear packed(ctx_, weight, bias, compute_);
+    num_bytes_ += packed.num_bytes();
+    return packed;
+  }
+
+  ExecContext& ctx_;
+  const DitConfig& config_;
+  DType compute_;
+  WeightSource& source_;
+  std::map<std::uint64_t, std::shared_ptr<const DitEmbedder>> embedders_;
+  std::size_t num_bytes_ = 0;
+};
+
+void append(std::vector<TensorSpec>& specs, const LinearSpec& spec) {
+  specs.push_back(spec.weight);
+  if (!spec.bias.name.empty()) {
+    specs.push_back(spec.bias);
+  }
+}
+
+void append(std::vector<TensorSpec>& specs, const EmbedderSpec& spec) {
+  append(specs, spec.timestep_1);
+  append(specs, spec.timestep_2);
+  specs.push_back(spec.class_table);
+}
+
+}  // namespace
+
+std::vector<TensorSpec> dit_tensors(const DitConfig& config,
+                                    SegmentRange segment) {
+  std::vector<TensorSpec> specs;
+  if (segment.begin == 0) {
+    append(specs, patch_spec(config));
+  }
+  for (int i = segment.begin; i < segment.end; ++i) {
+    append(specs, embedder_spec(config, i));
+    const BlockSpec block = block_spec(config, i);
+    for (const LinearSpec& spec : {block.modulation, block.q, block.k, block.v,
+                                   block.out, block.mlp_up, block.mlp_down}) {
+      append(specs, spec);
+    }
+  }
+  if (segment.end == config.num_layers) {
+    if (segment.begin != 0) {
+      append(specs, embedder_spec(config, 0));
+    }
+    append(specs, proj_out_1_spec(config));
+    append(specs, proj_out_2_spec(config));
+  }
+  return specs;
+}
+
+DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
+                            SegmentRange segment, DType compute,
+                            WeightSource& source) {
+  source.check(dit_tensors(config, segment));
+  Loader loader(ctx, config, compute, source);
+  DitWeights weights;
+  weights.segment = segment;
+  if (segment.begin == 0) {
+    weights.patch = loader.linear(patch_spec(config));
+    const std::int64_t side = config.tokens_per_side();
+    weights.positions =
+        kernels::sincos_2d(config.width(), side, side, side, 1.0);
+  }
+  for (int i = segment.begin; i < segment.end; ++i) {
+    weights.blocks.push_back(loader.block(i));
+  }
+  if (segment.end == config.num_layers) {
+    weights.embedder_0 = segment.begin == 0 ? weights.blocks.front().embedder
+                                            : loader.embedder(0);
+    weights.proj_out_1 = loader.linear(proj_out_1_spec(config));
+    weights.proj_out_2 = loader.linear(proj_out_2_spec(config));
+  }
+  weights.hash = source.hash();
+  weights.num_bytes = loader.num_bytes() + weights.positions.num_bytes();
+  return weights;
+}
+
+}  // namespace troupe::models

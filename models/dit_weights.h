@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "kernels/core/context.h"
+#include "kernels/linear.h"
+#include "models/dit_config.h"
+#include "models/segment.h"
+#include "models/weight_source.h"
+
+namespace troupe::models {
+
+/// Timestep and class to conditioning. Files store one per block; published
+/// checkpoints repeat the same one, which is then held once.
+struct DitEmbedder {
+  kernels::PackedLinear timestep_1;  ///< 256 → D
+  kernels::PackedLinear timestep_2;  ///< D → D
+  Tensor class_table;                ///< [classes + 1, D] f32
+};
+
+struct DitBlockWeights {
+  std::shared_ptr<const DitEmbedder> embedder;
+  kernels::PackedLinear modulation;  ///< D → 6D
+  kernels::PackedLinear qkv;         ///< D → 3D: queries, keys, values
+  kernels::PackedLinear out;         ///< D → D
+  kernels::PackedLinear mlp_up;      ///< D → 4D
+  kernels::PackedLinear mlp_down;    ///< 4D → D
+};
+
+/// Weights of blocks [segment.begin, segment.end), of the patch embedding if
+/// block 0 is among them, and of the output layers if the last one is.
+struct DitWeights {
+  SegmentRange segment;
+  kernels::PackedLinear patch;                    ///< C·p·p → D
+  Tensor positions;                               ///< [N, D] f32
+  std::vector<DitBlockWeights> blocks;            ///< of the segment
+  std::shared_ptr<const DitEmbedder> embedder_0;  ///< block 0's, for the output
+  kernels::PackedLinear proj_out_1;               ///< D → 2D: shift, scale
+  kernels::PackedLinear proj_out_2;               ///< D → p·p·C_out
+  std::uint64_t hash = 0;                         ///< of the source tensors
+  std::size_t num_bytes = 0;                      ///< as packed
+};
+
+/// Every tensor the segment needs, as diffusers names them.
+[[nodiscard]] std::vector<TensorSpec> dit_tensors(const DitConfig& config,
+                                                  SegmentRange segment);
+
+/// Checks all tensors, then reads and packs them one after another.
+/// Errors: as WeightSource and PackedLinear.
+[[nodiscard]] DitWeights load_dit_weights(ExecContext& ctx,
+                                          const DitConfig& config,
+                                          SegmentRange segment, DType compute,
+                                          WeightSource& source);
+
+}  // namespace troupe::models

@@ -1,0 +1,236 @@
+#include "models/json.h"
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "kernels/core/error.h"
+
+namespace troupe::models {
+namespace {
+
+constexpr std::uint64_t kLargestFile = std::uint64_t{16} << 20U;
+constexpr int kDeepest = 32;
+constexpr double kLargestNumber = 1e30;
+
+[[noreturn]] void fail(const std::string& place, std::string_view key,
+                       const std::string& got, const std::string& expected) {
+  throw Error(
+      Errc::corrupt_file, place,
+      "key '" + std::string(key) + "': got " + got + ", expected " + expected,
+      "correct this file");
+}
+
+std::string shown(const nlohmann::json& value) {
+  constexpr std::size_t kLongest = 60;
+  const std::string text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+}
+
+std::int64_t bounded(const std::string& place, std::string_view key,
+                     const nlohmann::json& value, std::int64_t least,
+                     std::int64_t most) {
+  const std::string expected = "a whole number from " + std::to_string(least) +
+                               " to " + std::to_string(most);
+  const bool fits =
+      value.is_number_integer() &&
+      (!value.is_number_unsigned() ||
+       value.get<std::uint64_t>() <= static_cast<std::uint64_t>(INT64_MAX));
+  if (!fits || value.get<std::int64_t>() < least ||
+      value.get<std::int64_t>() > most) {
+    fail(place, key, shown(value), expected);
+  }
+  return value.get<std::int64_t>();
+}
+
+double finite(const std::string& place, std::string_view key,
+              const nlohmann::json& value) {
+  if (!value.is_number() ||
+      !(std::abs(value.get<double>()) <= kLargestNumber)) {
+    fail(place, key, shown(value), "a finite number");
+  }
+  return value.get<double>();
+}
+
+}  // namespace
+
+struct Json::Document {
+  std::string place;
+  std::string text;
+  nlohmann::json root = nlohmann::json::object();
+
+  [[nodiscard]] const nlohmann::json* find(std::string_view key) const {
+    const auto at = root.find(std::string(key));
+    return at == root.end() || at->is_null() ? nullptr : &*at;
+  }
+};
+
+Json::Json() : document_(std::make_shared<Document>()) {}
+
+std::string read_text_file(const std::filesystem::path& path,
+                           std::uint64_t most_bytes) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) {
+    throw Error(std::filesystem::exists(path) ? Errc::io : Errc::not_found,
+                path.string(), "cannot read: " + error.message());
+  }
+  require(size <= most_bytes, Errc::corrupt_file, path.string(),
+          "too long: got " + std::to_string(size) +
+              " bytes, expected at most " + std::to_string(most_bytes));
+  std::ifstream file(path, std::ios::binary);
+  std::string text(size, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  require(static_cast<bool>(file), Errc::io, path.string(), "cannot read");
+  return text;
+}
+
+Json Json::read_file(const std::filesystem::path& path) {
+  return parse(read_text_file(path, kLargestFile), path.string());
+}
+
+Json Json::parse(std::string_view text, std::string_view place) {
+  auto document = std::make_shared<Document>();
+  document->place = place;
+  document->text = text;
+  std::vector<std::set<std::string>> open_objects;
+  const auto check = [&](int depth, nlohmann::json::parse_event_t event,
+                         nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (depth > kDeepest) {
+      throw Error(Errc::corrupt_file, place, "nested too deeply",
+                  "correct this file");
+    }
+    if (event == Event::object_start) {
+      open_objects.emplace_back();
+    } else if (event == Event::object_end) {
+      open_objects.pop_back();
+    } else if (event == Event::key &&
+               !open_objects.back().insert(parsed.get<std::string>()).second) {
+      throw Error(Errc::corrupt_file, place, "duplicate key " + shown(parsed),
+                  "correct this file");
+    }
+    return true;
+  };
+  try {
+    document->root = nlohmann::json::parse(text.begin(), text.end(), check);
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(Errc::corrupt_file, place,
+                std::string("not valid JSON: ") + error.what(),
+                "correct this file");
+  }
+  require(document->root.is_object(), Errc::corrupt_file, place,
+          "expected a JSON object", "correct this file");
+  Json result;
+  result.document_ = std::move(document);
+  return result;
+}
+
+const std::string& Json::place() const noexcept { return document_->place; }
+const std::string& Json::text() const noexcept { return document_->text; }
+
+bool Json::has(std::string_view key) const {
+  return document_->find(key) != nullptr;
+}
+
+std::int64_t Json::integer(std::string_view key, std::int64_t missing,
+                           std::int64_t least, std::int64_t most) const {
+  const auto* value = document_->find(key);
+  return value ? bounded(place(), key, *value, least, most) : missing;
+}
+
+double Json::number(std::string_view key, double missing) const {
+  const auto* value = document_->find(key);
+  return value ? finite(place(), key, *value) : missing;
+}
+
+bool Json::boolean(std::string_view key, bool missing) const {
+  const auto* value = document_->find(key);
+  if (value && !value->is_boolean()) {
+    fail(place(), key, shown(*value), "true or false");
+  }
+  return value ? value->get<bool>() : missing;
+}
+
+std::string Json::string(std::string_view key, std::string_view missing) const {
+  const auto* value = document_->find(key);
+  if (value && !value->is_string()) {
+    fail(place(), key, shown(*value), "a string");
+  }
+  return value ? value->get<std::string>() : std::string(missing);
+}
+
+std::vector<std::int64_t> Json::integers(std::string_view key,
+                                         std::vector<std::int64_t> missing,
+                                         std::int64_t least,
+                                         std::int64_t most) const {
+  const auto* value = document_->find(key);
+  if (!value) {
+    return missing;
+  }
+  if (!value->is_array()) {
+    fail(place(), key, shown(*value), "a list of whole numbers");
+  }
+  std::vector<std::int64_t> result;
+  for (const auto& item : *value) {
+    result.push_back(bounded(place(), key, item, least, most));
+  }
+  return result;
+}
+
+std::vector<double> Json::numbers(std::string_view key) const {
+  std::vector<double> result;
+  if (const auto* value = document_->find(key)) {
+    if (!value->is_array()) {
+      fail(place(), key, shown(*value), "a list of numbers");
+    }
+    for (const auto& item : *value) {
+      result.push_back(finite(place(), key, item));
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> Json::string_list(std::string_view key) const {
+  std::vector<std::string> result;
+  if (const auto* value = document_->find(key)) {
+    if (!value->is_array()) {
+      fail(place(), key, shown(*value), "a list of strings");
+    }
+    for (const auto& item : *value) {
+      if (!item.is_string()) {
+        fail(place(), key, shown(item), "a string");
+      }
+      result.push_back(item.get<std::string>());
+    }
+  }
+  return result;
+}
+
+std::map<std::string, std::string> Json::strings(std::string_view key) const {
+  std::map<std::string, std::string> result;
+  if (const auto* value = document_->find(key)) {
+    if (!value->is_object()) {
+      fail(place(), key, shown(*value), "an object");
+    }
+    for (const auto& [name, item] : value->items()) {
+      if (!item.is_string()) {
+        fail(place(), key, shown(item), "a string");
+      }
+      result.emplace(name, item.get<std::string>());
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> Json::keys() const {
+  std::vector<std::string> result;
+  for (const auto& item : document_->root.items()) {
+    result.push_back(item.key());
+  }
+  return result;
+}
+
+}  // namespace troupe::models

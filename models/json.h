@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::models {
+
+/// A configuration object, read defensively: a missing key gives the caller's
+/// default (the class default of diffusers), unknown keys are ignored, a value
+/// of the wrong type or outside its bounds is an error that names file and key.
+/// Copies share the document. Thread: any.
+class Json {
+ public:
+  /// An object without keys.
+  Json();
+
+  /// At most 16 MiB, 32 levels, no duplicate keys. Errors: Errc::not_found,
+  /// Errc::io, Errc::corrupt_file.
+  [[nodiscard]] static Json read_file(const std::filesystem::path& path);
+  [[nodiscard]] static Json parse(std::string_view text,
+                                  std::string_view place);
+
+  /// File name (or whatever was given to parse), for messages.
+  [[nodiscard]] const std::string& place() const noexcept;
+  /// The text it was read from.
+  [[nodiscard]] const std::string& text() const noexcept;
+
+  /// True when the key is there and not null.
+  [[nodiscard]] bool has(std::string_view key) const;
+  /// Errors (these five): Errc::corrupt_file.
+  [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t missing,
+                                     std::int64_t least,
+                                     std::int64_t most) const;
+  /// Finite, within ±1e30.
+  [[nodiscard]] double number(std::string_view key, double missing) const;
+  [[nodiscard]] bool boolean(std::string_view key, bool missing) const;
+  [[nodiscard]] std::string string(std::string_view key,
+                                   std::string_view missing) const;
+  [[nodiscard]] std::vector<std::int64_t> integers(
+      std::string_view key, std::vector<std::int64_t> missing,
+      std::int64_t least, std::int64_t most) const;
+  [[nodiscard]] std::vector<double> numbers(std::string_view key) const;
+  /// An array of strings; empty when missing.
+  [[nodiscard]] std::vector<std::string> string_list(
+      std::string_view key) const;
+  /// An object whose values are strings; empty when missing.
+  [[nodiscard]] std::map<std::string, std::string> strings(
+      std::string_view key) const;
+  /// Keys of the object, in alphabetical order.
+  [[nodiscard]] std::vector<std::string> keys() const;
+
+ private:
+  struct Document;
+  std::shared_ptr<const Document> document_;
+};
+
+/// Reads a whole file of at most `most_bytes`. Errors: Errc::not_found,
+/// Errc::io, Errc::corrupt_file when it is longer.
+[[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
+                                         std::uint64_t most_bytes);
+
+}  // namespace troupe::models

@@ -1,0 +1,295 @@
+#include "models/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+
+#include "kernels/core/error.h"
+#include "models/json.h"
+
+namespace troupe::models {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr std::uint64_t kLargestHeader = 100'000'000;
+constexpr std::size_t kChunkBytes = std::size_t{1} << 16U;
+constexpr std::string_view kHint = "the file is damaged: download it again";
+
+void pread_all(int fd, std::uint64_t offset, std::span<std::byte> out,
+               const std::string& place) {
+  while (!out.empty()) {
+    const ssize_t got =
+        ::pread(fd, out.data(), out.size(), static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) {
+      continue;
+    }
+    if (got < 0) {
+      throw Error(Errc::io, place,
+                  "cannot read: " + std::generic_category().message(errno));
+    }
+    require(got != 0, Errc::corrupt_file, place,
+            "the file became shorter while it was read", kHint);
+    offset += static_cast<std::uint64_t>(got);
+    out = out.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+/// Index of the first element whose exponent bits are all ones, or -1.
+template <typename Bits>
+std::int64_t first_non_finite(std::span<const std::byte> bytes, Bits exponent) {
+  const std::size_t count = bytes.size() / sizeof(Bits);
+  constexpr std::size_t kBlock = 4096;
+  std::array<Bits, kBlock> values;
+  for (std::size_t begin = 0; begin < count; begin += kBlock) {
+    const std::size_t n = std::min(kBlock, count - begin);
+    std::memcpy(values.data(), bytes.data() + begin * sizeof(Bits),
+                n * sizeof(Bits));
+    unsigned found = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      found |= static_cast<unsigned>((values[i] & exponent) == exponent);
+    }
+    if (found != 0) {
+      const auto* bad =
+          std::find_if(values.data(), values.data() + n,
+                       [&](Bits v) { return (v & exponent) == exponent; });
+      return static_cast<std::int64_t>(begin) + (bad - values.data());
+    }
+  }
+  return -1;
+}
+
+std::int64_t first_non_finite(FileDType dtype,
+                              std::span<const std::byte> bytes) {
+  switch (dtype) {
+    case FileDType::f32:
+      return first_non_finite<std::uint32_t>(bytes, 0x7f800000U);
+    case FileDType::bf16:
+      return first_non_finite<std::uint16_t>(bytes, 0x7f80U);
+    case FileDType::f16:
+      return first_non_finite<std::uint16_t>(bytes, 0x7c00U);
+    case FileDType::f64:
+      return first_non_finite<std::uint64_t>(bytes, 0x7ff0000000000000ULL);
+    default:
+      return -1;
+  }
+}
+
+std::size_t file_element_bytes(FileDType dtype) {
+  return dtype == FileDType::f64 ? 8 : size_of(*tensor_dtype(dtype));
+}
+
+template <typename T>
+T load(const std::byte* bytes, std::size_t index) {
+  T value;
+  std::memcpy(&value, bytes + index * sizeof(T), sizeof(T));
+  return value;
+}
+
+float load_float(FileDType dtype, const std::byte* bytes, std::size_t index) {
+  switch (dtype) {
+    case FileDType::bf16:
+      return load<bfloat16>(bytes, index).to_float();
+    case FileDType::f16:
+      return load<float16>(bytes, index).to_float();
+    case FileDType::f64:
+      return static_cast<float>(load<double>(bytes, index));
+    default:
+      return load<float>(bytes, index);
+  }
+}
+
+bool is_float(FileDType dtype) {
+  return dtype == FileDType::f32 || dtype == FileDType::bf16 ||
+         dtype == FileDType::f16 || dtype == FileDType::f64;
+}
+
+std::string tensor_place(const std::filesystem::path& path,
+                         const SafetensorsEntry& entry) {
+  return path.string() + ": tensor '" + entry.name + "'";
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(std::filesystem::path path)
+    : path_(std::move(path)) {
+  const std::string place = path_.string();
+  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd_ < 0) {
+    throw Error(errno == ENOENT ? Errc::not_found : Errc::io, place,
+                "cannot open: " + std::generic_category().message(errno));
+  }
+  try {
+    struct stat status {};
+    require(::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode), Errc::io,
+            place, "not a regular file");
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    require(size >= 8, Errc::corrupt_file, place,
+            "too short for a safetensors file: got " + std::to_string(size) +
+                " bytes, expected at least 8",
+            kHint);
+    std::array<std::byte, 8> prefix{};
+    pread_all(fd_, 0, prefix, place);
+    const auto header_bytes = load<std::uint64_t>(prefix.data(), 0);
+    if (header_bytes > kLargestHeader || header_bytes > size - 8) {
+      throw Error(Errc::corrupt_file, place,
+                  "header length: got " + std::to_string(header_bytes) +
+                      ", expected at most " +
+                      std::to_string(std::min(kLargestHeader, size - 8)),
+                  kHint);
+    }
+    std::string json(header_bytes, '\0');
+    pread_all(fd_, 8, std::as_writable_bytes(std::span(json)), place);
+    data_offset_ = 8 + header_bytes;
+    header_ = parse_safetensors_header(json, size - data_offset_, place);
+  } catch (...) {
+    ::close(fd_);
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() { ::close(fd_); }
+
+const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto& entries = header_.entries;
+  const auto at = std::lower_bound(
+      entries.begin(), entries.end(), name,
+      [](const SafetensorsEntry& e, std::string_view n) { return e.name < n; });
+  return at != entries.end() && at->name == name ? &*at : nullptr;
+}
+
+void SafetensorsFile::read_bytes(const SafetensorsEntry& entry,
+                                 std::uint64_t offset,
+                                 std::span<std::byte> out) const {
+  pread_all(fd_, data_offset_ + entry.begin + offset, out,
+            tensor_place(path_, entry));
+  const std::int64_t bad = first_non_finite(entry.dtype, out);
+  if (bad >= 0) {
+    const auto index = offset / file_element_bytes(entry.dtype) +
+                       static_cast<std::uint64_t>(bad);
+    throw Error(Errc::non_finite, tensor_place(path_, entry),
+                "got NaN or infinity at element " + std::to_string(index) +
+                    ", expected finite weights",
+                "the checkpoint is unusable: use another one");
+  }
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out) const {
+  const auto native = tensor_dtype(entry.dtype);
+  if (!native) {
+    throw Error(Errc::unsupported, tensor_place(path_, entry),
+                "dtype " + std::string(to_string(entry.dtype)) +
+                    " cannot be used: expected F32, BF16 or F16",
+                "convert the checkpoint to one of these types");
+  }
+  require(out.shape().num_elements() == entry.shape.num_elements(),
+          Errc::shape_mismatch, tensor_place(path_, entry),
+          "shape: got " + troupe::to_string(entry.shape) + ", expected " +
+              troupe::to_string(out.shape()));
+  const bool same = out.dtype() == *native && entry.dtype != FileDType::f64;
+  const bool both_float = is_float(entry.dtype) && (out.dtype() == DType::f32 ||
+                                                    out.dtype() == DType::bf16);
+  require(same || both_float, Errc::unsupported, tensor_place(path_, entry),
+          "no conversion from " + std::string(to_string(entry.dtype)) + " to " +
+              std::string(troupe::to_string(out.dtype())));
+  if (same) {
+    read_bytes(entry, 0, out.bytes());
+    return;
+  }
+  std::array<std::byte, kChunkBytes> chunk;
+  const std::size_t element = file_element_bytes(entry.dtype);
+  const std::size_t per_chunk = kChunkBytes / element;
+  const auto total = static_cast<std::size_t>(out.num_elements());
+  for (std::size_t begin = 0; begin < total; begin += per_chunk) {
+    const std::size_t n = std::min(per_chunk, total - begin);
+    read_bytes(entry, begin * element, std::span(chunk).first(n * element));
+    for (std::size_t i = 0; i < n; ++i) {
+      const float value = load_float(entry.dtype, chunk.data(), i);
+      if (out.dtype() == DType::f32) {
+        out.data<float>()[begin + i] = value;
+      } else {
+        out.data<bfloat16>()[begin + i] = bfloat16::from_float(value);
+      }
+    }
+  }
+}
+
+Tensor SafetensorsFile::read(const SafetensorsEntry& entry,
+                             std::optional<DType> as) const {
+  const auto native = tensor_dtype(entry.dtype);
+  // An unknown type is refused by the read below before anything is filled.
+  Tensor out(native ? entry.shape : Shape{0},
+             as.value_or(native.value_or(DType::u8)));
+  read(entry, out);
+  return out;
+}
+
+TensorFiles::TensorFiles(std::vector<std::filesystem::path> files) {
+  for (const auto& path : files) {
+    add(path);
+  }
+}
+
+void TensorFiles::add(const std::filesystem::path& path) {
+  const SafetensorsFile& file =
+      *files_.emplace_back(std::make_unique<SafetensorsFile>(path));
+  for (const SafetensorsEntry& entry : file.header().entries) {
+    if (!by_name_.emplace(entry.name, Found{&file, &entry}).second) {
+      throw Error(Errc::corrupt_file, path.string(),
+                  "tensor '" + entry.name + "' is in two shards", kHint);
+    }
+  }
+}
+
+TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
+  const Json json = Json::read_file(index);
+  const auto weight_map = json.strings("weight_map");
+  require(!weight_map.empty(), Errc::corrupt_file, index.string(),
+          "weight_map is missing or empty", kHint);
+  TensorFiles result;
+  for (const auto& [tensor, shard] : weight_map) {
+    if (shard.empty() || shard.find_first_of("/\\") != std::string::npos ||
+        shard.find("..") != std::string::npos) {
+      throw Error(Errc::corrupt_file, index.string(),
+                  "shard name '" + shard + "': expected a plain file name",
+                  "do not use this checkpoint: it reaches outside its folder");
+    }
+    const auto path = index.parent_path() / shard;
+    const bool known =
+        std::any_of(result.files_.begin(), result.files_.end(),
+                    [&](const auto& file) { return file->path() == path; });
+    if (!known) {
+      result.add(path);
+    }
+    const auto found = result.find(tensor);
+    if (!found || found->file->path() != path) {
+      throw Error(Errc::corrupt_file, index.string(),
+                  "tensor '" + tensor + "' is not in " + shard, kHint);
+    }
+  }
+  return result;
+}
+
+std::optional<TensorFiles::Found> TensorFiles::find(
+    std::string_view name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? std::nullopt : std::optional(at->second);
+}
+
+std::uint64_t TensorFiles::data_bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const auto& [name, found] : by_name_) {
+    total += found.entry->end - found.entry->begin;
+  }
+  return total;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace troupe::models {
+
+/// Blocks [begin, end) of a network; end < 0 means all of them.
+struct SegmentRange {
+  int begin = 0;
+  int end = -1;
+
+  friend bool operator==(const SegmentRange&, const SegmentRange&) = default;
+};
+
+}  // namespace troupe::models

@@ -1,0 +1,167 @@
+#include "models/weight_source.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/noise.h"
+
+namespace troupe::models {
+namespace {
+
+/// Elements drawn under one noise key: pieces of this size are independent.
+constexpr std::int64_t kPiece = 1 << 16;
+
+bool ends_with(std::string_view text, std::string_view ending) {
+  return text.size() >= ending.size() &&
+         text.substr(text.size() - ending.size()) == ending;
+}
+
+struct Distribution {
+  float mean = 0.0F;
+  float deviation = 1.0F;
+};
+
+Distribution distribution_of(const TensorSpec& spec) {
+  const Shape& shape = spec.shape;
+  if (ends_with(spec.name, "embedding_table.weight")) {
+    return {0.0F, 0.02F};
+  }
+  if (shape.rank() >= 2) {
+    const auto fan_in =
+        static_cast<float>(std::max<std::int64_t>(1, shape.stride(0)));
+    return {0.0F, 1.0F / std::sqrt(fan_in)};
+  }
+  if (ends_with(spec.name, ".weight")) {
+    return {1.0F, 0.1F};
+  }
+  const auto size =
+      static_cast<float>(std::max<std::int64_t>(1, shape.num_elements()));
+  return {0.0F, 0.1F / std::sqrt(size)};
+}
+
+/// Embedders of all blocks get one name: published models repeat one.
+std::string stream_name(const std::string& name) {
+  constexpr std::string_view kEmbedder = "norm1.emb.";
+  const auto at = name.find(kEmbedder);
+  return at == std::string::npos ? name : name.substr(at);
+}
+
+}  // namespace
+
+void WeightSource::fill_and_hash(const TensorSpec& spec, Tensor& out) {
+  fill(spec, out);
+  hash_.update(std::as_bytes(std::span(spec.name)));
+  hash_.update(std::as_const(out).bytes());
+}
+
+Tensor WeightSource::read(const TensorSpec& spec) {
+  Tensor out(spec.shape, stored_dtype(spec.name));
+  fill_and_hash(spec, out);
+  return out;
+}
+
+Tensor WeightSource::read_f32(const TensorSpec& spec) {
+  Tensor out(spec.shape, DType::f32);
+  fill_and_hash(spec, out);
+  return out;
+}
+
+Tensor WeightSource::read_stacked(std::span<const TensorSpec> specs) {
+  std::vector<std::int64_t> extents(specs[0].shape.extents().begin(),
+                                    specs[0].shape.extents().end());
+  extents[0] = 0;
+  const DType dtype = stored_dtype(specs[0].name);
+  bool same = true;
+  for (const TensorSpec& spec : specs) {
+    extents[0] += spec.shape[0];
+    same = same && stored_dtype(spec.name) == dtype;
+  }
+  Tensor all(Shape(extents), same ? dtype : DType::f32);
+  std::int64_t row = 0;
+  for (const TensorSpec& spec : specs) {
+    Tensor part = all.slice(row, row + spec.shape[0]);
+    fill_and_hash(spec, part);
+    row += spec.shape[0];
+  }
+  return all;
+}
+
+bool FileWeights::has(std::string_view name) const {
+  return files_.find(name).has_value();
+}
+
+void FileWeights::check(std::span<const TensorSpec> specs) const {
+  const std::string place = files_.files().empty()
+                                ? "checkpoint"
+                                : files_.files().front()->path().string();
+  for (const TensorSpec& spec : specs) {
+    const auto found = files_.find(spec.name);
+    if (!found) {
+      throw Error(Errc::corrupt_file, place,
+                  "tensor '" + spec.name + "' is missing",
+                  "the weights do not belong to this config.json");
+    }
+    // A 1×1 convolution and a linear layer are the same matrix: old files keep
+    // either form.
+    if (found->entry->shape != spec.shape &&
+        (found->entry->shape.num_elements() != spec.shape.num_elements() ||
+         found->entry->shape.rank() == 0 || spec.shape.rank() == 0 ||
+         found->entry->shape[0] != spec.shape[0])) {
+      throw Error(Errc::shape_mismatch, place,
+                  "tensor '" + spec.name + "': got shape " +
+                      troupe::to_string(found->entry->shape) + ", expected " +
+                      troupe::to_string(spec.shape),
+                  "the weights do not belong to this config.json");
+    }
+    const auto dtype = found->entry->dtype;
+    require(dtype == FileDType::f32 || dtype == FileDType::bf16 ||
+                dtype == FileDType::f16 || dtype == FileDType::f64,
+            Errc::unsupported, place,
+            "tensor '" + spec.name + "': dtype " +
+                std::string(to_string(dtype)) +
+                " cannot be used: expected F32, BF16 or F16",
+            "convert the checkpoint to one of these types");
+  }
+}
+
+DType FileWeights::stored_dtype(std::string_view name) const {
+  const auto found = files_.find(name);
+  if (!found) {
+    throw Error(Errc::corrupt_file, "checkpoint",
+                "tensor '" + std::string(name) + "' is missing",
+                "the weights do not belong to this config.json");
+  }
+  return tensor_dtype(found->entry->dtype).value_or(DType::f32);
+}
+
+void FileWeights::fill(const TensorSpec& spec, Tensor& out) {
+  const auto found = *files_.find(spec.name);
+  found.file->read(*found.entry, out);
+}
+
+void RandomWeights::fill(const TensorSpec& spec, Tensor& out) {
+  const Distribution wanted = distribution_of(spec);
+  // The name picks the stream; 48 bits are what a noise key has room for.
+  const std::string name = stream_name(spec.name);
+  const std::uint64_t stream =
+      xxh3_64(std::as_bytes(std::span(name))) & 0xffffffffffffULL;
+  const std::int64_t total = out.num_elements();
+  Tensor flat = out.reshape(Shape{total});
+  const std::int64_t pieces = (total + kPiece - 1) / kPiece;
+  ctx_.pool().run(pieces, [&](std::int64_t piece, int /*thread*/) {
+    const std::int64_t begin = piece * kPiece;
+    Tensor part = flat.slice(begin, std::min(total, begin + kPiece));
+    fill_normal({.seed = seed_,
+                 .sample_index = stream,
+                 .step_index = static_cast<std::uint32_t>(piece),
+                 .purpose = NoisePurpose::weights},
+                part);
+    for (float& value : part.span<float>()) {
+      value = wanted.mean + wanted.deviation * value;
+    }
+  });
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Feeds hostile files to the safetensors reader: libFuzzer with AddressSanitizer,
+# at most 512 MiB of memory and 16 MiB per allocation.
+# usage: scripts/fuzz_safetensors.sh [RUNS]    (default 1000000)
+set -eu
+cd "$(dirname "$0")/.."
+runs=${1:-1000000}
+build=build/fuzz
+mkdir -p "$build/corpus"
+
+"${CLANGXX:-clang++-14}" -std=c++20 -O1 -g1 -I. -ffp-contract=off \
+  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+  tests/models/fuzz_safetensors.cpp models/safetensors.cpp \
+  models/safetensors_header.cpp models/json.cpp \
+  kernels/core/error.cpp kernels/core/shape.cpp kernels/core/tensor.cpp \
+  -o "$build/fuzz_safetensors"
+
+# Seeds: valid files of each kind, so that mutations start inside the format.
+python3 - "$build/corpus" <<'PYTHON'
+import json, os, struct, sys
+DTYPES = {"BOOL": 1, "U8": 1, "I8": 1, "F8_E4M3": 1, "I16": 2, "F16": 2,
+          "BF16": 2, "F32": 4, "I64": 8, "F64": 8}
+def write(name, header, data):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(os.path.join(sys.argv[1], name), "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + data)
+for dtype, size in DTYPES.items():
+    write(dtype, {"a": {"dtype": dtype, "shape": [2, 3],
+                        "data_offsets": [0, 6 * size]}}, bytes(6 * size))
+write("empty", {}, b"")
+write("metadata", {"__metadata__": {"format": "pt"}}, b"")
+write("two", {"a": {"dtype": "F32", "shape": [], "data_offsets": [4, 8]},
+              "b": {"dtype": "F4", "shape": [8], "data_offsets": [0, 4]}},
+      bytes(8))
+PYTHON
+cat > "$build/words.dict" <<'DICT'
+"\"dtype\":"
+"\"shape\":"
+"\"data_offsets\":"
+"\"__metadata__\":"
+"\"F32\""
+"\"BF16\""
+"\"F4\""
+"18446744073709551615"
+"9223372036854775807"
+"4294967296"
+"[0,0]"
+DICT
+"$build/fuzz_safetensors" -runs="$runs" -max_len=4096 -dict="$build/words.dict" \
+  -rss_limit_mb=512 -malloc_limit_mb=16 -print_final_stats=1 "$build/corpus"

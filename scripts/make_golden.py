@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Makes the small fixtures in tests/golden from diffusers' own classes.
+
+usage: scripts/make_golden.py [--out DIR] [--random N] [--seed S]
+
+Each fixture is a component folder (config.json, weights) and golden.safetensors
+with inputs and diffusers' outputs in float32. --random N draws N fresh
+configurations into DIR instead; point the tests at them with
+TROUPE_GOLDEN=DIR. Needs torch, diffusers and safetensors.
+"""
+import argparse
+import copy
+import json
+import os
+import random
+
+import torch
+from diffusers import AutoencoderKL, DiTTransformer2DModel
+from safetensors.torch import save_file
+
+WEIGHTS = "diffusion_pytorch_model.safetensors"
+
+
+def save(folder, model, golden, keep=lambda name: True):
+    os.makedirs(folder, exist_ok=True)
+    model.save_config(folder)
+    state = {k: v.detach().contiguous() for k, v in model.state_dict().items()
+             if keep(k)}
+    save_file(state, os.path.join(folder, WEIGHTS))
+    save_file({k: v.contiguous() for k, v in golden.items()},
+              os.path.join(folder, "golden.safetensors"))
+    print("wrote", folder)
+
+
+def shake(model):
+    """Default initialisation leaves biases and norms too plain to test."""
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(0.05 * torch.randn_like(p))
+
+
+@torch.no_grad()
+def make_dit(folder, seed, shared_embedder=False, **config):
+    torch.manual_seed(seed)
+    model = DiTTransformer2DModel(**config).eval()
+    shake(model)
+    if shared_embedder:
+        first = model.transformer_blocks[0].norm1.emb.state_dict()
+        for block in model.transformer_blocks[1:]:
+            block.norm1.emb.load_state_dict(first)
+    c = model.config
+    rows = 3
+    latents = torch.randn(rows, c.in_channels, c.sample_size, c.sample_size)
+    timesteps = torch.tensor([999, 501, 0])
+    labels = torch.tensor([0, c.num_embeds_ada_norm, 1])
+    output = model(latents, timesteps, labels).sample
+    bf16 = copy.deepcopy(model).to(torch.bfloat16)(
+        latents.bfloat16(), timesteps, labels).sample.float()
+    save(folder, model, {"latents": latents, "timesteps": timesteps,
+                         "labels": labels, "output": output,
+                         "output_bf16": bf16})
+
+
+@torch.no_grad()
+def make_vae(folder, seed, side=(4, 4), legacy=False, **config):
+    torch.manual_seed(seed)
+    blocks = len(config["block_out_channels"])
+    model = AutoencoderKL(down_block_types=["DownEncoderBlock2D"] * blocks,
+                          up_block_types=["UpDecoderBlock2D"] * blocks,
+                          **config).eval()
+    shake(model)
+    c = model.config
+    latents = torch.randn(c.latent_channels, *side)
+    if c.latents_mean is not None:
+        z = (latents * torch.tensor(c.latents_std).view(-1, 1, 1)
+             / c.scaling_factor + torch.tensor(c.latents_mean).view(-1, 1, 1))
+    else:
+        z = latents / c.scaling_factor + (c.shift_factor or 0.0)
+    picture = model.decode(z[None]).sample[0]
+    save(folder, model, {"latents": latents, "picture": picture},
+         lambda name: name.startswith(("decoder.", "post_quant")))
+    if legacy:
+        from safetensors.torch import load_file
+        path = os.path.join(folder, WEIGHTS)
+        renamed = {}
+        for name, tensor in load_file(path).items():
+            for now, old in ((".to_q.", ".query."), (".to_k.", ".key."),
+                             (".to_v.", ".value."),
+                             (".to_out.0.", ".proj_attn.")):
+                name = name.replace(now, old)
+            renamed[name] = tensor
+        save_file(renamed, path)
+
+
+def fixed(out):
+    def path(name):
+        return os.path.join(out, name)
+    make_dit(path("dit_default"), 1, num_attention_heads=2,
+             attention_head_dim=8, num_layers=2, sample_size=8, patch_size=2,
+             num_embeds_ada_norm=5, out_channels=8)
+    make_dit(path("dit_unusual"), 2, num_attention_heads=3,
+             attention_head_dim=4, num_layers=3, sample_size=5, patch_size=1,
+             num_embeds_ada_norm=3, in_channels=3, activation_fn="gelu",
+             attention_bias=False, norm_eps=1e-2, shared_embedder=True)
+    make_vae(path("vae_default"), 3, block_out_channels=[8, 8],
+             layers_per_block=1, norm_num_groups=4, latent_channels=4)
+    make_vae(path("vae_unusual"), 4, side=(3, 5), block_out_channels=[4, 8],
+             layers_per_block=2, norm_num_groups=2, latent_channels=3,
+             use_post_quant_conv=False, use_quant_conv=False,
+             shift_factor=0.0609, scaling_factor=1.5305,
+             mid_block_add_attention=False)
+    make_vae(path("vae_legacy"), 5, side=(5, 3), block_out_channels=[8],
+             layers_per_block=1, norm_num_groups=4, latent_channels=4,
+             latents_mean=[0.1, -0.2, 0.3, 0.0], latents_std=[1., 2., .5, 1.5],
+             legacy=True)
+
+
+def drawn(out, count, seed):
+    draw = random.Random(seed)
+    for i in range(count):
+        patch = draw.choice([1, 2, 4])
+        heads, dim = draw.choice([(1, 4), (3, 12), (5, 8), (2, 36), (7, 4),
+                                  (4, 72), (6, 64)])
+        make_dit(os.path.join(out, f"dit_{i}"), draw.randrange(1 << 30),
+                 shared_embedder=draw.random() < 0.5,
+                 num_attention_heads=heads, attention_head_dim=dim,
+                 num_layers=draw.randint(1, 6), patch_size=patch,
+                 sample_size=patch * draw.randint(1, 12),
+                 in_channels=draw.randint(1, 5),
+                 out_channels=draw.choice([None, 3, 8]),
+                 num_embeds_ada_norm=draw.randint(2, 40),
+                 activation_fn=draw.choice(["gelu", "gelu-approximate"]),
+                 attention_bias=draw.random() < 0.7,
+                 norm_eps=draw.choice([1e-6, 1e-5, 1e-3]))
+        groups = draw.choice([1, 2, 4])
+        make_vae(os.path.join(out, f"vae_{i}"), draw.randrange(1 << 30),
+                 side=(draw.randint(1, 9), draw.randint(1, 9)),
+                 block_out_channels=[4 * groups * draw.randint(1, 6)
+                                     for _ in range(draw.randint(1, 4))],
+                 layers_per_block=draw.randint(1, 3), norm_num_groups=groups,
+                 latent_channels=draw.randint(1, 16),
+                 use_post_quant_conv=draw.random() < 0.5,
+                 mid_block_add_attention=draw.random() < 0.7)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parser.add_argument("--out", default=os.path.join(root, "tests", "golden"))
+    parser.add_argument("--random", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=None)
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    if args.random:
+        seed = random.randrange(1 << 30) if args.seed is None else args.seed
+        print(json.dumps({"seed": seed, "torch": torch.__version__}))
+        drawn(args.out, args.random, seed)
+    else:
+        fixed(args.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+#include "kernels/linear.h"
+#include "models/autoencoder_kl.h"
+#include "models/checkpoint.h"
+#include "models/factory.h"
+#include "tests/models/helpers.h"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+Tensor decode(const fs::path& folder, DType compute, int threads) {
+  ExecContext ctx(threads);
+  const auto autoencoder =
+      load_autoencoder(ctx, open_component(folder), compute);
+  const SafetensorsFile golden(folder / "golden.safetensors");
+  Tensor picture(golden.find("picture")->shape, DType::f32);
+  autoencoder->decode(ctx, golden.read(*golden.find("latents")), picture);
+  return picture;
+}
+
+Tensor expected(const fs::path& folder) {
+  const SafetensorsFile golden(folder / "golden.safetensors");
+  return golden.read(*golden.find("picture"));
+}
+
+class VaeGolden : public testing::TestWithParam<fs::path> {};
+
+TEST_P(VaeGolden, MatchesDiffusersInF32) {
+  EXPECT_LE(
+      relative_error(decode(GetParam(), DType::f32, 1), expected(GetParam())),
+      2e-5);
+}
+
+TEST_P(VaeGolden, DoesNotDependOnThreads) {
+  EXPECT_TRUE(bytes_equal(decode(GetParam(), DType::f32, 1),
+                          decode(GetParam(), DType::f32, 3)));
+}
+
+TEST_P(VaeGolden, RunsInBf16) {
+  if (!kernels::supports(DType::bf16)) {
+    GTEST_SKIP() << "no bf16 on this CPU";
+  }
+  EXPECT_LE(
+      relative_error(decode(GetParam(), DType::bf16, 1), expected(GetParam())),
+      0.05);
+}
+
+INSTANTIATE_TEST_SUITE_P(Folders, VaeGolden,
+                         testing::ValuesIn(golden_folders("vae_")),
+                         [](const auto& item) {
+                           return item.param.filename().string();
+                         });
+
+TEST(AutoencoderKl, RefusesWrongShapes) {
+  ExecContext ctx;
+  const auto autoencoder = load_autoencoder(
+      ctx, open_component(fs::path(TROUPE_GOLDEN_DIR) / "vae_default"),
+      DType::f32);
+  Tensor small({3, 8, 7}, DType::f32);
+  EXPECT_EQ(
+      error_of([&] {
+        autoencoder->decode(ctx, Tensor::zeros({4, 4, 4}, DType::f32), small);
+      }).code(),
+      Errc::shape_mismatch);
+}
+
+TEST(AutoencoderKlConfig, HasDiffusersDefaults) {
+  const auto config = parse_autoencoder_kl_config(Json::parse("{}", "file"));
+  EXPECT_EQ(config.block_out_channels, std::vector<std::int64_t>{64});
+  EXPECT_EQ(config.layers_per_block, 1);
+  EXPECT_EQ(config.scaling_factor, 0.18215);
+  EXPECT_TRUE(config.use_post_quant_conv);
+}
+
+TEST(AutoencoderKlConfig, RefusesWhatCannotBe) {
+  for (const char* text :
+       {R"({"block_out_channels":[]})", R"({"block_out_channels":[48]})",
+        R"({"act_fn":"mish"})", R"({"scaling_factor":0})",
+        R"({"up_block_types":["AttnUpDecoderBlock2D"]})",
+        R"({"latents_mean":[1.0]})", R"({"layers_per_block":-1})"}) {
+    EXPECT_THROW((void)parse_autoencoder_kl_config(Json::parse(text, "file")),
+                 Error)
+        << text;
+  }
+}
+
+TEST(AutoencoderKl, DecoderOfStableDiffusionHasItsTensors) {
+  const auto config = parse_autoencoder_kl_config(Json::parse(
+      R"({"block_out_channels":[128,256,512,512],"layers_per_block":2})",
+      "file"));
+  std::int64_t parameters = 0;
+  for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
+    parameters += spec.shape.num_elements();
+  }
+  // 49,490,179 in the decoder and 20 in post_quant_conv.
+  EXPECT_EQ(parameters, 49'490'199);
+}
+
+}  // namespace
+}  // namespace troupe::models

@@ -1,0 +1,150 @@
+#include "models/checkpoint.h"
+#include "models/factory.h"
+#include "tests/models/helpers.h"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A diffusers folder around the repository's tiny DiT.
+void make_pipeline(const TemporaryFolder& folder) {
+  const fs::path golden = fs::path(TROUPE_GOLDEN_DIR) / "dit_default";
+  fs::create_directories(folder.path() / "transformer");
+  for (const char* name :
+       {"config.json", "diffusion_pytorch_model.safetensors"}) {
+    fs::copy_file(golden / name, folder.path() / "transformer" / name);
+  }
+  folder.write("model_index.json",
+               R"({"_class_name":"DiTPipeline",
+                   "id2label":{"0":"tench, Tinca tinca","4":"hen"}})");
+  folder.write("scheduler/scheduler_config.json",
+               R"({"_class_name":"DDIMScheduler"})");
+}
+
+TEST(Checkpoint, OpensAPipelineFolder) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.pipeline_class, "DiTPipeline");
+  EXPECT_EQ(checkpoint.transformer.class_name, "DiTTransformer2DModel");
+  EXPECT_TRUE(contains(checkpoint.scheduler_config, "DDIMScheduler"));
+  EXPECT_FALSE(checkpoint.vae);
+  EXPECT_GT(checkpoint.stored_bytes(), 10'000U);
+}
+
+TEST(Checkpoint, ReadsClassNamesWithTheirSynonyms) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  EXPECT_EQ(checkpoint.class_ids.at("tench"), 0);
+  EXPECT_EQ(checkpoint.class_ids.at("Tinca tinca"), 0);
+  EXPECT_EQ(checkpoint.class_ids.at("hen"), 4);
+  EXPECT_EQ(checkpoint.class_names.at(0), "tench, Tinca tinca");
+}
+
+TEST(Checkpoint, OpensATransformerFolderAlone) {
+  const Checkpoint checkpoint =
+      open_checkpoint(fs::path(TROUPE_GOLDEN_DIR) / "dit_default");
+  EXPECT_TRUE(checkpoint.scheduler_config.empty());
+  ExecContext ctx;
+  const auto denoiser = load_denoiser(ctx, checkpoint.transformer, DType::f32);
+  EXPECT_EQ(denoiser->info().blocks.size(), 2U);
+}
+
+TEST(Checkpoint, FindsVariantsByFileName) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const auto at = folder.path() / "transformer";
+  fs::rename(at / "diffusion_pytorch_model.safetensors",
+             at / "diffusion_pytorch_model.fp16.safetensors");
+  EXPECT_NO_THROW((void)open_checkpoint(folder.path(), "fp16"));
+  EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
+            Errc::not_found);
+  EXPECT_EQ(
+      error_of([&] { (void)open_checkpoint(folder.path(), "../x"); }).code(),
+      Errc::invalid_argument);
+}
+
+TEST(Checkpoint, RefusesPicklesWithTheCommandThatConvertsThem) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const auto at = folder.path() / "transformer";
+  fs::rename(at / "diffusion_pytorch_model.safetensors",
+             at / "diffusion_pytorch_model.bin");
+  const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+  EXPECT_EQ(error.code(), Errc::unsupported);
+  EXPECT_EQ(error.hint(), "run: scripts/convert_checkpoint.py " + at.string());
+}
+
+TEST(Checkpoint, RefusesALonePickleWithTheCommandToo) {
+  const TemporaryFolder folder;
+  folder.write("DiT-XL-2-256x256.pt", "pickle");
+  const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+  EXPECT_EQ(error.code(), Errc::unsupported);
+  EXPECT_EQ(error.hint(),
+            "run: scripts/convert_checkpoint.py " + folder.path().string());
+}
+
+TEST(Checkpoint, NamesWhatIsMissing) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(
+      error_of([&] { (void)open_checkpoint(folder.path() / "absent"); }).code(),
+      Errc::not_found);
+  EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
+            Errc::not_found);
+  folder.write("unet/config.json", "{}");
+  EXPECT_TRUE(contains(
+      error_of([&] { (void)open_checkpoint(folder.path()); }).what(), "UNet"));
+}
+
+TEST(Checkpoint, RefusesClassesNobodyWrote) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  folder.write("transformer/config.json",
+               R"({"_class_name":"PixArtTransformer2DModel"})");
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  ExecContext ctx;
+  const Error error = error_of(
+      [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
+  EXPECT_EQ(error.code(), Errc::unsupported);
+  EXPECT_TRUE(contains(error.what(), "PixArtTransformer2DModel"));
+}
+
+TEST(Checkpoint, ConfigsThatDoNotFitTheWeightsAreRefusedBeforeLoading) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  folder.write("transformer/config.json",
+               R"({"_class_name":"DiTTransformer2DModel","num_layers":4096,
+                   "num_attention_heads":1024,"attention_head_dim":1024})");
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  ExecContext ctx;
+  const Error error = error_of(
+      [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
+  EXPECT_EQ(error.code(), Errc::shape_mismatch);
+  EXPECT_TRUE(contains(error.what(), "pos_embed.proj.weight"));
+}
+
+TEST(Checkpoint, RequiredBytesGrowWithRowsAndCoverTheWeights) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  const auto one = required_bytes(checkpoint, DType::f32, 1);
+  EXPECT_GT(required_bytes(checkpoint, DType::f32, 2), one);
+  EXPECT_LT(required_bytes(checkpoint, DType::bf16, 1), one);
+  // 675 million parameters in two bytes each.
+  EXPECT_NEAR(
+      static_cast<double>(required_bytes("dit-xl-2-256", DType::bf16, 2)),
+      1.36e9, 0.08e9);
+}
+
+TEST(Factory, NamesTheBundledConfigsWhenOneIsUnknown) {
+  ExecContext ctx;
+  const Error error =
+      error_of([&] { (void)random_denoiser(ctx, "dit-xxl", 0, DType::f32); });
+  EXPECT_EQ(error.code(), Errc::invalid_argument);
+  EXPECT_TRUE(contains(error.hint(), "dit-xl-2-256"));
+}
+
+}  // namespace
+}  // namespace troupe::models
