@@ -3,6 +3,7 @@
 #include <charconv>
 #include <set>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 
 namespace troupe::models {
@@ -11,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kStem = "diffusion_pytorch_model";
-constexpr std::uint64_t kLargestConfig = std::uint64_t{16} << 20U;
+constexpr std::size_t kLargestConfig = std::size_t{16} << 20U;
 
 bool has_pickled_weights(const fs::path& folder) {
   std::error_code error;
@@ -137,7 +138,7 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       fs::exists(path)) {
-    checkpoint.scheduler_config = read_text_file(path, kLargestConfig);
+    checkpoint.scheduler_config = read_file(path, kLargestConfig);
   }
   return checkpoint;
 }

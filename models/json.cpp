@@ -1,16 +1,16 @@
 #include "models/json.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 
 namespace troupe::models {
 namespace {
 
-constexpr std::uint64_t kLargestFile = std::uint64_t{16} << 20U;
+constexpr std::size_t kLargestFile = std::size_t{16} << 20U;
 constexpr int kDeepest = 32;
 constexpr double kLargestNumber = 1e30;
 
@@ -69,26 +69,8 @@ struct Json::Document {
 
 Json::Json() : document_(std::make_shared<Document>()) {}
 
-std::string read_text_file(const std::filesystem::path& path,
-                           std::uint64_t most_bytes) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  if (error) {
-    throw Error(std::filesystem::exists(path) ? Errc::io : Errc::not_found,
-                path.string(), "cannot read: " + error.message());
-  }
-  require(size <= most_bytes, Errc::corrupt_file, path.string(),
-          "too long: got " + std::to_string(size) +
-              " bytes, expected at most " + std::to_string(most_bytes));
-  std::ifstream file(path, std::ios::binary);
-  std::string text(size, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(size));
-  require(static_cast<bool>(file), Errc::io, path.string(), "cannot read");
-  return text;
-}
-
 Json Json::read_file(const std::filesystem::path& path) {
-  return parse(read_text_file(path, kLargestFile), path.string());
+  return parse(troupe::read_file(path, kLargestFile), path.string());
 }
 
 Json Json::parse(std::string_view text, std::string_view place) {

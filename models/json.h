@@ -60,9 +60,4 @@ class Json {
   std::shared_ptr<const Document> document_;
 };
 
-/// Reads a whole file of at most `most_bytes`. Errors: Errc::not_found,
-/// Errc::io, Errc::corrupt_file when it is longer.
-[[nodiscard]] std::string read_text_file(const std::filesystem::path& path,
-                                         std::uint64_t most_bytes);
-
 }  // namespace troupe::models

@@ -1,11 +1,7 @@
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "models/safetensors.h"
 
@@ -27,57 +23,6 @@ std::string_view file_name_of(DType dtype) {
   }
   return "U8";
 }
-
-/// A file that appears under its name only when it is complete.
-class PendingFile {
- public:
-  explicit PendingFile(const std::filesystem::path& path)
-      : path_(path), temporary_(path) {
-    temporary_ += ".tmp" + std::to_string(::getpid());
-    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                 0644);
-    check(fd_ >= 0);
-  }
-  ~PendingFile() {
-    if (fd_ >= 0) {
-      ::close(fd_);
-      ::unlink(temporary_.c_str());
-    }
-  }
-  PendingFile(const PendingFile&) = delete;
-  PendingFile& operator=(const PendingFile&) = delete;
-
-  void write(std::span<const std::byte> bytes) {
-    while (!bytes.empty()) {
-      const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
-      if (put < 0 && errno == EINTR) {
-        continue;
-      }
-      check(put >= 0);
-      bytes = bytes.subspan(static_cast<std::size_t>(put));
-    }
-  }
-
-  void commit() {
-    check(::fsync(fd_) == 0);
-    check(::rename(temporary_.c_str(), path_.c_str()) == 0);
-    ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  void check(bool ok) const {
-    if (!ok) {
-      throw Error(Errc::io, path_.string(),
-                  "cannot write: " + std::generic_category().message(errno),
-                  "choose a folder that can be written and has room");
-    }
-  }
-
-  std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  int fd_ = -1;
-};
 
 }  // namespace
 
@@ -113,7 +58,7 @@ void write_safetensors(const std::filesystem::path& path,
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
 
-  PendingFile file(path);
+  AtomicFile file(path);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(text)));
   for (const NamedTensor* named : order) {

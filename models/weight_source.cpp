@@ -29,8 +29,8 @@ Distribution distribution_of(const TensorSpec& spec) {
     return {0.0F, 0.02F};
   }
   if (shape.rank() >= 2) {
-    const auto fan_in =
-        static_cast<float>(std::max<std::int64_t>(1, shape.stride(0)));
+    const auto fan_in = static_cast<float>(std::max<std::int64_t>(
+        1, shape.num_elements() / std::max<std::int64_t>(1, shape[0])));
     return {0.0F, 1.0F / std::sqrt(fan_in)};
   }
   if (ends_with(spec.name, ".weight")) {

@@ -12,7 +12,8 @@ mkdir -p "$build/corpus"
   -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
   tests/models/fuzz_safetensors.cpp models/safetensors.cpp \
   models/safetensors_header.cpp models/json.cpp \
-  kernels/core/error.cpp kernels/core/shape.cpp kernels/core/tensor.cpp \
+  kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/shape.cpp \
+  kernels/core/tensor.cpp \
   -o "$build/fuzz_safetensors"
 
 # Seeds: valid files of each kind, so that mutations start inside the format.
