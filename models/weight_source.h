@@ -67,7 +67,8 @@ class FileWeights final : public WeightSource {
   const TensorFiles& files_;
 };
 
-/// Random weights for runs without a download: matrices and filters are normal
+/// Random weights for runs without a download: matrices and filters are roughly
+/// normal
 /// with deviation 1/√fan_in, tables 0.02, norm weights (rank 1, "weight") 1
 /// plus 0.1 · normal, biases 0.1 · normal / √size. A pure function of (seed,
 /// name, shape); the embedders of a DiT's blocks are equal. Uses ctx's pool.
