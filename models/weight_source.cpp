@@ -22,7 +22,7 @@ float draw(std::uint64_t counter) {
   const auto sum =
       static_cast<std::int32_t>((z & 0xffffU) + ((z >> 16U) & 0xffffU) +
                                 ((z >> 32U) & 0xffffU) + (z >> 48U));
-  constexpr float kUnit = 2.6429372e-5F;  // sqrt(3) / 65536
+  constexpr float kUnit = 2.6428998e-5F;  // sqrt(3) / 65536
   return static_cast<float>(sum - 2 * 0xffff) * kUnit;
 }
 

@@ -67,12 +67,11 @@ class FileWeights final : public WeightSource {
   const TensorFiles& files_;
 };
 
-/// Random weights for runs without a download: matrices and filters are roughly
-/// normal
-/// with deviation 1/√fan_in, tables 0.02, norm weights (rank 1, "weight") 1
-/// plus 0.1 · normal, biases 0.1 · normal / √size. A pure function of (seed,
-/// name, shape); the embedders of a DiT's blocks are equal. Uses ctx's pool.
-/// `ctx` must outlive it.
+/// Random weights for runs without a download: matrices and filters are
+/// roughly normal with deviation 1/√fan_in, tables 0.02, norm weights (rank 1,
+/// "weight") 1 plus 0.1 · normal, biases 0.1 · normal / √size. A pure function
+/// of (seed, name, shape); the embedders of a DiT's blocks are equal. Uses the
+/// pool of `ctx`, which must outlive it.
 class RandomWeights final : public WeightSource {
  public:
   RandomWeights(ExecContext& ctx, std::uint64_t seed)
