@@ -133,7 +133,7 @@ struct MethodOptions {
   // pipeline, stale
   int num_segments = 2;
   int age = 1;            ///< stale: steps by which each cut may lag
-  std::vector<int> ages;  ///< stale: one per cut; overrides `age`
+  std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`
   int stride = 1;         ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;

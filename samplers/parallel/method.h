@@ -24,7 +24,7 @@ enum class Op : std::uint8_t {
 };
 
 /// A place for a tensor, solver state or boundary, numbered by the method. A
-/// slot is written by one task per version and never changed in place.
+/// slot is written by one task only, never changed in place and never reused.
 using Slot = std::uint32_t;
 
 struct Task {
@@ -39,9 +39,15 @@ struct Task {
   int timestep_call = 0;  ///< whose timestep the network is told
   std::vector<Slot> inputs;
   std::vector<Slot> outputs;
-  std::vector<Slot> frees;  ///< slots that nobody reads after this task
+  /// Slots that nobody reads once this task's result has been taken: the driver
+  /// erases them after an `apply` that returned true, not before, so that a
+  /// task can be run again at any time.
+  std::vector<Slot> frees;
 };
 
+/// Scalars of a sweep over [from, to): two per point, for the value it gave
+/// point + 1: rms(new − old) ÷ residual scale, and 1 where every byte stayed
+/// the same. Other tasks have none.
 struct TaskResult {
   std::uint64_t id = 0;
   std::uint32_t version = 0;
@@ -49,9 +55,11 @@ struct TaskResult {
 };
 
 struct Progress {
-  int accepted = 0;         ///< points of the chain that are final
-  int total = 0;            ///< num_model_calls()
-  std::int64_t nfe = 0;     ///< network evaluations issued and applied
+  int accepted = 0;  ///< points of the chain that are final
+  int total = 0;     ///< num_model_calls()
+  /// Network evaluations applied; both guidance branches count as one, a
+  /// segment as its share (rounded up).
+  std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< evaluations on the critical path
 };
 
@@ -66,7 +74,9 @@ class Method {
   virtual ~Method() = default;
 
   [[nodiscard]] virtual std::vector<Task> ready() = 0;
-  virtual void apply(const TaskResult& result) = 0;
+  /// False when the result was dropped.
+  /// Errors: Errc::non_finite when a residual is NaN or infinite.
+  virtual bool apply(const TaskResult& result) = 0;
   [[nodiscard]] virtual bool done() const = 0;
   [[nodiscard]] virtual Progress progress() const = 0;
   /// The slot of the newest final state: x of the last accepted point, and of
@@ -78,8 +88,12 @@ class Method {
   /// 2 for cfg, segments for pipelines). Evaluate tasks of part 0 may run on
   /// any worker; others belong together by part.
   [[nodiscard]] virtual int num_parts() const = 0;
-  /// Bytes from which `restore` goes on; tasks in flight are issued again.
+  /// Bytes from which `restore` goes on, together with the slots as they were;
+  /// tasks in flight are issued again.
   [[nodiscard]] virtual std::string snapshot() const = 0;
+  /// For an instance made with the same options and schedule length. Results
+  /// of tasks handed out before are dropped.
+  /// Errors: Errc::corrupt_file.
   virtual void restore(const std::string& bytes) = 0;
 };
 

@@ -21,16 +21,21 @@ class SlotTable {
  public:
   using Value = std::variant<SolverState, Tensor, Boundary>;
 
+  /// Values written late into an erased slot are let go: they come from a task
+  /// that ran twice.
   void put(Slot slot, Value value);
   /// Errors: Errc::internal when the slot is empty.
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
   void erase(std::span<const Slot> slots);
   [[nodiscard]] std::size_t size() const;
+  /// What a snapshot of the method must be stored with. Elements are shared.
+  [[nodiscard]] std::map<Slot, Value> values() const;
 
  private:
   mutable std::mutex mutex_;
   std::map<Slot, Value> values_;
+  std::vector<bool> erased_;  ///< by slot
 };
 
 /// A task of one sample, with that sample's slots.
@@ -42,6 +47,16 @@ struct BoundTask {
 
 /// Does the arithmetic of tasks. Tasks handed over together that are of one
 /// kind (evaluate, or one segment) go through the network as one forward pass.
+/// Running a task again writes the same bytes into the same slots.
+///
+/// Slots in and out, by op:
+///   evaluate  state → model output
+///   segment   state (segment 0) or boundary → boundary, or model output (last)
+///   combine   cond output, uncond output → model output
+///   step      state, model output → state
+///   sweep     states of [from, to], model outputs of [from, to) → states of
+///             (from, to], then guesses for as many points as outputs are left
+///   decode    state → pixels
 /// Thread: one ctx per thread; the runner itself may be shared.
 class TaskRunner {
  public:
@@ -54,6 +69,13 @@ class TaskRunner {
                                             std::span<const BoundTask> tasks);
 
  private:
+  void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks);
+  void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks);
+  void combine(const BoundTask& bound);
+  void take_step(const BoundTask& bound);
+  void decode(ExecContext& ctx, const BoundTask& bound);
+  [[nodiscard]] std::vector<double> sweep(const BoundTask& bound);
+
   const Schedule& schedule_;
   Evaluator& evaluator_;
   NoiseSource& noise_;

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/core/error.h"
+
+namespace troupe::samplers {
+
+/// Appends numbers to a compact snapshot: seven bits a byte, low ones first.
+class ByteWriter {
+ public:
+  void number(std::uint64_t value) {
+    while (value >= 0x80U) {
+      bytes_.push_back(static_cast<char>(0x80U | (value & 0x7fU)));
+      value >>= 7U;
+    }
+    bytes_.push_back(static_cast<char>(value));
+  }
+  [[nodiscard]] std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+/// Reads what ByteWriter wrote.
+/// Errors: Errc::corrupt_file when the bytes end early, go on too long, or a
+/// number is larger than the caller allows.
+class ByteReader {
+ public:
+  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
+
+  [[nodiscard]] std::uint64_t number(std::uint64_t largest = UINT64_MAX) {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+      require(!bytes_.empty(), Errc::corrupt_file, "snapshot", "ends early");
+      const auto byte = static_cast<unsigned char>(bytes_.front());
+      bytes_.remove_prefix(1);
+      value |= static_cast<std::uint64_t>(byte & 0x7fU) << shift;
+      if ((byte & 0x80U) == 0) {
+        require(value <= largest, Errc::corrupt_file, "snapshot",
+                "a number is out of range");
+        return value;
+      }
+    }
+    throw Error(Errc::corrupt_file, "snapshot", "a number is too long");
+  }
+  template <typename T>
+  [[nodiscard]] T small(std::uint64_t largest) {
+    return static_cast<T>(number(largest));
+  }
+  /// A count of items of at least one byte each, so never more than are left.
+  [[nodiscard]] std::size_t count() { return number(bytes_.size()); }
+  void expect_end() const {
+    require(bytes_.empty(), Errc::corrupt_file, "snapshot",
+            "has bytes after its end");
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace troupe::samplers

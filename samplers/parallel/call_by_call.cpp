@@ -1,0 +1,72 @@
+#include "samplers/parallel/call_by_call.h"
+
+#include <utility>
+
+namespace troupe::samplers {
+
+std::vector<Task> CallByCall::ready() {
+  if (book_.idle() && !done()) {
+    begin_call();
+  }
+  return book_.take();
+}
+
+bool CallByCall::apply(const TaskResult& result) {
+  const auto finished = book_.finish(result);
+  if (!finished) {
+    return false;
+  }
+  if (finished->op == Op::step) {
+    state_ = finished->outputs.front();
+    ++call_;
+  } else {
+    advance(*finished);
+  }
+  return true;
+}
+
+Progress CallByCall::progress() const {
+  return {
+      .accepted = call_, .total = num_calls_, .nfe = call_, .rounds = call_};
+}
+
+Task CallByCall::task_of(Op op) const {
+  Task task;
+  task.op = op;
+  task.from = call_;
+  task.to = call_ + 1;
+  task.timestep_call = call_;
+  return task;
+}
+
+void CallByCall::issue_step(Slot model_output) {
+  Task task = task_of(Op::step);
+  task.inputs = {state_, model_output};
+  task.outputs = {book_.new_slot()};
+  task.frees = task.inputs;
+  book_.add(std::move(task));
+}
+
+std::string CallByCall::snapshot() const {
+  ByteWriter out;
+  out.number(static_cast<std::uint64_t>(kind_));
+  out.number(static_cast<std::uint64_t>(num_calls_));
+  out.number(static_cast<std::uint64_t>(call_));
+  out.number(state_);
+  book_.save(out);
+  return out.take();
+}
+
+void CallByCall::restore(const std::string& bytes) {
+  ByteReader in(bytes);
+  require(in.number() == static_cast<std::uint64_t>(kind_) &&
+              in.number() == static_cast<std::uint64_t>(num_calls_),
+          Errc::corrupt_file, "snapshot",
+          "belongs to another method or number of steps");
+  call_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
+  state_ = in.small<Slot>(UINT32_MAX);
+  book_.load(in);
+  in.expect_end();
+}
+
+}  // namespace troupe::samplers

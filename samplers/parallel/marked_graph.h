@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "samplers/options.h"
+
+namespace troupe::samplers {
+
+/// A turn of a segment or of the solver. In stale steps it fires for the steps
+/// k with (k − warm-up) mod stride = phase.
+struct GraphNode {
+  std::string name;
+  int part = 0;           ///< logical worker
+  int segment = -1;       ///< −1: the solver step
+  std::int64_t cost = 0;  ///< in any unit of time
+  int stride = 1;
+  int phase = 0;
+  int timestep_offset = 0;  ///< in stale steps: fed the timestep of k + offset
+  bool fresh = true;        ///< fires in warm-up and final fresh steps
+};
+
+/// An input of `to`: for step k it reads the newest firing, among the nodes of
+/// `from`, for a step ≤ k − lag − age; where there is none, the oldest, or the
+/// initial state if lag > 0. `age` is 0 in warm-up and final fresh steps.
+struct GraphEdge {
+  std::vector<int> from;
+  int to = 0;
+  int lag = 0;  ///< 1 for what the solver made in the step before
+  int age = 0;
+  std::int64_t latency = 0;  ///< of the hop, same unit as costs
+};
+
+/// A turn that is really taken: something reads it, or it is the last step.
+struct Firing {
+  static constexpr int kInitial = -1;  ///< as an input: the initial state
+
+  int node = 0;
+  int step = 0;             ///< model-call index it fires for
+  int timestep_call = 0;    ///< whose timestep the network is told
+  std::vector<int> inputs;  ///< one per edge into the node: index of a firing
+};
+
+/// An exact rational number, den > 0, in lowest terms.
+struct Ratio {
+  std::int64_t num = 0;
+  std::int64_t den = 1;
+  friend bool operator==(const Ratio&, const Ratio&) = default;
+};
+
+/// A pipeline over denoising steps as a marked graph: nodes with stride, edges
+/// with age. Deterministic: which firing reads which is fixed by the graph, not
+/// by time, so the run is a list of firings known beforehand.
+/// Source: Commoner et al. 1971 (marked graphs); AsyncDiff, arXiv:2406.06911.
+class MarkedGraph {
+ public:
+  /// Nodes are numbered as given; the last one is the solver step. Edges into
+  /// a node keep their order.
+  MarkedGraph(std::vector<GraphNode> nodes, std::vector<GraphEdge> edges,
+              int warmup_steps, int final_fresh_steps);
+
+  [[nodiscard]] const std::vector<GraphNode>& nodes() const { return nodes_; }
+  [[nodiscard]] const std::vector<GraphEdge>& edges() const { return edges_; }
+  [[nodiscard]] bool fires(int node, int step, int num_steps) const;
+  /// Every firing of a run, each after all that it reads; the last one is the
+  /// solver's last step.
+  [[nodiscard]] std::vector<Firing> firings(int num_steps) const;
+
+  /// Time per step in the steady state: the larger of the busiest part's load
+  /// and the largest, over cycles, of latency ÷ tokens.
+  [[nodiscard]] Ratio steady_period() const;
+  [[nodiscard]] Ratio device_load() const;
+  [[nodiscard]] Ratio cycle_ratio() const;
+
+ private:
+  struct Arc {  // one edge of the graph unrolled over one period
+    int from, to;
+    std::int64_t weight, tokens;
+  };
+
+  [[nodiscard]] bool is_stale(int step, int num_steps) const;
+  [[nodiscard]] int read_by(const GraphEdge& edge, int step,
+                            const std::vector<std::vector<int>>& index) const;
+  [[nodiscard]] int period() const;
+  [[nodiscard]] std::vector<Arc> unrolled() const;
+
+  std::vector<GraphNode> nodes_;
+  std::vector<GraphEdge> edges_;
+  std::vector<std::vector<int>> edges_into_;
+  int warmup_steps_;
+  int final_fresh_steps_;
+};
+
+/// The graph of a stale run: `segments` in a row, the solver step, an age per
+/// cut. Stride 2 is AsyncDiff's: all segments fire every second step with the
+/// timestep of the step after; the last has a second executor (part
+/// num_segments) that fires for that step, one step staler, while the first
+/// fires for its own. The phase follows the warm-up, so that any warm-up is
+/// legal. Costs are 1 per segment and 0 for the step.
+/// Errors: Errc::invalid_argument with the option's name.
+[[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
+
+/// What one model output was made of: a line of firings back to a state.
+struct TraceEntry {
+  int node = 0;
+  int step = 0;
+  int timestep_call = 0;
+  friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
+};
+struct Provenance {
+  std::vector<TraceEntry> segments;  ///< last segment first
+  int latents_call = 0;              ///< point whose latents went in
+};
+
+/// Traces the model output that the solver step for `step` consumed.
+[[nodiscard]] Provenance provenance(const MarkedGraph& graph,
+                                    const std::vector<Firing>& firings,
+                                    int step);
+
+}  // namespace troupe::samplers

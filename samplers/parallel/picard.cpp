@@ -1,0 +1,213 @@
+#include "samplers/parallel/picard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace troupe::samplers {
+
+Picard::Picard(const MethodOptions& options, int num_calls)
+    : num_calls_(num_calls),
+      window_size_(options.window_size),
+      tolerance_(options.tolerance),
+      // The constant-x0 guess needs one evaluation to extrapolate from.
+      end_(options.initial_guess == InitialGuess::constant_x0
+               ? 1
+               : std::min(options.window_size, num_calls)),
+      points_(static_cast<std::size_t>(end_) + 1,
+              Point{kInitialSlot, kNoSlot}) {}
+
+Picard::Point& Picard::point(int index) {
+  return points_[static_cast<std::size_t>(index - begin_)];
+}
+
+Slot Picard::result_slot() const { return points_.front().state; }
+
+Progress Picard::progress() const {
+  return {
+      .accepted = begin_, .total = num_calls_, .nfe = nfe_, .rounds = rounds_};
+}
+
+std::vector<Task> Picard::ready() {
+  if (book_.idle() && !done()) {
+    issue_round();
+  }
+  return book_.take();
+}
+
+void Picard::issue_round() {
+  for (int index = begin_; index < end_; ++index) {
+    Point& at = point(index);
+    if (at.output != kNoSlot) {
+      continue;
+    }
+    at.output = book_.new_slot();
+    Task task;
+    task.op = Op::evaluate;
+    task.from = index;
+    task.to = index + 1;
+    task.timestep_call = index;
+    task.inputs = {at.state};
+    task.outputs = {at.output};
+    book_.add(std::move(task));
+  }
+  ++rounds_;
+}
+
+void Picard::issue_sweep() {
+  Task task;
+  task.op = Op::sweep;
+  task.from = begin_;
+  task.to = end_;
+  task.timestep_call = begin_;
+  for (int index = begin_; index <= end_; ++index) {
+    task.inputs.push_back(point(index).state);
+  }
+  for (int index = begin_; index < end_; ++index) {
+    task.inputs.push_back(point(index).output);
+  }
+  // New values of (begin, end], then guesses for every point that may enter.
+  const int last = std::min(end_ + window_size_, num_calls_);
+  for (int index = begin_ + 1; index <= last; ++index) {
+    task.outputs.push_back(book_.new_slot());
+  }
+  book_.add(std::move(task));
+}
+
+bool Picard::apply(const TaskResult& result) {
+  const auto finished = book_.finish(result);
+  if (!finished) {
+    return false;
+  }
+  if (finished->op == Op::sweep) {
+    accept(*finished, result.scalars);
+  } else {
+    ++nfe_;
+    if (book_.idle()) {
+      issue_sweep();
+    }
+  }
+  return true;
+}
+
+int Picard::first_failing(const Task& sweep,
+                          const std::vector<double>& scalars) const {
+  const int size = sweep.to - sweep.from;
+  require(scalars.size() == static_cast<std::size_t>(2 * size), Errc::internal,
+          "picard", "a sweep came back without two scalars per point");
+  for (int i = 0; i < size; ++i) {
+    const double residual = scalars[static_cast<std::size_t>(2 * i)];
+    if (!std::isfinite(residual)) {
+      throw Error(Errc::non_finite, "picard",
+                  "the residual of point " +
+                      std::to_string(sweep.from + i + 1) + " of " +
+                      std::to_string(num_calls_) + " is not finite",
+                  "use a smaller window, or --method sequential to see whether "
+                  "the model itself fails");
+    }
+  }
+  for (int i = 0; i < size; ++i) {
+    const bool same = scalars[static_cast<std::size_t>(2 * i + 1)] != 0;
+    const double residual = scalars[static_cast<std::size_t>(2 * i)];
+    if (!same && !(tolerance_ > 0 && residual <= tolerance_)) {
+      return sweep.from + i + 1;
+    }
+  }
+  return sweep.to;
+}
+
+void Picard::replace(int index, Slot state, bool same_bytes) {
+  Point& at = point(index);
+  if (!same_bytes && at.output != kNoSlot) {
+    book_.discard(at.output);
+    at.output = kNoSlot;
+  }
+  at.state = state;
+}
+
+void Picard::drop(Point& point) {
+  book_.discard(point.state);
+  if (point.output != kNoSlot) {
+    book_.discard(point.output);
+  }
+}
+
+void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
+  require(sweep.from == begin_ && sweep.to == end_ &&
+              sweep.outputs.size() >= points_.size() - 1,
+          Errc::corrupt_file, "picard", "a sweep of another window");
+  const int next_begin = first_failing(sweep, scalars);
+  const int next_end = std::min(next_begin + window_size_, num_calls_);
+  // Points may share the initial slot, so each old slot is discarded once.
+  std::vector<Slot> old;
+  for (int index = begin_ + 1; index <= end_; ++index) {
+    const Slot slot = point(index).state;
+    if (slot != point(begin_).state && (old.empty() || old.back() != slot)) {
+      old.push_back(slot);
+    }
+  }
+  for (const Slot slot : old) {
+    book_.discard(slot);
+  }
+  for (int index = begin_ + 1; index <= end_; ++index) {
+    const auto i = static_cast<std::size_t>(index - begin_ - 1);
+    replace(index, sweep.outputs[i], scalars[2 * i + 1] != 0);
+  }
+  for (std::size_t i = points_.size() - 1; i < sweep.outputs.size(); ++i) {
+    if (begin_ + 1 + static_cast<int>(i) <= next_end) {
+      points_.push_back({sweep.outputs[i], kNoSlot});
+    } else {
+      book_.discard(sweep.outputs[i]);
+    }
+  }
+  const auto retired = points_.begin() + (next_begin - begin_);
+  std::for_each(points_.begin(), retired, [this](Point& at) { drop(at); });
+  points_.erase(points_.begin(), retired);
+  begin_ = next_begin;
+  end_ = next_end;
+}
+
+std::string Picard::snapshot() const {
+  ByteWriter out;
+  for (const std::uint64_t value :
+       {static_cast<std::uint64_t>(MethodKind::picard),
+        static_cast<std::uint64_t>(num_calls_),
+        static_cast<std::uint64_t>(window_size_),
+        static_cast<std::uint64_t>(begin_), static_cast<std::uint64_t>(end_),
+        static_cast<std::uint64_t>(nfe_),
+        static_cast<std::uint64_t>(rounds_)}) {
+    out.number(value);
+  }
+  for (const Point& at : points_) {
+    out.number(at.state);
+    out.number(at.output);
+  }
+  book_.save(out);
+  return out.take();
+}
+
+void Picard::restore(const std::string& bytes) {
+  ByteReader in(bytes);
+  for (const std::uint64_t expected :
+       {static_cast<std::uint64_t>(MethodKind::picard),
+        static_cast<std::uint64_t>(num_calls_),
+        static_cast<std::uint64_t>(window_size_)}) {
+    require(in.number() == expected, Errc::corrupt_file, "snapshot",
+            "belongs to another method, window or number of steps");
+  }
+  begin_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
+  end_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
+  require(begin_ <= end_ && end_ - begin_ <= window_size_, Errc::corrupt_file,
+          "snapshot", "has a window that cannot be");
+  nfe_ = in.small<std::int64_t>(INT64_MAX);
+  rounds_ = in.small<std::int64_t>(INT64_MAX);
+  points_.assign(static_cast<std::size_t>(end_ - begin_) + 1, {});
+  for (Point& at : points_) {
+    at.state = in.small<Slot>(kNoSlot);
+    at.output = in.small<Slot>(kNoSlot);
+  }
+  book_.load(in);
+  in.expect_end();
+}
+
+}  // namespace troupe::samplers

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "samplers/parallel/method.h"
+#include "samplers/parallel/task_book.h"
+
+namespace troupe::samplers {
+
+/// Picard iteration over a sliding window [begin, end) of points. A round
+/// evaluates the network at every point whose value changed, then one sweep
+/// (samplers/parallel/sweep.h) corrects the window from left to right.
+///
+/// Accept rule: points pass from `begin` + 1 on while rms(residual) ≤
+/// tolerance · residual scale (tolerance 0: while their bytes did not change).
+/// The first that fails keeps its new value and becomes the next `begin`: it
+/// was computed from inputs that all passed.
+/// Tolerance 0 is bit-equal to sequential and takes one round per model call.
+/// Source: Shih et al. 2023, arXiv:2305.16317, in the carry form, which unlike
+/// base + cumulative sum becomes bit-equal.
+class Picard final : public Method {
+ public:
+  Picard(const MethodOptions& options, int num_calls);
+
+  [[nodiscard]] std::vector<Task> ready() override;
+  bool apply(const TaskResult& result) override;
+  [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
+  [[nodiscard]] Progress progress() const override;
+  [[nodiscard]] Slot result_slot() const override;
+  [[nodiscard]] int result_call() const override { return begin_; }
+  [[nodiscard]] int num_parts() const override { return 1; }
+  [[nodiscard]] std::string snapshot() const override;
+  void restore(const std::string& bytes) override;
+
+  /// The window, for observers and tests.
+  [[nodiscard]] int begin() const { return begin_; }
+  [[nodiscard]] int end() const { return end_; }
+
+ private:
+  /// One point of the chain: its latest value, and the network's output there
+  /// (kNoSlot: not evaluated since the value changed).
+  struct Point {
+    Slot state;
+    Slot output;
+  };
+  static constexpr Slot kNoSlot = ~Slot{0};
+
+  [[nodiscard]] Point& point(int index);
+  void issue_round();
+  void issue_sweep();
+  void accept(const Task& sweep, const std::vector<double>& scalars);
+  [[nodiscard]] int first_failing(const Task& sweep,
+                                  const std::vector<double>& scalars) const;
+  void replace(int index, Slot state, bool same_bytes);
+  void drop(Point& point);
+
+  int num_calls_;
+  int window_size_;
+  double tolerance_;
+  int begin_ = 0;
+  int end_;
+  std::vector<Point> points_;  ///< of begin_ … end_, both included
+  std::int64_t nfe_ = 0;
+  std::int64_t rounds_ = 0;
+  TaskBook book_;
+};
+
+}  // namespace troupe::samplers
