@@ -37,12 +37,12 @@ struct Task {
   int from = 0;           ///< model-call index; sweep: first point
   int to = 0;             ///< step: next call; sweep: one past the last point
   int timestep_call = 0;  ///< whose timestep the network is told
-  std::vector<Slot> inputs;
-  std::vector<Slot> outputs;
+  std::vector<Slot> inputs = {};
+  std::vector<Slot> outputs = {};
   /// Slots that nobody reads once this task's result has been taken: the driver
   /// erases them after an `apply` that returned true, not before, so that a
   /// task can be run again at any time.
-  std::vector<Slot> frees;
+  std::vector<Slot> frees = {};
 };
 
 /// Scalars of a sweep over [from, to): two per point, for the value it gave
