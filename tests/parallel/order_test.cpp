@@ -1,0 +1,178 @@
+// Order, placement, delays and duplicates never change a result.
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <memory>
+
+#include "samplers/parallel/marked_graph.h"
+#include "tests/parallel/simulator.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+constexpr int kSteps = 9;
+
+std::vector<MethodOptions> methods() {
+  return {{.kind = MethodKind::batch},
+          {.kind = MethodKind::cfg},
+          {.kind = MethodKind::pipeline, .num_segments = 3},
+          {.kind = MethodKind::picard, .window_size = 4},
+          {.kind = MethodKind::picard,
+           .window_size = 5,
+           .tolerance = 0.05,
+           .initial_guess = InitialGuess::constant_x0},
+          {.kind = MethodKind::stale, .num_segments = 3},
+          {.kind = MethodKind::stale,
+           .num_segments = 3,
+           .stride = 2,
+           .warmup_steps = 2,
+           .final_fresh_steps = 1}};
+}
+
+RC_GTEST_PROP(AnyOrder, GivesTheBytesOfThePlainLoop, ()) {
+  const auto cases = solver_cases(kSteps);
+  const SolverCase& solver =
+      cases[*rc::gen::inRange<std::size_t>(0, cases.size())];
+  const auto all = methods();
+  const MethodOptions options =
+      all[*rc::gen::inRange<std::size_t>(0, all.size())];
+  const int workers = *rc::gen::inRange(1, 6);
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const int samples = *rc::gen::inRange(1, 5);
+  const int frozen = *rc::gen::inRange(-1, workers);
+
+  Bench bench(solver.options);
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  Simulator simulator(runner, bench.ctx, workers, seed);
+  simulator.freeze(frozen);
+  for (int i = 0; i < samples; ++i) {
+    const auto index = static_cast<std::uint64_t>(i);
+    simulator.add(index, make_method(options, bench.schedule),
+                  bench.start(index));
+  }
+  simulator.run();
+  for (int i = 0; i < samples; ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    const auto alone = make_method(options, bench.schedule);
+    const Tensor expected = bench.run(*alone, options, index).latents;
+    RC_ASSERT(bytes_equal(simulator.latents(index), expected));
+    const Progress got = simulator.method(index).progress();
+    RC_ASSERT(got.nfe == alone->progress().nfe);
+    RC_ASSERT(got.rounds == alone->progress().rounds);
+  }
+}
+
+TEST(AnyOrder, DropsResultsThatComeTwice) {
+  const MethodOptions options{.kind = MethodKind::picard, .window_size = 4};
+  Bench bench(steps(20));
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  Simulator simulator(runner, bench.ctx, 3, 11);
+  simulator.add(0, make_method(options, bench.schedule), bench.start(0));
+  simulator.run();
+  EXPECT_GT(simulator.dropped(), 0U);
+}
+
+TEST(Slots, AreFreedWhileTheRunGoesOn) {
+  for (const MethodOptions& options : methods()) {
+    std::size_t most = 0;
+    for (const int steps_taken : {20, 80}) {
+      Bench bench(steps(steps_taken));
+      TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+      Simulator simulator(runner, bench.ctx, 2, 3);
+      simulator.add(0, make_method(options, bench.schedule), bench.start(0));
+      simulator.run();
+      // Four times the steps need no more slots: for a window of 5 at most 6
+      // old values, 5 outputs, 5 new values, 5 guesses, and 10 not yet erased.
+      EXPECT_LE(simulator.most_slots(), 31U);
+      most = std::max(most, simulator.most_slots());
+      EXPECT_LE(simulator.slots_left(0), 31U);
+    }
+    EXPECT_GE(most, 2U);
+  }
+}
+
+TEST(Replicas, ThatTakeTheSameStepHoldTheSameBytes) {
+  const MethodOptions options{.kind = MethodKind::stale, .num_segments = 3};
+  Bench bench(steps(kSteps, Solver::dpmpp));
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  const auto method = make_method(options, bench.schedule);
+  SlotTable first;
+  SlotTable second;
+  first.put(kInitialSlot, bench.start(0));
+  second.put(kInitialSlot, bench.start(0));
+  while (!method->done()) {
+    for (const Task& task : method->ready()) {
+      const std::vector<BoundTask> a = {{0, task, &first}};
+      const std::vector<BoundTask> b = {{0, task, &second}};
+      const auto results = runner.run(bench.ctx, a);
+      (void)runner.run(bench.ctx, b);
+      if (task.op == Op::step) {
+        const Slot out = task.outputs.front();
+        EXPECT_TRUE(
+            bytes_equal(std::get<SolverState>(first.get(out)).latents,
+                        std::get<SolverState>(second.get(out)).latents));
+      }
+      EXPECT_TRUE(method->apply(results.front()));
+    }
+  }
+}
+
+TEST(Makespan, OfAStalePipelineReachesTheGraphsPeriod) {
+  const auto cost = [](const Task& task) -> std::int64_t {
+    return task.op == Op::segment ? 60 : 0;
+  };
+  for (int segments = 2; segments <= 5; ++segments) {
+    for (const int stride : {1, 2}) {
+      for (int age = 0; age <= 1; ++age) {
+        const MethodOptions options{.kind = MethodKind::stale,
+                                    .num_segments = segments,
+                                    .age = age,
+                                    .stride = stride};
+        std::vector<std::int64_t> times;
+        for (const int calls : {60, 180}) {
+          const auto method = make_method(options, Schedule(steps(calls)));
+          times.push_back(makespan({method.get()}, cost));
+        }
+        const Ratio period = make_stale_graph(options).steady_period();
+        EXPECT_EQ((times[1] - times[0]) * period.den, 120 * 60 * period.num);
+      }
+    }
+  }
+}
+
+TEST(Makespan, OfAsyncDiffFollowsItsFormula) {
+  // W + (T − W) / (S N) evaluations, and the filling of the pipeline.
+  const auto cost = [](const Task& task) -> std::int64_t {
+    return task.op == Op::segment ? 1 : 0;
+  };
+  const MethodOptions options{
+      .kind = MethodKind::stale, .num_segments = 3, .warmup_steps = 4};
+  const auto method = make_method(options, Schedule(steps(50)));
+  EXPECT_EQ(makespan({method.get()}, cost), 4 * 3 + (50 - 4) * 1);
+}
+
+TEST(Makespan, OfAPipelineWithAsManySamplesAsSegmentsIsFullyUsed) {
+  const auto cost = [](const Task& task) -> std::int64_t {
+    return task.op == Op::segment ? 1 : 0;
+  };
+  const Schedule schedule(steps(40));
+  std::vector<std::unique_ptr<Method>> owned;
+  std::vector<Method*> running;
+  for (int i = 0; i < 4; ++i) {
+    owned.push_back(make_method(
+        {.kind = MethodKind::pipeline, .num_segments = 4}, schedule));
+    running.push_back(owned.back().get());
+  }
+  EXPECT_EQ(makespan({running[0]}, cost), 40 * 4);
+  owned[0] =
+      make_method({.kind = MethodKind::pipeline, .num_segments = 4}, schedule);
+  running[0] = owned[0].get();
+  // 4 · 40 evaluations on 4 workers, plus filling and draining.
+  EXPECT_EQ(makespan(running, cost), 40 * 4 + 3);
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing

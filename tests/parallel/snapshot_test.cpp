@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/core/error.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+std::vector<MethodOptions> methods() {
+  return {{.kind = MethodKind::sequential},
+          {.kind = MethodKind::cfg},
+          {.kind = MethodKind::pipeline, .num_segments = 3},
+          {.kind = MethodKind::picard, .window_size = 4},
+          {.kind = MethodKind::picard,
+           .window_size = 5,
+           .tolerance = 0.05,
+           .initial_guess = InitialGuess::constant_x0},
+          {.kind = MethodKind::stale, .num_segments = 3},
+          {.kind = MethodKind::stale,
+           .num_segments = 3,
+           .stride = 2,
+           .warmup_steps = 2}};
+}
+
+/// Goes on from a snapshot and the slots of that moment.
+Tensor resumed(Bench& bench, const MethodOptions& options,
+               const std::string& bytes,
+               const std::map<Slot, SlotTable::Value>& values,
+               const std::vector<TaskResult>& late, Progress& progress) {
+  const auto method = make_method(options, bench.schedule);
+  method->restore(bytes);
+  for (const TaskResult& result : late) {
+    EXPECT_FALSE(method->apply(result));
+  }
+  SlotTable slots;
+  for (const auto& [slot, value] : values) {
+    slots.put(slot, value);
+  }
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  while (!method->done()) {
+    for (Task& task : method->ready()) {
+      const std::vector<BoundTask> tasks = {{0, std::move(task), &slots}};
+      const auto results = runner.run(bench.ctx, tasks);
+      EXPECT_TRUE(method->apply(results.front()));
+      slots.erase(tasks.front().task.frees);
+    }
+  }
+  progress = method->progress();
+  return std::get<SolverState>(slots.get(method->result_slot())).latents;
+}
+
+TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
+  for (const Solver solver : {Solver::ddim, Solver::dpmpp, Solver::heun}) {
+    for (const MethodOptions& options : methods()) {
+      Bench bench(steps(7, solver));
+      const auto whole = make_method(options, bench.schedule);
+      const Tensor expected = bench.run(*whole, options).latents;
+
+      const auto method = make_method(options, bench.schedule);
+      TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+      SlotTable slots;
+      slots.put(kInitialSlot, bench.start(0));
+      const auto check = [&](const std::vector<TaskResult>& late) {
+        Progress progress;
+        const Tensor latents = resumed(bench, options, method->snapshot(),
+                                       slots.values(), late, progress);
+        EXPECT_TRUE(bytes_equal(latents, expected));
+        EXPECT_EQ(progress.nfe, whole->progress().nfe);
+        EXPECT_EQ(progress.rounds, whole->progress().rounds);
+      };
+      check({});
+      while (!method->done()) {
+        const std::vector<Task> tasks = method->ready();
+        check({});
+        for (const Task& task : tasks) {
+          const std::vector<BoundTask> bound = {{0, task, &slots}};
+          const auto results = runner.run(bench.ctx, bound);
+          check(results);  // computed, but the result never arrived
+          EXPECT_TRUE(method->apply(results.front()));
+          slots.erase(task.frees);
+          check(results);
+        }
+      }
+    }
+  }
+}
+
+TEST(Snapshot, IsCompact) {
+  for (const MethodOptions& options : methods()) {
+    Bench bench(steps(7));
+    const auto method = make_method(options, bench.schedule);
+    (void)method->ready();
+    EXPECT_LT(method->snapshot().size(), 200U);
+  }
+}
+
+TEST(Snapshot, ThatIsCutShortIsRefused) {
+  for (const MethodOptions& options : methods()) {
+    Bench bench(steps(7));
+    const auto method = make_method(options, bench.schedule);
+    (void)method->ready();
+    const std::string bytes = method->snapshot();
+    for (std::size_t size = 0; size < bytes.size(); ++size) {
+      const auto other = make_method(options, bench.schedule);
+      try {
+        other->restore(bytes.substr(0, size));
+        FAIL() << "took " << size << " of " << bytes.size() << " bytes";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::corrupt_file);
+      }
+    }
+    EXPECT_THROW(make_method(options, bench.schedule)->restore(bytes + "x"),
+                 Error);
+  }
+}
+
+TEST(Snapshot, OfAnotherMethodIsRefused) {
+  Bench bench(steps(7));
+  const auto all = methods();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::size_t j = 0; j < all.size(); ++j) {
+      const auto from = make_method(all[i], bench.schedule);
+      const auto to = make_method(all[j], bench.schedule);
+      if (i != j) {
+        EXPECT_THROW(to->restore(from->snapshot()), Error) << i << " " << j;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing

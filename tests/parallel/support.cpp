@@ -1,0 +1,211 @@
+#include "tests/parallel/support.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace troupe::samplers::testing {
+namespace {
+
+std::uint64_t mixed(std::uint64_t x) {  // splitmix64
+  x += 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
+  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
+  return x ^ (x >> 31U);
+}
+
+void fill(std::uint64_t key, Tensor& out) {
+  std::uint64_t element = 0;
+  for (float& value : out.span<float>()) {
+    double sum = 0;  // of 12 uniforms: mean 6, variance 1
+    for (int i = 0; i < 12; ++i) {
+      sum +=
+          static_cast<double>(mixed(key ^ mixed(element++)) >> 11U) * 0x1p-53;
+    }
+    value = static_cast<float>(sum - 6);
+  }
+}
+
+float soft(float x) { return x / (1 + std::fabs(x)); }
+
+}  // namespace
+
+ToyEvaluator::ToyEvaluator(Shape shape, int num_segments)
+    : shape_(shape), num_segments_(num_segments) {}
+
+Tensor ToyEvaluator::layer(int segment, std::uint64_t sample_index,
+                           Branch branch, double timestep,
+                           const Tensor& hidden) const {
+  const auto found = strength.find(sample_index);
+  const float gain = found == strength.end() ? 1.0F : found->second;
+  const float time = static_cast<float>(timestep) * 1e-3F;
+  const float condition = static_cast<float>(sample_index % 7) * 0.1F +
+                          (branch == Branch::uncond ? 0.3F : 0.0F);
+  const auto x = hidden.span<float>();
+  Tensor out(hidden.shape(), DType::f32);
+  const auto y = out.span<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const float next = x[(i + 1) % x.size()];
+    const float mix = 0.7F * x[i] - 0.4F * next + condition + 0.2F * time;
+    y[i] = 0.5F * x[i] + gain * soft(mix * (1 + static_cast<float>(segment)));
+  }
+  return out;
+}
+
+Tensor ToyEvaluator::forward(const EvaluateRow& row, Branch branch) const {
+  Tensor hidden = row.latents;
+  for (int segment = 0; segment < num_segments_; ++segment) {
+    hidden = layer(segment, row.sample_index, branch, row.timestep, hidden);
+  }
+  return hidden;
+}
+
+void ToyEvaluator::combine(const Tensor& cond, const Tensor& uncond,
+                           Tensor& out) {
+  const auto c = cond.span<float>();
+  const auto u = uncond.span<float>();
+  const auto o = out.span<float>();
+  for (std::size_t i = 0; i < o.size(); ++i) {
+    o[i] = u[i] + 1.5F * (c[i] - u[i]);
+  }
+}
+
+void ToyEvaluator::evaluate(ExecContext& /*ctx*/, std::span<EvaluateRow> rows) {
+  ++forwards_;
+  for (EvaluateRow& row : rows) {
+    ++rows_;
+    const auto bytes = row.latents.bytes();
+    std::string key = std::to_string(row.sample_index);
+    key.append("/").append(std::to_string(row.timestep)).append("/");
+    key.append(std::to_string(static_cast<int>(row.branch))).append("/");
+    key.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    ++seen_[key];
+    Tensor out;
+    if (row.branch == Branch::guided) {
+      out = Tensor(shape_, DType::f32);
+      combine(forward(row, Branch::cond), forward(row, Branch::uncond), out);
+    } else {
+      out = forward(row, row.branch);
+    }
+    std::copy_n(out.bytes().data(), out.num_bytes(), row.output.bytes().data());
+  }
+}
+
+int ToyEvaluator::largest_repeat() const {
+  int largest = 0;
+  for (const auto& [key, count] : seen_) {
+    largest = std::max(largest, count);
+  }
+  return largest;
+}
+
+void ToyEvaluator::run_segment(ExecContext& /*ctx*/, int segment,
+                               std::span<SegmentRow> rows) {
+  ++forwards_;
+  for (SegmentRow& row : rows) {
+    ++segment_rows_;
+    if (segment == 0) {
+      row.boundary = {{"cond", row.latents.clone()},
+                      {"uncond", row.latents.clone()}};
+    }
+    const Branch branches[] = {Branch::cond, Branch::uncond};
+    for (std::size_t i = 0; i < 2; ++i) {
+      // In place, as real models do.
+      Tensor& hidden = row.boundary[i].tensor;
+      const Tensor next =
+          layer(segment, row.sample_index, branches[i], row.timestep, hidden);
+      std::copy_n(next.bytes().data(), next.num_bytes(), hidden.bytes().data());
+    }
+    if (segment + 1 == num_segments_) {
+      combine(row.boundary[0].tensor, row.boundary[1].tensor, row.output);
+    }
+  }
+}
+
+void ToyEvaluator::decode(ExecContext& /*ctx*/, const Tensor& latents,
+                          Tensor& pixels) {
+  pixels = latents.clone();
+}
+
+void ToyNoise::initial(std::uint64_t sample_index, Tensor& out) {
+  fill(mixed(seed_ ^ mixed(2 * sample_index)), out);
+}
+
+void ToyNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
+  fill(mixed(mixed(seed_ ^ mixed(2 * sample_index + 1)) +
+             static_cast<std::uint64_t>(call)),
+       out);
+}
+
+ScheduleOptions steps(int num_inference_steps, Solver solver) {
+  ScheduleOptions options;
+  options.solver = solver;
+  options.num_inference_steps = num_inference_steps;
+  options.clip_sample = false;
+  if (solver == Solver::flow_euler) {
+    options.prediction_type = PredictionType::flow_prediction;
+  }
+  return options;
+}
+
+std::vector<SolverCase> solver_cases(int num_inference_steps) {
+  std::vector<SolverCase> cases;
+  const auto add = [&](std::string name, Solver solver) -> ScheduleOptions& {
+    cases.push_back({std::move(name), steps(num_inference_steps, solver)});
+    return cases.back().options;
+  };
+  add("ddim", Solver::ddim);
+  add("ddim_eta", Solver::ddim).eta = 1;
+  add("ddim_clipped", Solver::ddim).clip_sample = true;
+  add("ddim_alpha_not_one", Solver::ddim).set_alpha_to_one = false;
+  add("ddim_trailing", Solver::ddim).timestep_spacing =
+      TimestepSpacing::trailing;
+  add("ddim_linspace", Solver::ddim).timestep_spacing =
+      TimestepSpacing::linspace;
+  add("ddpm", Solver::ddpm);
+  for (int order = 1; order <= 3; ++order) {
+    add("dpmpp_" + std::to_string(order) + "m", Solver::dpmpp).solver_order =
+        order;
+  }
+  add("dpmpp_sde", Solver::dpmpp).algorithm = DpmAlgorithm::sde_dpmsolver_pp;
+  add("euler", Solver::euler);
+  add("euler_karras", Solver::euler).sigma_spacing = SigmaSpacing::karras;
+  add("euler_ancestral", Solver::euler_ancestral);
+  add("heun", Solver::heun);
+  add("flow_euler", Solver::flow_euler);
+  add("unipc", Solver::unipc);
+  add("unipc_3", Solver::unipc).solver_order = 3;
+  return cases;
+}
+
+SolverState Bench::start(std::uint64_t sample_index) {
+  Tensor unit(evaluator.latent_shape(), DType::f32);
+  noise.initial(sample_index, unit);
+  return initial_state(schedule, unit);
+}
+
+SolverState Bench::run(const MethodOptions& options,
+                       std::uint64_t sample_index) {
+  const auto method = make_method(options, schedule);
+  return run(*method, options, sample_index);
+}
+
+SolverState Bench::run(Method& method, const MethodOptions& options,
+                       std::uint64_t sample_index) {
+  TaskRunner runner(schedule, evaluator, noise, options);
+  return run_local(method, runner, ctx, sample_index, start(sample_index));
+}
+
+double rmse(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  const auto x = a.span<float>();
+  const auto y = b.span<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+    sum += d * d;
+  }
+  return std::sqrt(sum / static_cast<double>(x.size()));
+}
+
+}  // namespace troupe::samplers::testing

@@ -1,0 +1,97 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "samplers/parallel/method.h"
+#include "samplers/parallel/task_runner.h"
+
+namespace troupe::samplers::testing {
+
+/// A cheap nonlinear network of `num_segments` layers. Neighbouring elements
+/// mix, so nothing is element-wise; only +, ·, / and |x| are used, so its bits
+/// are the same everywhere. Rows are independent.
+class ToyEvaluator : public Evaluator {
+ public:
+  explicit ToyEvaluator(Shape shape = Shape{1, 3, 5}, int num_segments = 3);
+
+  [[nodiscard]] Shape latent_shape() const override { return shape_; }
+  [[nodiscard]] std::int64_t out_channels() const override { return shape_[0]; }
+  void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override;
+  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override;
+  [[nodiscard]] int num_segments() const override { return num_segments_; }
+  void run_segment(ExecContext& ctx, int segment,
+                   std::span<SegmentRow> rows) override;
+  void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) override;
+
+  /// How strongly the output depends on the latents; per sample, default 1.
+  std::map<std::uint64_t, float> strength;
+
+  /// Rows seen so far.
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t segment_rows() const { return segment_rows_; }
+  [[nodiscard]] std::int64_t forwards() const { return forwards_; }
+  /// How often the most repeated row was evaluated: same sample, timestep,
+  /// branch and bytes of latents.
+  [[nodiscard]] int largest_repeat() const;
+
+ private:
+  [[nodiscard]] Tensor layer(int segment, std::uint64_t sample_index,
+                             Branch branch, double timestep,
+                             const Tensor& hidden) const;
+  [[nodiscard]] Tensor forward(const EvaluateRow& row, Branch branch) const;
+
+  Shape shape_;
+  int num_segments_;
+  std::atomic<std::int64_t> rows_{0};
+  std::atomic<std::int64_t> segment_rows_{0};
+  std::atomic<std::int64_t> forwards_{0};
+  std::map<std::string, int> seen_;
+};
+
+/// Noise from a hash of (seed, sample, call, element); unit variance.
+class ToyNoise : public NoiseSource {
+ public:
+  explicit ToyNoise(std::uint64_t seed = 1) : seed_(seed) {}
+  void initial(std::uint64_t sample_index, Tensor& out) override;
+  void step(std::uint64_t sample_index, int call, Tensor& out) override;
+
+ private:
+  std::uint64_t seed_;
+};
+
+/// A solver with the options that make it interesting, by name.
+struct SolverCase {
+  std::string name;
+  ScheduleOptions options;
+};
+[[nodiscard]] std::vector<SolverCase> solver_cases(int num_inference_steps);
+
+/// Everything one run needs besides the method.
+struct Bench {
+  explicit Bench(const ScheduleOptions& options, Shape shape = Shape{1, 3, 5},
+                 int num_segments = 3)
+      : schedule(options), evaluator(shape, num_segments) {}
+
+  [[nodiscard]] SolverState start(std::uint64_t sample_index);
+  [[nodiscard]] SolverState run(const MethodOptions& options,
+                                std::uint64_t sample_index = 0);
+  [[nodiscard]] SolverState run(Method& method, const MethodOptions& options,
+                                std::uint64_t sample_index = 0);
+  [[nodiscard]] int calls() const { return schedule.num_model_calls(); }
+
+  Schedule schedule;
+  ToyEvaluator evaluator;
+  ToyNoise noise;
+  ExecContext ctx;
+};
+
+[[nodiscard]] ScheduleOptions steps(int num_inference_steps,
+                                    Solver solver = Solver::ddim);
+[[nodiscard]] double rmse(const Tensor& a, const Tensor& b);
+
+}  // namespace troupe::samplers::testing

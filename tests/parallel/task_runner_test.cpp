@@ -1,0 +1,234 @@
+#include "samplers/parallel/task_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/core/error.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+class TaskRunnerTest : public ::testing::Test {
+ protected:
+  TaskRunnerTest()
+      : bench_(steps(6)),
+        runner_(bench_.schedule, bench_.evaluator, bench_.noise, {}) {}
+
+  /// A sample whose slot 0 holds its start.
+  SlotTable& sample(std::uint64_t index) {
+    SlotTable& slots = slots_[index];
+    slots.put(kInitialSlot, bench_.start(index));
+    return slots;
+  }
+
+  Bench bench_;
+  TaskRunner runner_;
+  std::map<std::uint64_t, SlotTable> slots_;
+};
+
+Task evaluate_at(int call) {
+  return {.id = 1,
+          .op = Op::evaluate,
+          .from = call,
+          .to = call + 1,
+          .timestep_call = call,
+          .inputs = {0},
+          .outputs = {1}};
+}
+
+TEST_F(TaskRunnerTest, JoinsEvaluationsOfManySamplesInOneForward) {
+  std::vector<BoundTask> tasks;
+  for (std::uint64_t index = 0; index < 5; ++index) {
+    tasks.push_back(
+        {index, evaluate_at(static_cast<int>(index)), &sample(index)});
+  }
+  (void)runner_.run(bench_.ctx, tasks);
+  EXPECT_EQ(bench_.evaluator.forwards(), 1);
+  EXPECT_EQ(bench_.evaluator.rows(), 5);
+}
+
+TEST_F(TaskRunnerTest, GivesARowTheSameBytesAloneAndAmongOthers) {
+  std::vector<BoundTask> tasks;
+  for (std::uint64_t index = 0; index < 3; ++index) {
+    tasks.push_back({index, evaluate_at(2), &sample(index)});
+  }
+  (void)runner_.run(bench_.ctx, tasks);
+  const auto among = std::get<Tensor>(slots_[1].get(1)).clone();
+  SlotTable alone;
+  alone.put(kInitialSlot, bench_.start(1));
+  const std::vector<BoundTask> one = {{1, evaluate_at(2), &alone}};
+  (void)runner_.run(bench_.ctx, one);
+  EXPECT_TRUE(bytes_equal(std::get<Tensor>(alone.get(1)), among));
+}
+
+TEST_F(TaskRunnerTest, JoinsRowsOfOneSegmentAndKeepsSegmentsApart) {
+  std::vector<BoundTask> tasks;
+  for (std::uint64_t index = 0; index < 4; ++index) {
+    Task task = evaluate_at(0);
+    task.op = Op::segment;
+    SlotTable& slots = sample(index);
+    if (index % 2 == 1) {
+      task.segment = 1;
+      slots.put(5, Boundary{{"cond", bench_.start(index).latents},
+                            {"uncond", bench_.start(index).latents}});
+      task.inputs = {5};
+    }
+    tasks.push_back({index, task, &slots});
+  }
+  (void)runner_.run(bench_.ctx, tasks);
+  EXPECT_EQ(bench_.evaluator.forwards(), 2);
+  EXPECT_EQ(bench_.evaluator.segment_rows(), 4);
+}
+
+TEST_F(TaskRunnerTest, LeavesTheBoundaryInASlotAsItIs) {
+  SlotTable& slots = sample(0);
+  const Boundary before = {{"cond", bench_.start(0).latents},
+                           {"uncond", bench_.start(0).latents}};
+  const Tensor copy = before[0].tensor.clone();
+  slots.put(5, before);
+  Task task = evaluate_at(0);
+  task.op = Op::segment;
+  task.segment = 1;
+  task.inputs = {5};
+  const std::vector<BoundTask> tasks = {{0, task, &slots}};
+  (void)runner_.run(bench_.ctx, tasks);
+  const Tensor first = std::get<Boundary>(slots.get(1))[0].tensor.clone();
+  (void)runner_.run(bench_.ctx, tasks);
+  EXPECT_TRUE(bytes_equal(before[0].tensor, copy));
+  EXPECT_TRUE(bytes_equal(std::get<Boundary>(slots.get(1))[0].tensor, first));
+}
+
+TEST_F(TaskRunnerTest, ReturnsResultsInTheOrderOfTheTasks) {
+  SlotTable& slots = sample(0);
+  slots.put(7, Tensor::zeros(bench_.evaluator.latent_shape(), DType::f32));
+  Task step{.id = 9,
+            .version = 3,
+            .op = Op::step,
+            .to = 1,
+            .inputs = {0, 7},
+            .outputs = {8}};
+  const std::vector<BoundTask> tasks = {{0, evaluate_at(0), &slots},
+                                        {0, step, &slots}};
+  const auto results = runner_.run(bench_.ctx, tasks);
+  ASSERT_EQ(results.size(), 2U);
+  EXPECT_EQ(results[0].id, 1U);
+  EXPECT_EQ(results[1].id, 9U);
+  EXPECT_EQ(results[1].version, 3U);
+}
+
+TEST_F(TaskRunnerTest, DecodesTheLatentsOfAState) {
+  SlotTable& slots = sample(4);
+  const Task decode{.id = 1, .op = Op::decode, .inputs = {0}, .outputs = {1}};
+  const std::vector<BoundTask> tasks = {{4, decode, &slots}};
+  (void)runner_.run(bench_.ctx, tasks);
+  EXPECT_TRUE(
+      bytes_equal(std::get<Tensor>(slots.get(1)), bench_.start(4).latents));
+}
+
+TEST_F(TaskRunnerTest, ReportsAStateThatIsNotFiniteWithSampleAndStep) {
+  struct Failing : ToyEvaluator {
+    void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override {
+      ToyEvaluator::evaluate(ctx, rows);
+      if (++calls_ == 3) {
+        rows[0].output.data<float>()[2] =
+            std::numeric_limits<float>::quiet_NaN();
+      }
+    }
+    int calls_ = 0;
+  };
+  for (const MethodKind kind : {MethodKind::sequential, MethodKind::picard}) {
+    Failing network;
+    const MethodOptions options{.kind = kind, .window_size = 1};
+    TaskRunner runner(bench_.schedule, network, bench_.noise, options);
+    const auto method = make_method(options, bench_.schedule);
+    try {
+      (void)run_local(*method, runner, bench_.ctx, 17, bench_.start(17));
+      FAIL() << "NaN went through";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::non_finite);
+      EXPECT_NE(std::string(error.what()).find("sample 17"), std::string::npos);
+      EXPECT_NE(std::string(error.what()).find("step 3 of 6"),
+                std::string::npos);
+    }
+  }
+}
+
+TEST_F(TaskRunnerTest, RefusesASlotOfTheWrongKind) {
+  SlotTable& slots = sample(0);
+  const Task step{
+      .id = 1, .op = Op::step, .to = 1, .inputs = {0, 0}, .outputs = {1}};
+  const std::vector<BoundTask> tasks = {{0, step, &slots}};
+  EXPECT_THROW((void)runner_.run(bench_.ctx, tasks), Error);
+}
+
+TEST(SlotTable, SaysWhichSlotIsEmpty) {
+  const SlotTable slots;
+  try {
+    (void)slots.get(3);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("slot 3"), std::string::npos);
+  }
+}
+
+TEST(SlotTable, StaysErasedWhenATaskThatRanTwiceWritesLate) {
+  SlotTable slots;
+  slots.put(2, Tensor::zeros(Shape{1}, DType::f32));
+  const std::vector<Slot> gone = {2};
+  slots.erase(gone);
+  slots.put(2, Tensor::zeros(Shape{1}, DType::f32));
+  EXPECT_EQ(slots.size(), 0U);
+}
+
+TEST(Ddpm, ReachesTheMomentsOfAGaussianTarget) {
+  // Data N(µ, s²) per element has the closed-form epsilon below; with many
+  // steps ancestral sampling gives the data's mean and variance back.
+  constexpr double kMean = 0.3;
+  constexpr double kVariance = 0.25;
+  struct Gaussian : ToyEvaluator {
+    Gaussian(const Schedule& schedule_used, Shape shape)
+        : ToyEvaluator(shape, 1), schedule(schedule_used) {}
+    void evaluate(ExecContext& /*ctx*/, std::span<EvaluateRow> rows) override {
+      for (EvaluateRow& row : rows) {
+        int call = 0;
+        while (schedule.timestep(call) != row.timestep) {
+          ++call;
+        }
+        const double abar = schedule.alpha_cumprod(call);
+        const double total = abar * kVariance + 1 - abar;
+        for (std::size_t i = 0; i < row.output.span<float>().size(); ++i) {
+          const double x = row.latents.span<float>()[i];
+          row.output.span<float>()[i] = static_cast<float>(
+              std::sqrt(1 - abar) * (x - std::sqrt(abar) * kMean) / total);
+        }
+      }
+    }
+    const Schedule& schedule;
+  };
+  ScheduleOptions options = steps(200, Solver::ddpm);
+  options.variance_type = VarianceType::fixed_large;
+  Bench bench(options, Shape{1, 96, 96});
+  Gaussian network(bench.schedule, Shape{1, 96, 96});
+  const MethodOptions method_options{
+      .kind = MethodKind::picard, .window_size = 8, .tolerance = 0.01};
+  TaskRunner runner(bench.schedule, network, bench.noise, method_options);
+  const auto method = make_method(method_options, bench.schedule);
+  const Tensor latents =
+      run_local(*method, runner, bench.ctx, 0, bench.start(0)).latents;
+  double mean = 0;
+  double square = 0;
+  for (const float value : latents.span<float>()) {
+    mean += static_cast<double>(value);
+    square += static_cast<double>(value) * static_cast<double>(value);
+  }
+  mean /= static_cast<double>(latents.num_elements());
+  square /= static_cast<double>(latents.num_elements());
+  EXPECT_NEAR(mean, kMean, 0.02);
+  EXPECT_NEAR(square - mean * mean, kVariance, 0.02);
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing
