@@ -1,0 +1,215 @@
+// The same promises over real networks: the mixture denoiser and a small DiT.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "models/dit.h"
+#include "models/gaussian_mixture.h"
+#include "models/weight_source.h"
+#include "samplers/guidance.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+/// A denoiser as an Evaluator: both guidance branches are rows of one forward.
+class Network : public Evaluator {
+ public:
+  Network(const models::Denoiser& denoiser, int num_segments)
+      : denoiser_(denoiser), num_segments_(num_segments) {}
+
+  [[nodiscard]] Shape latent_shape() const override {
+    return denoiser_.info().latent_shape;
+  }
+  [[nodiscard]] std::int64_t out_channels() const override {
+    return denoiser_.info().out_channels;
+  }
+  [[nodiscard]] int num_segments() const override { return num_segments_; }
+
+  void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override {
+    Rows all;
+    for (const EvaluateRow& row : rows) {
+      for (const Branch branch : branches(row.branch)) {
+        add(ctx, all, row.latents, row.timestep, row.sample_index, branch);
+      }
+    }
+    denoiser_.predict(ctx, whole_, all.batch(), all.outputs);
+    std::size_t next = 0;
+    for (EvaluateRow& row : rows) {
+      if (row.branch == Branch::guided) {
+        combine(all.outputs[next], all.outputs[next + 1], row.output);
+        next += 2;
+      } else {
+        std::copy_n(all.outputs[next].bytes().data(), row.output.num_bytes(),
+                    row.output.bytes().data());
+        ++next;
+      }
+    }
+  }
+
+  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override {
+    combine_guidance(cond, uncond, 2.5, denoiser_.info().guided_channels, out);
+  }
+
+  void run_segment(ExecContext& ctx, int segment,
+                   std::span<SegmentRow> rows) override {
+    const auto blocks = static_cast<int>(denoiser_.info().blocks.size());
+    Rows all;
+    std::vector<Boundary> boundaries;
+    const Tensor none = Tensor::zeros(latent_shape(), DType::f32);
+    for (SegmentRow& row : rows) {
+      const std::size_t half = row.boundary.size() / 2;
+      for (const Branch branch : branches(Branch::guided)) {
+        add(ctx, all, segment == 0 ? row.latents : none, row.timestep,
+            row.sample_index, branch);
+        const auto first =
+            row.boundary.begin() + (branch == Branch::cond ? 0 : half);
+        boundaries.emplace_back(first, first + half);
+      }
+    }
+    if (segment == 0) {
+      denoiser_.embed(ctx, whole_, all.batch(), boundaries);
+    }
+    denoiser_.run_blocks(ctx, whole_, all.batch(),
+                         segment * blocks / num_segments_,
+                         (segment + 1) * blocks / num_segments_, boundaries);
+    const bool last = segment + 1 == num_segments_;
+    if (last) {
+      denoiser_.finish(ctx, whole_, all.batch(), boundaries, all.outputs);
+    }
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (last) {
+        combine(all.outputs[2 * i], all.outputs[2 * i + 1], rows[i].output);
+      } else {
+        rows[i].boundary = boundaries[2 * i];
+        rows[i].boundary.insert(rows[i].boundary.end(),
+                                boundaries[2 * i + 1].begin(),
+                                boundaries[2 * i + 1].end());
+      }
+    }
+  }
+
+  void decode(ExecContext& /*ctx*/, const Tensor& latents,
+              Tensor& pixels) override {
+    pixels = latents.clone();
+  }
+
+ private:
+  struct Rows {
+    std::vector<Tensor> latents;
+    std::vector<double> timesteps;
+    std::vector<models::PreparedPtr> prepared;
+    std::vector<const models::PreparedCondition*> conditions;
+    std::vector<Tensor> outputs;
+    [[nodiscard]] models::Batch batch() const {
+      return {latents, timesteps, conditions};
+    }
+  };
+
+  static std::vector<Branch> branches(Branch branch) {
+    return branch == Branch::guided ? std::vector{Branch::cond, Branch::uncond}
+                                    : std::vector{branch};
+  }
+  void add(ExecContext& ctx, Rows& rows, const Tensor& latents, double timestep,
+           std::uint64_t sample_index, Branch branch) const {
+    const std::int64_t classes = denoiser_.info().num_classes;
+    const auto label = static_cast<std::int64_t>(sample_index) % classes;
+    rows.latents.push_back(latents);
+    rows.timesteps.push_back(timestep);
+    rows.prepared.push_back(
+        denoiser_.prepare(ctx, {branch == Branch::uncond ? classes : label}));
+    rows.conditions.push_back(rows.prepared.back().get());
+    rows.outputs.emplace_back(
+        Shape{out_channels(), latent_shape()[1], latent_shape()[2]},
+        DType::f32);
+  }
+
+  const models::Denoiser& denoiser_;
+  int num_segments_;
+  ShardContext whole_;
+};
+
+std::vector<MethodOptions> exact_methods(int calls) {
+  return {
+      {.kind = MethodKind::batch},
+      {.kind = MethodKind::cfg},
+      {.kind = MethodKind::pipeline, .num_segments = 3},
+      {.kind = MethodKind::picard, .window_size = 3},
+      {.kind = MethodKind::picard,
+       .window_size = calls,
+       .carry = Carry::identity,
+       .initial_guess = InitialGuess::constant_x0},
+      {.kind = MethodKind::stale, .num_segments = 3, .age = 0},
+      {.kind = MethodKind::stale, .num_segments = 3, .warmup_steps = calls}};
+}
+
+Tensor run_on(const models::Denoiser& denoiser, const Schedule& schedule,
+              const MethodOptions& options, int threads,
+              std::uint64_t sample_index) {
+  Network network(denoiser, 3);
+  ToyNoise noise;
+  ExecContext ctx(threads);
+  Tensor unit(network.latent_shape(), DType::f32);
+  noise.initial(sample_index, unit);
+  TaskRunner runner(schedule, network, noise, options);
+  const auto method = make_method(options, schedule);
+  return run_local(*method, runner, ctx, sample_index,
+                   initial_state(schedule, unit))
+      .latents;
+}
+
+void expect_exact(const models::Denoiser& denoiser, int num_steps) {
+  for (const SolverCase& solver : solver_cases(num_steps)) {
+    const Schedule schedule(solver.options);
+    const Tensor expected = run_on(denoiser, schedule, {}, 1, 1);
+    for (const MethodOptions& options :
+         exact_methods(schedule.num_model_calls())) {
+      EXPECT_TRUE(
+          bytes_equal(run_on(denoiser, schedule, options, 2, 1), expected))
+          << solver.name << ", method " << static_cast<int>(options.kind);
+    }
+  }
+}
+
+TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
+  const models::GaussianMixture mixture(
+      models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
+  expect_exact(mixture, 7);
+}
+
+TEST(ExactMethods, OverASmallRandomDitEqualSequential) {
+  models::DitConfig config;
+  config.num_attention_heads = 2;
+  config.attention_head_dim = 12;
+  config.num_layers = 4;
+  config.sample_size = 8;
+  config.num_classes = 5;
+  ExecContext ctx(1);
+  models::RandomWeights weights(ctx, 9);
+  const models::Dit dit(ctx, config, {}, DType::f32, weights);
+  expect_exact(dit, 4);
+}
+
+TEST(ApproximateMethods, ComeCloserToTheMixturesAnswerAsTheToleranceFalls) {
+  const models::GaussianMixture mixture(
+      models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
+  const Schedule schedule(steps(30));
+  double before = 1e9;
+  for (const double tolerance : {1.0, 0.1, 0.01, 0.0}) {
+    double error = 0;
+    for (std::uint64_t sample = 0; sample < 4; ++sample) {
+      const MethodOptions options{
+          .kind = MethodKind::picard, .window_size = 6, .tolerance = tolerance};
+      error += rmse(run_on(mixture, schedule, options, 1, sample),
+                    run_on(mixture, schedule, {}, 1, sample));
+    }
+    EXPECT_LE(error, before) << tolerance;
+    before = error;
+  }
+  EXPECT_EQ(before, 0.0);
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing
