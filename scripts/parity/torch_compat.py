@@ -1,9 +1,11 @@
 """Lets a current diffusers import on Debian's torch 1.13.
 
-diffusers looks up a few names that newer torch has, for devices and dtypes that
-parity never uses. Import this before diffusers.
+diffusers looks up names that newer torch has, for devices, dtypes and
+distributed runs that parity never uses; each gets an empty stand-in. Import
+this before diffusers.
 """
 
+import sys
 import types
 
 import torch
@@ -13,17 +15,47 @@ def _nothing(*_args, **_kwargs):
     return None
 
 
+def _undecorated(function=None, **_kwargs):
+    return function if function is not None else lambda inner: inner
+
+
 _no_device = types.SimpleNamespace(
     empty_cache=_nothing, device_count=lambda: 0, manual_seed=_nothing,
     is_available=lambda: False, synchronize=_nothing, set_device=_nothing,
     reset_peak_memory_stats=_nothing, max_memory_allocated=_nothing)
 
+
+class _EmptyModule(types.ModuleType):
+    """A module in which every name is a class nobody calls."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return type(name, (), {})
+
+
 for _name in ("xpu", "mps"):
     if not hasattr(torch, _name):
         setattr(torch, _name, _no_device)
+if not hasattr(torch, "accelerator"):
+    torch.accelerator = types.SimpleNamespace(is_available=lambda: False)
+if not hasattr(torch, "compiler"):
+    torch.compiler = types.SimpleNamespace(
+        disable=_undecorated, is_compiling=lambda: False)
 for _name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"):
     if not hasattr(torch, _name):
         setattr(torch, _name, torch.uint8)
+for _path in ("torch.distributed._functional_collectives",
+              "torch.distributed.device_mesh", "torch.distributed.tensor",
+              "torch.nn.attention", "torch.nn.attention.flex_attention"):
+    try:
+        __import__(_path)
+    except ImportError:
+        _parent, _name = _path.rsplit(".", 1)
+        sys.modules[_path] = _EmptyModule(_path)
+        setattr(sys.modules[_parent], _name, sys.modules[_path])
 
 torch.set_grad_enabled(False)
 torch.set_num_threads(1)
