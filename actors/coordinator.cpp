@@ -1,0 +1,132 @@
+#include "actors/coordinator.h"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "actors/guard.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr auto kPulse = std::chrono::milliseconds(250);
+
+class CoordinatorShell final : public CoordinatorActor::base {
+ public:
+  CoordinatorShell(caf::actor_config& config,
+                   std::shared_ptr<CoordinatorPolicy> policy,
+                   CoordinatorSpec spec)
+      : CoordinatorActor::base(config),
+        policy_(std::move(policy)),
+        spec_(std::move(spec)),
+        workers_(static_cast<std::size_t>(spec_.options.num_workers)) {}
+
+  void on_exit() override {
+    workers_.clear();
+    spec_.observer = nullptr;
+  }
+
+ protected:
+  behavior_type make_behavior() override {
+    delayed_send(this, kPulse, pulse_atom{});
+    return {
+        [this](const WorkerUp& up, const WorkerActor& worker) {
+          workers_.at(static_cast<std::size_t>(up.worker)) = worker;
+          feed(up);
+        },
+        [this](const WorkerDown& down) { feed(down); },
+        [this](const WorkerBeat& beat) { feed(beat); },
+        [this](const GrantResult& result) {
+          show(result);
+          feed(result);
+        },
+        [this](const JobFault& fault) { feed(fault); },
+        [this](halt_atom) { feed(StopRequested{}); },
+        [this](pulse_atom) {
+          delayed_send(this, kPulse, pulse_atom{});
+          feed(TimeTick{});
+        },
+    };
+  }
+
+ private:
+  void feed(const CoordinatorEvent& event) {
+    const auto body = [&] {
+      for (CoordinatorCommand& command :
+           policy_->on(event, spec_.clock->now())) {
+        std::visit([this](auto& c) { perform(c); }, command);
+      }
+    };
+    // Whoever waits for the job must hear that there is no coordinator.
+    guard(this, body, [this](Failure cause) {
+      EndJob end;
+      end.failure = std::move(cause);
+      perform(end);
+    });
+  }
+
+  void show(const GrantResult& result) {
+    for (const Preview& preview : result.previews) {
+      int& next = next_preview_[preview.sample_index];
+      if (preview.call >= next) {
+        next = (preview.call / spec_.preview_every + 1) * spec_.preview_every;
+        send(spec_.observer, preview);
+      }
+    }
+    if (spec_.trace) {
+      send(spec_.observer, result.span);
+    }
+  }
+
+  void perform(Grant& grant) {
+    send(workers_[static_cast<std::size_t>(grant.worker)], std::move(grant));
+  }
+  void perform(FreeSlots& free) {
+    spec_.samples->open(free.sample_index)->erase(free.slots);
+  }
+  void perform(EndSample& end) {
+    SampleOutcome outcome{std::move(end.report), {}, {}};
+    const std::uint64_t index = outcome.report.sample_index;
+    if (outcome.report.status == SampleStatus::done) {
+      const auto slots = spec_.samples->open(index);
+      outcome.latents =
+          std::get<samplers::SolverState>(slots->get(end.result)).latents;
+      if (spec_.options.decode) {
+        outcome.pixels = std::get<Tensor>(slots->get(kPixelsSlot));
+      }
+    }
+    spec_.samples->close(index);
+    next_preview_.erase(index);
+    send(spec_.observer, std::move(outcome));
+  }
+  void perform(ReportProgress& report) {
+    send(spec_.observer, report.progress);
+  }
+  void perform(FenceWorker& fence) {
+    send(workers_[static_cast<std::size_t>(fence.worker)], halt_atom{});
+  }
+  void perform(EndJob& end) {
+    for (const WorkerActor& worker : workers_) {
+      if (worker) {
+        send(worker, halt_atom{});
+      }
+    }
+    send(spec_.observer, JobEnded{std::move(end)});
+  }
+
+  std::shared_ptr<CoordinatorPolicy> policy_;
+  CoordinatorSpec spec_;
+  std::vector<WorkerActor> workers_;
+  std::map<std::uint64_t, int> next_preview_;  // model call, by sample
+};
+
+}  // namespace
+
+CoordinatorActor spawn_coordinator(caf::actor_system& system,
+                                   CoordinatorSpec spec) {
+  // What can throw happens before there is an actor.
+  auto policy = std::make_shared<CoordinatorPolicy>(spec.options);
+  return system.spawn<CoordinatorShell>(std::move(policy), std::move(spec));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,254 @@
+#include "actors/coordinator_policy.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using samplers::Op;
+using samplers::Task;
+
+constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
+// With this many failures and no success the fault is the job's, not the
+// samples'.
+constexpr std::uint64_t kHopeless = 3;
+
+}  // namespace
+
+CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
+    : options_(std::move(options)),
+      absent_(options_.num_workers),
+      queues_(std::max(options_.num_workers, 0)) {
+  require(options_.num_workers > 0, Errc::invalid_argument, "workers",
+          "at least one is needed");
+  const auto probe = options_.make_method();
+  const int parts = probe->num_parts();
+  calls_per_sample_ = probe->progress().total;
+  groups_ = group_workers(options_.num_workers, parts);
+  per_group_ = static_cast<std::size_t>(
+      samples_in_flight(options_.kind, parts, options_.max_rows));
+  loads_.resize(groups_.size());
+  workers_.resize(static_cast<std::size_t>(options_.num_workers));
+}
+
+std::vector<CoordinatorCommand> CoordinatorPolicy::on(
+    const CoordinatorEvent& event, TimePoint now) {
+  commands_.clear();
+  now_ = now;
+  if (!ended_) {
+    std::visit([this](const auto& e) { handle(e); }, event);
+  }
+  if (!ended_ && absent_ == 0) {
+    admit_samples();
+    share_samples();
+    fill_workers();
+    if (samples_.empty() && next_sample_ == options_.samples.size()) {
+      end_job(false, {});
+    }
+  }
+  return std::exchange(commands_, {});
+}
+
+// ---- events
+
+void CoordinatorPolicy::handle(const WorkerUp& event) {
+  lose_worker(event.worker);
+  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  absent_ -= worker.known ? 0 : 1;
+  worker.known = true;
+  worker.alive = true;
+  worker.epoch = event.epoch;
+  worker.ticks = 0;
+  worker.last_life = now_;
+  route_alone(std::exchange(stranded_, {}));
+}
+
+void CoordinatorPolicy::handle(const WorkerDown& event) {
+  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  // One that never came up is waited for no longer.
+  absent_ -= worker.known ? 0 : 1;
+  worker.known = true;
+  if (worker.alive && worker.epoch == event.epoch) {
+    lose_worker(event.worker);
+  }
+}
+
+void CoordinatorPolicy::handle(const WorkerBeat& event) {
+  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  if (worker.epoch == event.epoch && worker.ticks != event.ticks) {
+    worker.ticks = event.ticks;
+    worker.last_life = now_;
+  }
+}
+
+void CoordinatorPolicy::handle(const TimeTick&) {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const Worker& worker = workers_[w];
+    if (options_.lease > Duration{} && worker.alive && worker.outstanding > 0 &&
+        now_ - worker.last_life > options_.lease) {
+      commands_.push_back(FenceWorker{static_cast<int>(w), worker.epoch});
+      lose_worker(static_cast<int>(w));
+    }
+  }
+}
+
+void CoordinatorPolicy::handle(const StopRequested&) { end_job(true, {}); }
+
+void CoordinatorPolicy::handle(const JobFault& event) {
+  end_job(false, event.cause);
+}
+
+void CoordinatorPolicy::handle(const GrantResult& event) {
+  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  const auto found = grants_.find(event.id);
+  if (found == grants_.end() || worker.epoch != event.epoch) {
+    return;  // late: the grant was given to somebody else meanwhile
+  }
+  Outstanding grant = std::move(found->second);
+  grants_.erase(found);
+  --worker.outstanding;
+  worker.last_life = now_;
+  worker.busy += event.span.duration;
+  if (event.failure) {
+    grant_failed(*event.failure, grant);
+  } else {
+    apply_results(event, grant);
+  }
+  report_progress();
+}
+
+// ---- samples
+
+void CoordinatorPolicy::admit_samples() {
+  while (next_sample_ < options_.samples.size()) {
+    std::size_t best = 0;
+    for (std::size_t g = 1; g < groups_.size(); ++g) {
+      best = load(g) < load(best) ? g : best;
+    }
+    if (load(best) >= per_group_) {
+      return;
+    }
+    const std::uint64_t index = options_.samples[next_sample_++];
+    Sample& sample = samples_[index];
+    sample.index = index;
+    sample.method = options_.make_method();
+    sample.group = best;
+    sample.began = now_;
+    ++loads_[best];
+    issue_ready(sample);
+  }
+}
+
+/// Near the end the fastest group runs dry first: it takes over a sample from
+/// a group that still has several. Bits do not depend on who computes.
+void CoordinatorPolicy::share_samples() {
+  if (next_sample_ < options_.samples.size() || groups_.size() == 1) {
+    return;
+  }
+  const auto most = std::max_element(loads_.begin(), loads_.end());
+  const auto least = std::min_element(loads_.begin(), loads_.end());
+  if (*least != 0 || *most < 2) {
+    return;
+  }
+  const auto from = static_cast<std::size_t>(most - loads_.begin());
+  const auto to = static_cast<std::size_t>(least - loads_.begin());
+  const auto youngest = std::find_if(
+      samples_.rbegin(), samples_.rend(),
+      [from](const auto& entry) { return entry.second.group == from; });
+  youngest->second.group = to;
+  --loads_[from];
+  ++loads_[to];
+}
+
+void CoordinatorPolicy::issue_ready(Sample& sample) {
+  for (Task& task : sample.method->ready()) {
+    route(sample, std::move(task));
+  }
+}
+
+void CoordinatorPolicy::finish_method(Sample& sample) {
+  if (!options_.decode) {
+    end_sample(sample.index, SampleStatus::done, {});
+    return;
+  }
+  Task task;
+  task.id = kDecodeTask;
+  task.op = Op::decode;
+  task.inputs = {sample.method->result_slot()};
+  task.outputs = {kPixelsSlot};
+  route(sample, std::move(task));
+}
+
+void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
+                                   std::optional<Failure> failure) {
+  const auto found = samples_.find(index);
+  const Sample& sample = found->second;
+  const samplers::Progress progress = sample.method->progress();
+  ended_totals_.calls_done += progress.accepted;
+  ended_totals_.nfe += progress.nfe;
+  ended_totals_.rounds = std::max(ended_totals_.rounds, progress.rounds);
+  const bool failed = status == SampleStatus::failed;
+  ++(failed ? ended_totals_.samples_failed : ended_totals_.samples_done);
+  if (failed && !first_failure_) {
+    first_failure_ = failure;
+  }
+  queues_.erase_sample(index);
+  commands_.push_back(EndSample{
+      {index, status, progress, std::move(failure), now_ - sample.began},
+      sample.method->result_slot()});
+  --loads_[sample.group];
+  samples_.erase(found);
+  if (ended_totals_.samples_done == 0 &&
+      ended_totals_.samples_failed >=
+          std::min<std::uint64_t>(kHopeless, options_.samples.size())) {
+    end_job(false, first_failure_);
+  }
+}
+
+void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
+  if (ended_) {
+    return;
+  }
+  ended_ = true;
+  EndJob end{stopped, std::move(failure), progress(), {}, recoveries_, {}};
+  for (const Worker& worker : workers_) {
+    end.busy.push_back(worker.busy);
+  }
+  for (const auto& [index, sample] : samples_) {
+    end.unfinished.push_back({index, SampleStatus::unfinished,
+                              sample.method->progress(), std::nullopt,
+                              now_ - sample.began});
+  }
+  for (; next_sample_ < options_.samples.size(); ++next_sample_) {
+    end.unfinished.push_back(
+        {options_.samples[next_sample_], SampleStatus::unfinished, {}, {}, {}});
+  }
+  commands_.push_back(std::move(end));
+}
+
+// ---- figures
+
+JobProgress CoordinatorPolicy::progress() const {
+  JobProgress sum = ended_totals_;
+  sum.samples_total = options_.samples.size();
+  sum.calls_total =
+      static_cast<std::int64_t>(options_.samples.size()) * calls_per_sample_;
+  for (const auto& [index, sample] : samples_) {
+    const samplers::Progress p = sample.method->progress();
+    sum.calls_done += p.accepted;
+    sum.nfe += p.nfe;
+    sum.rounds = std::max(sum.rounds, p.rounds);
+  }
+  return sum;
+}
+
+void CoordinatorPolicy::report_progress() {
+  if (!ended_ && now_ - last_report_ >= options_.progress_interval) {
+    last_report_ = now_;
+    commands_.push_back(ReportProgress{progress()});
+  }
+}
+
+}  // namespace troupe::actors

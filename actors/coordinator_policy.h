@@ -1,0 +1,193 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "actors/grant.h"
+#include "actors/plan.h"
+#include "actors/progress.h"
+#include "actors/work_queues.h"
+#include "kernels/core/clock.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors {
+
+struct CoordinatorOptions {
+  /// Global indices still to do, in the order in which they begin.
+  std::vector<std::uint64_t> samples;
+  /// A fresh method instance for one sample.
+  std::function<std::unique_ptr<samplers::Method>()> make_method;
+  samplers::MethodKind kind = samplers::MethodKind::batch;
+  int num_workers = 1;
+  /// Most rows of one forward pass.
+  int max_rows = 1;
+  /// Grants that a worker holds at once.
+  int queue_depth = 2;
+  /// Whether finished samples are decoded to pixels.
+  bool decode = true;
+  /// A worker that shows no life for so long loses its grants; 0: never.
+  Duration lease{};
+  /// How often a task may be lost with its worker before the job gives up.
+  int max_attempts = 3;
+  /// Least time between two progress reports.
+  Duration progress_interval = std::chrono::milliseconds(50);
+};
+
+// Events; WorkerBeat and GrantResult come from the workers themselves.
+struct WorkerUp {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+};
+struct WorkerDown {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+};
+struct TimeTick {};
+struct StopRequested {};
+/// The job cannot go on: no worker will come back, or an observer failed.
+struct JobFault {
+  Failure cause;
+};
+using CoordinatorEvent =
+    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, TimeTick,
+                 StopRequested, JobFault>;
+
+// Commands.
+/// The slots of a sample that nobody reads any more.
+struct FreeSlots {
+  std::uint64_t sample_index = 0;
+  std::vector<samplers::Slot> slots;
+};
+/// A sample has ended; when done its state is in slot `result` and, if decoded,
+/// its pixels in kPixelsSlot.
+struct EndSample {
+  SampleReport report;
+  samplers::Slot result = samplers::kInitialSlot;
+};
+struct ReportProgress {
+  JobProgress progress;
+};
+/// The worker is taken for dead: nothing it sends counts any more.
+struct FenceWorker {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+};
+/// The job is over. Without a failure all samples ended, or it was stopped.
+struct EndJob {
+  bool stopped = false;
+  std::optional<Failure> failure;
+  JobProgress progress;
+  std::vector<SampleReport> unfinished;
+  std::int64_t recoveries = 0;
+  std::vector<Duration> busy;  ///< time spent on grants, per worker
+};
+using CoordinatorCommand = std::variant<Grant, FreeSlots, EndSample,
+                                        ReportProgress, FenceWorker, EndJob>;
+
+/// The slot that holds the pixels of a decoded sample.
+inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
+
+/// Directs one job: which sample begins when, which task runs where, what
+/// happens when a worker or a task fails. Knows neither actors nor sockets nor
+/// the time; `on` is its only entrance.
+///
+///   waiting ──admit──▶ in flight ──method done──▶ decoding ──▶ ended
+///                        │  ▲
+///                  grant │  │ result, or loss of the worker: granted anew
+///                        ▼  │
+///                      worker
+///
+/// Thread: one.
+class CoordinatorPolicy {
+ public:
+  explicit CoordinatorPolicy(CoordinatorOptions options);
+
+  [[nodiscard]] std::vector<CoordinatorCommand> on(
+      const CoordinatorEvent& event, TimePoint now);
+
+  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
+  [[nodiscard]] JobProgress progress() const;
+
+ private:
+  struct Sample {
+    std::uint64_t index = 0;
+    std::unique_ptr<samplers::Method> method;
+    std::size_t group = 0;
+    TimePoint began;
+  };
+  struct Worker {
+    bool alive = false;
+    bool known = false;  ///< has reported once
+    std::uint32_t epoch = 0;
+    int outstanding = 0;  ///< grants it holds
+    Duration busy{};
+    std::uint64_t ticks = 0;
+    TimePoint last_life;
+  };
+  struct Outstanding {
+    int worker = 0;
+    std::vector<Pending> tasks;
+  };
+
+  void handle(const WorkerUp& event);
+  void handle(const WorkerDown& event);
+  void handle(const WorkerBeat& event);
+  void handle(const GrantResult& event);
+  void handle(const TimeTick& event);
+  void handle(const StopRequested& event);
+  void handle(const JobFault& event);
+
+  void admit_samples();
+  void share_samples();
+  void issue_ready(Sample& sample);
+  void route(const Sample& sample, samplers::Task task);
+  void route_alone(std::vector<Pending> tasks);
+  void fill_workers();
+  void send_grant(int worker, std::vector<Pending> tasks);
+
+  void apply_results(const GrantResult& event, const Outstanding& grant);
+  void apply_result(Sample& sample, const samplers::Task& task,
+                    const samplers::TaskResult& result);
+  void grant_failed(const Failure& failure, Outstanding& grant);
+  void lose_worker(int worker);
+  void finish_method(Sample& sample);
+  void end_sample(std::uint64_t index, SampleStatus status,
+                  std::optional<Failure> failure);
+  void end_job(bool stopped, std::optional<Failure> failure);
+  void report_progress();
+
+  [[nodiscard]] int worker_of(const Sample& sample,
+                              const samplers::Task& task) const;
+  [[nodiscard]] std::size_t load(std::size_t group) const {
+    return loads_[group];
+  }
+
+  CoordinatorOptions options_;
+  int calls_per_sample_ = 0;
+  std::vector<WorkerGroup> groups_;
+  std::size_t per_group_ = 1;
+  std::vector<std::size_t> loads_;  ///< samples in flight, per group
+  std::vector<Worker> workers_;
+  int absent_ = 0;  ///< workers that never reported; the job waits for them
+  std::size_t next_sample_ = 0;
+  std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
+  WorkQueues queues_;
+  std::vector<Pending> stranded_;  ///< tasks while nobody is alive
+  std::map<std::uint64_t, Outstanding> grants_;
+  std::uint64_t next_grant_ = 1;
+
+  JobProgress ended_totals_;  ///< of samples that have ended
+  std::optional<Failure> first_failure_;
+  std::int64_t recoveries_ = 0;
+  bool ended_ = false;
+  TimePoint now_;
+  TimePoint last_report_;
+  std::vector<CoordinatorCommand> commands_;
+};
+
+}  // namespace troupe::actors

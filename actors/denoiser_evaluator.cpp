@@ -1,0 +1,220 @@
+#include "actors/denoiser_evaluator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "actors/cut_blocks.h"
+#include "kernels/core/error.h"
+#include "samplers/guidance.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::Branch;
+
+std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
+  std::vector<double> costs;
+  for (const models::BlockInfo& block : info.blocks) {
+    costs.push_back(block.flops);
+  }
+  if (!costs.empty()) {
+    costs.front() += info.embed_flops;
+    costs.back() += info.finish_flops;
+  }
+  return cut_blocks(costs, segments);
+}
+
+}  // namespace
+
+/// The operands of one forward pass, column by column as models::Batch wants
+/// them.
+struct DenoiserEvaluator::Rows {
+  std::vector<Tensor> latents;
+  std::vector<double> timesteps;
+  std::vector<const models::PreparedCondition*> conditions;
+
+  [[nodiscard]] models::Batch batch() const {
+    return {latents, timesteps, conditions};
+  }
+};
+
+DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
+                                     EvaluatorOptions options)
+    : denoiser_(denoiser),
+      options_(std::move(options)),
+      guided_(options_.guidance_scale > 1.0 &&
+              denoiser.info().num_classes > 0) {
+  require(std::isfinite(options_.guidance_scale), Errc::invalid_argument,
+          "guidance_scale",
+          "a finite number is needed: got " +
+              std::to_string(options_.guidance_scale));
+  if (options_.num_segments == 1) {
+    cuts_ = {0, static_cast<int>(denoiser.info().blocks.size())};
+  } else {
+    cuts_ = balanced_cuts(denoiser.info(), options_.num_segments);
+  }
+}
+
+Shape DenoiserEvaluator::latent_shape() const {
+  return denoiser_.info().latent_shape;
+}
+
+std::int64_t DenoiserEvaluator::out_channels() const {
+  return denoiser_.info().out_channels;
+}
+
+int DenoiserEvaluator::num_segments() const {
+  return static_cast<int>(cuts_.size()) - 1;
+}
+
+const models::PreparedCondition* DenoiserEvaluator::prepared(
+    ExecContext& ctx, std::int64_t class_label) {
+  const std::lock_guard lock(mutex_);
+  models::PreparedPtr& slot = prepared_[class_label];
+  if (!slot) {
+    slot = denoiser_.prepare(ctx, {class_label});
+  }
+  return slot.get();
+}
+
+void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
+                                std::uint64_t sample_index, Branch branch,
+                                double timestep, const Tensor& latents) {
+  const auto add = [&](std::int64_t class_label) {
+    rows.latents.push_back(latents);
+    rows.timesteps.push_back(timestep);
+    rows.conditions.push_back(prepared(ctx, class_label));
+  };
+  const std::int64_t cond = options_.condition(sample_index).class_label;
+  const std::int64_t uncond = denoiser_.info().num_classes;
+  if (!guided_ || branch != Branch::guided) {
+    add(branch == Branch::uncond ? uncond : cond);
+    return;
+  }
+  const bool cond_first =
+      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
+  add(cond_first ? cond : uncond);
+  add(cond_first ? uncond : cond);
+}
+
+void DenoiserEvaluator::evaluate(ExecContext& ctx,
+                                 std::span<samplers::EvaluateRow> rows) {
+  const Workspace::Scope scope(ctx.workspace());
+  Rows forward;
+  std::vector<Tensor> outputs;
+  for (samplers::EvaluateRow& row : rows) {
+    add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
+            row.latents);
+    if (guided_ && row.branch == Branch::guided) {
+      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
+      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
+    } else {
+      outputs.push_back(row.output);
+    }
+  }
+  ShardContext whole;
+  denoiser_.predict(ctx, whole, forward.batch(), outputs);
+  const bool cond_first =
+      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
+  std::size_t next = 0;
+  for (samplers::EvaluateRow& row : rows) {
+    if (guided_ && row.branch == Branch::guided) {
+      const Tensor& first = outputs[next];
+      const Tensor& second = outputs[next + 1];
+      combine(cond_first ? first : second, cond_first ? second : first,
+              row.output);
+      next += 2;
+    } else {
+      ++next;
+    }
+  }
+}
+
+void DenoiserEvaluator::combine(const Tensor& cond, const Tensor& uncond,
+                                Tensor& out) {
+  if (!guided_) {
+    std::memcpy(out.bytes().data(), cond.bytes().data(), cond.num_bytes());
+    return;
+  }
+  samplers::combine_guidance(cond, uncond, options_.guidance_scale,
+                             denoiser_.info().guided_channels, out);
+}
+
+void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
+                                    std::span<samplers::SegmentRow> rows) {
+  const std::size_t branches = guided_ ? 2 : 1;
+  const bool is_last = segment + 1 == num_segments();
+  Rows forward;
+  std::vector<Boundary> boundaries(rows.size() * branches);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    add_row(ctx, forward, rows[r].sample_index, Branch::guided,
+            rows[r].timestep, rows[r].latents);
+    if (segment == 0) {
+      continue;
+    }
+    Boundary& joined = rows[r].boundary;
+    const std::size_t half = joined.size() / branches;
+    for (std::size_t i = 0; i < joined.size(); ++i) {
+      boundaries[r * branches + i / half].push_back(std::move(joined[i]));
+    }
+  }
+  ShardContext whole;
+  if (segment == 0) {
+    denoiser_.embed(ctx, whole, forward.batch(), boundaries);
+  }
+  denoiser_.run_blocks(
+      ctx, whole, forward.batch(), cuts_[static_cast<std::size_t>(segment)],
+      cuts_[static_cast<std::size_t>(segment) + 1], boundaries);
+  if (is_last) {
+    finish_rows(ctx, forward, boundaries, rows);
+    return;
+  }
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    rows[r].boundary.clear();
+    for (std::size_t b = 0; b < branches; ++b) {
+      Boundary& part = boundaries[r * branches + b];
+      std::move(part.begin(), part.end(), std::back_inserter(rows[r].boundary));
+    }
+  }
+}
+
+void DenoiserEvaluator::finish_rows(ExecContext& ctx, const Rows& rows,
+                                    std::span<const Boundary> boundaries,
+                                    std::span<samplers::SegmentRow> results) {
+  const Workspace::Scope scope(ctx.workspace());
+  std::vector<Tensor> outputs;
+  for (const samplers::SegmentRow& row : results) {
+    if (guided_) {
+      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
+      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
+    } else {
+      outputs.push_back(row.output);
+    }
+  }
+  ShardContext whole;
+  denoiser_.finish(ctx, whole, rows.batch(), boundaries, outputs);
+  if (!guided_) {
+    return;
+  }
+  const bool cond_first =
+      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
+  for (std::size_t r = 0; r < results.size(); ++r) {
+    combine(outputs[2 * r + (cond_first ? 0 : 1)],
+            outputs[2 * r + (cond_first ? 1 : 0)], results[r].output);
+  }
+}
+
+void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,
+                               Tensor& pixels) {
+  if (options_.decode) {
+    options_.decode(ctx, latents, pixels);
+  } else {
+    pixels = latents.clone();
+  }
+}
+
+}  // namespace troupe::actors

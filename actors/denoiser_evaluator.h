@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "models/denoiser.h"
+#include "samplers/evaluator.h"
+
+namespace troupe::actors {
+
+/// What a network needs to know to serve a job.
+struct EvaluatorOptions {
+  /// Guidance weight; 1 or less means one conditional pass.
+  double guidance_scale = 1.0;
+  /// Into how many block ranges the network is cut.
+  int num_segments = 1;
+  /// The condition of a sample, by global index. Pure; any thread.
+  std::function<models::Condition(std::uint64_t)> condition;
+  /// Latents [C, H, W] to pixels [3, H', W'] in [−1, 1]. Empty for models that
+  /// work on pixels. Any thread, one ctx per thread.
+  std::function<void(ExecContext&, const Tensor&, Tensor&)> decode;
+};
+
+/// Lets a models::Denoiser serve as the samplers' Evaluator: conditions are
+/// prepared once, the two guidance branches of a row go through the network as
+/// one forward pass in the model's own order, and segments are block ranges of
+/// balanced cost.
+/// Thread: any, one ctx per thread.
+class DenoiserEvaluator final : public samplers::Evaluator {
+ public:
+  /// Keeps a reference to `denoiser`.
+  /// Errors: Errc::invalid_argument for a scale that is not finite, or more
+  ///         segments than blocks.
+  DenoiserEvaluator(const models::Denoiser& denoiser, EvaluatorOptions options);
+
+  [[nodiscard]] Shape latent_shape() const override;
+  [[nodiscard]] std::int64_t out_channels() const override;
+  void evaluate(ExecContext& ctx,
+                std::span<samplers::EvaluateRow> rows) override;
+  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override;
+  [[nodiscard]] int num_segments() const override;
+  void run_segment(ExecContext& ctx, int segment,
+                   std::span<samplers::SegmentRow> rows) override;
+  void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) override;
+
+  /// True when each row stands for two forward rows.
+  [[nodiscard]] bool is_guided() const noexcept { return guided_; }
+  /// Block ranges: segment s is [cuts()[s], cuts()[s + 1]).
+  [[nodiscard]] const std::vector<int>& cuts() const noexcept { return cuts_; }
+
+ private:
+  struct Rows;
+  [[nodiscard]] const models::PreparedCondition* prepared(
+      ExecContext& ctx, std::int64_t class_label);
+  void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
+               samplers::Branch branch, double timestep, const Tensor& latents);
+  void finish_rows(ExecContext& ctx, const Rows& rows,
+                   std::span<const Boundary> boundaries,
+                   std::span<samplers::SegmentRow> outputs);
+
+  const models::Denoiser& denoiser_;
+  EvaluatorOptions options_;
+  bool guided_;
+  std::vector<int> cuts_;
+  std::mutex mutex_;
+  std::map<std::int64_t, models::PreparedPtr> prepared_;  // by class label
+};
+
+}  // namespace troupe::actors

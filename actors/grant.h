@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/trace_span.h"
+#include "kernels/core/clock.h"
+#include "kernels/core/error.h"
+#include "kernels/core/tensor.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors {
+
+/// A troupe::Error as a value, fit for messages.
+struct Failure {
+  Errc code = Errc::internal;
+  std::string place;
+  std::string message;  ///< without the place
+  std::string hint;
+};
+
+/// The failure that an exception in flight stands for; call inside `catch`.
+[[nodiscard]] Failure current_failure();
+/// The exception that a failure stands for.
+[[nodiscard]] Error to_error(const Failure& failure);
+
+/// One task of one sample.
+struct SampleTask {
+  std::uint64_t sample_index = 0;
+  samplers::Task task;
+};
+
+/// Leave to compute: tasks of one kind that make one forward pass together.
+/// Only a result with the same id and epoch counts.
+struct Grant {
+  std::uint64_t id = 0;
+  int worker = 0;
+  std::uint32_t epoch = 0;  ///< the worker's incarnation
+  Duration lease{};         ///< 0: no limit
+  std::vector<SampleTask> tasks;
+};
+
+/// A look at a sample on its way.
+struct Preview {
+  std::uint64_t sample_index = 0;
+  int call = 0;    ///< model call whose output it comes from
+  Tensor latents;  ///< predicted clean latents, [C, H, W]
+};
+
+/// What became of a grant.
+struct GrantResult {
+  std::uint64_t id = 0;
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
+  std::optional<Failure> failure;             ///< then there are no results
+  std::vector<Preview> previews;
+  TraceSpan span;  ///< what ran, and when
+};
+
+/// A sign of life, and what the worker has done since it came up.
+struct WorkerBeat {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  std::uint64_t ticks = 0;  ///< blocks run
+  std::uint64_t rows = 0;   ///< tasks done
+  Duration busy{};          ///< time spent on them
+};
+
+}  // namespace troupe::actors

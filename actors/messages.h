@@ -1,0 +1,114 @@
+#pragma once
+
+#include <caf/all.hpp>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "actors/observer.h"
+#include "actors/supervisor_policy.h"
+#include "actors/worker_policy.h"
+#include "kernels/core/device.h"
+#include "kernels/core/error.h"
+
+// Every message of the system, its type id, and who understands what.
+
+namespace troupe::actors {
+
+/// What a node says about itself.
+struct NodeInfo {
+  struct WorkerInfo {
+    int worker = 0;
+    std::uint32_t epoch = 0;
+    Device device;
+    int threads = 1;
+    double rows_per_second = 0;  ///< measured; 0 before the first beat
+  };
+  std::vector<WorkerInfo> workers;
+};
+
+/// The last message of a job.
+struct JobEnded {
+  EndJob end;
+};
+
+/// Types that travel inside one process only.
+template <typename T>
+concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
+    std::same_as<T, WorkDone> || std::same_as<T, WorkerBeat> ||
+    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
+    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
+    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
+    std::same_as<T, TraceSpan> || std::same_as<T, NodeInfo> ||
+    std::same_as<T, JobEnded>;
+
+/// CAF 0.17 serialises a type it does not know to nothing, silently; these say
+/// so instead. Errors: Errc::internal, always.
+template <typename Inspector, InProcess T>
+typename Inspector::result_type inspect(Inspector& /*f*/, T& /*value*/) {
+  throw Error(Errc::internal, "messages",
+              "an in-process message was about to be serialised");
+}
+
+}  // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
+
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerBeat))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerUp))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerDown))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobFault))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobProgress))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::SampleOutcome))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::NodeInfo))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobEnded))
+
+CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
+CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")
+CAF_ADD_ATOM(troupe, troupe::actors, pulse_atom, "pulse")
+CAF_ADD_ATOM(troupe, troupe::actors, describe_atom, "describe")
+CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
+
+CAF_END_TYPE_ID_BLOCK(troupe)
+
+CAF_ERROR_CODE_ENUM(troupe::Errc, "troupe")
+
+namespace troupe::actors {
+
+/// Computes grants on its executor; its mailbox stays responsive meanwhile.
+using WorkerActor =
+    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<WorkDone>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
+
+/// Directs one job.
+using CoordinatorActor =
+    caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
+                     caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
+                     caf::reacts_to<GrantResult>, caf::reacts_to<JobFault>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
+
+/// Starts workers and starts them again.
+using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom>,
+                                         caf::reacts_to<restart_atom, int>>;
+
+/// One host: its devices and how fast they turned out to be.
+using NodeActor =
+    caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
+                     caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
+                     caf::reacts_to<JobFault>, caf::reacts_to<pulse_atom>,
+                     caf::replies_to<describe_atom>::with<NodeInfo>>;
+
+/// Tells the observers of a job what happens.
+using ObserverActor =
+    caf::typed_actor<caf::reacts_to<JobProgress>, caf::reacts_to<SampleOutcome>,
+                     caf::reacts_to<Preview>, caf::reacts_to<TraceSpan>,
+                     caf::reacts_to<JobEnded>>;
+
+}  // namespace troupe::actors

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/worker_core.h"
+#include "kernels/core/executor.h"
+
+namespace troupe::actors {
+
+/// What a host gives to a job.
+struct NodeSpec {
+  int num_workers = 1;
+  int threads_per_worker = 1;
+  Device device;
+  RestartOptions restart;
+  /// Weights, schedule and samples, shared by all its workers. Outlives the
+  /// actor.
+  const JobContext* job = nullptr;
+  /// The compute thread of a worker.
+  std::function<std::unique_ptr<Executor>(int worker)> make_executor;
+  CoordinatorActor coordinator;
+};
+
+/// The node's shell: has a supervisor start its workers, presents them to the
+/// coordinator, collects their beats and knows how fast they are.
+[[nodiscard]] NodeActor spawn_node(caf::actor_system& system, NodeSpec spec);
+
+}  // namespace troupe::actors

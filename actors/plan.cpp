@@ -1,0 +1,43 @@
+#include "actors/plan.h"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+using samplers::MethodKind;
+
+MethodKind choose_method(std::uint64_t num_samples, int num_workers,
+                         bool is_guided) {
+  const bool enough = num_samples >= static_cast<std::uint64_t>(num_workers);
+  return !enough && is_guided ? MethodKind::cfg : MethodKind::batch;
+}
+
+std::vector<WorkerGroup> group_workers(int num_workers, int num_parts) {
+  std::vector<WorkerGroup> groups;
+  for (int first = 0; first < num_workers; first += num_parts) {
+    WorkerGroup group;
+    for (int w = first; w < std::min(first + num_parts, num_workers); ++w) {
+      group.workers.push_back(w);
+    }
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+int samples_in_flight(MethodKind kind, int num_parts, int max_rows) {
+  switch (kind) {
+    case MethodKind::sequential:
+      return 1;
+    case MethodKind::batch:
+      return 2 * max_rows;
+    case MethodKind::cfg:
+    case MethodKind::picard:
+    case MethodKind::stale:
+      return 2;
+    case MethodKind::pipeline:
+      return 2 * num_parts;
+  }
+  return 1;
+}
+
+}  // namespace troupe::actors

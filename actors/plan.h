@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "samplers/options.h"
+
+namespace troupe::actors {
+
+/// The method that a job gets when its owner names none: batch when there are
+/// at least as many samples as workers (whole samples, exact, no exchange);
+/// else cfg when guidance gives two branches to share; else batch again, with
+/// some workers idle, since only approximate methods could use them.
+[[nodiscard]] samplers::MethodKind choose_method(std::uint64_t num_samples,
+                                                 int num_workers,
+                                                 bool is_guided);
+
+/// Which workers serve a sample together. Part p of a sample runs on
+/// workers[p modulo the number of workers]; part 0 is the sample's home.
+struct WorkerGroup {
+  std::vector<int> workers;
+};
+
+/// Cuts the workers into groups of `num_parts`; workers left over form one
+/// smaller group that hosts several parts each. Part of the logical plan.
+[[nodiscard]] std::vector<WorkerGroup> group_workers(int num_workers,
+                                                     int num_parts);
+
+/// Samples that one group keeps in flight: enough that each of its workers
+/// has two grants to run while results travel.
+[[nodiscard]] int samples_in_flight(samplers::MethodKind kind, int num_parts,
+                                    int max_rows);
+
+}  // namespace troupe::actors

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "actors/grant.h"
+#include "kernels/core/clock.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors {
+
+enum class SampleStatus : std::uint8_t { unfinished, done, failed };
+
+struct SampleReport {
+  std::uint64_t sample_index = 0;
+  SampleStatus status = SampleStatus::unfinished;
+  samplers::Progress progress;
+  std::optional<Failure> failure;
+  Duration elapsed{};  ///< from its first grant to its end
+};
+
+struct JobProgress {
+  std::uint64_t samples_total = 0;
+  std::uint64_t samples_done = 0;
+  std::uint64_t samples_failed = 0;
+  std::int64_t calls_done = 0;  ///< over all samples, of calls_total
+  std::int64_t calls_total = 0;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;  ///< of the sample that needed most
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,147 @@
+#include "actors/runtime.h"
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <utility>
+
+#include "actors/coordinator.h"
+#include "actors/node.h"
+#include "actors/sample_store.h"
+#include "actors/watch.h"
+#include "actors/worker_core.h"
+
+namespace troupe::actors {
+namespace {
+
+// How soon a stop is noticed.
+constexpr auto kStopPoll = std::chrono::milliseconds(20);
+
+class Config final : public caf::actor_system_config {
+ public:
+  Config() {
+    add_message_types<caf::id_block::troupe>();
+    // `sharing` answers twice as fast as `stealing` here and idles at nothing;
+    // the rest of the machine is for computing.
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", std::size_t{2});
+  }
+};
+
+std::vector<std::uint64_t> wanted(const JobSpec& spec) {
+  if (spec.begin >= spec.end) {
+    throw Error(Errc::invalid_argument, "samples",
+                "an empty range: got " + std::to_string(spec.begin) + ":" +
+                    std::to_string(spec.end),
+                "give the first index and one past the last");
+  }
+  std::vector<std::uint64_t> indices;
+  for (std::uint64_t index = spec.begin; index < spec.end; ++index) {
+    if (std::find(spec.skip.begin(), spec.skip.end(), index) ==
+        spec.skip.end()) {
+      indices.push_back(index);
+    }
+  }
+  return indices;
+}
+
+int rows_per_forward(const JobSpec& spec) {
+  if (spec.max_rows > 0) {
+    return spec.max_rows;
+  }
+  return spec.method.kind == samplers::MethodKind::picard
+             ? std::max(spec.method.window_size, 1)
+             : spec.threads_per_worker;
+}
+
+CoordinatorOptions coordinator_options(const JobSpec& spec) {
+  CoordinatorOptions options;
+  options.samples = wanted(spec);
+  options.make_method = [&spec] {
+    return samplers::make_method(spec.method, *spec.schedule);
+  };
+  options.kind = spec.method.kind;
+  options.num_workers = spec.num_workers;
+  options.max_rows = rows_per_forward(spec);
+  options.decode = spec.decode;
+  options.lease = spec.lease;
+  return options;
+}
+
+JobResult to_result(JobRecord record) {
+  JobResult result;
+  result.samples = std::move(record.ended);
+  std::move(record.end.unfinished.begin(), record.end.unfinished.end(),
+            std::back_inserter(result.samples));
+  std::sort(result.samples.begin(), result.samples.end(),
+            [](const SampleReport& a, const SampleReport& b) {
+              return a.sample_index < b.sample_index;
+            });
+  result.stopped = record.end.stopped;
+  result.failure = std::move(record.end.failure);
+  result.nfe = record.end.progress.nfe;
+  result.rounds = record.end.progress.rounds;
+  result.recoveries = record.end.recoveries;
+  for (const Duration busy : record.end.busy) {
+    result.compute_seconds.push_back(
+        std::chrono::duration<double>(busy).count());
+  }
+  return result;
+}
+
+}  // namespace
+
+std::uint64_t JobResult::count(SampleStatus status) const {
+  return static_cast<std::uint64_t>(
+      std::count_if(samples.begin(), samples.end(),
+                    [status](const auto& s) { return s.status == status; }));
+}
+
+JobResult run_job(const JobSpec& spec) {
+  const SteadyClock clock;
+  const TimePoint start = clock.now();
+  samplers::TaskRunner runner(*spec.schedule, *spec.evaluator, *spec.noise,
+                              spec.method);
+  SampleStore samples(*spec.schedule, *spec.noise,
+                      spec.evaluator->latent_shape());
+  const JobContext job{*spec.schedule, runner, samples, clock,
+                       spec.preview_every > 0};
+  std::promise<JobRecord> promise;
+  std::future<JobRecord> over = promise.get_future();
+  auto make_executor = spec.make_executor ? spec.make_executor : [](int) {
+    return std::unique_ptr<Executor>(std::make_unique<ThreadExecutor>());
+  };
+
+  Config config;
+  JobResult result;
+  {
+    // Its destructor waits until every actor has ended.
+    caf::actor_system system(config);
+    const auto watch =
+        spawn_watch(system, {spec.observers, [&promise](JobRecord record) {
+                               promise.set_value(std::move(record));
+                             }});
+    const auto coordinator =
+        spawn_coordinator(system, {coordinator_options(spec), &samples, &clock,
+                                   watch, spec.preview_every, spec.trace});
+    const auto node = spawn_node(
+        system, {spec.num_workers, spec.threads_per_worker, spec.device,
+                 spec.restart, &job, std::move(make_executor), coordinator});
+    bool asked = false;
+    while (over.wait_for(kStopPoll) != std::future_status::ready) {
+      if (spec.stop != nullptr && *spec.stop && !asked) {
+        caf::anon_send(coordinator, halt_atom{});
+        asked = true;
+      }
+    }
+    result = to_result(over.get());
+    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
+  }
+  result.wall_seconds =
+      std::chrono::duration<double>(clock.now() - start).count();
+  return result;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "actors/observer.h"
+#include "actors/supervisor_policy.h"
+#include "kernels/core/device.h"
+#include "kernels/core/executor.h"
+#include "samplers/evaluator.h"
+#include "samplers/noise_source.h"
+#include "samplers/options.h"
+#include "samplers/schedule.h"
+
+namespace troupe::actors {
+
+/// One job: samples [begin, end) of one recipe, by global index. The pointers
+/// are not owned and outlive the job.
+struct JobSpec {
+  const samplers::Schedule* schedule = nullptr;
+  samplers::MethodOptions method;
+  samplers::Evaluator* evaluator = nullptr;
+  samplers::NoiseSource* noise = nullptr;
+
+  std::uint64_t begin = 0;
+  std::uint64_t end = 1;
+  std::vector<std::uint64_t> skip;  ///< indices that are not wanted
+
+  int num_workers = 1;
+  int threads_per_worker = 1;
+  Device device;
+  /// Most rows of one forward pass; 0: the worker's threads, or its share of
+  /// a Picard window.
+  int max_rows = 0;
+  bool decode = true;
+  int preview_every = 0;  ///< model calls between previews; 0: none
+  bool trace = false;     ///< whether observers get spans
+
+  std::vector<Observer*> observers;
+  /// Becomes true when the job shall stop; a signal handler may set it. May be
+  /// null.
+  const std::atomic<bool>* stop = nullptr;
+
+  Duration lease{};  ///< see CoordinatorOptions
+  RestartOptions restart;
+  /// The compute thread of a worker; empty: a ThreadExecutor.
+  std::function<std::unique_ptr<Executor>(int worker)> make_executor;
+};
+
+/// What a job did.
+struct JobResult {
+  std::vector<SampleReport> samples;  ///< all that were wanted, by index
+  bool stopped = false;
+  /// Why the job could not go on; samples that had ended are in `samples`.
+  std::optional<Failure> failure;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;  ///< of the sample that needed most
+  std::int64_t recoveries = 0;
+  std::vector<double> compute_seconds;  ///< per worker
+  double wall_seconds = 0;
+
+  [[nodiscard]] std::uint64_t count(SampleStatus status) const;
+};
+
+/// Runs a job with a company of actors in this process, and returns when it is
+/// over or, after a stop, as soon as every worker has left its block.
+///
+/// The bytes of a sample depend on its recipe and index alone: not on workers,
+/// threads, rows, range or neighbours. Picard and stale pipelines are
+/// approximate by their own options, and as independent of the rest.
+/// Errors: Errc::invalid_argument for what cannot be: no workers, an empty
+///         range, options the method refuses. Failures of the run itself are
+///         in the result.
+/// Thread: any; observers are called from another thread until it returns.
+[[nodiscard]] JobResult run_job(const JobSpec& spec);
+
+}  // namespace troupe::actors

@@ -1,0 +1,62 @@
+#include "actors/supervisor_policy.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::actors {
+
+SupervisorPolicy::SupervisorPolicy(int num_children, RestartOptions options)
+    : options_(options), children_(static_cast<std::size_t>(num_children)) {}
+
+std::vector<SupervisorCommand> SupervisorPolicy::on(
+    const SupervisorEvent& event, TimePoint now) {
+  if (const auto* down = std::get_if<ChildDown>(&event)) {
+    return child_down(*down, now);
+  }
+  if (const auto* over = std::get_if<DelayOver>(&event)) {
+    return start(over->child);
+  }
+  std::vector<SupervisorCommand> commands;
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    const auto one = start(static_cast<int>(i));
+    commands.insert(commands.end(), one.begin(), one.end());
+  }
+  return commands;
+}
+
+std::vector<SupervisorCommand> SupervisorPolicy::start(int index) {
+  Child& child = children_[static_cast<std::size_t>(index)];
+  if (child.running) {
+    return {};
+  }
+  child.running = true;
+  return {StartChild{index, ++child.epoch}};
+}
+
+std::vector<SupervisorCommand> SupervisorPolicy::child_down(
+    const ChildDown& event, TimePoint now) {
+  Child& child = children_[static_cast<std::size_t>(event.child)];
+  if (!child.running || child.epoch != event.epoch) {
+    return {};
+  }
+  child.running = false;
+  std::vector<SupervisorCommand> commands;
+  commands.emplace_back(AnnounceDown{event.child, event.epoch});
+  while (!child.restarts.empty() &&
+         now - child.restarts.front() > options_.window) {
+    child.restarts.pop_front();
+  }
+  if (static_cast<int>(child.restarts.size()) < options_.max_restarts) {
+    const double growth = std::pow(options_.factor, child.restarts.size());
+    const auto delay = std::chrono::duration_cast<Duration>(
+        std::chrono::duration<double>(options_.first_delay) * growth);
+    child.restarts.push_back(now);
+    commands.push_back(
+        WaitBeforeStart{event.child, std::min(delay, options_.longest_delay)});
+  } else if (++given_up_ == static_cast<int>(children_.size())) {
+    commands.push_back(Escalate{event.cause});
+  }
+  return commands;
+}
+
+}  // namespace troupe::actors

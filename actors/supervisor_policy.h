@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "actors/grant.h"
+#include "kernels/core/clock.h"
+
+namespace troupe::actors {
+
+/// How children that end are started again.
+struct RestartOptions {
+  Duration first_delay = std::chrono::milliseconds(50);
+  double factor = 2.0;  ///< each further restart in the window waits longer
+  Duration longest_delay = std::chrono::seconds(10);
+  int max_restarts = 3;  ///< within `window`, then the child is given up
+  Duration window = std::chrono::minutes(1);
+};
+
+// Events.
+struct StartChildren {};
+struct ChildDown {
+  int child = 0;
+  std::uint32_t epoch = 0;
+  Failure cause;
+};
+struct DelayOver {
+  int child = 0;
+};
+using SupervisorEvent = std::variant<StartChildren, ChildDown, DelayOver>;
+
+// Commands.
+/// Start the child; its incarnation is `epoch`, from 1 on.
+struct StartChild {
+  int child = 0;
+  std::uint32_t epoch = 0;
+};
+/// Send DelayOver after `delay`.
+struct WaitBeforeStart {
+  int child = 0;
+  Duration delay{};
+};
+/// Tell those who count on the child that this incarnation has ended.
+struct AnnounceDown {
+  int child = 0;
+  std::uint32_t epoch = 0;
+};
+/// No child is left, and none will be started.
+struct Escalate {
+  Failure cause;
+};
+using SupervisorCommand =
+    std::variant<StartChild, WaitBeforeStart, AnnounceDown, Escalate>;
+
+/// Keeps a fixed set of children alive.
+///
+///   running ──down──▶ waiting ──delay over──▶ running
+///      └──down, too often──▶ given up ──the last one──▶ escalate
+///
+/// Thread: one.
+class SupervisorPolicy {
+ public:
+  SupervisorPolicy(int num_children, RestartOptions options);
+
+  [[nodiscard]] std::vector<SupervisorCommand> on(const SupervisorEvent& event,
+                                                  TimePoint now);
+  [[nodiscard]] int num_given_up() const noexcept { return given_up_; }
+
+ private:
+  struct Child {
+    std::uint32_t epoch = 0;
+    bool running = false;
+    std::deque<TimePoint> restarts;  ///< within the window
+  };
+  std::vector<SupervisorCommand> start(int index);
+  std::vector<SupervisorCommand> child_down(const ChildDown& event,
+                                            TimePoint now);
+
+  RestartOptions options_;
+  std::vector<Child> children_;
+  int given_up_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,79 @@
+#include "actors/watch.h"
+
+#include <optional>
+#include <utility>
+
+#include "actors/guard.h"
+
+namespace troupe::actors {
+namespace {
+
+class WatchShell final : public ObserverActor::base {
+ public:
+  WatchShell(caf::actor_config& config, WatchSpec spec)
+      : ObserverActor::base(config), spec_(std::move(spec)) {}
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](const JobProgress& progress) {
+          tell([&](Observer& o) { o.on_progress(progress); });
+        },
+        [this](const SampleOutcome& outcome) {
+          record_.ended.push_back(outcome.report);
+          tell([&](Observer& o) { o.on_sample(outcome); });
+        },
+        [this](const Preview& preview) {
+          tell([&](Observer& o) { o.on_preview(preview); });
+        },
+        [this](const TraceSpan& span) {
+          tell([&](Observer& o) { o.on_span(span); });
+        },
+        [this](const JobEnded& ended) { finish(ended.end); },
+    };
+  }
+
+ private:
+  template <typename Call>
+  void tell(const Call& call) {
+    try {
+      for (Observer* observer : spec_.observers) {
+        call(*observer);
+      }
+    } catch (...) {
+      fault(current_failure());
+    }
+  }
+
+  void fault(Failure cause) {
+    if (fault_) {
+      return;
+    }
+    fault_ = cause;
+    if (auto coordinator =
+            caf::actor_cast<CoordinatorActor>(current_sender())) {
+      send(coordinator, JobFault{std::move(cause)});
+    }
+  }
+
+  void finish(const EndJob& end) {
+    tell([&](Observer& o) { o.on_progress(end.progress); });
+    record_.end = end;
+    if (fault_ && !record_.end.failure) {
+      record_.end.failure = fault_;
+    }
+    spec_.on_end(std::move(record_));
+  }
+
+  WatchSpec spec_;
+  JobRecord record_;
+  std::optional<Failure> fault_;
+};
+
+}  // namespace
+
+ObserverActor spawn_watch(caf::actor_system& system, WatchSpec spec) {
+  return system.spawn<WatchShell>(std::move(spec));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,75 @@
+#include "actors/worker.h"
+
+#include <utility>
+
+#include "actors/guard.h"
+
+namespace troupe::actors {
+namespace {
+
+class WorkerShell final : public WorkerActor::base {
+ public:
+  WorkerShell(caf::actor_config& config, std::shared_ptr<WorkerSpec> spec,
+              std::shared_ptr<ExecContext> ctx)
+      : WorkerActor::base(config),
+        spec_(std::move(spec)),
+        policy_(spec_->worker, spec_->epoch),
+        ctx_(std::move(ctx)) {}
+
+  // Waits for the block that runs, then drops the rest.
+  void on_exit() override {
+    ctx_->request_stop();
+    spec_->executor.reset();
+    spec_->coordinator = nullptr;
+  }
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](const Grant& grant) { feed(grant); },
+        [this](const WorkDone& work) { feed(work); },
+        [this](halt_atom) { feed(StopWork{}); },
+        [this](pulse_atom) { feed(BeatAsked{ctx_->ticks()}); },
+    };
+  }
+
+ private:
+  void feed(const WorkerEvent& event) {
+    guard(this, [&] {
+      for (WorkerCommand& command : policy_.on(event)) {
+        std::visit([this](auto& c) { perform(c); }, command);
+      }
+    });
+  }
+
+  void perform(RunGrant& run) {
+    spec_->executor->post([self = WorkerActor(this), ctx = ctx_,
+                           job = spec_->job, grant = std::move(run.grant)] {
+      caf::anon_send(self, WorkDone{execute(grant, *ctx, *job)});
+    });
+  }
+  void perform(GrantResult& result) {
+    send(spec_->coordinator, std::move(result));
+  }
+  void perform(InterruptWork&) { ctx_->request_stop(); }
+  void perform(WorkerBeat& beat) {
+    if (auto node = caf::actor_cast<NodeActor>(spec_->node)) {
+      send(node, beat);
+    }
+  }
+
+  std::shared_ptr<WorkerSpec> spec_;
+  WorkerPolicy policy_;
+  std::shared_ptr<ExecContext> ctx_;
+};
+
+}  // namespace
+
+WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
+  // What can throw happens before there is an actor.
+  auto ctx = std::make_shared<ExecContext>(spec.threads, spec.device);
+  return system.spawn<WorkerShell>(
+      std::make_shared<WorkerSpec>(std::move(spec)), std::move(ctx));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "actors/messages.h"
+#include "actors/worker_core.h"
+#include "kernels/core/context.h"
+#include "kernels/core/executor.h"
+
+namespace troupe::actors {
+
+/// One worker of a node.
+struct WorkerSpec {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  int threads = 1;
+  Device device;
+  const JobContext* job = nullptr;     ///< outlives the actor
+  std::unique_ptr<Executor> executor;  ///< its one compute thread
+  CoordinatorActor coordinator;        ///< gets the results
+  caf::actor_addr node;                ///< gets the beats
+};
+
+/// The worker's shell.
+///   Grant ──▶ executor ──▶ WorkDone ──▶ GrantResult to the coordinator
+///   pulse ──▶ WorkerBeat to the node      halt ──▶ stops at the next block
+/// Errors: those of ExecContext.
+[[nodiscard]] WorkerActor spawn_worker(caf::actor_system& system,
+                                       WorkerSpec spec);
+
+}  // namespace troupe::actors

@@ -1,0 +1,75 @@
+#include "actors/worker_core.h"
+
+#include <memory>
+#include <vector>
+
+#include "samplers/solver.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::BoundTask;
+using samplers::Op;
+
+/// The clean latents that a model output implies; taken before the task runs,
+/// while its inputs are at hand. A sweep shows its first point, which is final.
+void add_preview(const BoundTask& bound, const JobContext& job,
+                 std::vector<Preview>& previews) {
+  const samplers::Task& task = bound.task;
+  if (!job.previews || (task.op != Op::step && task.op != Op::sweep)) {
+    return;
+  }
+  const std::size_t first_output =
+      task.inputs.size() / 2 + (task.op == Op::sweep ? 1 : 0);
+  const auto state =
+      std::get<samplers::SolverState>(bound.slots->get(task.inputs.at(0)));
+  const auto output =
+      std::get<Tensor>(bound.slots->get(task.inputs.at(first_output)));
+  previews.push_back(
+      {bound.sample_index, task.from,
+       samplers::denoised(job.schedule, task.from, state.latents, output)});
+}
+
+void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
+             GrantResult& result) {
+  std::vector<std::shared_ptr<samplers::SlotTable>> tables;
+  std::vector<BoundTask> bound;
+  for (const SampleTask& work : grant.tasks) {
+    tables.push_back(job.samples.open(work.sample_index));
+    bound.push_back({work.sample_index, work.task, tables.back().get()});
+    add_preview(bound.back(), job, result.previews);
+  }
+  result.results = job.runner.run(ctx, bound);
+}
+
+}  // namespace
+
+// Out of memory while an error is put into words ends the process: noexcept.
+GrantResult execute(const Grant& grant, ExecContext& ctx,
+                    const JobContext& job) noexcept {
+  GrantResult result;
+  result.id = grant.id;
+  result.worker = grant.worker;
+  result.epoch = grant.epoch;
+  const SampleTask& first = grant.tasks.at(0);
+  result.span = {.worker = grant.worker,
+                 .op = first.task.op,
+                 .sample_index = first.sample_index,
+                 .rows = static_cast<int>(grant.tasks.size()),
+                 .step = first.task.from,
+                 .segment = first.task.segment,
+                 .start = job.clock.now()};
+  try {
+    // A stop may have come while the grant waited in the queue.
+    require(!ctx.stop_requested(), Errc::interrupted, "worker",
+            "stop was requested");
+    compute(grant, ctx, job, result);
+  } catch (...) {
+    result.results.clear();
+    result.failure = current_failure();
+  }
+  result.span.duration = job.clock.now() - result.span.start;
+  return result;
+}
+
+}  // namespace troupe::actors

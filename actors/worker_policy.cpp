@@ -1,0 +1,35 @@
+#include "actors/worker_policy.h"
+
+namespace troupe::actors {
+
+std::vector<WorkerCommand> WorkerPolicy::on(const WorkerEvent& event) {
+  return std::visit([this](const auto& e) { return handle(e); }, event);
+}
+
+std::vector<WorkerCommand> WorkerPolicy::handle(const Grant& grant) {
+  const bool is_ours = grant.worker == worker_ && grant.epoch == epoch_;
+  if (stopped_ || !is_ours || !held_.insert(grant.id).second) {
+    return {};
+  }
+  return {RunGrant{grant}};
+}
+
+std::vector<WorkerCommand> WorkerPolicy::handle(const WorkDone& done) {
+  if (held_.erase(done.result.id) == 0) {
+    return {};
+  }
+  rows_ += done.result.results.size();
+  busy_ += done.result.span.duration;
+  return {done.result};
+}
+
+std::vector<WorkerCommand> WorkerPolicy::handle(const StopWork&) {
+  stopped_ = true;
+  return {InterruptWork{}};
+}
+
+std::vector<WorkerCommand> WorkerPolicy::handle(const BeatAsked& asked) {
+  return {WorkerBeat{worker_, epoch_, asked.ticks, rows_, busy_}};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <variant>
+#include <vector>
+
+#include "actors/grant.h"
+
+namespace troupe::actors {
+
+// Events.
+struct WorkDone {
+  GrantResult result;
+};
+struct StopWork {};
+struct BeatAsked {
+  std::uint64_t ticks = 0;  ///< blocks run so far
+};
+using WorkerEvent = std::variant<Grant, WorkDone, StopWork, BeatAsked>;
+
+// Commands.
+struct RunGrant {
+  Grant grant;
+};
+/// Ends what runs at the next block.
+struct InterruptWork {};
+using WorkerCommand =
+    std::variant<RunGrant, GrantResult, InterruptWork, WorkerBeat>;
+
+/// Decides what a worker does with what it hears. Its executor is the queue:
+/// grants go there at once, so the next begins without a message in between.
+///
+///   working ──StopWork──▶ stopped (takes no grants, still answers)
+///
+/// Thread: one.
+class WorkerPolicy {
+ public:
+  WorkerPolicy(int worker, std::uint32_t epoch)
+      : worker_(worker), epoch_(epoch) {}
+
+  [[nodiscard]] std::vector<WorkerCommand> on(const WorkerEvent& event);
+  [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
+
+ private:
+  std::vector<WorkerCommand> handle(const Grant& grant);
+  std::vector<WorkerCommand> handle(const WorkDone& done);
+  std::vector<WorkerCommand> handle(const StopWork& stop);
+  std::vector<WorkerCommand> handle(const BeatAsked& asked);
+
+  int worker_;
+  std::uint32_t epoch_;
+  bool stopped_ = false;
+  std::set<std::uint64_t> held_;  ///< grants in the executor
+  std::uint64_t rows_ = 0;
+  Duration busy_{};
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,87 @@
+// Coordination alone: a network that costs nothing, many workers, many tasks.
+// Prints microseconds per task and the memory before and after.
+//   bench_coordination [workers] [tasks]
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+#include "actors/runtime.h"
+
+namespace {
+
+using namespace troupe;
+
+class NoNetwork final : public samplers::Evaluator {
+ public:
+  [[nodiscard]] Shape latent_shape() const override { return {1, 1, 1}; }
+  [[nodiscard]] std::int64_t out_channels() const override { return 1; }
+  [[nodiscard]] int num_segments() const override { return 1; }
+  void evaluate(ExecContext& /*ctx*/,
+                std::span<samplers::EvaluateRow> rows) override {
+    for (samplers::EvaluateRow& row : rows) {
+      row.output.data<float>()[0] = 0.5F;
+    }
+  }
+  void combine(const Tensor& cond, const Tensor& /*uncond*/,
+               Tensor& out) override {
+    out.data<float>()[0] = cond.data<float>()[0];
+  }
+  void run_segment(ExecContext& /*ctx*/, int /*segment*/,
+                   std::span<samplers::SegmentRow> /*rows*/) override {}
+  void decode(ExecContext& /*ctx*/, const Tensor& latents,
+              Tensor& pixels) override {
+    pixels = latents;
+  }
+};
+
+double resident_mib() {
+  std::ifstream statm("/proc/self/statm");
+  long total = 0;
+  long resident = 0;
+  statm >> total >> resident;
+  return static_cast<double>(resident) * 4096 / (1 << 20);
+}
+
+/// Runs a job of about `tasks` tasks; returns microseconds per task.
+double run(int workers, std::uint64_t tasks) {
+  samplers::ScheduleOptions options;
+  options.num_inference_steps = 50;
+  const samplers::Schedule schedule(options);
+  NoNetwork network;
+  samplers::PhiloxNoise noise(1);
+  actors::JobSpec spec;
+  spec.schedule = &schedule;
+  spec.method.kind = samplers::MethodKind::batch;
+  spec.evaluator = &network;
+  spec.noise = &noise;
+  spec.end = tasks / 100;  // an evaluation and a step at each of 50 calls
+  spec.decode = false;
+  spec.num_workers = workers;
+  const actors::JobResult result = actors::run_job(spec);
+  if (result.failure) {
+    std::fprintf(stderr, "%s\n", result.failure->message.c_str());
+    std::exit(1);
+  }
+  return result.wall_seconds * 1e6 / static_cast<double>(spec.end * 100);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int workers = argc > 1 ? std::atoi(argv[1]) : 64;
+  const auto tasks =
+      static_cast<std::uint64_t>(argc > 2 ? std::atoll(argv[2]) : 100000);
+  (void)run(workers, tasks / 10);
+  const double before = resident_mib();
+  const double each = run(workers, tasks);
+  const double middle = resident_mib();
+  (void)run(workers, tasks);
+  std::printf(
+      "workers %d  tasks %llu  %.2f us per task  resident %.1f MiB before, "
+      "%.1f after one job, %.1f after two\n",
+      workers, static_cast<unsigned long long>(tasks), each, before, middle,
+      resident_mib());
+}

@@ -1,0 +1,71 @@
+#include "actors/cut_blocks.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+double largest(const std::vector<double>& costs, const std::vector<int>& cuts) {
+  double most = 0;
+  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+    most = std::max(most, std::accumulate(costs.begin() + cuts[s],
+                                          costs.begin() + cuts[s + 1], 0.0));
+  }
+  return most;
+}
+
+/// The best possible largest segment, by trying every cut.
+double best_of_all(const std::vector<double>& costs, std::size_t begin,
+                   int segments) {
+  if (segments == 1) {
+    return std::accumulate(costs.begin() + static_cast<std::ptrdiff_t>(begin),
+                           costs.end(), 0.0);
+  }
+  double best = std::numeric_limits<double>::infinity();
+  double sum = 0;
+  for (std::size_t end = begin + 1;
+       end + static_cast<std::size_t>(segments) - 1 <= costs.size(); ++end) {
+    sum += costs[end - 1];
+    best = std::min(best, std::max(sum, best_of_all(costs, end, segments - 1)));
+  }
+  return best;
+}
+
+TEST(CutBlocks, CutsEqualBlocksEvenly) {
+  const std::vector<double> costs(28, 1.0);
+  EXPECT_EQ(cut_blocks(costs, 2), (std::vector<int>{0, 14, 28}));
+  EXPECT_EQ(cut_blocks(costs, 4), (std::vector<int>{0, 7, 14, 21, 28}));
+}
+
+TEST(CutBlocks, IsAsGoodAsTryingEveryCut) {
+  rc::check([] {
+    const auto whole = *rc::gen::suchThat(
+        rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 50)),
+        [](const auto& v) { return !v.empty() && v.size() <= 9; });
+    const std::vector<double> costs(whole.begin(), whole.end());
+    const int segments =
+        *rc::gen::inRange(1, static_cast<int>(costs.size()) + 1);
+    const auto cuts = cut_blocks(costs, segments);
+    RC_ASSERT(cuts.size() == static_cast<std::size_t>(segments) + 1);
+    RC_ASSERT(cuts.front() == 0);
+    RC_ASSERT(cuts.back() == static_cast<int>(costs.size()));
+    RC_ASSERT(std::adjacent_find(cuts.begin(), cuts.end(),
+                                 std::greater_equal<>()) == cuts.end());
+    RC_ASSERT(largest(costs, cuts) == best_of_all(costs, 0, segments));
+  });
+}
+
+TEST(CutBlocks, RefusesMoreSegmentsThanBlocks) {
+  EXPECT_THROW((void)cut_blocks(std::vector<double>(3, 1.0), 4), Error);
+  EXPECT_THROW((void)cut_blocks(std::vector<double>(3, 1.0), 0), Error);
+}
+
+}  // namespace
+}  // namespace troupe::actors

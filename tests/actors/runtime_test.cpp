@@ -1,0 +1,316 @@
+#include "actors/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+
+#include "kernels/core/error.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+using samplers::Solver;
+
+/// Keeps what it is told.
+class Collector final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    if (outcome.report.status == SampleStatus::done) {
+      latents[outcome.report.sample_index] = outcome.latents;
+      pixels[outcome.report.sample_index] = outcome.pixels;
+    }
+    if (after_sample) {
+      after_sample();
+    }
+  }
+  void on_preview(const Preview& preview) override {
+    previews.push_back(preview);
+  }
+  void on_span(const TraceSpan& span) override { spans.push_back(span); }
+  void on_progress(const JobProgress& progress) override { last = progress; }
+
+  std::map<std::uint64_t, Tensor> latents;
+  std::map<std::uint64_t, Tensor> pixels;
+  std::vector<Preview> previews;
+  std::vector<TraceSpan> spans;
+  JobProgress last;
+  std::function<void()> after_sample;
+};
+
+/// A job over the toy network, ready to be changed and run.
+struct Job {
+  explicit Job(MethodOptions method = {}, Solver solver = Solver::ddim)
+      : schedule(options_of(solver)),
+        evaluator(method.kind == MethodKind::pipeline ||
+                          method.kind == MethodKind::stale
+                      ? method.num_segments
+                      : 1) {
+    spec.schedule = &schedule;
+    spec.method = method;
+    spec.evaluator = &evaluator;
+    spec.noise = &noise;
+    spec.end = 5;
+    spec.observers = {&seen};
+    spec.restart.first_delay = std::chrono::milliseconds(1);
+  }
+
+  static samplers::ScheduleOptions options_of(Solver solver) {
+    samplers::ScheduleOptions options = ddim_steps(8);
+    options.solver = solver;
+    return options;
+  }
+
+  JobResult run() { return run_job(spec); }
+
+  samplers::Schedule schedule;
+  ToyEvaluator evaluator;
+  samplers::PhiloxNoise noise{11};
+  Collector seen;
+  JobSpec spec;
+};
+
+std::map<std::uint64_t, Tensor> sequential(Solver solver = Solver::ddim) {
+  Job job({.kind = MethodKind::sequential}, solver);
+  const JobResult result = job.run();
+  EXPECT_FALSE(result.failure);
+  return job.seen.latents;
+}
+
+void expect_same(const std::map<std::uint64_t, Tensor>& a,
+                 const std::map<std::uint64_t, Tensor>& b,
+                 const std::string& what) {
+  ASSERT_EQ(a.size(), b.size()) << what;
+  for (const auto& [index, latents] : a) {
+    ASSERT_TRUE(b.contains(index)) << what;
+    EXPECT_TRUE(bytes_equal(latents, b.at(index)))
+        << what << ", sample " << index;
+  }
+}
+
+TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
+  const std::vector<MethodOptions> methods{
+      {.kind = MethodKind::batch},
+      {.kind = MethodKind::cfg},
+      {.kind = MethodKind::pipeline, .num_segments = 2},
+      {.kind = MethodKind::pipeline, .num_segments = 4},
+      {.kind = MethodKind::picard, .window_size = 3},
+      {.kind = MethodKind::picard, .window_size = 8},
+      {.kind = MethodKind::stale, .num_segments = 2, .age = 0}};
+  for (const Solver solver : {Solver::ddim, Solver::ddpm, Solver::dpmpp}) {
+    const auto expected = sequential(solver);
+    ASSERT_EQ(expected.size(), 5U);
+    for (const MethodOptions& method : methods) {
+      for (const int workers : {1, 2, 3}) {
+        for (const int threads : {1, 2}) {
+          Job job(method, solver);
+          job.spec.num_workers = workers;
+          job.spec.threads_per_worker = threads;
+          const JobResult result = job.run();
+          EXPECT_FALSE(result.failure) << result.failure->message;
+          expect_same(expected, job.seen.latents,
+                      "method " + std::to_string(int(method.kind)) + ", " +
+                          std::to_string(workers) + " workers");
+        }
+      }
+    }
+  }
+}
+
+TEST(RunJob, GivesTheSameBytesTwice) {
+  for (const auto kind : {MethodKind::batch, MethodKind::stale}) {
+    const MethodOptions method{.kind = kind, .num_segments = 2, .age = 1};
+    Job first(method);
+    Job second(method);
+    first.spec.num_workers = 2;
+    second.spec.num_workers = 3;
+    (void)first.run();
+    (void)second.run();
+    expect_same(first.seen.latents, second.seen.latents, "again");
+  }
+}
+
+TEST(RunJob, GivesASampleAloneTheBytesItHasAmongOthers) {
+  const auto expected = sequential();
+  for (std::uint64_t index = 0; index < 5; ++index) {
+    Job job({.kind = MethodKind::batch});
+    job.spec.begin = index;
+    job.spec.end = index + 1;
+    (void)job.run();
+    expect_same({{index, expected.at(index)}}, job.seen.latents, "alone");
+  }
+}
+
+TEST(RunJob, PacksRowsOfSeveralSamplesWithoutChangingThem) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.max_rows = 3;
+  (void)job.run();
+  expect_same(sequential(), job.seen.latents, "packed");
+  EXPECT_EQ(job.evaluator.most_rows, 3);
+}
+
+TEST(RunJob, LeavesOutWhatIsToBeSkipped) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.skip = {1, 3};
+  const JobResult result = job.run();
+  EXPECT_EQ(result.samples.size(), 3U);
+  EXPECT_EQ(job.seen.latents.size(), 3U);
+  EXPECT_FALSE(job.seen.latents.contains(3));
+}
+
+TEST(RunJob, DecodesAndCounts) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.num_workers = 2;
+  const JobResult result = job.run();
+  EXPECT_EQ(job.seen.pixels.size(), 5U);
+  EXPECT_EQ(result.count(SampleStatus::done), 5U);
+  EXPECT_EQ(result.nfe, 5 * 8);
+  EXPECT_EQ(result.rounds, 8);
+  EXPECT_EQ(result.compute_seconds.size(), 2U);
+  EXPECT_EQ(job.seen.last.calls_done, 5 * 8);
+  EXPECT_EQ(job.seen.last.samples_done, 5U);
+}
+
+TEST(RunJob, ShowsPreviewsAndSpansWhenAsked) {
+  for (const auto kind : {MethodKind::batch, MethodKind::picard}) {
+    Job job({.kind = kind, .window_size = 2});
+    job.spec.preview_every = 4;
+    job.spec.trace = true;
+    (void)job.run();
+    EXPECT_EQ(job.seen.previews.size(), 2U * 5U);
+    EXPECT_GE(job.seen.spans.size(), 20U);
+  }
+  Job quiet({.kind = MethodKind::batch});
+  (void)quiet.run();
+  EXPECT_TRUE(quiet.seen.previews.empty());
+  EXPECT_TRUE(quiet.seen.spans.empty());
+}
+
+/// Refuses its n-th job, once: a worker that dies.
+class FailingExecutor final : public Executor {
+ public:
+  explicit FailingExecutor(int jobs) : left_(jobs) {}
+  void post(Job job) override {
+    require(left_-- > 0, Errc::internal, "test", "the worker ends here");
+    inner_.post(std::move(job));
+  }
+
+ private:
+  int left_;
+  ThreadExecutor inner_;
+};
+
+TEST(RunJob, CompletesWithTheSameBytesWhenWorkersDie) {
+  for (const auto& method :
+       {MethodOptions{.kind = MethodKind::batch},
+        {.kind = MethodKind::picard, .window_size = 3},
+        {.kind = MethodKind::pipeline, .num_segments = 2}}) {
+    Job job(method);
+    job.spec.num_workers = 2;
+    std::atomic<int> deaths{0};
+    job.spec.make_executor = [&](int worker) -> std::unique_ptr<Executor> {
+      if (worker == 1 && deaths < 2) {
+        ++deaths;
+        return std::make_unique<FailingExecutor>(3);
+      }
+      return std::make_unique<ThreadExecutor>();
+    };
+    const JobResult result = job.run();
+    ASSERT_FALSE(result.failure) << result.failure->message;
+    EXPECT_GE(result.recoveries, 1);
+    expect_same(sequential(), job.seen.latents, "after a death");
+  }
+}
+
+TEST(RunJob, FailsWhenNoWorkerStaysAlive) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.num_workers = 2;
+  job.spec.make_executor = [](int) -> std::unique_ptr<Executor> {
+    throw Error(Errc::out_of_memory, "test", "no thread to be had");
+  };
+  const JobResult result = job.run();
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::out_of_memory);
+  EXPECT_EQ(result.count(SampleStatus::unfinished), 5U);
+}
+
+TEST(RunJob, StopsBetweenBlocksAndKeepsFinishedSamples) {
+  Job job({.kind = MethodKind::batch});
+  std::atomic<bool> stop{false};
+  std::atomic<bool> endless{false};
+  job.spec.stop = &stop;
+  job.spec.end = 50;
+  // After the first sample every forward lasts until it is interrupted.
+  job.evaluator.before_forward = [&](ExecContext& ctx) {
+    while (endless) {
+      ctx.tick();
+      std::this_thread::yield();
+    }
+  };
+  job.seen.after_sample = [&] {
+    endless = true;
+    stop = true;
+  };
+  const JobResult result = job.run();
+  EXPECT_TRUE(result.stopped);
+  EXPECT_FALSE(result.failure);
+  EXPECT_GE(result.count(SampleStatus::done), 1U);
+  EXPECT_GE(result.count(SampleStatus::unfinished), 1U);
+  EXPECT_EQ(result.samples.size(), 50U);
+  const auto expected = sequential();
+  EXPECT_TRUE(bytes_equal(job.seen.latents.at(0), expected.at(0)));
+}
+
+TEST(RunJob, FailsTheSampleThatTurnsNanAndNamesTheStep) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.num_workers = 2;
+  job.evaluator.nan_sample = 2;
+  const JobResult result = job.run();
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(result.count(SampleStatus::done), 4U);
+  const SampleReport& bad = result.samples.at(2);
+  ASSERT_EQ(bad.status, SampleStatus::failed);
+  EXPECT_EQ(bad.failure->code, Errc::non_finite);
+  EXPECT_NE(bad.failure->message.find("step"), std::string::npos)
+      << bad.failure->message;
+  expect_same({{1, sequential().at(1)}}, {{1, job.seen.latents.at(1)}},
+              "beside a failure");
+}
+
+TEST(RunJob, FailsWithTheCauseWhenTheNetworkThrows) {
+  Job job({.kind = MethodKind::batch});
+  job.evaluator.before_forward = [](ExecContext&) {
+    throw Error(Errc::unsupported, "toy", "cannot do that");
+  };
+  const JobResult result = job.run();
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::unsupported);
+  EXPECT_EQ(result.failure->message, "cannot do that");
+}
+
+TEST(RunJob, EndsWithTheErrorOfAnObserver) {
+  Job job({.kind = MethodKind::batch});
+  job.spec.end = 1000;
+  job.seen.after_sample = [] { throw Error(Errc::io, "disk", "is full"); };
+  const JobResult result = job.run();
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::io);
+}
+
+TEST(RunJob, RefusesAnEmptyRangeNoWorkersAndBadOptions) {
+  Job empty({.kind = MethodKind::batch});
+  empty.spec.end = 0;
+  EXPECT_THROW((void)empty.run(), Error);
+  Job nobody({.kind = MethodKind::batch});
+  nobody.spec.num_workers = 0;
+  EXPECT_THROW((void)nobody.run(), Error);
+  Job window({.kind = MethodKind::picard, .window_size = 0});
+  EXPECT_THROW((void)window.run(), Error);
+}
+
+}  // namespace
+}  // namespace troupe::actors

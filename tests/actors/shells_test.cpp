@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <memory>
+#include <optional>
+
+#include "actors/coordinator.h"
+#include "actors/node.h"
+#include "actors/supervisor.h"
+#include "actors/watch.h"
+#include "actors/worker.h"
+#include "samplers/noise_source.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+
+class TestConfig final : public caf::actor_system_config {
+ public:
+  TestConfig() {
+    add_message_types<caf::id_block::troupe>();
+    set("scheduler.policy", caf::atom("testing"));
+  }
+};
+
+/// Posts to a ManualExecutor that the test holds; throws once it is broken.
+class Borrowed final : public Executor {
+ public:
+  Borrowed(std::shared_ptr<ManualExecutor> inner, const bool& broken)
+      : inner_(std::move(inner)), broken_(broken) {}
+  void post(Job job) override {
+    require(!broken_, Errc::internal, "test", "the worker ends here");
+    inner_->post(std::move(job));
+  }
+
+ private:
+  std::shared_ptr<ManualExecutor> inner_;
+  const bool& broken_;
+};
+
+/// A whole company on CAF's deterministic scheduler: messages move when the
+/// test says so, work runs when the test says so, time stands still.
+class Shells : public testing::Test {
+ protected:
+  Shells()
+      : system_(config_),
+        scheduler_(dynamic_cast<caf::scheduler::test_coordinator&>(
+            system_.scheduler())) {
+    for (int w = 0; w < kWorkers; ++w) {
+      executors_.push_back(std::make_shared<ManualExecutor>());
+    }
+  }
+
+  ~Shells() override {
+    for (const auto& executor : executors_) {
+      executor->run_all();
+    }
+    for (const caf::actor& actor : spawned_) {
+      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    }
+    spawned_.clear();
+    scheduler_.run();
+  }
+
+  void start(std::uint64_t samples) {
+    watch_ = spawn_watch(system_, {{}, [this](JobRecord record) {
+                                     record_ = std::move(record);
+                                   }});
+    CoordinatorOptions options;
+    for (std::uint64_t i = 0; i < samples; ++i) {
+      options.samples.push_back(i);
+    }
+    options.make_method = [this] { return make_method(method_, schedule_); };
+    options.num_workers = kWorkers;
+    coordinator_ = spawn_coordinator(
+        system_, {options, &samples_, &clock_, watch_, 0, false});
+    RestartOptions restart;
+    restart.first_delay = std::chrono::milliseconds(50);
+    node_ = spawn_node(system_,
+                       {kWorkers,
+                        1,
+                        {},
+                        restart,
+                        &job_,
+                        [this](int worker) -> std::unique_ptr<Executor> {
+                          ++starts_;
+                          return std::make_unique<Borrowed>(
+                              executors_[static_cast<std::size_t>(worker)],
+                              broken_.at(static_cast<std::size_t>(worker)));
+                        },
+                        coordinator_});
+    spawned_ = {caf::actor_cast<caf::actor>(node_),
+                caf::actor_cast<caf::actor>(coordinator_),
+                caf::actor_cast<caf::actor>(watch_)};
+    scheduler_.run();
+  }
+
+  /// Runs one job of `worker` and delivers everything that follows.
+  bool work(int worker) {
+    const bool ran = executors_[static_cast<std::size_t>(worker)]->run_one();
+    scheduler_.run();
+    return ran;
+  }
+
+  static constexpr int kWorkers = 2;
+  TestConfig config_;
+  caf::actor_system system_;
+  caf::scheduler::test_coordinator& scheduler_;
+  ManualClock clock_;
+  samplers::MethodOptions method_{.kind = MethodKind::batch};
+  samplers::Schedule schedule_{ddim_steps(3)};
+  ToyEvaluator evaluator_;
+  samplers::PhiloxNoise noise_{11};
+  samplers::TaskRunner runner_{schedule_, evaluator_, noise_, method_};
+  SampleStore samples_{schedule_, noise_, {3, 4, 4}};
+  JobContext job_{schedule_, runner_, samples_, clock_, false};
+  std::vector<std::shared_ptr<ManualExecutor>> executors_;
+  ObserverActor watch_;
+  CoordinatorActor coordinator_;
+  NodeActor node_;
+  std::vector<caf::actor> spawned_;
+  std::optional<JobRecord> record_;
+  int starts_ = 0;
+  std::array<bool, kWorkers> broken_{};
+};
+
+TEST_F(Shells, StartEveryWorkerAndQueueTwoGrantsOnEach) {
+  start(8);
+  EXPECT_EQ(starts_, kWorkers);
+  EXPECT_EQ(executors_[0]->pending(), 2U);
+  EXPECT_EQ(executors_[1]->pending(), 2U);
+}
+
+TEST_F(Shells, FinishAJobWhenWorkRuns) {
+  start(3);
+  while (work(0) || work(1)) {
+  }
+  ASSERT_TRUE(record_);
+  EXPECT_EQ(record_->ended.size(), 3U);
+  EXPECT_FALSE(record_->end.failure);
+  EXPECT_EQ(samples_.size(), 0U);
+}
+
+TEST_F(Shells, AnswerControlWhileWorkWaits) {
+  start(8);
+  caf::anon_send(coordinator_, halt_atom{});
+  scheduler_.run();
+  ASSERT_TRUE(record_);
+  EXPECT_TRUE(record_->end.stopped);
+  EXPECT_EQ(record_->end.unfinished.size(), 8U);
+  // What was queued runs into the stop instead of computing.
+  work(0);
+  EXPECT_EQ(samples_.size(), 0U);
+}
+
+TEST_F(Shells, StartAWorkerAgainAfterItsDelay) {
+  start(8);
+  broken_[1] = true;
+  work(1);
+  EXPECT_EQ(starts_, kWorkers);
+  broken_[1] = false;
+  scheduler_.advance_time(std::chrono::milliseconds(60));
+  scheduler_.run();
+  EXPECT_EQ(starts_, kWorkers + 1);
+  for (int i = 0; i < 1000 && !record_; ++i) {
+    work(0);
+    work(1);
+  }
+  ASSERT_TRUE(record_);
+  EXPECT_EQ(record_->ended.size(), 8U);
+  EXPECT_EQ(record_->end.recoveries, 1);
+}
+
+TEST_F(Shells, SayWhatANodeHasAndHowFastItIs) {
+  start(8);
+  clock_.advance(std::chrono::seconds(1));
+  work(0);
+  scheduler_.advance_time(std::chrono::milliseconds(300));
+  scheduler_.run();
+  caf::scoped_actor self(system_);
+  auto request = self->request(node_, caf::infinite, describe_atom{});
+  scheduler_.run();
+  request.receive(
+      [](const NodeInfo& info) {
+        ASSERT_EQ(info.workers.size(), 2U);
+        EXPECT_EQ(info.workers[1].worker, 1);
+        EXPECT_EQ(info.workers[1].epoch, 1U);
+      },
+      [](const caf::error&) { FAIL() << "no answer"; });
+}
+
+}  // namespace
+}  // namespace troupe::actors

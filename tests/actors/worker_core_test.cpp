@@ -1,0 +1,189 @@
+#include "actors/worker_core.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "kernels/core/executor.h"
+#include "samplers/noise_source.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+/// Everything a worker needs, over the toy network.
+struct Shop {
+  explicit Shop(MethodOptions options = {}, int segments = 1)
+      : method(options),
+        evaluator(segments),
+        runner(schedule, evaluator, noise, method),
+        samples(schedule, noise, evaluator.latent_shape()) {}
+
+  samplers::Schedule schedule{ddim_steps(6)};
+  MethodOptions method;
+  ToyEvaluator evaluator;
+  samplers::PhiloxNoise noise{11};
+  samplers::TaskRunner runner;
+  SampleStore samples;
+  ManualClock clock;
+  JobContext job{schedule, runner, samples, clock, false};
+
+  [[nodiscard]] Tensor sequential(std::uint64_t sample) {
+    ExecContext ctx;
+    const auto plain = make_method({}, schedule);
+    Tensor unit(evaluator.latent_shape(), DType::f32);
+    noise.initial(sample, unit);
+    return run_local(*plain, runner, ctx, sample, initial_state(schedule, unit))
+        .latents;
+  }
+};
+
+Grant first_grant(const Shop& shop, std::uint64_t sample) {
+  Grant grant;
+  grant.id = 1;
+  const auto method = make_method(shop.method, shop.schedule);
+  for (samplers::Task& task : method->ready()) {
+    grant.tasks.push_back({sample, std::move(task)});
+  }
+  return grant;
+}
+
+TEST(Execute, WritesTheOutputsOfItsTasks) {
+  Shop shop;
+  ExecContext ctx;
+  const Grant grant = first_grant(shop, 4);
+  const GrantResult result = execute(grant, ctx, shop.job);
+  ASSERT_FALSE(result.failure);
+  ASSERT_EQ(result.results.size(), 1U);
+  const auto slots = shop.samples.open(4);
+  EXPECT_TRUE(slots->find(grant.tasks[0].task.outputs[0]).has_value());
+}
+
+TEST(Execute, IsHarmlessTwice) {
+  Shop shop;
+  ExecContext ctx;
+  const Grant grant = first_grant(shop, 4);
+  (void)execute(grant, ctx, shop.job);
+  const samplers::Slot out = grant.tasks[0].task.outputs[0];
+  const auto once = std::get<Tensor>(shop.samples.open(4)->get(out)).clone();
+  (void)execute(grant, ctx, shop.job);
+  const auto twice = std::get<Tensor>(shop.samples.open(4)->get(out));
+  EXPECT_TRUE(bytes_equal(once, twice));
+}
+
+TEST(Execute, PutsAnErrorIntoTheResult) {
+  Shop shop;
+  shop.evaluator.before_forward = [](ExecContext&) {
+    throw Error(Errc::unsupported, "toy", "does not want to");
+  };
+  ExecContext ctx;
+  const GrantResult result = execute(first_grant(shop, 0), ctx, shop.job);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::unsupported);
+  EXPECT_TRUE(result.results.empty());
+}
+
+TEST(Execute, DoesNothingAfterAStop) {
+  Shop shop;
+  ExecContext ctx;
+  ctx.request_stop();
+  const GrantResult result = execute(first_grant(shop, 0), ctx, shop.job);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::interrupted);
+  EXPECT_EQ(shop.samples.size(), 0U);
+}
+
+TEST(SampleStore, MakesTheInitialStateOnceAndForgetsIt) {
+  Shop shop;
+  const auto a = shop.samples.open(9);
+  const auto b = shop.samples.open(9);
+  EXPECT_EQ(a.get(), b.get());
+  EXPECT_TRUE(a->find(samplers::kInitialSlot).has_value());
+  shop.samples.close(9);
+  EXPECT_EQ(shop.samples.size(), 0U);
+}
+
+// Policy, executors and runner without an actor in between.
+TEST(Company, ComputesTheSequentialBytesOnThreads) {
+  constexpr int kWorkers = 3;
+  constexpr std::uint64_t kSamples = 5;
+  for (const MethodKind kind : {MethodKind::batch, MethodKind::cfg,
+                                MethodKind::picard, MethodKind::pipeline}) {
+    Shop shop({.kind = kind, .window_size = 3, .num_segments = 2},
+              kind == MethodKind::pipeline ? 2 : 1);
+    CoordinatorOptions options;
+    for (std::uint64_t i = 0; i < kSamples; ++i) {
+      options.samples.push_back(i);
+    }
+    options.make_method = [&] {
+      return make_method(shop.method, shop.schedule);
+    };
+    options.kind = kind;
+    options.num_workers = kWorkers;
+    options.max_rows = 2;
+    options.decode = false;
+    CoordinatorPolicy policy(options);
+
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::deque<GrantResult> inbox;
+    std::vector<std::unique_ptr<ExecContext>> contexts;
+    std::map<std::uint64_t, Tensor> finished;
+    bool over = false;
+    std::vector<std::unique_ptr<ThreadExecutor>> executors;
+    for (int w = 0; w < kWorkers; ++w) {
+      contexts.push_back(std::make_unique<ExecContext>(1));
+      executors.push_back(std::make_unique<ThreadExecutor>());
+    }
+    const auto feed = [&](const CoordinatorEvent& event) {
+      for (CoordinatorCommand& command : policy.on(event, {})) {
+        if (auto* grant = std::get_if<Grant>(&command)) {
+          const auto w = static_cast<std::size_t>(grant->worker);
+          executors[w]->post([&, w, work = *grant] {
+            GrantResult result = execute(work, *contexts[w], shop.job);
+            const std::lock_guard lock(mutex);
+            inbox.push_back(std::move(result));
+            arrived.notify_one();
+          });
+        } else if (auto* free = std::get_if<FreeSlots>(&command)) {
+          shop.samples.open(free->sample_index)->erase(free->slots);
+        } else if (auto* end = std::get_if<EndSample>(&command)) {
+          const auto slots = shop.samples.open(end->report.sample_index);
+          finished[end->report.sample_index] =
+              std::get<samplers::SolverState>(slots->get(end->result)).latents;
+        } else if (std::holds_alternative<EndJob>(command)) {
+          over = true;
+        }
+      }
+    };
+    for (int w = 0; w < kWorkers; ++w) {
+      feed(WorkerUp{w, 1});
+    }
+    while (!over) {
+      std::unique_lock lock(mutex);
+      arrived.wait(lock, [&] { return !inbox.empty(); });
+      const GrantResult result = std::move(inbox.front());
+      inbox.pop_front();
+      lock.unlock();
+      ASSERT_FALSE(result.failure) << result.failure->message;
+      feed(result);
+    }
+    ASSERT_EQ(finished.size(), kSamples);
+    for (const auto& [index, latents] : finished) {
+      EXPECT_TRUE(bytes_equal(latents, shop.sequential(index)))
+          << index << " method " << static_cast<int>(kind);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors
