@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Microseconds of coordination per task, with a network that costs nothing.
+#   scripts/bench_coordination.sh [workers] [tasks]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/build.sh release bench_coordination | tail -n 1
+exec build/release/tests/actors/bench_coordination "${1:-64}" "${2:-100000}"
