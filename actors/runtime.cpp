@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <future>
+#include <iterator>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -35,10 +37,10 @@ std::vector<std::uint64_t> wanted(const JobSpec& spec) {
                     std::to_string(spec.end),
                 "give the first index and one past the last");
   }
+  const std::set<std::uint64_t> skip(spec.skip.begin(), spec.skip.end());
   std::vector<std::uint64_t> indices;
   for (std::uint64_t index = spec.begin; index < spec.end; ++index) {
-    if (std::find(spec.skip.begin(), spec.skip.end(), index) ==
-        spec.skip.end()) {
+    if (!skip.contains(index)) {
       indices.push_back(index);
     }
   }
