@@ -9,6 +9,7 @@ import sys
 import types
 
 import torch
+import torch.nn.utils.parametrizations
 
 
 def _nothing(*_args, **_kwargs):
@@ -44,6 +45,10 @@ if not hasattr(torch, "accelerator"):
 if not hasattr(torch, "compiler"):
     torch.compiler = types.SimpleNamespace(
         disable=_undecorated, is_compiling=lambda: False)
+if not hasattr(torch.nn, "RMSNorm"):
+    torch.nn.RMSNorm = torch.nn.Module
+if not hasattr(torch.nn.utils.parametrizations, "weight_norm"):
+    torch.nn.utils.parametrizations.weight_norm = torch.nn.utils.weight_norm
 for _name in ("float8_e4m3fn", "float8_e5m2", "uint16", "uint32", "uint64"):
     if not hasattr(torch, _name):
         setattr(torch, _name, torch.uint8)
