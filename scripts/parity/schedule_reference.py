@@ -268,7 +268,9 @@ def _unipc(rng, case, config):
         if rng.random() < 0.3:
             config["shift_terminal"] = 0.02
         if rng.random() < 0.2:
+            # Troupe ends every explicit list at 0, whatever the config says.
             case["sigmas"] = [1.0, 0.8, 0.5, 0.2]
+            config["final_sigmas_type"] = "zero"
     elif kind == "use_karras_sigmas" and rng.random() < 0.3:
         config.update(use_flow_sigmas=True, prediction_type="flow_prediction")
     if rng.random() < 0.2:
