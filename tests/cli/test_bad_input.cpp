@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"sample", "-m", "/no/such/folder", "-o", "x.png"},
              2,
              "/no/such/folder"},
-        Case{"bundled", tiny_sample({"--random-weights", "dit-xxl"}), 2,
+        Case{"bundled", tiny_sample({"--random-weights", "dit-tinny"}), 2,
              "did you mean"},
         Case{"sampler", tiny({"--sampler", "dpm++2n"}), 2, "did you mean"},
         Case{"class_name", tiny({"--class", "dog"}), 2, "an id from 0 to 9"},
