@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+
+#include "actors/artefacts/png.h"
+
+namespace troupe::actors {
+
+/// Images in reading order on a near-square grid with a two-pixel gap on
+/// white. Smaller images keep their size, top left in their cell. Empty cells
+/// stay white. The recipe is that of the caller's choice: left empty.
+/// Errors: Errc::invalid_argument without images or above 16384 pixels a side.
+[[nodiscard]] Image contact_sheet(std::span<const Image> images);
+
+/// Columns of the sheet for `count` images: the least square that holds them.
+[[nodiscard]] int contact_sheet_columns(std::size_t count);
+
+}  // namespace troupe::actors

@@ -1,0 +1,291 @@
+#include "actors/artefacts/npz.h"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// CRC-32 of zip archives (polynomial 0xEDB88320, reflected).
+std::uint32_t crc32(std::span<const std::byte> bytes) {
+  static const std::array<std::uint32_t, 256> kTable = [] {
+    std::array<std::uint32_t, 256> table{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) {
+        value = (value >> 1U) ^ ((value & 1U) != 0 ? 0xEDB88320U : 0U);
+      }
+      table[i] = value;
+    }
+    return table;
+  }();
+  std::uint32_t crc = 0xFFFFFFFFU;
+  for (const std::byte byte : bytes) {
+    crc = (crc >> 8U) ^ kTable[(crc ^ static_cast<std::uint32_t>(byte)) & 255U];
+  }
+  return ~crc;
+}
+
+void put(Bytes& out, std::string_view text) {
+  const auto* begin = reinterpret_cast<const std::byte*>(text.data());
+  out.insert(out.end(), begin, begin + text.size());
+}
+void put(Bytes& out, std::span<const std::byte> bytes) {
+  out.insert(out.end(), bytes.begin(), bytes.end());
+}
+void put_little(Bytes& out, std::uint64_t value, int count) {
+  for (int i = 0; i < count; ++i) {
+    out.push_back(static_cast<std::byte>((value >> (8 * i)) & 255U));
+  }
+}
+std::uint64_t get_little(std::span<const std::byte> bytes, std::size_t at,
+                         int count) {
+  std::uint64_t value = 0;
+  for (int i = count - 1; i >= 0; --i) {
+    value = (value << 8U) |
+            static_cast<std::uint64_t>(bytes[at + static_cast<std::size_t>(i)]);
+  }
+  return value;
+}
+
+std::string_view descr_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return "<f4";
+    case DType::i64:
+      return "<i8";
+    case DType::u8:
+      return "|u1";
+    case DType::bf16:
+    case DType::f16:
+      break;
+  }
+  throw Error(
+      Errc::unsupported, "npy",
+      "NumPy has no such element type: " + std::string(to_string(dtype)));
+}
+
+std::string shape_text(const Shape& shape) {
+  std::string text = "(";
+  for (const std::int64_t extent : shape.extents()) {
+    text += std::to_string(extent) + ", ";
+  }
+  if (shape.rank() > 1) {
+    text.resize(text.size() - 2);
+  } else if (shape.rank() == 1) {
+    text.resize(text.size() - 1);
+  }
+  return text + ")";
+}
+
+/// What a local header and its directory entry share, from "version needed"
+/// to the length of the name.
+void put_entry(Bytes& out, std::string_view name,
+               std::span<const std::byte> data) {
+  constexpr std::uint32_t kFirstOf1980 = (1U << 5U) | 1U;
+  put_little(out, 20, 2);
+  put_little(out, 0, 2);
+  put_little(out, 0, 2);  // stored
+  put_little(out, 0, 2);
+  put_little(out, kFirstOf1980, 2);
+  put_little(out, crc32(data), 4);
+  put_little(out, data.size(), 4);
+  put_little(out, data.size(), 4);
+  put_little(out, name.size(), 2);
+}
+
+/// The text after 'key': in the header's dictionary.
+std::optional<std::string_view> dictionary_value(std::string_view header,
+                                                 std::string_view key) {
+  const std::string quoted = "'" + std::string(key) + "':";
+  const std::size_t at = header.find(quoted);
+  if (at == std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string_view rest = header.substr(at + quoted.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  return rest;
+}
+
+std::optional<Shape> parse_shape(std::string_view text) {
+  if (!text.starts_with('(') || text.find(')') == std::string_view::npos) {
+    return std::nullopt;
+  }
+  text = text.substr(1, text.find(')') - 1);
+  std::vector<std::int64_t> extents;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (at != end) {
+    if (*at == ' ' || *at == ',') {
+      ++at;
+      continue;
+    }
+    std::int64_t extent = 0;
+    const auto [rest, error] = std::from_chars(at, end, extent);
+    if (error != std::errc{} || extent < 0 ||
+        extents.size() == Shape::kMaxRank) {
+      return std::nullopt;
+    }
+    extents.push_back(extent);
+    at = rest;
+  }
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_npy(const Tensor& tensor) {
+  std::string header =
+      "{'descr': '" + std::string(descr_of(tensor.dtype())) +
+      "', 'fortran_order': False, 'shape': " + shape_text(tensor.shape()) +
+      ", }";
+  constexpr std::size_t kPreamble = 10;
+  constexpr std::size_t kAlignment = 64;
+  while ((kPreamble + header.size() + 1) % kAlignment != 0) {
+    header += ' ';
+  }
+  header += '\n';
+  Bytes out;
+  out.reserve(kPreamble + header.size() + tensor.num_bytes());
+  put(out, std::string_view("\x93NUMPY\x01\x00", 8));
+  put_little(out, header.size(), 2);
+  put(out, header);
+  put(out, tensor.bytes());
+  return out;
+}
+
+std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
+  constexpr std::size_t kLimit = 0xFFFFFFFFU;
+  Bytes out;
+  Bytes directory;
+  for (const NamedTensor& item : tensors) {
+    const std::string name = item.name + ".npy";
+    const Bytes data = encode_npy(item.tensor);
+    require(out.size() + data.size() < kLimit, Errc::unsupported, "npz",
+            "the archive would be larger than 4 GiB",
+            "save to a .safetensors file");
+    const std::size_t offset = out.size();
+    put(out, "PK\x03\x04");
+    put_entry(out, name, data);
+    put_little(out, 0, 2);
+    put(out, name);
+    put(out, data);
+    put(directory, "PK\x01\x02");
+    put_little(directory, 20, 2);
+    put_entry(directory, name, data);
+    put_little(directory, 0, 2 + 2 + 2 + 2 + 4);
+    put_little(directory, offset, 4);
+    put(directory, name);
+  }
+  const std::size_t begin = out.size();
+  put(out, directory);
+  put(out, "PK\x05\x06");
+  put_little(out, 0, 4);
+  put_little(out, tensors.size(), 2);
+  put_little(out, tensors.size(), 2);
+  put_little(out, directory.size(), 4);
+  put_little(out, begin, 4);
+  put_little(out, 0, 2);
+  return out;
+}
+
+Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
+  const auto check = [&](bool good, std::string_view what) {
+    require(good, Errc::corrupt_file, place, what);
+  };
+  constexpr std::string_view kMagic = "\x93NUMPY";
+  check(bytes.size() >= 12 &&
+            std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0,
+        "not a .npy file: its first bytes are not NumPy's");
+  const bool long_header = bytes[6] != std::byte{1};
+  const std::size_t start = long_header ? 12 : 10;
+  const std::size_t length = get_little(bytes, 8, long_header ? 4 : 2);
+  check(length <= bytes.size() - start, "the .npy header is cut off");
+  const std::string_view header(
+      reinterpret_cast<const char*>(bytes.data()) + start, length);
+  const auto descr = dictionary_value(header, "descr");
+  const auto order = dictionary_value(header, "fortran_order");
+  const auto shape_at = dictionary_value(header, "shape");
+  check(descr && order && shape_at, "the .npy header lacks a key");
+  const auto shape = parse_shape(*shape_at);
+  check(shape.has_value(), "the .npy header has no readable shape");
+  require(order->starts_with("False"), Errc::unsupported, place,
+          "a Fortran-ordered array", "save np.ascontiguousarray(array)");
+  const std::span<const std::byte> data = bytes.subspan(start + length);
+  const bool is_double = descr->starts_with("'<f8'");
+  const DType dtype = descr->starts_with("'<i8'")   ? DType::i64
+                      : descr->starts_with("'|u1'") ? DType::u8
+                                                    : DType::f32;
+  require(is_double || dtype != DType::f32 || descr->starts_with("'<f4'"),
+          Errc::unsupported, place,
+          "an element type other than float32, float64, int64, uint8",
+          "save array.astype('float32')");
+  const std::size_t size = is_double ? 8 : size_of(dtype);
+  check(
+      data.size() % size == 0 &&
+          data.size() / size == static_cast<std::size_t>(shape->num_elements()),
+      "the .npy data does not have the size its header says");
+  Tensor tensor(*shape, dtype);
+  if (!is_double) {
+    std::memcpy(tensor.bytes().data(), data.data(), data.size());
+    return tensor;
+  }
+  float* out = tensor.data<float>();
+  for (std::size_t i = 0; i < data.size() / size; ++i) {
+    out[i] =
+        static_cast<float>(std::bit_cast<double>(get_little(data, i * 8, 8)));
+  }
+  return tensor;
+}
+
+std::vector<NamedTensor> decode_npz(const std::string& place,
+                                    std::span<const std::byte> bytes) {
+  const auto check = [&](bool good) {
+    require(good, Errc::corrupt_file, place, "not a readable .npz archive");
+  };
+  constexpr std::size_t kEnd = 22;
+  constexpr std::size_t kEntry = 46;
+  constexpr std::size_t kLocal = 30;
+  check(bytes.size() >= kEnd);
+  const std::size_t end = bytes.size() - kEnd;
+  check(get_little(bytes, end, 4) == 0x06054b50U);
+  const std::size_t count = get_little(bytes, end + 10, 2);
+  std::size_t at = get_little(bytes, end + 16, 4);
+  std::vector<NamedTensor> tensors;
+  for (std::size_t i = 0; i < count; ++i) {
+    check(at <= end && end - at >= kEntry &&
+          get_little(bytes, at, 4) == 0x02014b50U);
+    const std::size_t method = get_little(bytes, at + 10, 2);
+    require(method == 0, Errc::unsupported, place, "a compressed .npz archive",
+            "write it with np.savez, not np.savez_compressed");
+    const std::size_t size = get_little(bytes, at + 24, 4);
+    const std::size_t name_size = get_little(bytes, at + 28, 2);
+    const std::size_t extra =
+        get_little(bytes, at + 30, 2) + get_little(bytes, at + 32, 2);
+    const std::size_t local = get_little(bytes, at + 42, 4);
+    check(end - at - kEntry >= name_size + extra && local <= end &&
+          end - local >= kLocal);
+    std::string name(reinterpret_cast<const char*>(bytes.data()) + at + kEntry,
+                     name_size);
+    const std::size_t skip = kLocal + get_little(bytes, local + 26, 2) +
+                             get_little(bytes, local + 28, 2);
+    check(end - local >= skip && end - local - skip >= size);
+    const auto data = bytes.subspan(local + skip, size);
+    check(crc32(data) == get_little(bytes, at + 16, 4));
+    if (name.ends_with(".npy")) {
+      name.resize(name.size() - 4);
+    }
+    tensors.push_back({name, decode_npy(place + ":" + name, data)});
+    at += kEntry + name_size + extra;
+  }
+  return tensors;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/boundary.h"
+
+namespace troupe::actors {
+
+/// NumPy's .npy format 1.0 of a host tensor (f32, i64 or u8; row-major).
+/// Source: numpy/lib/format.py.
+[[nodiscard]] std::vector<std::byte> encode_npy(const Tensor& tensor);
+
+/// NumPy's .npz: a zip archive of .npy files, stored without compression and
+/// with a fixed date, so that equal tensors give equal files.
+/// Errors: Errc::unsupported above 4 GiB (the plain zip format's limit).
+[[nodiscard]] std::vector<std::byte> encode_npz(
+    std::span<const NamedTensor> tensors);
+
+/// Reads a .npy of dtype f32, f64 (rounded), i64 or u8 in C order.
+/// Errors: Errc::corrupt_file, Errc::unsupported.
+[[nodiscard]] Tensor decode_npy(const std::string& place,
+                                std::span<const std::byte> bytes);
+
+/// Reads a .npz whose members are stored, not compressed (np.savez).
+/// Errors: Errc::corrupt_file, Errc::unsupported for np.savez_compressed.
+[[nodiscard]] std::vector<NamedTensor> decode_npz(
+    const std::string& place, std::span<const std::byte> bytes);
+
+}  // namespace troupe::actors

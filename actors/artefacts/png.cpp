@@ -1,0 +1,229 @@
+#include "actors/artefacts/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kKeyword = "troupe";
+constexpr std::uint32_t kMaxSide = 16384;
+constexpr std::size_t kMaxRecipeBytes = std::size_t{1} << 20U;
+constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20U;
+
+/// What libpng's callbacks see. The message is kept here because libpng is C:
+/// its error handler may not return, and ours throws through C frames built
+/// with unwind tables (as Debian builds them).
+struct Session {
+  std::string place;
+  std::span<const std::byte> input;
+  std::vector<std::byte>* output = nullptr;
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp message) {
+  const auto* session = static_cast<Session*>(png_get_error_ptr(png));
+  throw Error(Errc::corrupt_file, session->place,
+              std::string("not a readable PNG: ") + message,
+              "get the file again, or make it anew with troupe sample");
+}
+
+void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
+
+void read_bytes(png_structp png, png_bytep out, std::size_t count) {
+  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  if (count > session->input.size()) {
+    png_error(png, "the file ends too early");
+  }
+  std::memcpy(out, session->input.data(), count);
+  session->input = session->input.subspan(count);
+}
+
+void write_bytes(png_structp png, png_bytep data, std::size_t count) {
+  auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  const auto* begin = reinterpret_cast<const std::byte*>(data);
+  session->output->insert(session->output->end(), begin, begin + count);
+}
+
+void flush_nothing(png_structp /*png*/) {}
+
+struct Reader {
+  explicit Reader(Session& session)
+      : png(png_create_read_struct(PNG_LIBPNG_VER_STRING, &session, on_error,
+                                   on_warning)) {
+    require(png != nullptr, Errc::out_of_memory, "png", "cannot start libpng");
+    info = png_create_info_struct(png);
+    png_set_read_fn(png, &session, read_bytes);
+    png_set_user_limits(png, kMaxSide, kMaxSide);
+    png_set_chunk_cache_max(png, 64);
+    png_set_chunk_malloc_max(png, kMaxRecipeBytes);
+  }
+  ~Reader() { png_destroy_read_struct(&png, &info, nullptr); }
+  Reader(const Reader&) = delete;
+  Reader& operator=(const Reader&) = delete;
+
+  png_structp png;
+  png_infop info = nullptr;
+};
+
+struct Writer {
+  explicit Writer(Session& session)
+      : png(png_create_write_struct(PNG_LIBPNG_VER_STRING, &session, on_error,
+                                    on_warning)) {
+    require(png != nullptr, Errc::out_of_memory, "png", "cannot start libpng");
+    info = png_create_info_struct(png);
+    png_set_write_fn(png, &session, write_bytes, flush_nothing);
+  }
+  ~Writer() { png_destroy_write_struct(&png, &info); }
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  png_structp png;
+  png_infop info = nullptr;
+};
+
+std::string find_recipe(png_structp png, png_infop info) {
+  png_textp texts = nullptr;
+  int count = 0;
+  png_get_text(png, info, &texts, &count);
+  for (int i = 0; i < count; ++i) {
+    if (std::strcmp(texts[i].key, kKeyword) == 0) {
+      const bool international =
+          texts[i].compression >= PNG_ITXT_COMPRESSION_NONE;
+      const std::size_t length =
+          international ? texts[i].itxt_length : texts[i].text_length;
+      if (length <= kMaxRecipeBytes && texts[i].text != nullptr) {
+        return {texts[i].text, length};
+      }
+    }
+  }
+  return {};
+}
+
+/// Every colour type becomes 8-bit RGB.
+void ask_for_rgb(png_structp png, png_infop info) {
+  png_set_strip_16(png);
+  png_set_expand(png);
+  png_set_gray_to_rgb(png);
+  png_color_16 black{};
+  if ((png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 ||
+      png_get_valid(png, info, PNG_INFO_tRNS) != 0) {
+    png_set_background(png, &black, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
+  }
+}
+
+}  // namespace
+
+Image to_image(const Tensor& pixels) {
+  const Shape& shape = pixels.shape();
+  if (shape.rank() != 3 || (shape[0] != 3 && shape[0] != 1) ||
+      shape.num_elements() == 0) {
+    throw Error(Errc::shape_mismatch, "png",
+                "pixels of an image: got " + to_string(shape) +
+                    ", expected [3, H, W] or [1, H, W]");
+  }
+  Image image{.width = static_cast<int>(shape[2]),
+              .height = static_cast<int>(shape[1]),
+              .rgb = {},
+              .recipe = {}};
+  const std::int64_t plane = shape[1] * shape[2];
+  const float* values = pixels.data<float>();
+  image.rgb.resize(static_cast<std::size_t>(plane) * 3);
+  for (std::int64_t i = 0; i < plane; ++i) {
+    for (std::int64_t channel = 0; channel < 3; ++channel) {
+      const float x = values[(shape[0] == 3 ? channel : 0) * plane + i];
+      require(std::isfinite(x), Errc::non_finite, "png",
+              "a pixel is NaN or infinite");
+      const float unit = std::clamp(x * 0.5F + 0.5F, 0.0F, 1.0F);
+      image.rgb[static_cast<std::size_t>(i * 3 + channel)] =
+          static_cast<std::uint8_t>(std::nearbyint(unit * 255.0F));
+    }
+  }
+  return image;
+}
+
+std::vector<std::byte> encode_png(const Image& image) {
+  require(image.width > 0 && image.height > 0 &&
+              image.rgb.size() == static_cast<std::size_t>(image.width) *
+                                      static_cast<std::size_t>(image.height) *
+                                      3,
+          Errc::internal, "png", "an image without its pixels");
+  std::vector<std::byte> bytes;
+  Session session{.place = "png", .input = {}, .output = &bytes};
+  Writer writer(session);
+  png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(image.width),
+               static_cast<png_uint_32>(image.height), 8, PNG_COLOR_TYPE_RGB,
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  png_set_compression_level(writer.png, 6);
+  png_set_filter(writer.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_PAETH);
+  std::string keyword = kKeyword;
+  std::string recipe = image.recipe;
+  std::string none;
+  png_text text{};
+  text.compression = PNG_ITXT_COMPRESSION_NONE;
+  text.key = keyword.data();
+  text.text = recipe.data();
+  text.itxt_length = recipe.size();
+  text.lang = none.data();
+  text.lang_key = none.data();
+  if (!recipe.empty()) {
+    png_set_text(writer.png, writer.info, &text, 1);
+  }
+  png_write_info(writer.png, writer.info);
+  const std::size_t stride = static_cast<std::size_t>(image.width) * 3;
+  for (int row = 0; row < image.height; ++row) {
+    png_write_row(writer.png,
+                  image.rgb.data() + static_cast<std::size_t>(row) * stride);
+  }
+  png_write_end(writer.png, writer.info);
+  return bytes;
+}
+
+Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
+  constexpr std::size_t kSignature = 8;
+  if (bytes.size() < kSignature ||
+      png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0,
+                  kSignature) != 0) {
+    throw Error(Errc::corrupt_file, place,
+                "not a PNG: the first eight bytes are not its signature");
+  }
+  Session session{.place = place, .input = bytes, .output = nullptr};
+  Reader reader(session);
+  png_read_info(reader.png, reader.info);
+  const std::size_t width = png_get_image_width(reader.png, reader.info);
+  const std::size_t height = png_get_image_height(reader.png, reader.info);
+  // Deflate shrinks at most about 1032 times: a small file with a large
+  // header lies, and is refused before anything is allocated.
+  constexpr std::size_t kMaxRatio = 1100;
+  require(width * height * 3 <= kMaxImageBytes &&
+              width * height / 8 <= bytes.size() * kMaxRatio,
+          Errc::corrupt_file, place,
+          "the PNG's header promises more pixels than the file can hold");
+  ask_for_rgb(reader.png, reader.info);
+  const int passes = png_set_interlace_handling(reader.png);
+  png_read_update_info(reader.png, reader.info);
+  const std::size_t stride = png_get_rowbytes(reader.png, reader.info);
+  require(stride == width * 3, Errc::corrupt_file, place,
+          "the PNG has a colour type that cannot be read");
+  Image image{.width = static_cast<int>(width),
+              .height = static_cast<int>(height),
+              .rgb = std::vector<std::uint8_t>(stride * height),
+              .recipe = {}};
+  for (int pass = 0; pass < passes; ++pass) {
+    for (std::size_t row = 0; row < height; ++row) {
+      png_read_row(reader.png, image.rgb.data() + row * stride, nullptr);
+    }
+  }
+  png_read_end(reader.png, reader.info);
+  image.recipe = find_recipe(reader.png, reader.info);
+  return image;
+}
+
+}  // namespace troupe::actors

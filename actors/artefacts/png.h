@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/tensor.h"
+
+namespace troupe::actors {
+
+/// 8-bit RGB pixels, row-major, three bytes each.
+struct Image {
+  int width = 0;
+  int height = 0;
+  std::vector<std::uint8_t> rgb;
+  std::string recipe;  ///< canonical JSON; empty: none
+};
+
+/// [3, H, W] f32 in [−1, 1] to bytes: clamp(x/2 + 1/2, 0, 1)·255, rounded half
+/// to even as numpy does it. One channel is repeated three times.
+/// Errors: Errc::shape_mismatch, Errc::non_finite.
+[[nodiscard]] Image to_image(const Tensor& pixels);
+
+/// A PNG file with the recipe in an iTXt chunk "troupe". The bytes depend on
+/// the image alone: fixed compression level and filter, no time stamp.
+[[nodiscard]] std::vector<std::byte> encode_png(const Image& image);
+
+/// Reads any PNG as 8-bit RGB (transparency over black) with its "troupe"
+/// chunk, tEXt or iTXt. Made for hostile files: at most 16384² pixels, 1 MiB
+/// of recipe and 256 MiB of memory, whatever the header says.
+/// `place` names the file. Errors: Errc::corrupt_file.
+[[nodiscard]] Image decode_png(const std::string& place,
+                               std::span<const std::byte> bytes);
+
+}  // namespace troupe::actors

@@ -1,0 +1,102 @@
+#include "actors/artefacts/summary.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace troupe::actors {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+
+ordered_json image_json(const ImageSummary& image) {
+  ordered_json out = {
+      {"index", image.index},    {"seed", image.seed},
+      {"class", image.class_id}, {"class_name", image.class_name},
+      {"path", image.path},      {"latents_xxh3", image.latents_xxh3},
+      {"status", image.status}};
+  if (!image.message.empty()) {
+    out["message"] = image.message;
+  }
+  return out;
+}
+
+ordered_json base_json(const RunSummary& s) {
+  ordered_json out = {{"schema", kSchema},
+                      {"version", s.version},
+                      {"verb", s.verb},
+                      {"status", s.status},
+                      {"exit_code", s.exit_code},
+                      {"method", s.method},
+                      {"sampler", s.sampler},
+                      {"steps", s.steps},
+                      {"nfe", s.nfe},
+                      {"rounds", s.rounds},
+                      {"workers", s.workers},
+                      {"threads", s.threads},
+                      {"dtype", s.dtype},
+                      {"wall_seconds", s.wall_seconds},
+                      {"load_seconds", s.load_seconds},
+                      {"compute_seconds", s.compute_seconds},
+                      {"images_per_second", s.images_per_second},
+                      {"peak_memory_bytes", s.peak_memory_bytes},
+                      {"bytes_sent", s.bytes_sent},
+                      {"recoveries", s.recoveries},
+                      {"execution_class", s.execution_class},
+                      {"latents_xxh3", s.latents_xxh3}};
+  out["images"] = ordered_json::array();
+  for (const ImageSummary& image : s.images) {
+    out["images"].push_back(image_json(image));
+  }
+  out["notes"] = s.notes;
+  return out;
+}
+
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+/// The message without the "[place] " that Error::what puts before it.
+std::string message_of(const Error& error) {
+  const std::string what = error.what();
+  const std::size_t prefix = error.place().size() + 3;
+  return what.size() > prefix ? what.substr(prefix) : what;
+}
+
+}  // namespace
+
+bool is_retryable(Errc code) noexcept {
+  return code == Errc::terminated || code == Errc::interrupted ||
+         code == Errc::unreachable || code == Errc::out_of_memory;
+}
+
+std::string to_json(const RunSummary& summary) {
+  return dump(base_json(summary));
+}
+
+std::string to_json(RunSummary summary, const Error& error) {
+  const bool stopped =
+      error.code() == Errc::terminated || error.code() == Errc::interrupted;
+  summary.status = stopped ? "stopped" : "failed";
+  summary.exit_code = exit_code(error.code());
+  ordered_json out = base_json(summary);
+  out["error"] = {{"code", to_string(error.code())},
+                  {"where", error.place()},
+                  {"message", message_of(error)},
+                  {"hint", error.hint()},
+                  {"retryable", is_retryable(error.code())}};
+  return dump(out);
+}
+
+std::string one_line(const Error& error) {
+  std::string line = std::string("troupe: ") + error.what();
+  if (!error.hint().empty()) {
+    line += "; " + error.hint();
+  }
+  std::ranges::replace_if(
+      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  return line;
+}
+
+}  // namespace troupe::actors

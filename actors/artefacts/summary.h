@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+
+struct ImageSummary {
+  std::uint64_t index = 0;
+  std::uint64_t seed = 0;
+  std::int64_t class_id = 0;
+  std::string class_name;
+  std::string path;
+  std::string latents_xxh3;
+  std::string status = "done";  ///< "done", "skipped", "failed"
+  std::string message;          ///< why it failed
+};
+
+/// What a run ends with, as people and programs read it.
+struct RunSummary {
+  std::string version;
+  std::string verb;
+  std::string status = "done";  ///< "done", "planned", "stopped", "failed"
+  int exit_code = 0;
+  std::string method;
+  std::string sampler;
+  int steps = 0;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;
+  int workers = 0;
+  int threads = 0;
+  std::string dtype;
+  double wall_seconds = 0;
+  double load_seconds = 0;
+  double compute_seconds = 0;
+  double images_per_second = 0;
+  std::uint64_t peak_memory_bytes = 0;
+  std::uint64_t bytes_sent = 0;
+  std::int64_t recoveries = 0;
+  std::string execution_class;
+  std::string latents_xxh3;
+  std::vector<ImageSummary> images;
+  std::vector<std::string> notes;
+};
+
+/// One JSON object on one line, keys as in design §8.
+[[nodiscard]] std::string to_json(const RunSummary& summary);
+
+/// The same shape for a run that failed: status, exit_code and
+/// error{code where message hint retryable}. `summary` holds what is known.
+[[nodiscard]] std::string to_json(RunSummary summary, const Error& error);
+
+/// True when the same command may succeed later without a change.
+[[nodiscard]] bool is_retryable(Errc code) noexcept;
+
+/// "troupe: [place] message. hint", on one line whatever the parts hold.
+[[nodiscard]] std::string one_line(const Error& error);
+
+}  // namespace troupe::actors

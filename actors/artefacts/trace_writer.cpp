@@ -1,0 +1,61 @@
+#include "actors/artefacts/trace_writer.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace troupe::actors {
+namespace {
+
+const char* name_of(samplers::Op op) {
+  switch (op) {
+    case samplers::Op::evaluate:
+      return "evaluate";
+    case samplers::Op::segment:
+      return "segment";
+    case samplers::Op::combine:
+      return "combine";
+    case samplers::Op::step:
+      return "step";
+    case samplers::Op::sweep:
+      return "sweep";
+    case samplers::Op::decode:
+      return "decode";
+  }
+  return "?";
+}
+
+double microseconds(Duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+}  // namespace
+
+std::string trace_json(std::span<const TraceSpan> spans, TimePoint start) {
+  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::set<int> workers;
+  for (const TraceSpan& span : spans) {
+    workers.insert(span.worker);
+  }
+  text +=
+      "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":"
+      "\"troupe\"}}";
+  for (const int worker : workers) {
+    text += fmt::format(
+        ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{0},\"name\":\"thread_name\","
+        "\"args\":{{\"name\":\"worker {0}\"}}}}",
+        worker);
+  }
+  for (const TraceSpan& span : spans) {
+    text += fmt::format(
+        ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"{}\","
+        "\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{\"sample\":{},\"step\":{},"
+        "\"segment\":{},\"rows\":{}}}}}",
+        span.worker, name_of(span.op), microseconds(span.start - start),
+        microseconds(span.duration), span.sample_index, span.step, span.segment,
+        span.rows);
+  }
+  return text + "\n]}\n";
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/trace_span.h"
+
+namespace troupe::actors {
+
+/// A timeline in the Chrome trace format, as Perfetto and chrome://tracing
+/// read it: one track per worker, one bar per span with what ran as its name
+/// and sample, step, segment and rows as arguments. Times count from `start`.
+/// Source: "Trace Event Format", the "X" (complete) and "M" (metadata) events.
+[[nodiscard]] std::string trace_json(std::span<const TraceSpan> spans,
+                                     TimePoint start);
+
+}  // namespace troupe::actors

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/artefacts/png.h"
+#include "actors/artefacts/summary.h"
+#include "actors/cli/job_runner.h"
+#include "actors/cli/run_outputs.h"
+#include "actors/observer.h"
+#include "actors/store.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::actors {
+
+/// Turns finished samples into files while the job runs: each image as soon as
+/// it is there, the rest (`finish`) at the end. Encoding and writing happen on
+/// the store's thread. A trajectory is the clean latents that each model call
+/// predicts, then the final ones: [calls + 1, C, H, W] per sample.
+/// Thread: the job's observer thread; `finish` and the results afterwards.
+class ArtefactObserver final : public Observer {
+ public:
+  /// Keeps references.
+  ArtefactObserver(const JobRequest& request, const JobRunner& runner,
+                   const RunOutputs& outputs);
+
+  void on_sample(const SampleOutcome& outcome) override;
+  void on_preview(const Preview& preview) override;
+  void on_span(const TraceSpan& span) override;
+
+  /// Waits for the files under way. Errors: the first that writing met.
+  void flush();
+  /// Writes contact sheet, latents, trajectory and trace of what is there.
+  void finish(TimePoint start);
+
+  /// Images that are complete, by index.
+  [[nodiscard]] const std::map<std::uint64_t, ImageSummary>& images()
+      const noexcept {
+    return images_;
+  }
+  /// XXH3-64 over the final latents in index order.
+  [[nodiscard]] std::string latents_xxh3() const;
+
+ private:
+  void keep(std::uint64_t index, const Tensor& latents);
+  void write_preview(const Tensor& latents);
+  [[nodiscard]] std::vector<Image> sheet_images() const;
+  void write_trajectory() const;
+
+  const JobRequest& request_;
+  const JobRunner& runner_;
+  const RunOutputs& outputs_;
+  std::map<std::uint64_t, ImageSummary> images_;
+  std::map<std::uint64_t, Tensor> latents_;
+  std::map<std::uint64_t, std::vector<Tensor>> trajectory_;
+  std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
+  std::vector<TraceSpan> spans_;
+  ExecContext preview_context_;
+  std::atomic<bool> preview_pending_{false};
+  Store store_;  // last: its thread uses what stands above
+};
+
+}  // namespace troupe::actors

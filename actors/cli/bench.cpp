@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "actors/cli/job_request.h"
+#include "actors/cli/job_runner.h"
+#include "actors/cli/verbs.h"
+#include "config/enum_names.h"
+#include "config/schedule_options.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::actors {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class LatentsObserver final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    if (outcome.report.status == SampleStatus::done) {
+      latents_[outcome.report.sample_index] = outcome.latents;
+    }
+  }
+  [[nodiscard]] const std::map<std::uint64_t, Tensor>& latents() const {
+    return latents_;
+  }
+
+ private:
+  std::map<std::uint64_t, Tensor> latents_;
+};
+
+struct Measurement {
+  std::string name;
+  config::Plan plan;
+  std::vector<double> seconds;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;
+  std::map<std::uint64_t, Tensor> latents;
+
+  [[nodiscard]] double median() const {
+    std::vector<double> sorted = seconds;
+    std::ranges::sort(sorted);
+    const std::size_t half = sorted.size() / 2;
+    return sorted.size() % 2 == 1 ? sorted[half]
+                                  : (sorted[half - 1] + sorted[half]) / 2;
+  }
+};
+
+void measure(Invocation& invocation, const JobRunner& runner,
+             Measurement& measurement) {
+  std::atomic<bool> stop{false};
+  invocation.signals->set_handler([&stop] { stop = true; });
+  LatentsObserver observer;
+  const JobResult result = runner.run({.observers = {&observer},
+                                       .stop = &stop,
+                                       .skip = {},
+                                       .decode = false,
+                                       .plan = &measurement.plan});
+  invocation.signals->set_handler({});
+  if (const auto signal = invocation.signals->received()) {
+    throw Error(*signal, "bench", "stopped before the figures were complete");
+  }
+  if (result.failure) {
+    throw to_error(*result.failure);
+  }
+  for (const SampleReport& report : result.samples) {
+    if (report.failure) {
+      throw to_error(*report.failure);
+    }
+  }
+  measurement.seconds.push_back(result.wall_seconds);
+  measurement.nfe = result.nfe;
+  measurement.rounds = result.rounds;
+  measurement.latents = observer.latents();
+}
+
+/// ‖a − b‖ / ‖b‖ over all samples.
+double relative_rmse(const std::map<std::uint64_t, Tensor>& a,
+                     const std::map<std::uint64_t, Tensor>& b) {
+  double error = 0;
+  double norm = 0;
+  for (const auto& [index, reference] : b) {
+    const auto values = a.at(index).span<float>();
+    const auto truth = reference.span<float>();
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      const double difference = static_cast<double>(values[i]) - truth[i];
+      error += difference * difference;
+      norm += static_cast<double>(truth[i]) * truth[i];
+    }
+  }
+  return norm > 0 ? std::sqrt(error / norm) : 0;
+}
+
+Measurement baseline(int threads) {
+  Measurement measurement;
+  measurement.name = fmt::format("sequential, 1 worker × {} thread{}", threads,
+                                 threads == 1 ? "" : "s");
+  measurement.plan.num_threads = threads;
+  return measurement;
+}
+
+}  // namespace
+
+int run_bench(Invocation& invocation) {
+  const config::Config& config = invocation.config;
+  const JobRequest request = make_request(config);
+  const JobRunner runner(request);
+  std::vector<Measurement> rows = {baseline(1), baseline(2)};
+  rows.push_back({.name = fmt::format("{}, {} worker{} × {} thread{}",
+                                      config::name_of(request.plan.method.kind),
+                                      request.plan.num_workers,
+                                      request.plan.num_workers == 1 ? "" : "s",
+                                      request.plan.num_threads,
+                                      request.plan.num_threads == 1 ? "" : "s"),
+                  .plan = request.plan,
+                  .seconds = {},
+                  .latents = {}});
+  for (int repeat = 0; repeat < config.repeats; ++repeat) {
+    for (Measurement& row : rows) {
+      measure(invocation, runner, row);
+    }
+  }
+  Json table = Json::array();
+  for (const Measurement& row : rows) {
+    table.push_back(
+        {{"name", row.name},
+         {"method", config::name_of(row.plan.method.kind)},
+         {"workers", row.plan.num_workers},
+         {"threads", row.plan.num_threads},
+         {"seconds", row.median()},
+         {"speedup_over_1_thread", rows[0].median() / row.median()},
+         {"speedup_over_2_threads", rows[1].median() / row.median()},
+         {"nfe", row.nfe},
+         {"rounds", row.rounds},
+         {"relative_rmse", relative_rmse(row.latents, rows[0].latents)}});
+  }
+  if (config.json) {
+    const Json json = {
+        {"schema", 1},
+        {"verb", "bench"},
+        {"status", "done"},
+        {"exit_code", 0},
+        {"model", request.source.name()},
+        {"samples", request.samples.size()},
+        {"sampler", config::solver_label(request.schedule.options())},
+        {"steps", request.schedule.num_steps()},
+        {"dtype", to_string(request.compute)},
+        {"repeats", config.repeats},
+        {"rows", std::move(table)}};
+    fmt::print("{}\n", json.dump());
+    return 0;
+  }
+  fmt::print("{}: {} samples, {} {} steps, {}, median of {}\n\n",
+             request.source.name(), request.samples.size(),
+             config::solver_label(request.schedule.options()),
+             request.schedule.num_steps(), to_string(request.compute),
+             config.repeats);
+  fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
+             "× 1 thr.", "× 2 thr.", "NFE", "rounds", "rel. RMSE");
+  for (const Json& row : table) {
+    fmt::print("{:<36} {:>9.3f} {:>9.2f} {:>9.2f} {:>7} {:>7} {:>10.2e}\n",
+               row["name"].get<std::string>(), row["seconds"].get<double>(),
+               row["speedup_over_1_thread"].get<double>(),
+               row["speedup_over_2_threads"].get<double>(),
+               row["nfe"].get<std::int64_t>(),
+               row["rounds"].get<std::int64_t>(),
+               row["relative_rmse"].get<double>());
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,196 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "actors/cli/image_recipe.h"
+#include "actors/cli/model_source.h"
+#include "actors/cli/verbs.h"
+#include "config/schedule_options.h"
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "models/safetensors.h"
+
+namespace troupe::actors {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double gib(std::uint64_t bytes) {
+  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
+}
+
+std::uint64_t num_parameters(const models::Component& component) {
+  std::uint64_t count = 0;
+  for (const auto& file : component.weights.files()) {
+    for (const models::SafetensorsEntry& entry : file->header().entries) {
+      count += static_cast<std::uint64_t>(entry.shape.num_elements());
+    }
+  }
+  return count;
+}
+
+Json describe_checkpoint(const std::string& path) {
+  config::Config config;
+  config.model_dir = path;
+  const ModelSource source = ModelSource::open(config);
+  const models::Checkpoint& checkpoint = *source.checkpoint();
+  const samplers::ScheduleOptions schedule =
+      config::schedule_options({}, source.scheduler_config(), path);
+  Json json = {
+      {"kind", "checkpoint"},
+      {"path", path},
+      {"pipeline", checkpoint.pipeline_class},
+      {"architecture", checkpoint.transformer.class_name},
+      {"blocks", source.dit().num_layers},
+      {"width", source.dit().width()},
+      {"heads", source.dit().num_attention_heads},
+      {"tokens", source.dit().num_tokens()},
+      {"latents", to_string(source.latent_shape())},
+      {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
+      {"parameters", num_parameters(checkpoint.transformer)},
+      {"stored_bytes", checkpoint.stored_bytes()},
+      {"memory_bytes_f32", source.required_bytes(DType::f32, 1, 2)},
+      {"memory_bytes_bf16", source.required_bytes(DType::bf16, 1, 2)},
+      {"sampler", config::solver_label(schedule)},
+      {"classes", source.dit().num_classes}};
+  json["class_names"] = Json::object();
+  for (const auto& [id, name] : checkpoint.class_names) {
+    json["class_names"][std::to_string(id)] = name;
+  }
+  return json;
+}
+
+Json describe_tensors(const std::string& path) {
+  const models::SafetensorsFile file(path);
+  Json json = {{"kind", "safetensors"},
+               {"path", path},
+               {"tensors", Json::array()},
+               {"metadata", file.header().metadata}};
+  std::uint64_t elements = 0;
+  for (const models::SafetensorsEntry& entry : file.header().entries) {
+    elements += static_cast<std::uint64_t>(entry.shape.num_elements());
+    json["tensors"].push_back({{"name", entry.name},
+                               {"dtype", models::to_string(entry.dtype)},
+                               {"shape", to_string(entry.shape)},
+                               {"bytes", entry.end - entry.begin}});
+  }
+  json["elements"] = elements;
+  return json;
+}
+
+Json describe_image(const std::string& path) {
+  const Image image = read_image(path);
+  Json json = {
+      {"kind", "image"},
+      {"path", path},
+      {"width", image.width},
+      {"height", image.height},
+      {"pixels_xxh3", to_hex(xxh3_64(std::as_bytes(std::span(image.rgb))))}};
+  if (image.recipe.empty()) {
+    json["recipe"] = nullptr;
+  } else {
+    json["recipe"] = Json::parse(config::to_json(recipe_in(path, image)));
+  }
+  return json;
+}
+
+Json describe(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    throw Error(Errc::not_found, path, "no such file or folder");
+  }
+  if (std::filesystem::is_directory(path, error)) {
+    return describe_checkpoint(path);
+  }
+  if (path.ends_with(".safetensors")) {
+    return describe_tensors(path);
+  }
+  if (path.ends_with(".png")) {
+    return describe_image(path);
+  }
+  throw Error(Errc::invalid_argument, path,
+              "not a kind of file that Troupe knows",
+              "give a checkpoint folder, a .safetensors file or a .png image");
+}
+
+void print_checkpoint(const Json& j) {
+  fmt::print("{}: {} ({})\n", j["path"].get<std::string>(),
+             j["architecture"].get<std::string>(),
+             j["pipeline"].get<std::string>());
+  fmt::print("  {} blocks, width {}, {} heads, {} tokens, latents {}{}\n",
+             j["blocks"].get<int>(), j["width"].get<int>(),
+             j["heads"].get<int>(), j["tokens"].get<int>(),
+             j["latents"].get<std::string>(),
+             j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
+  fmt::print("  {:.1f} M parameters, {:.3f} GiB on disk\n",
+             j["parameters"].get<double>() / 1e6,
+             gib(j["stored_bytes"].get<std::uint64_t>()));
+  fmt::print("  memory with guidance: {:.2f} GiB f32, {:.2f} GiB bf16\n",
+             gib(j["memory_bytes_f32"].get<std::uint64_t>()),
+             gib(j["memory_bytes_bf16"].get<std::uint64_t>()));
+  fmt::print("  sampler {}\n", j["sampler"].get<std::string>());
+  fmt::print("  {} classes", j["classes"].get<int>());
+  std::vector<std::string> names;
+  for (const auto& [id, name] : j["class_names"].items()) {
+    names.push_back(id + " " + name.get<std::string>());
+  }
+  constexpr std::size_t kShown = 40;
+  fmt::print("{}{}\n", names.empty() ? ", without names" : ": ",
+             config::join_names(names, kShown));
+}
+
+void print_tensors(const Json& j) {
+  fmt::print("{}: {} tensors, {:.1f} M elements\n",
+             j["path"].get<std::string>(), j["tensors"].size(),
+             j["elements"].get<double>() / 1e6);
+  for (const Json& tensor : j["tensors"]) {
+    fmt::print("  {:<5} {:<24} {}\n", tensor["dtype"].get<std::string>(),
+               tensor["shape"].get<std::string>(),
+               tensor["name"].get<std::string>());
+  }
+}
+
+void print_image(const Json& j) {
+  fmt::print("{}: {}×{} pixels, hash {}\n", j["path"].get<std::string>(),
+             j["width"].get<int>(), j["height"].get<int>(),
+             j["pixels_xxh3"].get<std::string>());
+  fmt::print("{}\n", j["recipe"].is_null() ? std::string("  no recipe")
+                                           : j["recipe"].dump(2));
+}
+
+}  // namespace
+
+int run_inspect(Invocation& invocation) {
+  require(!invocation.files.empty(), Errc::invalid_argument, "inspect",
+          "nothing to look at",
+          "give a checkpoint folder, a .safetensors file or a .png image");
+  Json items = Json::array();
+  for (const std::string& path : invocation.files) {
+    Json item = describe(path);
+    if (!invocation.config.json) {
+      if (item["kind"] == "checkpoint") {
+        print_checkpoint(item);
+      } else if (item["kind"] == "safetensors") {
+        print_tensors(item);
+      } else {
+        print_image(item);
+      }
+    }
+    items.push_back(std::move(item));
+  }
+  if (invocation.config.json) {
+    const Json json = {{"schema", 1},
+                       {"verb", "inspect"},
+                       {"status", "done"},
+                       {"exit_code", 0},
+                       {"items", std::move(items)}};
+    fmt::print("{}\n",
+               json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

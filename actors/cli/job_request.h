@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cli/model_source.h"
+#include "config/method_plan.h"
+#include "config/recipe.h"
+#include "samplers/noise_source.h"
+#include "samplers/schedule.h"
+
+namespace troupe::actors {
+
+/// Everything about a job that can be known before weights are read. Made
+/// once from the options; whatever is wrong with them is found here.
+struct JobRequest {
+  ModelSource source;
+  config::Plan plan;
+  samplers::Schedule schedule;
+  DType compute = DType::f32;
+  double guidance_scale = 1.0;
+  std::vector<std::int64_t> classes;  ///< cycles over global indices
+  config::SampleRange samples;
+  std::uint64_t seed = 0;
+  config::NoiseKind noise = config::NoiseKind::philox;
+  Tensor init_latents;  ///< [n, C, H, W] or empty; row i for sample i
+  std::uint64_t required_bytes = 0;
+  std::vector<std::string> notes;  ///< what the user should know
+
+  [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
+    return classes[index % classes.size()];
+  }
+  [[nodiscard]] Tensor init_latents_of(std::uint64_t index) const;
+  /// A recipe with everything but hashes and execution class.
+  [[nodiscard]] config::Recipe recipe_of(std::uint64_t index) const;
+};
+
+/// `recipe`, if given, is what --from found: its schedule is the base that the
+/// sampler options change.
+/// Errors: Errc::invalid_argument, Errc::out_of_memory (said before loading),
+/// Errc::unsupported, those of ModelSource::open and Schedule.
+[[nodiscard]] JobRequest make_request(const config::Config& config,
+                                      const config::Recipe* recipe = nullptr);
+
+/// The job's noise; with given initial latents those instead of the first draw.
+[[nodiscard]] std::unique_ptr<samplers::NoiseSource> make_noise(
+    const JobRequest& request);
+
+}  // namespace troupe::actors

@@ -1,0 +1,90 @@
+#include "actors/cli/job_runner.h"
+
+#include <chrono>
+
+#include "actors/cli/execution_class.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/system.h"
+
+namespace troupe::actors {
+
+JobRunner::JobRunner(const JobRequest& request) : request_(request) {
+  const auto start = std::chrono::steady_clock::now();
+  ExecContext ctx(num_usable_cores());
+  model_ = request.source.load(ctx, request.compute);
+  load_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+          .count();
+  execution_class_ = actors::execution_class(
+      model_.weights_hash, request.compute, request.plan.method);
+}
+
+config::Recipe JobRunner::recipe_of(std::uint64_t index,
+                                    const Tensor& latents) const {
+  config::Recipe recipe = request_.recipe_of(index);
+  recipe.weights_xxh3 = to_hex(model_.weights_hash);
+  recipe.execution_class = execution_class_;
+  recipe.latents_xxh3 = to_hex(xxh3_64(latents.bytes()));
+  return recipe;
+}
+
+void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
+                       Tensor& pixels) const {
+  if (!model_.autoencoder) {
+    pixels = latents.clone();
+    return;
+  }
+  if (pixels.shape() != pixel_shape()) {
+    pixels = Tensor(pixel_shape(), DType::f32);
+  }
+  model_.autoencoder->decode(ctx, latents, pixels);
+}
+
+Shape JobRunner::pixel_shape() const {
+  const Shape latents = request_.source.latent_shape();
+  if (!model_.autoencoder) {
+    return latents;
+  }
+  const models::AutoencoderKlConfig& config = model_.autoencoder->config();
+  return {config.out_channels, latents[1] * config.scale(),
+          latents[2] * config.scale()};
+}
+
+JobResult JobRunner::run(const Options& options) const {
+  const config::Plan& plan =
+      options.plan != nullptr ? *options.plan : request_.plan;
+  EvaluatorOptions evaluator_options;
+  evaluator_options.guidance_scale = request_.guidance_scale;
+  const bool is_cut = plan.method.kind == samplers::MethodKind::pipeline ||
+                      plan.method.kind == samplers::MethodKind::stale;
+  evaluator_options.num_segments = is_cut ? plan.method.num_segments : 1;
+  evaluator_options.condition = [this](std::uint64_t index) {
+    return models::Condition{.class_label = request_.class_of(index)};
+  };
+  if (model_.autoencoder) {
+    evaluator_options.decode = [this](ExecContext& ctx, const Tensor& latents,
+                                      Tensor& pixels) {
+      decode(ctx, latents, pixels);
+    };
+  }
+  DenoiserEvaluator evaluator(*model_.denoiser, evaluator_options);
+  const std::unique_ptr<samplers::NoiseSource> noise = make_noise(request_);
+  JobSpec spec;
+  spec.schedule = &request_.schedule;
+  spec.method = plan.method;
+  spec.evaluator = &evaluator;
+  spec.noise = noise.get();
+  spec.begin = request_.samples.begin;
+  spec.end = request_.samples.end;
+  spec.skip = options.skip;
+  spec.num_workers = plan.num_workers;
+  spec.threads_per_worker = plan.num_threads;
+  spec.decode = options.decode;
+  spec.preview_every = options.preview_every;
+  spec.trace = options.trace;
+  spec.observers = options.observers;
+  spec.stop = options.stop;
+  return run_job(spec);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,97 @@
+#include "actors/cli/latents_file.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "actors/artefacts/npz.h"
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
+#include "models/safetensors.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Latents of ten thousand large images; more is a mistake.
+constexpr std::size_t kMaxFileBytes = std::size_t{4} << 30U;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
+  const models::SafetensorsFile file(path);
+  std::vector<NamedTensor> tensors;
+  for (const models::SafetensorsEntry& entry : file.header().entries) {
+    tensors.push_back({entry.name, file.read(entry)});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+void check_tensor_path(const std::string& place,
+                       const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending != ".safetensors" && ending != ".npz") {
+    throw Error(Errc::invalid_argument, place,
+                "tensors are written as .safetensors or .npz: got '" +
+                    path.string() + "'",
+                "change the file's ending");
+  }
+  check_writable(path);
+}
+
+void write_tensors(const std::filesystem::path& path,
+                   std::span<const NamedTensor> tensors) {
+  if (path.extension() == ".npz") {
+    write_file(path, encode_npz(tensors));
+  } else {
+    models::write_safetensors(path, tensors);
+  }
+}
+
+std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".safetensors") {
+    return read_safetensors(path);
+  }
+  if (ending != ".npz" && ending != ".npy") {
+    throw Error(Errc::invalid_argument, path.string(),
+                "tensors are read from .safetensors, .npz or .npy");
+  }
+  const std::string content = read_file(path, kMaxFileBytes);
+  if (ending == ".npz") {
+    return decode_npz(path.string(), bytes_of(content));
+  }
+  return {{"latents", decode_npy(path.string(), bytes_of(content))}};
+}
+
+Tensor read_latents(const std::filesystem::path& path,
+                    const Shape& latent_shape) {
+  const std::vector<NamedTensor> tensors = read_tensors(path);
+  auto found = std::ranges::find(tensors, "latents", &NamedTensor::name);
+  if (found == tensors.end() && tensors.size() == 1) {
+    found = tensors.begin();
+  }
+  require(found != tensors.end(), Errc::invalid_argument, path.string(),
+          "no tensor named 'latents' among several");
+  const Tensor& latents = found->tensor;
+  require(latents.dtype() == DType::f32, Errc::unsupported, path.string(),
+          "latents must be float32");
+  const Shape& shape = latents.shape();
+  const std::int64_t count = shape.rank() == 4 ? shape[0] : 1;
+  const Shape wanted{count, latent_shape[0], latent_shape[1], latent_shape[2]};
+  if (shape != wanted && !(shape.rank() == 3 && shape == latent_shape)) {
+    throw Error(Errc::shape_mismatch, path.string(),
+                "latents of another shape: got " + to_string(shape) +
+                    ", expected [n, " + std::to_string(latent_shape[0]) + ", " +
+                    std::to_string(latent_shape[1]) + ", " +
+                    std::to_string(latent_shape[2]) + "]");
+  }
+  require(std::ranges::all_of(latents.span<float>(),
+                              [](float x) { return std::isfinite(x); }),
+          Errc::non_finite, path.string(), "a latent is NaN or infinite");
+  return latents.reshape(wanted);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,164 @@
+#include "actors/cli/model_source.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "config/bundled_models.h"
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "models/dit.h"
+#include "models/dit_info.h"
+#include "models/factory.h"
+#include "models/weight_source.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Fixed: random weights shall be the same everywhere.
+constexpr std::uint64_t kRandomWeightsSeed = 0;
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::ranges::transform(out, out.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return out;
+}
+
+std::optional<std::int64_t> as_id(const std::string& text) {
+  std::int64_t id = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, id);
+  return error == std::errc{} && rest == end ? std::optional(id) : std::nullopt;
+}
+
+}  // namespace
+
+ModelSource ModelSource::open(const config::Config& config) {
+  ModelSource source;
+  if (!config.random_weights.empty()) {
+    const config::BundledModel& bundled =
+        config::find_bundled_model(config.random_weights);
+    source.name_ = config.random_weights;
+    source.dit_ = models::parse_dit_config(
+        models::Json::parse(bundled.transformer, source.name_));
+    if (!bundled.vae.empty()) {
+      source.autoencoder_ = models::parse_autoencoder_kl_config(
+          models::Json::parse(bundled.vae, source.name_));
+    }
+    source.scheduler_config_ = bundled.scheduler;
+    return source;
+  }
+  require(!config.model_dir.empty(), Errc::invalid_argument, "--model",
+          "no model named",
+          "give --model DIR, or --random-weights NAME to measure speed without "
+          "a download");
+  source.checkpoint_ = models::open_checkpoint(config.model_dir);
+  const models::Checkpoint& checkpoint = *source.checkpoint_;
+  std::error_code error;
+  source.name_ = std::filesystem::weakly_canonical(config.model_dir, error)
+                     .filename()
+                     .string();
+  source.dit_ = models::parse_dit_config(checkpoint.transformer.config);
+  if (checkpoint.vae) {
+    source.autoencoder_ =
+        models::parse_autoencoder_kl_config(checkpoint.vae->config);
+  }
+  source.scheduler_config_ = checkpoint.scheduler_config;
+  return source;
+}
+
+Shape ModelSource::latent_shape() const {
+  return {dit_.in_channels, dit_.sample_size, dit_.sample_size};
+}
+
+std::vector<std::int64_t> ModelSource::resolve_classes(
+    const std::vector<std::string>& classes) const {
+  std::vector<std::int64_t> ids;
+  std::map<std::string, std::int64_t> by_name;
+  std::vector<std::string> names;
+  if (checkpoint_) {
+    for (const auto& [name, id] : checkpoint_->class_ids) {
+      by_name.emplace(lower(name), id);
+      names.push_back(name);
+    }
+  }
+  for (const std::string& wanted : classes) {
+    const auto found = by_name.find(lower(wanted));
+    if (found != by_name.end()) {
+      ids.push_back(found->second);
+      continue;
+    }
+    const std::optional<std::int64_t> id = as_id(wanted);
+    const std::string range =
+        "an id from 0 to " + std::to_string(dit_.num_classes - 1);
+    if (id && *id >= 0 && *id < dit_.num_classes) {
+      ids.push_back(*id);
+    } else {
+      throw Error(Errc::invalid_argument, "--class",
+                  "no such class: got '" + wanted + "', expected " +
+                      (names.empty() ? range : "a class name or " + range),
+                  config::suggestion(wanted, names,
+                                     names.empty()
+                                         ? "this model has no class names"
+                                         : "troupe inspect lists the classes"));
+    }
+  }
+  return ids;
+}
+
+std::string ModelSource::class_name(std::int64_t id) const {
+  if (!checkpoint_) {
+    return {};
+  }
+  const auto found = checkpoint_->class_names.find(id);
+  return found == checkpoint_->class_names.end() ? std::string()
+                                                 : found->second;
+}
+
+std::uint64_t ModelSource::required_bytes(DType compute, int workers,
+                                          std::int64_t rows) const {
+  const std::uint64_t one = models::dit_required_bytes(dit_, {}, compute, rows);
+  const std::uint64_t two =
+      models::dit_required_bytes(dit_, {}, compute, 2 * rows);
+  const std::uint64_t activations = two > one ? two - one : 0;
+  std::uint64_t bytes =
+      one + activations * static_cast<std::uint64_t>(std::max(workers, 1) - 1);
+  if (autoencoder_) {
+    bytes += models::autoencoder_kl_required_bytes(
+        *autoencoder_, compute, dit_.sample_size, dit_.sample_size);
+  }
+  return bytes;
+}
+
+LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {
+  LoadedModel model;
+  if (checkpoint_) {
+    model.denoiser =
+        models::load_denoiser(ctx, checkpoint_->transformer, compute);
+    if (checkpoint_->vae) {
+      model.autoencoder =
+          models::load_autoencoder(ctx, *checkpoint_->vae, compute);
+    }
+  } else {
+    models::RandomWeights weights(ctx, kRandomWeightsSeed);
+    model.denoiser = std::make_unique<models::Dit>(
+        ctx, dit_, models::SegmentRange{}, compute, weights);
+    if (autoencoder_) {
+      model.autoencoder = std::make_unique<models::AutoencoderKl>(
+          ctx, *autoencoder_, compute, weights);
+    }
+  }
+  model.weights_hash = model.denoiser->info().weights_hash;
+  if (model.autoencoder) {
+    const std::array<std::uint64_t, 2> parts = {
+        model.weights_hash, model.autoencoder->weights_hash()};
+    model.weights_hash = xxh3_64(std::as_bytes(std::span(parts)));
+  }
+  return model;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,169 @@
+#include "actors/cli/progress_printer.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::actors {
+namespace {
+
+using config::ProgressKind;
+
+constexpr int kDefaultColumns = 80;
+
+ProgressKind resolve(ProgressKind kind, std::FILE* out) {
+  if (kind != ProgressKind::automatic) {
+    return kind;
+  }
+  return ::isatty(::fileno(out)) != 0 ? ProgressKind::bar : ProgressKind::plain;
+}
+
+int columns_of(std::FILE* out) {
+  winsize size{};
+  const bool known = ::ioctl(::fileno(out), TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col > 0 ? size.ws_col : kDefaultColumns;
+}
+
+double seconds_between(TimePoint from, TimePoint to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+ProgressView view_of(const JobProgress& progress, double elapsed) {
+  ProgressView view{.images_done = progress.samples_done,
+                    .images_total = progress.samples_total};
+  if (progress.calls_total > 0) {
+    view.fraction = std::clamp(static_cast<double>(progress.calls_done) /
+                                   static_cast<double>(progress.calls_total),
+                               0.0, 1.0);
+  }
+  if (elapsed > 0 && progress.calls_done > 0) {
+    view.calls_per_second = static_cast<double>(progress.calls_done) / elapsed;
+    view.seconds_left = elapsed * (1 - view.fraction) / view.fraction;
+  }
+  return view;
+}
+
+}  // namespace
+
+std::string render_seconds(double seconds) {
+  const auto whole =
+      static_cast<long long>(std::llround(std::max(0.0, seconds)));
+  const long long hours = whole / 3600;
+  const long long minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+std::string render_bar(const ProgressView& view, int columns) {
+  const std::string head =
+      view.images_total == 1
+          ? std::string()
+          : fmt::format("{}/{} images  ", view.images_done, view.images_total);
+  std::string tail = fmt::format(" {:3.0f} %", std::floor(view.fraction * 100));
+  if (view.calls_per_second > 0) {
+    tail += view.calls_per_second >= 1
+                ? fmt::format("  {:.1f} steps/s", view.calls_per_second)
+                : fmt::format("  {:.1f} s/step", 1 / view.calls_per_second);
+  }
+  if (view.seconds_left >= 0) {
+    tail += "  " + render_seconds(view.seconds_left) + " left";
+  }
+  constexpr int kLongest = 40;
+  constexpr int kShortest = 4;
+  const int room = columns - 3 - static_cast<int>(head.size() + tail.size());
+  if (room < kShortest) {
+    const std::string line = head + tail;
+    return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 0)));
+  }
+  const int width = std::min(room, kLongest);
+  const int filled = static_cast<int>(std::floor(view.fraction * width));
+  return head + "[" + std::string(static_cast<std::size_t>(filled), '#') +
+         std::string(static_cast<std::size_t>(width - filled), '.') + "]" +
+         tail;
+}
+
+ProgressPrinter::ProgressPrinter(ProgressKind kind, std::FILE* out,
+                                 TimePoint start)
+    : kind_(resolve(kind, out)), out_(out), start_(start), last_drawn_(start) {}
+
+ProgressPrinter::~ProgressPrinter() { finish(); }
+
+void ProgressPrinter::update(const JobProgress& progress, TimePoint now) {
+  const ProgressView view = view_of(progress, seconds_between(start_, now));
+  switch (kind_) {
+    case ProgressKind::bar:
+      draw_bar(view, now);
+      break;
+    case ProgressKind::plain:
+      print_plain(view, now);
+      break;
+    case ProgressKind::json:
+      print_json(progress, view, now);
+      break;
+    case ProgressKind::none:
+    case ProgressKind::automatic:
+      break;
+  }
+}
+
+void ProgressPrinter::finish() {
+  if (bar_on_screen_) {
+    fmt::print(out_, "\r\x1b[K");
+    std::fflush(out_);
+    bar_on_screen_ = false;
+  }
+}
+
+void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
+  constexpr double kRedrawSeconds = 0.1;
+  if (bar_on_screen_ && view.fraction < 1 &&
+      seconds_between(last_drawn_, now) < kRedrawSeconds) {
+    return;
+  }
+  fmt::print(out_, "\r\x1b[K{}", render_bar(view, columns_of(out_)));
+  std::fflush(out_);
+  last_drawn_ = now;
+  bar_on_screen_ = true;
+}
+
+void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
+  constexpr double kLongestSilence = 30;
+  const int tenth = static_cast<int>(std::floor(view.fraction * 10));
+  if (tenth <= last_tenth_ &&
+      seconds_between(last_drawn_, now) < kLongestSilence) {
+    return;
+  }
+  last_tenth_ = std::max(tenth, last_tenth_);
+  last_drawn_ = now;
+  std::string line = fmt::format("{:3.0f} %  {}/{} images  {} elapsed",
+                                 std::floor(view.fraction * 100),
+                                 view.images_done, view.images_total,
+                                 render_seconds(seconds_between(start_, now)));
+  if (view.seconds_left >= 0 && view.fraction < 1) {
+    line += ", " + render_seconds(view.seconds_left) + " left";
+  }
+  fmt::print(out_, "{}\n", line);
+  std::fflush(out_);
+}
+
+void ProgressPrinter::print_json(const JobProgress& progress,
+                                 const ProgressView& view, TimePoint now) {
+  constexpr double kEverySeconds = 0.2;
+  if (view.fraction < 1 && progress.calls_done > 0 &&
+      seconds_between(last_drawn_, now) < kEverySeconds) {
+    return;
+  }
+  last_drawn_ = now;
+  fmt::print(out_,
+             "{{\"event\":\"progress\",\"images_done\":{},\"images_total\":{},"
+             "\"calls_done\":{},\"calls_total\":{},\"fraction\":{:.4f},"
+             "\"elapsed_seconds\":{:.3f}}}\n",
+             progress.samples_done, progress.samples_total, progress.calls_done,
+             progress.calls_total, view.fraction, seconds_between(start_, now));
+  std::fflush(out_);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+
+#include "actors/progress.h"
+#include "config/config.h"
+#include "kernels/core/clock.h"
+
+namespace troupe::actors {
+
+/// What a progress line is made of.
+struct ProgressView {
+  std::uint64_t images_done = 0;
+  std::uint64_t images_total = 0;
+  double fraction = 0;          ///< of all network calls, blocks included
+  double calls_per_second = 0;  ///< 0: not known yet
+  double seconds_left = -1;     ///< < 0: not known yet
+};
+
+/// "  3/8 images  [#####.....] 50 %  12.1 steps/s  0:07 left", at most
+/// `columns` wide (the bar gives way).
+[[nodiscard]] std::string render_bar(const ProgressView& view, int columns);
+
+/// "0:07", "12:30", "3:05:00".
+[[nodiscard]] std::string render_seconds(double seconds);
+
+/// Says how far a job is, on stderr: a bar that redraws itself at most ten
+/// times a second, a line every 10 % or 30 s, JSON lines, or nothing.
+/// Thread: one.
+class ProgressPrinter {
+ public:
+  /// `automatic` is a bar on a terminal and plain lines elsewhere.
+  ProgressPrinter(config::ProgressKind kind, std::FILE* out, TimePoint start);
+  ~ProgressPrinter();
+  ProgressPrinter(const ProgressPrinter&) = delete;
+  ProgressPrinter& operator=(const ProgressPrinter&) = delete;
+
+  void update(const JobProgress& progress, TimePoint now);
+  /// Clears the bar so that other lines can be written.
+  void finish();
+
+ private:
+  void draw_bar(const ProgressView& view, TimePoint now);
+  void print_plain(const ProgressView& view, TimePoint now);
+  void print_json(const JobProgress& progress, const ProgressView& view,
+                  TimePoint now);
+
+  config::ProgressKind kind_;
+  std::FILE* out_;
+  TimePoint start_;
+  TimePoint last_drawn_;
+  int last_tenth_ = 0;
+  bool bar_on_screen_ = false;
+};
+
+}  // namespace troupe::actors

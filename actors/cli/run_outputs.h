@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/artefacts/output_paths.h"
+#include "config/config.h"
+
+namespace troupe::actors {
+
+/// Where a run writes, checked before it starts.
+struct RunOutputs {
+  std::optional<OutputPaths> images;
+  std::string grid;
+  std::string latents;
+  std::string trajectory;
+  std::string preview;
+  int preview_every = 1;  ///< model calls between previews
+  std::string trace;
+  std::vector<std::uint64_t>
+      skipped;  ///< images that are there (--exists skip)
+
+  [[nodiscard]] bool any() const noexcept {
+    return images || !grid.empty() || !latents.empty() || !trajectory.empty();
+  }
+  /// Whether pixels are wanted, not only latents.
+  [[nodiscard]] bool pictures() const noexcept {
+    return images || !grid.empty();
+  }
+};
+
+/// Reads --out, --grid, --save, --preview and --trace; makes the output folder,
+/// tries to write in every place, and looks for outputs that are there.
+/// Errors: Errc::invalid_argument (a bad name, two outputs of one name, an
+/// output that exists), Errc::io (not writable).
+[[nodiscard]] RunOutputs prepare_outputs(const config::Config& config);
+
+}  // namespace troupe::actors

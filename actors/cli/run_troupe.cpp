@@ -1,0 +1,127 @@
+#include "actors/cli/run_troupe.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "actors/cli/command_line.h"
+#include "actors/cli/verbs.h"
+#include "actors/cli/versions.h"
+#include "config/load_config.h"
+#include "kernels/core/log.h"
+#include "kernels/core/system.h"
+
+namespace troupe::actors {
+namespace {
+
+using config::Verb;
+
+int dispatch(Verb verb, Invocation& invocation) {
+  switch (verb) {
+    case Verb::sample:
+      return run_sample(invocation);
+    case Verb::schedule:
+      return run_schedule(invocation);
+    case Verb::inspect:
+      return run_inspect(invocation);
+    case Verb::verify:
+      return run_verify(invocation);
+    case Verb::bench:
+      return run_bench(invocation);
+    case Verb::doctor:
+      return run_doctor(invocation);
+  }
+  throw Error(Errc::internal, "troupe", "a verb without a function");
+}
+
+config::Sources sources_of(const CommandLine& line) {
+  config::Sources sources = config::read_environment();
+  sources.flags = line.flags;
+  if (!line.config_file.empty()) {
+    sources.file = line.config_file;
+  }
+  return sources;
+}
+
+LogLevel level_of(const config::Config& config) {
+  if (config.quiet) {
+    return LogLevel::error;
+  }
+  return config.verbose ? LogLevel::info : LogLevel::warning;
+}
+
+int run(const std::vector<std::string>& arguments, Invocation& invocation) {
+  const CommandLine line = parse_command_line(arguments);
+  if (line.help) {
+    fmt::print("{}", help_text(line.verb));
+    return 0;
+  }
+  if (line.version) {
+    fmt::print("{}\n", version_line());
+    return 0;
+  }
+  for (const VerbInfo& info : verb_table()) {
+    if (info.verb == *line.verb) {
+      invocation.summary.verb = info.name;
+    }
+  }
+  invocation.sources = sources_of(line);
+  invocation.config = config::load_config(*line.verb, invocation.sources);
+  invocation.files = line.files;
+  if (invocation.config.print_config) {
+    fmt::print("{}", config::to_toml(*line.verb, invocation.config));
+    return 0;
+  }
+  set_log_level(level_of(invocation.config));
+  if (*line.verb != Verb::doctor) {
+    require(cpu_is_supported(), Errc::unsupported, "cpu",
+            "this processor is not supported: Troupe needs x86-64 with AVX2 "
+            "and FMA",
+            "troupe doctor shows what was found");
+  }
+  return dispatch(*line.verb, invocation);
+}
+
+int report(const Error& error, Invocation& invocation, bool json) {
+  fmt::print(stderr, "{}\n", one_line(error));
+  if (json) {
+    fmt::print("{}\n", to_json(invocation.summary, error));
+  }
+  return exit_code(error.code());
+}
+
+}  // namespace
+
+int run_troupe(const std::vector<std::string>& arguments) {
+  SignalWatch signals;
+  Invocation invocation;
+  invocation.signals = &signals;
+  invocation.summary.version = version();
+  const auto json = [&] {
+    return invocation.config.json || wants_json(arguments);
+  };
+  int code = 0;
+  try {
+    code = run(arguments, invocation);
+  } catch (const Error& error) {
+    code = report(error, invocation, json());
+  } catch (const std::bad_alloc&) {
+    code = report(
+        Error(Errc::out_of_memory, "troupe", "the system gave no more memory",
+              "use --dtype bf16, fewer --workers or a smaller model"),
+        invocation, json());
+  } catch (const std::exception& error) {
+    code = report(Error(Errc::internal, "troupe", error.what(),
+                        "this is a bug: please report it with the command"),
+                  invocation, json());
+  }
+  if (std::fflush(stdout) != 0 && code == 0) {
+    fmt::print(stderr, "troupe: [stdout] cannot write the output\n");
+    return exit_code(Errc::io);
+  }
+  return code;
+}
+
+}  // namespace troupe::actors

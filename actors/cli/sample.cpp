@@ -1,0 +1,303 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "actors/cli/artefact_observer.h"
+#include "actors/cli/image_recipe.h"
+#include "actors/cli/job_request.h"
+#include "actors/cli/job_runner.h"
+#include "actors/cli/progress_printer.h"
+#include "actors/cli/run_outputs.h"
+#include "actors/cli/verbs.h"
+#include "config/enum_names.h"
+#include "config/load_config.h"
+#include "config/schedule_options.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/log.h"
+#include "kernels/core/system.h"
+#include "models/dit_info.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Feeds the progress printer. Thread: the job's observer thread.
+class ProgressObserver final : public Observer {
+ public:
+  explicit ProgressObserver(ProgressPrinter& printer) : printer_(printer) {}
+  void on_progress(const JobProgress& progress) override {
+    printer_.update(progress, SteadyClock().now());
+  }
+
+ private:
+  ProgressPrinter& printer_;
+};
+
+std::optional<config::Recipe> read_recipe(Invocation& invocation) {
+  const std::string& path = invocation.config.from_image;
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  config::Recipe recipe = read_image_recipe(path);
+  require(recipe.init_latents_xxh3.empty() ||
+              !invocation.config.init_latents.empty(),
+          Errc::invalid_argument, "--from",
+          "the image was made from given latents, which its recipe cannot hold",
+          "add --init-latents FILE");
+  config::Sources sources = invocation.sources;
+  sources.recipe = config::to_settings(recipe);
+  invocation.config = config::load_config(config::Verb::sample, sources);
+  return recipe;
+}
+
+void describe(const JobRequest& request, RunSummary& summary) {
+  summary.method = config::name_of(request.plan.method.kind);
+  summary.sampler = config::solver_label(request.schedule.options());
+  summary.steps = request.schedule.num_steps();
+  summary.workers = request.plan.num_workers;
+  summary.threads = request.plan.num_threads;
+  summary.dtype = to_string(request.compute);
+  summary.notes = request.notes;
+}
+
+std::string gib(std::uint64_t bytes) {
+  return fmt::format("{:.2f} GiB",
+                     static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
+}
+
+double forward_flops(const JobRequest& request) {
+  const models::DenoiserInfo info =
+      models::dit_info(request.source.dit(), request.compute);
+  double flops = info.embed_flops + info.finish_flops;
+  for (const models::BlockInfo& block : info.blocks) {
+    flops += block.flops;
+  }
+  return flops;
+}
+
+/// The cost is that of an exact method; approximate ones differ.
+void print_plan(const JobRequest& request, const RunOutputs& outputs) {
+  const std::uint64_t images = request.samples.size() - outputs.skipped.size();
+  const int branches = request.guidance_scale > 1 ? 2 : 1;
+  const auto calls = static_cast<double>(images) *
+                     request.schedule.num_model_calls() * branches;
+  fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
+             request.source.dit().num_layers,
+             to_string(request.source.latent_shape()),
+             request.source.has_autoencoder() ? ", decoded by a VAE" : "");
+  fmt::print("images     {} (samples {}), {} already there\n", images,
+             config::to_string(request.samples), outputs.skipped.size());
+  fmt::print("sampler    {}, {} steps, guidance {}\n",
+             config::solver_label(request.schedule.options()),
+             request.schedule.num_steps(), request.guidance_scale);
+  fmt::print("method     {}\n", config::name_of(request.plan.method.kind));
+  fmt::print("placement  {} workers × {} threads, {}\n",
+             request.plan.num_workers, request.plan.num_threads,
+             to_string(request.compute));
+  fmt::print("memory     {} needed, {} available\n",
+             gib(request.required_bytes), gib(memory_info().available_bytes));
+  fmt::print("cost       {:.0f} forward rows, {:.3g} TFLOP\n", calls,
+             calls * forward_flops(request) / 1e12);
+}
+
+void fill_images(const JobRequest& request, const RunOutputs& outputs,
+                 std::map<std::uint64_t, ImageSummary> all,
+                 const JobResult& result, RunSummary& summary) {
+  for (const std::uint64_t index : outputs.skipped) {
+    ImageSummary image{
+        .index = index,
+        .seed = request.seed,
+        .class_id = request.class_of(index),
+        .class_name = request.source.class_name(request.class_of(index)),
+        .path = outputs.images->path(index).string(),
+        .latents_xxh3 = {},
+        .status = "skipped",
+                       .message = {}};
+    all.emplace(index, std::move(image));
+  }
+  for (const SampleReport& report : result.samples) {
+    if (report.status == SampleStatus::failed) {
+      all.emplace(
+          report.sample_index,
+          ImageSummary{.index = report.sample_index,
+                       .seed = request.seed,
+                       .class_id = request.class_of(report.sample_index),
+                       .class_name = {},
+                       .path = {},
+                       .latents_xxh3 = {},
+                       .status = "failed",
+                       .message = report.failure ? report.failure->message
+                                                 : std::string()});
+    }
+  }
+  for (auto& [index, image] : all) {
+    summary.images.push_back(std::move(image));
+  }
+}
+
+void fill_figures(const JobRunner& runner, const ArtefactObserver& artefacts,
+                  const JobResult& result, RunSummary& summary) {
+  summary.nfe = result.nfe;
+  summary.rounds = result.rounds;
+  summary.recoveries = result.recoveries;
+  summary.load_seconds = runner.load_seconds();
+  for (const double seconds : result.compute_seconds) {
+    summary.compute_seconds += seconds;
+  }
+  summary.images_per_second =
+      result.wall_seconds > 0
+          ? static_cast<double>(artefacts.images().size()) / result.wall_seconds
+          : 0;
+  summary.peak_memory_bytes = peak_rss_bytes();
+  summary.execution_class = runner.execution_class();
+  summary.latents_xxh3 = artefacts.latents_xxh3();
+}
+
+/// What the run's end means. Errors: thrown, so that every verb reports alike.
+void judge(const Invocation& invocation, const JobRequest& request,
+           const RunOutputs& outputs, const JobResult& result) {
+  const std::uint64_t done = result.count(SampleStatus::done);
+  const std::uint64_t wanted = request.samples.size() - outputs.skipped.size();
+  const std::optional<Errc> signal = invocation.signals->received();
+  if (signal && done < wanted) {
+    throw Error(*signal, "sample",
+                fmt::format("stopped after {} of {} images", done, wanted),
+                outputs.images
+                    ? "the same command with --exists skip goes on"
+                    : "give --out to keep finished images next time");
+  }
+  if (result.failure) {
+    throw to_error(*result.failure);
+  }
+  const std::uint64_t failed = result.count(SampleStatus::failed);
+  if (failed > 0) {
+    const auto first = std::ranges::find(result.samples, SampleStatus::failed,
+                                         &SampleReport::status);
+    const Failure cause = first->failure.value_or(
+        Failure{Errc::job_failed, "sample", "no cause was given", {}});
+    if (done == 0) {
+      throw to_error(cause);
+    }
+    throw Error(Errc::items_failed, cause.place,
+                fmt::format("{} of {} images failed, the first is {}: {}",
+                            failed, wanted, first->sample_index, cause.message),
+                cause.hint);
+  }
+}
+
+void print_result(const RunSummary& summary, const RunOutputs& outputs) {
+  std::string where;
+  if (outputs.images && summary.images.size() == 1) {
+    where = " → " + summary.images.front().path;
+  } else if (outputs.images) {
+    where = " → " + outputs.images->folder().string();
+  } else if (!outputs.grid.empty()) {
+    where = " → " + outputs.grid;
+  }
+  fmt::print(
+      "{} image{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {} "
+      "workers × {} threads, {}; {} network calls in {} rounds; latents {}\n",
+      summary.images.size(), summary.images.size() == 1 ? "" : "s",
+      summary.wall_seconds, summary.images_per_second, where, summary.sampler,
+      summary.steps, summary.method, summary.workers, summary.threads,
+      summary.dtype, summary.nfe, summary.rounds, summary.latents_xxh3);
+}
+
+config::ProgressKind progress_kind(const config::Config& config) {
+  return config.quiet ? config::ProgressKind::none : config.progress;
+}
+
+int plan_only(const Invocation& invocation, const JobRequest& request,
+              const RunOutputs& outputs, RunSummary& summary) {
+  summary.status = "planned";
+  if (!invocation.config.json) {
+    print_plan(request, outputs);
+  } else {
+    fmt::print("{}\n", to_json(summary));
+  }
+  return 0;
+}
+
+struct Run {
+  JobResult result;
+  double wall_seconds = 0;
+};
+
+Run sample(const Invocation& invocation, const JobRunner& runner,
+           const RunOutputs& outputs, ArtefactObserver& artefacts,
+           std::atomic<bool>& stop) {
+  const SteadyClock clock;
+  const TimePoint start = clock.now();
+  ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
+  ProgressObserver progress(printer);
+  const bool previews = !outputs.preview.empty() || !outputs.trajectory.empty();
+  Run run;
+  run.result = runner.run({.observers = {&progress, &artefacts},
+                           .stop = &stop,
+                           .skip = outputs.skipped,
+                           .decode = outputs.pictures(),
+                           .preview_every = !previews ? 0
+                                            : outputs.trajectory.empty()
+                                                ? outputs.preview_every
+                                                : 1,
+                           .trace = !outputs.trace.empty()});
+  printer.finish();
+  artefacts.finish(start);
+  run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
+  return run;
+}
+
+}  // namespace
+
+int run_sample(Invocation& invocation) {
+  const std::optional<config::Recipe> recipe = read_recipe(invocation);
+  const config::Config& config = invocation.config;
+  const JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
+  RunSummary& summary = invocation.summary;
+  describe(request, summary);
+  const bool measures_only = request.source.is_random();
+  require(config.dry_run || measures_only || !config.out.empty() ||
+              !config.grid.empty() || !config.save.empty(),
+          Errc::invalid_argument, "--out", "nothing would be kept",
+          "give --out FILE.png (or a folder), --grid FILE.png or --save");
+  const RunOutputs outputs = prepare_outputs(config);
+  for (const std::string& note : request.notes) {
+    log_message(LogLevel::warning, note);
+  }
+  if (config.dry_run) {
+    return plan_only(invocation, request, outputs, summary);
+  }
+  if (outputs.skipped.size() == request.samples.size()) {
+    summary.notes.emplace_back("every image is there already");
+    fill_images(request, outputs, {}, {}, summary);
+    fmt::print("{}\n",
+               config.json ? to_json(summary) : "every image is there already");
+    return 0;
+  }
+  const JobRunner runner(request);
+  if (recipe && recipe->weights_xxh3 != to_hex(runner.model().weights_hash)) {
+    log_message(LogLevel::warning,
+                "these are not the weights the image was made with (" +
+                    recipe->model + "): its pixels will not come back");
+  }
+  std::atomic<bool> stop{false};
+  invocation.signals->set_handler([&stop] { stop = true; });
+  ArtefactObserver artefacts(request, runner, outputs);
+  const Run run = sample(invocation, runner, outputs, artefacts, stop);
+  invocation.signals->set_handler({});
+  summary.wall_seconds = run.wall_seconds;
+  fill_figures(runner, artefacts, run.result, summary);
+  fill_images(request, outputs, artefacts.images(), run.result, summary);
+  judge(invocation, request, outputs, run.result);
+  if (config.json) {
+    fmt::print("{}\n", to_json(summary));
+  } else if (!config.quiet) {
+    print_result(summary, outputs);
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,73 @@
+#include "actors/cli/signals.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+sigset_t stop_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, SIGINT);
+  ::sigaddset(&set, SIGTERM);
+  return set;
+}
+
+Errc code_of(int signal) {
+  return signal == SIGTERM ? Errc::terminated : Errc::interrupted;
+}
+
+}  // namespace
+
+void block_stop_signals() {
+  const sigset_t set = stop_signals();
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+}
+
+SignalWatch::SignalWatch() : thread_([this] { wait(); }) {}
+
+SignalWatch::~SignalWatch() {
+  ended_ = true;
+  thread_.join();
+}
+
+void SignalWatch::set_handler(std::function<void()> handler) {
+  const std::lock_guard lock(mutex_);
+  handler_ = std::move(handler);
+}
+
+std::optional<Errc> SignalWatch::received() const noexcept {
+  const int signal = signal_;
+  return signal == 0 ? std::nullopt : std::optional(code_of(signal));
+}
+
+void SignalWatch::wait() {
+  // How long the destructor may wait for this thread.
+  constexpr timespec kPatience{.tv_sec = 0, .tv_nsec = 20'000'000};
+  const sigset_t set = stop_signals();
+  while (!ended_) {
+    const int signal = ::sigtimedwait(&set, nullptr, &kPatience);
+    if (signal <= 0) {
+      continue;
+    }
+    const bool first = signal_ == 0;
+    if (first) {
+      signal_ = signal;
+      const std::lock_guard lock(mutex_);
+      if (handler_) {
+        handler_();
+        continue;
+      }
+    }
+    if (first || signal == SIGINT) {
+      ::_exit(exit_code(code_of(signal)));
+    }
+  }
+}
+
+}  // namespace troupe::actors

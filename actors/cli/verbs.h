@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/artefacts/summary.h"
+#include "actors/cli/signals.h"
+#include "config/load_config.h"
+
+namespace troupe::actors {
+
+/// What every verb is handed.
+struct Invocation {
+  config::Config config;
+  config::Sources sources;         ///< that `config` was merged from
+  std::vector<std::string> files;  ///< arguments of inspect and verify
+  SignalWatch* signals = nullptr;  ///< never null while a verb runs
+  /// Filled as the run goes, so that a failure reports what is known.
+  RunSummary summary;
+};
+
+/// Each returns the exit code and prints to stdout what it found; with --json
+/// the last thing it prints is one object. Errors: thrown as Error.
+[[nodiscard]] int run_sample(Invocation& invocation);
+[[nodiscard]] int run_schedule(Invocation& invocation);
+[[nodiscard]] int run_inspect(Invocation& invocation);
+[[nodiscard]] int run_verify(Invocation& invocation);
+[[nodiscard]] int run_bench(Invocation& invocation);
+[[nodiscard]] int run_doctor(Invocation& invocation);
+
+}  // namespace troupe::actors

@@ -1,0 +1,162 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/cli/image_recipe.h"
+#include "actors/cli/job_request.h"
+#include "actors/cli/job_runner.h"
+#include "actors/cli/latents_file.h"
+#include "actors/cli/verbs.h"
+#include "config/load_config.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::actors {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Finding {
+  std::string path;
+  bool same = false;
+  std::string detail;
+};
+
+/// Keeps the pixels of the one sample of a job.
+class PictureObserver final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override { outcome_ = outcome; }
+  [[nodiscard]] const SampleOutcome& outcome() const { return outcome_; }
+
+ private:
+  SampleOutcome outcome_;
+};
+
+Finding compare_images(const std::string& path, const std::string& other) {
+  const Image a = read_image(path);
+  const Image b = read_image(other);
+  if (a.width != b.width || a.height != b.height) {
+    return {path, false,
+            fmt::format("{}×{} pixels against {}×{}", a.width, a.height,
+                        b.width, b.height)};
+  }
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < a.rgb.size(); ++i) {
+    different += a.rgb[i] == b.rgb[i] ? 0U : 1U;
+  }
+  if (different > 0) {
+    return {path, false,
+            fmt::format("{} of {} bytes differ", different, a.rgb.size())};
+  }
+  return {path, true, "same pixels"};
+}
+
+Finding compare_tensors(const std::string& path, const std::string& other) {
+  const std::vector<NamedTensor> a = read_tensors(path);
+  const std::vector<NamedTensor> b = read_tensors(other);
+  if (a.size() != b.size()) {
+    return {path, false,
+            fmt::format("{} tensors against {}", a.size(), b.size())};
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].name != b[i].name || !bytes_equal(a[i].tensor, b[i].tensor)) {
+      return {path, false, "tensor " + a[i].name + " differs"};
+    }
+  }
+  return {path, true, fmt::format("{} tensors, same bytes", a.size())};
+}
+
+Finding sample_again(Invocation& invocation, const std::string& path) {
+  const Image image = read_image(path);
+  const config::Recipe recipe = recipe_in(path, image);
+  require(recipe.init_latents_xxh3.empty(), Errc::unsupported, path,
+          "the image was made from given latents, which its recipe cannot hold",
+          "sample it anew with --from and --init-latents, then use --against");
+  config::Sources sources = invocation.sources;
+  sources.recipe = config::to_settings(recipe);
+  const config::Config config =
+      config::load_config(config::Verb::verify, sources);
+  const JobRequest request = make_request(config, &recipe);
+  const JobRunner runner(request);
+  std::atomic<bool> stop{false};
+  invocation.signals->set_handler([&stop] { stop = true; });
+  PictureObserver picture;
+  const JobResult result =
+      runner.run({.observers = {&picture}, .stop = &stop, .skip = {}});
+  invocation.signals->set_handler({});
+  if (const auto signal = invocation.signals->received()) {
+    throw Error(*signal, "verify", "stopped");
+  }
+  if (result.failure) {
+    throw to_error(*result.failure);
+  }
+  const SampleOutcome& outcome = picture.outcome();
+  if (outcome.report.failure) {
+    throw to_error(*outcome.report.failure);
+  }
+  const std::string hash = to_hex(xxh3_64(outcome.latents.bytes()));
+  if (hash != recipe.latents_xxh3) {
+    std::string detail = fmt::format("latents {} against {} in the recipe",
+                                     hash, recipe.latents_xxh3);
+    if (to_hex(runner.model().weights_hash) != recipe.weights_xxh3) {
+      detail += "; the weights are others";
+    } else if (runner.execution_class() != recipe.execution_class) {
+      detail += "; another execution class (machine, build or dtype)";
+    }
+    return {path, false, detail};
+  }
+  if (to_image(outcome.pixels).rgb != image.rgb) {
+    return {path, false, "same latents, but the picture was changed"};
+  }
+  return {path, true, "latents " + hash + ", same pixels"};
+}
+
+Finding check(Invocation& invocation, const std::string& path) {
+  const std::string& other = invocation.config.against;
+  if (other.empty()) {
+    require(path.ends_with(".png"), Errc::invalid_argument, path,
+            "only images carry a recipe that can be run again",
+            "give --against FILE to compare two files");
+    return sample_again(invocation, path);
+  }
+  require(path.ends_with(".png") == other.ends_with(".png"),
+          Errc::invalid_argument, "--against",
+          "an image and tensors cannot be compared");
+  return path.ends_with(".png") ? compare_images(path, other)
+                                : compare_tensors(path, other);
+}
+
+}  // namespace
+
+int run_verify(Invocation& invocation) {
+  require(!invocation.files.empty(), Errc::invalid_argument, "verify",
+          "nothing to verify", "give one or more images or tensor files");
+  Json files = Json::array();
+  std::size_t mismatches = 0;
+  for (const std::string& path : invocation.files) {
+    const Finding finding = check(invocation, path);
+    mismatches += finding.same ? 0U : 1U;
+    if (!invocation.config.json && !invocation.config.quiet) {
+      fmt::print("{}: {} ({})\n", finding.path,
+                 finding.same ? "same" : "DIFFERENT", finding.detail);
+    }
+    files.push_back({{"path", finding.path},
+                     {"same", finding.same},
+                     {"detail", finding.detail}});
+  }
+  const int code = mismatches == 0 ? 0 : exit_code(Errc::mismatch);
+  if (invocation.config.json) {
+    const Json json = {{"schema", 1},
+                       {"verb", "verify"},
+                       {"status", mismatches == 0 ? "done" : "failed"},
+                       {"exit_code", code},
+                       {"files", std::move(files)}};
+    fmt::print("{}\n", json.dump());
+  } else if (mismatches > 0) {
+    fmt::print(stderr, "troupe: [verify] {} of {} files differ\n", mismatches,
+               invocation.files.size());
+  }
+  return code;
+}
+
+}  // namespace troupe::actors

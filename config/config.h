@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/parse_value.h"
+#include "samplers/options.h"
+
+namespace troupe::config {
+
+enum class NoiseKind : std::uint8_t { philox, torch };
+enum class ComputeType : std::uint8_t { automatic, f32, bf16 };
+enum class ExistsPolicy : std::uint8_t { error, skip, replace };
+enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
+
+/// What the user says about the sampler. Unset fields keep what the
+/// checkpoint's scheduler_config.json says, or the solver's defaults.
+struct SamplerConfig {
+  std::string name;  ///< ours or a diffusers class name; empty: checkpoint's
+  std::optional<int> steps;
+  std::optional<double> eta;
+  std::optional<int> solver_order;
+  std::optional<samplers::TimestepSpacing> timestep_spacing;
+  std::optional<samplers::SigmaSpacing> sigma_spacing;
+  std::optional<samplers::PredictionType> prediction_type;
+  std::optional<samplers::BetaSchedule> beta_schedule;
+  std::optional<double> beta_start;
+  std::optional<double> beta_end;
+  std::optional<int> num_train_timesteps;
+  std::optional<double> shift;
+  std::optional<samplers::VarianceType> variance_type;
+  std::optional<bool> clip_sample;
+  std::vector<double> sigmas;
+  std::vector<double> timesteps;
+
+  friend bool operator==(const SamplerConfig&, const SamplerConfig&) = default;
+};
+
+/// How the work is laid out. Unset: chosen for the job, or the method's
+/// default.
+struct MethodConfig {
+  std::optional<samplers::MethodKind> kind;  ///< unset: auto
+  std::string preset;                        ///< "asyncdiff", "asyncdiff2"
+  std::optional<int> window_size;
+  std::optional<double> tolerance;
+  std::optional<samplers::Carry> carry;
+  std::optional<samplers::InitialGuess> initial_guess;
+  std::optional<int> num_segments;
+  std::vector<int> ages;
+  std::optional<int> stride;
+  std::optional<int> warmup_steps;
+  std::optional<int> final_fresh_steps;
+
+  friend bool operator==(const MethodConfig&, const MethodConfig&) = default;
+};
+
+/// Every option of the command line, from all sources, parsed once. Groups
+/// follow `troupe sample --help`.
+struct Config {
+  // what
+  std::string model_dir;
+  std::string random_weights;
+  std::vector<std::string> classes;  ///< names or ids; cycles over samples
+  SampleRange samples;
+  std::uint64_t seed = 0;
+  NoiseKind noise = NoiseKind::philox;
+  std::string from_image;
+  // how
+  SamplerConfig sampler;
+  std::optional<double> guidance_scale;
+  MethodConfig method;
+  // with what
+  int num_workers = 0;  ///< 0: as many as cores allow
+  int num_threads = 0;  ///< per worker; 0: cores / workers
+  ComputeType compute = ComputeType::automatic;
+  // where to
+  std::string out;
+  std::string grid;
+  ExistsPolicy exists = ExistsPolicy::error;
+  std::string init_latents;
+  std::vector<std::string> save;  ///< "latents=FILE", "trajectory=FILE"
+  std::string preview;
+  int preview_every = 5;
+  std::string trace;
+  // how it talks
+  ProgressKind progress = ProgressKind::automatic;
+  bool quiet = false;
+  bool verbose = false;
+  bool json = false;
+  bool dry_run = false;
+  bool print_config = false;
+  // other verbs
+  std::string plot;     ///< schedule
+  std::string against;  ///< verify
+  int repeats = 3;      ///< bench
+};
+
+}  // namespace troupe::config

@@ -1,0 +1,85 @@
+#include "config/enum_names.h"
+
+namespace troupe::config {
+
+using Names = std::vector<std::string>;
+
+template <>
+const Names& names_of<NoiseKind>() {
+  static const Names kNames = {"philox", "torch"};
+  return kNames;
+}
+template <>
+const Names& names_of<ComputeType>() {
+  static const Names kNames = {"auto", "f32", "bf16"};
+  return kNames;
+}
+template <>
+const Names& names_of<ExistsPolicy>() {
+  static const Names kNames = {"error", "skip", "replace"};
+  return kNames;
+}
+template <>
+const Names& names_of<ProgressKind>() {
+  static const Names kNames = {"auto", "bar", "plain", "json", "none"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::Solver>() {
+  static const Names kNames = {
+      "ddim", "ddpm",       "dpmpp", "euler", "euler_ancestral",
+      "heun", "flow_euler", "unipc"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::TimestepSpacing>() {
+  static const Names kNames = {"leading", "trailing", "linspace"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::SigmaSpacing>() {
+  static const Names kNames = {"none", "karras", "exponential", "beta"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::PredictionType>() {
+  static const Names kNames = {"epsilon", "v_prediction", "sample",
+                               "flow_prediction"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::BetaSchedule>() {
+  static const Names kNames = {"linear", "scaled_linear", "squaredcos_cap_v2"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::VarianceType>() {
+  static const Names kNames = {"fixed_small", "fixed_small_log",
+                               "fixed_large", "fixed_large_log",
+                               "learned",     "learned_range"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::DpmAlgorithm>() {
+  static const Names kNames = {"dpmsolver", "dpmsolver++", "sde-dpmsolver",
+                               "sde-dpmsolver++"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::MethodKind>() {
+  static const Names kNames = {"sequential", "batch",    "cfg",
+                               "picard",     "pipeline", "stale"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::Carry>() {
+  static const Names kNames = {"identity", "coefficient"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::InitialGuess>() {
+  static const Names kNames = {"last_point", "constant_x0"};
+  return kNames;
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,187 @@
+#include "config/load_config.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+/// Two spellings of one choice: setting one takes back what a weaker source
+/// said with the other.
+void clear_rival(const Option& option, Config& config) {
+  if (option.key == "model") {
+    config.random_weights.clear();
+  } else if (option.key == "random-weights") {
+    config.model_dir.clear();
+  } else if (option.key == "sigmas") {
+    config.sampler.timesteps.clear();
+  } else if (option.key == "timesteps") {
+    config.sampler.sigmas.clear();
+  }
+}
+
+void apply(Config& config, const std::vector<Setting>& settings) {
+  for (const Setting& setting : settings) {
+    const Option* option = find_option(setting.key);
+    if (option == nullptr) {
+      const std::vector<std::string> names = option_names();
+      throw Error(Errc::invalid_argument, setting.place,
+                  "unknown option '" + setting.key + "'",
+                  suggestion(setting.key, names, "see troupe sample --help"));
+    }
+    clear_rival(*option, config);
+    option->set(config, setting.place, setting.text);
+  }
+}
+
+bool says(const std::vector<Setting>& settings, std::string_view key) {
+  return std::ranges::any_of(settings, [&](const Setting& setting) {
+    const Option* option = find_option(setting.key);
+    return option != nullptr && option->key == key;
+  });
+}
+
+void check_exclusive(const std::vector<Setting>& settings) {
+  struct Pair {
+    const char* one;
+    const char* other;
+  };
+  constexpr Pair kPairs[] = {{"model", "random-weights"},
+                             {"sigmas", "timesteps"},
+                             {"karras", "sigma-spacing"},
+                             {"quiet", "verbose"}};
+  for (const Pair& pair : kPairs) {
+    if (says(settings, pair.one) && says(settings, pair.other)) {
+      throw Error(Errc::invalid_argument, std::string("--") + pair.one,
+                  std::string("cannot stand beside --") + pair.other,
+                  "give one of the two");
+    }
+  }
+}
+
+void check_method(const MethodConfig& method) {
+  using samplers::MethodKind;
+  if (!method.preset.empty() && method.kind &&
+      *method.kind != MethodKind::stale) {
+    throw Error(Errc::invalid_argument, "--preset",
+                "asyncdiff is a preset of --method stale",
+                "leave --method out");
+  }
+  if (!method.ages.empty() && method.num_segments && method.ages.size() != 1 &&
+      method.ages.size() + 1 !=
+          static_cast<std::size_t>(*method.num_segments)) {
+    throw Error(Errc::invalid_argument, "--ages",
+                "one age per cut: got " + std::to_string(method.ages.size()) +
+                    ", expected " + std::to_string(*method.num_segments - 1) +
+                    " for " + std::to_string(*method.num_segments) +
+                    " segments");
+  }
+}
+
+/// TOML basic string.
+std::string quoted(const std::string& text) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\u00";
+      out += kHex[byte >> 4U];
+      out += kHex[byte & 15U];
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+}  // namespace
+
+Sources read_environment() {
+  constexpr std::string_view kPrefix = "TROUPE_";
+  Sources sources;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t equals = text.find('=');
+    if (!text.starts_with(kPrefix) || equals == std::string_view::npos) {
+      continue;
+    }
+    const std::string name(text.substr(0, equals));
+    std::string key = name.substr(kPrefix.size());
+    std::ranges::transform(key, key.begin(), [](unsigned char c) {
+      return c == '_' ? '-' : static_cast<char>(std::tolower(c));
+    });
+    const std::string value(text.substr(equals + 1));
+    if (key == "config") {
+      sources.file = value;
+    } else {
+      sources.environment.push_back({name, key, value});
+    }
+  }
+  return sources;
+}
+
+Config load_config(Verb verb, const Sources& sources) {
+  for (const Setting& flag : sources.flags) {
+    const Option* option = find_option(flag.key);
+    if (option == nullptr || !option->serves(verb)) {
+      fail_unknown_option(verb, flag.place);
+    }
+  }
+  Config config;
+  if (!sources.file.empty()) {
+    const std::vector<Setting> file = read_toml(sources.file);
+    check_exclusive(file);
+    apply(config, file);
+  }
+  check_exclusive(sources.environment);
+  apply(config, sources.environment);
+  apply(config, sources.recipe);
+  check_exclusive(sources.flags);
+  apply(config, sources.flags);
+  check_method(config.method);
+  return config;
+}
+
+std::string to_toml(Verb verb, const Config& config) {
+  std::string text;
+  for (const Option& option : option_table()) {
+    if (!option.serves(verb)) {
+      continue;
+    }
+    const std::string value = option.get(config);
+    if (!value.empty()) {
+      text += std::string(option.key) + " = " +
+              (option.is_switch() ? value : quoted(value)) + "\n";
+    }
+  }
+  return text;
+}
+
+void fail_unknown_option(Verb verb, const std::string& written) {
+  const std::size_t begin =
+      std::min(written.find_first_not_of('-'), written.size());
+  std::string name = written.substr(begin, written.find('=') - begin);
+  std::ranges::replace(name, '_', '-');
+  const Option* elsewhere = find_option(name);
+  if (elsewhere != nullptr) {
+    throw Error(Errc::invalid_argument, written, "this verb has no such option",
+                "see troupe <verb> --help for those it has");
+  }
+  std::vector<std::string> names = option_names(verb);
+  names.insert(names.end(), {"config", "help", "version"});
+  const std::string best = nearest(name, names);
+  throw Error(Errc::invalid_argument, written, "unknown option",
+              best.empty() ? "see troupe <verb> --help"
+                           : "did you mean '--" + best + "'?");
+}
+
+}  // namespace troupe::config

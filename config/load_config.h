@@ -1,0 +1,36 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "config/option_table.h"
+#include "config/toml_file.h"
+
+namespace troupe::config {
+
+/// What was said, by source, weakest last.
+struct Sources {
+  std::vector<Setting> flags;
+  std::vector<Setting> recipe;       ///< of --from
+  std::vector<Setting> environment;  ///< keys without TROUPE_
+  std::string file;                  ///< TOML; empty: none
+};
+
+/// The TROUPE_* variables of this process. TROUPE_CONFIG is not an option but
+/// names the file: it ends up in `file` when that is empty.
+[[nodiscard]] Sources read_environment();
+
+/// Merges flags > recipe > environment > file > defaults, then checks the
+/// options against each other. Errors: Errc::invalid_argument for an unknown
+/// key (with a suggestion), a value that cannot be, or two options that exclude
+/// each other; those of read_toml.
+[[nodiscard]] Config load_config(Verb verb, const Sources& sources);
+
+/// The merged options of a verb as a TOML file that --config reads back.
+[[nodiscard]] std::string to_toml(Verb verb, const Config& config);
+
+/// The error for an unknown option, with the nearest known one.
+[[noreturn]] void fail_unknown_option(Verb verb, const std::string& written);
+
+}  // namespace troupe::config

@@ -1,0 +1,144 @@
+#include "config/method_plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "config/enum_names.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
+  if (config.method.kind) {
+    return *config.method.kind;
+  }
+  if (!config.method.preset.empty()) {
+    return MethodKind::stale;
+  }
+  const auto workers = static_cast<std::uint64_t>(
+      config.num_workers > 0 ? config.num_workers : inputs.num_cores);
+  if (workers > 1 && inputs.num_samples == 1 && inputs.is_guided) {
+    return MethodKind::cfg;
+  }
+  return workers > 1 && inputs.num_samples > 1 ? MethodKind::batch
+                                               : MethodKind::sequential;
+}
+
+/// Workers that a method can keep busy.
+std::uint64_t useful_workers(const MethodOptions& method,
+                             const PlanInputs& inputs) {
+  switch (method.kind) {
+    case MethodKind::sequential:
+      return 1;
+    case MethodKind::batch:
+      return inputs.num_samples;
+    case MethodKind::cfg:
+      return inputs.num_samples * 2;
+    case MethodKind::picard:
+      return inputs.num_samples *
+             static_cast<std::uint64_t>(method.window_size);
+    case MethodKind::pipeline:
+      return static_cast<std::uint64_t>(method.num_segments);
+    case MethodKind::stale:
+      return static_cast<std::uint64_t>(method.num_segments + method.stride -
+                                        1);
+  }
+  return 1;
+}
+
+void refuse(bool said, const char* flag, MethodKind kind, const char* owner) {
+  if (said) {
+    throw Error(Errc::invalid_argument, flag,
+                "this is an option of --method " + std::string(owner) +
+                    ": got method " + name_of(kind),
+                "leave it out, or choose that method");
+  }
+}
+
+void check_options(const MethodConfig& m, MethodKind kind) {
+  if (kind != MethodKind::picard) {
+    refuse(m.window_size.has_value(), "--window", kind, "picard");
+    refuse(m.tolerance.has_value(), "--tolerance", kind, "picard");
+    refuse(m.carry.has_value(), "--carry", kind, "picard");
+    refuse(m.initial_guess.has_value(), "--guess", kind, "picard");
+  }
+  if (kind != MethodKind::stale && kind != MethodKind::pipeline) {
+    refuse(m.num_segments.has_value(), "--segments", kind, "pipeline or stale");
+  }
+  if (kind != MethodKind::stale) {
+    refuse(!m.ages.empty(), "--ages", kind, "stale");
+    refuse(m.stride.has_value(), "--stride", kind, "stale");
+    refuse(m.warmup_steps.has_value(), "--warmup", kind, "stale");
+    refuse(m.final_fresh_steps.has_value(), "--final-fresh", kind, "stale");
+  }
+}
+
+int default_segments(const Config& config, const PlanInputs& inputs) {
+  constexpr int kFewest = 2;
+  if (config.method.ages.size() > 1) {
+    return static_cast<int>(config.method.ages.size()) + 1;
+  }
+  const int workers =
+      config.num_workers > 0 ? config.num_workers : inputs.num_cores;
+  return std::min(std::max(workers, kFewest), std::max(inputs.num_blocks, 1));
+}
+
+MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
+  const MethodConfig& m = config.method;
+  MethodOptions options;
+  options.kind = choose_kind(config, inputs);
+  check_options(m, options.kind);
+  options.window_size = m.window_size.value_or(options.window_size);
+  options.tolerance = m.tolerance.value_or(options.tolerance);
+  options.carry = m.carry.value_or(options.carry);
+  options.initial_guess = m.initial_guess.value_or(options.initial_guess);
+  options.warmup_steps = m.warmup_steps.value_or(options.warmup_steps);
+  options.final_fresh_steps =
+      m.final_fresh_steps.value_or(options.final_fresh_steps);
+  options.stride = m.preset == "asyncdiff2" ? 2 : 1;
+  options.stride = m.stride.value_or(options.stride);
+  if (m.ages.size() == 1) {
+    options.age = m.ages.front();
+  } else {
+    options.ages = m.ages;
+  }
+  if (options.kind == MethodKind::pipeline ||
+      options.kind == MethodKind::stale) {
+    options.num_segments =
+        m.num_segments.value_or(default_segments(config, inputs));
+    if (options.num_segments > inputs.num_blocks) {
+      throw Error(Errc::invalid_argument, "--segments",
+                  "more segments than the network has blocks: got " +
+                      std::to_string(options.num_segments) +
+                      ", expected at most " +
+                      std::to_string(inputs.num_blocks));
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+Plan make_plan(const Config& config, const PlanInputs& inputs) {
+  Plan plan;
+  plan.method = method_options(config, inputs);
+  const std::uint64_t useful =
+      std::max<std::uint64_t>(useful_workers(plan.method, inputs), 1);
+  // Threads asked for by name leave fewer cores for workers.
+  const int cores =
+      std::max(inputs.num_cores / std::max(config.num_threads, 1), 1);
+  plan.num_workers = config.num_workers > 0
+                         ? config.num_workers
+                         : static_cast<int>(std::min(
+                               useful, static_cast<std::uint64_t>(cores)));
+  plan.num_threads = config.num_threads > 0
+                         ? config.num_threads
+                         : std::max(inputs.num_cores / plan.num_workers, 1);
+  return plan;
+}
+
+}  // namespace troupe::config

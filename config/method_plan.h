@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+
+#include "config/config.h"
+#include "samplers/options.h"
+
+namespace troupe::config {
+
+/// What a job needs to know to be laid out.
+struct PlanInputs {
+  std::uint64_t num_samples = 1;
+  bool is_guided = false;  ///< two branches per call
+  int num_blocks = 1;      ///< at which the network can be cut
+  int num_cores = 1;
+};
+
+/// How a job is laid out: method, workers and threads, all decided.
+struct Plan {
+  samplers::MethodOptions method;
+  int num_workers = 1;
+  int num_threads = 1;  ///< per worker
+};
+
+/// Fills in what the user left open. Workers: what the method can use, at most
+/// one per core; threads: the cores shared out. Method "auto": batch for as
+/// many samples as workers, cfg for one guided sample, else sequential on all
+/// threads.
+/// Errors: Errc::invalid_argument for segments above `num_blocks` and for
+/// method options that belong to another method.
+[[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);
+
+}  // namespace troupe::config

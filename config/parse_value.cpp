@@ -1,0 +1,172 @@
+#include "config/parse_value.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+/// Noise keys hold 48 bits of sample index.
+constexpr std::uint64_t kMaxSampleIndex = std::uint64_t{1} << 48U;
+/// More samples than this in one command is a typing error.
+constexpr std::uint64_t kMaxSamples = 10'000'000;
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string out = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
+  }
+  return out + (text.size() > kLongest ? "…'" : "'");
+}
+
+[[noreturn]] void fail(std::string_view place, std::string_view text,
+                       std::string_view expected, std::string_view hint = {}) {
+  throw Error(Errc::invalid_argument, place,
+              "cannot use this value: got " + quoted(text) + ", expected " +
+                  std::string(expected),
+              hint);
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  if (begin == std::string_view::npos) {
+    return {};
+  }
+  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+template <typename T>
+bool read_all(std::string_view text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && rest == end && !text.empty();
+}
+
+}  // namespace
+
+std::int64_t parse_integer(std::string_view place, std::string_view text,
+                           std::int64_t min, std::int64_t max) {
+  std::int64_t value = 0;
+  if (!read_all(trim(text), value) || value < min || value > max) {
+    fail(place, text,
+         "a whole number from " + std::to_string(min) + " to " +
+             std::to_string(max));
+  }
+  return value;
+}
+
+std::uint64_t parse_unsigned(std::string_view place, std::string_view text) {
+  std::uint64_t value = 0;
+  if (!read_all(trim(text), value)) {
+    fail(place, text, "a whole number from 0 to 18446744073709551615");
+  }
+  return value;
+}
+
+double parse_real(std::string_view place, std::string_view text, double min,
+                  double max) {
+  double value = 0;
+  if (!read_all(trim(text), value) || !std::isfinite(value) || value < min ||
+      value > max) {
+    std::string expected = "a finite number";
+    if (min > -1e300 && max < 1e300) {
+      expected += " from " + to_text(min) + " to " + to_text(max);
+    } else if (min > -1e300) {
+      expected += " of at least " + to_text(min);
+    }
+    fail(place, text, expected);
+  }
+  return value;
+}
+
+bool parse_bool(std::string_view place, std::string_view text) {
+  for (const std::string_view yes : {"true", "yes", "on", "1"}) {
+    if (text == yes) {
+      return true;
+    }
+  }
+  for (const std::string_view no : {"false", "no", "off", "0"}) {
+    if (text == no) {
+      return false;
+    }
+  }
+  fail(place, text, "true or false");
+}
+
+std::vector<std::string> parse_list(std::string_view place,
+                                    std::string_view text) {
+  std::vector<std::string> items;
+  if (trim(text).empty()) {
+    return items;
+  }
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    const std::string_view item = trim(text.substr(begin, comma - begin));
+    if (item.empty()) {
+      fail(place, text, "items between the commas");
+    }
+    items.emplace_back(item);
+    begin = comma + 1;
+  }
+  return items;
+}
+
+std::vector<double> parse_reals(std::string_view place, std::string_view text) {
+  std::vector<double> values;
+  for (const std::string& item : parse_list(place, text)) {
+    values.push_back(parse_real(place, item, -1e9, 1e9));
+  }
+  return values;
+}
+
+SampleRange parse_range(std::string_view place, std::string_view text) {
+  const std::size_t colon = text.find(':');
+  SampleRange range;
+  const bool read = colon == std::string_view::npos
+                        ? read_all(trim(text), range.end)
+                        : read_all(trim(text.substr(0, colon)), range.begin) &&
+                              read_all(trim(text.substr(colon + 1)), range.end);
+  if (!read || range.begin >= range.end || range.end > kMaxSampleIndex) {
+    fail(place, text, "a count N of at least 1, or A:B with A < B");
+  }
+  if (range.size() > kMaxSamples) {
+    fail(place, text,
+         "at most " + std::to_string(kMaxSamples) + " samples in one command",
+         "split the run with A:B");
+  }
+  return range;
+}
+
+std::string to_string(const SampleRange& range) {
+  return range.begin == 0
+             ? std::to_string(range.end)
+             : std::to_string(range.begin) + ":" + std::to_string(range.end);
+}
+
+std::size_t parse_choice(std::string_view place, std::string_view text,
+                         const std::vector<std::string>& names) {
+  const std::string_view wanted = trim(text);
+  const auto found = std::ranges::find(names, wanted);
+  if (found == names.end()) {
+    fail(place, text, "one of " + join_names(names, 24),
+         suggestion(wanted, names));
+  }
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+std::string to_text(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, error] =
+      std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return error == std::errc{} ? std::string(buffer.data(), end)
+                              : std::string("nan");
+}
+
+}  // namespace troupe::config

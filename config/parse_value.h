@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::config {
+
+/// Text to values, whole and checked. `place` says where the text stood
+/// ("--steps", "TROUPE_STEPS", "run.toml: steps") and opens the message.
+/// Errors (all): Errc::invalid_argument.
+
+[[nodiscard]] std::int64_t parse_integer(std::string_view place,
+                                         std::string_view text,
+                                         std::int64_t min, std::int64_t max);
+[[nodiscard]] std::uint64_t parse_unsigned(std::string_view place,
+                                           std::string_view text);
+/// Finite, in [min, max].
+[[nodiscard]] double parse_real(std::string_view place, std::string_view text,
+                                double min, double max);
+/// true/false, yes/no, on/off, 1/0.
+[[nodiscard]] bool parse_bool(std::string_view place, std::string_view text);
+/// Comma-separated; spaces around items are dropped; an empty text is an empty
+/// list, an empty item an error.
+[[nodiscard]] std::vector<std::string> parse_list(std::string_view place,
+                                                  std::string_view text);
+[[nodiscard]] std::vector<double> parse_reals(std::string_view place,
+                                              std::string_view text);
+
+/// Samples [begin, end) of a job, as global indices.
+struct SampleRange {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 1;
+
+  [[nodiscard]] std::uint64_t size() const noexcept { return end - begin; }
+  friend bool operator==(const SampleRange&, const SampleRange&) = default;
+};
+
+/// "8" is [0, 8), "8:16" is [8, 16).
+[[nodiscard]] SampleRange parse_range(std::string_view place,
+                                      std::string_view text);
+[[nodiscard]] std::string to_string(const SampleRange& range);
+
+/// Index of `text` in `names`. Errors name the nearest one.
+[[nodiscard]] std::size_t parse_choice(std::string_view place,
+                                       std::string_view text,
+                                       const std::vector<std::string>& names);
+
+/// Shortest decimal text that reads back to the same double.
+[[nodiscard]] std::string to_text(double value);
+
+}  // namespace troupe::config

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "config/toml_file.h"
+#include "samplers/options.h"
+
+namespace troupe::config {
+
+/// Everything that decides the pixels of one image, and nothing about the run
+/// that made it: a recovered, resumed or differently placed run writes the
+/// same bytes. It never holds paths, hosts or keys.
+struct Recipe {
+  std::string version;         ///< of the build
+  std::string model;           ///< folder name or bundled name, to recognise it
+  std::string random_weights;  ///< bundled name; empty for a checkpoint
+  std::string weights_xxh3;
+  std::int64_t class_id = 0;
+  std::string class_name;
+  std::uint64_t seed = 0;
+  std::uint64_t index = 0;  ///< global sample index
+  NoiseKind noise = NoiseKind::philox;
+  std::string init_latents_xxh3;  ///< set when latents came from a file
+  double guidance_scale = 1.0;
+  samplers::ScheduleOptions schedule;
+  samplers::MethodOptions method;
+  std::string dtype;  ///< "f32" or "bf16"
+  std::string execution_class;
+  std::string latents_xxh3;
+};
+
+/// Canonical JSON: sorted keys, no spaces, shortest numbers; equal recipes
+/// give equal texts. An exact method is written as "sequential", because its
+/// bytes are the sequential run's.
+[[nodiscard]] std::string to_json(const Recipe& recipe);
+
+/// Reads a recipe of unknown origin: at most 1 MiB and 16 levels, every value
+/// checked for type and range, unknown keys ignored.
+/// Errors: Errc::corrupt_file naming `place` and the key.
+[[nodiscard]] Recipe parse_recipe(const std::string& place,
+                                  std::string_view text);
+
+/// What the recipe says in terms of options, weaker than flags. Its schedule is
+/// not among them: it is the base that sampler options change.
+[[nodiscard]] std::vector<Setting> to_settings(const Recipe& recipe);
+
+/// The method options that decide bytes: an exact method (all but stale with
+/// an age above 0 and picard with a tolerance above 0) becomes sequential.
+[[nodiscard]] samplers::MethodOptions logical_method(
+    const samplers::MethodOptions& options);
+
+}  // namespace troupe::config

@@ -1,0 +1,92 @@
+#include "config/schedule_options.h"
+
+#include "config/enum_names.h"
+#include "config/scheduler_config.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+template <typename T, typename U>
+void set(const std::optional<T>& from, U& to) {
+  if (from) {
+    to = *from;
+  }
+}
+
+}  // namespace
+
+samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
+                                           std::string_view scheduler_config,
+                                           std::string_view place) {
+  SchedulerOverrides overrides;
+  if (!sampler.name.empty()) {
+    try {
+      overrides.solver = parse_solver(sampler.name);
+    } catch (const Error& error) {
+      // The same message under the flag's name.
+      const std::string what = error.what();
+      throw Error(error.code(), "--sampler",
+                  what.substr(error.place().size() + 3), error.hint());
+    }
+  }
+  samplers::ScheduleOptions options;
+  if (!scheduler_config.empty()) {
+    options = parse_scheduler_config(scheduler_config, place, overrides);
+  } else if (overrides.solver) {
+    apply(*overrides.solver, options);
+  }
+  apply(sampler, options);
+  return options;
+}
+
+void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
+  set(sampler.steps, options.num_inference_steps);
+  set(sampler.eta, options.eta);
+  set(sampler.solver_order, options.solver_order);
+  set(sampler.timestep_spacing, options.timestep_spacing);
+  set(sampler.sigma_spacing, options.sigma_spacing);
+  set(sampler.prediction_type, options.prediction_type);
+  set(sampler.beta_schedule, options.beta_schedule);
+  set(sampler.beta_start, options.beta_start);
+  set(sampler.beta_end, options.beta_end);
+  set(sampler.num_train_timesteps, options.num_train_timesteps);
+  set(sampler.shift, options.shift);
+  set(sampler.shift, options.flow_shift);
+  set(sampler.variance_type, options.variance_type);
+  set(sampler.clip_sample, options.clip_sample);
+  if (!sampler.sigmas.empty()) {
+    options.sigmas = sampler.sigmas;
+    options.timesteps.clear();
+  }
+  if (!sampler.timesteps.empty()) {
+    options.timesteps = sampler.timesteps;
+    options.sigmas.clear();
+  }
+}
+
+std::string solver_label(const samplers::ScheduleOptions& options) {
+  using samplers::DpmAlgorithm;
+  using samplers::Solver;
+  std::string label = name_of(options.solver);
+  if (options.solver == Solver::dpmpp) {
+    switch (options.algorithm) {
+      case DpmAlgorithm::dpmsolver_pp:
+        label = "dpm++" + std::to_string(options.solver_order) + "m";
+        break;
+      case DpmAlgorithm::sde_dpmsolver_pp:
+        label = "dpm++" + std::to_string(options.solver_order) + "m-sde";
+        break;
+      case DpmAlgorithm::dpmsolver:
+      case DpmAlgorithm::sde_dpmsolver:
+        label = name_of(options.algorithm);
+        break;
+    }
+  }
+  if (options.sigma_spacing != samplers::SigmaSpacing::none) {
+    label += " " + name_of(options.sigma_spacing);
+  }
+  return label;
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::config {
+
+/// Number of single-character edits (insert, delete, replace, swap of
+/// neighbours) between two words, ignoring case.
+[[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The candidate a mistyped word most likely meant, or empty when none is
+/// near: at most a third of the letters wrong, or one word contained in the
+/// other.
+[[nodiscard]] std::string nearest(std::string_view word,
+                                  std::span<const std::string> candidates);
+
+/// "did you mean 'steps'?", or `otherwise` when no candidate is near.
+[[nodiscard]] std::string suggestion(std::string_view word,
+                                     std::span<const std::string> candidates,
+                                     std::string_view otherwise = {});
+
+/// "a, b, c" of at most `limit` names, then "… (N in all)".
+[[nodiscard]] std::string join_names(std::span<const std::string> names,
+                                     std::size_t limit = 12);
+
+}  // namespace troupe::config

@@ -1,0 +1,79 @@
+#include "config/toml_file.h"
+
+#define TOML_EXCEPTIONS 1
+#include <toml++/toml.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "config/parse_value.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 20U;
+
+std::string place_of(const std::string& path, const toml::source_region& at,
+                     std::string_view key) {
+  std::string place = path + ":" + std::to_string(at.begin.line);
+  return key.empty() ? place : place + " " + std::string(key);
+}
+
+std::string text_of(const toml::node& node, const std::string& place) {
+  if (const auto* text = node.as_string()) {
+    return text->get();
+  }
+  if (const auto* number = node.as_integer()) {
+    return std::to_string(number->get());
+  }
+  if (const auto* number = node.as_floating_point()) {
+    return to_text(number->get());
+  }
+  if (const auto* truth = node.as_boolean()) {
+    return truth->get() ? "true" : "false";
+  }
+  const auto* array = node.as_array();
+  if (array == nullptr) {
+    throw Error(Errc::corrupt_file, place,
+                "not a value of an option: got a table or a date, expected a "
+                "string, number, boolean or list",
+                "options are flat, without [tables]");
+  }
+  std::string joined;
+  for (const toml::node& item : *array) {
+    if (item.is_array()) {
+      throw Error(Errc::corrupt_file, place,
+                  "a list inside a list: got two levels, expected one");
+    }
+    joined.append(joined.empty() ? "" : ",").append(text_of(item, place));
+  }
+  return joined;
+}
+
+}  // namespace
+
+std::vector<Setting> read_toml(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw Error(Errc::not_found, path, "no such configuration file");
+  }
+  require(std::filesystem::file_size(path, error) <= kMaxBytes && !error,
+          Errc::io, path, "too large for a configuration file: over 1 MiB");
+  toml::table table;
+  try {
+    table = toml::parse_file(path);
+  } catch (const toml::parse_error& problem) {
+    throw Error(Errc::corrupt_file, place_of(path, problem.source(), {}),
+                "not TOML: " + std::string(problem.description()));
+  }
+  std::vector<Setting> settings;
+  for (const auto& [key, node] : table) {
+    const std::string name(key.str());
+    const std::string place = place_of(path, node.source(), name);
+    settings.push_back({place, name, text_of(node, place)});
+  }
+  return settings;
+}
+
+}  // namespace troupe::config

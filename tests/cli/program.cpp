@@ -1,0 +1,176 @@
+#include "tests/cli/program.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+namespace troupe::test {
+namespace {
+
+struct Pipe {
+  int read_end = -1;
+  int write_end = -1;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    throw std::runtime_error("pipe");
+  }
+  return {ends[0], ends[1]};
+}
+
+}  // namespace
+
+nlohmann::json Outcome::json() const {
+  std::string text = out;
+  while (!text.empty() && text.back() == '\n') {
+    text.pop_back();
+  }
+  const std::size_t line = text.rfind('\n');
+  return nlohmann::json::parse(
+      line == std::string::npos ? text : text.substr(line + 1));
+}
+
+long Outcome::err_lines() const {
+  return std::count(err.begin(), err.end(), '\n');
+}
+
+Program::Program(std::vector<std::string> arguments,
+                 const Environment& environment) {
+  arguments.insert(arguments.begin(), "troupe");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) {
+    argv.push_back(argument.data());
+  }
+  argv.push_back(nullptr);
+  Environment variables = environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    variables.emplace_back(*entry);
+  }
+  std::vector<char*> envp;
+  for (std::string& variable : variables) {
+    envp.push_back(variable.data());
+  }
+  envp.push_back(nullptr);
+  const Pipe out = make_pipe();
+  const Pipe err = make_pipe();
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
+  const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, nullptr,
+                                   argv.data(), envp.data());
+  ::posix_spawn_file_actions_destroy(&actions);
+  ::close(out.write_end);
+  ::close(err.write_end);
+  out_ = out.read_end;
+  err_ = err.read_end;
+  if (failed != 0) {
+    throw std::runtime_error("cannot start " TROUPE_PROGRAM);
+  }
+}
+
+Program::~Program() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  ::close(out_);
+  ::close(err_);
+}
+
+void Program::signal(int number) const { ::kill(pid_, number); }
+
+Outcome Program::wait() {
+  Outcome outcome;
+  std::array<pollfd, 2> ends = {pollfd{out_, POLLIN, 0},
+                                pollfd{err_, POLLIN, 0}};
+  const std::array<std::string*, 2> texts = {&outcome.out, &outcome.err};
+  int open = 2;
+  while (open > 0) {
+    ::poll(ends.data(), ends.size(), -1);
+    for (std::size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i].fd < 0 || ends[i].revents == 0) {
+        continue;
+      }
+      std::array<char, 4096> buffer{};
+      const ssize_t count = ::read(ends[i].fd, buffer.data(), buffer.size());
+      if (count > 0) {
+        texts[i]->append(buffer.data(), static_cast<std::size_t>(count));
+      } else {
+        ends[i].fd = -1;
+        --open;
+      }
+    }
+  }
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  outcome.exit_code =
+      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+Outcome run(std::vector<std::string> arguments,
+            const Program::Environment& environment) {
+  return Program(std::move(arguments), environment).wait();
+}
+
+TempFolder::TempFolder() {
+  std::string name =
+      (std::filesystem::temp_directory_path() / "troupe_XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) {
+    throw std::runtime_error("mkdtemp");
+  }
+  folder_ = name;
+}
+
+TempFolder::~TempFolder() {
+  std::error_code error;
+  std::filesystem::remove_all(folder_, error);
+}
+
+std::string TempFolder::path(const std::string& name) const {
+  return (folder_ / name).string();
+}
+
+std::string TempFolder::write(const std::string& name,
+                              const std::string& content) const {
+  std::ofstream(folder_ / name, std::ios::binary) << content;
+  return path(name);
+}
+
+std::string TempFolder::read(const std::string& name) const {
+  std::ifstream file(folder_ / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> TempFolder::names() const {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::vector<std::string> tiny_sample(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {
+      "sample", "--random-weights", "dit-tiny", "--steps",   "4", "--dtype",
+      "f32",    "--workers",        "2",        "--threads", "1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+}  // namespace troupe::test

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+
+/// What a finished run of the program left behind.
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+
+  /// The last line of stdout as JSON.
+  [[nodiscard]] nlohmann::json json() const;
+  [[nodiscard]] long err_lines() const;
+};
+
+/// A run of the built program, without a shell.
+class Program {
+ public:
+  using Environment = std::vector<std::string>;  ///< "NAME=value"
+  explicit Program(std::vector<std::string> arguments,
+                   const Environment& environment = {});
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void signal(int number) const;
+  /// Waits for its end.
+  [[nodiscard]] Outcome wait();
+
+ private:
+  pid_t pid_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+};
+
+[[nodiscard]] Outcome run(std::vector<std::string> arguments,
+                          const Program::Environment& environment = {});
+
+/// A folder that lives as long as the object.
+class TempFolder {
+ public:
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  [[nodiscard]] std::string path(const std::string& name = {}) const;
+  [[nodiscard]] std::string write(const std::string& name,
+                                  const std::string& content) const;
+  [[nodiscard]] std::string read(const std::string& name) const;
+  /// Names of the entries, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// A run that takes well under a second: a tiny random model, four steps.
+[[nodiscard]] std::vector<std::string> tiny_sample(
+    std::vector<std::string> more);
+
+}  // namespace troupe::test

@@ -1,0 +1,131 @@
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+struct Case {
+  const char* name;
+  std::vector<std::string> arguments;
+  int exit_code;
+  const char* says;  ///< stands in the one line on stderr
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+
+class BadInput : public testing::TestWithParam<Case> {};
+
+TEST_P(BadInput, GivesOneLineAndTheExitCode) {
+  const Case& c = GetParam();
+  const Outcome outcome = run(c.arguments);
+  EXPECT_EQ(outcome.exit_code, c.exit_code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("troupe: [")) << outcome.err;
+  EXPECT_NE(outcome.err.find(c.says), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+}
+
+std::vector<std::string> tiny(std::vector<std::string> more) {
+  more.insert(more.end(), {"--save", "latents=/tmp/troupe_never.npz"});
+  return tiny_sample(std::move(more));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Table, BadInput,
+    testing::Values(
+        Case{"verb", {"smaple"}, 2, "did you mean 'sample'?"},
+        Case{"flag", {"sample", "--setps", "3"}, 2, "did you mean '--steps'?"},
+        Case{"value_missing", {"sample", "--steps"}, 2, "--help"},
+        Case{"no_model", {"sample", "-o", "x.png"}, 2, "--random-weights"},
+        Case{"no_such_folder",
+             {"sample", "-m", "/no/such/folder", "-o", "x.png"},
+             2,
+             "/no/such/folder"},
+        Case{"bundled", tiny_sample({"--random-weights", "dit-tinny"}), 2,
+             "did you mean"},
+        Case{"sampler", tiny({"--sampler", "dpm++2n"}), 2, "did you mean"},
+        Case{"class_name", tiny({"--class", "dog"}), 2, "an id from 0 to 9"},
+        Case{"class_id", tiny({"--class", "10"}), 2, "an id from 0 to 9"},
+        Case{"steps_0", tiny({"--steps", "0"}), 2, "--steps"},
+        Case{"steps_many", tiny({"--steps", "1001"}), 2, "1000"},
+        Case{"guidance_nan", tiny({"--guidance", "nan"}), 2, "--guidance"},
+        Case{"method", tiny({"--method", "picrad"}), 2,
+             "did you mean 'picard'?"},
+        Case{"window", tiny({"--method", "picard", "--window", "5"}), 2,
+             "window"},
+        Case{"segments", tiny({"--method", "pipeline", "--segments", "5"}), 2,
+             "--segments"},
+        Case{"wrong_method", tiny({"--method", "batch", "--window", "2"}), 2,
+             "picard"},
+        Case{"sigmas", tiny({"--sigmas", "1,2"}), 2, "igmas"},
+        Case{"samples", tiny({"--samples", "9:3"}), 2, "A < B"},
+        Case{"nothing_kept",
+             {"sample", "-m", "/no/such/folder"},
+             2,
+             "/no/such/folder"},
+        Case{"out_unwritable", tiny_sample({"-o", "/proc/x.png"}), 2, "/proc"},
+        Case{"out_no_folder", tiny_sample({"-o", "/no/such/x.png"}), 2,
+             "/no/such"},
+        Case{"out_one_for_many", tiny_sample({"-n", "2", "-o", "x.png"}), 2,
+             "{index:05}"},
+        Case{"out_not_png", tiny_sample({"-o", "x.jpg"}), 2, "PNG"},
+        Case{"save", tiny_sample({"--save", "latent=x.npz"}), 2, "latents"},
+        Case{"from_missing", tiny({"--from", "/no/such.png"}), 2,
+             "/no/such.png"},
+        Case{"config_missing", tiny({"--config", "/no/such.toml"}), 2,
+             "/no/such.toml"},
+        Case{"init_latents", tiny({"--init-latents", "/no/such.npy"}), 2,
+             "/no/such.npy"},
+        Case{"inspect_nothing", {"inspect"}, 2, "folder"},
+        Case{"inspect_missing", {"inspect", "/no/such"}, 2, "/no/such"},
+        Case{"schedule_steps", {"schedule", "--steps", "0"}, 2, "--steps"}),
+    [](const auto& param) { return std::string(param.param.name); });
+
+TEST(BadFiles, AreCorruptWithExitCodeSix) {
+  const TempFolder folder;
+  const std::string png = folder.write("a.png", "\x89PNG\r\n\x1a\nrubbish");
+  const std::string tensors =
+      folder.write("a.safetensors", std::string(8, '\xff') + "{}");
+  const std::string toml = folder.write("a.toml", "steps = = 3\n");
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"inspect", png},
+        {"inspect", tensors},
+        tiny_sample({"--from", png, "-o", folder.path("b.png")}),
+        tiny_sample({"--config", toml, "-o", folder.path("b.png")})}) {
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 6) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  }
+  EXPECT_EQ(folder.names(),
+            (std::vector<std::string>{"a.png", "a.safetensors", "a.toml"}));
+}
+
+TEST(BadInput, EndsWithJsonWhenAsked) {
+  const Outcome outcome =
+      run(tiny_sample({"--steps", "0", "-o", "x.png", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["status"], "failed");
+  EXPECT_EQ(json["exit_code"], 2);
+  EXPECT_EQ(json["error"]["code"], "invalid_argument");
+  EXPECT_EQ(json["error"]["where"], "--steps");
+  EXPECT_EQ(json["error"]["retryable"], false);
+  EXPECT_EQ(json["images"].size(), 0U);
+}
+
+TEST(BadInput, SuggestsForVariablesAndFiles) {
+  const TempFolder folder;
+  const Outcome variable =
+      run(tiny_sample({"-o", folder.path("a.png")}), {"TROUPE_STESP=3"});
+  EXPECT_EQ(variable.exit_code, 2);
+  EXPECT_NE(variable.err.find("did you mean 'steps'?"), std::string::npos);
+  const std::string toml = folder.write("a.toml", "\nwokers = 3\n");
+  const Outcome file =
+      run(tiny_sample({"-o", folder.path("a.png"), "--config", toml}));
+  EXPECT_NE(file.err.find("a.toml:2 wokers"), std::string::npos) << file.err;
+  EXPECT_NE(file.err.find("did you mean 'workers'?"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include "actors/cli/command_line.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+std::string value_of(const CommandLine& line, const std::string& key) {
+  for (const config::Setting& flag : line.flags) {
+    if (flag.key == key) {
+      return flag.text;
+    }
+  }
+  return "not given";
+}
+
+std::string hint_of(const std::vector<std::string>& arguments) {
+  try {
+    (void)parse_command_line(arguments);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    return error.hint();
+  }
+  return "no error";
+}
+
+TEST(CommandLine, ReadsShortLongAndForeignSpellings) {
+  const CommandLine line = parse_command_line(
+      {"sample", "-m", "dir", "--num_inference_steps=7", "-n", "3",
+       "--cfg-scale", "-1.5", "-c", "a b", "--class", "c", "--json"});
+  EXPECT_EQ(value_of(line, "model"), "dir");
+  EXPECT_EQ(value_of(line, "steps"), "7");
+  EXPECT_EQ(value_of(line, "samples"), "3");
+  EXPECT_EQ(value_of(line, "guidance"), "-1.5");
+  EXPECT_EQ(value_of(line, "class"), "a b,c");
+  EXPECT_EQ(value_of(line, "json"), "true");
+  EXPECT_EQ(value_of(line, "seed"), "not given");
+}
+
+TEST(CommandLine, CollectsFilesOnlyForVerbsThatTakeThem) {
+  EXPECT_EQ(parse_command_line({"inspect", "a", "b"}).files,
+            (std::vector<std::string>{"a", "b"}));
+  EXPECT_NE(hint_of({"sample", "stray"}), "no error");
+}
+
+TEST(CommandLine, SuggestsFlagsAndVerbs) {
+  EXPECT_EQ(hint_of({"sample", "--stpes", "3"}), "did you mean '--steps'?");
+  EXPECT_EQ(hint_of({"smaple"}), "did you mean 'sample'?");
+  EXPECT_EQ(hint_of({"--steps", "3"}), "for example troupe sample --steps …");
+}
+
+TEST(CommandLine, WantsAValueForEveryOption) {
+  EXPECT_EQ(hint_of({"sample", "--steps"}), "see troupe sample --help");
+}
+
+TEST(HelpText, NamesEveryOptionOfTheVerb) {
+  for (const VerbInfo& verb : verb_table()) {
+    const std::string text = help_text(verb.verb);
+    for (const config::Option& option : config::option_table()) {
+      EXPECT_EQ(
+          text.find("--" + std::string(option.key) + " ") != std::string::npos,
+          option.serves(verb.verb))
+          << verb.name << " " << option.key;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,89 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "actors/artefacts/npz.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+Tensor ramp(const Shape& shape) {
+  Tensor tensor(shape, DType::f32);
+  for (std::int64_t i = 0; i < tensor.num_elements(); ++i) {
+    tensor.data<float>()[i] = static_cast<float>(i) * 0.25F - 1.0F;
+  }
+  return tensor;
+}
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+TEST(Npy, WritesTheHeaderOfNumpysFormatDescription) {
+  const std::vector<std::byte> bytes = encode_npy(ramp({2, 3}));
+  const std::string text = text_of(bytes);
+  EXPECT_EQ(text.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
+  EXPECT_EQ(text.substr(10, 59),
+            "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }");
+  EXPECT_EQ((bytes.size() - 24) % 64, 0U);
+  EXPECT_EQ(text[bytes.size() - 25], '\n');
+  EXPECT_NE(text_of(encode_npy(ramp({3}))).find("(3,)"), std::string::npos);
+}
+
+TEST(Npz, RoundTripsSeveralTensors) {
+  const std::vector<NamedTensor> tensors = {{"latents", ramp({2, 3, 1, 5})},
+                                            {"other", ramp({0})}};
+  const std::vector<std::byte> bytes = encode_npz(tensors);
+  const std::vector<NamedTensor> back = decode_npz("x.npz", bytes);
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0].name, "latents");
+  EXPECT_TRUE(bytes_equal(back[0].tensor, tensors[0].tensor));
+  EXPECT_EQ(back[1].tensor.shape(), Shape({0}));
+}
+
+TEST(Npz, EqualTensorsGiveEqualFiles) {
+  const std::vector<NamedTensor> tensors = {{"latents", ramp({2, 2})}};
+  EXPECT_EQ(encode_npz(tensors), encode_npz(tensors));
+}
+
+TEST(Npz, NoTruncationOrFlippedByteReadsPastTheEnd) {
+  const std::vector<NamedTensor> tensors = {{"latents", ramp({2, 2})}};
+  const std::vector<std::byte> whole = encode_npz(tensors);
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    EXPECT_THROW((void)decode_npz("x", std::span(whole).first(at)), Error);
+    std::vector<std::byte> bad = whole;
+    bad[at] ^= std::byte{0xFF};
+    try {
+      (void)decode_npz("x", bad);
+    } catch (const Error& error) {
+      EXPECT_NE(error.code(), Errc::internal) << at;
+    }
+  }
+}
+
+TEST(Npz, DetectsADamagedElement) {
+  const std::vector<NamedTensor> tensors = {{"latents", ramp({2, 2})}};
+  std::vector<std::byte> bytes = encode_npz(tensors);
+  const std::string text = text_of(bytes);
+  const std::size_t data = text.find('\n') + 1;
+  bytes[data] ^= std::byte{1};
+  EXPECT_THROW((void)decode_npz("x", bytes), Error);
+}
+
+TEST(Npy, ReadsDoublesRounded) {
+  const std::string header =
+      "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }\n";
+  std::string file = std::string("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size());
+  file += '\0';
+  file += header;
+  const double values[2] = {0.1, -3.0};
+  file.append(reinterpret_cast<const char*>(values), sizeof values);
+  const Tensor tensor = decode_npy("x", std::as_bytes(std::span(file)));
+  EXPECT_EQ(tensor.data<float>()[0], 0.1F);
+  EXPECT_EQ(tensor.data<float>()[1], -3.0F);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "actors/artefacts/output_paths.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+const config::SampleRange kOne{0, 1};
+const config::SampleRange kMany{3, 9};
+
+TEST(OutputPaths, TakesOneFileForOneSample) {
+  EXPECT_EQ(OutputPaths("a/b.png", kOne).path(0), "a/b.png");
+  EXPECT_EQ(OutputPaths("b.png", kOne).folder(), ".");
+}
+
+TEST(OutputPaths, NumbersFilesInAFolderByGlobalIndex) {
+  EXPECT_EQ(OutputPaths("out", kMany).path(3), "out/00003.png");
+  EXPECT_EQ(OutputPaths("out/", kOne).path(123456), "out/123456.png");
+}
+
+TEST(OutputPaths, FillsPatterns) {
+  EXPECT_EQ(OutputPaths("x-{index:05}.png", kMany).path(42), "x-00042.png");
+  EXPECT_EQ(OutputPaths("x-{index}.png", kMany).path(42), "x-42.png");
+}
+
+TEST(OutputPaths, RefusesWhatWouldOverwriteOrRename) {
+  for (const char* bad : {"one.png", "x-{index:5}.png", "x-{index:0}.png",
+                          "x-{seed}.png", "x-{index.png", "{index}/{index}.png",
+                          "x-{index:099}.png", "out.jpg", "{index}/a.png"}) {
+    EXPECT_THROW(OutputPaths(bad, kMany), Error) << bad;
+  }
+}
+
+TEST(OutputPaths, MakesTheFolderButNotItsParents) {
+  const auto root = std::filesystem::temp_directory_path() /
+                    ("troupe_paths_" + std::to_string(::getpid()));
+  std::filesystem::create_directory(root);
+  OutputPaths((root / "new").string(), kMany).prepare();
+  EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
+  EXPECT_THROW(OutputPaths((root / "no/such").string(), kMany).prepare(),
+               Error);
+  std::filesystem::remove_all(root);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,91 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "actors/cli/progress_printer.h"
+
+namespace troupe::actors {
+namespace {
+
+using std::chrono::seconds;
+
+std::string printed(config::ProgressKind kind, int calls, seconds per_call,
+                    int total = 0) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  {
+    ManualClock clock;
+    ProgressPrinter printer(kind, out, clock.now());
+    for (int call = 1; call <= calls; ++call) {
+      clock.advance(per_call);
+      printer.update({.samples_total = 2,
+                      .calls_done = call,
+                      .calls_total = total > 0 ? total : calls},
+                     clock.now());
+    }
+  }
+  std::fclose(out);
+  std::string result(text, size);
+  std::free(text);
+  return result;
+}
+
+long lines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+TEST(RenderBar, FillsWithTheFraction) {
+  const ProgressView view{.images_done = 1,
+                          .images_total = 4,
+                          .fraction = 0.5,
+                          .calls_per_second = 12.34,
+                          .seconds_left = 7};
+  EXPECT_EQ(render_bar(view, 60),
+            "1/4 images  [#######.......]  50 %  12.3 steps/s  0:07 left");
+}
+
+TEST(RenderBar, NeverExceedsTheTerminal) {
+  const ProgressView view{.images_done = 1000,
+                          .images_total = 4000,
+                          .fraction = 0.999,
+                          .calls_per_second = 0.2,
+                          .seconds_left = 7200};
+  for (int columns = 1; columns < 120; ++columns) {
+    EXPECT_LT(render_bar(view, columns).size(),
+              static_cast<std::size_t>(columns))
+        << columns;
+  }
+}
+
+TEST(RenderSeconds, IsShort) {
+  EXPECT_EQ(render_seconds(7.4), "0:07");
+  EXPECT_EQ(render_seconds(750), "12:30");
+  EXPECT_EQ(render_seconds(11100), "3:05:00");
+}
+
+TEST(ProgressPrinter, PrintsPlainLinesEveryTenth) {
+  EXPECT_EQ(lines(printed(config::ProgressKind::plain, 100, seconds(1))), 10);
+}
+
+TEST(ProgressPrinter, PrintsPlainLinesEveryHalfMinute) {
+  // Nine minutes and a half, before the first tenth of a long job is done.
+  EXPECT_EQ(lines(printed(config::ProgressKind::plain, 57, seconds(10), 1000)),
+            19);
+}
+
+TEST(ProgressPrinter, PrintsNothingWhenToldSo) {
+  EXPECT_EQ(printed(config::ProgressKind::none, 10, seconds(60)), "");
+}
+
+TEST(ProgressPrinter, EndsABarWithAClearedLine) {
+  const std::string text = printed(config::ProgressKind::bar, 10, seconds(1));
+  EXPECT_TRUE(text.ends_with("\r\x1b[K"));
+  EXPECT_EQ(lines(text), 0);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,167 @@
+#include <gtest/gtest.h>
+
+#include "actors/artefacts/npz.h"
+#include "actors/artefacts/png.h"
+#include "kernels/core/hash.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+TEST(Sample, WritesAnImageThatCarriesItsRecipe) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"-o", folder.path("a.png"), "--json", "--seed", "3"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["status"], "done");
+  EXPECT_EQ(json["steps"], 4);
+  EXPECT_EQ(json["images"].size(), 1U);
+  const std::string file = folder.read("a.png");
+  const actors::Image image = actors::decode_png("a.png", bytes_of(file));
+  EXPECT_EQ(image.width, 16);
+  const auto recipe = nlohmann::json::parse(image.recipe);
+  EXPECT_EQ(recipe["seed"], 3);
+  EXPECT_EQ(recipe["latents_xxh3"], json["images"][0]["latents_xxh3"]);
+  EXPECT_EQ(recipe["execution_class"], json["execution_class"]);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a.png"});
+}
+
+TEST(Sample, HashesTheLatentsItSaves) {
+  const TempFolder folder;
+  const Outcome outcome = run(tiny_sample(
+      {"-n", "3", "--json", "--save", "latents=" + folder.path("a.npz")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string file = folder.read("a.npz");
+  const auto tensors = actors::decode_npz("a.npz", bytes_of(file));
+  ASSERT_EQ(tensors.size(), 1U);
+  const Tensor& latents = tensors[0].tensor;
+  EXPECT_EQ(latents.shape(), Shape({3, 3, 16, 16}));
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["latents_xxh3"], to_hex(xxh3_64(latents.bytes())));
+  for (std::int64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(json["images"][static_cast<std::size_t>(i)]["latents_xxh3"],
+              to_hex(xxh3_64(std::as_const(latents).item(i).bytes())));
+  }
+}
+
+TEST(Sample, AnArrayOfRangesMakesTheFilesOfOneRun) {
+  const TempFolder whole;
+  const TempFolder parts;
+  ASSERT_EQ(run(tiny_sample({"-n", "0:4", "-o", whole.path()})).exit_code, 0);
+  ASSERT_EQ(run(tiny_sample({"-n", "0:1", "-o", parts.path()})).exit_code, 0);
+  ASSERT_EQ(run(tiny_sample({"-n", "1:4", "-o", parts.path(), "--workers", "1",
+                             "--threads", "2"}))
+                .exit_code,
+            0);
+  ASSERT_EQ(whole.names().size(), 4U);
+  EXPECT_EQ(parts.names(), whole.names());
+  for (const std::string& name : whole.names()) {
+    EXPECT_EQ(parts.read(name), whole.read(name)) << name;
+  }
+}
+
+TEST(Sample, ExactMethodsWriteTheSameBytes) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"--method", "sequential", "-n", "2", "-o",
+                             folder.path("sequential-{index}.png")}))
+                .exit_code,
+            0);
+  for (const std::vector<std::string>& method :
+       {std::vector<std::string>{"batch"},
+        {"cfg"},
+        {"picard", "--window", "3"},
+        {"pipeline", "--segments", "2"},
+        {"stale", "--segments", "2", "--ages", "0"}}) {
+    std::vector<std::string> more = {
+        "-n", "2", "-o", folder.path(method[0] + "-{index}.png"), "--method"};
+    more.insert(more.end(), method.begin(), method.end());
+    const Outcome outcome = run(tiny_sample(more));
+    ASSERT_EQ(outcome.exit_code, 0) << method[0] << outcome.err;
+    for (const char* index : {"0", "1"}) {
+      EXPECT_EQ(folder.read(method[0] + "-" + index + ".png"),
+                folder.read(std::string("sequential-") + index + ".png"))
+          << method[0];
+    }
+  }
+}
+
+TEST(Sample, KeepsOrReplacesOrRefusesWhatIsThere) {
+  const TempFolder folder;
+  const std::string mine = folder.write("00000.png", "mine");
+  const Outcome refused = run(tiny_sample({"-n", "2", "-o", folder.path()}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"00000.png"});
+  const Outcome skipped = run(tiny_sample(
+      {"-n", "2", "-o", folder.path(), "--exists", "skip", "--json"}));
+  EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_EQ(skipped.json()["images"][0]["status"], "skipped");
+  EXPECT_EQ(skipped.json()["images"][1]["status"], "done");
+  EXPECT_EQ(folder.read("00000.png"), "mine");
+  const Outcome again = run(tiny_sample(
+      {"-n", "2", "-o", folder.path(), "--exists", "skip", "--json"}));
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_EQ(again.json()["nfe"], 0);
+  const Outcome replaced =
+      run(tiny_sample({"-n", "2", "-o", folder.path(), "--exists", "replace"}));
+  EXPECT_EQ(replaced.exit_code, 0);
+  EXPECT_NE(folder.read("00000.png"), "mine");
+}
+
+TEST(Sample, RepeatsAnImageFromItsRecipe) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a-{index}.png"), "--class", "4",
+                             "--seed", "9", "-n", "2:4", "--sampler", "dpm++2m",
+                             "--guidance", "2.5"}))
+                .exit_code,
+            0);
+  const Outcome again = run(
+      {"sample", "--from", folder.path("a-3.png"), "-o", folder.path("b.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("b.png"), folder.read("a-3.png"));
+}
+
+TEST(Sample, WritesSheetTraceAndTrajectory) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"-n", "3", "--grid", folder.path("grid.png"), "--trace",
+                       folder.path("trace.json"), "--save",
+                       "trajectory=" + folder.path("t.npz"), "--preview",
+                       folder.path("p.png"), "--preview-every", "2"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string grid = folder.read("grid.png");
+  EXPECT_EQ(actors::decode_png("grid", bytes_of(grid)).width, 2 * 16 + 6);
+  const auto trace = nlohmann::json::parse(folder.read("trace.json"));
+  EXPECT_GT(trace["traceEvents"].size(), 12U);
+  const std::string archive = folder.read("t.npz");
+  const auto tensors = actors::decode_npz("t", bytes_of(archive));
+  ASSERT_EQ(tensors.size(), 3U);
+  EXPECT_EQ(tensors[0].tensor.shape(), Shape({5, 3, 16, 16}));
+  const std::string preview = folder.read("p.png");
+  EXPECT_EQ(actors::decode_png("p", bytes_of(preview)).width, 16);
+}
+
+TEST(Sample, DryRunComputesAndWritesNothing) {
+  const TempFolder folder;
+  const Outcome outcome = run({"sample", "--random-weights", "dit-xl-2-512",
+                               "--dry-run", "-o", folder.path("a.png")});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("GiB needed"), std::string::npos);
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Sample, DecodesThroughAnAutoencoder) {
+  const TempFolder folder;
+  const Outcome outcome = run(tiny_sample(
+      {"--random-weights", "dit-tiny-vae", "-o", folder.path("a.png")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::string file = folder.read("a.png");
+  EXPECT_EQ(actors::decode_png("a.png", bytes_of(file)).width, 16);
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+/// A run that would take minutes.
+std::vector<std::string> long_run(const TempFolder& folder) {
+  return tiny_sample({"--steps", "100", "-n", "4000", "-o", folder.path(),
+                      "--exists", "skip", "--json"});
+}
+
+/// Waits until the run has written an image.
+void await_image(const TempFolder& folder) {
+  const auto is_image = [](const std::string& name) {
+    return name.ends_with(".png") && !name.starts_with(".");
+  };
+  for (;;) {
+    const std::vector<std::string> names = folder.names();
+    if (std::any_of(names.begin(), names.end(), is_image)) {
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
+class Stopping : public testing::TestWithParam<std::pair<int, int>> {};
+
+TEST_P(Stopping, KeepsFinishedImagesAndSaysHowToGoOn) {
+  const auto [number, code] = GetParam();
+  const TempFolder folder;
+  Program program(long_run(folder));
+  await_image(folder);
+  program.signal(number);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+  EXPECT_NE(outcome.err.find("--exists skip"), std::string::npos);
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["status"], "stopped");
+  EXPECT_EQ(json["error"]["retryable"], true);
+  // Whole images, and nothing half written beside them.
+  std::vector<std::string> listed;
+  for (const auto& image : json["images"]) {
+    if (image["status"] == "done") {
+      listed.push_back(
+          std::filesystem::path(image["path"].get<std::string>()).filename());
+    }
+  }
+  EXPECT_EQ(folder.names(), listed);
+  EXPECT_FALSE(listed.empty());
+  EXPECT_LT(listed.size(), 4000U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Signals, Stopping,
+                         testing::Values(std::pair{SIGTERM, 75},
+                                         std::pair{SIGINT, 130}));
+
+TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
+  const TempFolder disturbed;
+  const TempFolder calm;
+  const auto arguments = [](const TempFolder& folder) {
+    return tiny_sample(
+        {"--steps", "40", "-n", "6", "-o", folder.path(), "--exists", "skip"});
+  };
+  {
+    Program program(arguments(disturbed));
+    await_image(disturbed);
+    program.signal(SIGTERM);
+    (void)program.wait();
+  }
+  ASSERT_EQ(run(arguments(disturbed)).exit_code, 0);
+  ASSERT_EQ(run(arguments(calm)).exit_code, 0);
+  ASSERT_EQ(calm.names().size(), 6U);
+  EXPECT_EQ(disturbed.names(), calm.names());
+  for (const std::string& name : calm.names()) {
+    EXPECT_EQ(disturbed.read(name), calm.read(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,59 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "actors/artefacts/summary.h"
+
+namespace troupe::actors {
+namespace {
+
+TEST(Summary, HasEveryPromisedKey) {
+  RunSummary summary;
+  summary.images.emplace_back().index = 3;
+  const auto json = nlohmann::json::parse(to_json(summary));
+  for (const char* key : {"schema",
+                          "version",
+                          "status",
+                          "exit_code",
+                          "method",
+                          "sampler",
+                          "steps",
+                          "nfe",
+                          "rounds",
+                          "workers",
+                          "wall_seconds",
+                          "load_seconds",
+                          "compute_seconds",
+                          "images_per_second",
+                          "peak_memory_bytes",
+                          "bytes_sent",
+                          "recoveries",
+                          "execution_class",
+                          "latents_xxh3",
+                          "images"}) {
+    EXPECT_TRUE(json.contains(key)) << key;
+  }
+  for (const char* key : {"index", "seed", "class", "path", "latents_xxh3"}) {
+    EXPECT_TRUE(json["images"][0].contains(key)) << key;
+  }
+}
+
+TEST(Summary, SaysWhatFailed) {
+  const Error error(Errc::out_of_memory, "memory", "too much", "use less");
+  const auto json = nlohmann::json::parse(to_json(RunSummary{}, error));
+  EXPECT_EQ(json["status"], "failed");
+  EXPECT_EQ(json["exit_code"], 2);
+  EXPECT_EQ(json["error"]["code"], "out_of_memory");
+  EXPECT_EQ(json["error"]["where"], "memory");
+  EXPECT_EQ(json["error"]["message"], "too much");
+  EXPECT_EQ(json["error"]["hint"], "use less");
+  EXPECT_EQ(json["error"]["retryable"], true);
+}
+
+TEST(OneLine, IsOneLineWhateverTheMessageHolds) {
+  const Error error(Errc::corrupt_file, "a\nb", "c\x1b[2Jd", "e\r\nf");
+  EXPECT_EQ(one_line(error), "troupe: [a b] c [2Jd; e  f");
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+
+#include "actors/artefacts/png.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+TEST(Help, ComesWithoutAVerbAndForEachVerb) {
+  EXPECT_EQ(run({}).exit_code, 0);
+  for (const char* verb :
+       {"sample", "schedule", "inspect", "verify", "bench", "doctor"}) {
+    const Outcome outcome = run({verb, "--help"});
+    EXPECT_EQ(outcome.exit_code, 0);
+    EXPECT_NE(outcome.out.find("Examples"), std::string::npos) << verb;
+  }
+}
+
+TEST(Version, NamesTheProgram) {
+  EXPECT_TRUE(run({"--version"}).out.starts_with("troupe "));
+}
+
+TEST(PrintConfig, MergesAllSources) {
+  const TempFolder folder;
+  const std::string file =
+      folder.write("a.toml", "steps = 10\nseed = 1\nworkers = 3\n");
+  const Outcome outcome =
+      run({"sample", "--config", file, "--steps", "30", "--print-config"},
+          {"TROUPE_SEED=2", "TROUPE_STEPS=20"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("steps = \"30\"\n"), std::string::npos);
+  EXPECT_NE(outcome.out.find("seed = \"2\"\n"), std::string::npos);
+  EXPECT_NE(outcome.out.find("workers = \"3\"\n"), std::string::npos);
+}
+
+TEST(ScheduleVerb, PrintsTheTableAndDrawsIt) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run({"schedule", "--sampler", "DPMSolverMultistepScheduler", "--steps",
+           "5", "--json", "--plot", folder.path("a.svg")});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["timesteps"].size(), 5U);
+  EXPECT_EQ(json["sigmas"].size(), 6U);
+  EXPECT_EQ(json["sigmas"][5], 0.0);
+  EXPECT_TRUE(folder.read("a.svg").starts_with("<svg"));
+}
+
+TEST(DoctorVerb, SaysWhatIsThere) {
+  const Outcome outcome = run({"doctor", "--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_GT(json["cores"], 0);
+  EXPECT_GT(json["available_bytes"], 0);
+  EXPECT_TRUE(json["libraries"].contains("oneDNN"));
+}
+
+TEST(InspectVerb, ShowsTheRecipeOfAnImage) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  const Outcome outcome = run({"inspect", folder.path("a.png"), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(
+      outcome.json()["items"][0]["recipe"]["schedule"]["num_inference_steps"],
+      4);
+}
+
+TEST(VerifyVerb, AcceptsTheSameAndReportsTheDifferent) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  const Outcome same = run({"verify", folder.path("a.png")});
+  EXPECT_EQ(same.exit_code, 0) << same.out << same.err;
+  const std::string file = folder.read("a.png");
+  actors::Image image =
+      actors::decode_png("a.png", std::as_bytes(std::span(file)));
+  image.rgb[5] ^= 1;
+  const std::vector<std::byte> painted = actors::encode_png(image);
+  (void)folder.write(
+      "b.png", {reinterpret_cast<const char*>(painted.data()), painted.size()});
+  EXPECT_EQ(run({"verify", folder.path("b.png")}).exit_code, 5);
+  EXPECT_EQ(
+      run({"verify", folder.path("b.png"), "--against", folder.path("a.png")})
+          .exit_code,
+      5);
+  EXPECT_EQ(
+      run({"verify", folder.path("a.png"), "--against", folder.path("a.png")})
+          .exit_code,
+      0);
+}
+
+TEST(BenchVerb, PrintsBothBaselines) {
+  const Outcome outcome =
+      run({"bench", "--random-weights", "dit-tiny", "--steps", "4", "-n", "2",
+           "--method", "batch", "--workers", "2", "--repeats", "1", "--dtype",
+           "f32", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  ASSERT_EQ(json["rows"].size(), 3U);
+  EXPECT_EQ(json["rows"][2]["relative_rmse"], 0.0);
+  EXPECT_EQ(json["rows"][1]["threads"], 2);
+}
+
+}  // namespace
+}  // namespace troupe::test

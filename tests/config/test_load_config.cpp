@@ -1,0 +1,186 @@
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "config/load_config.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+Setting flag(const std::string& key, const std::string& text) {
+  return {"--" + key, key, text};
+}
+
+/// A file that lives as long as the object.
+class TempFile {
+ public:
+  explicit TempFile(const std::string& content)
+      : path_(std::filesystem::temp_directory_path() /
+              ("troupe_config_test_" + std::to_string(::getpid()) + ".toml")) {
+    std::ofstream(path_) << content;
+  }
+  ~TempFile() { std::filesystem::remove(path_); }
+  TempFile(const TempFile&) = delete;
+  TempFile& operator=(const TempFile&) = delete;
+  [[nodiscard]] std::string path() const { return path_.string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Error error_of(const Sources& sources, Verb verb = Verb::sample) {
+  try {
+    (void)load_config(verb, sources);
+  } catch (const Error& error) {
+    return error;
+  }
+  return {Errc::internal, "test", "no error"};
+}
+
+TEST(LoadConfig, FlagsBeatEnvironmentBeatsFileBeatsDefaults) {
+  const TempFile file("steps = 10\nseed = 1\nworkers = 3\n");
+  const Sources sources{.flags = {flag("steps", "30")},
+                        .environment = {{"TROUPE_STEPS", "steps", "20"},
+                                        {"TROUPE_SEED", "seed", "2"}},
+                        .file = file.path()};
+  const Config config = load_config(Verb::sample, sources);
+  EXPECT_EQ(config.sampler.steps, 30);
+  EXPECT_EQ(config.seed, 2U);
+  EXPECT_EQ(config.num_workers, 3);
+  EXPECT_EQ(config.num_threads, 0);
+}
+
+TEST(LoadConfig, TakesTheSpellingsOfTheField) {
+  const Config config = load_config(
+      Verb::sample,
+      {.flags = {flag("num-inference-steps", "12"),
+                 flag("guidance_scale", "2.5"), flag("scheduler", "dpm++2m")},
+       .environment = {},
+       .file = {}});
+  EXPECT_EQ(config.sampler.steps, 12);
+  EXPECT_EQ(config.guidance_scale, 2.5);
+  EXPECT_EQ(config.sampler.name, "dpm++2m");
+}
+
+TEST(LoadConfig, SuggestsTheNearestFlag) {
+  const Error error =
+      error_of({.flags = {flag("stesp", "3")}, .environment = {}, .file = {}});
+  EXPECT_EQ(error.code(), Errc::invalid_argument);
+  EXPECT_EQ(error.hint(), "did you mean '--steps'?");
+}
+
+TEST(LoadConfig, SuggestsTheNearestKeyOfAFileWithItsLine) {
+  const TempFile file("steps = 10\nsede = 1\n");
+  const Error error =
+      error_of({.flags = {}, .environment = {}, .file = file.path()});
+  EXPECT_EQ(error.place(), file.path() + ":2 sede");
+  EXPECT_EQ(error.hint(), "did you mean 'seed'?");
+}
+
+TEST(LoadConfig, SuggestsTheNearestVariable) {
+  const Error error =
+      error_of({.flags = {},
+                .environment = {{"TROUPE_WORKER", "worker", "2"}},
+                .file = {}});
+  EXPECT_EQ(error.place(), "TROUPE_WORKER");
+  EXPECT_EQ(error.hint(), "did you mean 'workers'?");
+}
+
+TEST(LoadConfig, RefusesAFlagThatBelongsToAnotherVerb) {
+  EXPECT_EQ(
+      error_of(
+          {.flags = {flag("grid", "x.png")}, .environment = {}, .file = {}},
+          Verb::schedule)
+          .code(),
+      Errc::invalid_argument);
+}
+
+TEST(LoadConfig, RefusesBrokenAndNestedToml) {
+  for (const char* text : {"steps = ", "[sampler]\nsteps = 3\n",
+                           "class = [[1]]\n", "steps = 1\nsteps = 2\n"}) {
+    const TempFile file(text);
+    EXPECT_EQ(
+        error_of({.flags = {}, .environment = {}, .file = file.path()}).code(),
+        Errc::corrupt_file)
+        << text;
+  }
+  EXPECT_EQ(error_of({.flags = {}, .environment = {}, .file = "/no/such.toml"})
+                .code(),
+            Errc::not_found);
+}
+
+TEST(LoadConfig, ReadsListsNumbersAndSwitchesFromToml) {
+  const TempFile file(
+      "class = [\"tench\", 7]\nsigmas = [3.5, 1]\njson = true\n"
+      "guidance = 4.5\n");
+  const Config config = load_config(
+      Verb::sample, {.flags = {}, .environment = {}, .file = file.path()});
+  EXPECT_EQ(config.classes, (std::vector<std::string>{"tench", "7"}));
+  EXPECT_EQ(config.sampler.sigmas, (std::vector<double>{3.5, 1}));
+  EXPECT_TRUE(config.json);
+  EXPECT_EQ(config.guidance_scale, 4.5);
+}
+
+TEST(LoadConfig, AStrongerSourceReplacesTheRivalChoice) {
+  const TempFile file("model = \"somewhere\"\n");
+  const Config config =
+      load_config(Verb::sample, {.flags = {flag("random-weights", "dit-s-2")},
+                                 .environment = {},
+                                 .file = file.path()});
+  EXPECT_EQ(config.model_dir, "");
+  EXPECT_EQ(config.random_weights, "dit-s-2");
+}
+
+TEST(LoadConfig, RefusesOptionsThatExcludeEachOther) {
+  EXPECT_EQ(error_of({.flags = {flag("model", "a"),
+                                flag("random-weights", "dit-s-2")},
+                      .environment = {},
+                      .file = {}})
+                .code(),
+            Errc::invalid_argument);
+  EXPECT_EQ(error_of({.flags = {flag("ages", "1,1,1"), flag("segments", "3")},
+                      .environment = {},
+                      .file = {}})
+                .code(),
+            Errc::invalid_argument);
+}
+
+TEST(LoadConfig, PrintedConfigReadsBackToTheSameConfig) {
+  const Sources sources{
+      .flags = {flag("steps", "12"), flag("class", "a \"b\",c\\d"),
+                flag("method", "picard"), flag("tolerance", "0.1"),
+                flag("samples", "4:9"), flag("clip-sample", "false"),
+                flag("json", "true")},
+      .environment = {},
+      .file = {}};
+  const std::string printed =
+      to_toml(Verb::sample, load_config(Verb::sample, sources));
+  const TempFile file(printed);
+  const Config again = load_config(
+      Verb::sample, {.flags = {}, .environment = {}, .file = file.path()});
+  EXPECT_EQ(to_toml(Verb::sample, again), printed);
+  EXPECT_EQ(again.sampler.steps, 12);
+  EXPECT_EQ(again.sampler.clip_sample, false);
+  EXPECT_EQ(again.samples, (SampleRange{4, 9}));
+}
+
+TEST(OptionTable, HasNoSpellingTwice) {
+  std::set<std::string> names;
+  std::set<char> letters;
+  for (const Option& option : option_table()) {
+    EXPECT_TRUE(names.insert(std::string(option.key)).second) << option.key;
+    for (const std::string& alias : parse_list("aliases", option.aliases)) {
+      EXPECT_TRUE(names.insert(alias).second) << alias;
+    }
+    if (option.letter != 0) {
+      EXPECT_TRUE(letters.insert(option.letter).second) << option.letter;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::config

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "config/parse_value.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+template <typename Fn>
+std::string message_of(const Fn& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ParseInteger, TakesTheWholeTextOrNothing) {
+  EXPECT_EQ(parse_integer("x", "50", 1, 100), 50);
+  for (const char* bad : {"", "5x", "0x5", "5.0", "101", "0", "-3", "1e2"}) {
+    EXPECT_NE(message_of([&] { (void)parse_integer("x", bad, 1, 100); }),
+              "no error")
+        << bad;
+  }
+}
+
+TEST(ParseReal, RefusesNaNAndInfinity) {
+  EXPECT_EQ(parse_real("x", "7.5", 0, 10), 7.5);
+  for (const char* bad : {"nan", "NaN", "inf", "-inf", "1e999", "", "4,5"}) {
+    EXPECT_NE(message_of([&] { (void)parse_real("x", bad, -1e300, 1e300); }),
+              "no error")
+        << bad;
+  }
+}
+
+TEST(ParseReal, SaysWhatItGotAndExpected) {
+  EXPECT_EQ(message_of([] { (void)parse_real("--eta", "2", 0, 1); }),
+            "[--eta] cannot use this value: got '2', expected a finite number "
+            "from 0 to 1");
+}
+
+TEST(ParseUnsigned, CoversSixtyFourBits) {
+  EXPECT_EQ(parse_unsigned("x", "18446744073709551615"),
+            std::numeric_limits<std::uint64_t>::max());
+  EXPECT_NE(
+      message_of([] { (void)parse_unsigned("x", "18446744073709551616"); }),
+      "no error");
+}
+
+TEST(ParseRange, ReadsCountsAndIndexRanges) {
+  EXPECT_EQ(parse_range("x", "8"), (SampleRange{0, 8}));
+  EXPECT_EQ(parse_range("x", "8:16"), (SampleRange{8, 16}));
+  EXPECT_EQ(to_string(SampleRange{8, 16}), "8:16");
+  EXPECT_EQ(to_string(SampleRange{0, 8}), "8");
+}
+
+TEST(ParseRange, RefusesEmptyBackwardAndAbsurdRanges) {
+  for (const char* bad : {"0", "8:8", "9:8", ":", "3:", ":3", "a:b", "1:2:3",
+                          "99999999999", "0:281474976710657", "-1"}) {
+    EXPECT_NE(message_of([&] { (void)parse_range("x", bad); }), "no error")
+        << bad;
+  }
+}
+
+TEST(ParseList, DropsSpacesAndRefusesGaps) {
+  EXPECT_EQ(parse_list("x", " a , b c,d"),
+            (std::vector<std::string>{"a", "b c", "d"}));
+  EXPECT_TRUE(parse_list("x", "  ").empty());
+  for (const char* bad : {"a,,b", ",a", "a,"}) {
+    EXPECT_NE(message_of([&] { (void)parse_list("x", bad); }), "no error");
+  }
+}
+
+TEST(ParseChoice, NamesTheNearestChoice) {
+  try {
+    (void)parse_choice("--method", "picrad", {"sequential", "picard"});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.hint(), "did you mean 'picard'?");
+  }
+}
+
+TEST(ParseMessages, HideControlCharacters) {
+  EXPECT_EQ(message_of([] { (void)parse_bool("x", "\x1b[2J"); }),
+            "[x] cannot use this value: got '?[2J', expected true or false");
+}
+
+TEST(ToText, ReadsBackToTheSameDouble) {
+  for (const double value : {0.1, 1.0 / 3.0, 14.6146, 1e-9, 50.0}) {
+    EXPECT_EQ(parse_real("x", to_text(value), -1e300, 1e300), value);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::config

@@ -1,0 +1,121 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/recipe.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+Recipe full_recipe() {
+  Recipe recipe;
+  recipe.version = "0.1.0";
+  recipe.model = "demo";
+  recipe.weights_xxh3 = "0123456789abcdef";
+  recipe.class_id = 7;
+  recipe.class_name = "fruit \"ä\"";
+  recipe.seed = 0xffffffffffffffffULL;
+  recipe.index = 12;
+  recipe.noise = NoiseKind::torch;
+  recipe.guidance_scale = 4.1;
+  recipe.schedule.solver = samplers::Solver::dpmpp;
+  recipe.schedule.num_inference_steps = 23;
+  recipe.schedule.sigma_spacing = samplers::SigmaSpacing::karras;
+  recipe.schedule.timestep_spacing = samplers::TimestepSpacing::trailing;
+  recipe.schedule.clip_sample = false;
+  recipe.schedule.sigmas = {1.0 / 3.0, 0.1};
+  recipe.schedule.algorithm = samplers::DpmAlgorithm::sde_dpmsolver_pp;
+  recipe.method.kind = samplers::MethodKind::stale;
+  recipe.method.ages = {1, 2};
+  recipe.dtype = "bf16";
+  recipe.execution_class = "00ff";
+  recipe.latents_xxh3 = "feedfacefeedface";
+  return recipe;
+}
+
+Errc code_of(const std::string& text) {
+  try {
+    (void)parse_recipe("x.png", text);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Errc::internal;
+}
+
+TEST(Recipe, RoundTripsThroughCanonicalJson) {
+  const std::string text = to_json(full_recipe());
+  const Recipe back = parse_recipe("x.png", text);
+  EXPECT_EQ(to_json(back), text);
+  EXPECT_EQ(back.seed, 0xffffffffffffffffULL);
+  EXPECT_EQ(back.schedule.sigmas, full_recipe().schedule.sigmas);
+  EXPECT_EQ(back.schedule.timestep_spacing,
+            samplers::TimestepSpacing::trailing);
+  EXPECT_EQ(back.schedule.clip_sample, false);
+  EXPECT_EQ(back.schedule.sigma_min, std::nullopt);
+  EXPECT_EQ(back.method.ages, (std::vector<int>{1, 2}));
+  EXPECT_EQ(back.noise, NoiseKind::torch);
+}
+
+TEST(Recipe, WritesTheSameTextForEveryExactMethod) {
+  Recipe recipe = full_recipe();
+  recipe.method = {};
+  const std::string sequential = to_json(recipe);
+  for (const samplers::MethodKind kind :
+       {samplers::MethodKind::batch, samplers::MethodKind::cfg,
+        samplers::MethodKind::pipeline, samplers::MethodKind::picard}) {
+    recipe.method = {};
+    recipe.method.kind = kind;
+    recipe.method.num_segments = 3;
+    EXPECT_EQ(to_json(recipe), sequential);
+  }
+  recipe.method = {};
+  recipe.method.kind = samplers::MethodKind::stale;
+  recipe.method.age = 0;
+  EXPECT_EQ(to_json(recipe), sequential);
+  recipe.method.age = 1;
+  EXPECT_NE(to_json(recipe), sequential);
+  recipe.method.kind = samplers::MethodKind::picard;
+  recipe.method.tolerance = 0.1;
+  EXPECT_NE(to_json(recipe), sequential);
+}
+
+TEST(Recipe, RefusesHostileTexts) {
+  const std::string good = to_json(full_recipe());
+  EXPECT_EQ(code_of(""), Errc::corrupt_file);
+  EXPECT_EQ(code_of("[]"), Errc::corrupt_file);
+  EXPECT_EQ(code_of("{}"), Errc::corrupt_file);
+  EXPECT_EQ(code_of(good.substr(0, good.size() / 2)), Errc::corrupt_file);
+  EXPECT_EQ(code_of(std::string(100000, '[')), Errc::corrupt_file);
+  EXPECT_EQ(code_of(std::string(2U << 20U, ' ')), Errc::corrupt_file);
+}
+
+TEST(Recipe, RefusesEveryFieldOfTheWrongType) {
+  const auto good = nlohmann::json::parse(to_json(full_recipe()));
+  for (const auto& [key, value] : good.items()) {
+    nlohmann::json bad = good;
+    bad[key] = nlohmann::json::array({nullptr});
+    EXPECT_EQ(code_of(bad.dump()), Errc::corrupt_file) << key;
+  }
+  for (const auto& [key, value] : good["schedule"].items()) {
+    nlohmann::json bad = good;
+    bad["schedule"][key] = nlohmann::json::object();
+    EXPECT_EQ(code_of(bad.dump()), Errc::corrupt_file) << key;
+  }
+}
+
+TEST(Recipe, RefusesControlCharactersThatATerminalWouldObey) {
+  auto bad = nlohmann::json::parse(to_json(full_recipe()));
+  bad["model"] = "\x1b]0;owned\x07";
+  EXPECT_EQ(code_of(bad.dump()), Errc::corrupt_file);
+}
+
+TEST(Recipe, IgnoresUnknownKeysSuchAsPaths) {
+  auto more = nlohmann::json::parse(to_json(full_recipe()));
+  more["out"] = "/etc/passwd";
+  EXPECT_EQ(to_json(parse_recipe("x.png", more.dump())),
+            to_json(full_recipe()));
+}
+
+}  // namespace
+}  // namespace troupe::config
