@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# From exec to the first finished step of the demo model, and the whole of a
+# one-image run: medians of seven.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/build.sh release troupe | tail -n 1
+exec python3 - <<'PY'
+import json, statistics, subprocess, tempfile, time
+first, whole, load = [], [], []
+with tempfile.TemporaryDirectory() as folder:
+    for _ in range(7):
+        command = ["build/release/troupe", "sample", "--model", "models/demo",
+                   "--class", "0", "--samples", "1", "--exists", "replace",
+                   "--out", folder + "/one.png", "--progress", "none", "--json",
+                   "-q"]
+        start = time.perf_counter()
+        subprocess.run(command + ["--steps", "1"], check=True,
+                       capture_output=True)
+        first.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        done = subprocess.run(command + ["--steps", "50"], check=True,
+                              capture_output=True, text=True)
+        whole.append(time.perf_counter() - start)
+        load.append(json.loads(done.stdout)["load_seconds"])
+print(f"process with one step, start to exit: {statistics.median(first):.3f} s"
+      f" (load {statistics.median(load):.3f} s)")
+print(f"process with 50 steps, start to exit: {statistics.median(whole):.3f} s")
+PY
