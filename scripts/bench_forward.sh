@@ -4,13 +4,13 @@
 #   scripts/bench_forward.sh MODEL DTYPE [ROUNDS]
 #   scripts/bench_forward.sh dit-xl-2-256 bf16
 #   scripts/bench_forward.sh models/demo f32
-# Needs a Python with torch 2.x and diffusers: TROUPE_BENCH_PYTHON, or a venv
+# Needs a Python with torch 2.x and diffusers: BENCH_PYTHON, or a venv
 # that is made once from PyPI (some gigabytes).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 model=${1:-dit-xl-2-256} dtype=${2:-bf16} rounds=${3:-3}
-threads=${TROUPE_BENCH_THREADS:-2}
-python=${TROUPE_BENCH_PYTHON:-}
+threads=${BENCH_THREADS:-2}
+python=${BENCH_PYTHON:-}
 if [[ -z "$python" ]]; then
   venv=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv
   python=$venv/bin/python

@@ -4,10 +4,10 @@
 #   scripts/parity.sh                  random models (what CI runs)
 #   scripts/parity.sh --seed 7         the same draw again
 #   scripts/parity.sh --model DIR      your own checkpoint folder
-# TROUPE_PARITY_PYTHON names a Python that already has torch and diffusers.
+# PARITY_PYTHON names a Python that already has torch and diffusers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-python=${TROUPE_PARITY_PYTHON:-}
+python=${PARITY_PYTHON:-}
 if [[ -z "$python" ]]; then
   scripts/setup.sh parity
   venv=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/parity-venv

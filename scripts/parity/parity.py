@@ -7,6 +7,8 @@ import sys
 
 import torch_compat  # noqa: F401  (before diffusers)
 
+import diffusers
+
 import models
 import runs
 from report import Report
@@ -22,6 +24,7 @@ def main():
                         help="for CPUs without bf16 matrix products")
     args = parser.parse_args()
 
+    diffusers.utils.logging.set_verbosity_error()
     print(f"parity: --seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
     report = Report()

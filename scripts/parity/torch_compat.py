@@ -62,5 +62,17 @@ for _path in ("torch.distributed._functional_collectives",
         sys.modules[_path] = _EmptyModule(_path)
         setattr(sys.modules[_parent], _name, sys.modules[_path])
 
+_baddbmm = torch.baddbmm
+
+
+def _baddbmm_without_garbage(add, a, b, *, beta=1, alpha=1):
+    """With beta = 0 old torch still reads `add`, which diffusers leaves
+    uninitialised: a NaN there would get through."""
+    if beta == 0:
+        return alpha * torch.bmm(a, b)
+    return _baddbmm(add, a, b, beta=beta, alpha=alpha)
+
+
+torch.baddbmm = _baddbmm_without_garbage
 torch.set_grad_enabled(False)
 torch.set_num_threads(1)
