@@ -127,7 +127,9 @@ struct MethodOptions {
   // picard
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
-  Carry carry = Carry::coefficient;
+  /// identity suits clipped and imperfect networks; coefficient is exact for
+  /// chains that are linear in the latents (see samplers/parallel/README.md)
+  Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
 
   // pipeline, stale

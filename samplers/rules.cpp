@@ -112,15 +112,18 @@ Tensor apply(const Reading& reading, const Tensor& latents,
   return linear({{reading.latents, &latents}, {reading.output, &output}});
 }
 
-Tensor clean_sample(const StepInput& in, bool may_clip) {
-  const ScheduleOptions& o = in.schedule.options();
-  Tensor clean =
-      apply(clean_reading(in.schedule, in.from), in.state.latents, in.output);
+void clip_clean(const ScheduleOptions& o, bool may_clip, Tensor& clean) {
   if (o.thresholding) {
     threshold(o, clean);
   } else if (may_clip && *o.clip_sample) {
     kernels::clamp(-o.clip_sample_range, o.clip_sample_range, clean);
   }
+}
+
+Tensor clean_sample(const StepInput& in, bool may_clip) {
+  Tensor clean =
+      apply(clean_reading(in.schedule, in.from), in.state.latents, in.output);
+  clip_clean(in.schedule.options(), may_clip, clean);
   return clean;
 }
 

@@ -45,8 +45,10 @@ struct Reading {
 [[nodiscard]] Tensor apply(const Reading& reading, const Tensor& latents,
                            const Tensor& output);
 
-/// The clean sample with the solver's clipping or dynamic thresholding
-/// (Saharia et al. 2022, arXiv:2205.11487, §2.3) applied.
+/// Clips to ±clip_sample_range (where the solver does, `may_clip`) or applies
+/// dynamic thresholding (Saharia et al. 2022, arXiv:2205.11487, §2.3).
+void clip_clean(const ScheduleOptions& options, bool may_clip, Tensor& clean);
+/// The clean sample, clipped.
 [[nodiscard]] Tensor clean_sample(const StepInput& in, bool may_clip);
 
 /// One rule per solver, and its 1-step carry coefficient.

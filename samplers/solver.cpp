@@ -147,12 +147,17 @@ Tensor extrapolate(const Schedule& schedule, int from, int to,
   check_calls(schedule, from, to);
   check_latents(latents);
   const SplitOutput split = split_output(latents, model_output);
-  const Reading clean = clean_reading(schedule, from);
-  const Reading noise = noise_reading(schedule, from);
+  const ScheduleOptions& options = schedule.options();
+  const bool may_clip = options.solver == Solver::ddim ||
+                        options.solver == Solver::ddpm ||
+                        options.solver == Solver::heun;
+  Tensor clean =
+      apply(clean_reading(schedule, from), latents, split.prediction);
+  clip_clean(options, may_clip, clean);
+  const Tensor noise =
+      apply(noise_reading(schedule, from), latents, split.prediction);
   const NoiseLevel there = schedule.arrival(to);
-  return apply({there.alpha * clean.latents + there.sigma * noise.latents,
-                there.alpha * clean.output + there.sigma * noise.output},
-               latents, split.prediction);
+  return linear({{there.alpha, &clean}, {there.sigma, &noise}});
 }
 
 }  // namespace troupe::samplers

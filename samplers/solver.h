@@ -64,7 +64,8 @@ struct SolverState {
                               const Tensor& model_output);
 
 /// The latents at point `to` if the clean sample and the noise implied at
-/// `from` stayed the same: the constant-x0 guess. Deterministic.
+/// `from` stayed the same, the clean sample clipped where the solver clips it:
+/// the constant-x0 guess. Deterministic.
 [[nodiscard]] Tensor extrapolate(const Schedule& schedule, int from, int to,
                                  const Tensor& latents,
                                  const Tensor& model_output);

@@ -248,6 +248,20 @@ TEST(Extrapolate, IsTheDeterministicDdimStep) {
   }
 }
 
+TEST(Extrapolate, ClipsWhereTheSolverClips) {
+  ScheduleOptions options = of(Solver::ddim);
+  options.clip_sample = true;
+  const Schedule schedule(options);
+  PhiloxNoise noise(1);
+  const SolverState state = initial_state(schedule, unit(3));
+  const Tensor guess = extrapolate(schedule, 0, 3, state.latents, unit(4));
+  const Tensor stepped = step(schedule, 0, 3, state, unit(4), 0, noise).latents;
+  for (std::int64_t i = 0; i < guess.num_elements(); ++i) {
+    EXPECT_NEAR(guess.data<float>()[i], stepped.data<float>()[i], 1e-6);
+    EXPECT_LE(std::fabs(guess.data<float>()[i]), 8.0F);
+  }
+}
+
 TEST(Denoised, RecoversTheCleanSampleOfAMixture) {
   for (const Solver solver : {Solver::ddim, Solver::euler, Solver::dpmpp}) {
     const Schedule schedule(of(solver));
