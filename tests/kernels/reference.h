@@ -17,17 +17,17 @@ namespace troupe::kernels {
 /// A tensor between two strips of guard bytes, its elements poisoned with NaN.
 class Guarded {
  public:
-  /// `shift` bytes move the first element away from 64-byte alignment.
-  Guarded(const Shape& shape, DType dtype, std::int64_t shift = 0)
+  /// `elements` of them move the first away from 64-byte alignment.
+  Guarded(const Shape& shape, DType dtype, std::int64_t elements = 0)
       : bytes_(shape.num_elements() *
                static_cast<std::int64_t>(size_of(dtype))),
-        shift_(shift),
-        memory_({bytes_ + 2 * kGuard + shift}, DType::u8) {
+        shift_(elements * static_cast<std::int64_t>(size_of(dtype))),
+        memory_({bytes_ + 2 * kGuard + shift_}, DType::u8) {
     std::byte* all = memory_.bytes().data();
     std::memset(all, kPattern, memory_.num_bytes());
-    std::memset(all + kGuard + shift, 0xff, static_cast<std::size_t>(bytes_));
+    std::memset(all + kGuard + shift_, 0xff, static_cast<std::size_t>(bytes_));
     tensor = Tensor(
-        std::shared_ptr<std::byte>(memory_.owner(), all + kGuard + shift),
+        std::shared_ptr<std::byte>(memory_.owner(), all + kGuard + shift_),
         shape, dtype);
   }
 

@@ -61,7 +61,7 @@ TEST(Attention, MatchesADoubleReferenceForSeparateOperands) {
       const HeadsView q{random_tensor({s.b, s.queries, width}, dtype, 1, 2)};
       const HeadsView k{random_tensor({s.b, s.keys, width}, dtype, 2, 2)};
       const HeadsView v{random_tensor({s.b, s.keys, width}, dtype, 3)};
-      Guarded out({s.b, s.queries, width}, dtype, 4);
+      Guarded out({s.b, s.queries, width}, dtype, 1);
       attention(ctx, q, k, v, s.heads, s.head_dim, out.tensor);
       EXPECT_TRUE(out.intact());
       expect_near(out.tensor, reference(q, k, v, s.heads, s.head_dim),

@@ -29,7 +29,7 @@ void expect_same_bits(const Op& op, const Tensor& x) {
       EXPECT_TRUE(bytes_equal(op(ctx, alone), expected.slice(item, item + 1)))
           << "item " << item << " alone, " << threads << " threads";
       // Among others, elsewhere, at another alignment.
-      Guarded moved(x.shape(), x.dtype(), 4);
+      Guarded moved(x.shape(), x.dtype(), 1);
       for (std::int64_t i = 0; i < kItems; ++i) {
         const Tensor from =
             x.slice((i + item) % kItems, (i + item) % kItems + 1);

@@ -64,7 +64,7 @@ TEST(Conv2d, MatchesADoubleReferenceForEveryGeometry) {
       const Shape shape{c.b, (c.h + 2 * c.padding - c.kernel) / c.stride + 1,
                         (c.w + 2 * c.padding - c.kernel) / c.stride + 1, c.out};
       for (const DType to : {DType::f32, dtype}) {
-        Guarded out(shape, to, 4);
+        Guarded out(shape, to, 1);
         conv2d(ctx, x, packed, out.tensor);
         EXPECT_TRUE(out.intact());
         expect_near(out.tensor, reference(x, weight, bias, c, shape),

@@ -15,7 +15,7 @@ TEST(AddGated, IsOneProductAndOneSumPerElement) {
         const Tensor modulation = random_tensor({2, width + 7}, DType::f32, 1);
         const Tensor y = random_tensor({2, rows, width}, dtype, 2);
         const Tensor start = random_tensor({2, rows, width}, DType::f32, 3);
-        Guarded x(start.shape(), DType::f32, 4);
+        Guarded x(start.shape(), DType::f32, 1);
         std::memcpy(x.tensor.bytes().data(), start.bytes().data(),
                     start.num_bytes());
         add_gated(ctx, modulation, 5, y, x.tensor);
@@ -40,7 +40,7 @@ TEST(Add, RoundsTheSumOnce) {
         ExecContext ctx(2);
         const Tensor y = random_tensor({count}, from, 1);
         const Tensor start = random_tensor({count}, to, 2);
-        Guarded x({count}, to, 2);
+        Guarded x({count}, to, 1);
         std::memcpy(x.tensor.bytes().data(), start.bytes().data(),
                     start.num_bytes());
         add(ctx, y, x.tensor);
@@ -67,7 +67,7 @@ TEST(Convert, RoundsToNearestEvenLikeBfloat16) {
                                1.00390625F, 1.0117188F};
       std::memcpy(x.bytes().data(), special, sizeof(special));
     }
-    Guarded out({count}, DType::bf16, 2);
+    Guarded out({count}, DType::bf16, 1);
     convert(ctx, x, out.tensor);
     EXPECT_TRUE(out.intact());
     for (std::int64_t i = 0; i < count; ++i) {
@@ -75,7 +75,7 @@ TEST(Convert, RoundsToNearestEvenLikeBfloat16) {
                 bfloat16::from_float(x.data<float>()[i]).bits)
           << x.data<float>()[i];
     }
-    Guarded back({count}, DType::f32, 4);
+    Guarded back({count}, DType::f32, 1);
     convert(ctx, out.tensor, back.tensor);
     EXPECT_TRUE(back.intact());
     for (std::int64_t i = 0; i < count; ++i) {
@@ -109,7 +109,7 @@ TEST(Combine, AddsRoundedProductsFromLeftToRight) {
       for (std::size_t t = 0; t < num_terms; ++t) {
         terms.push_back({0.3 + 0.7 * static_cast<double>(t), &tensors[t]});
       }
-      Guarded out({count}, DType::f32, 4);
+      Guarded out({count}, DType::f32, 1);
       combine(terms, out.tensor);
       EXPECT_TRUE(out.intact());
       for (std::int64_t i = 0; i < count; ++i) {

@@ -45,12 +45,12 @@ TEST(Linear, MatchesADoubleReferenceForEverySizeTypeAndThreadCount) {
       const Tensor weight = random_tensor({s.n, s.k}, dtype, 2, 0.5);
       const Tensor bias = random_tensor({s.n}, DType::f32, 3);
       const PackedLinear packed(ctx, weight, bias, dtype);
-      Guarded out({s.b, s.m, s.n}, DType::f32, 4);
+      Guarded out({s.b, s.m, s.n}, DType::f32, 1);
       linear(ctx, x, packed, Activation::none, out.tensor);
       EXPECT_TRUE(out.intact());
       expect_near(out.tensor, reference(x, weight, bias, Activation::none),
                   1e-6, tolerance(s.k));
-      Guarded narrow({s.b, s.m, s.n}, dtype, 2 * 2);
+      Guarded narrow({s.b, s.m, s.n}, dtype, 1);
       linear(ctx, x, packed, Activation::none, narrow.tensor);
       EXPECT_TRUE(narrow.intact());
       expect_near(narrow.tensor, reference(x, weight, bias, Activation::none),

@@ -17,7 +17,7 @@ TEST(LayerNormModulate, MatchesADoubleReference) {
         const Tensor x = random_tensor({2, rows, width}, DType::f32, 1, 3);
         const Tensor modulation =
             random_tensor({2, 2 * width + 5}, DType::f32, 2);
-        Guarded out({2, rows, width}, dtype, 4);
+        Guarded out({2, rows, width}, dtype, 1);
         layer_norm_modulate(ctx, x, modulation, shift, scale, 1e-3F,
                             out.tensor);
         EXPECT_TRUE(out.intact());
@@ -69,7 +69,7 @@ TEST(RmsNorm, MatchesADoubleReferenceAndMayAlias) {
       ExecContext ctx(2);
       Tensor x = random_tensor({3, 7, width}, dtype, 1, 3);
       const Tensor weight = random_tensor({width}, DType::f32, 2);
-      Guarded out({3, 7, width}, dtype, 4);
+      Guarded out({3, 7, width}, dtype, 1);
       rms_norm(ctx, x, weight, 1e-5F, out.tensor);
       EXPECT_TRUE(out.intact());
       std::vector<double> expected;
@@ -118,7 +118,7 @@ TEST(GroupNorm, MatchesADoubleReferenceAndMayAlias) {
         Tensor x = random_tensor({g.b, g.h, g.w, g.c}, dtype, 1, 3);
         const Tensor weight = random_tensor({g.c}, DType::f32, 2);
         const Tensor bias = random_tensor({g.c}, DType::f32, 3);
-        Guarded out(x.shape(), dtype, 4);
+        Guarded out(x.shape(), dtype, 1);
         group_norm(ctx, x, weight, bias, g.groups, 1e-4F, activation,
                    out.tensor);
         EXPECT_TRUE(out.intact());

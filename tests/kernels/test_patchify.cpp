@@ -18,7 +18,7 @@ TEST(Patchify, OrdersChannelThenRowThenColumn) {
       ExecContext ctx;
       const Tensor x = random_tensor({s.b, s.c, s.h, s.w}, DType::f32, 1);
       const std::int64_t columns = s.w / s.p;
-      Guarded out({s.b, s.h / s.p * columns, s.c * s.p * s.p}, dtype, 4);
+      Guarded out({s.b, s.h / s.p * columns, s.c * s.p * s.p}, dtype, 1);
       patchify(ctx, x, s.p, out.tensor);
       EXPECT_TRUE(out.intact());
       const std::int64_t width = s.c * s.p * s.p;
@@ -46,7 +46,7 @@ TEST(Unpatchify, OrdersRowThenColumnThenChannel) {
     const std::int64_t width = s.c * s.p * s.p;
     const Tensor tokens =
         random_tensor({s.b, s.h / s.p * columns, width}, DType::f32, 2);
-    Guarded out({s.b, s.c, s.h, s.w}, DType::f32, 4);
+    Guarded out({s.b, s.c, s.h, s.w}, DType::f32, 1);
     unpatchify(ctx, tokens, s.p, out.tensor);
     EXPECT_TRUE(out.intact());
     for (std::int64_t i = 0; i < out.tensor.num_elements(); ++i) {
@@ -72,7 +72,7 @@ TEST(ChannelsLast, GoesThereAndBack) {
         x.data<float>()[i] =
             bfloat16::from_float(x.data<float>()[i]).to_float();
       }
-      Guarded last({s.b, s.h, s.w, s.c}, dtype, 4);
+      Guarded last({s.b, s.h, s.w, s.c}, dtype, 1);
       to_channels_last(ctx, x, last.tensor);
       EXPECT_TRUE(last.intact());
       for (std::int64_t i = 0; i < x.num_elements(); ++i) {
@@ -82,7 +82,7 @@ TEST(ChannelsLast, GoesThereAndBack) {
         ASSERT_EQ(value_at(last.tensor, (b * s.w * s.h + pixel) * s.c + c),
                   value_at(x, i));
       }
-      Guarded back({s.b, s.c, s.h, s.w}, DType::f32, 4);
+      Guarded back({s.b, s.c, s.h, s.w}, DType::f32, 1);
       to_channels_first(ctx, last.tensor, back.tensor);
       EXPECT_TRUE(back.intact());
       EXPECT_TRUE(bytes_equal(back.tensor, x));
