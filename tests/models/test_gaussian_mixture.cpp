@@ -140,7 +140,8 @@ TEST(GaussianMixture, FarFromEveryMeanStaysFinite) {
   const GaussianMixture mixture(random_mixture(5, {3, 8, 8}, 2, 2, 1));
   Tensor x({3, 8, 8}, DType::f32);
   std::fill_n(x.data<float>(), x.num_elements(), 1e4F);
-  for (const float value : predict(mixture, {x}, {0.0}, {2})[0].span<float>()) {
+  const std::vector<Tensor> outputs = predict(mixture, {x}, {0.0}, {2});
+  for (const float value : outputs[0].span<float>()) {
     EXPECT_TRUE(std::isfinite(value));
   }
 }
