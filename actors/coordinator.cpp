@@ -73,6 +73,9 @@ class CoordinatorShell final : public CoordinatorActor::base {
         send(spec_.observer, preview);
       }
     }
+    for (const TrajectoryPoint& point : result.points) {
+      send(spec_.observer, point);
+    }
     if (spec_.trace) {
       send(spec_.observer, result.span);
     }

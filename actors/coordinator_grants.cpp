@@ -106,6 +106,22 @@ void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
   commands_.push_back(std::move(grant));
 }
 
+/// Shares what a worker has spent on a grant among the samples in it.
+void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
+                                     const Outstanding& grant) {
+  if (ticks <= worker.settled_ticks) {
+    return;
+  }
+  const auto spent = static_cast<double>(ticks - worker.settled_ticks);
+  worker.settled_ticks = ticks;
+  for (const Pending& pending : grant.tasks) {
+    const auto found = samples_.find(pending.work.sample_index);
+    if (found != samples_.end() && pending.work.task.op != Op::decode) {
+      found->second.ticks += spent / static_cast<double>(grant.tasks.size());
+    }
+  }
+}
+
 void CoordinatorPolicy::apply_results(const GrantResult& event,
                                       const Outstanding& grant) {
   for (std::size_t i = 0; i < grant.tasks.size() && !ended_; ++i) {
@@ -132,8 +148,12 @@ void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
     end_sample(sample.index, SampleStatus::done, {});
     return;
   }
+  const int accepted = sample.method->progress().accepted;
   if (!sample.method->apply(result)) {
     return;
+  }
+  if (sample.method->progress().accepted > accepted) {
+    sample.ticks = 0;
   }
   if (!task.frees.empty()) {
     commands_.push_back(FreeSlots{sample.index, task.frees});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace troupe::actors {
@@ -61,6 +62,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   worker.alive = true;
   worker.epoch = event.epoch;
   worker.ticks = 0;
+  worker.settled_ticks = 0;
   worker.last_life = now_;
   route_alone(std::exchange(stranded_, {}));
 }
@@ -80,6 +82,7 @@ void CoordinatorPolicy::handle(const WorkerBeat& event) {
   if (worker.epoch == event.epoch && worker.ticks != event.ticks) {
     worker.ticks = event.ticks;
     worker.last_life = now_;
+    report_progress();
   }
 }
 
@@ -111,6 +114,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   --worker.outstanding;
   worker.last_life = now_;
   worker.busy += event.span.duration;
+  settle_ticks(worker, event.ticks, grant);
   if (event.failure) {
     grant_failed(*event.failure, grant);
   } else {
@@ -230,6 +234,31 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
 
 // ---- figures
 
+/// Work since the last accepted call: of grants that are done, and of the
+/// oldest one of each worker, which is running.
+std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
+  std::map<std::uint64_t, double> sums;
+  for (const auto& [index, sample] : samples_) {
+    sums[index] = sample.ticks;
+  }
+  std::set<int> seen;
+  for (const auto& [id, grant] : grants_) {
+    const Worker& worker = workers_[static_cast<std::size_t>(grant.worker)];
+    if (!seen.insert(grant.worker).second ||
+        worker.ticks <= worker.settled_ticks) {
+      continue;
+    }
+    const auto spent = static_cast<double>(worker.ticks - worker.settled_ticks);
+    for (const Pending& pending : grant.tasks) {
+      const auto found = sums.find(pending.work.sample_index);
+      if (found != sums.end()) {
+        found->second += spent / static_cast<double>(grant.tasks.size());
+      }
+    }
+  }
+  return sums;
+}
+
 JobProgress CoordinatorPolicy::progress() const {
   JobProgress sum = ended_totals_;
   sum.samples_total = options_.samples.size();
@@ -241,6 +270,16 @@ JobProgress CoordinatorPolicy::progress() const {
     sum.nfe += p.nfe;
     sum.rounds = std::max(sum.rounds, p.rounds);
   }
+  if (options_.ticks_per_call > 0) {
+    for (const auto& [index, ticks] : ticks_by_sample()) {
+      sum.calls_under_way +=
+          std::min(1.0, ticks / static_cast<double>(options_.ticks_per_call));
+    }
+  }
+  // The last call of a sample is accepted before its pixels are decoded.
+  sum.calls_under_way =
+      std::min(sum.calls_under_way,
+               static_cast<double>(sum.calls_total - sum.calls_done));
   return sum;
 }
 

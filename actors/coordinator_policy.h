@@ -28,6 +28,9 @@ struct CoordinatorOptions {
   int max_rows = 1;
   /// Grants that a worker holds at once.
   int queue_depth = 2;
+  /// Ticks of work after which a sample has one more call accepted; 0: not
+  /// known, progress moves by whole calls.
+  std::uint64_t ticks_per_call = 0;
   /// Whether finished samples are decoded to pixels.
   bool decode = true;
   /// A worker that shows no life for so long loses its grants; 0: never.
@@ -119,6 +122,7 @@ class CoordinatorPolicy {
     std::unique_ptr<samplers::Method> method;
     std::size_t group = 0;
     TimePoint began;
+    double ticks = 0;  ///< spent on it since a call was last accepted
   };
   struct Worker {
     bool alive = false;
@@ -126,7 +130,8 @@ class CoordinatorPolicy {
     std::uint32_t epoch = 0;
     int outstanding = 0;  ///< grants it holds
     Duration busy{};
-    std::uint64_t ticks = 0;
+    std::uint64_t ticks = 0;          ///< as last heard
+    std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
   };
   struct Outstanding {
@@ -150,6 +155,8 @@ class CoordinatorPolicy {
   void fill_workers();
   void send_grant(int worker, std::vector<Pending> tasks);
 
+  void settle_ticks(Worker& worker, std::uint64_t ticks,
+                    const Outstanding& grant);
   void apply_results(const GrantResult& event, const Outstanding& grant);
   void apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
@@ -160,6 +167,7 @@ class CoordinatorPolicy {
                   std::optional<Failure> failure);
   void end_job(bool stopped, std::optional<Failure> failure);
   void report_progress();
+  [[nodiscard]] std::map<std::uint64_t, double> ticks_by_sample() const;
 
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;

@@ -9,6 +9,7 @@
 
 #include "actors/cut_blocks.h"
 #include "kernels/core/error.h"
+#include "models/diagnose.h"
 #include "samplers/guidance.h"
 
 namespace troupe::actors {
@@ -206,6 +207,19 @@ void DenoiserEvaluator::finish_rows(ExecContext& ctx, const Rows& rows,
     combine(outputs[2 * r + (cond_first ? 0 : 1)],
             outputs[2 * r + (cond_first ? 1 : 0)], results[r].output);
   }
+}
+
+std::uint64_t DenoiserEvaluator::ticks_per_row() const {
+  return denoiser_.info().blocks.size() * (guided_ ? 2 : 1);
+}
+
+std::string DenoiserEvaluator::first_non_finite(
+    ExecContext& ctx, const samplers::EvaluateRow& row) {
+  Rows forward;
+  add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
+          row.latents);
+  ShardContext whole;
+  return models::first_non_finite(ctx, whole, denoiser_, forward.batch());
 }
 
 void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,

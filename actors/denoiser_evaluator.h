@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "models/denoiser.h"
@@ -44,6 +45,9 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   [[nodiscard]] int num_segments() const override;
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;
+  [[nodiscard]] std::uint64_t ticks_per_row() const override;
+  [[nodiscard]] std::string first_non_finite(
+      ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) override;
 
   /// True when each row stands for two forward rows.

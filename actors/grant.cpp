@@ -9,10 +9,7 @@ Failure current_failure() {
   try {
     throw;
   } catch (const Error& error) {
-    // what() begins with "[place] ".
-    const std::string text = error.what();
-    return {error.code(), error.place(), text.substr(error.place().size() + 3),
-            error.hint()};
+    return {error.code(), error.place(), error.message(), error.hint()};
   } catch (const std::bad_alloc&) {
     return {Errc::out_of_memory, "memory", "the system has no more of it",
             "use fewer workers, fewer rows per forward, or bf16"};

@@ -49,6 +49,14 @@ struct Preview {
   Tensor latents;  ///< predicted clean latents, [C, H, W]
 };
 
+/// A sample's latents after so many model calls; 0: the initial ones. Points
+/// that a method computes again come again: the last one counts.
+struct TrajectoryPoint {
+  std::uint64_t sample_index = 0;
+  int calls = 0;
+  Tensor latents;  ///< [C, H, W]
+};
+
 /// What became of a grant.
 struct GrantResult {
   std::uint64_t id = 0;
@@ -57,14 +65,16 @@ struct GrantResult {
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
   std::vector<Preview> previews;
-  TraceSpan span;  ///< what ran, and when
+  std::vector<TrajectoryPoint> points;
+  std::uint64_t ticks = 0;  ///< of the worker, when the grant was done
+  TraceSpan span;           ///< what ran, and when
 };
 
 /// A sign of life, and what the worker has done since it came up.
 struct WorkerBeat {
   int worker = 0;
   std::uint32_t epoch = 0;
-  std::uint64_t ticks = 0;  ///< blocks run
+  std::uint64_t ticks = 0;  ///< blocks run, counted once per row
   std::uint64_t rows = 0;   ///< tasks done
   Duration busy{};          ///< time spent on them
 };

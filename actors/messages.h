@@ -41,8 +41,8 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
     std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
     std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TraceSpan> || std::same_as<T, NodeInfo> ||
-    std::same_as<T, JobEnded>;
+    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
+    std::same_as<T, NodeInfo> || std::same_as<T, JobEnded>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -66,6 +66,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobFault))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobProgress))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::SampleOutcome))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::TrajectoryPoint))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::NodeInfo))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobEnded))
@@ -108,7 +109,7 @@ using NodeActor =
 /// Tells the observers of a job what happens.
 using ObserverActor =
     caf::typed_actor<caf::reacts_to<JobProgress>, caf::reacts_to<SampleOutcome>,
-                     caf::reacts_to<Preview>, caf::reacts_to<TraceSpan>,
-                     caf::reacts_to<JobEnded>>;
+                     caf::reacts_to<Preview>, caf::reacts_to<TrajectoryPoint>,
+                     caf::reacts_to<TraceSpan>, caf::reacts_to<JobEnded>>;
 
 }  // namespace troupe::actors

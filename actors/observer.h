@@ -23,6 +23,8 @@ class Observer {
   virtual void on_progress(const JobProgress& /*progress*/) {}
   virtual void on_sample(const SampleOutcome& /*outcome*/) {}
   virtual void on_preview(const Preview& /*preview*/) {}
+  /// Only when the job collects trajectories.
+  virtual void on_point(const TrajectoryPoint& /*point*/) {}
   /// Only when the job collects a trace.
   virtual void on_span(const TraceSpan& /*span*/) {}
 };

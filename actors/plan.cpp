@@ -6,12 +6,6 @@ namespace troupe::actors {
 
 using samplers::MethodKind;
 
-MethodKind choose_method(std::uint64_t num_samples, int num_workers,
-                         bool is_guided) {
-  const bool enough = num_samples >= static_cast<std::uint64_t>(num_workers);
-  return !enough && is_guided ? MethodKind::cfg : MethodKind::batch;
-}
-
 std::vector<WorkerGroup> group_workers(int num_workers, int num_parts) {
   std::vector<WorkerGroup> groups;
   for (int first = 0; first < num_workers; first += num_parts) {

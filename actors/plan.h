@@ -7,14 +7,6 @@
 
 namespace troupe::actors {
 
-/// The method that a job gets when its owner names none: batch when there are
-/// at least as many samples as workers (whole samples, exact, no exchange);
-/// else cfg when guidance gives two branches to share; else batch again, with
-/// some workers idle, since only approximate methods could use them.
-[[nodiscard]] samplers::MethodKind choose_method(std::uint64_t num_samples,
-                                                 int num_workers,
-                                                 bool is_guided);
-
 /// Which workers serve a sample together. Part p of a sample runs on
 /// workers[p modulo the number of workers]; part 0 is the sample's home.
 struct WorkerGroup {

@@ -25,6 +25,8 @@ struct JobProgress {
   std::uint64_t samples_failed = 0;
   std::int64_t calls_done = 0;  ///< over all samples, of calls_total
   std::int64_t calls_total = 0;
+  /// What the blocks that ran since stand for, in calls; may be a fraction.
+  double calls_under_way = 0;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< of the sample that needed most
 };

@@ -67,6 +67,12 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.max_rows = rows_per_forward(spec);
   options.decode = spec.decode;
   options.lease = spec.lease;
+  options.ticks_per_call = spec.evaluator->ticks_per_row();
+  if (spec.method.kind == samplers::MethodKind::picard) {
+    // A round evaluates the window and accepts at least one call of it.
+    options.ticks_per_call *= static_cast<std::uint64_t>(std::clamp(
+        spec.method.window_size, 1, spec.schedule->num_model_calls()));
+  }
   return options;
 }
 
@@ -106,8 +112,8 @@ JobResult run_job(const JobSpec& spec) {
                               spec.method);
   SampleStore samples(*spec.schedule, *spec.noise,
                       spec.evaluator->latent_shape());
-  const JobContext job{*spec.schedule, runner, samples, clock,
-                       spec.preview_every > 0};
+  const JobContext job{*spec.schedule,         runner,         samples, clock,
+                       spec.preview_every > 0, spec.trajectory};
   std::promise<JobRecord> promise;
   std::future<JobRecord> over = promise.get_future();
   auto make_executor = spec.make_executor ? spec.make_executor : [](int) {

@@ -38,8 +38,9 @@ struct JobSpec {
   /// a Picard window.
   int max_rows = 0;
   bool decode = true;
-  int preview_every = 0;  ///< model calls between previews; 0: none
-  bool trace = false;     ///< whether observers get spans
+  int preview_every = 0;    ///< model calls between previews; 0: none
+  bool trajectory = false;  ///< whether observers get the latents of all calls
+  bool trace = false;       ///< whether observers get spans
 
   std::vector<Observer*> observers;
   /// Becomes true when the job shall stop; a signal handler may set it. May be

@@ -26,6 +26,9 @@ class WatchShell final : public ObserverActor::base {
         [this](const Preview& preview) {
           tell([&](Observer& o) { o.on_preview(preview); });
         },
+        [this](const TrajectoryPoint& point) {
+          tell([&](Observer& o) { o.on_point(point); });
+        },
         [this](const TraceSpan& span) {
           tell([&](Observer& o) { o.on_span(span); });
         },

@@ -30,6 +30,36 @@ void add_preview(const BoundTask& bound, const JobContext& job,
        samplers::denoised(job.schedule, task.from, state.latents, output)});
 }
 
+void add_point(const BoundTask& bound, samplers::Slot slot, int calls,
+               std::vector<TrajectoryPoint>& points) {
+  // Empty when the task ran twice and its outputs have served.
+  if (const auto value = bound.slots->find(slot)) {
+    points.push_back({bound.sample_index, calls,
+                      std::get<samplers::SolverState>(*value).latents});
+  }
+}
+
+/// The latents that a task has made; taken after it ran.
+void add_points(const BoundTask& bound, const JobContext& job,
+                std::vector<TrajectoryPoint>& points) {
+  const samplers::Task& task = bound.task;
+  if (!job.trajectory || (task.op != Op::step && task.op != Op::sweep)) {
+    return;
+  }
+  if (task.from == 0) {
+    add_point(bound, task.inputs.at(0), 0, points);
+  }
+  if (task.op == Op::step) {
+    add_point(bound, task.outputs.at(0), task.to, points);
+    return;
+  }
+  for (int call = task.from; call < task.to; ++call) {
+    add_point(bound,
+              task.outputs.at(static_cast<std::size_t>(call - task.from)),
+              call + 1, points);
+  }
+}
+
 void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
              GrantResult& result) {
   std::vector<std::shared_ptr<samplers::SlotTable>> tables;
@@ -40,6 +70,9 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
     add_preview(bound.back(), job, result.previews);
   }
   result.results = job.runner.run(ctx, bound);
+  for (const BoundTask& done : bound) {
+    add_points(done, job, result.points);
+  }
 }
 
 }  // namespace
@@ -68,6 +101,7 @@ GrantResult execute(const Grant& grant, ExecContext& ctx,
     result.results.clear();
     result.failure = current_failure();
   }
+  result.ticks = ctx.ticks();
   result.span.duration = job.clock.now() - result.span.start;
   return result;
 }

@@ -15,7 +15,8 @@ struct JobContext {
   samplers::TaskRunner& runner;
   SampleStore& samples;
   const Clock& clock;
-  bool previews = false;  ///< whether results carry previews
+  bool previews = false;    ///< whether results carry previews
+  bool trajectory = false;  ///< whether results carry latents after each call
 };
 
 /// Does the work of a grant on the calling thread. Never throws: what goes

@@ -304,7 +304,7 @@ void Dit::run_rows(ExecContext& ctx, const Batch& batch, int begin, int end,
       condition_rows(ctx, batch, *embedder, act);
     }
     run_block(ctx, block, act, hidden_states);
-    ctx.tick();
+    ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }
 }
 

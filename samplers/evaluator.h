@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "kernels/core/boundary.h"
 #include "kernels/core/context.h"
@@ -46,6 +47,16 @@ class Evaluator {
   [[nodiscard]] virtual int num_segments() const = 0;
   virtual void run_segment(ExecContext& ctx, int segment,
                            std::span<SegmentRow> rows) = 0;
+  /// Ticks (ExecContext::ticks) of one row with all its branches through the
+  /// whole network; 0: not known.
+  [[nodiscard]] virtual std::uint64_t ticks_per_row() const { return 0; }
+  /// Where the first NaN or infinity of a row's forward pass appears, as
+  /// "block 7"; empty when all is finite or it cannot be said. May run the
+  /// network once more: for the words of an error.
+  [[nodiscard]] virtual std::string first_non_finite(
+      ExecContext& /*ctx*/, const EvaluateRow& /*row*/) {
+    return {};
+  }
   /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1].
   virtual void decode(ExecContext& ctx, const Tensor& latents,
                       Tensor& pixels) = 0;

@@ -14,10 +14,10 @@ namespace troupe::actors {
 namespace {
 
 Tensor stacked(const std::vector<Tensor>& items) {
-  const Shape& item = items.front().shape();
-  Tensor all(
-      {static_cast<std::int64_t>(items.size()), item[0], item[1], item[2]},
-      DType::f32);
+  std::vector<std::int64_t> extents = {static_cast<std::int64_t>(items.size())};
+  const auto item = items.front().shape().extents();
+  extents.insert(extents.end(), item.begin(), item.end());
+  Tensor all(Shape(extents), DType::f32);
   std::byte* out = all.bytes().data();
   for (const Tensor& tensor : items) {
     std::memcpy(out, tensor.bytes().data(), tensor.num_bytes());
@@ -46,7 +46,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .path = {},
                        .latents_xxh3 = recipe.latents_xxh3,
                        .message = {}};
-  keep(index, outcome.latents);
+  latents_.emplace(index, outcome.latents);
   if (!outcome.pixels.empty()) {
     Image image = to_image(outcome.pixels);
     image.recipe = config::to_json(recipe);
@@ -64,21 +64,9 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   images_.emplace(index, std::move(summary));
 }
 
-void ArtefactObserver::keep(std::uint64_t index, const Tensor& latents) {
-  latents_.emplace(index, latents);
-  const auto found = trajectory_.find(index);
-  if (found != trajectory_.end()) {
-    found->second.push_back(latents);
-  }
-}
-
 void ArtefactObserver::on_preview(const Preview& preview) {
-  if (!outputs_.trajectory.empty()) {
-    trajectory_[preview.sample_index].push_back(preview.latents);
-  }
   // One picture stands for the run; while it is being made, newer ones pass.
-  const bool is_due = (preview.call + 1) % outputs_.preview_every == 0;
-  if (!outputs_.preview.empty() && is_due &&
+  if (!outputs_.preview.empty() &&
       preview.sample_index == request_.samples.begin &&
       !preview_pending_.exchange(true)) {
     write_preview(preview.latents);
@@ -93,6 +81,10 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
     write_file(outputs_.preview, encode_png(to_image(pixels)));
     preview_pending_ = false;
   });
+}
+
+void ArtefactObserver::on_point(const TrajectoryPoint& point) {
+  trajectory_[point.sample_index].insert_or_assign(point.calls, point.latents);
 }
 
 void ArtefactObserver::on_span(const TraceSpan& span) {
@@ -140,14 +132,21 @@ void ArtefactObserver::finish(TimePoint start) {
 }
 
 void ArtefactObserver::write_trajectory() const {
-  if (outputs_.trajectory.empty() || trajectory_.empty()) {
-    return;
-  }
-  std::vector<NamedTensor> tensors;
+  std::vector<Tensor> samples;
   for (const auto& [index, points] : trajectory_) {
-    tensors.push_back({"sample_" + std::to_string(index), stacked(points)});
+    if (!latents_.contains(index)) {
+      continue;  // it failed or was stopped on its way
+    }
+    std::vector<Tensor> items;
+    for (const auto& [calls, latents] : points) {
+      items.push_back(latents);
+    }
+    samples.push_back(stacked(items));
   }
-  write_tensors(outputs_.trajectory, tensors);
+  if (!samples.empty()) {
+    const std::vector<NamedTensor> tensors = {{"trajectory", stacked(samples)}};
+    write_tensors(outputs_.trajectory, tensors);
+  }
 }
 
 std::string ArtefactObserver::latents_xxh3() const {

@@ -19,8 +19,9 @@ namespace troupe::actors {
 
 /// Turns finished samples into files while the job runs: each image as soon as
 /// it is there, the rest (`finish`) at the end. Encoding and writing happen on
-/// the store's thread. A trajectory is the clean latents that each model call
-/// predicts, then the final ones: [calls + 1, C, H, W] per sample.
+/// the store's thread. The trajectory file holds one tensor "trajectory" of
+/// shape [n, calls + 1, C, H, W]: the latents of each finished sample before
+/// the first and after every model call.
 /// Thread: the job's observer thread; `finish` and the results afterwards.
 class ArtefactObserver final : public Observer {
  public:
@@ -30,6 +31,7 @@ class ArtefactObserver final : public Observer {
 
   void on_sample(const SampleOutcome& outcome) override;
   void on_preview(const Preview& preview) override;
+  void on_point(const TrajectoryPoint& point) override;
   void on_span(const TraceSpan& span) override;
 
   /// Waits for the files under way. Errors: the first that writing met.
@@ -46,7 +48,6 @@ class ArtefactObserver final : public Observer {
   [[nodiscard]] std::string latents_xxh3() const;
 
  private:
-  void keep(std::uint64_t index, const Tensor& latents);
   void write_preview(const Tensor& latents);
   [[nodiscard]] std::vector<Image> sheet_images() const;
   void write_trajectory() const;
@@ -56,7 +57,7 @@ class ArtefactObserver final : public Observer {
   const RunOutputs& outputs_;
   std::map<std::uint64_t, ImageSummary> images_;
   std::map<std::uint64_t, Tensor> latents_;
-  std::map<std::uint64_t, std::vector<Tensor>> trajectory_;
+  std::map<std::uint64_t, std::map<int, Tensor>> trajectory_;  ///< by call
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   std::vector<TraceSpan> spans_;
   ExecContext preview_context_;

@@ -81,6 +81,7 @@ JobResult JobRunner::run(const Options& options) const {
   spec.threads_per_worker = plan.num_threads;
   spec.decode = options.decode;
   spec.preview_every = options.preview_every;
+  spec.trajectory = options.trajectory;
   spec.trace = options.trace;
   spec.observers = options.observers;
   spec.stop = options.stop;

@@ -36,6 +36,7 @@ class JobRunner {
     std::vector<std::uint64_t> skip;
     bool decode = true;
     int preview_every = 0;
+    bool trajectory = false;
     bool trace = false;
     /// Layout to use instead of the request's (bench's baselines).
     const config::Plan* plan = nullptr;

@@ -34,13 +34,14 @@ double seconds_between(TimePoint from, TimePoint to) {
 ProgressView view_of(const JobProgress& progress, double elapsed) {
   ProgressView view{.images_done = progress.samples_done,
                     .images_total = progress.samples_total};
+  const double done =
+      static_cast<double>(progress.calls_done) + progress.calls_under_way;
   if (progress.calls_total > 0) {
-    view.fraction = std::clamp(static_cast<double>(progress.calls_done) /
-                                   static_cast<double>(progress.calls_total),
-                               0.0, 1.0);
+    view.fraction =
+        std::clamp(done / static_cast<double>(progress.calls_total), 0.0, 1.0);
   }
-  if (elapsed > 0 && progress.calls_done > 0) {
-    view.calls_per_second = static_cast<double>(progress.calls_done) / elapsed;
+  if (elapsed > 0 && view.fraction > 0) {
+    view.calls_per_second = done / elapsed;
     view.seconds_left = elapsed * (1 - view.fraction) / view.fraction;
   }
   return view;

@@ -122,8 +122,8 @@ std::byte* ExecContext::scratch(int thread, std::size_t bytes) {
   return buffer.bytes().data();
 }
 
-void ExecContext::tick() {
-  ticks_.fetch_add(1, std::memory_order_relaxed);
+void ExecContext::tick(std::uint64_t rows) {
+  ticks_.fetch_add(rows, std::memory_order_relaxed);
   require(!stop_requested_, Errc::interrupted, "run", "stop was requested");
 }
 

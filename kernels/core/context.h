@@ -75,13 +75,14 @@ class ExecContext {
   /// live here: an object shared by two threads must never own one.
   [[nodiscard]] std::byte* scratch(int thread, std::size_t bytes);
 
-  /// Called by models between blocks: reports progress and honours a stop.
+  /// Called by models after a block over `rows` rows: reports progress and
+  /// honours a stop.
   /// Errors: Errc::interrupted when `request_stop` was called.
-  void tick();
+  void tick(std::uint64_t rows = 1);
   void request_stop() noexcept { stop_requested_ = true; }
   void clear_stop() noexcept { stop_requested_ = false; }
   [[nodiscard]] bool stop_requested() const noexcept { return stop_requested_; }
-  /// Number of ticks so far. Thread: any.
+  /// Blocks so far, counted once per row. Thread: any.
   [[nodiscard]] std::uint64_t ticks() const noexcept { return ticks_; }
 
   /// Opaque per-context state of a backend (library handles, streams).

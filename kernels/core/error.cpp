@@ -69,4 +69,9 @@ Error::Error(Errc code, std::string_view place, std::string_view message,
       place_(place),
       hint_(hint) {}
 
+std::string Error::message() const {
+  // what() begins with "[place] ".
+  return std::string(what()).substr(place_.size() + 3);
+}
+
 }  // namespace troupe

@@ -48,6 +48,8 @@ class Error : public std::runtime_error {
   [[nodiscard]] Errc code() const noexcept { return code_; }
   [[nodiscard]] const std::string& place() const noexcept { return place_; }
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
+  /// what() without the place.
+  [[nodiscard]] std::string message() const;
 
  private:
   Errc code_;

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
 #include "samplers/parallel/sweep.h"
 
 namespace troupe::samplers {
@@ -65,10 +65,10 @@ std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
         combine(bound);
         break;
       case Op::step:
-        take_step(bound);
+        take_step(ctx, bound);
         break;
       case Op::sweep:
-        results.back().scalars = sweep(bound);
+        results.back().scalars = sweep(ctx, bound);
         break;
       case Op::decode:
         decode(ctx, bound);
@@ -144,12 +144,30 @@ void TaskRunner::combine(const BoundTask& bound) {
   write(bound, 0, std::move(out));
 }
 
-void TaskRunner::take_step(const BoundTask& bound) {
+void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
+                            const Tensor& latents, const Error& error) {
+  const EvaluateRow row{.sample_index = bound.sample_index,
+                        .branch = Branch::guided,
+                        .timestep = schedule_.timestep(call),
+                        .latents = scale_model_input(schedule_, call, latents),
+                        .output = {}};
+  const std::string where = evaluator_.first_non_finite(ctx, row);
+  const std::string cause =
+      where.empty() ? "" : "; the first NaN or infinity appears in " + where;
+  throw Error(error.code(), error.place(), error.message() + cause,
+              error.hint());
+}
+
+void TaskRunner::take_step(ExecContext& ctx, const BoundTask& bound) {
   const Task& task = bound.task;
-  SolverState next =
-      step(schedule_, task.from, task.to, read<SolverState>(bound, 0),
-           read<Tensor>(bound, 1), bound.sample_index, noise_);
-  check_finite(next, bound.sample_index, task.from, schedule_);
+  const auto state = read<SolverState>(bound, 0);
+  SolverState next = step(schedule_, task.from, task.to, state,
+                          read<Tensor>(bound, 1), bound.sample_index, noise_);
+  try {
+    check_finite(next, bound.sample_index, task.from, schedule_);
+  } catch (const Error& error) {
+    name_block(ctx, bound, task.from, state.latents, error);
+  }
   write(bound, 0, std::move(next));
 }
 
@@ -159,7 +177,8 @@ void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound) {
   write(bound, 0, std::move(pixels));
 }
 
-std::vector<double> TaskRunner::sweep(const BoundTask& bound) {
+std::vector<double> TaskRunner::sweep(ExecContext& ctx,
+                                      const BoundTask& bound) {
   const Task& task = bound.task;
   const auto size = static_cast<std::size_t>(task.to - task.from);
   SweepInput input{.schedule = schedule_,
@@ -176,7 +195,19 @@ std::vector<double> TaskRunner::sweep(const BoundTask& bound) {
   for (std::size_t i = 0; i < size; ++i) {
     input.outputs.push_back(read<Tensor>(bound, size + 1 + i));
   }
-  SweepOutput out = sweep_window(input);
+  SweepOutput out;
+  try {
+    out = sweep_window(input);
+  } catch (const Error& error) {
+    const auto bad =
+        std::ranges::find_if_not(input.outputs, &kernels::all_finite);
+    if (error.code() != Errc::non_finite || bad == input.outputs.end()) {
+      throw;
+    }
+    const auto i = bad - input.outputs.begin();
+    name_block(ctx, bound, task.from + static_cast<int>(i),
+               input.states[static_cast<std::size_t>(i)].latents, error);
+  }
   for (std::size_t i = 0; i < out.states.size(); ++i) {
     write(bound, i, std::move(out.states[i]));
   }

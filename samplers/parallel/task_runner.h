@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "samplers/evaluator.h"
 #include "samplers/parallel/method.h"
 #include "samplers/solver.h"
@@ -64,7 +65,8 @@ class TaskRunner {
              const MethodOptions& options);
 
   /// Results in the order of the tasks. Errors: those of the evaluator;
-  /// Errc::non_finite with sample and step when a state is not finite.
+  /// Errc::non_finite with sample, step and, where the evaluator can say it,
+  /// block when a state is not finite.
   [[nodiscard]] std::vector<TaskResult> run(ExecContext& ctx,
                                             std::span<const BoundTask> tasks);
 
@@ -72,9 +74,13 @@ class TaskRunner {
   void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks);
   void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks);
   void combine(const BoundTask& bound);
-  void take_step(const BoundTask& bound);
+  void take_step(ExecContext& ctx, const BoundTask& bound);
   void decode(ExecContext& ctx, const BoundTask& bound);
-  [[nodiscard]] std::vector<double> sweep(const BoundTask& bound);
+  [[nodiscard]] std::vector<double> sweep(ExecContext& ctx,
+                                          const BoundTask& bound);
+  [[noreturn]] void name_block(ExecContext& ctx, const BoundTask& bound,
+                               int call, const Tensor& latents,
+                               const Error& error);
 
   const Schedule& schedule_;
   Evaluator& evaluator_;

@@ -57,6 +57,8 @@ class Company {
       } else if (auto* over = std::get_if<EndJob>(&command)) {
         ++times_ended;
         end = std::move(*over);
+      } else if (auto* report = std::get_if<ReportProgress>(&command)) {
+        progress = report->progress;
       } else if (auto* fence = std::get_if<FenceWorker>(&command)) {
         fenced.push_back(fence->worker);
       }
@@ -126,6 +128,7 @@ class Company {
   std::map<std::uint64_t, std::set<int>> step_workers;
   std::vector<SampleReport> reports;
   std::vector<int> fenced;
+  JobProgress progress;
   std::size_t deepest = 0;
   int times_ended = 0;
   EndJob end;
@@ -313,6 +316,39 @@ TEST(CoordinatorPolicy, ABeatWithoutProgressDoesNotRenewTheLease) {
   EXPECT_EQ(company.fenced, std::vector<int>{0});
 }
 
+TEST(CoordinatorPolicy, CountsTheBlocksOfTheForwardThatRuns) {
+  Company company({.kind = MethodKind::sequential}, 1, 1,
+                  {.ticks_per_call = 8});
+  company.raise_all();
+  const auto beat = [&](std::uint64_t ticks) {
+    company.now += std::chrono::milliseconds(250);
+    company.on(WorkerBeat{0, 1, ticks, 0, {}});
+    return company.progress.calls_under_way;
+  };
+  EXPECT_DOUBLE_EQ(beat(2), 0.25);
+  EXPECT_DOUBLE_EQ(beat(6), 0.75);
+  // More than a forward has is still one call.
+  EXPECT_DOUBLE_EQ(beat(20), 1.0);
+  EXPECT_EQ(company.progress.calls_done, 0);
+}
+
+TEST(CoordinatorPolicy, BeginsANewCallWithNothingUnderWay) {
+  Company company({.kind = MethodKind::sequential}, 1, 1,
+                  {.ticks_per_call = 8});
+  company.raise_all();
+  while (company.progress.calls_done == 0) {
+    company.now += std::chrono::milliseconds(250);
+    GrantResult result = Company::answer(company.take(0));
+    result.ticks = 8;
+    company.on(result);
+  }
+  EXPECT_EQ(company.progress.calls_done, 1);
+  EXPECT_DOUBLE_EQ(company.progress.calls_under_way, 0.0);
+  company.now += std::chrono::milliseconds(250);
+  company.on(WorkerBeat{0, 1, 12, 0, {}});
+  EXPECT_DOUBLE_EQ(company.progress.calls_under_way, 0.5);
+}
+
 TEST(CoordinatorPolicy, MarksASampleFailedAndGoesOn) {
   Company company({.kind = MethodKind::batch}, 1, 3);
   company.raise_all();
@@ -426,13 +462,6 @@ TEST(CoordinatorPolicy, FinishesEverySampleOnceWhateverTheOrderAndTheDeaths) {
     RC_ASSERT(company.end.progress.calls_done ==
               company.end.progress.calls_total);
   });
-}
-
-TEST(Plan, TakesBatchWhenThereAreEnoughSamples) {
-  EXPECT_EQ(choose_method(4, 4, true), MethodKind::batch);
-  EXPECT_EQ(choose_method(1, 2, true), MethodKind::cfg);
-  EXPECT_EQ(choose_method(1, 2, false), MethodKind::batch);
-  EXPECT_EQ(choose_method(1, 1, true), MethodKind::batch);
 }
 
 TEST(Plan, GroupsWorkersByPartsAndKeepsTheRest) {

@@ -31,12 +31,16 @@ class Collector final : public Observer {
   void on_preview(const Preview& preview) override {
     previews.push_back(preview);
   }
+  void on_point(const TrajectoryPoint& point) override {
+    points[point.sample_index].insert_or_assign(point.calls, point.latents);
+  }
   void on_span(const TraceSpan& span) override { spans.push_back(span); }
   void on_progress(const JobProgress& progress) override { last = progress; }
 
   std::map<std::uint64_t, Tensor> latents;
   std::map<std::uint64_t, Tensor> pixels;
   std::vector<Preview> previews;
+  std::map<std::uint64_t, std::map<int, Tensor>> points;
   std::vector<TraceSpan> spans;
   JobProgress last;
   std::function<void()> after_sample;
@@ -236,6 +240,34 @@ TEST(RunJob, FailsWhenNoWorkerStaysAlive) {
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::out_of_memory);
   EXPECT_EQ(result.count(SampleStatus::unfinished), 5U);
+}
+
+TEST(RunJob, ShowsTheLatentsAfterEveryCall) {
+  Job plain({.kind = MethodKind::sequential});
+  plain.spec.trajectory = true;
+  ASSERT_FALSE(plain.run().failure);
+  ASSERT_EQ(plain.seen.points.size(), 5U);
+  for (const auto& [index, points] : plain.seen.points) {
+    ASSERT_EQ(points.size(), 9U) << "sample " << index;
+    EXPECT_TRUE(bytes_equal(points.at(8), plain.seen.latents.at(index)));
+  }
+  for (const MethodOptions& method :
+       {MethodOptions{.kind = MethodKind::picard, .window_size = 3},
+        MethodOptions{.kind = MethodKind::pipeline, .num_segments = 2}}) {
+    Job job(method);
+    job.spec.num_workers = 2;
+    job.spec.trajectory = true;
+    ASSERT_FALSE(job.run().failure);
+    for (const auto& [index, points] : plain.seen.points) {
+      expect_same({{0, points.at(0)}, {4, points.at(4)}},
+                  {{0, job.seen.points.at(index).at(0)},
+                   {4, job.seen.points.at(index).at(4)}},
+                  "trajectory");
+    }
+  }
+  Job quiet;
+  (void)quiet.run();
+  EXPECT_TRUE(quiet.seen.points.empty());
 }
 
 TEST(RunJob, StopsBetweenBlocksAndKeepsFinishedSamples) {

@@ -77,6 +77,30 @@ TEST(ProgressPrinter, PrintsPlainLinesEveryHalfMinute) {
             19);
 }
 
+TEST(ProgressPrinter, MovesWithinACall) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  {
+    ManualClock clock;
+    ProgressPrinter printer(config::ProgressKind::bar, out, clock.now());
+    for (const double under_way : {0.25, 0.5}) {
+      clock.advance(seconds(1));
+      printer.update({.samples_total = 1,
+                      .calls_done = 0,
+                      .calls_total = 1,
+                      .calls_under_way = under_way},
+                     clock.now());
+    }
+  }
+  std::fclose(out);
+  const std::string result(text, size);
+  std::free(text);
+  EXPECT_NE(result.find(" 25 %"), std::string::npos) << result;
+  EXPECT_NE(result.find(" 50 %"), std::string::npos) << result;
+  EXPECT_NE(result.find("0:02 left"), std::string::npos) << result;
+}
+
 TEST(ProgressPrinter, PrintsNothingWhenToldSo) {
   EXPECT_EQ(printed(config::ProgressKind::none, 10, seconds(60)), "");
 }
