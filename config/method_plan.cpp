@@ -21,7 +21,7 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
   }
   const auto workers = static_cast<std::uint64_t>(
       config.num_workers > 0 ? config.num_workers : inputs.num_cores);
-  if (workers > 1 && inputs.num_samples == 1 && inputs.is_guided) {
+  if (workers > inputs.num_samples && inputs.is_guided) {
     return MethodKind::cfg;
   }
   return workers > 1 && inputs.num_samples > 1 ? MethodKind::batch
@@ -92,6 +92,9 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   MethodOptions options;
   options.kind = choose_kind(config, inputs);
   check_options(m, options.kind);
+  if (inputs.num_calls > 0) {  // only a window that was asked for is refused
+    options.window_size = std::min(options.window_size, inputs.num_calls);
+  }
   options.window_size = m.window_size.value_or(options.window_size);
   options.tolerance = m.tolerance.value_or(options.tolerance);
   options.carry = m.carry.value_or(options.carry);

@@ -12,6 +12,7 @@ struct PlanInputs {
   std::uint64_t num_samples = 1;
   bool is_guided = false;  ///< two branches per call
   int num_blocks = 1;      ///< at which the network can be cut
+  int num_calls = 0;       ///< of the network, per sample; 0: not known
   int num_cores = 1;
 };
 
@@ -23,9 +24,11 @@ struct Plan {
 };
 
 /// Fills in what the user left open. Workers: what the method can use, at most
-/// one per core; threads: the cores shared out. Method "auto": batch for as
-/// many samples as workers, cfg for one guided sample, else sequential on all
-/// threads.
+/// one per core; threads: the cores shared out. Method "auto": cfg when a job
+/// with guidance has fewer samples than workers, so that both branches of a
+/// sample find one; else batch for several samples (whole samples, exact, no
+/// exchange); else sequential on all threads, since only approximate methods
+/// could use more workers.
 /// Errors: Errc::invalid_argument for segments above `num_blocks` and for
 /// method options that belong to another method.
 [[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);

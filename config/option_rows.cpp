@@ -394,7 +394,10 @@ std::span<const Option> option_table() {
        },
        [](const Config& c) -> std::string { return name_of(c.exists); }},
       {"save", "", 0, "KIND=FILE",
-       "latents=FILE or trajectory=FILE (.safetensors, .npz)", kOutput, kSample,
+       "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
+       "every "
+       "model call [n, calls + 1, C, H, W] (.safetensors or .npz)",
+       kOutput, kSample,
        [](Config& c, Text at, Text text) { c.save = parse_list(at, text); },
        [](const Config& c) -> std::string { return joined(c.save); }},
       {"preview", "", 0, "FILE", "the image so far, every few steps", kOutput,

@@ -1,8 +1,9 @@
-# The scheduler reader and the solver names: a part of `config` that needs only
+# The scheduler reader, the solver names and their suggestions: a part of `config` that needs only
 # samplers/options.h, so that samplers' own tests can link it.
 add_library(troupe_scheduler_config STATIC
   ${CMAKE_CURRENT_LIST_DIR}/scheduler_config.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/solver_names.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/solver_names.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/suggest.cpp)
 target_include_directories(troupe_scheduler_config PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(troupe_scheduler_config
   PUBLIC troupe_kernels PRIVATE nlohmann_json::nlohmann_json)

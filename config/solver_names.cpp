@@ -3,9 +3,10 @@
 #include <cctype>
 #include <cstddef>
 #include <string>
-#include <utility>
+#include <vector>
 
 #include "config/scheduler_config.h"
+#include "config/suggest.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
@@ -100,52 +101,30 @@ bool drop_suffix(std::string& word, std::string_view suffix) {
   return true;
 }
 
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substituted =
-          diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
-    }
-  }
-  return row.back();
-}
-
-std::string all_names() {
-  std::string list;
-  for (const std::string& name : solver_names()) {
-    list += (list.empty() ? "" : ", ") + name;
-  }
-  return list;
-}
-
 [[noreturn]] void refuse(std::string_view name, const std::string& key) {
-  const std::string there_is = "there is " + all_names();
+  const std::string there_is =
+      "there is " + join_names(solver_names(), solver_names().size());
   if (std::find(kKnownElsewhere.begin(), kKnownElsewhere.end(), key) !=
       kKnownElsewhere.end()) {
     throw Error(Errc::unsupported, "solver",
                 "got " + std::string(name) + ", which Troupe does not have",
                 there_is);
   }
-  std::string nearest;
-  std::size_t fewest = std::max<std::size_t>(2, key.size() / 3) + 1;
+  std::vector<std::string> keys;
   for (const std::string& candidate : solver_names()) {
-    const std::size_t distance = edits(key, normalised(candidate));
-    if (distance < fewest) {
-      fewest = distance;
-      nearest = candidate;
-    }
+    keys.push_back(normalised(candidate));
   }
+  const auto near = std::ranges::find(keys, nearest(key, keys));
+  const std::string meant =
+      near == keys.end()
+          ? ""
+          : "did you mean '" +
+                solver_names()[static_cast<std::size_t>(near - keys.begin())] +
+                "'? ";
   throw Error(
       Errc::invalid_argument, "solver",
       "got '" + std::string(name.substr(0, 64)) + "', expected a solver's name",
-      (nearest.empty() ? "" : "did you mean '" + nearest + "'? ") + there_is);
+      meant + there_is);
 }
 
 }  // namespace

@@ -1,7 +1,5 @@
 #include "models/dit_config.h"
 
-#include <array>
-
 #include "kernels/core/error.h"
 
 namespace troupe::models {
@@ -41,29 +39,6 @@ void check_kind(const Json& json, bool old_class) {
           "this network cannot be run");
 }
 
-struct BundledRow {
-  std::string_view name;
-  std::int64_t num_layers, num_heads, head_dim, sample_size;
-};
-
-constexpr std::array<BundledRow, 5> kBundled = {{
-    {"dit-xl-2-256", 28, 16, 72, 32},
-    {"dit-xl-2-512", 28, 16, 72, 64},
-    {"dit-l-2", 24, 16, 64, 32},
-    {"dit-b-2", 12, 12, 64, 32},
-    {"dit-s-2", 12, 6, 64, 32},
-}};
-
-DitConfig sized(const BundledRow& row) {
-  DitConfig config;
-  config.num_layers = row.num_layers;
-  config.num_attention_heads = row.num_heads;
-  config.attention_head_dim = row.head_dim;
-  config.out_channels = 8;
-  config.sample_size = row.sample_size;
-  return config;
-}
-
 }  // namespace
 
 DitConfig parse_dit_config(const Json& json) {
@@ -99,27 +74,6 @@ DitConfig parse_dit_config(const Json& json) {
                 "correct this file");
   }
   return config;
-}
-
-std::vector<std::string_view> bundled_dit_names() {
-  std::vector<std::string_view> names;
-  for (const BundledRow& row : kBundled) {
-    names.push_back(row.name);
-  }
-  return names;
-}
-
-DitConfig bundled_dit_config(std::string_view name) {
-  std::string names;
-  for (const BundledRow& row : kBundled) {
-    if (row.name == name) {
-      return sized(row);
-    }
-    names += (names.empty() ? "" : ", ") + std::string(row.name);
-  }
-  throw Error(Errc::invalid_argument, "bundled configs",
-              "unknown name: got '" + std::string(name) + "'",
-              "use one of " + names);
 }
 
 }  // namespace troupe::models

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "kernels/activation.h"
 #include "models/json.h"
@@ -43,12 +41,5 @@ struct DitConfig {
 /// with norm_type ada_norm_zero.
 /// Errors: Errc::corrupt_file; Errc::unsupported for values no DiT has.
 [[nodiscard]] DitConfig parse_dit_config(const Json& json);
-
-/// Published sizes for runs on random weights: "dit-xl-2-256", "dit-xl-2-512",
-/// "dit-l-2", "dit-b-2", "dit-s-2" (Peebles & Xie 2023, table 1).
-/// Errors: Errc::invalid_argument listing the names.
-[[nodiscard]] DitConfig bundled_dit_config(std::string_view name);
-
-[[nodiscard]] std::vector<std::string_view> bundled_dit_names();
 
 }  // namespace troupe::models

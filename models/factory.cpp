@@ -73,15 +73,6 @@ std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
   return row_of(component).load(ctx, component, compute, segment);
 }
 
-std::unique_ptr<Denoiser> random_denoiser(ExecContext& ctx,
-                                          std::string_view bundled_name,
-                                          std::uint64_t seed, DType compute,
-                                          SegmentRange segment) {
-  RandomWeights weights(ctx, seed);
-  return std::make_unique<Dit>(ctx, bundled_dit_config(bundled_name), segment,
-                               compute, weights);
-}
-
 std::unique_ptr<AutoencoderKl> load_autoencoder(ExecContext& ctx,
                                                 const Component& component,
                                                 DType compute) {
@@ -103,12 +94,11 @@ std::uint64_t required_bytes(const Checkpoint& checkpoint, DType compute,
   return bytes;
 }
 
-std::uint64_t required_bytes(std::string_view bundled_name, DType compute,
-                             std::int64_t rows, SegmentRange segment) {
-  return dit_required_bytes(bundled_dit_config(bundled_name), segment, compute,
-                            rows);
+void check_supported(const Checkpoint& checkpoint) {
+  (void)row_of(checkpoint.transformer);
+  if (checkpoint.vae) {
+    (void)autoencoder_config(*checkpoint.vae);
+  }
 }
-
-std::vector<std::string_view> bundled_names() { return bundled_dit_names(); }
 
 }  // namespace troupe::models

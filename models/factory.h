@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string_view>
-#include <vector>
 
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
@@ -19,12 +17,6 @@ namespace troupe::models {
     ExecContext& ctx, const Component& component, DType compute,
     SegmentRange segment = {});
 
-/// A bundled configuration ("dit-xl-2-256") or a folder's config.json, with
-/// random weights.
-[[nodiscard]] std::unique_ptr<Denoiser> random_denoiser(
-    ExecContext& ctx, std::string_view bundled_name, std::uint64_t seed,
-    DType compute, SegmentRange segment = {});
-
 [[nodiscard]] std::unique_ptr<AutoencoderKl> load_autoencoder(
     ExecContext& ctx, const Component& component, DType compute);
 
@@ -33,11 +25,9 @@ namespace troupe::models {
 [[nodiscard]] std::uint64_t required_bytes(const Checkpoint& checkpoint,
                                            DType compute, std::int64_t rows,
                                            SegmentRange segment = {});
-[[nodiscard]] std::uint64_t required_bytes(std::string_view bundled_name,
-                                           DType compute, std::int64_t rows,
-                                           SegmentRange segment = {});
 
-/// Names that random_denoiser knows.
-[[nodiscard]] std::vector<std::string_view> bundled_names();
+/// Whether there is a class for every part, before anything is loaded.
+/// Errors: Errc::unsupported.
+void check_supported(const Checkpoint& checkpoint);
 
 }  // namespace troupe::models

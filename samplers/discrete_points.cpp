@@ -44,7 +44,7 @@ std::vector<double> listed_timesteps(const ScheduleOptions& o) {
   for (const double t : o.timesteps) {
     if (t != std::floor(t)) {
       throw Error(Errc::invalid_argument, "schedule",
-                  "timesteps: got " + std::to_string(t) +
+                  "timesteps: got " + to_text(t) +
                       ", expected whole training steps for this solver",
                   "round the list");
     }
@@ -62,7 +62,7 @@ Points discrete_points(const ScheduleOptions& o,
   if (points.timesteps.front() >= o.num_train_timesteps) {
     throw Error(Errc::invalid_argument, "schedule",
                 "steps_offset: the first timestep is " +
-                    std::to_string(points.timesteps.front()) +
+                    to_text(points.timesteps.front()) +
                     ", expected below num_train_timesteps = " +
                     std::to_string(o.num_train_timesteps),
                 "use fewer steps or a smaller steps_offset");

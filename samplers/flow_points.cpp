@@ -174,10 +174,10 @@ Points flow_points(const ScheduleOptions& o,
                    const std::vector<float>& alphas_cumprod) {
   for (const double s : o.sigmas) {
     if (s > 1.0) {
-      throw Error(Errc::invalid_argument, "schedule",
-                  "sigmas: got " + std::to_string(s) +
-                      ", expected at most 1 for a flow model",
-                  "flow sigmas run from 1 to 0");
+      throw Error(
+          Errc::invalid_argument, "schedule",
+          "sigmas: got " + to_text(s) + ", expected at most 1 for a flow model",
+          "flow sigmas run from 1 to 0");
     }
   }
   return o.solver == Solver::flow_euler ? flow_euler_points(o)

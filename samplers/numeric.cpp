@@ -1,8 +1,10 @@
 #include "samplers/numeric.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdio>
 
 namespace troupe::samplers {
 namespace {
@@ -35,6 +37,12 @@ double sigma_to_timestep_as(T sigma, std::span<const float> log_sigmas) {
 }
 
 }  // namespace
+
+std::string to_text(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.10g", value);
+  return text.data();
+}
 
 std::vector<double> linspace(double start, double stop, int count) {
   std::vector<double> values(static_cast<std::size_t>(count));

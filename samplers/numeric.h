@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 // Arithmetic that must give the numbers of NumPy and PyTorch, so that a
@@ -8,6 +9,9 @@
 // samplers.
 
 namespace troupe::samplers {
+
+/// A number for a message: "1001", "0.085".
+[[nodiscard]] std::string to_text(double value);
 
 /// numpy.linspace(start, stop, count): start + i·step, the last point exact.
 [[nodiscard]] std::vector<double> linspace(double start, double stop,

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "kernels/core/error.h"
+#include "samplers/numeric.h"
 #include "samplers/tables.h"
 
 namespace troupe::samplers {
@@ -19,8 +20,8 @@ void check_range(std::string_view option, double value, double low,
                  double high) {
   if (!(value >= low && value <= high)) {
     refuse(option,
-           "got " + std::to_string(value) + ", expected " +
-               std::to_string(low) + " to " + std::to_string(high),
+           "got " + to_text(value) + ", expected " + to_text(low) + " to " +
+               to_text(high),
            "change the value");
   }
 }
@@ -38,14 +39,13 @@ void check_descending(std::string_view option,
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!std::isfinite(values[i]) || values[i] < 0.0) {
       refuse(option,
-             "got " + std::to_string(values[i]) + " at place " +
-                 std::to_string(i) + ", expected finite numbers ≥ 0",
+             "got " + to_text(values[i]) + " at place " + std::to_string(i) +
+                 ", expected finite numbers ≥ 0",
              "correct the list");
     }
     if (i > 0 && !(values[i] < values[i - 1])) {
       refuse(option,
-             "got " + std::to_string(values[i]) + " after " +
-                 std::to_string(values[i - 1]) +
+             "got " + to_text(values[i]) + " after " + to_text(values[i - 1]) +
                  ", expected descending numbers",
              "sort the list from noisy to clean and drop repeated values");
     }
@@ -80,8 +80,7 @@ void check_lists(const ScheduleOptions& o) {
   if (!o.timesteps.empty() && o.solver != Solver::flow_euler &&
       o.timesteps.front() > last_step) {
     refuse("timesteps",
-           "got " + std::to_string(o.timesteps.front()) +
-               ", expected at most " +
+           "got " + to_text(o.timesteps.front()) + ", expected at most " +
                std::to_string(o.num_train_timesteps - 1),
            "training steps count from 0");
   }

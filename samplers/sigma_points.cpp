@@ -159,7 +159,7 @@ void check_strict_descent(const Points& points) {
     if (!(points.sigmas[i + 1] < points.sigmas[i]) && !repeated_end) {
       throw Error(Errc::invalid_argument, "schedule",
                   "num_inference_steps: two steps share the noise level " +
-                      std::to_string(points.sigmas[i]),
+                      to_text(points.sigmas[i]),
                   "use fewer steps or another timestep_spacing");
     }
   }

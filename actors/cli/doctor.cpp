@@ -44,9 +44,9 @@ void print_cuda(const kernels::CudaDevices& cuda) {
     fmt::print("CUDA        none: {}\n", cuda.why_none);
   }
   for (const kernels::CudaDevice& device : cuda.devices) {
-    fmt::print("CUDA {}      {}, {:.1f} GiB, compute {}.{}\n", device.index,
-               device.name, gib(device.memory_bytes), device.compute_major,
-               device.compute_minor);
+    fmt::print("CUDA {}      {}, {}, compute {}.{}\n", device.index,
+               device.name, human_bytes(device.memory_bytes),
+               device.compute_major, device.compute_minor);
   }
   for (const kernels::LibraryVersion& library : kernels::cuda_libraries()) {
     fmt::print("{:<11} {}\n", library.name, library.version);
@@ -94,8 +94,9 @@ int run_doctor(Invocation& invocation) {
   fmt::print("kernels     {}\n", ok ? selected_isa() : "none");
   fmt::print("dtype auto  {}\n", to_string(automatic_dtype()));
   fmt::print("cores       {} usable\n", num_usable_cores());
-  fmt::print("memory      {:.1f} GiB, {:.1f} GiB available{}\n",
-             gib(memory.physical_bytes), gib(memory.available_bytes),
+  fmt::print("memory      {}, {} available{}\n",
+             human_bytes(memory.physical_bytes),
+             human_bytes(memory.available_bytes),
              memory.is_limited_by_cgroup ? " (limited by a container)" : "");
   print_cuda(cuda);
   for (const LibraryVersion& library : library_versions()) {

@@ -11,16 +11,13 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/system.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double gib(std::uint64_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
-}
 
 std::uint64_t num_parameters(const models::Component& component) {
   std::uint64_t count = 0;
@@ -125,12 +122,12 @@ void print_checkpoint(const Json& j) {
              j["heads"].get<int>(), j["tokens"].get<int>(),
              j["latents"].get<std::string>(),
              j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
-  fmt::print("  {:.1f} M parameters, {:.3f} GiB on disk\n",
+  fmt::print("  {:.1f} M parameters, {} on disk\n",
              j["parameters"].get<double>() / 1e6,
-             gib(j["stored_bytes"].get<std::uint64_t>()));
-  fmt::print("  memory with guidance: {:.2f} GiB f32, {:.2f} GiB bf16\n",
-             gib(j["memory_bytes_f32"].get<std::uint64_t>()),
-             gib(j["memory_bytes_bf16"].get<std::uint64_t>()));
+             human_bytes(j["stored_bytes"].get<std::uint64_t>()));
+  fmt::print("  memory with guidance: {} f32, {} bf16\n",
+             human_bytes(j["memory_bytes_f32"].get<std::uint64_t>()),
+             human_bytes(j["memory_bytes_bf16"].get<std::uint64_t>()));
   fmt::print("  sampler {}\n", j["sampler"].get<std::string>());
   fmt::print("  {} classes", j["classes"].get<int>());
   std::vector<std::string> names;

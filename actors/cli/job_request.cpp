@@ -69,18 +69,13 @@ std::int64_t rows_per_forward(const config::Plan& plan, bool guided) {
   return rows * (guided ? 2 : 1);
 }
 
-std::string gib(std::uint64_t bytes) {
-  return fmt::format("{:.1f} GiB",
-                     static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
-}
-
 void check_memory(const JobRequest& request) {
   const MemoryInfo memory = memory_info();
   if (request.required_bytes > memory.available_bytes) {
     throw Error(
         Errc::out_of_memory, "memory",
-        "the job does not fit: got " + gib(memory.available_bytes) +
-            " free, expected " + gib(request.required_bytes),
+        "the job does not fit: got " + human_bytes(memory.available_bytes) +
+            " free, expected " + human_bytes(request.required_bytes),
         request.compute == DType::f32 && kernels::supports(DType::bf16)
             ? "use --dtype bf16 or fewer --workers"
             : "use fewer --workers, a smaller --window or a smaller model");
@@ -150,8 +145,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index) const {
   recipe.index = index;
   recipe.noise = noise;
   if (!init_latents.empty()) {
-    recipe.init_latents_xxh3 =
-        to_hex(xxh3_64(init_latents_of(index).bytes()));
+    recipe.init_latents_xxh3 = to_hex(xxh3_64(init_latents_of(index).bytes()));
   }
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
@@ -167,12 +161,13 @@ JobRequest make_request(const config::Config& config,
       source.dit().num_classes > 0 ? kDefaultGuidance : 1.0);
   const bool guided = guidance > 1.0;
   const int cores = num_usable_cores();
+  samplers::Schedule schedule(base_schedule(config, source, recipe));
   const config::Plan plan = config::make_plan(
       config, {.num_samples = config.samples.size(),
                .is_guided = guided,
                .num_blocks = static_cast<int>(source.dit().num_layers),
+               .num_calls = schedule.num_model_calls(),
                .num_cores = cores});
-  samplers::Schedule schedule(base_schedule(config, source, recipe));
   // Window, segments and warm-up against the schedule: found now.
   (void)samplers::make_method(plan.method, schedule);
   JobRequest request{.source = std::move(source),

@@ -58,6 +58,7 @@ ModelSource ModelSource::open(const config::Config& config) {
           "a download");
   source.checkpoint_ = models::open_checkpoint(config.model_dir);
   const models::Checkpoint& checkpoint = *source.checkpoint_;
+  models::check_supported(checkpoint);
   std::error_code error;
   source.name_ = std::filesystem::weakly_canonical(config.model_dir, error)
                      .filename()

@@ -6,7 +6,9 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string_view>
@@ -118,6 +120,23 @@ std::optional<std::uint64_t> cgroup_room(const fs::path& root) {
   return least;
 }
 
+// Stacks of threads and heaps of malloc reserve address space that they hardly
+// use.
+constexpr std::uint64_t kReservedAddresses = std::uint64_t{1} << 30U;
+
+std::optional<std::uint64_t> address_room(const fs::path& root) {
+  // "unlimited" is no number.
+  const auto limit =
+      number_after(root / "proc/self/limits", "Max address space");
+  if (!limit) {
+    return std::nullopt;
+  }
+  const std::uint64_t used =
+      number_after(root / "proc/self/status", "VmSize:").value_or(0) * 1024 +
+      kReservedAddresses;
+  return *limit - std::min(*limit, used);
+}
+
 #if defined(__x86_64__)
 // Not every compiler's feature test knows AMX. The system must also save the
 // tile registers.
@@ -141,6 +160,22 @@ bool has_amx_bf16() {
 
 }  // namespace
 
+std::string human_bytes(std::uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  // 999.5 would need a fourth digit.
+  while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  const int decimals = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.*f %s", decimals, value,
+                kUnits[unit]);
+  return text.data();
+}
+
 MemoryInfo memory_info(const fs::path& root) {
   const fs::path file = root / "proc/meminfo";
   const auto total = number_after(file, "MemTotal:");
@@ -155,6 +190,9 @@ MemoryInfo memory_info(const fs::path& root) {
   if (room && *room < info.available_bytes) {
     info.available_bytes = *room;
     info.is_limited_by_cgroup = true;
+  }
+  if (const auto addresses = address_room(root)) {
+    info.available_bytes = std::min(info.available_bytes, *addresses);
   }
   return info;
 }

@@ -12,10 +12,14 @@ namespace troupe {
 struct MemoryInfo {
   std::uint64_t physical_bytes = 0;
   /// What this process may still take: what the system has free or can free,
-  /// or less where a control group (a container, a Slurm job) sets a limit.
+  /// or less where a control group (a container, a Slurm job) or the address
+  /// space (`ulimit -v`, less room for stacks and arenas) sets a limit.
   std::uint64_t available_bytes = 0;
   bool is_limited_by_cgroup = false;
 };
+
+/// "512 B", "31.4 MiB", "1.98 GiB": three digits, in the unit that fits.
+[[nodiscard]] std::string human_bytes(std::uint64_t bytes);
 
 /// Errors: Errc::unsupported where /proc/meminfo cannot be read.
 [[nodiscard]] MemoryInfo memory_info(const std::filesystem::path& root = "/");

@@ -50,6 +50,31 @@ TEST_F(FakeMachine, ControlGroupLimitCountsLessItsUse) {
   EXPECT_TRUE(memory().is_limited_by_cgroup);
 }
 
+TEST_F(FakeMachine, AddressSpaceLimitCountsLessItsUseAndAReserve) {
+  put_meminfo();
+  put("proc/self/status", "VmPeak: 9 kB\nVmSize: 1000 kB\n");
+  put("proc/self/limits",
+      "Max address space         1075965824           unlimited  bytes\n");
+  // 2^30 reserved, 1,024,000 in use.
+  EXPECT_EQ(memory().available_bytes, 1200000U);
+}
+
+TEST_F(FakeMachine, NoAddressSpaceLimitTakesNothing) {
+  put_meminfo();
+  put("proc/self/limits",
+      "Max address space         unlimited            unlimited  bytes\n");
+  EXPECT_EQ(memory().available_bytes, 6000U * 1024);
+}
+
+TEST(HumanBytes, HasThreeDigitsInTheUnitThatFits) {
+  EXPECT_EQ(human_bytes(0), "0 B");
+  EXPECT_EQ(human_bytes(512), "512 B");
+  EXPECT_EQ(human_bytes(1000), "0.98 KiB");
+  EXPECT_EQ(human_bytes(32'900'000), "31.4 MiB");
+  EXPECT_EQ(human_bytes(std::uint64_t{2} << 30U), "2.00 GiB");
+  EXPECT_EQ(human_bytes(std::uint64_t{200} << 30U), "200 GiB");
+}
+
 TEST_F(FakeMachine, InactiveFilePagesOfTheGroupCountAsFree) {
   put_meminfo();
   put("proc/self/cgroup", "0::/\n");

@@ -1,4 +1,5 @@
 #include "models/checkpoint.h"
+#include "models/dit_info.h"
 #include "models/factory.h"
 #include "tests/models/helpers.h"
 
@@ -132,18 +133,15 @@ TEST(Checkpoint, RequiredBytesGrowWithRowsAndCoverTheWeights) {
   const auto one = required_bytes(checkpoint, DType::f32, 1);
   EXPECT_GT(required_bytes(checkpoint, DType::f32, 2), one);
   EXPECT_LT(required_bytes(checkpoint, DType::bf16, 1), one);
-  // 675 million parameters in two bytes each.
-  EXPECT_NEAR(
-      static_cast<double>(required_bytes("dit-xl-2-256", DType::bf16, 2)),
-      1.36e9, 0.08e9);
 }
 
-TEST(Factory, NamesTheBundledConfigsWhenOneIsUnknown) {
-  ExecContext ctx;
-  const Error error =
-      error_of([&] { (void)random_denoiser(ctx, "dit-xxl", 0, DType::f32); });
-  EXPECT_EQ(error.code(), Errc::invalid_argument);
-  EXPECT_TRUE(contains(error.hint(), "dit-xl-2-256"));
+TEST(Checkpoint, RequiredBytesOfAnXl2AreTwoPerParameter) {
+  DitConfig config;
+  config.out_channels = 8;
+  // 675 million parameters.
+  EXPECT_NEAR(
+      static_cast<double>(dit_required_bytes(config, {}, DType::bf16, 2)),
+      1.36e9, 0.08e9);
 }
 
 }  // namespace

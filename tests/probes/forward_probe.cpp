@@ -11,26 +11,34 @@
 #include <string>
 #include <vector>
 
+#include "config/bundled_models.h"
 #include "kernels/core/context.h"
 #include "kernels/core/error.h"
 #include "kernels/core/noise.h"
 #include "kernels/core/shard_context.h"
 #include "kernels/core/system.h"
 #include "models/checkpoint.h"
+#include "models/dit.h"
+#include "models/dit_config.h"
 #include "models/factory.h"
+#include "models/weight_source.h"
 
 namespace {
 
 using namespace troupe;  // NOLINT(google-build-using-namespace)
 
 std::unique_ptr<models::Denoiser> load(ExecContext& ctx,
-                                       const std::string& what,
-                                       DType compute) {
+                                       const std::string& what, DType compute) {
   if (std::filesystem::is_directory(what)) {
-    return models::load_denoiser(
-        ctx, models::open_checkpoint(what).transformer, compute);
+    return models::load_denoiser(ctx, models::open_checkpoint(what).transformer,
+                                 compute);
   }
-  return models::random_denoiser(ctx, what, 0, compute);
+  const models::Json config =
+      models::Json::parse(config::find_bundled_model(what).transformer, what);
+  models::RandomWeights weights(ctx, 0);
+  return std::make_unique<models::Dit>(ctx, models::parse_dit_config(config),
+                                       models::SegmentRange{}, compute,
+                                       weights);
 }
 
 double median_seconds(ExecContext& ctx, const models::Denoiser& denoiser,

@@ -1,0 +1,50 @@
+#include <gtest/gtest.h>
+
+#include "config/method_plan.h"
+
+namespace troupe::config {
+namespace {
+
+using samplers::MethodKind;
+
+MethodKind chosen(std::uint64_t samples, int workers, bool is_guided) {
+  Config config;
+  config.num_workers = workers;
+  return make_plan(config, {.num_samples = samples,
+                            .is_guided = is_guided,
+                            .num_blocks = 4,
+                            .num_cores = 4})
+      .method.kind;
+}
+
+TEST(MethodPlan, TakesBatchWhenThereAreAsManySamplesAsWorkers) {
+  EXPECT_EQ(chosen(4, 4, true), MethodKind::batch);
+  EXPECT_EQ(chosen(9, 2, false), MethodKind::batch);
+}
+
+TEST(MethodPlan, SharesTheBranchesOfTooFewSamples) {
+  EXPECT_EQ(chosen(1, 2, true), MethodKind::cfg);
+  EXPECT_EQ(chosen(2, 4, true), MethodKind::cfg);
+}
+
+TEST(MethodPlan, KeepsOneSampleWithoutBranchesOnOneWorker) {
+  EXPECT_EQ(chosen(1, 2, false), MethodKind::sequential);
+  EXPECT_EQ(chosen(1, 1, true), MethodKind::sequential);
+}
+
+TEST(MethodPlan, KeepsTheDefaultWindowWithinTheCallsOnly) {
+  Config config;
+  config.method.kind = MethodKind::picard;
+  EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 3);
+  EXPECT_EQ(make_plan(config, {.num_calls = 50}).method.window_size,
+            samplers::MethodOptions{}.window_size);
+  config.method.window_size = 9;  // refused by the method, not changed here
+  EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 9);
+}
+
+TEST(MethodPlan, LeavesWorkersIdleRatherThanApproximate) {
+  EXPECT_EQ(chosen(2, 4, false), MethodKind::batch);
+}
+
+}  // namespace
+}  // namespace troupe::config
