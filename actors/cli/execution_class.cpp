@@ -39,7 +39,8 @@ DType automatic_dtype() {
   const std::string features = cpu_features();
   const bool native = features.find("avx512_bf16") != std::string::npos ||
                       features.find("amx_bf16") != std::string::npos;
-  return native ? DType::bf16 : DType::f32;
+  // The matrix library may be held to less than the processor has.
+  return native && kernels::supports(DType::bf16) ? DType::bf16 : DType::f32;
 }
 
 std::string execution_class(std::uint64_t weights_hash, DType compute,

@@ -63,11 +63,6 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.notes = request.notes;
 }
 
-std::string gib(std::uint64_t bytes) {
-  return fmt::format("{:.2f} GiB",
-                     static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0));
-}
-
 double forward_flops(const JobRequest& request) {
   const models::DenoiserInfo info =
       models::dit_info(request.source.dit(), request.compute);
@@ -98,7 +93,8 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs) {
              request.plan.num_workers, request.plan.num_threads,
              to_string(request.compute));
   fmt::print("memory     {} needed, {} available\n",
-             gib(request.required_bytes), gib(memory_info().available_bytes));
+             human_bytes(request.required_bytes),
+             human_bytes(memory_info().available_bytes));
   fmt::print("cost       {:.0f} forward rows, {:.3g} TFLOP\n", calls,
              calls * forward_flops(request) / 1e12);
 }
@@ -115,7 +111,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
         .path = outputs.images->path(index).string(),
         .latents_xxh3 = {},
         .status = "skipped",
-                       .message = {}};
+        .message = {}};
     all.emplace(index, std::move(image));
   }
   for (const SampleReport& report : result.samples) {
@@ -210,6 +206,20 @@ config::ProgressKind progress_kind(const config::Config& config) {
   return config.quiet ? config::ProgressKind::none : config.progress;
 }
 
+/// Latents of other kinds are no picture without their decoder.
+void check_pictures(const config::Config& config, const ModelSource& source) {
+  const std::int64_t channels = source.latent_shape()[0];
+  const bool wants =
+      !config.out.empty() || !config.grid.empty() || !config.preview.empty();
+  if (wants && !source.has_autoencoder() && channels != 1 && channels != 3) {
+    throw Error(Errc::invalid_argument, source.name(),
+                fmt::format("the model has no autoencoder (vae/) to make "
+                            "pictures: got {} latent channels, expected 1 or 3",
+                            channels),
+                "give the whole pipeline's folder, or --save latents=FILE");
+  }
+}
+
 int plan_only(const Invocation& invocation, const JobRequest& request,
               const RunOutputs& outputs, RunSummary& summary) {
   summary.status = "planned";
@@ -233,17 +243,15 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
   ProgressObserver progress(printer);
-  const bool previews = !outputs.preview.empty() || !outputs.trajectory.empty();
   Run run;
-  run.result = runner.run({.observers = {&progress, &artefacts},
-                           .stop = &stop,
-                           .skip = outputs.skipped,
-                           .decode = outputs.pictures(),
-                           .preview_every = !previews ? 0
-                                            : outputs.trajectory.empty()
-                                                ? outputs.preview_every
-                                                : 1,
-                           .trace = !outputs.trace.empty()});
+  run.result = runner.run(
+      {.observers = {&progress, &artefacts},
+       .stop = &stop,
+       .skip = outputs.skipped,
+       .decode = outputs.pictures(),
+       .preview_every = outputs.preview.empty() ? 0 : outputs.preview_every,
+       .trajectory = !outputs.trajectory.empty(),
+       .trace = !outputs.trace.empty()});
   printer.finish();
   artefacts.finish(start);
   run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
@@ -263,6 +271,7 @@ int run_sample(Invocation& invocation) {
               !config.grid.empty() || !config.save.empty(),
           Errc::invalid_argument, "--out", "nothing would be kept",
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
+  check_pictures(config, request.source);
   const RunOutputs outputs = prepare_outputs(config);
   for (const std::string& note : request.notes) {
     log_message(LogLevel::warning, note);

@@ -1,4 +1,5 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include "tests/cli/program.h"
 
@@ -34,6 +35,10 @@ std::vector<std::string> tiny(std::vector<std::string> more) {
 INSTANTIATE_TEST_SUITE_P(
     Table, BadInput,
     testing::Values(
+        Case{"steps_above_training",
+             {"schedule", "--steps", "2000"},
+             2,
+             "got 2000, expected 1 to 1000;"},
         Case{"verb", {"smaple"}, 2, "did you mean 'sample'?"},
         Case{"flag", {"sample", "--setps", "3"}, 2, "did you mean '--steps'?"},
         Case{"value_missing", {"sample", "--steps"}, 2, "--help"},
@@ -99,6 +104,34 @@ TEST(BadFiles, AreCorruptWithExitCodeSix) {
   }
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"a.png", "a.safetensors", "a.toml"}));
+}
+
+TEST(BadInput, ManyWorkersAreWarnedOf) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"--workers", "1024", "--dry-run", "-n", "1024", "-o",
+                       folder.path(), "--class", "1"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("will be slower than fewer"), std::string::npos)
+      << outcome.err;
+}
+
+TEST(BadInput, TooLittleMemoryIsSaidBeforeLoading) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
+#endif
+  const TempFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit lowered{rlim_t{1} << 31U, before.rlim_max};  // children get it
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &lowered), 0);
+  const Outcome outcome = run({"sample", "--random-weights", "dit-xl-2-512",
+                               "--class", "1", "-o", folder.path("a.png")});
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_TRUE(outcome.err.starts_with("troupe: [memory]")) << outcome.err;
+  EXPECT_TRUE(folder.names().empty());
 }
 
 TEST(BadInput, EndsWithJsonWhenAsked) {

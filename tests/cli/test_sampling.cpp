@@ -139,8 +139,28 @@ TEST(Sample, WritesSheetTraceAndTrajectory) {
   EXPECT_GT(trace["traceEvents"].size(), 12U);
   const std::string archive = folder.read("t.npz");
   const auto tensors = actors::decode_npz("t", bytes_of(archive));
-  ASSERT_EQ(tensors.size(), 3U);
-  EXPECT_EQ(tensors[0].tensor.shape(), Shape({5, 3, 16, 16}));
+  ASSERT_EQ(tensors.size(), 1U);
+  EXPECT_EQ(tensors[0].name, "trajectory");
+  EXPECT_EQ(tensors[0].tensor.shape(), Shape({3, 5, 3, 16, 16}));
+  const std::string preview = folder.read("p.png");
+  EXPECT_EQ(actors::decode_png("p", bytes_of(preview)).width, 16);
+}
+
+TEST(Sample, ChoosesADtypeThatTheMatrixLibraryHas) {
+  const TempFolder folder;
+  const Outcome outcome = run(
+      tiny_sample({"--dtype", "auto", "-o", folder.path("a.png"), "--json"}),
+      {"ONEDNN_MAX_CPU_ISA=AVX2"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["dtype"], "f32");
+}
+
+TEST(Sample, WritesPreviewsWithoutATrajectory) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"-o", folder.path("a.png"), "--preview",
+                       folder.path("p.png"), "--preview-every", "2"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::string preview = folder.read("p.png");
   EXPECT_EQ(actors::decode_png("p", bytes_of(preview)).width, 16);
 }

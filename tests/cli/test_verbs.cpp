@@ -17,7 +17,8 @@ TEST(Help, ComesWithoutAVerbAndForEachVerb) {
 }
 
 TEST(Version, NamesTheProgram) {
-  EXPECT_TRUE(run({"--version"}).out.starts_with("troupe "));
+  EXPECT_TRUE(
+      run({"--version"}).out.starts_with("troupe " TROUPE_VERSION " ("));
 }
 
 TEST(PrintConfig, MergesAllSources) {

@@ -1,0 +1,146 @@
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+constexpr const char* kWeights =
+    "transformer/diffusion_pytorch_model.safetensors";
+
+/// A folder as diffusers writes it, around a small golden network: two blocks,
+/// four latent channels, five classes.
+class Pipeline {
+ public:
+  Pipeline() {
+    std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/dit_default",
+                          folder_.path("transformer"));
+    (void)folder_.write("model_index.json",
+                        R"({"_class_name": "DiTPipeline",
+                            "id2label": {"0": "tench, fish", "3": "owl"}})");
+  }
+
+  void replace(const std::string& name, const std::string& content) const {
+    (void)folder_.write(name, content);
+  }
+  /// Sets every element of a tensor.
+  void fill(const std::string& tensor, float value) const {
+    std::string file = folder_.read(kWeights);
+    std::uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    const auto header = nlohmann::json::parse(file.substr(sizeof size, size));
+    const auto offsets = header.at(tensor).at("data_offsets");
+    const std::size_t begin = sizeof size + size;
+    for (std::size_t at = offsets[0]; at < offsets[1]; at += sizeof value) {
+      std::memcpy(file.data() + begin + at, &value, sizeof value);
+    }
+    replace(kWeights, file);
+  }
+  [[nodiscard]] std::string file(const std::string& name) const {
+    return folder_.read(name);
+  }
+  [[nodiscard]] Outcome sample(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"sample",
+                                          "-m",
+                                          folder_.path(),
+                                          "--steps",
+                                          "3",
+                                          "--class",
+                                          "1",
+                                          "--dtype",
+                                          "f32",
+                                          "--progress",
+                                          "none",
+                                          "--save",
+                                          "latents=" + folder_.path("out.npz")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(std::move(arguments));
+  }
+  [[nodiscard]] bool wrote_something() const {
+    return std::filesystem::exists(folder_.path("out.npz"));
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+void expect_refused(const Pipeline& pipeline, const Outcome& outcome,
+                    int exit_code, const std::string& says) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_FALSE(pipeline.wrote_something());
+}
+
+TEST(Checkpoint, OfTheGoldenNetworkRuns) {
+  const Pipeline pipeline;
+  const Outcome outcome = pipeline.sample();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(pipeline.wrote_something());
+}
+
+TEST(Checkpoint, TruncatedIsCorrupt) {
+  const Pipeline pipeline;
+  const std::string whole = pipeline.file(kWeights);
+  pipeline.replace(kWeights, whole.substr(0, whole.size() / 2));
+  expect_refused(pipeline, pipeline.sample(), 6, kWeights);
+}
+
+TEST(Checkpoint, WithATruncatedConfigIsCorrupt) {
+  const Pipeline pipeline;
+  pipeline.replace("transformer/config.json", "{\"_class_name\": \"DiT");
+  expect_refused(pipeline, pipeline.sample(), 6, "config.json");
+}
+
+TEST(Checkpoint, OfAnotherArchitectureIsRefusedEvenForADryRun) {
+  const Pipeline pipeline;
+  auto config = nlohmann::json::parse(pipeline.file("transformer/config.json"));
+  config["_class_name"] = "PixArtTransformer2DModel";
+  pipeline.replace("transformer/config.json", config.dump());
+  expect_refused(pipeline, pipeline.sample({"--dry-run"}), 2, "PixArt");
+}
+
+TEST(Checkpoint, WithNanWeightsNamesTheTensorOfTheBlock) {
+  const Pipeline pipeline;
+  pipeline.fill("transformer_blocks.1.attn1.to_q.weight",
+                std::numeric_limits<float>::quiet_NaN());
+  expect_refused(pipeline, pipeline.sample(), 3,
+                 "transformer_blocks.1.attn1.to_q.weight");
+}
+
+TEST(Checkpoint, ThatOverflowsFailsWithStepAndBlock) {
+  for (const std::vector<std::string>& method :
+       {std::vector<std::string>{"sequential"},
+        {"picard", "--tolerance", "1"}}) {
+    const Pipeline pipeline;
+    pipeline.fill("transformer_blocks.1.attn1.to_out.0.bias", 3e38F);
+    pipeline.fill("transformer_blocks.1.norm1.linear.bias", 3e38F);
+    std::vector<std::string> more = {"--method"};
+    more.insert(more.end(), method.begin(), method.end());
+    const Outcome outcome = pipeline.sample(more);
+    expect_refused(pipeline, outcome, 3, "after step 1 of 3");
+    EXPECT_NE(outcome.err.find("appears in block 1"), std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST(Checkpoint, WithoutADecoderMakesNoPictures) {
+  const Pipeline pipeline;
+  expect_refused(pipeline, pipeline.sample({"-o", "never.png"}), 2,
+                 "no autoencoder");
+}
+
+TEST(Checkpoint, SuggestsTheNearestClass) {
+  const Pipeline pipeline;
+  expect_refused(pipeline, pipeline.sample({"--class", "tensh"}), 2,
+                 "did you mean 'tench'?");
+}
+
+}  // namespace
+}  // namespace troupe::test
