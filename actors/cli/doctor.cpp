@@ -14,10 +14,6 @@
 namespace troupe::actors {
 namespace {
 
-double gib(std::uint64_t bytes) {
-  return static_cast<double>(bytes) / (1024.0 * 1024.0 * 1024.0);
-}
-
 /// What would make this machine do more, as sentences.
 std::vector<std::string> advice(const MemoryInfo& memory) {
   std::vector<std::string> lines;
@@ -29,8 +25,8 @@ std::vector<std::string> advice(const MemoryInfo& memory) {
         "no native bf16: --dtype auto means f32; AVX512-BF16 or AMX would "
         "halve memory and time");
   }
-  constexpr double kFewGib = 2;
-  if (gib(memory.available_bytes) < kFewGib) {
+  constexpr std::uint64_t kFew = std::uint64_t{2} << 30U;
+  if (memory.available_bytes < kFew) {
     lines.emplace_back("less than 2 GiB free: large models will not fit" +
                        std::string(memory.is_limited_by_cgroup
                                        ? " (a container limits it)"
