@@ -167,12 +167,20 @@ void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
 
 void CoordinatorPolicy::grant_failed(const Failure& failure,
                                      Outstanding& grant) {
-  if (!is_of_sample(failure.code)) {
+  const bool all_in_flight = std::all_of(
+      grant.tasks.begin(), grant.tasks.end(), [this](const Pending& pending) {
+        return samples_.contains(pending.work.sample_index);
+      });
+  if (!all_in_flight) {
+    // A sample that ended took its slots along, so its tasks fail for that
+    // alone; what the others' would do shows when they run again.
+    route_alone(std::move(grant.tasks));
+  } else if (!is_of_sample(failure.code)) {
     end_job(false, failure);
   } else if (grant.tasks.size() > 1) {
     // Which of the rows is at fault shows when each runs alone.
     route_alone(std::move(grant.tasks));
-  } else if (samples_.contains(grant.tasks.front().work.sample_index)) {
+  } else {
     end_sample(grant.tasks.front().work.sample_index, SampleStatus::failed,
                failure);
   }

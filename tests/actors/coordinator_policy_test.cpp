@@ -364,6 +364,33 @@ TEST(CoordinatorPolicy, MarksASampleFailedAndGoesOn) {
   EXPECT_FALSE(company.end.failure);
 }
 
+TEST(CoordinatorPolicy, GoesOnWhenAGrantOutlivesItsFailedSample) {
+  // The windows of both samples lie on both workers.
+  Company company({.kind = MethodKind::picard, .window_size = 4}, 2, 2);
+  company.raise_all();
+  const Grant bad = company.take(0);
+  ASSERT_EQ(bad.tasks.size(), 1U);
+  const std::uint64_t failed = bad.tasks[0].sample_index;
+  company.on(Company::fail(bad, Errc::non_finite));
+  int outlived = 0;
+  while (company.times_ended == 0) {
+    for (int worker : {0, 1}) {
+      if (company.mailboxes[static_cast<std::size_t>(worker)].empty()) {
+        continue;
+      }
+      const Grant grant = company.take(worker);
+      const bool is_late = grant.tasks[0].sample_index == failed;
+      outlived += is_late ? 1 : 0;
+      // Its slots are gone: the worker finds them empty.
+      company.on(is_late ? Company::fail(grant, Errc::internal)
+                         : Company::answer(grant));
+    }
+  }
+  EXPECT_GT(outlived, 0);
+  EXPECT_FALSE(company.end.failure);
+  EXPECT_EQ(num_done(company), 1U);
+}
+
 TEST(CoordinatorPolicy, FindsTheRowAtFaultByRunningEachAlone) {
   Company company({.kind = MethodKind::batch}, 1, 4, {.max_rows = 4});
   company.raise_all();

@@ -313,6 +313,18 @@ TEST(RunJob, FailsTheSampleThatTurnsNanAndNamesTheStep) {
               "beside a failure");
 }
 
+TEST(RunJob, FailsAStaleSampleThatTurnsNanAndFinishesTheOthers) {
+  // Other workers hold tasks of the sample when it fails.
+  Job job({.kind = MethodKind::stale, .num_segments = 3});
+  job.spec.num_workers = 3;
+  job.spec.end = 8;
+  job.evaluator.nan_sample = 2;
+  const JobResult result = job.run();
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(result.count(SampleStatus::done), 7U);
+  EXPECT_EQ(result.count(SampleStatus::failed), 1U);
+}
+
 TEST(RunJob, FailsWithTheCauseWhenTheNetworkThrows) {
   Job job({.kind = MethodKind::batch});
   job.evaluator.before_forward = [](ExecContext&) {
