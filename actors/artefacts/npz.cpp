@@ -185,6 +185,11 @@ std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
     put(directory, name);
   }
   const std::size_t begin = out.size();
+  require(
+      begin < kLimit && directory.size() < kLimit && tensors.size() < 0xFFFFU,
+      Errc::unsupported, "npz",
+      "the archive would have more than the plain zip format can count",
+      "save to a .safetensors file");
   put(out, directory);
   put(out, "PK\x05\x06");
   put_little(out, 0, 4);
@@ -259,6 +264,7 @@ std::vector<NamedTensor> decode_npz(const std::string& place,
   const std::size_t count = get_little(bytes, end + 10, 2);
   std::size_t at = get_little(bytes, end + 16, 4);
   std::vector<NamedTensor> tensors;
+  std::size_t room = bytes.size();
   for (std::size_t i = 0; i < count; ++i) {
     check(at <= end && end - at >= kEntry &&
           get_little(bytes, at, 4) == 0x02014b50U);
@@ -277,6 +283,9 @@ std::vector<NamedTensor> decode_npz(const std::string& place,
     const std::size_t skip = kLocal + get_little(bytes, local + 26, 2) +
                              get_little(bytes, local + 28, 2);
     check(end - local >= skip && end - local - skip >= size);
+    // Members that share their bytes would let a small file fill the memory.
+    check(size <= room);
+    room -= size;
     const auto data = bytes.subspan(local + skip, size);
     check(crc32(data) == get_little(bytes, at + 16, 4));
     if (name.ends_with(".npy")) {

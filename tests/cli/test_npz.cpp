@@ -62,6 +62,23 @@ TEST(Npz, NoTruncationOrFlippedByteReadsPastTheEnd) {
   }
 }
 
+TEST(Npz, RefusesMembersThatShareTheirBytes) {
+  const std::vector<NamedTensor> tensors = {{"latents", ramp({64, 64})}};
+  std::vector<std::byte> bytes = encode_npz(tensors);
+  // The directory lists the one member three times.
+  const std::size_t end = bytes.size() - 22;
+  const std::size_t entry = 46 + std::string_view("latents.npy").size();
+  const std::vector<std::byte> listed(
+      bytes.begin() + static_cast<long>(end - entry),
+      bytes.begin() + static_cast<long>(end));
+  for (int i = 0; i < 2; ++i) {
+    bytes.insert(bytes.begin() + static_cast<long>(end), listed.begin(),
+                 listed.end());
+  }
+  bytes[bytes.size() - 22 + 10] = std::byte{3};
+  EXPECT_THROW((void)decode_npz("x", bytes), Error);
+}
+
 TEST(Npz, DetectsADamagedElement) {
   const std::vector<NamedTensor> tensors = {{"latents", ramp({2, 2})}};
   std::vector<std::byte> bytes = encode_npz(tensors);
