@@ -106,7 +106,12 @@ class CoordinatorShell final : public CoordinatorActor::base {
     send(spec_.observer, report.progress);
   }
   void perform(FenceWorker& fence) {
-    send(workers_[static_cast<std::size_t>(fence.worker)], halt_atom{});
+    // It ends at its next block, and the supervisor starts it again: one that
+    // was only halted would be missing for the rest of the job.
+    send_exit(
+        workers_[static_cast<std::size_t>(fence.worker)],
+        to_caf_error(
+            {Errc::job_failed, "worker", "showed no life for its lease", {}}));
   }
   void perform(EndJob& end) {
     for (const WorkerActor& worker : workers_) {

@@ -75,6 +75,7 @@ class Shells : public testing::Test {
     }
     options.make_method = [this] { return make_method(method_, schedule_); };
     options.num_workers = kWorkers;
+    options.lease = lease_;
     coordinator_ = spawn_coordinator(
         system_, {options, &samples_, &clock_, watch_, 0, false});
     RestartOptions restart;
@@ -124,6 +125,7 @@ class Shells : public testing::Test {
   std::vector<caf::actor> spawned_;
   std::optional<JobRecord> record_;
   int starts_ = 0;
+  Duration lease_{};
   std::array<bool, kWorkers> broken_{};
 };
 
@@ -172,6 +174,26 @@ TEST_F(Shells, StartAWorkerAgainAfterItsDelay) {
   ASSERT_TRUE(record_);
   EXPECT_EQ(record_->ended.size(), 8U);
   EXPECT_EQ(record_->end.recoveries, 1);
+}
+
+TEST_F(Shells, StartAFencedWorkerAgain) {
+  lease_ = std::chrono::seconds(10);
+  start(8);
+  // Nobody shows life for a whole lease: both are fenced.
+  clock_.advance(std::chrono::seconds(11));
+  scheduler_.advance_time(std::chrono::milliseconds(300));
+  scheduler_.run();
+  scheduler_.advance_time(std::chrono::milliseconds(60));
+  scheduler_.run();
+  EXPECT_EQ(starts_, 2 * kWorkers);
+  for (int i = 0; i < 1000 && !record_; ++i) {
+    work(0);
+    work(1);
+  }
+  ASSERT_TRUE(record_);
+  EXPECT_EQ(record_->ended.size(), 8U);
+  EXPECT_FALSE(record_->end.failure);
+  EXPECT_EQ(record_->end.recoveries, kWorkers);
 }
 
 TEST_F(Shells, SayWhatANodeHasAndHowFastItIs) {
