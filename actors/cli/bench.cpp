@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "actors/cli/job_request.h"
@@ -53,15 +54,14 @@ struct Measurement {
 
 void measure(Invocation& invocation, const JobRunner& runner,
              Measurement& measurement) {
-  std::atomic<bool> stop{false};
-  invocation.signals->set_handler([&stop] { stop = true; });
+  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
   LatentsObserver observer;
   const JobResult result = runner.run({.observers = {&observer},
-                                       .stop = &stop,
+                                       .stop = &stop->flag(),
                                        .skip = {},
                                        .decode = false,
                                        .plan = &measurement.plan});
-  invocation.signals->set_handler({});
+  stop.reset();
   if (const auto signal = invocation.signals->received()) {
     throw Error(*signal, "bench", "stopped before the figures were complete");
   }

@@ -238,7 +238,7 @@ struct Run {
 
 Run sample(const Invocation& invocation, const JobRunner& runner,
            const RunOutputs& outputs, ArtefactObserver& artefacts,
-           std::atomic<bool>& stop) {
+           const std::atomic<bool>& stop) {
   const SteadyClock clock;
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
@@ -292,11 +292,10 @@ int run_sample(Invocation& invocation) {
                 "these are not the weights the image was made with (" +
                     recipe->model + "): its pixels will not come back");
   }
-  std::atomic<bool> stop{false};
-  invocation.signals->set_handler([&stop] { stop = true; });
   ArtefactObserver artefacts(request, runner, outputs);
-  const Run run = sample(invocation, runner, outputs, artefacts, stop);
-  invocation.signals->set_handler({});
+  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
+  const Run run = sample(invocation, runner, outputs, artefacts, stop->flag());
+  stop.reset();
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, artefacts, run.result, summary);
   fill_images(request, outputs, artefacts.images(), run.result, summary);

@@ -41,4 +41,22 @@ class SignalWatch {
   std::thread thread_;
 };
 
+/// While it lives, a signal sets a flag instead of ending the process; also
+/// when the scope is left by an exception.
+class StopFlag {
+ public:
+  explicit StopFlag(SignalWatch& signals) : signals_(signals) {
+    signals_.set_handler([this] { flag_ = true; });
+  }
+  ~StopFlag() { signals_.set_handler({}); }
+  StopFlag(const StopFlag&) = delete;
+  StopFlag& operator=(const StopFlag&) = delete;
+
+  [[nodiscard]] const std::atomic<bool>& flag() const noexcept { return flag_; }
+
+ private:
+  SignalWatch& signals_;
+  std::atomic<bool> flag_{false};
+};
+
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
@@ -78,12 +79,11 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
       config::load_config(config::Verb::verify, sources);
   const JobRequest request = make_request(config, &recipe);
   const JobRunner runner(request);
-  std::atomic<bool> stop{false};
-  invocation.signals->set_handler([&stop] { stop = true; });
+  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
   PictureObserver picture;
   const JobResult result =
-      runner.run({.observers = {&picture}, .stop = &stop, .skip = {}});
-  invocation.signals->set_handler({});
+      runner.run({.observers = {&picture}, .stop = &stop->flag(), .skip = {}});
+  stop.reset();
   if (const auto signal = invocation.signals->received()) {
     throw Error(*signal, "verify", "stopped");
   }
