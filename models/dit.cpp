@@ -84,8 +84,6 @@ struct Dit::Activations {
                               compute)),
         qkv(workspace.take({rows, config.num_tokens(), 3 * config.width()},
                            compute)),
-        update(workspace.take({rows, config.num_tokens(), config.width()},
-                              compute)),
         mlp(workspace.take({rows, config.num_tokens(), config.mlp_width()},
                            compute)) {}
 
@@ -97,7 +95,6 @@ struct Dit::Activations {
   Tensor modulation;         // [B, 1, 6D]
   Tensor normed;             // [B, N, D], later the attended values
   Tensor qkv;                // [B, N, 3D]
-  Tensor update;             // [B, N, D]
   Tensor mlp;                // [B, N, 4D]
 };
 
@@ -325,18 +322,16 @@ void Dit::run_block(ExecContext& ctx, const DitBlockWeights& block,
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, width}, {act.qkv, 2 * width},
                      config_.num_attention_heads, config_.attention_head_dim,
                      act.normed);  // [B, N, D]
-  kernels::linear(ctx, act.normed, block.out, Activation::none,
-                  act.update);  // [B, N, D]
-  kernels::add_gated(ctx, modulation, 2 * width, act.update, hidden_states);
+  kernels::linear_add_gated(ctx, act.normed, block.out, modulation, 2 * width,
+                            hidden_states);
 
   kernels::layer_norm_modulate(ctx, hidden_states, modulation, 3 * width,
                                4 * width, config_.norm_eps,
                                act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
                   act.mlp);  // [B, N, 4D]
-  kernels::linear(ctx, act.mlp, block.mlp_down, Activation::none,
-                  act.update);  // [B, N, D]
-  kernels::add_gated(ctx, modulation, 5 * width, act.update, hidden_states);
+  kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation, 5 * width,
+                            hidden_states);
 }
 
 void Dit::finish_rows(ExecContext& ctx, const Batch& batch,

@@ -34,11 +34,13 @@ void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
   ctx.pool().run((rows + piece_rows - 1) / piece_rows, [&](std::int64_t piece,
                                                            int thread) {
     const std::int64_t begin = piece * piece_rows;
-    const auto bytes = static_cast<std::size_t>(width) * sizeof(float);
-    softmax_rows(x.data<float>() + begin * width,
-                 std::min(piece_rows, rows - begin), width, 1.0F,
-                 reinterpret_cast<float*>(ctx.scratch(thread, bytes)),
-                 Target(out).at(begin * width));
+    const std::int64_t count = std::min(piece_rows, rows - begin);
+    const auto bytes = static_cast<std::size_t>(count) * sizeof(float);
+    auto* sums = reinterpret_cast<float*>(ctx.scratch(thread, bytes));
+    float* to = out.data<float>() + begin * width;
+    exp_rows(x.data<float>() + begin * width, count, width, 1.0F,
+             {to, DType::f32}, sums);
+    divide_rows(to, count, width, sums, {to, DType::f32}, width);
   });
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kBlockLogits = 131072;
 constexpr std::int64_t kMaxBlockRows = 256;
 constexpr std::int64_t kMinBlockRows = 32;
-constexpr std::int64_t kGatherRows = 32;
+constexpr std::int64_t kPiecesPerThread = 4;
 constexpr std::size_t kAlignment = 64;
 
 std::size_t rounded_up(std::size_t bytes) {
@@ -33,103 +33,116 @@ std::int64_t padded_depth(std::int64_t head_dim, DType dtype) {
                : head_dim;
 }
 
-/// Copies heads out of a wide matrix: [B, N, W] → [B, heads, N, depth], filled
-/// up with zeros. The library's fast products want dense operands, and a copy
-/// of N · head_dim elements is small beside N² · head_dim multiplications.
-Tensor gather_heads(ExecContext& ctx, const HeadsView& view,
-                    std::int64_t num_heads, std::int64_t head_dim,
-                    std::int64_t depth) {
-  const std::int64_t rows = view.base.dim(1);
+/// Copies rows of one head out of a wide matrix, filled up with zeros to
+/// `depth` columns. The library's fast products want dense operands; copied by
+/// the thread that multiplies, they are in its cache.
+void gather_head(const HeadsView& view, std::int64_t item, std::int64_t column,
+                 std::int64_t begin, std::int64_t count, std::int64_t head_dim,
+                 std::int64_t depth, std::byte* to) {
+  const std::size_t element = size_of(view.base.dtype());
+  const auto copied = static_cast<std::size_t>(head_dim) * element;
+  const auto padding = static_cast<std::size_t>(depth - head_dim) * element;
   const std::int64_t width = view.base.dim(2);
-  const DType dtype = view.base.dtype();
-  Tensor heads =
-      ctx.workspace().take({view.base.dim(0), num_heads, rows, depth}, dtype);
-  const Source from(view.base);
-  const Target to(heads);
-  const auto copied = static_cast<std::size_t>(head_dim) * size_of(dtype);
-  const auto padding =
-      static_cast<std::size_t>(depth - head_dim) * size_of(dtype);
-  const std::int64_t pieces = (rows + kGatherRows - 1) / kGatherRows;
-  ctx.pool().run(
-      view.base.dim(0) * pieces, [&](std::int64_t piece, int /*thread*/) {
-        const std::int64_t item = piece / pieces;
-        const std::int64_t begin = piece % pieces * kGatherRows;
-        const std::int64_t end = std::min(rows, begin + kGatherRows);
-        // Rows outside, heads inside: the wide matrix is read as it lies.
-        for (std::int64_t row = begin; row < end; ++row) {
-          const std::int64_t first = (item * rows + row) * width + view.column;
-          for (std::int64_t head = 0; head < num_heads; ++head) {
-            auto* target = static_cast<std::byte*>(
-                to.at(((item * num_heads + head) * rows + row) * depth).data);
-            std::memcpy(target, from.at(first + head * head_dim).data, copied);
-            std::memset(target + copied, 0, padding);
-          }
-        }
-      });
-  return heads;
+  const Source from = Source(view.base).at(
+      (item * view.base.dim(1) + begin) * width + view.column + column);
+  for (std::int64_t row = 0; row < count; ++row) {
+    std::memcpy(to, from.at(row * width).data, copied);
+    std::memset(to + copied, 0, padding);
+    to += copied + padding;
+  }
 }
 
-/// Both products of a block of query rows, and where their results lie in a
-/// thread's scratch.
-struct BlockPlan {
-  std::int64_t rows;
+/// Hands out parts of a thread's scratch.
+class ScratchLayout {
+ public:
+  std::size_t take(std::int64_t count, std::size_t element) {
+    const std::size_t at = bytes_;
+    bytes_ += rounded_up(static_cast<std::size_t>(count) * element);
+    return at;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::size_t bytes_ = 0;
+};
+
+/// Both products of a block of query rows, and where operands and results lie
+/// in a thread's scratch.
+struct Plan {
+  std::int64_t rows;  // of a block; the last one may have fewer
+  std::int64_t last_rows;
+  std::int64_t depth;
   Matmul* logits;
+  Matmul* last_logits;
   Matmul* mix;
-  std::size_t probabilities_at;
-  std::size_t row_at;
-  std::size_t out_at;
+  Matmul* last_mix;
+  std::size_t q_at, k_at, v_at, logits_at, powers_at, sums_at, mixed_at;
   std::size_t library_at;
   std::size_t scratch_bytes;
 
-  BlockPlan(ExecContext& ctx, std::int64_t block_rows, std::int64_t keys,
-            std::int64_t head_dim, DType dtype)
+  Plan(ExecContext& ctx, std::int64_t block_rows, std::int64_t rest,
+       std::int64_t keys, std::int64_t head_dim, DType dtype)
       : rows(block_rows),
-        logits(&MatmulCache::of(ctx).get({.m = block_rows,
-                                          .n = keys,
-                                          .k = padded_depth(head_dim, dtype),
-                                          .dtype = dtype,
-                                          .layout = Layout::transposed})),
-        mix(&MatmulCache::of(ctx).get({.m = block_rows,
-                                       .n = head_dim,
-                                       .k = keys,
-                                       .dtype = dtype,
-                                       .layout = Layout::rows})) {
-    const auto cells = static_cast<std::size_t>(block_rows * keys);
-    const bool in_place = dtype == DType::f32;
-    probabilities_at = in_place ? 0 : rounded_up(cells * sizeof(float));
-    row_at = probabilities_at + rounded_up(cells * size_of(dtype));
-    out_at =
-        row_at + rounded_up(static_cast<std::size_t>(keys) * sizeof(float));
-    library_at =
-        out_at + rounded_up(static_cast<std::size_t>(block_rows * head_dim) *
-                            sizeof(float));
+        last_rows(rest),
+        depth(padded_depth(head_dim, dtype)) {
+    MatmulCache& cache = MatmulCache::of(ctx);
+    const auto logits_of = [&](std::int64_t m) {
+      return &cache.get({.m = m,
+                         .n = keys,
+                         .k = depth,
+                         .dtype = dtype,
+                         .layout = Layout::transposed});
+    };
+    const auto mix_of = [&](std::int64_t m) {
+      return &cache.get({.m = m,
+                         .n = head_dim,
+                         .k = keys,
+                         .dtype = dtype,
+                         .layout = Layout::rows});
+    };
+    logits = logits_of(rows);
+    last_logits = logits_of(last_rows);
+    mix = mix_of(rows);
+    last_mix = mix_of(last_rows);
+    const std::size_t element = size_of(dtype);
+    ScratchLayout layout;
+    k_at = layout.take(keys * depth, element);
+    v_at = layout.take(keys * head_dim, element);
+    q_at = layout.take(rows * depth, element);
+    logits_at = layout.take(rows * keys, sizeof(float));
+    // f32 powers take the logits' place.
+    powers_at =
+        dtype == DType::f32 ? logits_at : layout.take(rows * keys, element);
+    sums_at = layout.take(rows, sizeof(float));
+    mixed_at = layout.take(rows * head_dim, sizeof(float));
+    library_at = layout.bytes();
     scratch_bytes =
-        library_at + std::max(logits->scratch_bytes(), mix->scratch_bytes());
+        library_at +
+        std::max({logits->scratch_bytes(), mix->scratch_bytes(),
+                  last_logits->scratch_bytes(), last_mix->scratch_bytes()});
   }
 };
 
-struct Head {
-  const void* q;
-  const void* k;
-  const void* v;
-  std::int64_t keys;
-  std::int64_t head_dim;
-  DType dtype;
-};
-
-void attend(const BlockPlan& plan, const Head& head, int thread,
-            std::byte* scratch, Target out, std::int64_t out_stride) {
-  auto* logits = reinterpret_cast<float*>(scratch);
-  const Target probabilities(scratch + plan.probabilities_at, head.dtype);
-  auto* row = reinterpret_cast<float*>(scratch + plan.row_at);
-  auto* mixed = reinterpret_cast<float*>(scratch + plan.out_at);
+/// out = softmax(scale · q · kᵀ) · v for one block; q, k and v are in scratch.
+/// The division by the row sums comes last, on head_dim instead of keys
+/// columns.
+void attend(const Plan& plan, bool last, std::int64_t keys,
+            std::int64_t head_dim, int thread, std::byte* scratch, Target out,
+            std::int64_t out_stride) {
+  const std::int64_t rows = last ? plan.last_rows : plan.rows;
+  auto* logits = reinterpret_cast<float*>(scratch + plan.logits_at);
+  const Target powers(scratch + plan.powers_at, out.dtype);
+  auto* sums = reinterpret_cast<float*>(scratch + plan.sums_at);
+  auto* mixed = reinterpret_cast<float*>(scratch + plan.mixed_at);
   std::byte* library = scratch + plan.library_at;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(head.head_dim));
+  const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
 
-  plan.logits->run(thread, head.q, head.k, logits, library);
-  softmax_rows(logits, plan.rows, head.keys, scale, row, probabilities);
-  plan.mix->run(thread, probabilities.data, head.v, mixed, library);
-  finish_product(mixed, plan.rows, head.head_dim, {}, out, out_stride);
+  (last ? plan.last_logits : plan.logits)
+      ->run(thread, scratch + plan.q_at, scratch + plan.k_at, logits, library);
+  exp_rows(logits, rows, keys, scale, powers, sums);
+  (last ? plan.last_mix : plan.mix)
+      ->run(thread, powers.data, scratch + plan.v_at, mixed, library);
+  divide_rows(mixed, rows, head_dim, sums, out, out_stride);
 }
 
 }  // namespace
@@ -140,43 +153,40 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   const std::int64_t items = q.base.dim(0);
   const std::int64_t queries = q.base.dim(1);
   const std::int64_t keys = k.base.dim(1);
-  const DType dtype = q.base.dtype();
   if (out.empty()) {
     return;
   }
-  const Workspace::Scope scope(ctx.workspace());
-  const std::int64_t depth = padded_depth(head_dim, dtype);
-  const Tensor q_heads = gather_heads(ctx, q, num_heads, head_dim, depth);
-  const Tensor k_heads = gather_heads(ctx, k, num_heads, head_dim, depth);
-  const Tensor v_heads = gather_heads(ctx, v, num_heads, head_dim, head_dim);
-
   const std::int64_t most =
       std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
   const std::int64_t num_blocks = (queries + most - 1) / most;
   const std::int64_t block_rows = (queries + num_blocks - 1) / num_blocks;
-  const BlockPlan body(ctx, block_rows, keys, head_dim, dtype);
-  const BlockPlan last(ctx, queries - (num_blocks - 1) * block_rows, keys,
-                       head_dim, dtype);
-  const std::size_t scratch_bytes =
-      std::max(body.scratch_bytes, last.scratch_bytes);
+  const Plan plan(ctx, block_rows, queries - (num_blocks - 1) * block_rows,
+                  keys, head_dim, q.base.dtype());
   const std::int64_t width = num_heads * head_dim;
 
-  ctx.pool().run(items * num_heads * num_blocks, [&](std::int64_t piece,
-                                                     int thread) {
-    const std::int64_t block = piece % num_blocks;
-    const std::int64_t head = piece / num_blocks;  // of all items
-    const std::int64_t row = block * block_rows;
-    const Head operands{
-        .q = Source(q_heads).at((head * queries + row) * depth).data,
-        .k = Source(k_heads).at(head * keys * depth).data,
-        .v = Source(v_heads).at(head * keys * head_dim).data,
-        .keys = keys,
-        .head_dim = head_dim,
-        .dtype = dtype};
-    const std::int64_t first = (head / num_heads * queries + row) * width +
-                               head % num_heads * head_dim;
-    attend(block + 1 == num_blocks ? last : body, operands, thread,
-           ctx.scratch(thread, scratch_bytes), Target(out).at(first), width);
+  // A piece is some blocks of one head, so that k and v are copied once for
+  // many blocks; with few heads they are cut finer, for all threads to help.
+  const std::int64_t heads = items * num_heads;
+  const std::int64_t wanted = kPiecesPerThread * ctx.num_threads();
+  const std::int64_t parts = std::min(num_blocks, (wanted + heads - 1) / heads);
+  ctx.pool().run(heads * parts, [&](std::int64_t piece, int thread) {
+    const std::int64_t item = piece / parts / num_heads;
+    const std::int64_t column = piece / parts % num_heads * head_dim;
+    const std::int64_t part = piece % parts;
+    std::byte* scratch = ctx.scratch(thread, plan.scratch_bytes);
+    gather_head(k, item, column, 0, keys, head_dim, plan.depth,
+                scratch + plan.k_at);
+    gather_head(v, item, column, 0, keys, head_dim, head_dim,
+                scratch + plan.v_at);
+    const std::int64_t end = (part + 1) * num_blocks / parts;
+    for (std::int64_t b = part * num_blocks / parts; b < end; ++b) {
+      const bool last = b + 1 == num_blocks;
+      const std::int64_t row = b * block_rows;
+      gather_head(q, item, column, row, last ? plan.last_rows : plan.rows,
+                  head_dim, plan.depth, scratch + plan.q_at);
+      attend(plan, last, keys, head_dim, thread, scratch,
+             Target(out).at((item * queries + row) * width + column), width);
+    }
   });
 }
 

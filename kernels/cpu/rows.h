@@ -59,10 +59,16 @@ void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
 void activate_row(Source x, std::int64_t count, Activation activation,
                   Target out);
 
-/// out = softmax(scale · x) for each dense row. `out` may be x itself.
-/// `row_scratch`: f32, `columns` long.
-void softmax_rows(const float* x, std::int64_t rows, std::int64_t columns,
-                  float scale, float* row_scratch, Target out);
+/// out = e^(scale · (x − largest of the row)) for each dense row, and each
+/// row's sum: a softmax but for the division. `out` is dense and may be x
+/// itself.
+void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
+              float scale, Target out, float* sums);
+
+/// out = x / divisors[row]. x: dense rows, may be `out`; out: rows `out_stride`
+/// elements apart.
+void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
+                 const float* divisors, Target out, std::int64_t out_stride);
 
 /// out = (x − mean)/√(var + eps)·(1 + scale) + shift for one row.
 void layer_norm_row(const float* x, const float* shift, const float* scale,

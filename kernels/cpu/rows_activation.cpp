@@ -107,55 +107,92 @@ void activate_row(Source x, std::int64_t count, Activation activation,
   });
 }
 
-template <typename Out>
-void softmax_row(const float* x, std::int64_t columns, float scale,
-                 float* row_scratch, Out* out) {
-  const F32 d;
-  const auto count = static_cast<std::size_t>(columns);
+HWY_INLINE Vec row_maximum(F32 d, const float* x, std::size_t count) {
   const std::size_t lanes = hn::Lanes(d);
-  Vec top = hn::Set(d, x[0]);
+  Vec first = hn::Set(d, x[0]);
+  Vec second = first;
   std::size_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    top = hn::Max(top, hn::LoadU(d, x + i));
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    first = hn::Max(first, load(d, x + i));
+    second = hn::Max(second, load(d, x + i + lanes));
   }
-  float largest = hn::GetLane(hn::MaxOfLanes(d, top));
+  first = hn::MaxOfLanes(d, hn::Max(first, second));
+  float largest = hn::GetLane(first);
   for (; i < count; ++i) {
     largest = std::max(largest, x[i]);
   }
-  const Vec shift = hn::Set(d, largest * scale);
-  const Vec factor = hn::Set(d, scale);
-  // Lanes beyond the end add e^(−inf) = 0, so the sum has one order per length.
-  Vec total = hn::Zero(d);
-  for (i = 0; i + lanes <= count; i += lanes) {
-    const Vec e =
-        exp_vec(d, hn::Sub(hn::Mul(hn::LoadU(d, x + i), factor), shift));
-    hn::StoreU(e, d, row_scratch + i);
-    total = hn::Add(total, e);
-  }
-  if (i < count) {
-    const std::size_t rest = count - i;
-    const Vec e =
-        exp_vec(d, hn::Sub(hn::Mul(load_n(d, x + i, rest), factor), shift));
-    const Vec kept = hn::IfThenElseZero(hn::FirstN(d, rest), e);
-    store_n(d, kept, row_scratch + i, rest);
-    total = hn::Add(total, kept);
-  }
-  const Vec inverse = hn::Set(d, 1.0F / hn::GetLane(hn::SumOfLanes(d, total)));
-  for_vectors(d, count, [&](std::size_t k, auto read, auto write) HWY_ATTR {
-    write(hn::Mul(read(row_scratch + k), inverse), out + k);
-  });
+  return hn::Set(d, largest);
 }
 
-void softmax_rows(const float* x, std::int64_t rows, std::int64_t columns,
-                  float scale, float* row_scratch, Target out) {
+/// out = e^(scale · (x − max)); returns the sum, in an order fixed by
+/// `columns`.
+template <typename Out>
+float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
+  const F32 d;
+  const auto count = static_cast<std::size_t>(columns);
+  const std::size_t lanes = hn::Lanes(d);
+  const Vec top = row_maximum(d, x, count);
+  const Vec factor = hn::Set(d, scale);
+  const auto power = [&](Vec v) HWY_ATTR {
+    return exp_vec(d, hn::Mul(hn::Sub(v, top), factor));
+  };
+  Vec first = hn::Zero(d);
+  Vec second = first;
+  std::size_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const Vec a = power(load(d, x + i));
+    const Vec b = power(load(d, x + i + lanes));
+    first = hn::Add(first, a);
+    second = hn::Add(second, b);
+    store_number(d, a, out + i);
+    store_number(d, b, out + i + lanes);
+  }
+  for (; i < count; i += lanes) {
+    const std::size_t rest = std::min(lanes, count - i);
+    const Vec e = power(load_n(d, x + i, rest));
+    first = hn::Add(first, hn::IfThenElseZero(hn::FirstN(d, rest), e));
+    store_n(d, e, out + i, rest);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(first, second)));
+}
+
+void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
+              float scale, Target out, float* sums) {
   for (std::int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * columns;
     if (out.dtype == DType::bf16) {
-      softmax_row(x + row * columns, columns, scale, row_scratch,
-                  static_cast<bfloat16*>(out.data) + row * columns);
+      sums[row] = exp_row(from, columns, scale,
+                          static_cast<bfloat16*>(out.data) + row * columns);
     } else {
-      softmax_row(x + row * columns, columns, scale, row_scratch,
-                  static_cast<float*>(out.data) + row * columns);
+      sums[row] = exp_row(from, columns, scale,
+                          static_cast<float*>(out.data) + row * columns);
     }
+  }
+}
+
+template <typename Out>
+void divide(const float* x, std::int64_t rows, std::int64_t columns,
+            const float* divisors, Out* out, std::int64_t out_stride) {
+  const F32 d;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const float* from = x + row * columns;
+    Out* to = out + row * out_stride;
+    const Vec inverse = hn::Set(d, 1.0F / divisors[row]);
+    for_vectors(d, static_cast<std::size_t>(columns),
+                [&](std::size_t i, auto read, auto write) HWY_ATTR {
+                  write(hn::Mul(read(from + i), inverse), to + i);
+                });
+  }
+}
+
+void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
+                 const float* divisors, Target out, std::int64_t out_stride) {
+  if (out.dtype == DType::bf16) {
+    divide(x, rows, columns, divisors, static_cast<bfloat16*>(out.data),
+           out_stride);
+  } else {
+    divide(x, rows, columns, divisors, static_cast<float*>(out.data),
+           out_stride);
   }
 }
 
@@ -167,7 +204,8 @@ namespace troupe::kernels::cpu {
 
 HWY_EXPORT(finish_product);
 HWY_EXPORT(activate_row);
-HWY_EXPORT(softmax_rows);
+HWY_EXPORT(exp_rows);
+HWY_EXPORT(divide_rows);
 
 void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
                     const Epilogue& epilogue, Target out,
@@ -181,10 +219,15 @@ void activate_row(Source x, std::int64_t count, Activation activation,
   HWY_DYNAMIC_DISPATCH(activate_row)(x, count, activation, out);
 }
 
-void softmax_rows(const float* x, std::int64_t rows, std::int64_t columns,
-                  float scale, float* row_scratch, Target out) {
-  HWY_DYNAMIC_DISPATCH(softmax_rows)
-  (x, rows, columns, scale, row_scratch, out);
+void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
+              float scale, Target out, float* sums) {
+  HWY_DYNAMIC_DISPATCH(exp_rows)(x, rows, columns, scale, out, sums);
+}
+
+void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
+                 const float* divisors, Target out, std::int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(divide_rows)
+  (x, rows, columns, divisors, out, out_stride);
 }
 
 }  // namespace troupe::kernels::cpu

@@ -38,13 +38,15 @@ TEST(Activate, IsAccurateOverTheWholeRange) {
   for (const Activation activation : kActivations) {
     Tensor out(x.shape(), DType::f32);
     activate(ctx, x, activation, out);
+    // The tanh form's exponent is a cubic whose rounding grows with x.
+    const double near = activation == Activation::gelu_tanh ? -3 : -8;
     double worst_near = 0;
     double worst_far = 0;
     for (std::int64_t i = 0; i < x.num_elements(); ++i) {
       const double input = value_at(x, i);
       const double expected = apply(activation, input);
       const double error = std::abs(value_at(out, i) - expected);
-      if (input > -3) {
+      if (input > near) {
         worst_near = std::max(worst_near, error / (std::abs(expected) + 1e-30));
       } else {
         worst_far = std::max(worst_far, error);
