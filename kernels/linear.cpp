@@ -52,7 +52,7 @@ PackedLinear::PackedLinear(ExecContext& ctx, const Tensor& weight,
                     "use --dtype f32");
       }
       impl_ = std::make_unique<Impl>(
-          Impl{cpu::PackedMatrix(ctx, weight, bias, compute)});
+          Impl{cpu::pack_linear(ctx, weight, bias, compute)});
       return;
     case DeviceKind::cuda:
       break;
@@ -61,19 +61,20 @@ PackedLinear::PackedLinear(ExecContext& ctx, const Tensor& weight,
 }
 
 std::int64_t PackedLinear::in_features() const noexcept {
-  return impl_ ? impl_->matrix.columns() : 0;
+  return impl_ ? impl_->visit([](const auto& w) { return w.columns(); }) : 0;
 }
 
 std::int64_t PackedLinear::out_features() const noexcept {
-  return impl_ ? impl_->matrix.rows() : 0;
+  return impl_ ? impl_->visit([](const auto& w) { return w.rows(); }) : 0;
 }
 
 DType PackedLinear::compute() const noexcept {
-  return impl_ ? impl_->matrix.compute() : DType::f32;
+  return impl_ ? impl_->visit([](const auto& w) { return w.compute(); })
+               : DType::f32;
 }
 
 std::size_t PackedLinear::num_bytes() const noexcept {
-  return impl_ ? impl_->matrix.num_bytes() : 0;
+  return impl_ ? impl_->visit([](const auto& w) { return w.num_bytes(); }) : 0;
 }
 
 bool supports(DType compute) { return cpu::can_multiply(compute); }
@@ -86,7 +87,7 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
   check_dtype("linear", "out", out, {DType::f32, packed.compute()});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::linear(ctx, x, packed.impl()->matrix,
+      return cpu::linear(ctx, x, packed.impl()->weights,
                          {.activation = activation}, out);
     case DeviceKind::cuda:
       break;
@@ -111,7 +112,7 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
   }
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::linear(ctx, x, packed.impl()->matrix,
+      return cpu::linear(ctx, x, packed.impl()->weights,
                          {.gate = modulation.data<float>() + gate_column,
                           .gate_stride = modulation.dim(1)},
                          residual);

@@ -15,10 +15,9 @@ constexpr std::int64_t kMaxBlockRows = 256;
 // while it is in the cache.
 constexpr std::int64_t kFewRows = 16;
 
-}  // namespace
-
-void linear(ExecContext& ctx, const Tensor& x, const PackedMatrix& matrix,
-            const LinearCall& call, Tensor& out) {
+void packed_linear(ExecContext& ctx, const Tensor& x,
+                   const PackedMatrix& matrix, const LinearCall& call,
+                   Tensor& out) {
   const std::int64_t items = x.dim(0);
   const std::int64_t rows = x.dim(1);
   const std::int64_t k = matrix.columns();
@@ -65,6 +64,25 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedMatrix& matrix,
                  [&](std::int64_t piece, int thread) {
                    multiply(thread, piece / units, piece % units);
                  });
+}
+
+}  // namespace
+
+LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
+                          const Tensor& bias, DType compute) {
+  if (TiledMatrix::fits(weight.dim(0), weight.dim(1), compute)) {
+    return TiledMatrix(ctx, weight, bias);
+  }
+  return PackedMatrix(ctx, weight, bias, compute);
+}
+
+void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
+            const LinearCall& call, Tensor& out) {
+  if (const auto* tiled = std::get_if<TiledMatrix>(&weights)) {
+    tiled_linear(ctx, x, *tiled, call, out);
+  } else {
+    packed_linear(ctx, x, std::get<PackedMatrix>(weights), call, out);
+  }
 }
 
 bool can_multiply(DType compute) {

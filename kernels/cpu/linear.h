@@ -1,26 +1,36 @@
 #pragma once
 
+#include <variant>
+
+#include "kernels/cpu/linear_call.h"
 #include "kernels/cpu/packed_matrix.h"
+#include "kernels/cpu/tiled_matrix.h"
 #include "kernels/linear.h"
 
 namespace troupe::kernels {
 
+namespace cpu {
+/// Weights for the library, or for the tile unit where that is faster.
+using LinearWeights = std::variant<PackedMatrix, TiledMatrix>;
+}  // namespace cpu
+
 struct PackedLinear::Impl {
-  cpu::PackedMatrix matrix;
+  cpu::LinearWeights weights;
+
+  template <typename Fn>
+  [[nodiscard]] auto visit(const Fn& fn) const {
+    return std::visit(fn, weights);
+  }
 };
 
 namespace cpu {
 
-/// out = activation(x · weightᵀ + bias), or with `gate` (first of N columns of
-/// item 0, items `gate_stride` apart): out += gate · (…).
-struct LinearCall {
-  Activation activation = Activation::none;
-  const float* gate = nullptr;
-  std::int64_t gate_stride = 0;
-};
+/// weight: [N, K]; bias: [N] or empty.
+[[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
+                                        const Tensor& bias, DType compute);
 
 /// Arguments are checked by the caller. x [B, M, K], out [B, M, N].
-void linear(ExecContext& ctx, const Tensor& x, const PackedMatrix& matrix,
+void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
             const LinearCall& call, Tensor& out);
 
 [[nodiscard]] bool can_multiply(DType compute);

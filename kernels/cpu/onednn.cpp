@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
+#include "kernels/cpu/rows.h"
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -57,6 +58,15 @@ memory without_data(const memory::desc& desc) {
 
 const dnnl::engine& engine() {
   static const dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+bool writes_native_bfloat16() {
+  static const bool instance = [] {
+    const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();
+    return isa == dnnl::cpu_isa::avx512_core_bf16 ||
+           isa == dnnl::cpu_isa::avx512_core_amx;
+  }();
   return instance;
 }
 

@@ -27,19 +27,6 @@ std::int64_t choose_panel_width(std::int64_t n) {
   return std::min(n, (even + kPanelUnit - 1) / kPanelUnit * kPanelUnit);
 }
 
-Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype) {
-  if (x.dtype() == dtype) {
-    return x;
-  }
-  Tensor out(x.shape(), dtype);
-  if (x.dtype() == DType::f16 && dtype == DType::bf16) {
-    convert(ctx, as_dtype(ctx, x, DType::f32), out);
-  } else {
-    convert(ctx, x, out);
-  }
-  return out;
-}
-
 dnnl::memory pack_panel(const Tensor& rows) {
   using dnnl::memory;
   const std::int64_t n = rows.dim(0);
@@ -56,6 +43,27 @@ dnnl::memory pack_panel(const Tensor& rows) {
 
 }  // namespace
 
+Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) {
+    return x;
+  }
+  Tensor out(x.shape(), dtype);
+  if (x.dtype() == DType::f16 && dtype == DType::bf16) {
+    convert(ctx, as_dtype(ctx, x, DType::f32), out);
+  } else {
+    convert(ctx, x, out);
+  }
+  return out;
+}
+
+Tensor own_bias(ExecContext& ctx, const Tensor& bias) {
+  if (bias.empty()) {
+    return {};
+  }
+  const Tensor f32 = as_dtype(ctx, bias, DType::f32);
+  return f32.owner() == bias.owner() ? f32.clone() : f32;
+}
+
 PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
                            const Tensor& bias, DType compute)
     : n_(weight.dim(0)),
@@ -68,11 +76,8 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
         pack_panel(as_dtype(ctx, weight.slice(begin, end), compute)));
     num_bytes_ += panels_.back().get_desc().get_size();
   }
-  if (!bias.empty()) {
-    bias_ = as_dtype(ctx, bias, DType::f32);
-    bias_ = bias_.owner() == bias.owner() ? bias_.clone() : bias_;
-    num_bytes_ += bias_.num_bytes();
-  }
+  bias_ = own_bias(ctx, bias);
+  num_bytes_ += bias_.num_bytes();
 }
 
 BlockProduct::BlockProduct(ExecContext& ctx, const PackedMatrix& matrix,

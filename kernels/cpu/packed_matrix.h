@@ -11,6 +11,11 @@
 
 namespace troupe::kernels::cpu {
 
+/// x in `dtype` (f32 or bf16), from f32, bf16 or f16; x itself if it is so.
+[[nodiscard]] Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype);
+/// A copy in f32, or an empty tensor.
+[[nodiscard]] Tensor own_bias(ExecContext& ctx, const Tensor& bias);
+
 /// Weights [N, K] cut into column panels of the product x · weightᵀ, each in
 /// the layout that the library multiplies fastest. Immutable once made.
 class PackedMatrix {

@@ -12,6 +12,9 @@
 /// address, nor on how many rows one call covers.
 namespace troupe::kernels::cpu {
 
+/// True when the library selected an instruction set that converts to bf16.
+[[nodiscard]] bool writes_native_bfloat16();
+
 /// Elements of type f32 or bf16 to read.
 struct Source {
   const void* data;

@@ -24,7 +24,7 @@ void finish_rows(const float* acc, std::int64_t rows, std::int64_t columns,
                   if constexpr (with_bias) {
                     v = hn::Add(v, read(bias + i));
                   }
-                  write(activation_vec<activation>(d, v), to + i);
+                  write(activation_vec<activation, Out>(d, v), to + i);
                 });
   }
 }
@@ -43,7 +43,7 @@ void finish_rows_gated(const float* acc, std::int64_t rows,
                   if (epilogue.bias != nullptr) {
                     v = hn::Add(v, read(epilogue.bias + i));
                   }
-                  v = activation_vec<activation>(d, v);
+                  v = activation_vec<activation, float>(d, v);
                   // Product and sum rounded apart, as in add_gated_row.
                   v = hn::Mul(read(epilogue.gate + i), v);
                   write(hn::Add(read(to + i), v), to + i);
@@ -61,7 +61,11 @@ void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
       return;
     }
     const auto run = [&]<bool with_bias>() HWY_ATTR {
-      if (out.dtype == DType::bf16) {
+      if (out.dtype == DType::bf16 && writes_native_bfloat16()) {
+        finish_rows<activation, with_bias>(
+            acc, rows, columns, epilogue.bias,
+            static_cast<NativeBfloat16*>(out.data), out_stride);
+      } else if (out.dtype == DType::bf16) {
         finish_rows<activation, with_bias>(acc, rows, columns, epilogue.bias,
                                            static_cast<bfloat16*>(out.data),
                                            out_stride);
@@ -84,7 +88,7 @@ void activate_elements(const In* x, std::int64_t count, Out* out) {
   const F32 d;
   for_vectors(d, static_cast<std::size_t>(count),
               [&](std::size_t i, auto read, auto write) HWY_ATTR {
-                write(activation_vec<activation>(d, read(x + i)), out + i);
+                write(activation_vec<activation, Out>(d, read(x + i)), out + i);
               });
 }
 
@@ -124,6 +128,37 @@ HWY_INLINE Vec row_maximum(F32 d, const float* x, std::size_t count) {
   return hn::Set(d, largest);
 }
 
+/// e^(scale · (x − top)) for x ≤ top.
+template <bool coarse>
+class Powers {
+ public:
+  Powers(F32 d, Vec top, float scale) : d_(d) {
+    if constexpr (coarse) {
+      const float factor = scale * 1.44269504F;
+      top_ = hn::Mul(top, hn::Set(d, factor));
+      factor_ = hn::Set(d, factor);
+    } else {
+      top_ = top;
+      factor_ = hn::Set(d, scale);
+    }
+  }
+  HWY_INLINE Vec operator()(Vec x) const {
+    if constexpr (coarse) {
+      // The product is rounded once, with the difference; what top lost is a
+      // factor that all share.
+      const Vec exponent = hn::MulSub(x, factor_, top_);
+      return coarse_power_of_two(d_, hn::Max(hn::Set(d_, -126.0F), exponent));
+    } else {
+      return exp_vec(d_, hn::Mul(hn::Sub(x, top_), factor_));
+    }
+  }
+
+ private:
+  F32 d_;
+  Vec top_;
+  Vec factor_;
+};
+
 /// out = e^(scale · (x − max)); returns the sum, in an order fixed by
 /// `columns`.
 template <typename Out>
@@ -131,11 +166,8 @@ float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
   const F32 d;
   const auto count = static_cast<std::size_t>(columns);
   const std::size_t lanes = hn::Lanes(d);
-  const Vec top = row_maximum(d, x, count);
-  const Vec factor = hn::Set(d, scale);
-  const auto power = [&](Vec v) HWY_ATTR {
-    return exp_vec(d, hn::Mul(hn::Sub(v, top), factor));
-  };
+  const Powers<!std::is_same_v<Out, float>> power(d, row_maximum(d, x, count),
+                                                  scale);
   Vec first = hn::Zero(d);
   Vec second = first;
   std::size_t i = 0;
@@ -144,8 +176,8 @@ float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
     const Vec b = power(load(d, x + i + lanes));
     first = hn::Add(first, a);
     second = hn::Add(second, b);
-    store_number(d, a, out + i);
-    store_number(d, b, out + i + lanes);
+    store(d, a, out + i);
+    store(d, b, out + i + lanes);
   }
   for (; i < count; i += lanes) {
     const std::size_t rest = std::min(lanes, count - i);
@@ -156,17 +188,23 @@ float exp_row(const float* x, std::int64_t columns, float scale, Out* out) {
   return hn::GetLane(hn::SumOfLanes(d, hn::Add(first, second)));
 }
 
+template <typename Out>
+void exp_rows_to(const float* x, std::int64_t rows, std::int64_t columns,
+                 float scale, void* out, float* sums) {
+  for (std::int64_t row = 0; row < rows; ++row) {
+    sums[row] = exp_row(x + row * columns, columns, scale,
+                        static_cast<Out*>(out) + row * columns);
+  }
+}
+
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
               float scale, Target out, float* sums) {
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* from = x + row * columns;
-    if (out.dtype == DType::bf16) {
-      sums[row] = exp_row(from, columns, scale,
-                          static_cast<bfloat16*>(out.data) + row * columns);
-    } else {
-      sums[row] = exp_row(from, columns, scale,
-                          static_cast<float*>(out.data) + row * columns);
-    }
+  if (out.dtype == DType::f32) {
+    exp_rows_to<float>(x, rows, columns, scale, out.data, sums);
+  } else if (writes_native_bfloat16()) {
+    exp_rows_to<NativeBfloat16>(x, rows, columns, scale, out.data, sums);
+  } else {
+    exp_rows_to<bfloat16>(x, rows, columns, scale, out.data, sums);
   }
 }
 

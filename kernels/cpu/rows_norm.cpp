@@ -65,7 +65,10 @@ void normalise_row(const float* x, const float* shift, const float* scale,
 
 void layer_norm_row(const float* x, const float* shift, const float* scale,
                     std::int64_t columns, float eps, Target out) {
-  if (out.dtype == DType::bf16) {
+  if (out.dtype == DType::bf16 && writes_native_bfloat16()) {
+    normalise_row(x, shift, scale, columns, eps,
+                  static_cast<NativeBfloat16*>(out.data));
+  } else if (out.dtype == DType::bf16) {
     normalise_row(x, shift, scale, columns, eps,
                   static_cast<bfloat16*>(out.data));
   } else {
@@ -150,7 +153,7 @@ void scale_shift(const T* x, std::int64_t rows, std::int64_t columns,
                 [&](std::size_t i, auto read, auto write) HWY_ATTR {
                   const Vec v = hn::MulAdd(read(from + i), read(factor + i),
                                            read(offset + i));
-                  write(activation_vec<activation>(d, v), to + i);
+                  write(activation_vec<activation, T>(d, v), to + i);
                 });
   }
 }

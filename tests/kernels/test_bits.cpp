@@ -68,6 +68,7 @@ TEST(Bits, OfLinearDependOnTheItemAlone) {
     check_linear(dtype, 64, 577, 192);
     check_linear(dtype, 77, 260, 333);
     check_linear(dtype, 300, 130, 64);
+    check_linear(dtype, 45, 96, 2336);
   }
 }
 

@@ -10,10 +10,21 @@ struct Size {
   std::int64_t b, m, n, k;
 };
 
-constexpr Size kSizes[] = {
-    {0, 3, 5, 7},     {2, 0, 5, 7},      {1, 1, 1, 1},      {2, 1, 17, 33},
-    {3, 7, 1, 5},     {1, 5, 9, 1},      {2, 31, 65, 63},   {1, 257, 97, 40},
-    {2, 16, 200, 65}, {1, 300, 449, 72}, {1, 17, 385, 1153}};
+constexpr Size kSizes[] = {{0, 3, 5, 7},
+                           {2, 0, 5, 7},
+                           {1, 1, 1, 1},
+                           {2, 1, 17, 33},
+                           {3, 7, 1, 5},
+                           {1, 5, 9, 1},
+                           {2, 31, 65, 63},
+                           {1, 257, 97, 40},
+                           {2, 16, 200, 65},
+                           {1, 300, 449, 72},
+                           {1, 17, 385, 1153},
+                           // Whole tiles: one row, one slice of depth and more.
+                           {3, 1, 64, 32},
+                           {2, 77, 320, 96},
+                           {2, 33, 96, 2336}};
 
 std::vector<double> reference(const Tensor& x, const Tensor& weight,
                               const Tensor& bias, Activation activation) {
