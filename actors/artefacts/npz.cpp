@@ -42,7 +42,8 @@ void put(Bytes& out, std::span<const std::byte> bytes) {
 }
 void put_little(Bytes& out, std::uint64_t value, int count) {
   for (int i = 0; i < count; ++i) {
-    out.push_back(static_cast<std::byte>((value >> (8 * i)) & 255U));
+    out.push_back(static_cast<std::byte>(value & 255U));
+    value >>= 8U;
   }
 }
 std::uint64_t get_little(std::span<const std::byte> bytes, std::size_t at,
