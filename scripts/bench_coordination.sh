@@ -3,5 +3,5 @@
 #   scripts/bench_coordination.sh [workers] [tasks]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/build.sh release bench_coordination | tail -n 1
+scripts/build.sh release bench_coordination
 exec build/release/tests/actors/bench_coordination "${1:-64}" "${2:-100000}"

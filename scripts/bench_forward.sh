@@ -19,7 +19,7 @@ if [[ -z "$python" ]]; then
     "$venv/bin/pip" install --quiet torch diffusers numpy safetensors
   }
 fi
-scripts/build.sh release forward_probe bench_kernels >/dev/null
+scripts/build.sh release forward_probe
 if [[ -d "$model" ]]; then peer=(--folder "$model"); else peer=(--model "$model"); fi
 ours=() theirs=()
 for ((round = 0; round < rounds; ++round)); do

@@ -5,6 +5,6 @@
 #   scripts/bench_parallel.sh [MODEL_DIR|BUNDLED_NAME] [STEPS] [REPEATS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/build.sh release troupe | tail -n 1
+scripts/build.sh release troupe
 exec python3 scripts/bench/parallel_table.py build/release/troupe \
   "${1:-models/demo}" "${2:-50}" "${3:-5}"

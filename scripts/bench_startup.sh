@@ -3,7 +3,7 @@
 # one-image run: medians of seven.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/build.sh release troupe | tail -n 1
+scripts/build.sh release troupe
 exec python3 - <<'PY'
 import json, statistics, subprocess, tempfile, time
 first, whole, load = [], [], []

@@ -12,4 +12,4 @@ cmake --preset "$preset" >"build-$preset.log" 2>&1 || {
   exit 2
 }
 rm -f "build-$preset.log"
-ninja -C "build/$preset" -j "$(nproc)" "$@"
+ninja --quiet -C "build/$preset" -j "$(nproc)" "$@"

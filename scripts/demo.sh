@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-scripts/build.sh release troupe | tail -n 1
+scripts/build.sh release troupe
 exec build/release/troupe sample --model models/demo --samples 16 \
   --seed 7 --steps 50 --guidance 3 --workers 2 --threads 1 \
   --out demo --exists replace --grid demo.png "$@"

@@ -20,7 +20,7 @@ if [[ -z "$python" ]]; then
     cp scripts/parity/requirements.txt "$venv/"
   fi
 fi
-scripts/build.sh release troupe model_probe schedule_probe | tail -n 1
+scripts/build.sh release troupe model_probe schedule_probe
 export OMP_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1

@@ -8,16 +8,16 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 
 echo "== release =="
-scripts/build.sh release | tail -n 1
+scripts/build.sh release
 ctest --preset release -j 2
 [[ "${1:-}" == quick ]] && exit 0
 
 echo "== address and undefined behaviour sanitizers =="
-scripts/build.sh asan | tail -n 1
+scripts/build.sh asan
 ASAN_OPTIONS=detect_leaks=1 ctest --preset asan -j 2
 
 echo "== thread sanitizer: executors, pool, channels, policies, methods =="
-scripts/build.sh tsan test_core test_parallel test_policies | tail -n 1
+scripts/build.sh tsan test_core test_parallel test_policies
 ctest --preset tsan -R '^(test_core|test_parallel|test_policies)$'
 
 echo "== hostile checkpoints =="
@@ -25,5 +25,5 @@ scripts/fuzz_safetensors.sh 200000
 
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
   echo "== CUDA build (compiled and linked, not run) =="
-  scripts/build.sh cuda troupe | tail -n 1
+  scripts/build.sh cuda troupe
 fi
