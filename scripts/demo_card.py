@@ -111,11 +111,19 @@ def classifier_section(judged: dict | None) -> str:
         "The stored one is trained on all pictures.",
         "",
         f"It recognises the asked class in {judged['first']:.0%} of the samples of this card "
-        f"({judged['third']:.0%} among the first three guesses):",
-        "",
-        "| class | recognised |", "|---|---|"]
-    lines += [f"| {name} | {share:.0%} |" for name, share in judged["classes"].items()]
+        f"({judged['third']:.0%} among the first three guesses)."]
+    if PER_CLASS >= 5:  # below that a share says nothing about a class
+        lines += ["", "| class | recognised |", "|---|---|"]
+        lines += [f"| {name} | {share:.0%} |" for name, share in judged["classes"].items()]
     return "\n".join(lines) + "\n"
+
+
+def status(judged: dict | None) -> str:
+    """A warning at the top, as long as the model does not do what it is for."""
+    if judged is None or judged["first"] >= 0.5:
+        return ""
+    return (f"**Unfinished.** Training is still at its beginning: only {judged['first']:.0%} of the samples are "
+            "recognised\nas what was asked for. Run `scripts/train_demo.py` further.\n\n")
 
 
 def card(cfg: DemoConfig, images: int, figures: dict, judged: dict | None,
@@ -130,7 +138,7 @@ Troupe can show and test something real without a download: it is small, it has 
 folder in diffusers layout, and one sees at a glance whether a sample came out right. It is not meant
 for anything else.
 
-![samples and nearest training pictures](samples.png)
+{status(judged)}![samples and nearest training pictures](samples.png)
 
 ## What it computes
 
@@ -156,7 +164,7 @@ partly reproduces the glyphs, its weights and samples are distributed under that
 ## Training
 
 `scripts/train_demo.py` (resumable; `--help` explains it). This export has seen **{images:,} images**, that is
-{images / len(pictures.labels):,.0f} times the set. Flips (not of clocks, signs, symbols and stationery) and moves by a pixel
+{images / len(pictures.labels):,.0f} times the set; the early ones mostly at half the resolution (`--coarse`). Flips (not of clocks, signs, symbols and stationery) and moves by a pixel
 augment; classes are drawn in proportion to the square root of their size; the label is hidden in 10 % of
 cases for guidance; Min-SNR weighting (5) of the noise loss; Muon for the matrices of the blocks and AdamW for the
 rest; bf16 matmuls, f32 elsewhere. The weights are an exponential average.

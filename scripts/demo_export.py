@@ -195,11 +195,11 @@ def to_bytes(images: torch.Tensor) -> np.ndarray:
 
 
 def current_weights(args) -> tuple[dict, DemoConfig, int]:
-    """The average weights of the training state, else what was exported last."""
+    """The average (or --raw) weights of the training state, else what was exported last."""
     path = args.work / "state.pt"
     if path.exists():
         state = torch.load(path, map_location="cpu", weights_only=True)
-        return state["average"], DemoConfig(**state["config"]), state["images"]
+        return state["model" if args.raw else "average"], DemoConfig(**state["config"]), state["images"]
     found = load_exported(args.model)
     if not found:
         raise SystemExit(f"[train_demo] nothing to use: neither {path} nor {args.model / WEIGHTS}")

@@ -103,6 +103,10 @@ class MicroBatches:
         return images[one, channel, rows[:, None, :, None], columns[:, None, None, :]]
 
 
+def copied(weights: dict) -> dict:
+    return {name: value.detach().clone() for name, value in weights.items()}
+
+
 class Training:
     """Weights, their average, the optimiser and the count of images; what a save holds."""
 
@@ -116,15 +120,18 @@ class Training:
         for p in parameters:
             p.grad = self.gradient[at:at + p.numel()].view_as(p)
             at += p.numel()
-        self.average = {k: v.detach().clone() for k, v in self.model.state_dict().items()}
+        self.average = copied(self.model.state_dict())
         self.optimizer = DemoOptimizer(self.model, use_muon)
         self.step = 0
         self.images = 0
+        self.coarse = False
+        self.averaged = 0  # steps since the average was last begun anew
 
     def update_average(self) -> None:
         """Short memory at first, longer the longer training has gone on."""
-        ceiling = 0.999 if self.step < 10_000 else 0.9995
-        decay = min(ceiling, (1 + self.step) / (10 + self.step))
+        self.averaged += 1
+        ceiling = 0.999 if self.averaged < 10_000 else 0.9995
+        decay = min(ceiling, self.averaged / (9 + self.averaged))
         for name, value in self.model.state_dict().items():
             self.average[name].lerp_(value, 1 - decay)
 
@@ -133,7 +140,7 @@ class Training:
         state = {"config": self.cfg.to_dict(), "classes": demo_data.class_names(),
                  "model": self.model.state_dict(), "average": self.average,
                  "optimizer": self.optimizer.state_dict(), "step": self.step,
-                 "images": self.images}
+                 "images": self.images, "coarse": self.coarse, "averaged": self.averaged}
         partial = folder / f"state.{os.getpid()}.partial"
         torch.save(state, partial)
         os.replace(partial, folder / "state.pt")
@@ -152,12 +159,16 @@ class Training:
                 self.average[name].copy_(value)
             self.optimizer.load_state_dict(state["optimizer"])
             self.step, self.images = state["step"], state["images"]
+            self.averaged = state.get("averaged", 0)
+            if state.get("coarse") != self.coarse:
+                # Weights of the other resolution would spoil the average for a long time.
+                self.average = copied(self.model.state_dict())
+                self.averaged = 0
             return f"resumed {path}"
         found = demo_export.load_exported(exported)
         if found and found.config == self.cfg and found.classes == demo_data.class_names():
             self.model.load_state_dict(found.weights)
-            for name, value in self.model.state_dict().items():
-                self.average[name].copy_(value)
+            self.average = copied(self.model.state_dict())
             # The step stays 0: the optimiser is new and needs its warm-up.
             self.images = found.images
             return f"started from the weights in {exported}"
@@ -211,6 +222,7 @@ def work(rank: int, args, port: int) -> None:
     torch.manual_seed(args.seed)
     cfg = config_of(args)
     training = Training(cfg, args.device, args.optimizer == "muon")
+    training.coarse = args.coarse
     origin = training.resume(args.work, args.model)
     batches = MicroBatches(demo_data.build(cfg.resolution), args.micro, args.seed, args.device,
                            args.coarse)
@@ -317,6 +329,8 @@ def parse(argv) -> argparse.Namespace:
     parser.add_argument("--model", type=Path, default=REPOSITORY / "models" / "demo",
                         help="exported weights to start from, and the folder --card writes to")
     parser.add_argument("--export", type=Path, metavar="DIR", help="write a diffusers folder")
+    parser.add_argument("--raw", action="store_true",
+                        help="use the weights of the last step instead of their average")
     parser.add_argument("--samples", type=Path, metavar="PNG", help="draw a grid of samples")
     parser.add_argument("--card", action="store_true", help="write the card and its picture")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
