@@ -127,8 +127,8 @@ struct MethodOptions {
   // picard
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
-  /// identity suits clipped and imperfect networks; coefficient is exact for
-  /// chains that are linear in the latents (see samplers/parallel/README.md)
+  /// coefficient solves chains that are linear in the latents at once, but takes
+  /// no account of clipping (see samplers/parallel/README.md)
   Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
 
