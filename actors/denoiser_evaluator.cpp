@@ -17,6 +17,11 @@ namespace {
 
 using samplers::Branch;
 
+// What conditions prepared for all timesteps may take: a part of the weights,
+// or this much with small networks.
+constexpr std::size_t kPreparedShare = 16;
+constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
+
 std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
   std::vector<double> costs;
   for (const models::BlockInfo& block : info.blocks) {
@@ -58,6 +63,20 @@ DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
   } else {
     cuts_ = balanced_cuts(denoiser.info(), options_.num_segments);
   }
+  plan_preparation();
+}
+
+void DenoiserEvaluator::plan_preparation() {
+  const models::DenoiserInfo& info = denoiser_.info();
+  const std::size_t one = options_.timesteps.size() * info.bytes_per_timestep;
+  const std::size_t most =
+      std::max(kPreparedFloor, info.parameter_bytes / kPreparedShare);
+  if (one == 0 || one > most) {
+    return;
+  }
+  // The unconditional branch serves every sample, so it comes first.
+  announces_uncond_ = guided_;
+  announces_cond_ = options_.num_conditions <= most / one - (guided_ ? 1 : 0);
 }
 
 Shape DenoiserEvaluator::latent_shape() const {
@@ -77,7 +96,13 @@ const models::PreparedCondition* DenoiserEvaluator::prepared(
   const std::lock_guard lock(mutex_);
   models::PreparedPtr& slot = prepared_[class_label];
   if (!slot) {
-    slot = denoiser_.prepare(ctx, {class_label});
+    const bool is_uncond = class_label == denoiser_.info().num_classes;
+    const bool announces = is_uncond ? announces_uncond_ : announces_cond_;
+    slot = denoiser_.prepare(
+        ctx,
+        {.class_label = class_label,
+         .timesteps = announces ? std::span<const double>(options_.timesteps)
+                                : std::span<const double>()});
   }
   return slot.get();
 }

@@ -17,6 +17,10 @@ namespace troupe::models {
 /// `class_label`; num_classes (the "no class" row) is the unconditional branch.
 struct Condition {
   std::int64_t class_label = 0;
+  /// The timesteps it will be used at, as far as known: what depends on a
+  /// timestep and the condition alone is then computed once, for all of them
+  /// together. Others may be used too. Never changes a bit.
+  std::span<const double> timesteps = {};
 };
 
 /// A condition made ready once per job and branch. Immutable, shared.
@@ -48,7 +52,9 @@ struct DenoiserInfo {
   double embed_flops = 0;
   double finish_flops = 0;
   std::size_t parameter_bytes = 0;  ///< of what this instance holds
-  std::uint64_t weights_hash = 0;   ///< XXH3-64 of the source tensors
+  /// What a prepared condition holds per announced timestep.
+  std::size_t bytes_per_timestep = 0;
+  std::uint64_t weights_hash = 0;  ///< XXH3-64 of the source tensors
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor
@@ -76,6 +82,7 @@ class Denoiser {
 
   /// Checks and prepares a condition. Errors: Errc::invalid_argument for a
   /// class outside [0, num_classes].
+  /// Memory: `info().bytes_per_timestep` for each of condition.timesteps.
   [[nodiscard]] virtual PreparedPtr prepare(
       ExecContext& ctx, const Condition& condition) const = 0;
 

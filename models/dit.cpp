@@ -9,31 +9,17 @@
 #include "kernels/attention.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
-#include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
 #include "models/dit_info.h"
+#include "models/dit_modulation.h"
 
 // B rows, N tokens, D width, C channels, p patch size.
 
 namespace troupe::models {
 namespace {
 
-constexpr std::int64_t kTimestepDim = 256;
 constexpr float kFirstNormEps = 1e-6F;  // fixed in diffusers, not norm_eps
-
-class DitCondition final : public PreparedCondition {
- public:
-  explicit DitCondition(std::int64_t label) : class_label(label) {}
-  const std::int64_t class_label;
-};
-
-std::int64_t class_label_of(const PreparedCondition* condition) {
-  const auto* dit = dynamic_cast<const DitCondition*>(condition);
-  require(dit != nullptr, Errc::invalid_argument, "dit",
-          "the condition was not prepared by a DiT");
-  return dit->class_label;
-}
 
 void check_rows(const Batch& batch, std::size_t results) {
   require(batch.timesteps.size() == batch.conditions.size() &&
@@ -74,28 +60,16 @@ void in_groups(std::size_t rows, std::int64_t most, const Fn& fn) {
 struct Dit::Activations {
   Activations(Workspace& workspace, const DitConfig& config, DType compute,
               std::int64_t rows)
-      : frequencies(workspace.take({rows, kTimestepDim}, DType::f32)),
-        timestep_in(workspace.take({rows, 1, kTimestepDim}, compute)),
-        timestep_hidden(workspace.take({rows, 1, config.width()}, compute)),
-        conditioning(workspace.take({rows, 1, config.width()}, DType::f32)),
-        silu_conditioning(workspace.take({rows, 1, config.width()}, compute)),
-        modulation(workspace.take({rows, 1, 6 * config.width()}, DType::f32)),
-        normed(workspace.take({rows, config.num_tokens(), config.width()},
+      : normed(workspace.take({rows, config.num_tokens(), config.width()},
                               compute)),
         qkv(workspace.take({rows, config.num_tokens(), 3 * config.width()},
                            compute)),
         mlp(workspace.take({rows, config.num_tokens(), config.mlp_width()},
                            compute)) {}
 
-  Tensor frequencies;        // [B, 256]
-  Tensor timestep_in;        // [B, 1, 256]
-  Tensor timestep_hidden;    // [B, 1, D]
-  Tensor conditioning;       // [B, 1, D]
-  Tensor silu_conditioning;  // [B, 1, D]
-  Tensor modulation;         // [B, 1, 6D]
-  Tensor normed;             // [B, N, D], later the attended values
-  Tensor qkv;                // [B, N, 3D]
-  Tensor mlp;                // [B, N, 4D]
+  Tensor normed;  // [B, N, D], later the attended values
+  Tensor qkv;     // [B, N, 3D]
+  Tensor mlp;     // [B, N, 4D]
 };
 
 Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
@@ -107,19 +81,12 @@ Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
       info_(dit_info(config, compute)) {
   info_.parameter_bytes = weights_.num_bytes;
   info_.weights_hash = weights_.hash;
+  info_.bytes_per_timestep =
+      static_cast<std::size_t>(modulation().width()) * sizeof(float);
 }
 
-PreparedPtr Dit::prepare(ExecContext& /*ctx*/,
-                         const Condition& condition) const {
-  if (condition.class_label < 0 ||
-      condition.class_label > config_.num_classes) {
-    throw Error(Errc::invalid_argument, "class",
-                "got " + std::to_string(condition.class_label) +
-                    ", expected 0 to " + std::to_string(config_.num_classes) +
-                    " (the last one is 'no class')",
-                "choose another class");
-  }
-  return std::make_shared<const DitCondition>(condition.class_label);
+PreparedPtr Dit::prepare(ExecContext& ctx, const Condition& condition) const {
+  return modulation().prepare(ctx, condition);
 }
 
 void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -128,19 +95,22 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   check_rows(batch, outputs.size());
   require(batch.latents.size() == outputs.size(), Errc::shape_mismatch, "dit",
           "latents and results differ in number");
-  in_groups(outputs.size(), dit_rows_at_once(config_),
-            [&](std::size_t at, std::size_t n) {
-              const Workspace::Scope scope(ctx.workspace());
-              const Batch rows = rows_of(batch, at, n);
-              Tensor hidden_states =
-                  ctx.workspace().take({static_cast<std::int64_t>(n),
-                                        config_.num_tokens(), config_.width()},
-                                       DType::f32);
-              embed_rows(ctx, rows, hidden_states);
-              run_rows(ctx, rows, 0, static_cast<int>(config_.num_layers),
-                       hidden_states);
-              finish_rows(ctx, rows, hidden_states, outputs.subspan(at, n));
-            });
+  in_groups(
+      outputs.size(), dit_rows_at_once(config_),
+      [&](std::size_t at, std::size_t n) {
+        const Workspace::Scope scope(ctx.workspace());
+        const Batch rows = rows_of(batch, at, n);
+        const auto num_layers = static_cast<int>(config_.num_layers);
+        check_owned(0, num_layers);
+        Tensor hidden_states =
+            ctx.workspace().take({static_cast<std::int64_t>(n),
+                                  config_.num_tokens(), config_.width()},
+                                 DType::f32);
+        const Tensor modulation = modulation_of(ctx, rows, 0, num_layers + 1);
+        embed_rows(ctx, rows, hidden_states);
+        run_rows(ctx, modulation, 0, num_layers, hidden_states);
+        finish_rows(ctx, modulation, hidden_states, outputs.subspan(at, n));
+      });
 }
 
 void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -191,6 +161,7 @@ void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      int begin, int end, std::span<Boundary> boundaries) const {
   check_whole(shard);
   check_rows(batch, boundaries.size());
+  check_owned(begin, end);
   in_groups(boundaries.size(), dit_rows_at_once(config_),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
@@ -199,7 +170,9 @@ void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                                         config_.num_tokens(), config_.width()},
                                        DType::f32);
               gather(boundaries.subspan(at, n), hidden_states);
-              run_rows(ctx, rows_of(batch, at, n), begin, end, hidden_states);
+              run_rows(ctx,
+                       modulation_of(ctx, rows_of(batch, at, n), begin, end),
+                       begin, end, hidden_states);
               for (std::size_t i = 0; i < n; ++i) {
                 copy_bytes(hidden_states.item(static_cast<std::int64_t>(i)),
                            boundaries[at + i][0].tensor);
@@ -214,6 +187,9 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   check_rows(batch, outputs.size());
   require(boundaries.size() == outputs.size(), Errc::shape_mismatch, "dit",
           "boundaries and results differ in number");
+  require(weights_.embedder_0 != nullptr, Errc::invalid_argument, "dit",
+          "finish: this segment does not hold the last block");
+  const auto num_layers = static_cast<int>(config_.num_layers);
   in_groups(outputs.size(), dit_rows_at_once(config_),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
@@ -222,8 +198,10 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                                         config_.num_tokens(), config_.width()},
                                        DType::f32);
               gather(boundaries.subspan(at, n), hidden_states);
-              finish_rows(ctx, rows_of(batch, at, n), hidden_states,
-                          outputs.subspan(at, n));
+              finish_rows(ctx,
+                          modulation_of(ctx, rows_of(batch, at, n), num_layers,
+                                        num_layers + 1),
+                          hidden_states, outputs.subspan(at, n));
             });
 }
 
@@ -259,29 +237,7 @@ void Dit::embed_rows(ExecContext& ctx, const Batch& batch,
   }
 }
 
-void Dit::condition_rows(ExecContext& ctx, const Batch& batch,
-                         const DitEmbedder& embedder, Activations& act) const {
-  using kernels::Activation;
-  kernels::timestep_embedding(batch.timesteps, 1.0, 10000.0, act.frequencies);
-  Tensor frequencies = act.frequencies.reshape(act.timestep_in.shape());
-  kernels::convert(ctx, frequencies, act.timestep_in);  // [B, 1, 256]
-  kernels::linear(ctx, act.timestep_in, embedder.timestep_1, Activation::silu,
-                  act.timestep_hidden);  // [B, 1, D]
-  kernels::linear(ctx, act.timestep_hidden, embedder.timestep_2,
-                  Activation::none, act.conditioning);  // [B, 1, D]
-  for (std::size_t i = 0; i < batch.conditions.size(); ++i) {
-    Tensor row = act.conditioning.item(static_cast<std::int64_t>(i));  // [1, D]
-    const Tensor label =
-        embedder.class_table.item(class_label_of(batch.conditions[i]))
-            .reshape(row.shape());
-    kernels::add(ctx, label, row);
-  }
-  kernels::activate(ctx, act.conditioning, Activation::silu,
-                    act.silu_conditioning);  // [B, 1, D]
-}
-
-void Dit::run_rows(ExecContext& ctx, const Batch& batch, int begin, int end,
-                   Tensor& hidden_states) const {
+void Dit::check_owned(int begin, int end) const {
   const SegmentRange own = weights_.segment;
   if (begin < own.begin || end > own.end || begin > end) {
     throw Error(Errc::invalid_argument, "dit",
@@ -290,72 +246,75 @@ void Dit::run_rows(ExecContext& ctx, const Batch& batch, int begin, int end,
                     std::to_string(own.begin) + " to " +
                     std::to_string(own.end));
   }
+}
+
+Tensor Dit::modulation_of(ExecContext& ctx, const Batch& batch, int begin,
+                          int end) const {
+  const auto rows = static_cast<std::int64_t>(batch.conditions.size());
+  Tensor table = ctx.workspace().take({rows, modulation().width()}, DType::f32);
+  if (begin < end) {
+    modulation().fill(ctx, batch, begin, end, table);
+  }
+  return table;
+}
+
+void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
+                   int end, Tensor& hidden_states) const {
   const Workspace::Scope scope(ctx.workspace());
   Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0));
-  const DitEmbedder* embedder = nullptr;
   for (int i = begin; i < end; ++i) {
-    const DitBlockWeights& block =
-        weights_.blocks[static_cast<std::size_t>(i - own.begin)];
-    if (block.embedder.get() != embedder) {
-      embedder = block.embedder.get();
-      condition_rows(ctx, batch, *embedder, act);
-    }
-    run_block(ctx, block, act, hidden_states);
+    run_block(ctx, i, modulation, act, hidden_states);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }
 }
 
-void Dit::run_block(ExecContext& ctx, const DitBlockWeights& block,
+void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
                     Activations& act, Tensor& hidden_states) const {
   using kernels::Activation;
+  const DitBlockWeights& block =
+      weights_.blocks[static_cast<std::size_t>(index - weights_.segment.begin)];
   const std::int64_t width = config_.width();
-  kernels::linear(ctx, act.silu_conditioning, block.modulation,
-                  Activation::none, act.modulation);  // [B, 1, 6D]
   // Columns: shift, scale, gate of attention, then shift, scale, gate of MLP.
-  const Tensor modulation =
-      act.modulation.reshape({hidden_states.dim(0), 6 * width});
+  const std::int64_t column = this->modulation().column(index);
 
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation, 0, width,
-                               kFirstNormEps, act.normed);  // [B, N, D]
+  kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
+                               column + width, kFirstNormEps,
+                               act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.qkv, Activation::none,
                   act.qkv);  // [B, N, 3D]
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, width}, {act.qkv, 2 * width},
                      config_.num_attention_heads, config_.attention_head_dim,
                      act.normed);  // [B, N, D]
-  kernels::linear_add_gated(ctx, act.normed, block.out, modulation, 2 * width,
-                            hidden_states);
+  kernels::linear_add_gated(ctx, act.normed, block.out, modulation,
+                            column + 2 * width, hidden_states);
 
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation, 3 * width,
-                               4 * width, config_.norm_eps,
-                               act.normed);  // [B, N, D]
+  kernels::layer_norm_modulate(ctx, hidden_states, modulation,
+                               column + 3 * width, column + 4 * width,
+                               config_.norm_eps, act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
                   act.mlp);  // [B, N, 4D]
-  kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation, 5 * width,
-                            hidden_states);
+  kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,
+                            column + 5 * width, hidden_states);
 }
 
-void Dit::finish_rows(ExecContext& ctx, const Batch& batch,
+void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,
                       const Tensor& hidden_states,
                       std::span<Tensor> outputs) const {
-  using kernels::Activation;
-  require(weights_.embedder_0 != nullptr, Errc::invalid_argument, "dit",
-          "finish: this segment does not hold the last block");
   const std::int64_t rows = hidden_states.dim(0);
   const std::int64_t width = config_.width();
+  const std::int64_t column =
+      this->modulation().column(static_cast<int>(config_.num_layers));
   const Workspace::Scope scope(ctx.workspace());
-  Activations act(ctx.workspace(), config_, compute_, rows);
-  condition_rows(ctx, batch, *weights_.embedder_0, act);
-  Tensor modulation = ctx.workspace().take({rows, 1, 2 * width}, DType::f32);
-  kernels::linear(ctx, act.silu_conditioning, weights_.proj_out_1,
-                  Activation::none, modulation);  // [B, 1, 2D]: shift, scale
-  kernels::layer_norm_modulate(ctx, hidden_states,
-                               modulation.reshape({rows, 2 * width}), 0, width,
-                               kFirstNormEps, act.normed);  // [B, N, D]
+  Tensor normed =
+      ctx.workspace().take({rows, config_.num_tokens(), width}, compute_);
+  kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
+                               column + width, kFirstNormEps,
+                               normed);  // [B, N, D]
   Tensor patches = ctx.workspace().take(
       {rows, config_.num_tokens(),
        config_.patch_size * config_.patch_size * config_.out_channels},
       DType::f32);
-  kernels::linear(ctx, act.normed, weights_.proj_out_2, Activation::none,
+  kernels::linear(ctx, normed, weights_.proj_out_2, kernels::Activation::none,
                   patches);  // [B, N, ppC]
   const Shape image{1, config_.out_channels, config_.sample_size,
                     config_.sample_size};

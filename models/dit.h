@@ -5,6 +5,7 @@
 
 #include "models/denoiser.h"
 #include "models/dit_config.h"
+#include "models/dit_modulation.h"
 #include "models/dit_weights.h"
 #include "models/segment.h"
 
@@ -43,15 +44,21 @@ class Dit final : public Denoiser {
 
   void embed_rows(ExecContext& ctx, const Batch& batch,
                   Tensor& hidden_states) const;
-  void run_rows(ExecContext& ctx, const Batch& batch, int begin, int end,
+  /// Errors: Errc::invalid_argument for blocks this instance does not hold.
+  void check_owned(int begin, int end) const;
+  [[nodiscard]] DitModulation modulation() const {
+    return {config_, weights_, compute_};
+  }
+  /// The rows' modulation of parts [begin, end), in the workspace.
+  [[nodiscard]] Tensor modulation_of(ExecContext& ctx, const Batch& batch,
+                                     int begin, int end) const;
+  void run_rows(ExecContext& ctx, const Tensor& modulation, int begin, int end,
                 Tensor& hidden_states) const;
-  void finish_rows(ExecContext& ctx, const Batch& batch,
+  void run_block(ExecContext& ctx, int index, const Tensor& modulation,
+                 Activations& act, Tensor& hidden_states) const;
+  void finish_rows(ExecContext& ctx, const Tensor& modulation,
                    const Tensor& hidden_states,
                    std::span<Tensor> outputs) const;
-  void condition_rows(ExecContext& ctx, const Batch& batch,
-                      const DitEmbedder& embedder, Activations& act) const;
-  void run_block(ExecContext& ctx, const DitBlockWeights& block,
-                 Activations& act, Tensor& hidden_states) const;
 
   DitConfig config_;
   DType compute_;

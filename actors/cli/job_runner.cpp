@@ -61,6 +61,9 @@ JobResult JobRunner::run(const Options& options) const {
   evaluator_options.condition = [this](std::uint64_t index) {
     return models::Condition{.class_label = request_.class_of(index)};
   };
+  evaluator_options.num_conditions = request_.classes.size();
+  const std::span<const double> timesteps = request_.schedule.timesteps();
+  evaluator_options.timesteps.assign(timesteps.begin(), timesteps.end());
   if (model_.autoencoder) {
     evaluator_options.decode = [this](ExecContext& ctx, const Tensor& latents,
                                       Tensor& pixels) {

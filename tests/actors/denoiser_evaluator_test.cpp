@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "kernels/core/error.h"
 
@@ -31,6 +32,7 @@ class ToyDenoiser final : public models::Denoiser {
     info_.guided_channels = 1;
     info_.branch_order = order;
     info_.num_classes = num_classes;
+    info_.bytes_per_timestep = 32 << 20;
     for (const double flops : {1.0, 1.0, 1.0, 1.0, 4.0, 4.0}) {
       info_.blocks.push_back({flops, 0});
     }
@@ -38,12 +40,15 @@ class ToyDenoiser final : public models::Denoiser {
 
   mutable std::vector<std::vector<std::int64_t>> forwards;
   mutable int prepared = 0;
+  /// Class label to the number of timesteps announced with it.
+  mutable std::map<std::int64_t, std::size_t> announced;
 
   const models::DenoiserInfo& info() const override { return info_; }
 
   models::PreparedPtr prepare(
       ExecContext& /*ctx*/, const models::Condition& condition) const override {
     ++prepared;
+    announced[condition.class_label] = condition.timesteps.size();
     return std::make_shared<Label>(condition.class_label);
   }
 
@@ -100,6 +105,8 @@ EvaluatorOptions options(double scale, int segments = 1) {
               [](std::uint64_t i) {
                 return models::Condition{static_cast<std::int64_t>(i)};
               },
+          .num_conditions = 1,
+          .timesteps = {},
           .decode = {}};
 }
 
@@ -114,6 +121,30 @@ Tensor ramp(float first) {
 EvaluateRow row(std::uint64_t sample, Branch branch = Branch::guided) {
   return {sample, branch, 0.5, ramp(static_cast<float>(sample)),
           Tensor({2, 2, 2}, DType::f32)};
+}
+
+/// What was announced for sample 3 and for the unconditional branch, 10, of a
+/// network that needs 32 MiB per timestep, where 96 MiB are allowed.
+std::map<std::int64_t, std::size_t> announced_with(
+    std::size_t num_conditions, std::vector<double> timesteps) {
+  ExecContext ctx;
+  const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
+  EvaluatorOptions with = options(4.0);
+  with.num_conditions = num_conditions;
+  with.timesteps = std::move(timesteps);
+  DenoiserEvaluator evaluator(denoiser, with);
+  std::vector<EvaluateRow> rows{row(3)};
+  evaluator.evaluate(ctx, rows);
+  return denoiser.announced;
+}
+
+TEST(DenoiserEvaluator, AnnouncesTimestepsAsFarAsMemoryIsAllowed) {
+  using Announced = std::map<std::int64_t, std::size_t>;
+  EXPECT_EQ(announced_with(2, {0.5}), (Announced{{3, 1}, {10, 1}}));
+  EXPECT_EQ(announced_with(3, {0.5}), (Announced{{3, 0}, {10, 1}}));
+  EXPECT_EQ(announced_with(1, {0.5, 0.4}), (Announced{{3, 0}, {10, 2}}));
+  EXPECT_EQ(announced_with(1, {0.5, 0.4, 0.3, 0.2}),
+            (Announced{{3, 0}, {10, 0}}));
 }
 
 TEST(DenoiserEvaluator, RunsBothBranchesInTheModelsOrder) {
