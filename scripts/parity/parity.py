@@ -9,6 +9,7 @@ import torch_compat  # noqa: F401  (before diffusers)
 
 import diffusers
 
+import conversion
 import models
 import runs
 from report import Report
@@ -33,6 +34,7 @@ def main():
     else:
         models.check_dit(report, rng, args.cases, not args.no_bf16)
         models.check_vae(report, rng, args.cases)
+        conversion.check_conversion(report, rng, max(2, args.cases // 4))
         runs.check_runs(report, rng, max(2, args.cases // 4))
     report.print_table()
     return 0 if report.ok() else 1
