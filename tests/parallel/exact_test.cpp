@@ -87,6 +87,22 @@ TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequential) {
       {.kind = MethodKind::stale, .num_segments = 3, .ages = {0, 0}});
 }
 
+TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequentialForAnyNumberOfSegments) {
+  for (int segments = 1; segments <= 5; ++segments) {
+    // Another cut is another toy network.
+    Bench bench(GetParam().options, Shape{1, 3, 5}, segments);
+    const Tensor expected = bench.run({}, 5).latents;
+    EXPECT_TRUE(bytes_equal(
+        bench
+            .run(
+                {.kind = MethodKind::stale, .num_segments = segments, .age = 0},
+                5)
+            .latents,
+        expected))
+        << segments;
+  }
+}
+
 TEST_P(ExactFor, StaleThatWarmsUpToTheEndEqualsSequential) {
   for (const int stride : {1, 2}) {
     expect_sequential({.kind = MethodKind::stale,

@@ -15,28 +15,11 @@ namespace {
 
 constexpr int kSteps = 9;
 
-std::vector<MethodOptions> methods() {
-  return {{.kind = MethodKind::batch},
-          {.kind = MethodKind::cfg},
-          {.kind = MethodKind::pipeline, .num_segments = 3},
-          {.kind = MethodKind::picard, .window_size = 4},
-          {.kind = MethodKind::picard,
-           .window_size = 5,
-           .tolerance = 0.05,
-           .initial_guess = InitialGuess::constant_x0},
-          {.kind = MethodKind::stale, .num_segments = 3},
-          {.kind = MethodKind::stale,
-           .num_segments = 3,
-           .stride = 2,
-           .warmup_steps = 2,
-           .final_fresh_steps = 1}};
-}
-
 RC_GTEST_PROP(AnyOrder, GivesTheBytesOfThePlainLoop, ()) {
   const auto cases = solver_cases(kSteps);
   const SolverCase& solver =
       cases[*rc::gen::inRange<std::size_t>(0, cases.size())];
-  const auto all = methods();
+  const auto all = method_cases();
   const MethodOptions options =
       all[*rc::gen::inRange<std::size_t>(0, all.size())];
   const int workers = *rc::gen::inRange(1, 6);
@@ -65,6 +48,49 @@ RC_GTEST_PROP(AnyOrder, GivesTheBytesOfThePlainLoop, ()) {
   }
 }
 
+/// Runs `samples` in a random order on `workers` and expects the sequential
+/// bytes of each.
+void expect_sequential_in_any_order(const MethodOptions& options, Bench& bench,
+                                    int workers, int samples) {
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  Simulator simulator(runner, bench.ctx, workers,
+                      *rc::gen::arbitrary<std::uint64_t>());
+  simulator.freeze(*rc::gen::inRange(-1, workers));
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(samples); ++i) {
+    simulator.add(i, make_method(options, bench.schedule), bench.start(i));
+  }
+  simulator.run();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(samples); ++i) {
+    RC_ASSERT(bytes_equal(simulator.latents(i),
+                          bench.run(MethodOptions{}, i).latents));
+  }
+}
+
+RC_GTEST_PROP(AnyOrder, WindowAndWorkersLeavePicardAtToleranceZeroExact, ()) {
+  const auto cases = solver_cases(kSteps);
+  Bench bench(cases[*rc::gen::inRange<std::size_t>(0, cases.size())].options);
+  MethodOptions options = picard(*rc::gen::inRange(1, bench.calls() + 1));
+  options.carry = *rc::gen::element(Carry::identity, Carry::coefficient);
+  options.initial_guess =
+      *rc::gen::element(InitialGuess::last_point, InitialGuess::constant_x0);
+  expect_sequential_in_any_order(options, bench, *rc::gen::inRange(1, 6),
+                                 *rc::gen::inRange(1, 4));
+}
+
+RC_GTEST_PROP(AnyOrder, SegmentsAndWorkersLeaveFreshPipelinesExact, ()) {
+  const auto cases = solver_cases(kSteps);
+  const int segments = *rc::gen::inRange(1, 6);
+  Bench bench(cases[*rc::gen::inRange<std::size_t>(0, cases.size())].options,
+              Shape{1, 3, 5}, segments);
+  MethodOptions options{
+      .kind = *rc::gen::element(MethodKind::pipeline, MethodKind::stale),
+      .num_segments = segments,
+      .age = 0};
+  options.warmup_steps = *rc::gen::inRange(0, 4);
+  expect_sequential_in_any_order(options, bench, *rc::gen::inRange(1, 6),
+                                 *rc::gen::inRange(1, 4));
+}
+
 TEST(AnyOrder, DropsResultsThatComeTwice) {
   const MethodOptions options{.kind = MethodKind::picard, .window_size = 4};
   Bench bench(steps(20));
@@ -76,7 +102,7 @@ TEST(AnyOrder, DropsResultsThatComeTwice) {
 }
 
 TEST(Slots, AreFreedWhileTheRunGoesOn) {
-  for (const MethodOptions& options : methods()) {
+  for (const MethodOptions& options : method_cases()) {
     std::size_t most = 0;
     for (const int steps_taken : {20, 80}) {
       Bench bench(steps(steps_taken));
@@ -95,27 +121,36 @@ TEST(Slots, AreFreedWhileTheRunGoesOn) {
 }
 
 TEST(Replicas, ThatTakeTheSameStepHoldTheSameBytes) {
-  const MethodOptions options{.kind = MethodKind::stale, .num_segments = 3};
-  Bench bench(steps(kSteps, Solver::dpmpp));
-  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
-  const auto method = make_method(options, bench.schedule);
-  SlotTable first;
-  SlotTable second;
-  first.put(kInitialSlot, bench.start(0));
-  second.put(kInitialSlot, bench.start(0));
-  while (!method->done()) {
-    for (const Task& task : method->ready()) {
-      const std::vector<BoundTask> a = {{0, task, &first}};
-      const std::vector<BoundTask> b = {{0, task, &second}};
-      const auto results = runner.run(bench.ctx, a);
-      (void)runner.run(bench.ctx, b);
-      if (task.op == Op::step) {
-        const Slot out = task.outputs.front();
-        EXPECT_TRUE(
-            bytes_equal(std::get<SolverState>(first.get(out)).latents,
-                        std::get<SolverState>(second.get(out)).latents));
+  for (const SolverCase& solver : solver_cases(kSteps)) {
+    for (const MethodOptions& options : method_cases()) {
+      Bench bench(solver.options);
+      TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+      const auto method = make_method(options, bench.schedule);
+      SlotTable first;
+      SlotTable second;
+      first.put(kInitialSlot, bench.start(0));
+      second.put(kInitialSlot, bench.start(0));
+      int states = 0;
+      while (!method->done()) {
+        for (const Task& task : method->ready()) {
+          const std::vector<BoundTask> a = {{0, task, &first}};
+          const std::vector<BoundTask> b = {{0, task, &second}};
+          const auto results = runner.run(bench.ctx, a);
+          EXPECT_EQ(runner.run(bench.ctx, b).front().scalars,
+                    results.front().scalars);
+          for (const Slot out : task.outputs) {
+            const auto value = first.get(out);
+            if (const auto* state = std::get_if<SolverState>(&value)) {
+              ++states;
+              EXPECT_TRUE(
+                  bytes_equal(state->latents,
+                              std::get<SolverState>(second.get(out)).latents));
+            }
+          }
+          EXPECT_TRUE(method->apply(results.front()));
+        }
       }
-      EXPECT_TRUE(method->apply(results.front()));
+      EXPECT_GE(states, bench.calls()) << solver.name;
     }
   }
 }

@@ -2,155 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
 namespace {
-
-using Window = std::pair<int, int>;
-
-MethodOptions picard(int window, double tolerance = 0,
-                     InitialGuess guess = InitialGuess::last_point) {
-  return {.kind = MethodKind::picard,
-          .window_size = window,
-          .tolerance = tolerance,
-          .initial_guess = guess};
-}
-
-/// Plays residuals instead of arithmetic: residuals[point] is what every sweep
-/// reports for that point, falling by `factor` each time. Returns the windows.
-class Script {
- public:
-  Script(const MethodOptions& options, int calls) : method_(options, calls) {}
-
-  /// One round; residual of the value given to each point of (begin, end].
-  void round(const std::vector<double>& residuals, bool same_bytes = false) {
-    windows.emplace_back(method_.begin(), method_.end());
-    std::vector<Task> tasks = method_.ready();
-    while (tasks.front().op == Op::evaluate) {
-      evaluations.push_back(static_cast<int>(tasks.size()));
-      for (const Task& task : tasks) {
-        evaluated.push_back(task.from);
-        method_.apply({task.id, task.version, {}});
-      }
-      tasks = method_.ready();
-    }
-    TaskResult result{tasks.front().id, tasks.front().version, {}};
-    ASSERT_EQ(residuals.size(),
-              static_cast<std::size_t>(method_.end() - method_.begin()));
-    for (const double residual : residuals) {
-      result.scalars.push_back(residual);
-      result.scalars.push_back(same_bytes || residual == 0 ? 1 : 0);
-    }
-    method_.apply(result);
-  }
-  [[nodiscard]] Window window() const {
-    return {method_.begin(), method_.end()};
-  }
-  [[nodiscard]] bool done() const { return method_.done(); }
-  [[nodiscard]] Progress progress() const { return method_.progress(); }
-
-  std::vector<Window> windows;
-  std::vector<int> evaluations;
-  std::vector<int> evaluated;
-
- private:
-  Picard method_;
-};
-
-TEST(PicardAccepts, TheWholeWindowWhenAllPointsPass) {
-  Script script(picard(4, 0.1), 10);
-  script.round({0.05, 0.1, 0.02, 0.1});
-  EXPECT_EQ(script.window(), (Window{4, 8}));
-  script.round({0.05, 0.1, 0.02, 0.1});
-  EXPECT_EQ(script.window(), (Window{8, 10}));
-  script.round({0.05, 0.1});
-  EXPECT_TRUE(script.done());
-}
-
-TEST(PicardAccepts, OnePointWhenTheFirstFails) {
-  Script script(picard(4, 0.1), 10);
-  script.round({0.2, 0.05, 0.05, 0.05});
-  EXPECT_EQ(script.window(), (Window{1, 5}));
-}
-
-TEST(PicardAccepts, UpToAndWithTheFirstPointThatFails) {
-  Script script(picard(4, 0.1), 10);
-  script.round({0.05, 0.05, 0.11, 0.05});
-  EXPECT_EQ(script.window(), (Window{3, 7}));
-}
-
-TEST(PicardAccepts, TheWholeWindowWhenOnlyTheLastFails) {
-  Script script(picard(4, 0.1), 10);
-  script.round({0.05, 0.05, 0.05, 9.0});
-  EXPECT_EQ(script.window(), (Window{4, 8}));
-}
-
-TEST(PicardAccepts, ATailShorterThanTheWindow) {
-  Script script(picard(4, 0.1), 6);
-  script.round({0.05, 0.05, 0.05, 0.05});
-  EXPECT_EQ(script.window(), (Window{4, 6}));
-  script.round({0.2, 0.2});
-  EXPECT_EQ(script.window(), (Window{5, 6}));
-  script.round({0.2});
-  EXPECT_TRUE(script.done());
-  EXPECT_EQ(script.progress().rounds, 3);
-}
-
-TEST(PicardAccepts, ASingleCall) {
-  Script script(picard(1, 0.1), 1);
-  script.round({7.0});
-  EXPECT_TRUE(script.done());
-}
-
-TEST(PicardAccepts, OnlyEqualBytesAtToleranceZero) {
-  Script script(picard(3), 9);
-  script.round({0.0, 1e-300, 0.0});
-  EXPECT_EQ(script.window(), (Window{2, 5}));
-}
-
-TEST(PicardAccepts, EqualBytesWhateverTheResidual) {
-  Script script(picard(3, 0.1), 9);
-  script.round({5.0, 5.0, 5.0}, true);
-  EXPECT_EQ(script.window(), (Window{3, 6}));
-}
-
-TEST(PicardAccepts, NoResidualThatIsNotFinite) {
-  for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
-                           std::numeric_limits<double>::infinity()}) {
-    for (const double tolerance : {0.0, 0.1}) {
-      Script script(picard(3, tolerance), 9);
-      try {
-        script.round({0.01, 0.01, bad});
-        FAIL() << "accepted";
-      } catch (const Error& error) {
-        EXPECT_EQ(error.code(), Errc::non_finite);
-        EXPECT_NE(std::string(error.what()).find("point 3"), std::string::npos);
-      }
-    }
-  }
-}
-
-TEST(PicardEvaluates, OnlyPointsWhoseBytesChanged) {
-  Script script(picard(4, 0.1), 10);
-  script.round({0.2, 0.0, 0.05, 0.0});  // 2 and 4 stayed; 4 is new all the same
-  EXPECT_EQ(script.window(), (Window{1, 5}));
-  script.round({0.0, 0.0, 0.0, 0.0});
-  EXPECT_EQ(script.evaluated,
-            (std::vector<int>{0, 1, 2, 3, /*round 2*/ 1, 3, 4}));
-}
-
-TEST(PicardEvaluates, OnePointFirstForTheConstantX0Guess) {
-  Script script(picard(4, 0.1, InitialGuess::constant_x0), 10);
-  script.round({0.5});
-  EXPECT_EQ(script.window(), (Window{1, 5}));
-  EXPECT_EQ(script.evaluations, std::vector<int>{1});
-}
 
 TEST(Picard, CountsEveryCallItMakesAndMakesNoneTwice) {
   for (const SolverCase& solver : solver_cases(14)) {
@@ -169,39 +33,10 @@ TEST(Picard, CountsEveryCallItMakesAndMakesNoneTwice) {
   }
 }
 
-/// Runs round by round and shows every point of the window after each sweep.
-template <typename Visit>
-void run_rounds(Bench& bench, const MethodOptions& options, SolverState start,
-                const Visit& visit) {
-  Picard method(options, bench.calls());
-  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
-  SlotTable slots;
-  slots.put(kInitialSlot, std::move(start));
-  for (int sweeps = 0; !method.done();) {
-    std::vector<BoundTask> tasks;
-    for (Task& task : method.ready()) {
-      tasks.push_back({0, std::move(task), &slots});
-    }
-    const auto results = runner.run(bench.ctx, tasks);
-    for (const TaskResult& result : results) {
-      method.apply(result);
-    }
-    if (tasks.front().task.op == Op::sweep) {
-      visit(++sweeps, tasks.front().task, slots);
-    }
-  }
-}
-
 TEST(Picard, HasExactPointsUpToKAfterKSweeps) {
   for (const SolverCase& solver : solver_cases(11)) {
     Bench bench(solver.options);
-    std::vector<Tensor> exact;  // of every point
-    run_rounds(
-        bench, picard(1), bench.start(0),
-        [&](int /*sweeps*/, const Task& sweep, SlotTable& slots) {
-          exact.push_back(
-              std::get<SolverState>(slots.get(sweep.outputs[0])).latents);
-        });
+    const std::vector<Tensor> exact = exact_points(bench, bench.evaluator);
     for (const Carry carry : {Carry::identity, Carry::coefficient}) {
       MethodOptions options = picard(bench.calls());
       options.carry = carry;
@@ -216,6 +51,45 @@ TEST(Picard, HasExactPointsUpToKAfterKSweeps) {
                          << solver.name << " point " << point;
                    }
                  });
+    }
+  }
+}
+
+TEST(Picard, HasExactPointsUpToKWhateverTheInitialGuess) {
+  // The first sweep of this guess solves point 1 and guesses the others: those
+  // are replaced with garbage, another for every point.
+  for (const SolverCase& solver : solver_cases(9)) {
+    Bench bench(solver.options);
+    const std::vector<Tensor> exact = exact_points(bench, bench.evaluator);
+    for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+      MethodOptions options =
+          picard(bench.calls(), 0, InitialGuess::constant_x0);
+      options.carry = carry;
+      int last_sweep = 0;
+      run_rounds(
+          bench, options, bench.start(0),
+          [&](int sweeps, const Task& sweep, SlotTable& slots) {
+            for (std::size_t i = 1; sweeps == 1 && i < sweep.outputs.size();
+                 ++i) {
+              SolverState garbage;
+              garbage.latents = Tensor(Shape{1, 3, 5}, DType::f32);
+              ToyNoise(77).step(0, static_cast<int>(i), garbage.latents);
+              slots.put(sweep.outputs[i], garbage);
+            }
+            for (int point = sweep.from + 1;
+                 point <= std::min(sweeps, sweep.to); ++point) {
+              const Slot slot =
+                  sweep.outputs[static_cast<std::size_t>(point - sweep.from) -
+                                1];
+              EXPECT_TRUE(
+                  bytes_equal(std::get<SolverState>(slots.get(slot)).latents,
+                              exact[static_cast<std::size_t>(point) - 1]))
+                  << solver.name << " point " << point;
+            }
+            last_sweep = sweeps;
+          });
+      EXPECT_GT(last_sweep, 1) << solver.name;
+      EXPECT_LE(last_sweep, bench.calls()) << solver.name;
     }
   }
 }
@@ -262,38 +136,6 @@ TEST(Picard, KeepsAnExactTrajectoryAsItIs) {
       }
     }
   }
-}
-
-/// A network whose output is a constant, so that a step is affine in the
-/// latents with slope carry_coefficient.
-struct ConstantOutput : ToyEvaluator {
-  using ToyEvaluator::ToyEvaluator;
-  void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override {
-    ToyEvaluator::evaluate(ctx, rows);
-    for (EvaluateRow& row : rows) {
-      for (float& value : row.output.span<float>()) {
-        value = 0.125F;
-      }
-    }
-  }
-};
-
-std::int64_t rounds_with(Carry carry, double tolerance) {
-  Bench bench(steps(20));
-  ConstantOutput network(Shape{1, 3, 5}, 3);
-  MethodOptions options = picard(20, tolerance);
-  options.carry = carry;
-  TaskRunner runner(bench.schedule, network, bench.noise, options);
-  const auto method = make_method(options, bench.schedule);
-  (void)run_local(*method, runner, bench.ctx, 0, bench.start(0));
-  return method->progress().rounds;
-}
-
-TEST(Picard, SolvesALinearChainInOneSweepWithTheStepsOwnCoefficient) {
-  // One sweep that solves it, one that finds nothing left to change but f32's
-  // rounding.
-  EXPECT_EQ(rounds_with(Carry::coefficient, 3e-3), 2);
-  EXPECT_GT(rounds_with(Carry::identity, 3e-3), 2);
 }
 
 TEST(Picard, ComesCloserAsTheToleranceFalls) {
@@ -364,25 +206,67 @@ TEST(Picard, RetiresEasySamplesEarlier) {
   }
 }
 
-TEST(Picard, OfSamplesDoesNotShareNoise) {
-  // Identical starts and conditions: only the noise of the steps differs.
-  Bench bench(steps(20, Solver::ddpm), Shape{1, 16, 16});
+double correlation(const Tensor& a, const Tensor& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.span<float>().size(); ++i) {
+    sum += static_cast<double>(a.span<float>()[i]) *
+           static_cast<double>(b.span<float>()[i]);
+  }
+  return sum / static_cast<double>(a.num_elements());
+}
+
+/// Passes the noise of a job on and keeps every draw.
+class KeptNoise final : public NoiseSource {
+ public:
+  void initial(std::uint64_t sample_index, Tensor& out) override {
+    inner_.initial(sample_index, out);
+  }
+  void step(std::uint64_t sample_index, int call, Tensor& out) override {
+    inner_.step(sample_index, call, out);
+    const auto at = std::pair(sample_index, call);
+    const auto [place, is_new] = draws.emplace(at, out.clone());
+    EXPECT_TRUE(is_new || bytes_equal(place->second, out));
+  }
+  std::map<std::pair<std::uint64_t, int>, Tensor> draws;
+
+ private:
+  PhiloxNoise inner_{5};
+};
+
+TEST(Picard, DrawsTheNoiseOfTheSequentialRunInEverySweep) {
+  Bench bench(steps(12, Solver::ddpm), Shape{1, 16, 16});
+  const auto run = [&](const MethodOptions& options, KeptNoise& noise) {
+    TaskRunner runner(bench.schedule, bench.evaluator, noise, options);
+    for (const std::uint64_t sample : {0U, 7U}) {
+      const auto method = make_method(options, bench.schedule);
+      (void)run_local(*method, runner, bench.ctx, sample, bench.start(0));
+    }
+  };
+  KeptNoise sequential;
+  run({}, sequential);
+  ASSERT_EQ(sequential.draws.size(), 2U * 11U);  // the last step adds none
+  for (const int window : {1, 5, 12}) {
+    KeptNoise parallel;
+    run(picard(window), parallel);
+    ASSERT_EQ(parallel.draws.size(), sequential.draws.size());
+    for (const auto& [key, noise] : parallel.draws) {
+      EXPECT_TRUE(bytes_equal(noise, sequential.draws.at(key)));
+    }
+  }
+  // 256 independent products: deviation 1/16, so this is four of them.
+  for (auto a = sequential.draws.begin(); a != sequential.draws.end(); ++a) {
+    for (auto b = std::next(a); b != sequential.draws.end(); ++b) {
+      EXPECT_LT(std::fabs(correlation(a->second, b->second)), 0.25);
+    }
+  }
+}
+
+TEST(Picard, GivesSamplesOfOneStartDifferentResultsByTheirNoise) {
+  Bench bench(steps(20, Solver::ddpm));
   const MethodOptions options = picard(4);
   TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
-  std::vector<Tensor> noise;
-  for (const std::uint64_t sample : {0U, 7U}) {
-    Tensor out(Shape{1, 16, 16}, DType::f32);
-    bench.noise.step(sample, 3, out);
-    noise.push_back(std::move(out));
-  }
-  double correlation = 0;
-  for (std::size_t i = 0; i < 256; ++i) {
-    correlation += static_cast<double>(noise[0].span<float>()[i]) *
-                   static_cast<double>(noise[1].span<float>()[i]) / 256;
-  }
-  EXPECT_LT(std::fabs(correlation), 0.25);
   std::vector<Tensor> results;
-  for (const std::uint64_t sample : {0U, 7U}) {
+  for (const std::uint64_t sample : {0U, 7U}) {  // one condition: 7 is 0 mod 7
     const auto method = make_method(options, bench.schedule);
     results.push_back(
         run_local(*method, runner, bench.ctx, sample, bench.start(0)).latents);

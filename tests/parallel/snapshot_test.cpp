@@ -8,22 +8,6 @@
 namespace troupe::samplers::testing {
 namespace {
 
-std::vector<MethodOptions> methods() {
-  return {{.kind = MethodKind::sequential},
-          {.kind = MethodKind::cfg},
-          {.kind = MethodKind::pipeline, .num_segments = 3},
-          {.kind = MethodKind::picard, .window_size = 4},
-          {.kind = MethodKind::picard,
-           .window_size = 5,
-           .tolerance = 0.05,
-           .initial_guess = InitialGuess::constant_x0},
-          {.kind = MethodKind::stale, .num_segments = 3},
-          {.kind = MethodKind::stale,
-           .num_segments = 3,
-           .stride = 2,
-           .warmup_steps = 2}};
-}
-
 /// Goes on from a snapshot and the slots of that moment.
 Tensor resumed(Bench& bench, const MethodOptions& options,
                const std::string& bytes,
@@ -52,9 +36,9 @@ Tensor resumed(Bench& bench, const MethodOptions& options,
 }
 
 TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
-  for (const Solver solver : {Solver::ddim, Solver::dpmpp, Solver::heun}) {
-    for (const MethodOptions& options : methods()) {
-      Bench bench(steps(7, solver));
+  for (const SolverCase& solver : solver_cases(7)) {
+    for (const MethodOptions& options : method_cases()) {
+      Bench bench(solver.options);
       const auto whole = make_method(options, bench.schedule);
       const Tensor expected = bench.run(*whole, options).latents;
 
@@ -88,7 +72,7 @@ TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
 }
 
 TEST(Snapshot, IsCompact) {
-  for (const MethodOptions& options : methods()) {
+  for (const MethodOptions& options : method_cases()) {
     Bench bench(steps(7));
     const auto method = make_method(options, bench.schedule);
     (void)method->ready();
@@ -97,7 +81,7 @@ TEST(Snapshot, IsCompact) {
 }
 
 TEST(Snapshot, ThatIsCutShortIsRefused) {
-  for (const MethodOptions& options : methods()) {
+  for (const MethodOptions& options : method_cases()) {
     Bench bench(steps(7));
     const auto method = make_method(options, bench.schedule);
     (void)method->ready();
@@ -118,7 +102,7 @@ TEST(Snapshot, ThatIsCutShortIsRefused) {
 
 TEST(Snapshot, OfAnotherMethodIsRefused) {
   Bench bench(steps(7));
-  const auto all = methods();
+  const auto all = method_cases();
   for (std::size_t i = 0; i < all.size(); ++i) {
     for (std::size_t j = 0; j < all.size(); ++j) {
       const auto from = make_method(all[i], bench.schedule);

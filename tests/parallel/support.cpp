@@ -197,6 +197,28 @@ SolverState Bench::run(Method& method, const MethodOptions& options,
   return run_local(method, runner, ctx, sample_index, start(sample_index));
 }
 
+MethodOptions picard(int window, double tolerance, InitialGuess guess) {
+  return {.kind = MethodKind::picard,
+          .window_size = window,
+          .tolerance = tolerance,
+          .initial_guess = guess};
+}
+
+std::vector<MethodOptions> method_cases() {
+  return {{.kind = MethodKind::sequential},
+          {.kind = MethodKind::batch},
+          {.kind = MethodKind::cfg},
+          {.kind = MethodKind::pipeline, .num_segments = 3},
+          picard(4),
+          picard(5, 0.05, InitialGuess::constant_x0),
+          {.kind = MethodKind::stale, .num_segments = 3},
+          {.kind = MethodKind::stale,
+           .num_segments = 3,
+           .stride = 2,
+           .warmup_steps = 2,
+           .final_fresh_steps = 1}};
+}
+
 double rmse(const Tensor& a, const Tensor& b) {
   double sum = 0;
   const auto x = a.span<float>();

@@ -92,6 +92,12 @@ struct Bench {
 
 [[nodiscard]] ScheduleOptions steps(int num_inference_steps,
                                     Solver solver = Solver::ddim);
+/// A Picard method with its other options at their defaults.
+[[nodiscard]] MethodOptions picard(
+    int window, double tolerance = 0,
+    InitialGuess guess = InitialGuess::last_point);
+/// One of every kind of method, with the options that make it interesting.
+[[nodiscard]] std::vector<MethodOptions> method_cases();
 [[nodiscard]] double rmse(const Tensor& a, const Tensor& b);
 
 }  // namespace troupe::samplers::testing

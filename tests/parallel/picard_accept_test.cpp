@@ -1,0 +1,148 @@
+// The accept rule by itself: scripted residuals, and the windows they lead to.
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "samplers/parallel/picard.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+using Window = std::pair<int, int>;
+
+/// Plays residuals instead of arithmetic: residuals[point] is what every sweep
+/// reports for that point, falling by `factor` each time. Returns the windows.
+class Script {
+ public:
+  Script(const MethodOptions& options, int calls) : method_(options, calls) {}
+
+  /// One round; residual of the value given to each point of (begin, end].
+  void round(const std::vector<double>& residuals, bool same_bytes = false) {
+    windows.emplace_back(method_.begin(), method_.end());
+    std::vector<Task> tasks = method_.ready();
+    while (tasks.front().op == Op::evaluate) {
+      evaluations.push_back(static_cast<int>(tasks.size()));
+      for (const Task& task : tasks) {
+        evaluated.push_back(task.from);
+        method_.apply({task.id, task.version, {}});
+      }
+      tasks = method_.ready();
+    }
+    TaskResult result{tasks.front().id, tasks.front().version, {}};
+    ASSERT_EQ(residuals.size(),
+              static_cast<std::size_t>(method_.end() - method_.begin()));
+    for (const double residual : residuals) {
+      result.scalars.push_back(residual);
+      result.scalars.push_back(same_bytes || residual == 0 ? 1 : 0);
+    }
+    method_.apply(result);
+  }
+  [[nodiscard]] Window window() const {
+    return {method_.begin(), method_.end()};
+  }
+  [[nodiscard]] bool done() const { return method_.done(); }
+  [[nodiscard]] Progress progress() const { return method_.progress(); }
+
+  std::vector<Window> windows;
+  std::vector<int> evaluations;
+  std::vector<int> evaluated;
+
+ private:
+  Picard method_;
+};
+
+TEST(PicardAccepts, TheWholeWindowWhenAllPointsPass) {
+  Script script(picard(4, 0.1), 10);
+  script.round({0.05, 0.1, 0.02, 0.1});
+  EXPECT_EQ(script.window(), (Window{4, 8}));
+  script.round({0.05, 0.1, 0.02, 0.1});
+  EXPECT_EQ(script.window(), (Window{8, 10}));
+  script.round({0.05, 0.1});
+  EXPECT_TRUE(script.done());
+}
+
+TEST(PicardAccepts, OnePointWhenTheFirstFails) {
+  Script script(picard(4, 0.1), 10);
+  script.round({0.2, 0.05, 0.05, 0.05});
+  EXPECT_EQ(script.window(), (Window{1, 5}));
+}
+
+TEST(PicardAccepts, UpToAndWithTheFirstPointThatFails) {
+  Script script(picard(4, 0.1), 10);
+  script.round({0.05, 0.05, 0.11, 0.05});
+  EXPECT_EQ(script.window(), (Window{3, 7}));
+}
+
+TEST(PicardAccepts, TheWholeWindowWhenOnlyTheLastFails) {
+  Script script(picard(4, 0.1), 10);
+  script.round({0.05, 0.05, 0.05, 9.0});
+  EXPECT_EQ(script.window(), (Window{4, 8}));
+}
+
+TEST(PicardAccepts, ATailShorterThanTheWindow) {
+  Script script(picard(4, 0.1), 6);
+  script.round({0.05, 0.05, 0.05, 0.05});
+  EXPECT_EQ(script.window(), (Window{4, 6}));
+  script.round({0.2, 0.2});
+  EXPECT_EQ(script.window(), (Window{5, 6}));
+  script.round({0.2});
+  EXPECT_TRUE(script.done());
+  EXPECT_EQ(script.progress().rounds, 3);
+}
+
+TEST(PicardAccepts, ASingleCall) {
+  Script script(picard(1, 0.1), 1);
+  script.round({7.0});
+  EXPECT_TRUE(script.done());
+}
+
+TEST(PicardAccepts, OnlyEqualBytesAtToleranceZero) {
+  Script script(picard(3), 9);
+  script.round({0.0, 1e-300, 0.0});
+  EXPECT_EQ(script.window(), (Window{2, 5}));
+}
+
+TEST(PicardAccepts, EqualBytesWhateverTheResidual) {
+  Script script(picard(3, 0.1), 9);
+  script.round({5.0, 5.0, 5.0}, true);
+  EXPECT_EQ(script.window(), (Window{3, 6}));
+}
+
+TEST(PicardAccepts, NoResidualThatIsNotFinite) {
+  for (const double bad : {std::numeric_limits<double>::quiet_NaN(),
+                           std::numeric_limits<double>::infinity()}) {
+    for (const double tolerance : {0.0, 0.1}) {
+      Script script(picard(3, tolerance), 9);
+      try {
+        script.round({0.01, 0.01, bad});
+        FAIL() << "accepted";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::non_finite);
+        EXPECT_NE(std::string(error.what()).find("point 3"), std::string::npos);
+      }
+    }
+  }
+}
+
+TEST(PicardEvaluates, OnlyPointsWhoseBytesChanged) {
+  Script script(picard(4, 0.1), 10);
+  script.round({0.2, 0.0, 0.05, 0.0});  // 2 and 4 stayed; 4 is new all the same
+  EXPECT_EQ(script.window(), (Window{1, 5}));
+  script.round({0.0, 0.0, 0.0, 0.0});
+  EXPECT_EQ(script.evaluated,
+            (std::vector<int>{0, 1, 2, 3, /*round 2*/ 1, 3, 4}));
+}
+
+TEST(PicardEvaluates, OnePointFirstForTheConstantX0Guess) {
+  Script script(picard(4, 0.1, InitialGuess::constant_x0), 10);
+  script.round({0.5});
+  EXPECT_EQ(script.window(), (Window{1, 5}));
+  EXPECT_EQ(script.evaluations, std::vector<int>{1});
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing
