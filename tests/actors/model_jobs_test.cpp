@@ -1,0 +1,245 @@
+// Whole jobs over real networks: what a company of actors gives equals a plain
+// loop that knows no method, task or actor.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/denoiser_evaluator.h"
+#include "actors/runtime.h"
+#include "models/dit.h"
+#include "models/gaussian_mixture.h"
+#include "models/weight_source.h"
+#include "samplers/parallel/task_runner.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+using samplers::Schedule;
+using samplers::ScheduleOptions;
+using samplers::Solver;
+
+constexpr std::uint64_t kSamples = 4;
+constexpr int kSegments = 3;
+
+using Latents = std::map<std::uint64_t, Tensor>;
+
+class Collector final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    latents[outcome.report.sample_index] = outcome.latents;
+  }
+  Latents latents;
+};
+
+ScheduleOptions options_of(Solver solver, int steps) {
+  ScheduleOptions options;
+  options.solver = solver;
+  options.num_inference_steps = steps;
+  options.clip_sample = false;
+  return options;
+}
+
+/// Every solver; Heun, UniPC and the stochastic ones among them.
+std::vector<ScheduleOptions> schedules(int steps) {
+  std::vector<ScheduleOptions> all;
+  for (const Solver solver :
+       {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
+        Solver::euler_ancestral, Solver::heun, Solver::unipc}) {
+    all.push_back(options_of(solver, steps));
+  }
+  return all;
+}
+
+DenoiserEvaluator evaluator_of(const models::Denoiser& denoiser,
+                               int num_segments) {
+  const std::int64_t classes = denoiser.info().num_classes;
+  return {
+      denoiser,
+      {.guidance_scale = 2.5,
+       .num_segments = num_segments,
+       .condition =
+           [classes](std::uint64_t i) {
+             return models::Condition{static_cast<std::int64_t>(i) % classes};
+           },
+       .decode = {}}};
+}
+
+samplers::SolverState start(const Schedule& schedule, const Shape& shape,
+                            samplers::NoiseSource& noise, std::uint64_t index) {
+  Tensor unit(shape, DType::f32);
+  noise.initial(index, unit);
+  return initial_state(schedule, unit);
+}
+
+/// Evaluate, step, evaluate, step.
+Latents plain_loop(const models::Denoiser& denoiser, const Schedule& schedule) {
+  DenoiserEvaluator evaluator = evaluator_of(denoiser, 1);
+  samplers::PhiloxNoise noise(11);
+  ExecContext ctx(1);
+  Latents all;
+  for (std::uint64_t index = 0; index < kSamples; ++index) {
+    auto state = start(schedule, evaluator.latent_shape(), noise, index);
+    for (int call = 0; call < schedule.num_model_calls(); ++call) {
+      const Shape shape = evaluator.latent_shape();
+      std::vector<samplers::EvaluateRow> rows(1);
+      rows[0] = {
+          .sample_index = index,
+          .timestep = schedule.timestep(call),
+          .latents = scale_model_input(schedule, call, state.latents),
+          .output = Tensor({evaluator.out_channels(), shape[1], shape[2]},
+                           DType::f32)};
+      evaluator.evaluate(ctx, rows);
+      state =
+          step(schedule, call, call + 1, state, rows[0].output, index, noise);
+    }
+    all[index] = state.latents;
+  }
+  return all;
+}
+
+int segments_of(const MethodOptions& method) {
+  return method.kind == MethodKind::pipeline || method.kind == MethodKind::stale
+             ? method.num_segments
+             : 1;
+}
+
+/// The method without actors, one sample after another.
+Latents run_local_loop(const models::Denoiser& denoiser,
+                       const Schedule& schedule, const MethodOptions& options) {
+  DenoiserEvaluator evaluator = evaluator_of(denoiser, segments_of(options));
+  samplers::PhiloxNoise noise(11);
+  ExecContext ctx(1);
+  samplers::TaskRunner runner(schedule, evaluator, noise, options);
+  Latents all;
+  for (std::uint64_t index = 0; index < kSamples; ++index) {
+    const auto method = make_method(options, schedule);
+    all[index] =
+        run_local(*method, runner, ctx, index,
+                  start(schedule, evaluator.latent_shape(), noise, index))
+            .latents;
+  }
+  return all;
+}
+
+Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
+                    const MethodOptions& method, int workers, int threads) {
+  DenoiserEvaluator evaluator = evaluator_of(denoiser, segments_of(method));
+  samplers::PhiloxNoise noise(11);
+  Collector seen;
+  JobSpec spec;
+  spec.schedule = &schedule;
+  spec.method = method;
+  spec.evaluator = &evaluator;
+  spec.noise = &noise;
+  spec.end = kSamples;
+  spec.num_workers = workers;
+  spec.threads_per_worker = threads;
+  spec.max_rows = 3;
+  spec.observers = {&seen};
+  const JobResult result = run_job(spec);
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(result.count(SampleStatus::done), kSamples);
+  return seen.latents;
+}
+
+void expect_same(const Latents& got, const Latents& expected,
+                 const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (const auto& [index, latents] : expected) {
+    EXPECT_TRUE(bytes_equal(got.at(index), latents))
+        << what << ", sample " << index;
+  }
+}
+
+std::string label(const Schedule& schedule, const MethodOptions& method,
+                  int workers) {
+  return "solver " + std::to_string(int(schedule.options().solver)) +
+         ", method " + std::to_string(int(method.kind)) + ", " +
+         std::to_string(workers) + " workers";
+}
+
+void expect_exact(const models::Denoiser& denoiser, int steps) {
+  for (const ScheduleOptions& options : schedules(steps)) {
+    const Schedule schedule(options);
+    const Latents expected = plain_loop(denoiser, schedule);
+    for (const MethodOptions& method :
+         {MethodOptions{.kind = MethodKind::sequential},
+          {.kind = MethodKind::batch},
+          {.kind = MethodKind::cfg},
+          {.kind = MethodKind::pipeline, .num_segments = kSegments},
+          {.kind = MethodKind::picard, .window_size = 3},
+          {.kind = MethodKind::stale, .num_segments = kSegments, .age = 0}}) {
+      for (const auto& [workers, threads] : {std::pair{1, 2}, {2, 1}, {3, 1}}) {
+        expect_same(run_company(denoiser, schedule, method, workers, threads),
+                    expected, label(schedule, method, workers));
+      }
+    }
+  }
+}
+
+/// Stale pipelines and Picard with a tolerance: their own answer, whoever
+/// computes it.
+void expect_reproducible(const models::Denoiser& denoiser, int steps) {
+  for (const Solver solver : {Solver::ddim, Solver::dpmpp, Solver::ddpm}) {
+    const Schedule schedule(options_of(solver, steps));
+    const Latents exact = plain_loop(denoiser, schedule);
+    for (const MethodOptions& method :
+         {MethodOptions{.kind = MethodKind::stale, .num_segments = kSegments},
+          {.kind = MethodKind::stale,
+          .num_segments = kSegments,
+          .stride = 2,
+          .warmup_steps = 2,
+          .final_fresh_steps = 1},
+          {.kind = MethodKind::picard, .window_size = 4, .tolerance = 20}}) {
+      const Latents expected = run_local_loop(denoiser, schedule, method);
+      EXPECT_FALSE(bytes_equal(expected.at(1), exact.at(1)))
+          << label(schedule, method, 0);
+      for (const int workers : {1, 2, 4}) {
+        expect_same(run_company(denoiser, schedule, method, workers, 1),
+                    expected, label(schedule, method, workers));
+      }
+    }
+  }
+}
+
+models::Dit small_dit(ExecContext& ctx) {
+  models::DitConfig config;
+  config.num_attention_heads = 2;
+  config.attention_head_dim = 12;
+  config.num_layers = 4;
+  config.sample_size = 8;
+  config.num_classes = 5;
+  models::RandomWeights weights(ctx, 9);
+  return {ctx, config, {}, DType::f32, weights};
+}
+
+models::GaussianMixture small_mixture() {
+  return models::GaussianMixture(
+      models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
+}
+
+TEST(CompanyOverTheMixture, GivesThePlainLoopsBytesByEveryExactMethod) {
+  expect_exact(small_mixture(), 6);
+}
+
+TEST(CompanyOverTheMixture, GivesApproximateMethodsTheirOwnBytes) {
+  expect_reproducible(small_mixture(), 10);
+}
+
+TEST(CompanyOverASmallDit, GivesThePlainLoopsBytesByEveryExactMethod) {
+  ExecContext ctx(1);
+  expect_exact(small_dit(ctx), 4);
+}
+
+TEST(CompanyOverASmallDit, GivesApproximateMethodsTheirOwnBytes) {
+  ExecContext ctx(1);
+  expect_reproducible(small_dit(ctx), 8);
+}
+
+}  // namespace
+}  // namespace troupe::actors
