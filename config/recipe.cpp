@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "config/enum_names.h"
@@ -177,15 +178,21 @@ class JsonReader {
   }
   static void read(const std::string& at, const json& in, int& value) {
     constexpr std::int64_t kLimit = 1'000'000;
-    if (!in.is_number_integer() || in.get<std::int64_t>() < -kLimit ||
-        in.get<std::int64_t>() > kLimit) {
+    std::int64_t wide = 0;
+    read(at, in, wide);
+    if (wide < -kLimit || wide > kLimit) {
       fail(at, "not a whole number in range");
     }
-    value = in.get<int>();
+    value = static_cast<int>(wide);
   }
   static void read(const std::string& at, const json& in, std::int64_t& value) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     if (!in.is_number_integer()) {
       fail(at, "not a whole number");
+    }
+    // JSON's numbers from 2⁶³ on would come out negative.
+    if (in.is_number_unsigned() && in.get<std::uint64_t>() > kMost) {
+      fail(at, "not a whole number in range");
     }
     value = in.get<std::int64_t>();
   }

@@ -104,6 +104,22 @@ TEST(Recipe, RefusesEveryFieldOfTheWrongType) {
   }
 }
 
+TEST(Recipe, RefusesWholeNumbersThatWouldWrap) {
+  const auto good = nlohmann::json::parse(to_json(full_recipe()));
+  const std::uint64_t minus_five = std::uint64_t{0} - 5;
+  for (const char* key : {"class_id", "schedule", "method"}) {
+    nlohmann::json bad = good;
+    if (std::string(key) == "schedule") {
+      bad[key]["num_inference_steps"] = minus_five;
+    } else if (std::string(key) == "method") {
+      bad[key]["ages"] = {minus_five};
+    } else {
+      bad[key] = std::uint64_t{1} << 63U;
+    }
+    EXPECT_EQ(code_of(bad.dump()), Errc::corrupt_file) << key;
+  }
+}
+
 TEST(Recipe, RefusesControlCharactersThatATerminalWouldObey) {
   auto bad = nlohmann::json::parse(to_json(full_recipe()));
   bad["model"] = "\x1b]0;owned\x07";
