@@ -1,6 +1,5 @@
 #include "models/safetensors.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "models/json.h"
 
@@ -122,15 +122,11 @@ std::string tensor_place(const std::filesystem::path& path,
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)) {
   const std::string place = path_.string();
-  fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd_ < 0) {
-    throw Error(errno == ENOENT ? Errc::not_found : Errc::io, place,
-                "cannot open: " + std::generic_category().message(errno));
-  }
+  fd_ = open_regular_file(path_);
   try {
     struct stat status {};
-    require(::fstat(fd_, &status) == 0 && S_ISREG(status.st_mode), Errc::io,
-            place, "not a regular file");
+    require(::fstat(fd_, &status) == 0, Errc::io, place,
+            "cannot read its size");
     const auto size = static_cast<std::uint64_t>(status.st_size);
     require(size >= 8, Errc::corrupt_file, place,
             "too short for a safetensors file: got " + std::to_string(size) +
@@ -182,6 +178,24 @@ void SafetensorsFile::read_bytes(const SafetensorsEntry& entry,
   }
 }
 
+void SafetensorsFile::check_narrowed(const SafetensorsEntry& entry,
+                                     const Tensor& out, std::size_t begin,
+                                     std::size_t end) const {
+  const std::size_t element = size_of(out.dtype());
+  const std::int64_t bad = first_non_finite(
+      out.dtype() == DType::f32 ? FileDType::f32 : FileDType::bf16,
+      out.bytes().subspan(begin * element, (end - begin) * element));
+  if (bad >= 0) {
+    throw Error(Errc::non_finite, tensor_place(path_, entry),
+                "got a number at element " +
+                    std::to_string(begin + static_cast<std::size_t>(bad)) +
+                    " that becomes infinite as " +
+                    std::string(troupe::to_string(out.dtype())) +
+                    ", expected weights within ±3.38e38",
+                "the checkpoint is unusable: use another one");
+  }
+}
+
 void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out) const {
   const auto native = tensor_dtype(entry.dtype);
   if (!native) {
@@ -219,6 +233,7 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out) const {
         out.data<bfloat16>()[begin + i] = bfloat16::from_float(value);
       }
     }
+    check_narrowed(entry, out, begin, begin + n);
   }
 }
 

@@ -91,8 +91,9 @@ class SafetensorsFile {
 
   /// Fills `out` (same number of elements), converting to its dtype.
   /// Errors: Errc::non_finite for a NaN or infinity among floating-point
-  /// elements; Errc::unsupported for a dtype tensors cannot hold;
-  /// Errc::shape_mismatch; Errc::corrupt_file when the file ends early.
+  /// elements, as stored or after the conversion; Errc::unsupported for a dtype
+  /// tensors cannot hold; Errc::shape_mismatch; Errc::corrupt_file when the
+  /// file ends early.
   void read(const SafetensorsEntry& entry, Tensor& out) const;
   /// A new tensor in the file's dtype, or in `as`.
   [[nodiscard]] Tensor read(const SafetensorsEntry& entry,
@@ -101,6 +102,9 @@ class SafetensorsFile {
  private:
   void read_bytes(const SafetensorsEntry& entry, std::uint64_t offset,
                   std::span<std::byte> out) const;
+  /// Elements [begin, end) of `out`, after a conversion.
+  void check_narrowed(const SafetensorsEntry& entry, const Tensor& out,
+                      std::size_t begin, std::size_t end) const;
 
   std::filesystem::path path_;
   int fd_ = -1;

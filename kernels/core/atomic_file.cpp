@@ -206,18 +206,34 @@ void check_writable_folder(const fs::path& folder) {
   ::unlink(name.c_str());
 }
 
-std::string read_file(const fs::path& path, std::size_t max_bytes) {
-  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.get() < 0) {
-    const int reason = errno;
-    if (reason == ENOENT || reason == ENOTDIR) {
-      throw Error(Errc::not_found, "file",
-                  "cannot read " + path.string() + ": " +
-                      std::generic_category().message(reason),
-                  "check the path");
-    }
+int open_regular_file(const fs::path& path) {
+  // Without O_NONBLOCK a pipe is opened only when somebody writes to it.
+  const int descriptor =
+      ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  const int reason = errno;
+  if (descriptor < 0 && (reason == ENOENT || reason == ENOTDIR)) {
+    throw Error(Errc::not_found, "file",
+                "cannot read " + path.string() + ": " +
+                    std::generic_category().message(reason),
+                "check the path");
+  }
+  // ENXIO: a socket.
+  if (descriptor < 0 && reason != ENXIO) {
     fail("read", path, reason);
   }
+  struct stat status {};
+  if (descriptor < 0 || ::fstat(descriptor, &status) != 0 ||
+      !S_ISREG(status.st_mode)) {
+    const Descriptor closed(descriptor);
+    throw Error(Errc::io, "file",
+                "cannot read " + path.string() + ": not a regular file",
+                "name an ordinary file, not a folder, pipe or device");
+  }
+  return descriptor;
+}
+
+std::string read_file(const fs::path& path, std::size_t max_bytes) {
+  const Descriptor file(open_regular_file(path));
   std::string content;
   std::array<char, 65536> buffer{};
   for (;;) {

@@ -47,9 +47,15 @@ void check_writable(const std::filesystem::path& path);
 /// The same for new files in an existing folder.
 void check_writable_folder(const std::filesystem::path& folder);
 
-/// The whole content.
-/// Errors: Errc::not_found; Errc::io (no permission, a folder);
-/// Errc::invalid_argument if it is longer than `max_bytes`.
+/// Opens an ordinary file for reading and returns its descriptor, which the
+/// caller closes. A pipe nobody writes to, a device or a folder is refused
+/// instead of waited for.
+/// Errors: Errc::not_found; Errc::io naming the path.
+[[nodiscard]] int open_regular_file(const std::filesystem::path& path);
+
+/// The whole content of an ordinary file.
+/// Errors: those of open_regular_file; Errc::invalid_argument if it is longer
+/// than `max_bytes`.
 [[nodiscard]] std::string read_file(const std::filesystem::path& path,
                                     std::size_t max_bytes);
 

@@ -215,6 +215,20 @@ TEST_F(AtomicFileTest, ReadTellsMissingFromUnreadable) {
             Errc::io);
 }
 
+TEST_F(AtomicFileTest, ReadRefusesWhatIsNoFileWithoutWaiting) {
+  ASSERT_EQ(::mkfifo(in("pipe").c_str(), 0600), 0);
+  for (const std::filesystem::path& path :
+       {std::filesystem::path(in("pipe")), std::filesystem::path("/dev/null"),
+        folder_.path()}) {
+    const auto error = error_of([&] { (void)read_file(path, 9); });
+    ASSERT_TRUE(error) << path;
+    EXPECT_EQ(error->code(), Errc::io);
+    EXPECT_THAT(error->what(), HasSubstr(path.string()));
+    EXPECT_THAT(error->what(), HasSubstr("not a regular file"));
+    EXPECT_FALSE(error->hint().empty());
+  }
+}
+
 TEST_F(AtomicFileTest, ReadKeepsZeroBytes) {
   const std::string content("a\0b\n", 4);
   write_file(in("a"), bytes_of(content));

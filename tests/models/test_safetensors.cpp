@@ -239,6 +239,33 @@ TEST(SafetensorsFile, ReportsNonFiniteWeightsWithTheTensor) {
   EXPECT_TRUE(contains(error.what(), "element 9001"));
 }
 
+TEST(SafetensorsFile, ReportsWeightsThatBecomeInfiniteWhenRead) {
+  const TemporaryFolder folder;
+  std::vector<double> doubles(20'000, 0.5);
+  doubles[8'193] = -1e39;        // beyond f32
+  const float single = 3.4e38F;  // beyond bf16
+  std::string data(reinterpret_cast<const char*>(doubles.data()),
+                   doubles.size() * sizeof(double));
+  data.append(reinterpret_cast<const char*>(&single), sizeof(single));
+  const SafetensorsFile file(folder.write(
+      "huge.safetensors",
+      file_bytes(
+          R"({"d":{"dtype":"F64","shape":[20000],"data_offsets":[0,160000]},)"
+          R"("s":{"dtype":"F32","shape":[1],"data_offsets":[160000,160004]}})",
+          data)));
+  for (const auto& [name, dtype] :
+       {std::pair{"d", DType::f32}, {"d", DType::bf16}, {"s", DType::bf16}}) {
+    const Error error =
+        error_of([&] { (void)file.read(*file.find(name), dtype); });
+    EXPECT_EQ(error.code(), Errc::non_finite) << name;
+    EXPECT_TRUE(contains(error.what(), std::string("tensor '") + name + "'"));
+    EXPECT_TRUE(
+        contains(error.what(), *name == 'd' ? "element 8193" : "element 0"))
+        << error.what();
+  }
+  EXPECT_EQ(file.read(*file.find("s")).data<float>()[0], single);
+}
+
 TEST(SafetensorsFile, RefusesTypesThatTensorsCannotHold) {
   const TemporaryFolder folder;
   const SafetensorsFile file(folder.write(
