@@ -77,7 +77,8 @@ class AutoencoderKl {
   std::unique_ptr<const AutoencoderKlWeights> weights_;
 };
 
-/// Bytes needed to decode [h, w] latents: packed weights and activations.
+/// Bytes needed to decode [h, w] latents (0: none): packed weights and
+/// activations.
 [[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);

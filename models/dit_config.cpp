@@ -1,11 +1,16 @@
 #include "models/dit_config.h"
 
+#include <algorithm>
+
 #include "kernels/core/error.h"
 
 namespace troupe::models {
 namespace {
 
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
+/// Of one image's latents or output; 1 GiB of f32. No tensor of the checkpoint
+/// bounds sample_size, so this does.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
 
 kernels::Activation parse_activation(const Json& json) {
   const std::string name = json.string("activation_fn", "gelu-approximate");
@@ -71,6 +76,16 @@ DitConfig parse_dit_config(const Json& json) {
                     ", expected a multiple of patch_size " +
                     std::to_string(config.patch_size) + " with at most " +
                     std::to_string(kMostTokens) + " tokens",
+                "correct this file");
+  }
+  const std::int64_t channels =
+      std::max(config.in_channels, config.out_channels);
+  if (channels > kMostElements / (config.sample_size * config.sample_size)) {
+    throw Error(Errc::unsupported, json.place(),
+                "sample_size: got " + std::to_string(config.sample_size) +
+                    " with " + std::to_string(channels) +
+                    " channels, expected at most " +
+                    std::to_string(kMostElements) + " numbers per image",
                 "correct this file");
   }
   return config;

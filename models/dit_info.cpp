@@ -10,6 +10,10 @@ namespace troupe::models {
 namespace {
 
 constexpr std::int64_t kTokensAtOnce = 4096;
+/// What a sampler keeps of a row beside the network's output: latents before
+/// and after the step, the network's input, noise, and up to four remembered
+/// tensors.
+constexpr std::int64_t kLatentsPerRow = 8;
 
 std::int64_t block_parameters(const DitConfig& config) {
   const std::int64_t width = config.width();
@@ -82,11 +86,19 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
     parameters += repeated ? 0 : spec.shape.num_elements();
     largest = std::max(largest, spec.shape.num_elements());
   }
+  const std::int64_t positions = config.num_tokens() * config.width() * 4;
   // The residual stream, then normed, qkv, update and mlp.
   const std::int64_t per_token = config.width() * (4 + 9 * element);
+  // Images side by side and their patches, going in and coming out.
+  const std::int64_t pixels = config.sample_size * config.sample_size;
+  const std::int64_t per_pixel =
+      config.in_channels * (4 + element) + config.out_channels * 4;
   const std::int64_t at_once = std::min(rows, dit_rows_at_once(config));
-  return static_cast<std::uint64_t>(parameters * element + largest * 4 +
-                                    at_once * config.num_tokens() * per_token);
+  return static_cast<std::uint64_t>(
+      parameters * element + largest * 4 + positions +
+      at_once * (config.num_tokens() * per_token + pixels * per_pixel) +
+      rows * pixels * 4 *
+          (kLatentsPerRow * config.in_channels + config.out_channels));
 }
 
 }  // namespace troupe::models

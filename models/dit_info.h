@@ -20,8 +20,9 @@ namespace troupe::models {
 /// it, memory does.
 [[nodiscard]] std::int64_t dit_rows_at_once(const DitConfig& config) noexcept;
 
-/// Bytes a segment needs once loaded in `compute`: packed weights and the
-/// activations of `rows` rows. Known before any weight is read.
+/// Bytes a segment needs once loaded in `compute`: packed weights, and for
+/// `rows` rows (0: none) the activations, latents, outputs and what a sampler
+/// remembers. Known before any weight is read.
 [[nodiscard]] std::uint64_t dit_required_bytes(const DitConfig& config,
                                                SegmentRange segment,
                                                DType compute,

@@ -11,6 +11,8 @@
 namespace troupe::models {
 namespace {
 
+constexpr std::int64_t kMostPixelsPerSide = 16384;
+
 std::unique_ptr<Denoiser> load_dit(ExecContext& ctx, const Component& component,
                                    DType compute, SegmentRange segment) {
   FileWeights weights(component.weights);
@@ -24,8 +26,9 @@ std::uint64_t dit_bytes(const Component& component, DType compute,
                             compute, rows);
 }
 
-std::int64_t dit_latent_side(const Component& component) {
-  return parse_dit_config(component.config).sample_size;
+Shape dit_latent_shape(const Component& component) {
+  const DitConfig config = parse_dit_config(component.config);
+  return {config.in_channels, config.sample_size, config.sample_size};
 }
 
 struct Row {
@@ -33,13 +36,13 @@ struct Row {
   std::unique_ptr<Denoiser> (*load)(ExecContext&, const Component&, DType,
                                     SegmentRange);
   std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange);
-  std::int64_t (*latent_side)(const Component&);
+  Shape (*latent_shape)(const Component&);
 };
 
 constexpr std::array<Row, 2> kDenoisers = {{
-    {"DiTTransformer2DModel", load_dit, dit_bytes, dit_latent_side},
+    {"DiTTransformer2DModel", load_dit, dit_bytes, dit_latent_shape},
     // Before diffusers 0.29; parse_dit_config checks that it is a DiT.
-    {"Transformer2DModel", load_dit, dit_bytes, dit_latent_side},
+    {"Transformer2DModel", load_dit, dit_bytes, dit_latent_shape},
 }};
 
 const Row& row_of(const Component& component) {
@@ -87,18 +90,33 @@ std::uint64_t required_bytes(const Checkpoint& checkpoint, DType compute,
   std::uint64_t bytes =
       row.bytes(checkpoint.transformer, compute, rows, segment);
   if (checkpoint.vae) {
-    const std::int64_t side = row.latent_side(checkpoint.transformer);
+    const Shape latents = row.latent_shape(checkpoint.transformer);
     bytes += autoencoder_kl_required_bytes(autoencoder_config(*checkpoint.vae),
-                                           compute, side, side);
+                                           compute, latents[1], latents[2]);
   }
   return bytes;
 }
 
 void check_supported(const Checkpoint& checkpoint) {
-  (void)row_of(checkpoint.transformer);
-  if (checkpoint.vae) {
-    (void)autoencoder_config(*checkpoint.vae);
+  const Row& row = row_of(checkpoint.transformer);
+  if (!checkpoint.vae) {
+    return;
   }
+  const AutoencoderKlConfig vae = autoencoder_config(*checkpoint.vae);
+  const Shape latents = row.latent_shape(checkpoint.transformer);
+  const std::string& place = checkpoint.vae->config.place();
+  require(vae.latent_channels == latents[0], Errc::corrupt_file, place,
+          "latent_channels: got " + std::to_string(vae.latent_channels) +
+              ", expected " + std::to_string(latents[0]) +
+              " as the transformer has",
+          "this autoencoder belongs to another model");
+  // No tensor of the checkpoint bounds sample_size.
+  const std::int64_t side = latents[1] * vae.scale();
+  require(side <= kMostPixelsPerSide, Errc::unsupported, place,
+          "pictures: got " + std::to_string(side) +
+              " pixels a side, expected at most " +
+              std::to_string(kMostPixelsPerSide),
+          "correct sample_size in the transformer's config.json");
 }
 
 }  // namespace troupe::models

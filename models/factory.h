@@ -26,8 +26,8 @@ namespace troupe::models {
                                            DType compute, std::int64_t rows,
                                            SegmentRange segment = {});
 
-/// Whether there is a class for every part, before anything is loaded.
-/// Errors: Errc::unsupported.
+/// Whether there is a class for every part and the parts fit together, before
+/// anything is loaded. Errors: Errc::unsupported; Errc::corrupt_file.
 void check_supported(const Checkpoint& checkpoint);
 
 }  // namespace troupe::models

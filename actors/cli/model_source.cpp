@@ -122,17 +122,19 @@ std::string ModelSource::class_name(std::int64_t id) const {
 
 std::uint64_t ModelSource::required_bytes(DType compute, int workers,
                                           std::int64_t rows) const {
-  const std::uint64_t one = models::dit_required_bytes(dit_, {}, compute, rows);
-  const std::uint64_t two =
-      models::dit_required_bytes(dit_, {}, compute, 2 * rows);
-  const std::uint64_t activations = two > one ? two - one : 0;
-  std::uint64_t bytes =
-      one + activations * static_cast<std::uint64_t>(std::max(workers, 1) - 1);
+  // Weights are shared; everything else every worker has for itself.
+  std::uint64_t weights = models::dit_required_bytes(dit_, {}, compute, 0);
+  std::uint64_t own =
+      models::dit_required_bytes(dit_, {}, compute, rows) - weights;
   if (autoencoder_) {
-    bytes += models::autoencoder_kl_required_bytes(
-        *autoencoder_, compute, dit_.sample_size, dit_.sample_size);
+    const std::uint64_t decoder =
+        models::autoencoder_kl_required_bytes(*autoencoder_, compute, 0, 0);
+    own += models::autoencoder_kl_required_bytes(
+               *autoencoder_, compute, dit_.sample_size, dit_.sample_size) -
+           decoder;
+    weights += decoder;
   }
-  return bytes;
+  return weights + own * static_cast<std::uint64_t>(std::max(workers, 1));
 }
 
 LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {

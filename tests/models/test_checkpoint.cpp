@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include "models/checkpoint.h"
 #include "models/dit_info.h"
 #include "models/factory.h"
@@ -133,6 +135,68 @@ TEST(Checkpoint, RequiredBytesGrowWithRowsAndCoverTheWeights) {
   const auto one = required_bytes(checkpoint, DType::f32, 1);
   EXPECT_GT(required_bytes(checkpoint, DType::f32, 2), one);
   EXPECT_LT(required_bytes(checkpoint, DType::bf16, 1), one);
+}
+
+TEST(Checkpoint, RequiredBytesCountLatentsThatNoWeightBounds) {
+  // One token per side: no activations to speak of, but 256 MiB of latents.
+  DitConfig config;
+  config.num_attention_heads = 1;
+  config.attention_head_dim = 4;
+  config.num_layers = 1;
+  config.in_channels = 1;
+  config.out_channels = 1;
+  config.patch_size = 256;
+  config.sample_size = 8192;
+  constexpr std::uint64_t kLatents = 256U << 20U;
+  const auto weights = dit_required_bytes(config, {}, DType::f32, 0);
+  EXPECT_LT(weights, kLatents / 16);
+  for (const std::uint64_t rows : {1U, 2U, 8U}) {
+    // In and out, and before and after the step, at least.
+    EXPECT_GT(dit_required_bytes(config, {}, DType::f32,
+                                 static_cast<std::int64_t>(rows)),
+              weights + rows * 4 * kLatents);
+  }
+}
+
+TEST(Checkpoint, RefusesPicturesBeyondAllUse) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  (void)folder.write("vae/diffusion_pytorch_model.safetensors",
+                     file_bytes("{}", ""));
+  const auto refused = [&](const std::string& transformer,
+                           const std::string& vae) {
+    (void)folder.write("transformer/config.json", transformer);
+    (void)folder.write("vae/config.json", vae);
+    return error_of([&] { check_supported(open_checkpoint(folder.path())); });
+  };
+  const std::string dit =
+      R"({"_class_name":"DiTTransformer2DModel","in_channels":4,)";
+  const Error large =
+      refused(dit + R"("sample_size":8192,"patch_size":256})",
+              R"({"_class_name":"AutoencoderKL","latent_channels":4,
+                  "block_out_channels":[32,32,32,32]})");
+  EXPECT_EQ(large.code(), Errc::unsupported);
+  EXPECT_TRUE(contains(large.what(), "65536 pixels a side"));
+  const Error other =
+      refused(dit + R"("sample_size":32})",
+              R"({"_class_name":"AutoencoderKL","latent_channels":16})");
+  EXPECT_EQ(other.code(), Errc::corrupt_file);
+  EXPECT_TRUE(contains(other.what(), "latent_channels: got 16, expected 4"));
+}
+
+TEST(Checkpoint, RefusesWhatIsNoFileInsteadOfWaitingForIt) {
+  for (const char* name : {"transformer/config.json", "model_index.json",
+                           "transformer/diffusion_pytorch_model.safetensors"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    const std::string path = (folder.path() / name).string();
+    std::filesystem::remove(path);
+    ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+    EXPECT_EQ(error.code(), Errc::io) << name;
+    EXPECT_TRUE(contains(error.what(), path)) << error.what();
+    EXPECT_TRUE(contains(error.what(), "not a regular file")) << error.what();
+  }
 }
 
 TEST(Checkpoint, RequiredBytesOfAnXl2AreTwoPerParameter) {

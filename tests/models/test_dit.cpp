@@ -381,6 +381,9 @@ TEST(DitConfig, RefusesWhatCannotBe) {
   for (const char* text :
        {R"({"num_layers":0})", R"({"patch_size":3})", R"({"sample_size":0})",
         R"({"sample_size":65536,"patch_size":1})",
+        R"({"in_channels":1,"patch_size":256,"sample_size":65536})",
+        R"({"in_channels":65,"patch_size":16,"sample_size":2048})",
+        R"({"out_channels":65,"patch_size":16,"sample_size":2048})",
         R"({"num_attention_heads":1,"attention_head_dim":3})",
         R"({"activation_fn":"geglu"})", R"({"norm_type":"layer_norm"})",
         R"({"norm_elementwise_affine":true})", R"({"sample_size":1.5})"}) {
