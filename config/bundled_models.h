@@ -11,9 +11,9 @@ namespace troupe::config {
 struct BundledModel {
   std::string_view name;
   std::string_view description;
-  std::string_view transformer;  ///< config.json
-  std::string_view vae;          ///< config.json; empty: pixel space
-  std::string_view scheduler;    ///< scheduler_config.json
+  std::string transformer;     ///< config.json
+  std::string_view vae;        ///< config.json; empty: pixel space
+  std::string_view scheduler;  ///< scheduler_config.json
 };
 
 [[nodiscard]] std::span<const BundledModel> bundled_models();

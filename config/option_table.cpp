@@ -2,7 +2,20 @@
 
 #include <algorithm>
 
+#include "config/option_rows.h"
+
 namespace troupe::config {
+
+std::span<const Option> option_table() {
+  static const std::vector<Option> kTable = [] {
+    std::vector<Option> all;
+    for (const auto& part : {rows::sampling_rows(), rows::running_rows()}) {
+      all.insert(all.end(), part.begin(), part.end());
+    }
+    return all;
+  }();
+  return kTable;
+}
 
 const Option* find_option(std::string_view key) {
   std::string wanted(key);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "config/bundled_models.h"
 #include "kernels/core/error.h"
@@ -19,6 +20,24 @@ TEST(BundledModels, AreReadableConfigurations) {
                 transformer["in_channels"])
           << model.name;
     }
+  }
+}
+
+TEST(BundledModels, HaveThePublishedSizes) {
+  // Width, blocks and heads of the paper's table 1, patch 2.
+  const std::tuple<const char*, int, int, int> published[] = {
+      {"dit-s-2", 384, 12, 6},
+      {"dit-b-2", 768, 12, 12},
+      {"dit-l-2", 1024, 24, 16},
+      {"dit-xl-2-256", 1152, 28, 16}};
+  for (const auto& [name, width, blocks, heads] : published) {
+    const auto config =
+        nlohmann::json::parse(find_bundled_model(name).transformer);
+    EXPECT_EQ(config["num_attention_heads"], heads) << name;
+    EXPECT_EQ(config["attention_head_dim"], width / heads) << name;
+    EXPECT_EQ(config["num_layers"], blocks) << name;
+    EXPECT_EQ(config["patch_size"], 2) << name;
+    EXPECT_EQ(config["sample_size"], 32) << name;
   }
 }
 

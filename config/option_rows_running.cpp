@@ -1,0 +1,191 @@
+// A table file: one row per option.
+#include <array>
+
+#include "config/option_rows.h"
+
+namespace troupe::config::rows {
+
+std::span<const Option> running_rows() {
+  static const auto kTable = std::to_array<Option>({
+      {"method", "", 0, "NAME",
+       "auto, sequential, batch, cfg, picard, pipeline or stale", kMethodGroup,
+       kSample | kBench,
+       [](Config& c, Text at, Text text) { set_method(c.method, at, text); },
+       [](const Config& c) -> std::string { return name_of(c.method.kind); }},
+      {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.preset = Names{
+             "asyncdiff",
+             "asyncdiff2"}[parse_choice(at, text, {"asyncdiff", "asyncdiff2"})];
+       },
+       [](const Config& c) -> std::string { return c.method.preset; }},
+      {"window", "window-size", 0, "N", "picard: timesteps iterated together",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.window_size = small(at, text, 1);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.method.window_size);
+       }},
+      {"tolerance", "tol", 0, "X", "picard: 0 is bit-equal to sequential",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.tolerance = parse_real(at, text, 0, kHuge);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.method.tolerance);
+       }},
+      {"carry", "", 0, "KIND", "picard: identity or coefficient", kMethodGroup,
+       kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.carry = parse_enum<samplers::Carry>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.method.carry); }},
+      {"guess", "initial-guess", 0, "KIND", "picard: last_point or constant_x0",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.initial_guess = parse_enum<samplers::InitialGuess>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.method.initial_guess);
+       }},
+      {"segments", "num-segments", 0, "N",
+       "pipeline, stale: parts the network is cut in", kMethodGroup,
+       kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.num_segments = small(at, text, 1);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.method.num_segments);
+       }},
+      {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) { set_ages(c.method, at, text); },
+       [](const Config& c) -> std::string { return joined(c.method.ages); }},
+      {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
+       kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.stride = static_cast<int>(parse_integer(at, text, 1, 2));
+       },
+       [](const Config& c) -> std::string { return text_of(c.method.stride); }},
+      {"warmup", "warmup-steps", 0, "N", "stale: exact steps at the start",
+       kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.warmup_steps = small(at, text, 0);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.method.warmup_steps);
+       }},
+      {"final-fresh", "final-fresh-steps", 0, "N",
+       "stale: exact steps at the end", kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.final_fresh_steps = small(at, text, 0);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.method.final_fresh_steps);
+       }},
+      {"workers", "", 0, "N", "workers of the company; 0: as the cores allow",
+       kResources, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.num_workers = static_cast<int>(parse_integer(at, text, 0, 1024));
+       },
+       [](const Config& c) -> std::string {
+         return std::to_string(c.num_workers);
+       }},
+      {"threads", "", 0, "N", "threads of each worker; 0: cores / workers",
+       kResources, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.num_threads = static_cast<int>(parse_integer(at, text, 0, 1024));
+       },
+       [](const Config& c) -> std::string {
+         return std::to_string(c.num_threads);
+       }},
+      {"dtype", "", 0, "KIND", "auto (bf16 where the CPU has it), f32 or bf16",
+       kResources, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.compute = parse_enum<ComputeType>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.compute); }},
+      {"repeats", "", 0, "N", "runs of each measurement; the median counts",
+       kResources, kBench,
+       [](Config& c, Text at, Text text) {
+         c.repeats = static_cast<int>(parse_integer(at, text, 1, 1000));
+       },
+       [](const Config& c) -> std::string {
+         return std::to_string(c.repeats);
+       }},
+      {"out", "output", 'o', "PATH",
+       "FILE.png, a folder, or a pattern with {index:05}", kOutput, kSample,
+       [](Config& c, Text at, Text text) { c.out = filled(at, text); },
+       [](const Config& c) -> std::string { return c.out; }},
+      {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,
+       kSample,
+       [](Config& c, Text at, Text text) { c.grid = filled(at, text); },
+       [](const Config& c) -> std::string { return c.grid; }},
+      {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",
+       kOutput, kSample,
+       [](Config& c, Text at, Text text) {
+         c.exists = parse_enum<ExistsPolicy>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.exists); }},
+      {"save", "", 0, "KIND=FILE",
+       "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
+       "every "
+       "model call [n, calls + 1, C, H, W] (.safetensors or .npz)",
+       kOutput, kSample,
+       [](Config& c, Text at, Text text) { c.save = parse_list(at, text); },
+       [](const Config& c) -> std::string { return joined(c.save); }},
+      {"preview", "", 0, "FILE", "the image so far, every few steps", kOutput,
+       kSample,
+       [](Config& c, Text at, Text text) { c.preview = filled(at, text); },
+       [](const Config& c) -> std::string { return c.preview; }},
+      {"preview-every", "", 0, "K", "steps between previews", kOutput, kSample,
+       [](Config& c, Text at, Text text) {
+         c.preview_every = small(at, text, 1);
+       },
+       [](const Config& c) -> std::string {
+         return std::to_string(c.preview_every);
+       }},
+      {"trace", "", 0, "FILE", "timeline for Perfetto or chrome://tracing",
+       kOutput, kSample,
+       [](Config& c, Text at, Text text) { c.trace = filled(at, text); },
+       [](const Config& c) -> std::string { return c.trace; }},
+      {"plot", "", 0, "FILE", "draw the schedule as SVG", kOutput, kSchedule,
+       [](Config& c, Text at, Text text) { c.plot = filled(at, text); },
+       [](const Config& c) -> std::string { return c.plot; }},
+      {"against", "", 0, "FILE",
+       "compare with this file instead of running again", kOutput, kVerify,
+       [](Config& c, Text at, Text text) { c.against = filled(at, text); },
+       [](const Config& c) -> std::string { return c.against; }},
+      {"progress", "", 0, "KIND", "auto, bar, plain, json or none (to stderr)",
+       kTalk, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.progress = parse_enum<ProgressKind>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.progress); }},
+      {"quiet", "", 'q', "", "errors only", kTalk, kAll,
+       [](Config& c, Text at, Text text) { c.quiet = parse_bool(at, text); },
+       [](const Config& c) -> std::string { return text_of(c.quiet); }},
+      {"verbose", "", 'v', "", "say more", kTalk, kAll,
+       [](Config& c, Text at, Text text) { c.verbose = parse_bool(at, text); },
+       [](const Config& c) -> std::string { return text_of(c.verbose); }},
+      {"json", "", 0, "", "one JSON object last on stdout, on failure too",
+       kTalk, kAll,
+       [](Config& c, Text at, Text text) { c.json = parse_bool(at, text); },
+       [](const Config& c) -> std::string { return text_of(c.json); }},
+      {"dry-run", "plan", 0, "",
+       "method, placement, memory and cost; compute nothing", kTalk, kSample,
+       [](Config& c, Text at, Text text) { c.dry_run = parse_bool(at, text); },
+       [](const Config& c) -> std::string { return text_of(c.dry_run); }},
+      {"print-config", "", 0, "", "print the merged options as TOML", kTalk,
+       kAll,
+       [](Config& c, Text at, Text text) {
+         c.print_config = parse_bool(at, text);
+       },
+       [](const Config&) { return std::string(); }},
+  });
+  return kTable;
+}
+
+}  // namespace troupe::config::rows

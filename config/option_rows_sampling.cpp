@@ -1,0 +1,190 @@
+// A table file: one row per option.
+#include <array>
+
+#include "config/option_rows.h"
+
+namespace troupe::config::rows {
+
+std::span<const Option> sampling_rows() {
+  static const auto kTable = std::to_array<Option>({
+      {"model", "", 'm', "DIR", "checkpoint folder in diffusers layout", kModel,
+       kRuns | kSchedule,
+       [](Config& c, Text at, Text text) { c.model_dir = filled(at, text); },
+       [](const Config& c) -> std::string { return c.model_dir; }},
+      {"random-weights", "", 0, "NAME",
+       "a bundled model shape with random weights", kModel, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.random_weights = filled(at, text);
+       },
+       [](const Config& c) -> std::string { return c.random_weights; }},
+      {"class", "class-labels,classes,label", 'c', "LIST",
+       "class names or ids; several cycle over the samples", kModel, kRuns,
+       [](Config& c, Text at, Text text) { c.classes = parse_list(at, text); },
+       [](const Config& c) -> std::string { return joined(c.classes); }},
+      {"samples", "num-samples,batch-count", 'n', "N|A:B",
+       "how many images, or global indices [A, B)", kModel, kRuns,
+       [](Config& c, Text at, Text text) { c.samples = parse_range(at, text); },
+       [](const Config& c) -> std::string { return to_string(c.samples); }},
+      {"seed", "", 's', "N", "the same seed gives the same images", kModel,
+       kRuns,
+       [](Config& c, Text at, Text text) { c.seed = parse_unsigned(at, text); },
+       [](const Config& c) -> std::string { return std::to_string(c.seed); }},
+      {"noise", "", 0, "KIND",
+       "philox, or torch for the images diffusers draws", kModel, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.noise = parse_enum<NoiseKind>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.noise); }},
+      {"init-latents", "", 0, "FILE",
+       "start from these latents (.safetensors, .npy, .npz)", kModel, kSample,
+       [](Config& c, Text at, Text text) { c.init_latents = filled(at, text); },
+       [](const Config& c) -> std::string { return c.init_latents; }},
+      {"from", "", 0, "IMAGE", "take the recipe out of a PNG made by troupe",
+       kModel, kSample,
+       [](Config& c, Text at, Text text) { c.from_image = filled(at, text); },
+       [](const Config& c) -> std::string { return c.from_image; }},
+      {"sampler", "scheduler,solver", 0, "NAME",
+       "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) { c.sampler.name = filled(at, text); },
+       [](const Config& c) -> std::string { return c.sampler.name; }},
+      {"steps", "num-inference-steps,num-steps", 0, "N", "denoising steps",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.steps = small(at, text, 1);
+       },
+       [](const Config& c) -> std::string { return text_of(c.sampler.steps); }},
+      {"guidance", "guidance-scale,cfg-scale", 0, "W",
+       "classifier-free guidance; 1 is off", kSamplerGroup, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.guidance_scale = parse_real(at, text, -1000, 1000);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.guidance_scale);
+       }},
+      {"eta", "", 0, "X", "DDIM: 0 deterministic, 1 like DDPM", kSamplerGroup,
+       kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.eta = parse_real(at, text, 0, 1);
+       },
+       [](const Config& c) -> std::string { return text_of(c.sampler.eta); }},
+      {"order", "solver-order", 0, "N", "order of a multistep solver, 1 to 3",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.solver_order =
+             static_cast<int>(parse_integer(at, text, 1, 3));
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.sampler.solver_order);
+       }},
+      {"timestep-spacing", "spacing", 0, "KIND",
+       "leading, trailing or linspace", kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.timestep_spacing =
+             parse_enum<samplers::TimestepSpacing>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.sampler.timestep_spacing);
+       }},
+      {"sigma-spacing", "", 0, "KIND", "none, karras, exponential or beta",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.sigma_spacing = parse_enum<samplers::SigmaSpacing>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.sampler.sigma_spacing);
+       }},
+      {"karras", "use-karras-sigmas", 0, "",
+       "the same as --sigma-spacing karras", kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         if (parse_bool(at, text)) {
+           c.sampler.sigma_spacing = samplers::SigmaSpacing::karras;
+         }
+       },
+       [](const Config&) { return std::string(); }},
+      {"prediction-type", "", 0, "KIND",
+       "epsilon, v_prediction, sample or flow_prediction", kSamplerGroup,
+       kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.prediction_type =
+             parse_enum<samplers::PredictionType>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.sampler.prediction_type);
+       }},
+      {"beta-schedule", "", 0, "KIND",
+       "linear, scaled_linear or squaredcos_cap_v2", kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.beta_schedule = parse_enum<samplers::BetaSchedule>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.sampler.beta_schedule);
+       }},
+      {"beta-start", "", 0, "X", "first training variance", kSamplerGroup,
+       kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.beta_start = parse_real(at, text, 0, 1);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.sampler.beta_start);
+       }},
+      {"beta-end", "", 0, "X", "last training variance", kSamplerGroup,
+       kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.beta_end = parse_real(at, text, 0, 1);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.sampler.beta_end);
+       }},
+      {"train-steps", "num-train-timesteps", 0, "N",
+       "timesteps the model was trained with", kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.num_train_timesteps = small(at, text, 1);
+       },
+       [](const Config& c) -> std::string {
+         return text_of(c.sampler.num_train_timesteps);
+       }},
+      {"shift", "flow-shift", 0, "X", "time shift of flow models",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.shift = parse_real(at, text, 1e-6, 1e6);
+       },
+       [](const Config& c) -> std::string { return text_of(c.sampler.shift); }},
+      {"variance-type", "", 0, "KIND",
+       "DDPM: fixed_small, fixed_large, learned_range, …", kSamplerGroup,
+       kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.variance_type = parse_enum<samplers::VarianceType>(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return name_of(c.sampler.variance_type);
+       }},
+      {"clip-sample", "", 0, "BOOL", "clip the predicted clean sample",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.clip_sample = parse_bool(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return c.sampler.clip_sample
+                    ? std::string(*c.sampler.clip_sample ? "true" : "false")
+                    : std::string();
+       }},
+      {"sigmas", "", 0, "LIST", "explicit noise levels, descending",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.sigmas = parse_reals(at, text);
+       },
+       [](const Config& c) -> std::string { return joined(c.sampler.sigmas); }},
+      {"timesteps", "", 0, "LIST", "explicit timesteps, descending",
+       kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.timesteps = parse_reals(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return joined(c.sampler.timesteps);
+       }},
+  });
+  return kTable;
+}
+
+}  // namespace troupe::config::rows
