@@ -2,172 +2,14 @@
 #include <numeric>
 
 #include "kernels/elementwise.h"
-#include "kernels/embedding.h"
-#include "kernels/linear.h"
 #include "models/checkpoint.h"
-#include "models/diagnose.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
-#include "models/factory.h"
+#include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {
 namespace {
-
-namespace fs = std::filesystem;
-
-/// Rows of a batch with everything they need.
-struct Rows {
-  std::vector<Tensor> latents;
-  std::vector<double> timesteps;
-  std::vector<PreparedPtr> prepared;
-  std::vector<const PreparedCondition*> conditions;
-
-  void add(ExecContext& ctx, const Denoiser& denoiser, const Tensor& x,
-           double timestep, std::int64_t label) {
-    latents.push_back(x);
-    timesteps.push_back(timestep);
-    prepared.push_back(denoiser.prepare(ctx, {label}));
-    conditions.push_back(prepared.back().get());
-  }
-  [[nodiscard]] Batch batch() const { return {latents, timesteps, conditions}; }
-};
-
-std::vector<Tensor> outputs_for(const Denoiser& denoiser, std::size_t rows) {
-  const DenoiserInfo& info = denoiser.info();
-  std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < rows; ++i) {
-    outputs.emplace_back(
-        Shape{info.out_channels, info.latent_shape[1], info.latent_shape[2]},
-        DType::f32);
-  }
-  return outputs;
-}
-
-std::vector<Tensor> predict(ExecContext& ctx, const Denoiser& denoiser,
-                            const Rows& rows) {
-  ShardContext whole;
-  auto outputs = outputs_for(denoiser, rows.latents.size());
-  denoiser.predict(ctx, whole, rows.batch(), outputs);
-  return outputs;
-}
-
-DitConfig small_config() {
-  DitConfig config;
-  config.num_attention_heads = 3;
-  config.attention_head_dim = 12;
-  config.num_layers = 5;
-  config.sample_size = 10;
-  config.patch_size = 2;
-  config.out_channels = 8;
-  config.num_classes = 7;
-  return config;
-}
-
-std::unique_ptr<Dit> small_dit(ExecContext& ctx, SegmentRange segment = {},
-                               DType compute = DType::f32) {
-  RandomWeights weights(ctx, 11);
-  return std::make_unique<Dit>(ctx, small_config(), segment, compute, weights);
-}
-
-Rows small_rows(ExecContext& ctx, const Denoiser& denoiser, int count) {
-  Rows rows;
-  for (int i = 0; i < count; ++i) {
-    Tensor x(denoiser.info().latent_shape, DType::f32);
-    for (std::int64_t k = 0; k < x.num_elements(); ++k) {
-      x.data<float>()[k] =
-          static_cast<float>(std::sin(0.37 * static_cast<double>(k) + i));
-    }
-    rows.add(ctx, denoiser, x, 999.0 - 111.0 * i, i % 8);
-  }
-  return rows;
-}
-
-class DitGolden : public testing::TestWithParam<fs::path> {
- protected:
-  struct Errors {
-    double ours = 0.0;
-    double theirs_bf16 = 0.0;
-  };
-
-  Errors compare(DType compute) {
-    ExecContext ctx;
-    const Checkpoint checkpoint = open_checkpoint(GetParam());
-    const auto denoiser = load_denoiser(ctx, checkpoint.transformer, compute);
-    const SafetensorsFile golden(GetParam() / "golden.safetensors");
-    const Tensor latents = golden.read(*golden.find("latents"));
-    const Tensor timesteps = golden.read(*golden.find("timesteps"));
-    const Tensor labels = golden.read(*golden.find("labels"));
-    const Tensor expected = golden.read(*golden.find("output"));
-    Rows rows;
-    for (std::int64_t i = 0; i < latents.dim(0); ++i) {
-      rows.add(ctx, *denoiser, latents.item(i),
-               static_cast<double>(timesteps.data<std::int64_t>()[i]),
-               labels.data<std::int64_t>()[i]);
-    }
-    const auto outputs = predict(ctx, *denoiser, rows);
-    Tensor all(expected.shape(), DType::f32);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      std::memcpy(all.item(static_cast<std::int64_t>(i)).bytes().data(),
-                  std::as_const(outputs[i]).bytes().data(),
-                  outputs[i].num_bytes());
-    }
-    return {relative_error(all, expected),
-            relative_error(golden.read(*golden.find("output_bf16")), expected)};
-  }
-};
-
-TEST_P(DitGolden, MatchesDiffusersInF32) {
-  const double error = compare(DType::f32).ours;
-  RecordProperty("relative_l2", std::to_string(error * 1e6) + "e-6");
-  EXPECT_LE(error, 2e-5);
-}
-
-TEST_P(DitGolden, Bf16ErrorIsAtMostDiffusersOwn) {
-  if (!kernels::supports(DType::bf16)) {
-    GTEST_SKIP() << "no bf16 on this CPU";
-  }
-  const Errors errors = compare(DType::bf16);
-  RecordProperty("ratio", std::to_string(errors.ours / errors.theirs_bf16));
-  EXPECT_LE(errors.ours, 1.5 * errors.theirs_bf16);
-}
-
-INSTANTIATE_TEST_SUITE_P(Folders, DitGolden,
-                         testing::ValuesIn(golden_folders("dit_")),
-                         [](const auto& item) {
-                           return item.param.filename().string();
-                         });
-
-TEST(TimestepEmbedding, HasDiffusersValues) {
-  const double timesteps[] = {500.0};
-  const int index[] = {0, 1, 2, 127, 128, 129, 255};
-  const float shift_0[] = {-0.883849F, 0.945946F, 0.848507F, 0.998557F,
-                           -0.467772F, 0.324325F, 0.053705F};
-  const float shift_1[] = {-0.883849F, 0.997773F, 0.499335F, 0.99875F,
-                           -0.467772F, 0.066699F, 0.049979F};
-  Tensor out({1, 256}, DType::f32);
-  kernels::timestep_embedding(timesteps, 0.0, 10000.0, out);
-  for (int i = 0; i < 7; ++i) {
-    EXPECT_NEAR(out.data<float>()[index[i]], shift_0[i], 2e-6);
-  }
-  kernels::timestep_embedding(timesteps, 1.0, 10000.0, out);
-  for (int i = 0; i < 7; ++i) {
-    EXPECT_NEAR(out.data<float>()[index[i]], shift_1[i], 2e-6);
-  }
-}
-
-TEST(PositionTable, HasDiffusersValues) {
-  const Tensor table = kernels::sincos_2d(1152, 16, 16, 16, 1.0);
-  const int index[] = {0, 1, 288, 289, 576, 577, 864, 865};
-  const float column_1[] = {0.841471F, 0.824051F, 0.540302F, 0.566515F,
-                            0.0F,      0.0F,      1.0F,      1.0F};
-  const float row_1[] = {0.0F,      0.0F,      1.0F,      1.0F,
-                         0.841471F, 0.824051F, 0.540302F, 0.566515F};
-  for (int i = 0; i < 8; ++i) {
-    EXPECT_NEAR(table.data<float>()[1152 + index[i]], column_1[i], 1e-6);
-    EXPECT_NEAR(table.data<float>()[16 * 1152 + index[i]], row_1[i], 1e-6);
-  }
-}
 
 TEST(Dit, CutAnywhereGivesTheSameBits) {
   ExecContext ctx;
@@ -309,7 +151,7 @@ TEST(Dit, StopsBetweenBlocksWhenAsked) {
 TEST(Dit, EqualEmbeddersAreHeldOnce) {
   ExecContext ctx;
   const auto open = [](const char* name) {
-    return open_checkpoint(fs::path(TROUPE_GOLDEN_DIR) / name);
+    return open_checkpoint(std::filesystem::path(TROUPE_GOLDEN_DIR) / name);
   };
   const Checkpoint shared = open("dit_unusual");
   const Checkpoint separate = open("dit_default");
@@ -354,91 +196,6 @@ TEST(Dit, ParametersOfAnXl2AreThePublishedNumber) {
   }
   EXPECT_EQ(stored, 749'826'464);
   EXPECT_EQ(dit_tensors(config, {0, 28}).size(), 538U);
-}
-
-TEST(DitConfig, OldClassNeedsItsNormType) {
-  EXPECT_NO_THROW(
-      (void)parse_dit_config(Json::parse(R"({"_class_name":"Transformer2DModel",
-                      "norm_type":"ada_norm_zero"})",
-                                         "file")));
-  EXPECT_EQ(error_of([] {
-              (void)parse_dit_config(Json::parse(
-                  R"({"_class_name":"Transformer2DModel"})", "file"));
-            }).code(),
-            Errc::unsupported);
-}
-
-TEST(DitConfig, MissingKeysAreTheClassDefaults) {
-  const DitConfig config = parse_dit_config(Json::parse("{}", "file"));
-  EXPECT_EQ(config.width(), 1152);
-  EXPECT_EQ(config.num_layers, 28);
-  EXPECT_EQ(config.out_channels, 4);
-  EXPECT_EQ(config.num_classes, 1000);
-  EXPECT_EQ(config.norm_eps, 1e-5F);
-}
-
-TEST(DitConfig, RefusesWhatCannotBe) {
-  for (const char* text :
-       {R"({"num_layers":0})", R"({"patch_size":3})", R"({"sample_size":0})",
-        R"({"sample_size":65536,"patch_size":1})",
-        R"({"in_channels":1,"patch_size":256,"sample_size":65536})",
-        R"({"in_channels":65,"patch_size":16,"sample_size":2048})",
-        R"({"out_channels":65,"patch_size":16,"sample_size":2048})",
-        R"({"num_attention_heads":1,"attention_head_dim":3})",
-        R"({"activation_fn":"geglu"})", R"({"norm_type":"layer_norm"})",
-        R"({"norm_elementwise_affine":true})", R"({"sample_size":1.5})"}) {
-    EXPECT_THROW((void)parse_dit_config(Json::parse(text, "file")), Error)
-        << text;
-  }
-}
-
-/// A DiT that breaks in block 3.
-class Broken final : public Denoiser {
- public:
-  explicit Broken(const Dit& whole) : whole_(whole) {}
-  [[nodiscard]] const DenoiserInfo& info() const override {
-    return whole_.info();
-  }
-  [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
-                                    const Condition& condition) const override {
-    return whole_.prepare(ctx, condition);
-  }
-  void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
-               std::span<Tensor> outputs) const override {
-    whole_.predict(ctx, shard, batch, outputs);
-  }
-  void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
-             std::span<Boundary> boundaries) const override {
-    whole_.embed(ctx, shard, batch, boundaries);
-  }
-  void run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
-                  int begin, int end,
-                  std::span<Boundary> boundaries) const override {
-    whole_.run_blocks(ctx, shard, batch, begin, end, boundaries);
-    if (begin <= 3 && end > 3) {
-      boundaries.back()[0].tensor.data<float>()[5] = INFINITY;
-    }
-  }
-  void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
-              std::span<const Boundary> boundaries,
-              std::span<Tensor> outputs) const override {
-    whole_.finish(ctx, shard, batch, boundaries, outputs);
-  }
-
- private:
-  const Dit& whole_;
-};
-
-TEST(FirstNonFinite, NamesThePlace) {
-  ExecContext ctx;
-  ShardContext whole;
-  const auto dit = small_dit(ctx);
-  Rows rows = small_rows(ctx, *dit, 2);
-  EXPECT_EQ(first_non_finite(ctx, whole, *dit, rows.batch()), "");
-  EXPECT_EQ(first_non_finite(ctx, whole, Broken(*dit), rows.batch()),
-            "block 3");
-  rows.latents[1].data<float>()[3] = std::nanf("");
-  EXPECT_EQ(first_non_finite(ctx, whole, *dit, rows.batch()), "latents");
 }
 
 }  // namespace

@@ -1,0 +1,222 @@
+// Dead, silent and stopped workers, and samples that fail.
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "tests/actors/policy_company.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::Op;
+using std::chrono::seconds;
+
+TEST(CoordinatorPolicy, GivesTheWorkOfADeadWorkerToOthers) {
+  Company company({.kind = MethodKind::batch}, 2, 6);
+  company.raise_all();
+  company.run_one(0);
+  company.kill(1);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 6U);
+  EXPECT_EQ(company.end.recoveries, 1);
+  EXPECT_FALSE(company.end.failure);
+}
+
+TEST(CoordinatorPolicy, WaitsWhenNobodyIsAliveAndGoesOnAfterwards) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 3);
+  company.raise_all();
+  company.kill(0);
+  company.kill(1);
+  EXPECT_EQ(company.times_ended, 0);
+  company.raise(1);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 3U);
+}
+
+TEST(CoordinatorPolicy, DropsResultsOfAnEarlierIncarnation) {
+  Company company({.kind = MethodKind::batch}, 1, 1);
+  company.raise_all();
+  const Grant old = company.mailboxes[0][0];
+  company.kill(0);
+  company.raise(0);
+  const std::size_t waiting = company.mailboxes[0].size();
+  company.on(Company::answer(old));
+  EXPECT_EQ(company.mailboxes[0].size(), waiting);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
+}
+
+TEST(CoordinatorPolicy, GivesUpATaskThatIsLostThreeTimes) {
+  Company company({.kind = MethodKind::batch}, 1, 1);
+  for (int i = 0; i < 3; ++i) {
+    company.raise(0);
+    company.kill(0);
+  }
+  ASSERT_EQ(company.times_ended, 1);
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_EQ(company.end.failure->code, Errc::job_failed);
+}
+
+TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
+  Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
+  company.raise_all();
+  company.now += seconds(8);
+  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.now += seconds(4);
+  company.on(TimeTick{});
+  EXPECT_EQ(company.fenced, std::vector<int>{1});
+  company.mailboxes[1].clear();
+  for (int i = 0; i < 1000 && company.times_ended == 0; ++i) {
+    company.run_one(0);
+  }
+  EXPECT_EQ(num_done(company), 4U);
+}
+
+TEST(CoordinatorPolicy, ABeatWithoutProgressDoesNotRenewTheLease) {
+  Company company({.kind = MethodKind::batch}, 1, 1, {.lease = seconds(10)});
+  company.raise_all();
+  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.now += seconds(11);
+  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.on(TimeTick{});
+  EXPECT_EQ(company.fenced, std::vector<int>{0});
+}
+
+TEST(CoordinatorPolicy, MarksASampleFailedAndGoesOn) {
+  Company company({.kind = MethodKind::batch}, 1, 3);
+  company.raise_all();
+  while (company.times_ended == 0) {
+    const Grant grant = company.take(0);
+    const bool bad =
+        grant.tasks[0].sample_index == 1 && grant.tasks[0].task.op == Op::step;
+    company.on(bad ? Company::fail(grant, Errc::non_finite)
+                   : Company::answer(grant));
+  }
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_EQ(company.end.progress.samples_failed, 1U);
+  EXPECT_FALSE(company.end.failure);
+}
+
+TEST(CoordinatorPolicy, GoesOnWhenAGrantOutlivesItsFailedSample) {
+  // The windows of both samples lie on both workers.
+  Company company({.kind = MethodKind::picard, .window_size = 4}, 2, 2);
+  company.raise_all();
+  const Grant bad = company.take(0);
+  ASSERT_EQ(bad.tasks.size(), 1U);
+  const std::uint64_t failed = bad.tasks[0].sample_index;
+  company.on(Company::fail(bad, Errc::non_finite));
+  int outlived = 0;
+  while (company.times_ended == 0) {
+    for (int worker : {0, 1}) {
+      if (company.mailboxes[static_cast<std::size_t>(worker)].empty()) {
+        continue;
+      }
+      const Grant grant = company.take(worker);
+      const bool is_late = grant.tasks[0].sample_index == failed;
+      outlived += is_late ? 1 : 0;
+      // Its slots are gone: the worker finds them empty.
+      company.on(is_late ? Company::fail(grant, Errc::internal)
+                         : Company::answer(grant));
+    }
+  }
+  EXPECT_GT(outlived, 0);
+  EXPECT_FALSE(company.end.failure);
+  EXPECT_EQ(num_done(company), 1U);
+}
+
+TEST(CoordinatorPolicy, FindsTheRowAtFaultByRunningEachAlone) {
+  Company company({.kind = MethodKind::batch}, 1, 4, {.max_rows = 4});
+  company.raise_all();
+  bool saw_group = false;
+  while (company.times_ended == 0) {
+    const Grant grant = company.take(0);
+    saw_group = saw_group || grant.tasks.size() > 1;
+    const bool bad = std::any_of(
+        grant.tasks.begin(), grant.tasks.end(),
+        [](const SampleTask& work) { return work.sample_index == 2; });
+    company.on(bad ? Company::fail(grant, Errc::non_finite)
+                   : Company::answer(grant));
+  }
+  EXPECT_TRUE(saw_group);
+  EXPECT_EQ(num_done(company), 3U);
+}
+
+TEST(CoordinatorPolicy, EndsTheJobWhenEverySampleFails) {
+  Company company({.kind = MethodKind::batch}, 1, 100);
+  company.raise_all();
+  int answers = 0;
+  for (; company.times_ended == 0; ++answers) {
+    company.on(Company::fail(company.take(0), Errc::non_finite));
+  }
+  EXPECT_EQ(answers, 3);
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_EQ(company.end.failure->code, Errc::non_finite);
+  EXPECT_EQ(company.end.unfinished.size(), 97U);
+}
+
+TEST(CoordinatorPolicy, EndsTheJobOnAnErrorThatIsNotASamples) {
+  Company company({.kind = MethodKind::batch}, 1, 4);
+  company.raise_all();
+  company.on(Company::fail(company.take(0), Errc::out_of_memory));
+  ASSERT_EQ(company.times_ended, 1);
+  EXPECT_EQ(company.end.failure->code, Errc::out_of_memory);
+}
+
+TEST(CoordinatorPolicy, GivesNoGrantAfterAStop) {
+  Company company({.kind = MethodKind::batch}, 2, 9);
+  company.raise_all();
+  for (int i = 0; i < 40; ++i) {
+    company.run_one(0);
+  }
+  const std::size_t done = num_done(company);
+  ASSERT_GT(done, 0U);
+  company.on(StopRequested{});
+  EXPECT_TRUE(company.end.stopped);
+  EXPECT_EQ(company.end.unfinished.size(), 9 - done);
+  const std::size_t waiting = company.mailboxes[0].size();
+  company.run_one(0);
+  EXPECT_EQ(company.mailboxes[0].size() + 1, waiting);
+  EXPECT_EQ(company.times_ended, 1);
+}
+
+TEST(CoordinatorPolicy, FinishesEverySampleOnceWhateverTheOrderAndTheDeaths) {
+  rc::check([] {
+    const auto kind = *rc::gen::element(
+        MethodKind::sequential, MethodKind::batch, MethodKind::cfg,
+        MethodKind::picard, MethodKind::pipeline, MethodKind::stale);
+    const int workers = *rc::gen::inRange(1, 5);
+    const auto samples = *rc::gen::inRange<std::uint64_t>(1, 8);
+    std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
+    Company company(
+        {.kind = kind, .window_size = 3, .num_segments = 3}, workers, samples,
+        {.max_rows = *rc::gen::inRange(1, 4), .max_attempts = 1000});
+    company.raise_all();
+    for (int i = 0; i < 100000 && company.times_ended == 0; ++i) {
+      const int w = static_cast<int>(random() % static_cast<unsigned>(workers));
+      if (random() % 20 == 0) {
+        company.kill(w);
+        company.raise(w);
+      } else {
+        company.run_one(w);
+      }
+    }
+    std::set<std::uint64_t> seen;
+    for (const SampleReport& report : company.reports) {
+      RC_ASSERT(report.status == SampleStatus::done);
+      RC_ASSERT(report.progress.accepted == 5);
+      RC_ASSERT(seen.insert(report.sample_index).second);
+    }
+    RC_ASSERT(seen.size() == samples);
+    RC_ASSERT(company.times_ended == 1);
+    RC_ASSERT(company.end.progress.calls_done ==
+              company.end.progress.calls_total);
+  });
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors {
+
+inline const samplers::Schedule& short_schedule() {
+  static const samplers::Schedule schedule(ddim_steps(5));
+  return schedule;
+}
+
+/// The policy with workers that answer when told, and compute nothing.
+class Company {
+ public:
+  Company(samplers::MethodOptions method, int workers, std::uint64_t samples,
+          CoordinatorOptions options = {})
+      : mailboxes(static_cast<std::size_t>(workers)),
+        epochs(static_cast<std::size_t>(workers), 0),
+        policy_([&] {
+          for (std::uint64_t i = 0; i < samples; ++i) {
+            options.samples.push_back(i);
+          }
+          options.make_method = [method] {
+            return make_method(method, short_schedule());
+          };
+          options.kind = method.kind;
+          options.num_workers = workers;
+          return options;
+        }()) {}
+
+  void on(const CoordinatorEvent& event) {
+    for (CoordinatorCommand& command : policy_.on(event, now)) {
+      if (auto* grant = std::get_if<Grant>(&command)) {
+        const auto w = static_cast<std::size_t>(grant->worker);
+        for (const SampleTask& work : grant->tasks) {
+          if (work.task.op == samplers::Op::step) {
+            step_workers[work.sample_index].insert(grant->worker);
+          }
+        }
+        mailboxes[w].push_back(std::move(*grant));
+        deepest = std::max(deepest, mailboxes[w].size());
+      } else if (auto* ended = std::get_if<EndSample>(&command)) {
+        reports.push_back(ended->report);
+      } else if (auto* over = std::get_if<EndJob>(&command)) {
+        ++times_ended;
+        end = std::move(*over);
+      } else if (auto* report = std::get_if<ReportProgress>(&command)) {
+        progress = report->progress;
+      } else if (auto* fence = std::get_if<FenceWorker>(&command)) {
+        fenced.push_back(fence->worker);
+      }
+    }
+  }
+
+  void raise(int worker) {
+    on(WorkerUp{worker, ++epochs[static_cast<std::size_t>(worker)]});
+  }
+  void raise_all() {
+    for (std::size_t w = 0; w < mailboxes.size(); ++w) {
+      raise(static_cast<int>(w));
+    }
+  }
+  void kill(int worker) {
+    mailboxes[static_cast<std::size_t>(worker)].clear();
+    on(WorkerDown{worker, epochs[static_cast<std::size_t>(worker)]});
+  }
+
+  [[nodiscard]] static GrantResult answer(const Grant& grant) {
+    GrantResult result;
+    result.id = grant.id;
+    result.worker = grant.worker;
+    result.epoch = grant.epoch;
+    for (const SampleTask& work : grant.tasks) {
+      samplers::TaskResult one{work.task.id, work.task.version, {}};
+      if (work.task.op == samplers::Op::sweep) {
+        for (int i = work.task.from; i < work.task.to; ++i) {
+          one.scalars.insert(one.scalars.end(), {0.0, 1.0});
+        }
+      }
+      result.results.push_back(one);
+    }
+    return result;
+  }
+  static GrantResult fail(const Grant& grant, Errc code) {
+    GrantResult result = answer(grant);
+    result.results.clear();
+    result.failure = Failure{code, "test", "made to fail", {}};
+    return result;
+  }
+
+  [[nodiscard]] Grant take(int worker) {
+    auto& box = mailboxes[static_cast<std::size_t>(worker)];
+    Grant grant = box.front();
+    box.pop_front();
+    return grant;
+  }
+  bool run_one(int worker) {
+    if (mailboxes[static_cast<std::size_t>(worker)].empty()) {
+      return false;
+    }
+    on(answer(take(worker)));
+    return true;
+  }
+  /// Lets workers answer in an order that the seed decides.
+  void run_to_end(std::uint32_t seed = 1) {
+    std::mt19937 random(seed);
+    for (int i = 0; i < 100000 && times_ended == 0; ++i) {
+      run_one(static_cast<int>(random() % mailboxes.size()));
+    }
+  }
+
+  TimePoint now{};
+  std::vector<std::deque<Grant>> mailboxes;
+  std::vector<std::uint32_t> epochs;
+  std::map<std::uint64_t, std::set<int>> step_workers;
+  std::vector<SampleReport> reports;
+  std::vector<int> fenced;
+  JobProgress progress;
+  std::size_t deepest = 0;
+  int times_ended = 0;
+  EndJob end;
+
+ private:
+  CoordinatorPolicy policy_;
+};
+
+inline std::size_t num_done(const Company& company) {
+  return static_cast<std::size_t>(std::count_if(
+      company.reports.begin(), company.reports.end(),
+      [](const auto& r) { return r.status == SampleStatus::done; }));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/dit.h"
+#include "models/weight_source.h"
+
+namespace troupe::models {
+
+/// Rows of a batch with everything they need.
+struct Rows {
+  std::vector<Tensor> latents;
+  std::vector<double> timesteps;
+  std::vector<PreparedPtr> prepared;
+  std::vector<const PreparedCondition*> conditions;
+
+  void add(ExecContext& ctx, const Denoiser& denoiser, const Tensor& x,
+           double timestep, std::int64_t label) {
+    latents.push_back(x);
+    timesteps.push_back(timestep);
+    prepared.push_back(denoiser.prepare(ctx, {label}));
+    conditions.push_back(prepared.back().get());
+  }
+  [[nodiscard]] Batch batch() const { return {latents, timesteps, conditions}; }
+};
+
+inline std::vector<Tensor> outputs_for(const Denoiser& denoiser,
+                                       std::size_t rows) {
+  const DenoiserInfo& info = denoiser.info();
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < rows; ++i) {
+    outputs.emplace_back(
+        Shape{info.out_channels, info.latent_shape[1], info.latent_shape[2]},
+        DType::f32);
+  }
+  return outputs;
+}
+
+inline std::vector<Tensor> predict(ExecContext& ctx, const Denoiser& denoiser,
+                                   const Rows& rows) {
+  ShardContext whole;
+  auto outputs = outputs_for(denoiser, rows.latents.size());
+  denoiser.predict(ctx, whole, rows.batch(), outputs);
+  return outputs;
+}
+
+inline DitConfig small_config() {
+  DitConfig config;
+  config.num_attention_heads = 3;
+  config.attention_head_dim = 12;
+  config.num_layers = 5;
+  config.sample_size = 10;
+  config.patch_size = 2;
+  config.out_channels = 8;
+  config.num_classes = 7;
+  return config;
+}
+
+inline std::unique_ptr<Dit> small_dit(ExecContext& ctx,
+                                      SegmentRange segment = {},
+                                      DType compute = DType::f32) {
+  RandomWeights weights(ctx, 11);
+  return std::make_unique<Dit>(ctx, small_config(), segment, compute, weights);
+}
+
+inline Rows small_rows(ExecContext& ctx, const Denoiser& denoiser, int count) {
+  Rows rows;
+  for (int i = 0; i < count; ++i) {
+    Tensor x(denoiser.info().latent_shape, DType::f32);
+    for (std::int64_t k = 0; k < x.num_elements(); ++k) {
+      x.data<float>()[k] =
+          static_cast<float>(std::sin(0.37 * static_cast<double>(k) + i));
+    }
+    rows.add(ctx, denoiser, x, 999.0 - 111.0 * i, i % 8);
+  }
+  return rows;
+}
+
+}  // namespace troupe::models
