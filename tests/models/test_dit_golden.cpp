@@ -101,5 +101,20 @@ TEST(PositionTable, HasDiffusersValues) {
   }
 }
 
+TEST(PositionTable, InterpolatesLikePixArt) {
+  // Sigma at 1024 pixels: 64×64 tokens, interpolated by 2.
+  const Tensor table = kernels::sincos_2d(1152, 64, 64, 64, 2.0);
+  EXPECT_NEAR(table.data<float>()[1152], 0.479426F, 1e-6);
+  EXPECT_NEAR(table.data<float>()[1152 + 288], 0.877583F, 1e-6);
+}
+
+TEST(PositionTable, StretchesItsBaseLikeStableDiffusion3) {
+  // 192×192 tokens over a base of 64; the first frequency of columns and of
+  // rows is 1 at any width.
+  const Tensor table = kernels::sincos_2d(8, 192, 192, 64, 1.0);
+  EXPECT_NEAR(table.data<float>()[8], 0.327195F, 1e-6);
+  EXPECT_NEAR(table.data<float>()[192 * 8 + 4], 0.327195F, 1e-6);
+}
+
 }  // namespace
 }  // namespace troupe::models

@@ -1,0 +1,175 @@
+// The numbers that diffusers' own tests of its schedulers pin: Σ|x| after a
+// full loop from a ramp over [4, 3, 8, 8] with the model x·t/(t+1).
+// Source: diffusers tests/schedulers/test_scheduler_*.py; where those bind only
+// loosely (marked), what the classes of diffusers 0.42.1 give.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "kernels/core/torch_noise.h"
+#include "samplers/schedule.h"
+#include "samplers/solver.h"
+#include "tests/samplers/trajectory.h"
+
+namespace troupe::samplers {
+namespace {
+
+constexpr int kImages = 4;
+constexpr double kElements = 768;
+
+Tensor ramp(int image) {
+  std::vector<float> values(192);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        static_cast<float>(4 * i + static_cast<std::size_t>(image)) / 768.0F;
+  }
+  return Tensor::from<float>(values, {3, 8, 8});
+}
+
+/// One torch generator for the whole batch, seed 0, one draw per step.
+class BatchNoise final : public NoiseSource {
+ public:
+  explicit BatchNoise(const Schedule& schedule) {
+    TorchGenerator generator(0);
+    for (int call = 0; call < schedule.num_model_calls(); ++call) {
+      if (schedule.draws_noise(call)) {
+        Tensor draw(Shape{kImages, 3, 8, 8}, DType::f32);
+        generator.fill_normal(draw);
+        draws_.emplace(call, std::move(draw));
+      }
+    }
+  }
+  void initial(std::uint64_t /*sample*/, Tensor& /*out*/) override { FAIL(); }
+  void step(std::uint64_t image, int call, Tensor& out) override {
+    const Tensor draw = draws_.at(call).item(static_cast<std::int64_t>(image));
+    std::memcpy(out.bytes().data(), draw.bytes().data(), out.num_bytes());
+  }
+
+ private:
+  std::map<int, Tensor> draws_;
+};
+
+double loop_sum(const ScheduleOptions& options) {
+  const Schedule schedule(options);
+  BatchNoise noise(schedule);
+  double sum = 0.0;
+  for (int image = 0; image < kImages; ++image) {
+    SolverState state = initial_state(schedule, ramp(image));
+    for (int call = 0; call < schedule.num_model_calls(); ++call) {
+      // The published loops step from the scaled latents, too.
+      state.latents = scale_model_input(schedule, call, state.latents);
+      const Tensor output =
+          testing::evaluate({"ramp"}, state.latents, schedule.timestep(call));
+      state = step(schedule, call, call + 1, state, output,
+                   static_cast<std::uint64_t>(image), noise);
+    }
+    for (const float value : state.latents.span<float>()) {
+      sum += std::fabs(static_cast<double>(value));
+    }
+  }
+  return sum;
+}
+
+struct Published {
+  std::string name;
+  ScheduleOptions options;
+  double sum;
+  /// What the published digits leave open.
+  double tolerance;
+};
+
+ScheduleOptions ten_steps(Solver solver) {
+  ScheduleOptions options;
+  options.solver = solver;
+  options.num_inference_steps = 10;
+  return options;
+}
+
+std::vector<Published> published() {
+  std::vector<Published> all;
+  const auto add = [&](std::string name, ScheduleOptions options, double sum,
+                       double tolerance) {
+    all.push_back({std::move(name), std::move(options), sum, tolerance});
+  };
+  const auto add_v = [&](std::string name, ScheduleOptions options, double sum,
+                         double tolerance) {
+    options.prediction_type = PredictionType::v_prediction;
+    add(std::move(name), std::move(options), sum, tolerance);
+  };
+  constexpr double kSum = 1e-3;
+  constexpr double kMean = 0.6e-4 * kElements;  // means have four digits
+
+  ScheduleOptions ddim = ten_steps(Solver::ddim);
+  add("ddim", ddim, 172.0067, kSum);
+  add_v("ddim_v", ddim, 52.5302, kSum);
+  ddim.beta_start = 0.01;
+  add("ddim_alpha_one", ddim, 149.8295, kSum);
+  ddim.set_alpha_to_one = false;
+  add("ddim_alpha_not_one", ddim, 149.0784, kSum);
+
+  ScheduleOptions ddpm = ten_steps(Solver::ddpm);
+  ddpm.num_inference_steps = 1000;
+  // diffusers' coefficients are f32: 1000 steps of them move the sum by 5e-6.
+  add("ddpm", ddpm, 258.9606, 2 * kSum);
+  add_v("ddpm_v", ddpm, 202.0296, 2 * kSum);
+
+  ScheduleOptions euler = ten_steps(Solver::euler);
+  euler.num_train_timesteps = 1100;
+  add("euler", euler, 10.0807, kSum);
+  add_v("euler_v", euler, 2.41815e-10, 1e-14);  // loose: 0.0002 ± 0.01
+  euler.sigma_spacing = SigmaSpacing::karras;
+  add("euler_karras", euler, 124.52299499511719, kSum);
+
+  ScheduleOptions ancestral = ten_steps(Solver::euler_ancestral);
+  ancestral.num_train_timesteps = 1100;
+  add("euler_ancestral", ancestral, 152.3192, kSum);
+  add_v("euler_ancestral_v", ancestral, 108.4439, kSum);
+
+  ScheduleOptions heun = ten_steps(Solver::heun);
+  heun.num_train_timesteps = 1100;
+  add("heun", heun, 0.1233, 0.00006);
+  add_v("heun_v", heun, 4.92387e-07, 1e-11);  // loose: 4.6934e-07 ± 0.01
+  heun.sigma_spacing = SigmaSpacing::karras;
+  add("heun_karras", heun, 0.00015, 0.000005);
+
+  ScheduleOptions dpm = ten_steps(Solver::dpmpp);
+  dpm.lower_order_final = false;
+  dpm.final_sigma_zero = false;
+  add("dpmpp", dpm, 0.3301 * kElements, kMean);
+  add_v("dpmpp_v", dpm, 0.2251 * kElements, kMean);
+  dpm.thresholding = true;
+  dpm.dynamic_thresholding_ratio = 0.87;
+  dpm.sample_max_value = 0.5;
+  add("dpmpp_thresholding", dpm, 1.1364 * kElements, kMean);
+
+  ScheduleOptions unipc = ten_steps(Solver::unipc);
+  unipc.final_sigma_zero = false;
+  add("unipc", unipc, 0.2464 * kElements, kMean);
+  add_v("unipc_v", unipc, 0.1014 * kElements, kMean);
+  unipc.sigma_spacing = SigmaSpacing::karras;
+  add("unipc_karras", unipc, 0.2925 * kElements, kMean);
+  add_v("unipc_karras_v", unipc, 150.6873, kSum);  // loose: mean 0.1966 ± 0.001
+  return all;
+}
+
+void PrintTo(const Published& loop, std::ostream* out) { *out << loop.name; }
+
+class PublishedLoop : public ::testing::TestWithParam<Published> {};
+
+TEST_P(PublishedLoop, HasItsSum) {
+  EXPECT_NEAR(loop_sum(GetParam().options), GetParam().sum,
+              GetParam().tolerance);
+}
+
+INSTANTIATE_TEST_SUITE_P(Diffusers, PublishedLoop,
+                         ::testing::ValuesIn(published()),
+                         [](const auto& param) { return param.param.name; });
+
+}  // namespace
+}  // namespace troupe::samplers
