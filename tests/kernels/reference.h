@@ -99,9 +99,9 @@ inline Tensor random_tensor(const Shape& shape, DType dtype, unsigned seed,
   return tensor;
 }
 
-/// Relative rounding of one stored value.
+/// Relative error of rounding to nearest: bf16 keeps 8 bits, f32 24.
 inline double unit_of(DType dtype) {
-  return dtype == DType::bf16 ? 0x1p-8 : 0x1p-23;
+  return dtype == DType::bf16 ? 0x1p-8 : 0x1p-24;
 }
 
 /// |got − expected| ≤ relative·|expected| + absolute, for every element.
@@ -139,6 +139,36 @@ inline double apply(Activation activation, double x) {
     }
     case Activation::gelu_erf:
       return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  }
+  return 0;
+}
+
+/// Largest relative error of an activation of x, before it is stored as `to`;
+/// from the errors that kernels/cpu/vector_math-inl.h states for its parts.
+inline double activation_limit(Activation activation, double x, DType to) {
+  constexpr double u = 0x1p-24;
+  const bool coarse = to == DType::bf16;
+  // x / (1 + e^y): e^y, the sum, its reciprocal and the product.
+  const double sigmoid = coarse ? 1e-4 + 1.3e-4 : 3e-7 + u + 1e-7 + u;
+  switch (activation) {
+    case Activation::none:
+      return 0;
+    case Activation::silu:
+      // y is exact but for the change to base 2, whose error e^y multiplies
+      // by y.
+      return sigmoid + (coarse ? 2 * u * std::abs(x) : 0);
+    case Activation::gelu_tanh: {
+      // Two constants, x², the sum and the product with x err by u each in y,
+      // and that counts as far as e^y does beside 1.
+      const double y = 2 * std::sqrt(2 / M_PI) *
+                       (std::abs(x) + 0.044715 * std::pow(std::abs(x), 3));
+      const double share = x < 0 ? 1 : std::exp(-y) / (1 + std::exp(-y));
+      return sigmoid + 5 * u * y * share;
+    }
+    case Activation::gelu_erf:
+      // Half of the worst case 3e-7 + 15u: t errs by 3u, which Q·t multiplies
+      // by at most 2.3; Q 2u, the exponential 3e-7 + 2u, four products.
+      return 6e-7;
   }
   return 0;
 }
