@@ -1,5 +1,7 @@
 #include "actors/sample_store.h"
 
+#include <iterator>
+
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -14,11 +16,15 @@ std::shared_ptr<samplers::SlotTable> SampleStore::open(
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
-    auto& held = entries_[sample_index];
-    if (!held) {
-      held = std::make_shared<Entry>();
+    if (is_closed(sample_index)) {
+      entry = std::make_shared<Entry>();
+    } else {
+      auto& held = entries_[sample_index];
+      if (!held) {
+        held = std::make_shared<Entry>();
+      }
+      entry = held;
     }
-    entry = held;
   }
   std::call_once(entry->filled, [&] {
     Tensor unit(latent_shape_, DType::f32);
@@ -33,6 +39,31 @@ std::shared_ptr<samplers::SlotTable> SampleStore::open(
 void SampleStore::close(std::uint64_t sample_index) {
   const std::lock_guard lock(mutex_);
   entries_.erase(sample_index);
+  note_closed(sample_index);
+}
+
+bool SampleStore::is_closed(std::uint64_t sample_index) const {
+  const auto after = closed_.upper_bound(sample_index);
+  return after != closed_.begin() && sample_index < std::prev(after)->second;
+}
+
+void SampleStore::note_closed(std::uint64_t sample_index) {
+  if (is_closed(sample_index)) {
+    return;
+  }
+  auto range = closed_.emplace(sample_index, sample_index + 1).first;
+  const auto next = std::next(range);
+  if (next != closed_.end() && next->first == range->second) {
+    range->second = next->second;
+    closed_.erase(next);
+  }
+  if (range != closed_.begin()) {
+    const auto before = std::prev(range);
+    if (before->second == range->first) {
+      before->second = range->second;
+      closed_.erase(range);
+    }
+  }
 }
 
 std::size_t SampleStore::size() const {

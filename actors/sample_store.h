@@ -24,8 +24,11 @@ class SampleStore {
 
   [[nodiscard]] std::shared_ptr<samplers::SlotTable> open(
       std::uint64_t sample_index);
-  /// Forgets the sample. Work that still runs on it keeps its table alive.
+  /// Forgets the sample. Work that still runs on it keeps its table alive; who
+  /// opens it later, a grant that was queued when it ended, gets a table that
+  /// nobody else sees.
   void close(std::uint64_t sample_index);
+  /// Samples that are open.
   [[nodiscard]] std::size_t size() const;
 
  private:
@@ -33,11 +36,17 @@ class SampleStore {
     std::once_flag filled;
     samplers::SlotTable slots;
   };
+  [[nodiscard]] bool is_closed(std::uint64_t sample_index) const;
+  void note_closed(std::uint64_t sample_index);
+
   const samplers::Schedule& schedule_;
   samplers::NoiseSource& noise_;
   Shape latent_shape_;
   mutable std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Entry>> entries_;
+  /// Closed samples as ranges, begin to end: they close nearly in order, so
+  /// there are few of them however long the job is.
+  std::map<std::uint64_t, std::uint64_t> closed_;
 };
 
 }  // namespace troupe::actors

@@ -112,6 +112,23 @@ TEST(SampleStore, MakesTheInitialStateOnceAndForgetsIt) {
   EXPECT_EQ(shop.samples.size(), 0U);
 }
 
+TEST(SampleStore, HoldsNothingOfASampleThatHasEnded) {
+  Shop shop;
+  for (const std::uint64_t index : {4U, 2U, 3U, 9U, 3U}) {
+    (void)shop.samples.open(index);
+    shop.samples.close(index);
+    // A grant that was queued when the sample ended.
+    const auto late = shop.samples.open(index);
+    EXPECT_TRUE(late->find(samplers::kInitialSlot).has_value());
+    EXPECT_EQ(shop.samples.size(), 0U) << index;
+  }
+  for (const std::uint64_t index : {1U, 5U, 8U, 10U}) {
+    EXPECT_EQ(shop.samples.open(index).get(), shop.samples.open(index).get())
+        << index << " never ended";
+  }
+  EXPECT_EQ(shop.samples.size(), 4U);
+}
+
 // Policy, executors and runner without an actor in between.
 TEST(Company, ComputesTheSequentialBytesOnThreads) {
   constexpr int kWorkers = 3;
