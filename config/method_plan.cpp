@@ -92,6 +92,12 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   MethodOptions options;
   options.kind = choose_kind(config, inputs);
   check_options(m, options.kind);
+  // It would compute the one branch twice.
+  require(options.kind != MethodKind::cfg || inputs.is_guided,
+          Errc::invalid_argument, "--method",
+          "cfg shares out the two branches of guidance, and this job has one: "
+          "got no --guidance above 1",
+          "guide by more than 1, or leave --method out");
   if (inputs.num_calls > 0) {  // only a window that was asked for is refused
     options.window_size = std::min(options.window_size, inputs.num_calls);
   }

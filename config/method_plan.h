@@ -29,8 +29,8 @@ struct Plan {
 /// sample find one; else batch for several samples (whole samples, exact, no
 /// exchange); else sequential on all threads, since only approximate methods
 /// could use more workers.
-/// Errors: Errc::invalid_argument for segments above `num_blocks` and for
-/// method options that belong to another method.
+/// Errors: Errc::invalid_argument for segments above `num_blocks`, for method
+/// options that belong to another method, and for cfg without guidance.
 [[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);
 
 }  // namespace troupe::config

@@ -63,6 +63,8 @@ INSTANTIATE_TEST_SUITE_P(
              "--segments"},
         Case{"wrong_method", tiny({"--method", "batch", "--window", "2"}), 2,
              "picard"},
+        Case{"cfg_unguided", tiny({"--method", "cfg", "--guidance", "1"}), 2,
+             "the two branches of guidance"},
         Case{"sigmas", tiny({"--sigmas", "1,2"}), 2, "igmas"},
         Case{"samples", tiny({"--samples", "9:3"}), 2, "A < B"},
         Case{"nothing_kept",

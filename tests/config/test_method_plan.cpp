@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "config/method_plan.h"
+#include "kernels/core/error.h"
 
 namespace troupe::config {
 namespace {
@@ -40,6 +41,14 @@ TEST(MethodPlan, KeepsTheDefaultWindowWithinTheCallsOnly) {
             samplers::MethodOptions{}.window_size);
   config.method.window_size = 9;  // refused by the method, not changed here
   EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 9);
+}
+
+TEST(MethodPlan, RefusesToShareBranchesThatAreNotThere) {
+  Config config;
+  config.method.kind = MethodKind::cfg;
+  EXPECT_EQ(make_plan(config, {.is_guided = true}).method.kind,
+            MethodKind::cfg);
+  EXPECT_THROW((void)make_plan(config, {.is_guided = false}), Error);
 }
 
 TEST(MethodPlan, LeavesWorkersIdleRatherThanApproximate) {
