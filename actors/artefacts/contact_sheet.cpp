@@ -1,10 +1,20 @@
 #include "actors/artefacts/contact_sheet.h"
 
 #include <algorithm>
+#include <string>
 
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
+namespace {
+
+constexpr std::int64_t kGap = 2;
+
+std::int64_t side_of(std::int64_t cells, std::int64_t cell) {
+  return cells * (cell + kGap) + kGap;
+}
+
+}  // namespace
 
 int contact_sheet_columns(std::size_t count) {
   int columns = 1;
@@ -15,9 +25,23 @@ int contact_sheet_columns(std::size_t count) {
   return columns;
 }
 
+void check_contact_sheet(std::size_t count, int width, int height) {
+  constexpr std::int64_t kMaxSide = 16384;
+  const std::int64_t columns = contact_sheet_columns(count);
+  const std::int64_t rows =
+      (static_cast<std::int64_t>(count) + columns - 1) / columns;
+  const std::int64_t side =
+      std::max(side_of(columns, width), side_of(rows, height));
+  if (side > kMaxSide) {
+    throw Error(Errc::invalid_argument, "--grid",
+                "the contact sheet would be too large: got " +
+                    std::to_string(side) + " pixels a side, expected at most " +
+                    std::to_string(kMaxSide),
+                "leave --grid out, or make fewer images with --samples A:B");
+  }
+}
+
 Image contact_sheet(std::span<const Image> images) {
-  constexpr int kGap = 2;
-  constexpr int kMaxSide = 16384;
   require(!images.empty(), Errc::invalid_argument, "--grid",
           "a contact sheet needs at least one image");
   int cell_width = 0;
@@ -26,23 +50,22 @@ Image contact_sheet(std::span<const Image> images) {
     cell_width = std::max(cell_width, image.width);
     cell_height = std::max(cell_height, image.height);
   }
+  check_contact_sheet(images.size(), cell_width, cell_height);
   const int columns = contact_sheet_columns(images.size());
   const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
-  Image sheet{.width = columns * (cell_width + kGap) + kGap,
-              .height = rows * (cell_height + kGap) + kGap,
+  Image sheet{.width = static_cast<int>(side_of(columns, cell_width)),
+              .height = static_cast<int>(side_of(rows, cell_height)),
               .rgb = {},
               .recipe = {}};
-  require(sheet.width <= kMaxSide && sheet.height <= kMaxSide,
-          Errc::invalid_argument, "--grid",
-          "the contact sheet would be larger than 16384 pixels a side",
-          "make sheets of fewer samples with --samples A:B");
   sheet.rgb.assign(static_cast<std::size_t>(sheet.width) *
                        static_cast<std::size_t>(sheet.height) * 3,
                    255);
   for (std::size_t i = 0; i < images.size(); ++i) {
     const Image& image = images[i];
-    const int left = kGap + static_cast<int>(i) % columns * (cell_width + kGap);
-    const int top = kGap + static_cast<int>(i) / columns * (cell_height + kGap);
+    const std::int64_t left =
+        side_of(static_cast<int>(i) % columns, cell_width);
+    const std::int64_t top =
+        side_of(static_cast<int>(i) / columns, cell_height);
     const std::size_t stride = static_cast<std::size_t>(image.width) * 3;
     for (int row = 0; row < image.height; ++row) {
       const auto from =

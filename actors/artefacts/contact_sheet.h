@@ -12,6 +12,10 @@ namespace troupe::actors {
 /// Errors: Errc::invalid_argument without images or above 16384 pixels a side.
 [[nodiscard]] Image contact_sheet(std::span<const Image> images);
 
+/// What contact_sheet would refuse about `count` images of this size, before
+/// there are any. Errors: Errc::invalid_argument above 16384 pixels a side.
+void check_contact_sheet(std::size_t count, int width, int height);
+
 /// Columns of the sheet for `count` images: the least square that holds them.
 [[nodiscard]] int contact_sheet_columns(std::size_t count);
 

@@ -35,20 +35,11 @@ void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
     pixels = latents.clone();
     return;
   }
-  if (pixels.shape() != pixel_shape()) {
-    pixels = Tensor(pixel_shape(), DType::f32);
+  const Shape wanted = request_.source.pixel_shape();
+  if (pixels.shape() != wanted) {
+    pixels = Tensor(wanted, DType::f32);
   }
   model_.autoencoder->decode(ctx, latents, pixels);
-}
-
-Shape JobRunner::pixel_shape() const {
-  const Shape latents = request_.source.latent_shape();
-  if (!model_.autoencoder) {
-    return latents;
-  }
-  const models::AutoencoderKlConfig& config = model_.autoencoder->config();
-  return {config.out_channels, latents[1] * config.scale(),
-          latents[2] * config.scale()};
 }
 
 JobResult JobRunner::run(const Options& options) const {

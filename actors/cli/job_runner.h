@@ -27,8 +27,6 @@ class JobRunner {
                                          const Tensor& latents) const;
   /// Latents [C, H, W] to pixels [3, H', W'].
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
-  /// Shape of the pixels of one image.
-  [[nodiscard]] Shape pixel_shape() const;
 
   struct Options {
     std::vector<Observer*> observers;

@@ -76,6 +76,14 @@ Shape ModelSource::latent_shape() const {
   return {dit_.in_channels, dit_.sample_size, dit_.sample_size};
 }
 
+Shape ModelSource::pixel_shape() const {
+  const Shape latents = latent_shape();
+  return autoencoder_ ? Shape{autoencoder_->out_channels,
+                              latents[1] * autoencoder_->scale(),
+                              latents[2] * autoencoder_->scale()}
+                      : latents;
+}
+
 std::vector<std::int64_t> ModelSource::resolve_classes(
     const std::vector<std::string>& classes) const {
   std::vector<std::int64_t> ids;

@@ -39,6 +39,8 @@ class ModelSource {
   }
   /// [C, H, W].
   [[nodiscard]] Shape latent_shape() const;
+  /// [C, H', W'] of one picture.
+  [[nodiscard]] Shape pixel_shape() const;
   [[nodiscard]] bool has_autoencoder() const noexcept {
     return autoencoder_.has_value();
   }

@@ -1,5 +1,9 @@
 #include "actors/cli/run_outputs.h"
 
+#include <algorithm>
+#include <set>
+
+#include "actors/artefacts/contact_sheet.h"
 #include "actors/cli/latents_file.h"
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
@@ -7,6 +11,8 @@
 
 namespace troupe::actors {
 namespace {
+
+namespace fs = std::filesystem;
 
 void read_save(const std::vector<std::string>& items, RunOutputs& outputs) {
   for (const std::string& item : items) {
@@ -20,9 +26,12 @@ void read_save(const std::vector<std::string>& items, RunOutputs& outputs) {
           "got '" + item + "', expected latents=FILE or trajectory=FILE",
           config::suggestion(kind, kinds));
     }
-    const std::string path = item.substr(equals + 1);
+    std::string& path =
+        kind == "latents" ? outputs.latents : outputs.trajectory;
+    require(path.empty(), Errc::invalid_argument, "--save",
+            kind + " has two files", "give one");
+    path = item.substr(equals + 1);
     check_tensor_path("--save", path);
-    (kind == "latents" ? outputs.latents : outputs.trajectory) = path;
   }
 }
 
@@ -38,7 +47,7 @@ void check_png(const char* flag, const std::string& path) {
   check_writable(path);
 }
 
-/// A file that a run would make anew at its end.
+/// A file that a run would write over.
 void check_exists(const char* flag, const std::string& path,
                   config::ExistsPolicy policy) {
   std::error_code error;
@@ -50,41 +59,70 @@ void check_exists(const char* flag, const std::string& path,
   }
 }
 
-void look_for_images(const config::Config& config, RunOutputs& outputs) {
-  if (config.exists == config::ExistsPolicy::replace) {
-    return;
+/// Whether something is at `path`, and a regular file at that.
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found) {
+    return false;
   }
+  if (error || status.type() != fs::file_type::regular) {
+    throw Error(Errc::io, "--out",
+                "cannot write " + path.string() + ": " +
+                    (error ? error.message() : "not a regular file is there"),
+                "choose another --out, or move what is there away");
+  }
+  return true;
+}
+
+void look_for_images(const config::Config& config, RunOutputs& outputs) {
   for (std::uint64_t i = config.samples.begin; i < config.samples.end; ++i) {
-    const std::filesystem::path path = outputs.images->path(i);
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
+    const fs::path path = outputs.images->path(i);
+    if (!is_there(path)) {
       continue;
     }
-    if (config.exists == config::ExistsPolicy::error) {
-      check_exists("--out", path.string(), config.exists);
+    check_exists("--out", path.string(), config.exists);
+    if (config.exists == config::ExistsPolicy::replace) {
+      check_writable(path);
+    } else {
+      outputs.skipped.push_back(i);
     }
-    outputs.skipped.push_back(i);
   }
 }
 
+/// One spelling of a path: "a.png", "./a.png" and a link to it are one file.
+fs::path resolved(const fs::path& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? path : whole;
+}
+
 void check_distinct(const RunOutputs& outputs, const config::Config& config) {
-  std::set<std::string> seen;
+  std::set<fs::path> seen;
+  const auto refuse = [](const fs::path& path) {
+    throw Error(Errc::invalid_argument, path.string(),
+                "two outputs of one name", "give each its own file");
+  };
   for (const std::string& path :
        {outputs.grid, outputs.latents, outputs.trajectory, outputs.preview,
-        outputs.trace,
-        outputs.images && config.samples.size() == 1
-            ? outputs.images->path(config.samples.begin).string()
-            : std::string()}) {
-    if (!path.empty() && !seen.insert(path).second) {
-      throw Error(Errc::invalid_argument, path, "two outputs of one name",
-                  "give each its own file");
+        outputs.trace}) {
+    if (!path.empty() && !seen.insert(resolved(path)).second) {
+      refuse(path);
+    }
+  }
+  if (outputs.images && !seen.empty()) {
+    const fs::path folder = resolved(outputs.images->folder());
+    for (std::uint64_t i = config.samples.begin; i < config.samples.end; ++i) {
+      if (seen.contains(folder / outputs.images->path(i).filename())) {
+        refuse(outputs.images->path(i));
+      }
     }
   }
 }
 
 }  // namespace
 
-RunOutputs prepare_outputs(const config::Config& config) {
+RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
   RunOutputs outputs{.images = {},
                      .grid = config.grid,
                      .latents = {},
@@ -106,6 +144,12 @@ RunOutputs prepare_outputs(const config::Config& config) {
   check_exists("--grid", outputs.grid, config.exists);
   check_exists("--save", outputs.latents, config.exists);
   check_exists("--save", outputs.trajectory, config.exists);
+  check_exists("--preview", outputs.preview, config.exists);
+  check_exists("--trace", outputs.trace, config.exists);
+  if (!outputs.grid.empty()) {
+    check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
+                        static_cast<int>(picture[1]));
+  }
   if (outputs.images) {
     look_for_images(config, outputs);
     outputs.images->prepare();

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "actors/artefacts/output_paths.h"
 #include "config/config.h"
+#include "kernels/core/shape.h"
 
 namespace troupe::actors {
 
@@ -35,8 +35,10 @@ struct RunOutputs {
 
 /// Reads --out, --grid, --save, --preview and --trace; makes the output folder,
 /// tries to write in every place, and looks for outputs that are there.
+/// `picture` is the shape [C, H, W] of one picture.
 /// Errors: Errc::invalid_argument (a bad name, two outputs of one name, an
-/// output that exists), Errc::io (not writable).
-[[nodiscard]] RunOutputs prepare_outputs(const config::Config& config);
+/// output that exists, a contact sheet too large), Errc::io (not writable).
+[[nodiscard]] RunOutputs prepare_outputs(const config::Config& config,
+                                         const Shape& picture);
 
 }  // namespace troupe::actors

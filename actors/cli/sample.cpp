@@ -272,7 +272,8 @@ int run_sample(Invocation& invocation) {
           Errc::invalid_argument, "--out", "nothing would be kept",
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
   check_pictures(config, request.source);
-  const RunOutputs outputs = prepare_outputs(config);
+  const RunOutputs outputs =
+      prepare_outputs(config, request.source.pixel_shape());
   for (const std::string& note : request.notes) {
     log_message(LogLevel::warning, note);
   }

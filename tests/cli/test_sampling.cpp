@@ -112,6 +112,32 @@ TEST(Sample, KeepsOrReplacesOrRefusesWhatIsThere) {
   EXPECT_NE(folder.read("00000.png"), "mine");
 }
 
+TEST(Sample, WritesOverNothingUnlessTold) {
+  const TempFolder folder;
+  const std::string mine = folder.write("mine.png", "mine");
+  for (const char* flag : {"--grid", "--preview", "--trace", "--out"}) {
+    const Outcome outcome =
+        run(tiny_sample({"-o", folder.path("a.png"), flag, mine}));
+    EXPECT_EQ(outcome.exit_code, 2) << flag;
+    EXPECT_NE(outcome.err.find("--exists replace"), std::string::npos) << flag;
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"mine.png"});
+  EXPECT_EQ(folder.read("mine.png"), "mine");
+}
+
+TEST(Sample, SeesAFolderInAnImagesPlaceBeforeItWorks) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder.path("00001.png"));
+  for (const char* policy : {"error", "skip", "replace"}) {
+    const Outcome outcome =
+        run(tiny_sample({"-n", "2", "-o", folder.path(), "--exists", policy}));
+    EXPECT_EQ(outcome.exit_code, 2) << policy;
+    EXPECT_NE(outcome.err.find("not a regular file"), std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"00001.png"});
+}
+
 TEST(Sample, RepeatsAnImageFromItsRecipe) {
   const TempFolder folder;
   ASSERT_EQ(run(tiny_sample({"-o", folder.path("a-{index}.png"), "--class", "4",
