@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 
@@ -80,11 +82,14 @@ std::filesystem::path OutputPaths::folder() const {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
-void OutputPaths::prepare() const {
+std::unique_ptr<NewFolder> OutputPaths::prepare() const {
   const std::filesystem::path where = folder();
+  std::unique_ptr<NewFolder> made;
   std::error_code error;
   if (has_index_ && !std::filesystem::exists(where, error)) {
-    std::filesystem::create_directory(where, error);
+    if (std::filesystem::create_directory(where, error)) {
+      made = std::make_unique<NewFolder>(where);
+    }
     if (error) {
       throw Error(
           Errc::io, "--out",
@@ -93,6 +98,24 @@ void OutputPaths::prepare() const {
     }
   }
   check_writable_folder(where);
+  return made;
+}
+
+void OutputPaths::write(std::uint64_t index,
+                        std::span<const std::byte> bytes) const {
+  std::error_code error;
+  if (has_index_ && !std::filesystem::exists(folder(), error)) {
+    std::filesystem::create_directory(folder(), error);
+  }
+  write_file(path(index), bytes);
+}
+
+NewFolder::NewFolder(std::filesystem::path folder)
+    : folder_(std::move(folder)) {}
+
+NewFolder::~NewFolder() {
+  std::error_code error;
+  std::filesystem::remove(folder_, error);  // fails where there is something
 }
 
 }  // namespace troupe::actors

@@ -54,10 +54,9 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
       pictures_[index] = image;
     }
     if (outputs_.images) {
-      const std::filesystem::path path = outputs_.images->path(index);
-      summary.path = path.string();
-      store_.post([path, image = std::move(image)] {
-        write_file(path, encode_png(image));
+      summary.path = outputs_.images->path(index).string();
+      store_.post([this, index, image = std::move(image)] {
+        outputs_.images->write(index, encode_png(image));
       });
     }
   }

@@ -124,6 +124,7 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
 
 RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
   RunOutputs outputs{.images = {},
+                     .new_folder = {},
                      .grid = config.grid,
                      .latents = {},
                      .trajectory = {},
@@ -152,7 +153,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
   }
   if (outputs.images) {
     look_for_images(config, outputs);
-    outputs.images->prepare();
+    outputs.new_folder = outputs.images->prepare();
   }
   return outputs;
 }

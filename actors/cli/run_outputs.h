@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ namespace troupe::actors {
 /// Where a run writes, checked before it starts.
 struct RunOutputs {
   std::optional<OutputPaths> images;
+  std::unique_ptr<NewFolder> new_folder;  ///< null: it was there
   std::string grid;
   std::string latents;
   std::string trajectory;

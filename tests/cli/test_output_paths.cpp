@@ -39,10 +39,34 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
   const auto root = std::filesystem::temp_directory_path() /
                     ("troupe_paths_" + std::to_string(::getpid()));
   std::filesystem::create_directory(root);
-  OutputPaths((root / "new").string(), kMany).prepare();
-  EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
-  EXPECT_THROW(OutputPaths((root / "no/such").string(), kMany).prepare(),
+  {
+    const auto made = OutputPaths((root / "new").string(), kMany).prepare();
+    EXPECT_NE(made, nullptr);
+    EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
+  }
+  EXPECT_THROW((void)OutputPaths((root / "no/such").string(), kMany).prepare(),
                Error);
+  std::filesystem::remove_all(root);
+}
+
+TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
+  const auto root = std::filesystem::temp_directory_path() /
+                    ("troupe_new_" + std::to_string(::getpid()));
+  const OutputPaths paths(root.string(), kMany);
+  (void)paths.prepare();
+  EXPECT_FALSE(std::filesystem::exists(root));
+  {
+    const auto made = paths.prepare();
+    paths.write(3, {});
+  }
+  EXPECT_TRUE(std::filesystem::exists(root / "00003.png"));
+  std::filesystem::remove(root / "00003.png");
+  EXPECT_EQ(paths.prepare(), nullptr) << "it was there";
+  EXPECT_TRUE(std::filesystem::exists(root));
+  // Another run that had made it may take it away while this one works.
+  std::filesystem::remove(root);
+  paths.write(4, {});
+  EXPECT_TRUE(std::filesystem::exists(root / "00004.png"));
   std::filesystem::remove_all(root);
 }
 

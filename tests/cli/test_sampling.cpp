@@ -138,6 +138,14 @@ TEST(Sample, SeesAFolderInAnImagesPlaceBeforeItWorks) {
   EXPECT_EQ(folder.names(), std::vector<std::string>{"00001.png"});
 }
 
+TEST(Sample, LeavesNoFolderBehindWhenItComesToNothing) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"-n", "2", "-o", folder.path("new"), "--dry-run"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_TRUE(folder.names().empty());
+}
+
 TEST(Sample, RepeatsAnImageFromItsRecipe) {
   const TempFolder folder;
   ASSERT_EQ(run(tiny_sample({"-o", folder.path("a-{index}.png"), "--class", "4",
