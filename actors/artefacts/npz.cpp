@@ -1,5 +1,6 @@
 #include "actors/artefacts/npz.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
@@ -13,8 +14,10 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// CRC-32 of zip archives (polynomial 0xEDB88320, reflected).
-std::uint32_t crc32(std::span<const std::byte> bytes) {
+/// CRC-32 of zip archives (polynomial 0xEDB88320, reflected); `before` is that
+/// of the bytes ahead of these.
+std::uint32_t crc32(std::span<const std::byte> bytes,
+                    std::uint32_t before = 0) {
   static const std::array<std::uint32_t, 256> kTable = [] {
     std::array<std::uint32_t, 256> table{};
     for (std::uint32_t i = 0; i < 256; ++i) {
@@ -26,7 +29,7 @@ std::uint32_t crc32(std::span<const std::byte> bytes) {
     }
     return table;
   }();
-  std::uint32_t crc = 0xFFFFFFFFU;
+  std::uint32_t crc = ~before;
   for (const std::byte byte : bytes) {
     crc = (crc >> 8U) ^ kTable[(crc ^ static_cast<std::uint32_t>(byte)) & 255U];
   }
@@ -88,17 +91,17 @@ std::string shape_text(const Shape& shape) {
 
 /// What a local header and its directory entry share, from "version needed"
 /// to the length of the name.
-void put_entry(Bytes& out, std::string_view name,
-               std::span<const std::byte> data) {
+void put_entry(Bytes& out, std::string_view name, std::uint32_t crc,
+               std::size_t size) {
   constexpr std::uint32_t kFirstOf1980 = (1U << 5U) | 1U;
   put_little(out, 20, 2);
   put_little(out, 0, 2);
   put_little(out, 0, 2);  // stored
   put_little(out, 0, 2);
   put_little(out, kFirstOf1980, 2);
-  put_little(out, crc32(data), 4);
-  put_little(out, data.size(), 4);
-  put_little(out, data.size(), 4);
+  put_little(out, crc, 4);
+  put_little(out, size, 4);
+  put_little(out, size, 4);
   put_little(out, name.size(), 2);
 }
 
@@ -140,9 +143,8 @@ std::optional<Shape> parse_shape(std::string_view text) {
   return Shape(std::span<const std::int64_t>(extents));
 }
 
-}  // namespace
-
-std::vector<std::byte> encode_npy(const Tensor& tensor) {
+/// What stands before the elements of a .npy file.
+Bytes npy_header(const Tensor& tensor) {
   std::string header =
       "{'descr': '" + std::string(descr_of(tensor.dtype())) +
       "', 'fortran_order': False, 'shape': " + shape_text(tensor.shape()) +
@@ -153,11 +155,25 @@ std::vector<std::byte> encode_npy(const Tensor& tensor) {
     header += ' ';
   }
   header += '\n';
-  Bytes out;
-  out.reserve(kPreamble + header.size() + tensor.num_bytes());
-  put(out, std::string_view("\x93NUMPY\x01\x00", 8));
-  put_little(out, header.size(), 2);
-  put(out, header);
+  std::string text("\x93NUMPY\x01\x00", 8);
+  text += static_cast<char>(header.size() & 255U);
+  text += static_cast<char>(header.size() >> 8U);
+  text += header;
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Bytes of an archive member around its data, at most.
+std::size_t overhead_of(const NamedTensor& item) {
+  constexpr std::size_t kHeaders = 1024;
+  return kHeaders + 2 * item.name.size();
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_npy(const Tensor& tensor) {
+  Bytes out = npy_header(tensor);
+  out.reserve(out.size() + tensor.num_bytes());
   put(out, tensor.bytes());
   return out;
 }
@@ -166,21 +182,30 @@ std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
   constexpr std::size_t kLimit = 0xFFFFFFFFU;
   Bytes out;
   Bytes directory;
+  std::size_t whole = 0;
+  for (const NamedTensor& item : tensors) {
+    whole += item.tensor.num_bytes() + overhead_of(item);
+  }
+  out.reserve(std::min(whole, kLimit));
   for (const NamedTensor& item : tensors) {
     const std::string name = item.name + ".npy";
-    const Bytes data = encode_npy(item.tensor);
-    require(out.size() + data.size() < kLimit, Errc::unsupported, "npz",
+    const Bytes header = npy_header(item.tensor);
+    const std::span<const std::byte> elements = item.tensor.bytes();
+    const std::size_t size = header.size() + elements.size();
+    require(out.size() + size < kLimit, Errc::unsupported, "npz",
             "the archive would be larger than 4 GiB",
             "save to a .safetensors file");
+    const std::uint32_t crc = crc32(elements, crc32(header));
     const std::size_t offset = out.size();
     put(out, "PK\x03\x04");
-    put_entry(out, name, data);
+    put_entry(out, name, crc, size);
     put_little(out, 0, 2);
     put(out, name);
-    put(out, data);
+    put(out, header);
+    put(out, elements);
     put(directory, "PK\x01\x02");
     put_little(directory, 20, 2);
-    put_entry(directory, name, data);
+    put_entry(directory, name, crc, size);
     put_little(directory, 0, 2 + 2 + 2 + 2 + 4);
     put_little(directory, offset, 4);
     put(directory, name);

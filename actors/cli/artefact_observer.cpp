@@ -1,7 +1,7 @@
 #include "actors/cli/artefact_observer.h"
 
 #include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "actors/artefacts/contact_sheet.h"
 #include "actors/artefacts/trace_writer.h"
@@ -13,17 +13,27 @@
 namespace troupe::actors {
 namespace {
 
-Tensor stacked(const std::vector<Tensor>& items) {
-  std::vector<std::int64_t> extents = {static_cast<std::int64_t>(items.size())};
-  const auto item = items.front().shape().extents();
-  extents.insert(extents.end(), item.begin(), item.end());
-  Tensor all(Shape(extents), DType::f32);
-  std::byte* out = all.bytes().data();
-  for (const Tensor& tensor : items) {
-    std::memcpy(out, tensor.bytes().data(), tensor.num_bytes());
-    out += tensor.num_bytes();
+std::vector<std::uint64_t> wanted(const JobRequest& request,
+                                  const RunOutputs& outputs) {
+  std::vector<std::uint64_t> indices;
+  for (std::uint64_t i = request.samples.begin; i < request.samples.end; ++i) {
+    if (!std::ranges::binary_search(outputs.skipped, i)) {
+      indices.push_back(i);
+    }
   }
-  return all;
+  return indices;
+}
+
+Shape trajectory_shape(const JobRequest& request) {
+  const Shape latents = request.source.latent_shape();
+  return {request.schedule.num_model_calls() + 1, latents[0], latents[1],
+          latents[2]};
+}
+
+void copy(const Tensor& from, std::span<std::byte> to) {
+  require(from.num_bytes() == to.size(), Errc::internal, "artefacts",
+          "latents of another size than the model's");
+  std::ranges::copy(from.bytes(), to.begin());
 }
 
 }  // namespace
@@ -31,13 +41,24 @@ Tensor stacked(const std::vector<Tensor>& items) {
 ArtefactObserver::ArtefactObserver(const JobRequest& request,
                                    const JobRunner& runner,
                                    const RunOutputs& outputs)
-    : request_(request), runner_(runner), outputs_(outputs) {}
+    : request_(request),
+      runner_(runner),
+      outputs_(outputs),
+      hash_(wanted(request, outputs)) {
+  if (!outputs.latents.empty()) {
+    latents_.emplace(request.samples, request.source.latent_shape());
+  }
+  if (!outputs.trajectory.empty()) {
+    trajectory_.emplace(request.samples, trajectory_shape(request));
+  }
+}
 
 void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
+  const std::uint64_t index = outcome.report.sample_index;
   if (outcome.report.status != SampleStatus::done) {
+    hash_.pass(index);
     return;
   }
-  const std::uint64_t index = outcome.report.sample_index;
   const config::Recipe recipe = runner_.recipe_of(index, outcome.latents);
   ImageSummary summary{.index = index,
                        .seed = request_.seed,
@@ -46,12 +67,19 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .path = {},
                        .latents_xxh3 = recipe.latents_xxh3,
                        .message = {}};
-  latents_.emplace(index, outcome.latents);
+  hash_.add(index, outcome.latents);
+  if (latents_) {
+    copy(outcome.latents, latents_->row(index));
+    latents_->complete(index);
+  }
+  if (trajectory_) {
+    trajectory_->complete(index);
+  }
   if (!outcome.pixels.empty()) {
     Image image = to_image(outcome.pixels);
     image.recipe = config::to_json(recipe);
     if (!outputs_.grid.empty()) {
-      pictures_[index] = image;
+      pictures_[index] = {image.width, image.height, image.rgb, {}};
     }
     if (outputs_.images) {
       summary.path = outputs_.images->path(index).string();
@@ -83,14 +111,17 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
 }
 
 void ArtefactObserver::on_point(const TrajectoryPoint& point) {
-  trajectory_[point.sample_index].insert_or_assign(point.calls, point.latents);
+  const std::span<std::byte> row = trajectory_->row(point.sample_index);
+  const std::size_t size = point.latents.num_bytes();
+  const std::size_t offset = static_cast<std::size_t>(point.calls) * size;
+  require(offset + size <= row.size(), Errc::internal, "artefacts",
+          "a trajectory longer than its schedule");
+  copy(point.latents, row.subspan(offset, size));
 }
 
 void ArtefactObserver::on_span(const TraceSpan& span) {
   spans_.push_back(span);
 }
-
-void ArtefactObserver::flush() { store_.flush(); }
 
 std::vector<Image> ArtefactObserver::sheet_images() const {
   std::vector<Image> pictures;
@@ -107,53 +138,51 @@ std::vector<Image> ArtefactObserver::sheet_images() const {
   return pictures;
 }
 
-void ArtefactObserver::finish(TimePoint start) {
-  flush();
-  if (!outputs_.grid.empty()) {
-    const std::vector<Image> pictures = sheet_images();
-    if (!pictures.empty()) {
-      write_file(outputs_.grid, encode_png(contact_sheet(pictures)));
-    }
+void ArtefactObserver::write_sheet() const {
+  if (outputs_.grid.empty()) {
+    return;
   }
-  if (!outputs_.latents.empty() && !latents_.empty()) {
-    std::vector<Tensor> items;
-    for (const auto& [index, latents] : latents_) {
-      items.push_back(latents);
-    }
-    const std::vector<NamedTensor> tensors = {{"latents", stacked(items)}};
-    write_tensors(outputs_.latents, tensors);
+  const std::vector<Image> pictures = sheet_images();
+  if (!pictures.empty()) {
+    write_file(outputs_.grid, encode_png(contact_sheet(pictures)));
   }
-  write_trajectory();
+}
+
+void ArtefactObserver::write_rows(const std::string& path, const char* name,
+                                  std::optional<SampleRows>& rows) const {
+  const Tensor all = rows ? rows->take() : Tensor();
+  if (!all.empty()) {
+    const std::vector<NamedTensor> tensors = {{name, all}};
+    write_tensors(path, tensors);
+  }
+}
+
+void ArtefactObserver::write_trace(TimePoint start) const {
   if (!outputs_.trace.empty()) {
     const std::string text = trace_json(spans_, start);
     write_file(outputs_.trace, std::as_bytes(std::span(text)));
   }
 }
 
-void ArtefactObserver::write_trajectory() const {
-  std::vector<Tensor> samples;
-  for (const auto& [index, points] : trajectory_) {
-    if (!latents_.contains(index)) {
-      continue;  // it failed or was stopped on its way
+void ArtefactObserver::finish(TimePoint start) {
+  std::optional<Failure> first;
+  const auto attempt = [&](const auto& body) {
+    try {
+      body();
+    } catch (...) {
+      if (!first) {
+        first = current_failure();
+      }
     }
-    std::vector<Tensor> items;
-    for (const auto& [calls, latents] : points) {
-      items.push_back(latents);
-    }
-    samples.push_back(stacked(items));
+  };
+  attempt([&] { store_.flush(); });
+  attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
+  attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
+  attempt([&] { write_sheet(); });
+  attempt([&] { write_trace(start); });
+  if (first) {
+    throw to_error(*first);
   }
-  if (!samples.empty()) {
-    const std::vector<NamedTensor> tensors = {{"trajectory", stacked(samples)}};
-    write_tensors(outputs_.trajectory, tensors);
-  }
-}
-
-std::string ArtefactObserver::latents_xxh3() const {
-  Xxh3Stream hash;
-  for (const auto& [index, latents] : latents_) {
-    hash.update(latents.bytes());
-  }
-  return to_hex(hash.digest());
 }
 
 }  // namespace troupe::actors

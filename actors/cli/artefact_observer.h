@@ -4,16 +4,18 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/ordered_hash.h"
 #include "actors/cli/run_outputs.h"
+#include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
 #include "actors/store.h"
-#include "kernels/core/hash.h"
 
 namespace troupe::actors {
 
@@ -21,11 +23,12 @@ namespace troupe::actors {
 /// it is there, the rest (`finish`) at the end. Encoding and writing happen on
 /// the store's thread. The trajectory file holds one tensor "trajectory" of
 /// shape [n, calls + 1, C, H, W]: the latents of each finished sample before
-/// the first and after every model call.
+/// the first and after every model call. Nothing of a finished sample stays in
+/// memory but what an output at the end needs (`held_bytes`).
 /// Thread: the job's observer thread; `finish` and the results afterwards.
 class ArtefactObserver final : public Observer {
  public:
-  /// Keeps references.
+  /// Keeps references. Errors: Errc::out_of_memory.
   ArtefactObserver(const JobRequest& request, const JobRunner& runner,
                    const RunOutputs& outputs);
 
@@ -34,9 +37,9 @@ class ArtefactObserver final : public Observer {
   void on_point(const TrajectoryPoint& point) override;
   void on_span(const TraceSpan& span) override;
 
-  /// Waits for the files under way. Errors: the first that writing met.
-  void flush();
-  /// Writes contact sheet, latents, trajectory and trace of what is there.
+  /// Waits for the files under way, then writes contact sheet, latents,
+  /// trajectory and trace of what is there: each, whatever befell the others.
+  /// Errors: the first that writing met.
   void finish(TimePoint start);
 
   /// Images that are complete, by index.
@@ -45,19 +48,23 @@ class ArtefactObserver final : public Observer {
     return images_;
   }
   /// XXH3-64 over the final latents in index order.
-  [[nodiscard]] std::string latents_xxh3() const;
+  [[nodiscard]] std::string latents_xxh3() { return hash_.finish(); }
 
  private:
   void write_preview(const Tensor& latents);
   [[nodiscard]] std::vector<Image> sheet_images() const;
-  void write_trajectory() const;
+  void write_sheet() const;
+  void write_rows(const std::string& path, const char* name,
+                  std::optional<SampleRows>& rows) const;
+  void write_trace(TimePoint start) const;
 
   const JobRequest& request_;
   const JobRunner& runner_;
   const RunOutputs& outputs_;
   std::map<std::uint64_t, ImageSummary> images_;
-  std::map<std::uint64_t, Tensor> latents_;
-  std::map<std::uint64_t, std::map<int, Tensor>> trajectory_;  ///< by call
+  OrderedHash hash_;
+  std::optional<SampleRows> latents_;
+  std::optional<SampleRows> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   std::vector<TraceSpan> spans_;
   ExecContext preview_context_;

@@ -135,14 +135,22 @@ std::uint64_t ModelSource::required_bytes(DType compute, int workers,
   std::uint64_t own =
       models::dit_required_bytes(dit_, {}, compute, rows) - weights;
   if (autoencoder_) {
-    const std::uint64_t decoder =
+    own += decode_bytes(compute);
+    weights +=
         models::autoencoder_kl_required_bytes(*autoencoder_, compute, 0, 0);
-    own += models::autoencoder_kl_required_bytes(
-               *autoencoder_, compute, dit_.sample_size, dit_.sample_size) -
-           decoder;
-    weights += decoder;
   }
   return weights + own * static_cast<std::uint64_t>(std::max(workers, 1));
+}
+
+std::uint64_t ModelSource::decode_bytes(DType compute) const {
+  if (!autoencoder_) {
+    return 0;
+  }
+  const auto bytes = [&](std::int64_t side) {
+    return models::autoencoder_kl_required_bytes(*autoencoder_, compute, side,
+                                                 side);
+  };
+  return bytes(dit_.sample_size) - bytes(0);
 }
 
 LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {

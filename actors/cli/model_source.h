@@ -62,6 +62,9 @@ class ModelSource {
   [[nodiscard]] std::uint64_t required_bytes(DType compute, int workers,
                                              std::int64_t rows) const;
 
+  /// Bytes of activations while one picture is decoded; 0 without a VAE.
+  [[nodiscard]] std::uint64_t decode_bytes(DType compute) const;
+
   /// Reads and packs the weights.
   [[nodiscard]] LoadedModel load(ExecContext& ctx, DType compute) const;
 

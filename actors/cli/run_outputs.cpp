@@ -158,4 +158,24 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
   return outputs;
 }
 
+std::uint64_t held_bytes(const RunOutputs& outputs, std::uint64_t samples,
+                         const Shape& latents, int num_calls,
+                         const Shape& picture) {
+  // An archive is made in memory beside the rows; a sheet beside the pictures,
+  // and its file beside the sheet.
+  const auto copies = [](const std::string& path) {
+    return path.empty() ? 0.0 : path.ends_with(".npz") ? 2.0 : 1.0;
+  };
+  constexpr double kSheetCopies = 3;
+  const auto row = static_cast<double>(latents.num_elements()) * sizeof(float);
+  double bytes = row * copies(outputs.latents) +
+                 row * copies(outputs.trajectory) * (num_calls + 1.0);
+  if (!outputs.grid.empty()) {
+    bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
+  }
+  constexpr double kMost = 1e18;
+  return static_cast<std::uint64_t>(
+      std::min(bytes * static_cast<double>(samples), kMost));
+}
+
 }  // namespace troupe::actors

@@ -43,4 +43,12 @@ struct RunOutputs {
 [[nodiscard]] RunOutputs prepare_outputs(const config::Config& config,
                                          const Shape& picture);
 
+/// Bytes that outputs written at the end hold until then, for `samples`
+/// images of these shapes: rows and archive of --save, pictures and sheet of
+/// --grid.
+[[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
+                                       std::uint64_t samples,
+                                       const Shape& latents, int num_calls,
+                                       const Shape& picture);
+
 }  // namespace troupe::actors

@@ -134,7 +134,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
   }
 }
 
-void fill_figures(const JobRunner& runner, const ArtefactObserver& artefacts,
+void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
                   const JobResult& result, RunSummary& summary) {
   summary.nfe = result.nfe;
   summary.rounds = result.rounds;
@@ -258,12 +258,34 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   return run;
 }
 
+/// What --save, --grid and --preview need beside the job itself.
+void add_memory_of(const RunOutputs& outputs, bool dry_run,
+                   JobRequest& request) {
+  std::uint64_t more = held_bytes(
+      outputs, request.samples.size(), request.source.latent_shape(),
+      request.schedule.num_model_calls(), request.source.pixel_shape());
+  if (!outputs.preview.empty()) {
+    more += request.source.decode_bytes(request.compute);
+  }
+  request.required_bytes += more;
+  const std::uint64_t available = memory_info().available_bytes;
+  if (!dry_run && request.required_bytes > available) {
+    throw Error(
+        Errc::out_of_memory, "memory",
+        "the job does not fit with all that --save, --grid and --preview keep "
+        "until the end: got " +
+            human_bytes(available) + " free, expected " +
+            human_bytes(request.required_bytes),
+        "make fewer samples at a time with --samples A:B");
+  }
+}
+
 }  // namespace
 
 int run_sample(Invocation& invocation) {
   const std::optional<config::Recipe> recipe = read_recipe(invocation);
   const config::Config& config = invocation.config;
-  const JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
+  JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;
   describe(request, summary);
   const bool measures_only = request.source.is_random();
@@ -274,6 +296,7 @@ int run_sample(Invocation& invocation) {
   check_pictures(config, request.source);
   const RunOutputs outputs =
       prepare_outputs(config, request.source.pixel_shape());
+  add_memory_of(outputs, config.dry_run, request);
   for (const std::string& note : request.notes) {
     log_message(LogLevel::warning, note);
   }

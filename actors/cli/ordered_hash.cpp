@@ -1,0 +1,34 @@
+#include "actors/cli/ordered_hash.h"
+
+#include <utility>
+
+namespace troupe::actors {
+
+OrderedHash::OrderedHash(std::vector<std::uint64_t> indices)
+    : indices_(std::move(indices)) {}
+
+void OrderedHash::add(std::uint64_t index, const Tensor& tensor) {
+  held_.insert_or_assign(index, tensor);
+  advance();
+}
+
+void OrderedHash::pass(std::uint64_t index) { add(index, {}); }
+
+void OrderedHash::advance() {
+  while (next_ < indices_.size() && !held_.empty() &&
+         held_.begin()->first == indices_[next_]) {
+    hash_.update(std::as_const(held_.begin()->second).bytes());
+    held_.erase(held_.begin());
+    ++next_;
+  }
+}
+
+std::string OrderedHash::finish() {
+  for (const auto& [index, tensor] : std::exchange(held_, {})) {
+    hash_.update(tensor.bytes());
+  }
+  next_ = indices_.size();
+  return to_hex(hash_.digest());
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/core/hash.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::actors {
+
+/// XXH3-64 over tensors in index order that come in any order. Holds those
+/// only that came before an earlier one did.
+/// Thread: one.
+class OrderedHash {
+ public:
+  /// `indices` are those that may come, ascending.
+  explicit OrderedHash(std::vector<std::uint64_t> indices);
+
+  void add(std::uint64_t index, const Tensor& tensor);
+  /// Nothing will come for `index`.
+  void pass(std::uint64_t index);
+
+  /// Tensors held back.
+  [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
+  /// Over all that came; what never came is passed.
+  [[nodiscard]] std::string finish();
+
+ private:
+  void advance();
+
+  std::vector<std::uint64_t> indices_;
+  std::size_t next_ = 0;                  ///< position in indices_
+  std::map<std::uint64_t, Tensor> held_;  ///< empty: passed
+  Xxh3Stream hash_;
+};
+
+}  // namespace troupe::actors

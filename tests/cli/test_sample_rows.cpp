@@ -1,0 +1,83 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "actors/cli/ordered_hash.h"
+#include "actors/cli/sample_rows.h"
+
+namespace troupe::actors {
+namespace {
+
+Tensor filled(float value) {
+  const std::vector<float> values(6, value);
+  return Tensor::from(std::span(values), Shape({2, 3}));
+}
+
+std::string hash_of(const std::vector<float>& order) {
+  Xxh3Stream hash;
+  for (const float value : order) {
+    const Tensor tensor = filled(value);
+    hash.update(tensor.bytes());
+  }
+  return to_hex(hash.digest());
+}
+
+TEST(OrderedHash, IsOverIndexOrderWhateverCameFirst) {
+  OrderedHash hash({3, 5, 6, 9});
+  hash.add(9, filled(9));
+  hash.add(5, filled(5));
+  hash.add(3, filled(3));
+  hash.add(6, filled(6));
+  EXPECT_EQ(hash.finish(), hash_of({3, 5, 6, 9}));
+}
+
+TEST(OrderedHash, HoldsOnlyWhatCameTooEarly) {
+  OrderedHash hash({0, 1, 2, 3, 4});
+  hash.add(0, filled(0));
+  EXPECT_EQ(hash.num_held(), 0U);
+  hash.add(2, filled(2));
+  hash.add(3, filled(3));
+  EXPECT_EQ(hash.num_held(), 2U);
+  hash.pass(1);  // failed
+  EXPECT_EQ(hash.num_held(), 0U);
+  hash.add(4, filled(4));
+  EXPECT_EQ(hash.num_held(), 0U);
+  EXPECT_EQ(hash.finish(), hash_of({0, 2, 3, 4}));
+}
+
+TEST(OrderedHash, PassesWhatNeverCame) {
+  OrderedHash hash({0, 1, 2, 3});
+  hash.add(3, filled(3));
+  hash.add(1, filled(1));
+  EXPECT_EQ(hash.finish(), hash_of({1, 3}));
+}
+
+void put(SampleRows& rows, std::uint64_t index) {
+  const Tensor values = filled(static_cast<float>(index));
+  std::ranges::copy(values.bytes(), rows.row(index).begin());
+}
+
+TEST(SampleRows, ComeOutInIndexOrderWithoutThoseThatFailed) {
+  SampleRows rows({10, 15}, {2, 3});
+  for (const std::uint64_t index : {14U, 10U, 12U, 13U}) {
+    put(rows, index);
+    if (index != 13) {
+      rows.complete(index);
+    }
+  }
+  const Tensor all = rows.take();
+  ASSERT_EQ(all.shape(), Shape({3, 2, 3}));
+  EXPECT_TRUE(bytes_equal(all.item(0), filled(10)));
+  EXPECT_TRUE(bytes_equal(all.item(1), filled(12)));
+  EXPECT_TRUE(bytes_equal(all.item(2), filled(14)));
+}
+
+TEST(SampleRows, OfNothingAreNoTensor) {
+  SampleRows rows({0, 3}, {2, 3});
+  put(rows, 1);
+  EXPECT_TRUE(rows.take().empty());
+}
+
+}  // namespace
+}  // namespace troupe::actors
