@@ -108,7 +108,8 @@ void put_entry(Bytes& out, std::string_view name, std::uint32_t crc,
 /// The text after 'key': in the header's dictionary.
 std::optional<std::string_view> dictionary_value(std::string_view header,
                                                  std::string_view key) {
-  const std::string quoted = "'" + std::string(key) + "':";
+  std::string quoted("'");
+  quoted.append(key).append("':");
   const std::size_t at = header.find(quoted);
   if (at == std::string_view::npos) {
     return std::nullopt;

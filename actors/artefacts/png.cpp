@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "kernels/core/error.h"
@@ -24,6 +25,7 @@ constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20U;
 struct Session {
   std::string place;
   std::span<const std::byte> input;
+  std::istream* stream = nullptr;  ///< instead of `input`
   std::vector<std::byte>* output = nullptr;
 };
 
@@ -38,6 +40,13 @@ void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 
 void read_bytes(png_structp png, png_bytep out, std::size_t count) {
   auto* session = static_cast<Session*>(png_get_io_ptr(png));
+  if (session->stream != nullptr) {
+    if (!session->stream->read(reinterpret_cast<char*>(out),
+                               static_cast<std::streamsize>(count))) {
+      png_error(png, "the file ends too early");
+    }
+    return;
+  }
   if (count > session->input.size()) {
     png_error(png, "the file ends too early");
   }
@@ -155,7 +164,7 @@ std::vector<std::byte> encode_png(const Image& image) {
                                       3,
           Errc::internal, "png", "an image without its pixels");
   std::vector<std::byte> bytes;
-  Session session{.place = "png", .input = {}, .output = &bytes};
+  Session session{.place = "png", .input = {}, .stream = {}, .output = &bytes};
   Writer writer(session);
   png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(image.width),
                static_cast<png_uint_32>(image.height), 8, PNG_COLOR_TYPE_RGB,
@@ -194,7 +203,8 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
     throw Error(Errc::corrupt_file, place,
                 "not a PNG: the first eight bytes are not its signature");
   }
-  Session session{.place = place, .input = bytes, .output = nullptr};
+  Session session{
+      .place = place, .input = bytes, .stream = {}, .output = nullptr};
   Reader reader(session);
   png_read_info(reader.png, reader.info);
   const std::size_t width = png_get_image_width(reader.png, reader.info);
@@ -224,6 +234,37 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   png_read_end(reader.png, reader.info);
   image.recipe = find_recipe(reader.png, reader.info);
   return image;
+}
+
+std::string read_png_recipe(const std::filesystem::path& path) {
+  constexpr std::size_t kSignature = 8;
+  constexpr std::array<unsigned char, 12> kEnd = {
+      0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
+  const std::string place = path.string();
+  const char* hint = "remove the file, or make it anew with --exists replace";
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), Errc::io, place, "cannot read the file",
+          "check its permissions");
+  std::array<unsigned char, kSignature> signature{};
+  file.read(reinterpret_cast<char*>(signature.data()), signature.size());
+  require(file && png_sig_cmp(signature.data(), 0, kSignature) == 0,
+          Errc::corrupt_file, place,
+          "not a PNG: the first eight bytes are not its signature", hint);
+  Session session{
+      .place = place, .input = {}, .stream = &file, .output = nullptr};
+  std::string recipe;
+  {
+    Reader reader(session);
+    png_set_sig_bytes(reader.png, kSignature);
+    png_read_info(reader.png, reader.info);
+    recipe = find_recipe(reader.png, reader.info);
+  }
+  std::array<unsigned char, kEnd.size()> end{};
+  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
+  file.read(reinterpret_cast<char*>(end.data()), end.size());
+  require(file && end == kEnd, Errc::corrupt_file, place,
+          "not a readable PNG: the file ends too early", hint);
+  return recipe;
 }
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,5 +34,11 @@ struct Image {
 /// `place` names the file. Errors: Errc::corrupt_file.
 [[nodiscard]] Image decode_png(const std::string& place,
                                std::span<const std::byte> bytes);
+
+/// The recipe of a PNG file alone, as far as it stands before the pixels, where
+/// encode_png puts it; empty if there is none. Reads the head of the file, and
+/// its last bytes to see that it is whole.
+/// Errors: Errc::io, Errc::corrupt_file.
+[[nodiscard]] std::string read_png_recipe(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

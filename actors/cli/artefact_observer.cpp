@@ -3,21 +3,22 @@
 #include <algorithm>
 #include <span>
 
-#include "actors/artefacts/contact_sheet.h"
 #include "actors/artefacts/trace_writer.h"
-#include "actors/cli/image_recipe.h"
 #include "actors/cli/latents_file.h"
+#include "actors/cli/sheet.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/pool.h"
 
 namespace troupe::actors {
 namespace {
 
-std::vector<std::uint64_t> wanted(const JobRequest& request,
-                                  const RunOutputs& outputs) {
+/// The samples whose latents this run knows: all but those that are skipped
+/// without a row of --save.
+std::vector<std::uint64_t> known(const JobRequest& request,
+                                 const RunOutputs& outputs) {
   std::vector<std::uint64_t> indices;
   for (std::uint64_t i = request.samples.begin; i < request.samples.end; ++i) {
-    if (!std::ranges::binary_search(outputs.skipped, i)) {
+    if (!outputs.is_skipped(i) || outputs.earlier_latents.contains(i)) {
       indices.push_back(i);
     }
   }
@@ -39,18 +40,36 @@ void copy(const Tensor& from, std::span<std::byte> to) {
 }  // namespace
 
 ArtefactObserver::ArtefactObserver(const JobRequest& request,
-                                   const JobRunner& runner,
-                                   const RunOutputs& outputs)
+                                   const JobRunner& runner, RunOutputs& outputs)
     : request_(request),
       runner_(runner),
       outputs_(outputs),
-      hash_(wanted(request, outputs)) {
+      hash_(known(request, outputs)) {
   if (!outputs.latents.empty()) {
     latents_.emplace(request.samples, request.source.latent_shape());
   }
   if (!outputs.trajectory.empty()) {
     trajectory_.emplace(request.samples, trajectory_shape(request));
   }
+  take_earlier(outputs);
+}
+
+void ArtefactObserver::take_earlier(RunOutputs& outputs) {
+  for (const EarlierImage& image : outputs.skipped) {
+    const auto latents = outputs.earlier_latents.find(image.index);
+    if (latents != outputs.earlier_latents.end()) {
+      hash_.add(image.index, latents->second);
+      copy(latents->second, latents_->row(image.index));
+      latents_->complete(image.index);
+    }
+    const auto points = outputs.earlier_trajectory.find(image.index);
+    if (points != outputs.earlier_trajectory.end()) {
+      copy(points->second, trajectory_->row(image.index));
+      trajectory_->complete(image.index);
+    }
+  }
+  outputs.earlier_latents.clear();
+  outputs.earlier_trajectory.clear();
 }
 
 void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
@@ -123,31 +142,6 @@ void ArtefactObserver::on_span(const TraceSpan& span) {
   spans_.push_back(span);
 }
 
-std::vector<Image> ArtefactObserver::sheet_images() const {
-  std::vector<Image> pictures;
-  for (std::uint64_t i = request_.samples.begin; i < request_.samples.end;
-       ++i) {
-    const auto found = pictures_.find(i);
-    if (found != pictures_.end()) {
-      pictures.push_back(found->second);
-    } else if (outputs_.images &&
-               std::ranges::binary_search(outputs_.skipped, i)) {
-      pictures.push_back(read_image(outputs_.images->path(i).string()));
-    }
-  }
-  return pictures;
-}
-
-void ArtefactObserver::write_sheet() const {
-  if (outputs_.grid.empty()) {
-    return;
-  }
-  const std::vector<Image> pictures = sheet_images();
-  if (!pictures.empty()) {
-    write_file(outputs_.grid, encode_png(contact_sheet(pictures)));
-  }
-}
-
 void ArtefactObserver::write_rows(const std::string& path, const char* name,
                                   std::optional<SampleRows>& rows) const {
   const Tensor all = rows ? rows->take() : Tensor();
@@ -178,7 +172,7 @@ void ArtefactObserver::finish(TimePoint start) {
   attempt([&] { store_.flush(); });
   attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
   attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
-  attempt([&] { write_sheet(); });
+  attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
   attempt([&] { write_trace(start); });
   if (first) {
     throw to_error(*first);

@@ -28,9 +28,10 @@ namespace troupe::actors {
 /// Thread: the job's observer thread; `finish` and the results afterwards.
 class ArtefactObserver final : public Observer {
  public:
-  /// Keeps references. Errors: Errc::out_of_memory.
+  /// Keeps references; takes the earlier rows out of `outputs`. Errors:
+  /// Errc::out_of_memory.
   ArtefactObserver(const JobRequest& request, const JobRunner& runner,
-                   const RunOutputs& outputs);
+                   RunOutputs& outputs);
 
   void on_sample(const SampleOutcome& outcome) override;
   void on_preview(const Preview& preview) override;
@@ -52,8 +53,7 @@ class ArtefactObserver final : public Observer {
 
  private:
   void write_preview(const Tensor& latents);
-  [[nodiscard]] std::vector<Image> sheet_images() const;
-  void write_sheet() const;
+  void take_earlier(RunOutputs& outputs);
   void write_rows(const std::string& path, const char* name,
                   std::optional<SampleRows>& rows) const;
   void write_trace(TimePoint start) const;

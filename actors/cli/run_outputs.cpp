@@ -85,7 +85,7 @@ void look_for_images(const config::Config& config, RunOutputs& outputs) {
     if (config.exists == config::ExistsPolicy::replace) {
       check_writable(path);
     } else {
-      outputs.skipped.push_back(i);
+      outputs.skipped.push_back({i, {}, {}});
     }
   }
 }
@@ -131,7 +131,9 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
                      .preview = config.preview,
                      .preview_every = config.preview_every,
                      .trace = config.trace,
-                     .skipped = {}};
+                     .skipped = {},
+                     .earlier_latents = {},
+                     .earlier_trajectory = {}};
   if (!config.out.empty()) {
     outputs.images.emplace(config.out, config.samples);
   }

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,9 +11,16 @@
 
 #include "actors/artefacts/output_paths.h"
 #include "config/config.h"
-#include "kernels/core/shape.h"
+#include "kernels/core/tensor.h"
 
 namespace troupe::actors {
+
+/// An image of this job that an earlier run made.
+struct EarlierImage {
+  std::uint64_t index = 0;
+  std::string weights_xxh3;  ///< as its recipe says
+  std::string latents_xxh3;
+};
 
 /// Where a run writes, checked before it starts.
 struct RunOutputs {
@@ -23,11 +32,13 @@ struct RunOutputs {
   std::string preview;
   int preview_every = 1;  ///< model calls between previews
   std::string trace;
-  std::vector<std::uint64_t>
-      skipped;  ///< images that are there (--exists skip)
+  /// Samples that are there (--exists skip), by index; find_earlier says more.
+  std::vector<EarlierImage> skipped;
+  std::map<std::uint64_t, Tensor> earlier_latents;     ///< rows of the file
+  std::map<std::uint64_t, Tensor> earlier_trajectory;  ///< the same
 
-  [[nodiscard]] bool any() const noexcept {
-    return images || !grid.empty() || !latents.empty() || !trajectory.empty();
+  [[nodiscard]] bool is_skipped(std::uint64_t index) const {
+    return std::ranges::binary_search(skipped, index, {}, &EarlierImage::index);
   }
   /// Whether pixels are wanted, not only latents.
   [[nodiscard]] bool pictures() const noexcept {

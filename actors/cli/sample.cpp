@@ -7,11 +7,13 @@
 #include <optional>
 
 #include "actors/cli/artefact_observer.h"
+#include "actors/cli/earlier_run.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/run_outputs.h"
+#include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
 #include "config/load_config.h"
@@ -102,14 +104,14 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs) {
 void fill_images(const JobRequest& request, const RunOutputs& outputs,
                  std::map<std::uint64_t, ImageSummary> all,
                  const JobResult& result, RunSummary& summary) {
-  for (const std::uint64_t index : outputs.skipped) {
+  for (const auto& [index, weights, latents_xxh3] : outputs.skipped) {
     ImageSummary image{
         .index = index,
         .seed = request.seed,
         .class_id = request.class_of(index),
         .class_name = request.source.class_name(request.class_of(index)),
         .path = outputs.images->path(index).string(),
-        .latents_xxh3 = {},
+        .latents_xxh3 = latents_xxh3,
         .status = "skipped",
         .message = {}};
     all.emplace(index, std::move(image));
@@ -243,11 +245,15 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
   ProgressObserver progress(printer);
+  std::vector<std::uint64_t> skip;
+  for (const EarlierImage& image : outputs.skipped) {
+    skip.push_back(image.index);
+  }
   Run run;
   run.result = runner.run(
       {.observers = {&progress, &artefacts},
        .stop = &stop,
-       .skip = outputs.skipped,
+       .skip = skip,
        .decode = outputs.pictures(),
        .preview_every = outputs.preview.empty() ? 0 : outputs.preview_every,
        .trajectory = !outputs.trajectory.empty(),
@@ -280,6 +286,21 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   }
 }
 
+/// Everything is there but, perhaps, the sheet.
+int nothing_to_do(const config::Config& config, const JobRequest& request,
+                  const RunOutputs& outputs, RunSummary& summary) {
+  constexpr const char* kSays = "every image is there already";
+  write_sheet(outputs, {});
+  summary.notes.emplace_back(kSays);
+  fill_images(request, outputs, {}, {}, summary);
+  if (config.json) {
+    fmt::print("{}\n", to_json(summary));
+  } else if (!config.quiet) {
+    fmt::print("{}\n", kSays);
+  }
+  return 0;
+}
+
 }  // namespace
 
 int run_sample(Invocation& invocation) {
@@ -294,9 +315,10 @@ int run_sample(Invocation& invocation) {
           Errc::invalid_argument, "--out", "nothing would be kept",
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
   check_pictures(config, request.source);
-  const RunOutputs outputs =
-      prepare_outputs(config, request.source.pixel_shape());
+  RunOutputs outputs = prepare_outputs(config, request.source.pixel_shape());
   add_memory_of(outputs, config.dry_run, request);
+  find_earlier(config, request, outputs);
+  summary.notes = request.notes;
   for (const std::string& note : request.notes) {
     log_message(LogLevel::warning, note);
   }
@@ -304,13 +326,10 @@ int run_sample(Invocation& invocation) {
     return plan_only(invocation, request, outputs, summary);
   }
   if (outputs.skipped.size() == request.samples.size()) {
-    summary.notes.emplace_back("every image is there already");
-    fill_images(request, outputs, {}, {}, summary);
-    fmt::print("{}\n",
-               config.json ? to_json(summary) : "every image is there already");
-    return 0;
+    return nothing_to_do(config, request, outputs, summary);
   }
   const JobRunner runner(request);
+  check_weights(outputs, to_hex(runner.model().weights_hash));
   if (recipe && recipe->weights_xxh3 != to_hex(runner.model().weights_hash)) {
     log_message(LogLevel::warning,
                 "these are not the weights the image was made with (" +

@@ -96,20 +96,29 @@ TEST(Sample, KeepsOrReplacesOrRefusesWhatIsThere) {
   const Outcome refused = run(tiny_sample({"-n", "2", "-o", folder.path()}));
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_EQ(folder.names(), std::vector<std::string>{"00000.png"});
+  const Outcome foreign =
+      run(tiny_sample({"-n", "2", "-o", folder.path(), "--exists", "skip"}));
+  EXPECT_EQ(foreign.exit_code, 6) << "it is no picture";
+  EXPECT_EQ(folder.read("00000.png"), "mine");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"00000.png"});
+  const Outcome replaced = run(tiny_sample(
+      {"-n", "1", "-o", folder.path() + "/", "--exists", "replace", "--json"}));
+  EXPECT_EQ(replaced.exit_code, 0);
+  const std::string first = folder.read("00000.png");
+  const auto file = std::filesystem::last_write_time(mine);
   const Outcome skipped = run(tiny_sample(
       {"-n", "2", "-o", folder.path(), "--exists", "skip", "--json"}));
   EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
   EXPECT_EQ(skipped.json()["images"][0]["status"], "skipped");
+  EXPECT_EQ(skipped.json()["images"][0]["latents_xxh3"],
+            replaced.json()["images"][0]["latents_xxh3"]);
   EXPECT_EQ(skipped.json()["images"][1]["status"], "done");
-  EXPECT_EQ(folder.read("00000.png"), "mine");
+  EXPECT_EQ(folder.read("00000.png"), first);
+  EXPECT_EQ(std::filesystem::last_write_time(mine), file);
   const Outcome again = run(tiny_sample(
       {"-n", "2", "-o", folder.path(), "--exists", "skip", "--json"}));
   EXPECT_EQ(again.exit_code, 0);
   EXPECT_EQ(again.json()["nfe"], 0);
-  const Outcome replaced =
-      run(tiny_sample({"-n", "2", "-o", folder.path(), "--exists", "replace"}));
-  EXPECT_EQ(replaced.exit_code, 0);
-  EXPECT_NE(folder.read("00000.png"), "mine");
 }
 
 TEST(Sample, WritesOverNothingUnlessTold) {

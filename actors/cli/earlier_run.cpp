@@ -1,0 +1,240 @@
+#include "actors/cli/earlier_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "actors/cli/image_recipe.h"
+#include "actors/cli/latents_file.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::actors {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kHint =
+    "give another --out, the options of the first run, or --exists replace";
+
+/// What decides the pixels and can be known before weights are read. The dtype
+/// is compared apart: where it is chosen by machine, one job may hold both.
+json job_of(const config::Recipe& recipe) {
+  json job = json::parse(config::to_json(recipe)).flatten();
+  for (const char* key : {"version", "model", "class_name", "dtype",
+                          "weights_xxh3", "execution_class", "latents_xxh3"}) {
+    job.erase("/" + std::string(key));
+  }
+  return job;
+}
+
+std::string value_of(const json& job, const std::string& key) {
+  constexpr std::size_t kLongest = 40;
+  if (!job.contains(key)) {
+    return "not given";
+  }
+  const std::string text = job.at(key).dump();
+  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+}
+
+/// "seed is 7 there and 8 here"; empty if the jobs are the same.
+std::string difference(const config::Recipe& there,
+                       const config::Recipe& here) {
+  const json a = job_of(there);
+  const json b = job_of(here);
+  // What both say says more than what only one says.
+  std::vector<std::string> keys;
+  std::vector<std::string> lone;
+  for (const auto& [key, value] : a.items()) {
+    (b.contains(key) ? keys : lone).push_back(key);
+  }
+  for (const auto& [key, value] : b.items()) {
+    if (!a.contains(key)) {
+      lone.push_back(key);
+    }
+  }
+  keys.insert(keys.end(), lone.begin(), lone.end());
+  for (const std::string& key : keys) {
+    if (!a.contains(key) || !b.contains(key) || a.at(key) != b.at(key)) {
+      std::string name = key.substr(1);
+      std::ranges::replace(name, '/', '.');
+      return fmt::format("{} is {} there and {} here", name, value_of(a, key),
+                         value_of(b, key));
+    }
+  }
+  return {};
+}
+
+/// The recipe of an image that is there, which must be of this job.
+config::Recipe matching_recipe(const config::Config& config,
+                               const JobRequest& request,
+                               const std::string& path, std::uint64_t index) {
+  const std::string text = read_png_recipe(path);
+  require(!text.empty(), Errc::invalid_argument, path,
+          "an image without a recipe is there: whether it is of this job "
+          "cannot be told",
+          kHint);
+  config::Recipe recipe = config::parse_recipe(path, text);
+  const config::Recipe here = request.recipe_of(index);
+  std::string what = difference(recipe, here);
+  if (what.empty() && recipe.dtype != here.dtype &&
+      config.compute != config::ComputeType::automatic) {
+    what =
+        fmt::format("dtype is {} there and {} here", recipe.dtype, here.dtype);
+  }
+  if (!what.empty()) {
+    throw Error(Errc::invalid_argument, path,
+                "an image of another job is there: " + what, kHint);
+  }
+  return recipe;
+}
+
+void note_once(JobRequest& request, const std::string& note) {
+  if (std::ranges::find(request.notes, note) == request.notes.end()) {
+    request.notes.push_back(note);
+  }
+}
+
+void read_images(const config::Config& config, JobRequest& request,
+                 RunOutputs& outputs) {
+  std::set<std::string> models;
+  for (EarlierImage& image : outputs.skipped) {
+    const std::string path = outputs.images->path(image.index).string();
+    const config::Recipe recipe =
+        matching_recipe(config, request, path, image.index);
+    image.weights_xxh3 = recipe.weights_xxh3;
+    image.latents_xxh3 = recipe.latents_xxh3;
+    models.insert(recipe.model);
+    if (recipe.dtype != to_string(request.compute)) {
+      note_once(request, fmt::format("images that are there were computed in "
+                                     "{}, this run computes in {}",
+                                     recipe.dtype, to_string(request.compute)));
+    }
+  }
+  // With work to do the weights themselves are compared.
+  if (outputs.skipped.size() == request.samples.size()) {
+    for (const std::string& model : models) {
+      if (model != request.source.name()) {
+        note_once(request,
+                  fmt::format("the images that are there were made with the "
+                              "model '{}', this one is '{}'",
+                              model, request.source.name()));
+      }
+    }
+  }
+}
+
+/// The rows of a file of --save, by the hash of each one's final latents.
+std::map<std::string, Tensor> read_rows(const std::string& path,
+                                        const char* name, const Shape& row) {
+  const std::vector<NamedTensor> tensors = read_tensors(path);
+  const bool fits =
+      tensors.size() == 1 && tensors[0].name == name &&
+      tensors[0].tensor.dtype() == DType::f32 &&
+      tensors[0].tensor.shape().rank() == row.rank() + 1 &&
+      std::ranges::equal(tensors[0].tensor.shape().extents().subspan(1),
+                         row.extents());
+  if (!fits) {
+    throw Error(Errc::invalid_argument, path,
+                std::string("a file of another job is there: expected one "
+                            "tensor '") +
+                    name + "' with rows of " + to_string(row),
+                "give another file, or --exists replace");
+  }
+  std::map<std::string, Tensor> rows;
+  const Tensor& all = tensors[0].tensor;
+  for (std::int64_t i = 0; i < all.dim(0); ++i) {
+    const Tensor item = all.item(i);
+    // The last point of a trajectory is the final latents.
+    const Tensor latents = row.rank() == 4 ? item.item(item.dim(0) - 1) : item;
+    rows.emplace(to_hex(xxh3_64(latents.bytes())), item);
+  }
+  return rows;
+}
+
+/// Matches a file of --save with the images that are there. Returns the rows
+/// by sample; a sample without one is not in it.
+std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
+                                           const std::string& path,
+                                           const char* name, const Shape& row) {
+  std::map<std::uint64_t, Tensor> matched;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return matched;
+  }
+  require(outputs.images.has_value(), Errc::invalid_argument, "--save",
+          "the file is there already: " + path +
+              ": only images (--out) can tell whose rows it holds",
+          "give another file, or --exists replace");
+  const std::map<std::string, Tensor> rows = read_rows(path, name, row);
+  std::set<std::string> used;
+  for (const EarlierImage& image : outputs.skipped) {
+    const auto found = rows.find(image.latents_xxh3);
+    if (found != rows.end()) {
+      matched.emplace(image.index, found->second);
+      used.insert(found->first);
+    }
+  }
+  if (used.size() < rows.size()) {
+    throw Error(
+        Errc::invalid_argument, path,
+        fmt::format("{} of the rows that are there belong to no image of "
+                    "these samples, and would be lost",
+                    rows.size() - used.size()),
+        "give another file, or --exists replace");
+  }
+  return matched;
+}
+
+}  // namespace
+
+void find_earlier(const config::Config& config, JobRequest& request,
+                  RunOutputs& outputs) {
+  if (config.exists != config::ExistsPolicy::skip) {
+    return;
+  }
+  read_images(config, request, outputs);
+  const std::size_t images = outputs.skipped.size();
+  const auto keep_those_in = [&](const std::map<std::uint64_t, Tensor>& rows) {
+    std::erase_if(outputs.skipped, [&](const EarlierImage& image) {
+      return !rows.contains(image.index);
+    });
+  };
+  const Shape row = request.source.latent_shape();
+  if (!outputs.latents.empty()) {
+    outputs.earlier_latents =
+        match_rows(outputs, outputs.latents, "latents", row);
+  }
+  if (!outputs.trajectory.empty()) {
+    outputs.earlier_trajectory = match_rows(
+        outputs, outputs.trajectory, "trajectory",
+        {request.schedule.num_model_calls() + 1, row[0], row[1], row[2]});
+    keep_those_in(outputs.earlier_trajectory);
+  }
+  if (!outputs.latents.empty()) {
+    keep_those_in(outputs.earlier_latents);
+  }
+  if (outputs.skipped.size() < images) {
+    request.notes.push_back(fmt::format(
+        "{} image{} there without {} rows in the files of --save: made again",
+        images - outputs.skipped.size(),
+        images - outputs.skipped.size() == 1 ? " is" : "s are",
+        images - outputs.skipped.size() == 1 ? "its" : "their"));
+  }
+}
+
+void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
+  for (const EarlierImage& image : outputs.skipped) {
+    if (image.weights_xxh3 != weights_xxh3) {
+      throw Error(
+          Errc::invalid_argument, outputs.images->path(image.index).string(),
+          "an image of another job is there: its weights have the hash " +
+              image.weights_xxh3 + ", these " + weights_xxh3,
+          kHint);
+    }
+  }
+}
+
+}  // namespace troupe::actors
