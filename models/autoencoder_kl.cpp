@@ -68,6 +68,7 @@ class Decoder {
     norm(x, block.norm1, config_.activation, normed);
     Tensor hidden = take(x, out.dim(3));
     kernels::conv2d(ctx_, normed, block.conv1, hidden);
+    ctx_.tick(0);  // of large pictures one convolution takes long
     norm(hidden, block.norm2, config_.activation, hidden);
     kernels::conv2d(ctx_, hidden, block.conv2, out);
     if (block.shortcut) {
@@ -304,6 +305,7 @@ Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {
       hidden.apply(large, [&](const Tensor& from, Tensor& to) {
         kernels::conv2d(ctx, from, *block.upsampler, to);
       });
+      ctx.tick(0);
     }
   }
   // The last norm's activation is SiLU whatever act_fn says.

@@ -63,6 +63,7 @@ class Walker {
     }
     kernels::PackedConv2d packed(*ctx_, weight, bias, 1, size / 2, compute_);
     num_bytes_ += packed.num_bytes();
+    ctx_->tick(0);  // a stop ends the loading
     return packed;
   }
 

@@ -138,6 +138,7 @@ class Loader {
   kernels::PackedLinear pack(const Tensor& weight, const Tensor& bias) {
     kernels::PackedLinear packed(ctx_, weight, bias, compute_);
     num_bytes_ += packed.num_bytes();
+    ctx_.tick(0);  // a stop ends the loading
     return packed;
   }
 

@@ -123,7 +123,14 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
   store_.post([this, latents] {
     use_one_openmp_thread();
     Tensor pixels;
-    runner_.decode(preview_context_, latents, pixels);
+    try {
+      runner_.decode(preview_context_, latents, pixels);
+    } catch (const Error& error) {
+      if (error.code() == Errc::interrupted) {
+        return;  // the run is being stopped: nobody waits for this picture
+      }
+      throw;
+    }
     write_file(outputs_.preview, encode_png(to_image(pixels)));
     preview_pending_ = false;
   });

@@ -38,6 +38,8 @@ class ArtefactObserver final : public Observer {
   void on_point(const TrajectoryPoint& point) override;
   void on_span(const TraceSpan& span) override;
 
+  /// Ends a preview under way at its next block. Thread: any.
+  void request_stop() noexcept { preview_context_.request_stop(); }
   /// Waits for the files under way, then writes contact sheet, latents,
   /// trajectory and trace of what is there: each, whatever befell the others.
   /// Errors: the first that writing met.

@@ -54,17 +54,13 @@ struct Measurement {
 
 void measure(Invocation& invocation, const JobRunner& runner,
              Measurement& measurement) {
-  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
   LatentsObserver observer;
   const JobResult result = runner.run({.observers = {&observer},
-                                       .stop = &stop->flag(),
+                                       .stop = &invocation.stop->flag(),
                                        .skip = {},
                                        .decode = false,
                                        .plan = &measurement.plan});
-  stop.reset();
-  if (const auto signal = invocation.signals->received()) {
-    throw Error(*signal, "bench", "stopped before the figures were complete");
-  }
+  invocation.stop->check("bench", "stopped before the figures were complete");
   if (result.failure) {
     throw to_error(*result.failure);
   }
@@ -109,7 +105,8 @@ Measurement baseline(int threads) {
 int run_bench(Invocation& invocation) {
   const config::Config& config = invocation.config;
   const JobRequest request = make_request(config);
-  const JobRunner runner(request);
+  invocation.stop.emplace(*invocation.signals);
+  const JobRunner runner(request, *invocation.stop);
   std::vector<Measurement> rows = {baseline(1), baseline(2)};
   rows.push_back({.name = fmt::format("{}, {} worker{} × {} thread{}",
                                       config::name_of(request.plan.method.kind),

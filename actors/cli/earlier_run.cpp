@@ -97,10 +97,11 @@ void note_once(JobRequest& request, const std::string& note) {
   }
 }
 
-void read_images(const config::Config& config, JobRequest& request,
-                 RunOutputs& outputs) {
+void read_images(const config::Config& config, const StopFlag& stop,
+                 JobRequest& request, RunOutputs& outputs) {
   std::set<std::string> models;
   for (EarlierImage& image : outputs.skipped) {
+    stop.check("sample", "stopped before it began");
     const std::string path = outputs.images->path(image.index).string();
     const config::Recipe recipe =
         matching_recipe(config, request, path, image.index);
@@ -191,11 +192,11 @@ std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
 }  // namespace
 
 void find_earlier(const config::Config& config, JobRequest& request,
-                  RunOutputs& outputs) {
+                  RunOutputs& outputs, const StopFlag& stop) {
   if (config.exists != config::ExistsPolicy::skip) {
     return;
   }
-  read_images(config, request, outputs);
+  read_images(config, stop, request, outputs);
   const std::size_t images = outputs.skipped.size();
   const auto keep_those_in = [&](const std::map<std::uint64_t, Tensor>& rows) {
     std::erase_if(outputs.skipped, [&](const EarlierImage& image) {

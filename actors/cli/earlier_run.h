@@ -16,9 +16,10 @@ namespace troupe::actors {
 /// Errors: Errc::invalid_argument for an image whose recipe is not that of
 /// this job (weights excepted, see check_weights) or that carries none, and
 /// for a file of --save that holds rows of other samples: two jobs are never
-/// mixed in one folder, and no row is lost. Errc::corrupt_file, Errc::io.
+/// mixed in one folder, and no row is lost. Errc::corrupt_file, Errc::io, those
+/// of StopFlag::check.
 void find_earlier(const config::Config& config, JobRequest& request,
-                  RunOutputs& outputs);
+                  RunOutputs& outputs, const StopFlag& stop);
 
 /// Errors: Errc::invalid_argument if an image that is skipped was made with
 /// other weights than these.

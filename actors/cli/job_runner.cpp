@@ -9,10 +9,17 @@
 
 namespace troupe::actors {
 
-JobRunner::JobRunner(const JobRequest& request) : request_(request) {
+JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
+    : request_(request) {
   const auto start = std::chrono::steady_clock::now();
   ExecContext ctx(num_usable_cores());
-  model_ = request.source.load(ctx, request.compute);
+  const StopAction action(stop, [&ctx] { ctx.request_stop(); });
+  try {
+    model_ = request.source.load(ctx, request.compute);
+  } catch (const Error&) {
+    stop.check("model", "stopped while it was loaded");
+    throw;
+  }
   load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/cli/job_request.h"
+#include "actors/cli/signals.h"
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 
@@ -15,7 +16,8 @@ namespace troupe::actors {
 class JobRunner {
  public:
   /// Loads the weights with all cores. Keeps a reference to `request`.
-  explicit JobRunner(const JobRequest& request);
+  /// Errors: Errc::interrupted, Errc::terminated on a signal meanwhile.
+  JobRunner(const JobRequest& request, StopFlag& stop);
 
   [[nodiscard]] const LoadedModel& model() const noexcept { return model_; }
   [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }

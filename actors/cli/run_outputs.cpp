@@ -75,8 +75,10 @@ bool is_there(const fs::path& path) {
   return true;
 }
 
-void look_for_images(const config::Config& config, RunOutputs& outputs) {
+void look_for_images(const config::Config& config, const StopFlag& stop,
+                     RunOutputs& outputs) {
   for (std::uint64_t i = config.samples.begin; i < config.samples.end; ++i) {
+    stop.check("sample", "stopped before it began");
     const fs::path path = outputs.images->path(i);
     if (!is_there(path)) {
       continue;
@@ -122,7 +124,8 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
 
 }  // namespace
 
-RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
+RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
+                           const StopFlag& stop) {
   RunOutputs outputs{.images = {},
                      .new_folder = {},
                      .grid = config.grid,
@@ -154,7 +157,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture) {
                         static_cast<int>(picture[1]));
   }
   if (outputs.images) {
-    look_for_images(config, outputs);
+    look_for_images(config, stop, outputs);
     outputs.new_folder = outputs.images->prepare();
   }
   return outputs;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/artefacts/output_paths.h"
+#include "actors/cli/signals.h"
 #include "config/config.h"
 #include "kernels/core/tensor.h"
 
@@ -50,9 +51,11 @@ struct RunOutputs {
 /// tries to write in every place, and looks for outputs that are there.
 /// `picture` is the shape [C, H, W] of one picture.
 /// Errors: Errc::invalid_argument (a bad name, two outputs of one name, an
-/// output that exists, a contact sheet too large), Errc::io (not writable).
+/// output that exists, a contact sheet too large), Errc::io (not writable),
+/// those of StopFlag::check.
 [[nodiscard]] RunOutputs prepare_outputs(const config::Config& config,
-                                         const Shape& picture);
+                                         const Shape& picture,
+                                         const StopFlag& stop);
 
 /// Bytes that outputs written at the end hold until then, for `samples`
 /// images of these shapes: rows and archive of --save, pictures and sheet of

@@ -52,6 +52,19 @@ LogLevel level_of(const config::Config& config) {
   return config.verbose ? LogLevel::info : LogLevel::warning;
 }
 
+/// What a signal says before any verb waits for one. The main thread may hold
+/// stdout, even for good (a full pipe): then the exit code has to do.
+void set_last_words(SignalWatch& signals, const RunSummary& summary,
+                    bool json) {
+  signals.set_last_words([summary, json](Errc code) {
+    if (json && ::ftrylockfile(stdout) == 0) {
+      fmt::print("{}\n", to_json(summary,
+                                 Error(code, "troupe", "stopped by a signal")));
+      std::fflush(stdout);
+    }
+  });
+}
+
 int run(const std::vector<std::string>& arguments, Invocation& invocation) {
   const CommandLine line = parse_command_line(arguments);
   if (line.help) {
@@ -70,6 +83,8 @@ int run(const std::vector<std::string>& arguments, Invocation& invocation) {
   invocation.sources = sources_of(line);
   invocation.config = config::load_config(*line.verb, invocation.sources);
   invocation.files = line.files;
+  set_last_words(*invocation.signals, invocation.summary,
+                 invocation.config.json);
   if (invocation.config.print_config) {
     fmt::print("{}", config::to_toml(*line.verb, invocation.config));
     return 0;
@@ -102,6 +117,7 @@ int run_troupe(const std::vector<std::string>& arguments) {
   const auto json = [&] {
     return invocation.config.json || wants_json(arguments);
   };
+  set_last_words(signals, invocation.summary, wants_json(arguments));
   int code = 0;
   try {
     code = run(arguments, invocation);

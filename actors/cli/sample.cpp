@@ -240,7 +240,8 @@ struct Run {
 
 Run sample(const Invocation& invocation, const JobRunner& runner,
            const RunOutputs& outputs, ArtefactObserver& artefacts,
-           const std::atomic<bool>& stop) {
+           StopFlag& stop) {
+  const StopAction action(stop, [&artefacts] { artefacts.request_stop(); });
   const SteadyClock clock;
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
@@ -252,7 +253,7 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   Run run;
   run.result = runner.run(
       {.observers = {&progress, &artefacts},
-       .stop = &stop,
+       .stop = &stop.flag(),
        .skip = skip,
        .decode = outputs.pictures(),
        .preview_every = outputs.preview.empty() ? 0 : outputs.preview_every,
@@ -315,9 +316,11 @@ int run_sample(Invocation& invocation) {
           Errc::invalid_argument, "--out", "nothing would be kept",
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
   check_pictures(config, request.source);
-  RunOutputs outputs = prepare_outputs(config, request.source.pixel_shape());
+  StopFlag& stop = invocation.stop.emplace(*invocation.signals);
+  RunOutputs outputs =
+      prepare_outputs(config, request.source.pixel_shape(), stop);
   add_memory_of(outputs, config.dry_run, request);
-  find_earlier(config, request, outputs);
+  find_earlier(config, request, outputs, stop);
   summary.notes = request.notes;
   for (const std::string& note : request.notes) {
     log_message(LogLevel::warning, note);
@@ -328,7 +331,7 @@ int run_sample(Invocation& invocation) {
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(config, request, outputs, summary);
   }
-  const JobRunner runner(request);
+  const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.model().weights_hash));
   if (recipe && recipe->weights_xxh3 != to_hex(runner.model().weights_hash)) {
     log_message(LogLevel::warning,
@@ -336,9 +339,7 @@ int run_sample(Invocation& invocation) {
                     recipe->model + "): its pixels will not come back");
   }
   ArtefactObserver artefacts(request, runner, outputs);
-  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
-  const Run run = sample(invocation, runner, outputs, artefacts, stop->flag());
-  stop.reset();
+  const Run run = sample(invocation, runner, outputs, artefacts, stop);
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, artefacts, run.result, summary);
   fill_images(request, outputs, artefacts.images(), run.result, summary);

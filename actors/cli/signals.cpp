@@ -41,6 +41,11 @@ void SignalWatch::set_handler(std::function<void()> handler) {
   handler_ = std::move(handler);
 }
 
+void SignalWatch::set_last_words(std::function<void(Errc)> last_words) {
+  const std::lock_guard lock(mutex_);
+  last_words_ = std::move(last_words);
+}
+
 std::optional<Errc> SignalWatch::received() const noexcept {
   const int signal = signal_;
   return signal == 0 ? std::nullopt : std::optional(code_of(signal));
@@ -63,11 +68,44 @@ void SignalWatch::wait() {
         handler_();
         continue;
       }
+      if (last_words_) {
+        last_words_(code_of(signal));
+      }
     }
     if (first || signal == SIGINT) {
       ::_exit(exit_code(code_of(signal)));
     }
   }
 }
+
+StopFlag::StopFlag(SignalWatch& signals) : signals_(signals) { set_action({}); }
+
+StopFlag::~StopFlag() { signals_.set_handler({}); }
+
+void StopFlag::set_action(std::function<void()> action) {
+  signals_.set_handler([this, action] {
+    flag_ = true;
+    if (action) {
+      action();
+    }
+  });
+  if (flag_ && action) {  // it came before
+    action();
+  }
+}
+
+void StopFlag::check(std::string_view place, std::string_view message) const {
+  if (flag_) {
+    throw Error(signals_.received().value_or(Errc::interrupted), place,
+                message);
+  }
+}
+
+StopAction::StopAction(StopFlag& stop, std::function<void()> action)
+    : stop_(stop) {
+  stop_.set_action(std::move(action));
+}
+
+StopAction::~StopAction() { stop_.set_action({}); }
 
 }  // namespace troupe::actors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct Invocation {
   config::Sources sources;         ///< that `config` was merged from
   std::vector<std::string> files;  ///< arguments of inspect and verify
   SignalWatch* signals = nullptr;  ///< never null while a verb runs
+  /// Set by a verb from where a signal shall be waited for, not end the
+  /// process; lives until the verb's last word is out.
+  std::optional<StopFlag> stop;
   /// Filled as the run goes, so that a failure reports what is known.
   RunSummary summary;
 };

@@ -78,15 +78,11 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
   const config::Config config =
       config::load_config(config::Verb::verify, sources);
   const JobRequest request = make_request(config, &recipe);
-  const JobRunner runner(request);
-  std::optional<StopFlag> stop(std::in_place, *invocation.signals);
+  const JobRunner runner(request, *invocation.stop);
   PictureObserver picture;
-  const JobResult result =
-      runner.run({.observers = {&picture}, .stop = &stop->flag(), .skip = {}});
-  stop.reset();
-  if (const auto signal = invocation.signals->received()) {
-    throw Error(*signal, "verify", "stopped");
-  }
+  const JobResult result = runner.run(
+      {.observers = {&picture}, .stop = &invocation.stop->flag(), .skip = {}});
+  invocation.stop->check("verify", "stopped");
   if (result.failure) {
     throw to_error(*result.failure);
   }
@@ -131,9 +127,11 @@ Finding check(Invocation& invocation, const std::string& path) {
 int run_verify(Invocation& invocation) {
   require(!invocation.files.empty(), Errc::invalid_argument, "verify",
           "nothing to verify", "give one or more images or tensor files");
+  invocation.stop.emplace(*invocation.signals);
   Json files = Json::array();
   std::size_t mismatches = 0;
   for (const std::string& path : invocation.files) {
+    invocation.stop->check("verify", "stopped");
     const Finding finding = check(invocation, path);
     mismatches += finding.same ? 0U : 1U;
     if (!invocation.config.json && !invocation.config.quiet) {

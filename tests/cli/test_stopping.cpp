@@ -60,6 +60,46 @@ INSTANTIATE_TEST_SUITE_P(Signals, Stopping,
                          testing::Values(std::pair{SIGTERM, 75},
                                          std::pair{SIGINT, 130}));
 
+TEST(Stopping, EndsTheLoadingAndStillSaysSoInJson) {
+  for (const auto& [number, code] :
+       {std::pair{SIGTERM, 75}, std::pair{SIGINT, 130}}) {
+    const TempFolder folder;
+    Program program({"sample", "--random-weights", "dit-b-2", "--steps", "1000",
+                     "--class", "1", "-n", "2", "-o", folder.path("out"),
+                     "--json", "--progress", "none"});
+    while (folder.names().empty()) {  // it loads once the folder is made
+      std::this_thread::yield();
+    }
+    program.signal(number);
+    const Outcome outcome = program.wait();
+    EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_EQ(outcome.json()["status"], "stopped");
+    EXPECT_EQ(outcome.json()["exit_code"], code);
+    EXPECT_TRUE(folder.names().empty()) << "the empty folder stayed";
+  }
+}
+
+TEST(Stopping, AKilledRunGoesOn) {
+  const TempFolder disturbed;
+  const TempFolder calm;
+  const auto arguments = [](const TempFolder& folder) {
+    return tiny_sample({"--steps", "40", "-n", "6", "-o", folder.path(),
+                        "--exists", "skip", "--class", "1"});
+  };
+  {
+    Program program(arguments(disturbed));
+    await_image(disturbed);
+    program.signal(SIGKILL);
+    (void)program.wait();
+  }
+  ASSERT_EQ(run(arguments(disturbed)).exit_code, 0);
+  ASSERT_EQ(run(arguments(calm)).exit_code, 0);
+  for (const std::string& name : calm.names()) {
+    EXPECT_EQ(disturbed.read(name), calm.read(name)) << name;
+  }
+}
+
 TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
   const TempFolder disturbed;
   const TempFolder calm;

@@ -1,0 +1,61 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <future>
+
+#include "actors/cli/signals.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Death tests: a signal's block outlives the test otherwise.
+[[noreturn]] void end_with(bool good) { ::_exit(good ? 0 : 1); }
+
+TEST(SignalsDeathTest, ReachTheActionAndTheFlag) {
+  const auto body = [] {
+    block_stop_signals();
+    SignalWatch signals;
+    StopFlag stop(signals);
+    std::promise<void> called;
+    const StopAction action(stop, [&, once = std::make_shared<bool>()] {
+      if (!std::exchange(*once, true)) {
+        called.set_value();
+      }
+    });
+    ::kill(::getpid(), SIGTERM);
+    called.get_future().wait();
+    bool threw = false;
+    try {
+      stop.check("here", "stopped");
+    } catch (const Error& error) {
+      threw = error.code() == Errc::terminated;
+    }
+    bool late = false;
+    {
+      const StopAction other(stop, [&] { late = true; });
+    }
+    end_with(threw && late);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "");
+}
+
+TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
+  const auto body = [] {
+    block_stop_signals();
+    SignalWatch signals;
+    signals.set_last_words([](Errc code) {
+      (void)::write(STDERR_FILENO,
+                    code == Errc::interrupted ? "last words" : "wrong", 10);
+    });
+    ::kill(::getpid(), SIGINT);
+    for (;;) {
+      ::pause();
+    }
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "last words");
+}
+
+}  // namespace
+}  // namespace troupe::actors
