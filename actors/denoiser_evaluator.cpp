@@ -36,6 +36,25 @@ std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
 
 }  // namespace
 
+PreparationPlan plan_preparation(const models::DenoiserInfo& info,
+                                 std::size_t num_timesteps,
+                                 std::size_t num_conditions, bool is_guided) {
+  std::size_t weights = 0;
+  for (const models::BlockInfo& block : info.blocks) {
+    weights += block.parameter_bytes;
+  }
+  const std::size_t one = num_timesteps * info.bytes_per_timestep;
+  const std::size_t most = std::max(kPreparedFloor, weights / kPreparedShare);
+  if (one == 0 || one > most) {
+    return {};
+  }
+  const std::size_t others = is_guided ? 1 : 0;
+  const bool cond = num_conditions <= most / one - others;
+  return {.cond = cond,
+          .uncond = is_guided,
+          .bytes = one * (others + (cond ? num_conditions : 0))};
+}
+
 /// The operands of one forward pass, column by column as models::Batch wants
 /// them.
 struct DenoiserEvaluator::Rows {
@@ -63,20 +82,8 @@ DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
   } else {
     cuts_ = balanced_cuts(denoiser.info(), options_.num_segments);
   }
-  plan_preparation();
-}
-
-void DenoiserEvaluator::plan_preparation() {
-  const models::DenoiserInfo& info = denoiser_.info();
-  const std::size_t one = options_.timesteps.size() * info.bytes_per_timestep;
-  const std::size_t most =
-      std::max(kPreparedFloor, info.parameter_bytes / kPreparedShare);
-  if (one == 0 || one > most) {
-    return;
-  }
-  // The unconditional branch serves every sample, so it comes first.
-  announces_uncond_ = guided_;
-  announces_cond_ = options_.num_conditions <= most / one - (guided_ ? 1 : 0);
+  preparation_ = plan_preparation(denoiser.info(), options_.timesteps.size(),
+                                  options_.num_conditions, guided_);
 }
 
 Shape DenoiserEvaluator::latent_shape() const {
@@ -97,7 +104,7 @@ const models::PreparedCondition* DenoiserEvaluator::prepared(
   models::PreparedPtr& slot = prepared_[class_label];
   if (!slot) {
     const bool is_uncond = class_label == denoiser_.info().num_classes;
-    const bool announces = is_uncond ? announces_uncond_ : announces_cond_;
+    const bool announces = is_uncond ? preparation_.uncond : preparation_.cond;
     slot = denoiser_.prepare(
         ctx,
         {.class_label = class_label,

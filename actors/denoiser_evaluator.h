@@ -29,11 +29,27 @@ struct EvaluatorOptions {
   std::function<void(ExecContext&, const Tensor&, Tensor&)> decode;
 };
 
+/// For which conditions a job's timesteps are announced to the network, and
+/// the memory that takes: at most a sixteenth of the blocks' weights, or 96
+/// MiB.
+struct PreparationPlan {
+  bool cond = false;
+  bool uncond = false;
+  std::uint64_t bytes = 0;
+};
+
+/// The unconditional branch, which serves every sample, comes first; then all
+/// conditional ones, or none. Pure.
+[[nodiscard]] PreparationPlan plan_preparation(const models::DenoiserInfo& info,
+                                               std::size_t num_timesteps,
+                                               std::size_t num_conditions,
+                                               bool is_guided);
+
 /// Lets a models::Denoiser serve as the samplers' Evaluator: conditions are
-/// prepared once, for all timesteps as far as that takes at most a sixteenth of
-/// the weights' memory (or 96 MiB), the two guidance branches of a row go
-/// through the network as one forward pass in the model's own order, and
-/// segments are block ranges of balanced cost. Thread: any, one ctx per thread.
+/// prepared once, the two guidance branches of a row go through the network as
+/// one forward pass in the model's own order, and segments are block ranges of
+/// balanced cost.
+/// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {
  public:
   /// Keeps a reference to `denoiser`.
@@ -61,7 +77,6 @@ class DenoiserEvaluator final : public samplers::Evaluator {
 
  private:
   struct Rows;
-  void plan_preparation();
   [[nodiscard]] const models::PreparedCondition* prepared(
       ExecContext& ctx, std::int64_t class_label);
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
@@ -74,8 +89,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   EvaluatorOptions options_;
   bool guided_;
   std::vector<int> cuts_;
-  bool announces_cond_ = false;
-  bool announces_uncond_ = false;
+  PreparationPlan preparation_;
   std::mutex mutex_;
   std::map<std::int64_t, models::PreparedPtr> prepared_;  // by class label
 };

@@ -61,6 +61,9 @@ DenoiserInfo dit_info(const DitConfig& config, DType compute) {
   info.num_classes = config.num_classes;
   info.compute = compute;
   info.blocks.assign(static_cast<std::size_t>(config.num_layers), block);
+  info.bytes_per_timestep =
+      static_cast<std::size_t>((6 * config.num_layers + 2) * config.width()) *
+      sizeof(float);
   info.embed_flops =
       2.0 * tokens * width * patch * static_cast<double>(config.in_channels);
   info.finish_flops =
@@ -89,14 +92,16 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
   const std::int64_t positions = config.num_tokens() * config.width() * 4;
   // The residual stream, then normed, qkv, update and mlp.
   const std::int64_t per_token = config.width() * (4 + 9 * element);
-  // Images side by side and their patches, going in and coming out.
+  // Images side by side and their patches, going in and coming out; and a
+  // row of modulation.
   const std::int64_t pixels = config.sample_size * config.sample_size;
   const std::int64_t per_pixel =
       config.in_channels * (4 + element) + config.out_channels * 4;
   const std::int64_t at_once = std::min(rows, dit_rows_at_once(config));
   return static_cast<std::uint64_t>(
       parameters * element + largest * 4 + positions +
-      at_once * (config.num_tokens() * per_token + pixels * per_pixel) +
+      at_once * (config.num_tokens() * per_token + pixels * per_pixel +
+                 (6 * config.num_layers + 2) * config.width() * 4) +
       rows * pixels * 4 *
           (kLatentsPerRow * config.in_channels + config.out_channels));
 }

@@ -8,11 +8,13 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/versions.h"
+#include "actors/denoiser_evaluator.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
 #include "kernels/linear.h"
+#include "models/dit_info.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -196,6 +198,11 @@ JobRequest make_request(const config::Config& config,
   }
   request.required_bytes = request.source.required_bytes(
       request.compute, plan.num_workers, rows_per_forward(plan, guided));
+  request.required_bytes +=
+      plan_preparation(models::dit_info(request.source.dit(), request.compute),
+                       request.schedule.timesteps().size(),
+                       request.num_conditions(), guided)
+          .bytes;
   check_cores(request, cores);
   note_method(request);
   if (!config.dry_run) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -32,6 +33,10 @@ struct JobRequest {
 
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
+  }
+  [[nodiscard]] std::size_t num_conditions() const {
+    return static_cast<std::size_t>(
+        std::min<std::uint64_t>(classes.size(), samples.size()));
   }
   [[nodiscard]] Tensor init_latents_of(std::uint64_t index) const;
   /// A recipe with everything but hashes and execution class.

@@ -1,6 +1,5 @@
 #include "actors/cli/job_runner.h"
 
-#include <algorithm>
 #include <chrono>
 
 #include "actors/cli/execution_class.h"
@@ -60,9 +59,7 @@ JobResult JobRunner::run(const Options& options) const {
   evaluator_options.condition = [this](std::uint64_t index) {
     return models::Condition{.class_label = request_.class_of(index)};
   };
-  evaluator_options.num_conditions =
-      static_cast<std::size_t>(std::min<std::uint64_t>(
-          request_.classes.size(), request_.samples.size()));
+  evaluator_options.num_conditions = request_.num_conditions();
   const std::span<const double> timesteps = request_.schedule.timesteps();
   evaluator_options.timesteps.assign(timesteps.begin(), timesteps.end());
   if (model_.autoencoder) {
