@@ -5,6 +5,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/denoiser_evaluator.h"
@@ -55,8 +56,10 @@ std::vector<ScheduleOptions> schedules(int steps) {
   return all;
 }
 
+/// `timesteps`: announced beforehand, as jobs of the program do.
 DenoiserEvaluator evaluator_of(const models::Denoiser& denoiser,
-                               int num_segments) {
+                               int num_segments,
+                               std::vector<double> timesteps = {}) {
   const std::int64_t classes = denoiser.info().num_classes;
   return {
       denoiser,
@@ -66,6 +69,8 @@ DenoiserEvaluator evaluator_of(const models::Denoiser& denoiser,
            [classes](std::uint64_t i) {
              return models::Condition{static_cast<std::int64_t>(i) % classes};
            },
+       .num_conditions = static_cast<std::size_t>(classes),
+       .timesteps = std::move(timesteps),
        .decode = {}}};
 }
 
@@ -128,7 +133,9 @@ Latents run_local_loop(const models::Denoiser& denoiser,
 
 Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
                     const MethodOptions& method, int workers, int threads) {
-  DenoiserEvaluator evaluator = evaluator_of(denoiser, segments_of(method));
+  DenoiserEvaluator evaluator =
+      evaluator_of(denoiser, segments_of(method),
+                   {schedule.timesteps().begin(), schedule.timesteps().end()});
   samplers::PhiloxNoise noise(11);
   Collector seen;
   JobSpec spec;
