@@ -112,10 +112,15 @@ void ProgressPrinter::update(const JobProgress& progress, TimePoint now) {
 
 void ProgressPrinter::finish() {
   if (bar_on_screen_) {
-    fmt::print(out_, "\r\x1b[K");
-    std::fflush(out_);
+    put("\r\x1b[K");
     bar_on_screen_ = false;
   }
+}
+
+/// A reader that has gone (`2>&1 | head`) is no reason to end a job.
+void ProgressPrinter::put(const std::string& text) const {
+  (void)std::fwrite(text.data(), 1, text.size(), out_);
+  (void)std::fflush(out_);
 }
 
 void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
@@ -124,8 +129,7 @@ void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
       seconds_between(last_drawn_, now) < kRedrawSeconds) {
     return;
   }
-  fmt::print(out_, "\r\x1b[K{}", render_bar(view, columns_of(out_)));
-  std::fflush(out_);
+  put("\r\x1b[K" + render_bar(view, columns_of(out_)));
   last_drawn_ = now;
   bar_on_screen_ = true;
 }
@@ -146,8 +150,7 @@ void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
   if (view.seconds_left >= 0 && view.fraction < 1) {
     line += ", " + render_seconds(view.seconds_left) + " left";
   }
-  fmt::print(out_, "{}\n", line);
-  std::fflush(out_);
+  put(line + "\n");
 }
 
 void ProgressPrinter::print_json(const JobProgress& progress,
@@ -158,13 +161,12 @@ void ProgressPrinter::print_json(const JobProgress& progress,
     return;
   }
   last_drawn_ = now;
-  fmt::print(out_,
-             "{{\"event\":\"progress\",\"images_done\":{},\"images_total\":{},"
-             "\"calls_done\":{},\"calls_total\":{},\"fraction\":{:.4f},"
-             "\"elapsed_seconds\":{:.3f}}}\n",
-             progress.samples_done, progress.samples_total, progress.calls_done,
-             progress.calls_total, view.fraction, seconds_between(start_, now));
-  std::fflush(out_);
+  put(fmt::format(
+      "{{\"event\":\"progress\",\"images_done\":{},\"images_total\":{},"
+      "\"calls_done\":{},\"calls_total\":{},\"fraction\":{:.4f},"
+      "\"elapsed_seconds\":{:.3f}}}\n",
+      progress.samples_done, progress.samples_total, progress.calls_done,
+      progress.calls_total, view.fraction, seconds_between(start_, now)));
 }
 
 }  // namespace troupe::actors

@@ -42,6 +42,7 @@ class ProgressPrinter {
   void finish();
 
  private:
+  void put(const std::string& text) const;
   void draw_bar(const ProgressView& view, TimePoint now);
   void print_plain(const ProgressView& view, TimePoint now);
   void print_json(const JobProgress& progress, const ProgressView& view,

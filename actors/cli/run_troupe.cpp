@@ -99,10 +99,16 @@ int run(const std::vector<std::string>& arguments, Invocation& invocation) {
   return dispatch(*line.verb, invocation);
 }
 
+/// Unlike fmt::print it does not throw where nobody listens any more.
+void say(std::FILE* to, const std::string& line) {
+  const std::string text = line + "\n";
+  (void)std::fwrite(text.data(), 1, text.size(), to);
+}
+
 int report(const Error& error, Invocation& invocation, bool json) {
-  fmt::print(stderr, "{}\n", one_line(error));
+  say(stderr, one_line(error));
   if (json) {
-    fmt::print("{}\n", to_json(invocation.summary, error));
+    say(stdout, to_json(invocation.summary, error));
   }
   return exit_code(error.code());
 }
@@ -118,6 +124,7 @@ int run_troupe(const std::vector<std::string>& arguments) {
     return invocation.config.json || wants_json(arguments);
   };
   set_last_words(signals, invocation.summary, wants_json(arguments));
+  constexpr int kOutputLost = -1;
   int code = 0;
   try {
     code = run(arguments, invocation);
@@ -129,12 +136,17 @@ int run_troupe(const std::vector<std::string>& arguments) {
               "use --dtype bf16, fewer --workers or a smaller model"),
         invocation, json());
   } catch (const std::exception& error) {
-    code = report(Error(Errc::internal, "troupe", error.what(),
-                        "this is a bug: please report it with the command"),
-                  invocation, json());
+    if (std::ferror(stdout) != 0) {  // fmt::print could not write
+      code = kOutputLost;
+    } else {
+      code = report(Error(Errc::internal, "troupe", error.what(),
+                          "this is a bug: please report it with the command"),
+                    invocation, json());
+    }
   }
-  if (std::fflush(stdout) != 0 && code == 0) {
-    fmt::print(stderr, "troupe: [stdout] cannot write the output\n");
+  const bool is_lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (is_lost && (code == 0 || code == kOutputLost)) {
+    say(stderr, "troupe: [stdout] cannot write the output");
     return exit_code(Errc::io);
   }
   return code;

@@ -1,5 +1,6 @@
 #include "actors/cli/signals.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +23,15 @@ Errc code_of(int signal) {
 }
 
 }  // namespace
+
+void open_standard_files() {
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(number, F_GETFD) < 0) {
+      // The lowest free number is this one. Read only: a write shall fail.
+      (void)::open("/dev/null", O_RDONLY);
+    }
+  }
+}
 
 void block_stop_signals() {
   const sigset_t set = stop_signals();

@@ -11,8 +11,13 @@
 
 namespace troupe::actors {
 
+/// Opens what of stdin, stdout and stderr was closed when the program began:
+/// else the first file of the run would take its number, and messages would go
+/// into an image. Writing to such a stdout fails. Call first in main.
+void open_standard_files();
+
 /// Keeps SIGINT and SIGTERM from every thread started after it, so that one
-/// thread can wait for them. Call first in main. SIGPIPE is ignored.
+/// thread can wait for them. Call before any thread starts. SIGPIPE is ignored.
 void block_stop_signals();
 
 /// Waits for Ctrl-C and SIGTERM on a thread of its own. Without a handler the
