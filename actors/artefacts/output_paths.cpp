@@ -29,6 +29,10 @@ OutputPaths::OutputPaths(const std::string& out,
   constexpr std::string_view kOpen = "{index";
   constexpr int kFolderWidth = 5;
   constexpr int kMaxWidth = 20;
+  if (std::filesystem::path(out).filename() == ".png") {
+    fail(out, "a name is missing before .png",
+         "was a shell variable meant that is not set?");
+  }
   const std::size_t open = out.find('{');
   if (open == std::string::npos && is_folder(out)) {
     before_ = out.ends_with('/') ? out : out + "/";
@@ -86,6 +90,11 @@ std::unique_ptr<NewFolder> OutputPaths::prepare() const {
   const std::filesystem::path where = folder();
   std::unique_ptr<NewFolder> made;
   std::error_code error;
+  if (std::filesystem::exists(where, error) &&
+      !std::filesystem::is_directory(where, error)) {
+    fail(where.string(), "a file is there, not a folder",
+         "name another folder, or end the name in .png");
+  }
   if (has_index_ && !std::filesystem::exists(where, error)) {
     if (std::filesystem::create_directory(where, error)) {
       made = std::make_unique<NewFolder>(where);

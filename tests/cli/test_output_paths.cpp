@@ -28,9 +28,10 @@ TEST(OutputPaths, FillsPatterns) {
 }
 
 TEST(OutputPaths, RefusesWhatWouldOverwriteOrRename) {
-  for (const char* bad : {"one.png", "x-{index:5}.png", "x-{index:0}.png",
-                          "x-{seed}.png", "x-{index.png", "{index}/{index}.png",
-                          "x-{index:099}.png", "out.jpg", "{index}/a.png"}) {
+  for (const char* bad :
+       {"one.png", "x-{index:5}.png", "x-{index:0}.png", "x-{seed}.png",
+        "x-{index.png", "{index}/{index}.png", "x-{index:099}.png", "out.jpg",
+        "{index}/a.png", ".png", "out/.png"}) {
     EXPECT_THROW(OutputPaths(bad, kMany), Error) << bad;
   }
 }
