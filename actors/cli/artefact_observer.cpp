@@ -51,6 +51,10 @@ ArtefactObserver::ArtefactObserver(const JobRequest& request,
   if (!outputs.trajectory.empty()) {
     trajectory_.emplace(request.samples, trajectory_shape(request));
   }
+  preview_sample_ = request.samples.begin;
+  while (outputs.is_skipped(preview_sample_)) {
+    ++preview_sample_;
+  }
   take_earlier(outputs);
 }
 
@@ -86,13 +90,8 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .path = {},
                        .latents_xxh3 = recipe.latents_xxh3,
                        .message = {}};
-  hash_.add(index, outcome.latents);
   if (latents_) {
     copy(outcome.latents, latents_->row(index));
-    latents_->complete(index);
-  }
-  if (trajectory_) {
-    trajectory_->complete(index);
   }
   if (!outcome.pixels.empty()) {
     Image image = to_image(outcome.pixels);
@@ -104,16 +103,36 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
       summary.path = outputs_.images->path(index).string();
       store_.post([this, index, image = std::move(image)] {
         outputs_.images->write(index, encode_png(image));
+        const std::lock_guard lock(written_mutex_);
+        written_.insert(index);
       });
     }
   }
+  hash_.add(index, outcome.latents);
   images_.emplace(index, std::move(summary));
+}
+
+/// A row counts when its image does: the next run finds it by the image.
+void ArtefactObserver::settle() {
+  const std::lock_guard lock(written_mutex_);
+  for (auto& [index, image] : images_) {
+    if (outputs_.images && !written_.contains(index)) {
+      image.status = "failed";
+      image.message = "the image could not be written";
+      continue;
+    }
+    if (latents_) {
+      latents_->complete(index);
+    }
+    if (trajectory_) {
+      trajectory_->complete(index);
+    }
+  }
 }
 
 void ArtefactObserver::on_preview(const Preview& preview) {
   // One picture stands for the run; while it is being made, newer ones pass.
-  if (!outputs_.preview.empty() &&
-      preview.sample_index == request_.samples.begin &&
+  if (!outputs_.preview.empty() && preview.sample_index == preview_sample_ &&
       !preview_pending_.exchange(true)) {
     write_preview(preview.latents);
   }
@@ -165,7 +184,7 @@ void ArtefactObserver::write_trace(TimePoint start) const {
   }
 }
 
-void ArtefactObserver::finish(TimePoint start) {
+std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
   std::optional<Failure> first;
   const auto attempt = [&](const auto& body) {
     try {
@@ -177,13 +196,12 @@ void ArtefactObserver::finish(TimePoint start) {
     }
   };
   attempt([&] { store_.flush(); });
+  settle();
   attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
   attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
   attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
   attempt([&] { write_trace(start); });
-  if (first) {
-    throw to_error(*first);
-  }
+  return first;
 }
 
 }  // namespace troupe::actors

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,11 @@ class ArtefactObserver final : public Observer {
   void request_stop() noexcept { preview_context_.request_stop(); }
   /// Waits for the files under way, then writes contact sheet, latents,
   /// trajectory and trace of what is there: each, whatever befell the others.
-  /// Errors: the first that writing met.
-  void finish(TimePoint start);
+  /// Returns the first failure that writing met.
+  [[nodiscard]] std::optional<Failure> finish(TimePoint start);
 
-  /// Images that are complete, by index.
+  /// Samples that are done, by index; once finished, those whose image could
+  /// not be written are "failed".
   [[nodiscard]] const std::map<std::uint64_t, ImageSummary>& images()
       const noexcept {
     return images_;
@@ -56,6 +58,7 @@ class ArtefactObserver final : public Observer {
  private:
   void write_preview(const Tensor& latents);
   void take_earlier(RunOutputs& outputs);
+  void settle();
   void write_rows(const std::string& path, const char* name,
                   std::optional<SampleRows>& rows) const;
   void write_trace(TimePoint start) const;
@@ -69,6 +72,9 @@ class ArtefactObserver final : public Observer {
   std::optional<SampleRows> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   std::vector<TraceSpan> spans_;
+  std::uint64_t preview_sample_ = 0;  ///< the first that is not skipped
+  std::mutex written_mutex_;
+  std::set<std::uint64_t> written_;  ///< images, by the store's thread
   ExecContext preview_context_;
   std::atomic<bool> preview_pending_{false};
   Store store_;  // last: its thread uses what stands above

@@ -25,7 +25,7 @@ json job_of(const config::Recipe& recipe) {
   json job = json::parse(config::to_json(recipe)).flatten();
   for (const char* key : {"version", "model", "class_name", "dtype",
                           "weights_xxh3", "execution_class", "latents_xxh3"}) {
-    job.erase("/" + std::string(key));
+    job.erase(std::string("/").append(key));
   }
   return job;
 }

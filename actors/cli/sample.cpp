@@ -233,8 +233,20 @@ int plan_only(const Invocation& invocation, const JobRequest& request,
   return 0;
 }
 
+/// A full disk and the like is no fault of the command: the job failed.
+Error lost_output(const Failure& failure, const RunOutputs& outputs) {
+  std::string hint = failure.hint;
+  if (outputs.images) {
+    hint += hint.empty() ? "" : "; then ";
+    hint += "the same command with --exists skip goes on";
+  }
+  return {failure.code == Errc::io ? Errc::job_failed : failure.code,
+          failure.place, failure.message, hint};
+}
+
 struct Run {
   JobResult result;
+  std::optional<Failure> unwritten;  ///< an output that could not be written
   double wall_seconds = 0;
 };
 
@@ -260,7 +272,7 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty()});
   printer.finish();
-  artefacts.finish(start);
+  run.unwritten = artefacts.finish(start);
   run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
   return run;
 }
@@ -343,6 +355,9 @@ int run_sample(Invocation& invocation) {
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, artefacts, run.result, summary);
   fill_images(request, outputs, artefacts.images(), run.result, summary);
+  if (run.unwritten) {
+    throw lost_output(*run.unwritten, outputs);
+  }
   judge(invocation, request, outputs, run.result);
   if (config.json) {
     fmt::print("{}\n", to_json(summary));

@@ -37,7 +37,7 @@ struct Job {
     }
     artefacts.on_preview(
         {0, 1, Tensor::zeros(request.source.latent_shape(), DType::f32)});
-    artefacts.finish(TimePoint());
+    EXPECT_FALSE(artefacts.finish(TimePoint()));
     return std::filesystem::exists(config.preview);
   }
 

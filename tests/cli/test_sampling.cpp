@@ -1,4 +1,9 @@
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
 
 #include "actors/artefacts/npz.h"
 #include "actors/artefacts/png.h"
@@ -153,6 +158,69 @@ TEST(Sample, LeavesNoFolderBehindWhenItComesToNothing) {
       run(tiny_sample({"-n", "2", "-o", folder.path("new"), "--dry-run"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Sample, SaysThatAFileIsNoFolder) {
+  const TempFolder folder;
+  const std::string file = folder.write("file", "mine");
+  const Outcome outcome = run(tiny_sample({"-n", "2", "-o", file}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("a file is there, not a folder"),
+            std::string::npos)
+      << outcome.err;
+}
+
+/// The built program by a shell, which can close and fill its descriptors.
+int by_shell(const TempFolder& folder, const std::string& redirection) {
+  const std::string command =
+      std::string(TROUPE_PROGRAM) +
+      " sample --random-weights dit-tiny --steps 4 --dtype f32 --workers 2 "
+      "--threads 1 -n 4 --exists replace --progress plain -o " +
+      folder.path("out") + " " + redirection;
+  const int status = std::system(command.c_str());
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(Sample, GoesOnWhenNobodyListens) {
+  const TempFolder folder;
+  for (const char* redirection :
+       {">/dev/null 2>&-", ">/dev/null 2>/dev/full", "<&- >/dev/null 2>&-"}) {
+    EXPECT_EQ(by_shell(folder, redirection), 0) << redirection;
+  }
+  EXPECT_EQ(by_shell(folder, ">/dev/full 2>/dev/null"), 2);
+  EXPECT_EQ(by_shell(folder, ">&- 2>&-"), 2);
+  for (int i = 0; i < 4; ++i) {
+    const std::string file =
+        folder.read("out/0000" + std::to_string(i) + ".png");
+    EXPECT_EQ(actors::decode_png("out", bytes_of(file)).width, 16);
+  }
+}
+
+TEST(Sample, TellsWhichImagesAFullDiskTook) {
+  const TempFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  // A file limit fails a write as a full disk does; children inherit it. The
+  // archive of 40 latents is too long, an image is not.
+  const rlimit lowered{rlim_t{16384}, before.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &lowered), 0);
+  const Outcome outcome =
+      run(tiny_sample({"-n", "40", "-o", folder.path("out"), "--save",
+                       "latents=" + folder.path("latents.npz"), "--json"}));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("latents.npz"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--exists skip goes on"), std::string::npos);
+  ASSERT_EQ(outcome.json()["images"].size(), 40U);
+  EXPECT_EQ(outcome.json()["images"][39]["status"], "done");
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"out"});
+  const Outcome again = run(tiny_sample(
+      {"-n", "40", "-o", folder.path("out"), "--save",
+       "latents=" + folder.path("latents.npz"), "--json", "--exists", "skip"}));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.names().size(), 2U);
 }
 
 TEST(Sample, RepeatsAnImageFromItsRecipe) {
