@@ -67,7 +67,7 @@ void SignalWatch::wait() {
   const sigset_t set = stop_signals();
   while (!ended_) {
     const int signal = ::sigtimedwait(&set, nullptr, &kPatience);
-    if (signal <= 0) {
+    if (signal <= 0 || ended_) {  // too late: the program's last word is out
       continue;
     }
     const bool first = signal_ == 0;
