@@ -10,6 +10,7 @@
 #include "actors/cli/verbs.h"
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
 #include "models/checkpoint.h"
 
 namespace troupe::actors {
@@ -80,6 +81,11 @@ int run_schedule(Invocation& invocation) {
   const config::Config& config = invocation.config;
   const samplers::Schedule schedule(options_of(config));
   if (!config.plot.empty()) {
+    if (!config.plot.ends_with(".svg")) {
+      throw Error(Errc::invalid_argument, "--plot",
+                  "the plot is written as SVG: got '" + config.plot + "'",
+                  "end the name in .svg");
+    }
     check_writable(config.plot);
     plot(schedule, config.plot);
   }

@@ -103,6 +103,10 @@ INSTANTIATE_TEST_SUITE_P(
              "/no/such.npy"},
         Case{"inspect_nothing", {"inspect"}, 2, "folder"},
         Case{"inspect_missing", {"inspect", "/no/such"}, 2, "/no/such"},
+        Case{"plot_not_svg",
+             {"schedule", "--plot", "00001.png"},
+             2,
+             "end the name in .svg"},
         Case{"schedule_steps", {"schedule", "--steps", "0"}, 2, "--steps"}),
     [](const auto& param) { return std::string(param.param.name); });
 
