@@ -17,7 +17,7 @@ from train_classifier import Classifier
 
 SEED = 2024
 STEPS = 50
-GUIDANCE = 3.0
+GUIDANCE = 2.0
 PER_CLASS = 5  # samples that the figures are taken from
 SHOWN = 5  # of them, in the picture; at most PER_CLASS
 NEAR_COPY = 0.05  # RMS difference (of a range of 1) below which one hardly sees a difference
@@ -122,8 +122,9 @@ def status(judged: dict | None) -> str:
     """A warning at the top, as long as the model does not do what it is for."""
     if judged is None or judged["first"] >= 0.5:
         return ""
-    return (f"**Unfinished.** Training is still at its beginning: only {judged['first']:.0%} of the samples are "
-            "recognised\nas what was asked for. Run `scripts/train_demo.py` further.\n\n")
+    return (f"**Not trained to the end.** The classifier recognises {judged['first']:.0%} of the samples as what "
+            "was asked\nfor; below a half the model has more to learn. `scripts/train_demo.py` goes on from "
+            "here.\n\n")
 
 
 def card(cfg: DemoConfig, images: int, figures: dict, judged: dict | None,
