@@ -24,7 +24,7 @@ constexpr std::array kVerbs = {
         "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
         "  troupe sample -m DIR -n 64:128 --exists skip -o "
         "'out-{index:05}.png'\n"
-        "  troupe sample -m DIR --method picard --tolerance 0.1 -o fast.png\n"
+        "  troupe sample -m DIR --method picard --tolerance 0.01 -o fast.png\n"
         "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
         "  troupe sample -m DIR --from dog.png -o again.png\n"},
     VerbInfo{Verb::schedule, "schedule",

@@ -7,6 +7,7 @@ import sys
 
 TROUPE, MODEL, STEPS, REPEATS = sys.argv[1:5]
 WARMUP = 5
+GUIDANCE = "2"
 
 
 def bench(samples, *arguments):
@@ -14,8 +15,8 @@ def bench(samples, *arguments):
     source = "--model" if os.path.isdir(MODEL) else "--random-weights"
     done = subprocess.run(
         [TROUPE, "bench", source, MODEL, "--samples", str(samples), "--class",
-         "0", "--steps", STEPS, "--guidance", "3", "--seed", "1", "--workers",
-         "2", "--threads", "1", "--repeats", REPEATS, "--json", "-q",
+         "0", "--steps", STEPS, "--guidance", GUIDANCE, "--seed", "1",
+         "--workers", "2", "--threads", "1", "--repeats", REPEATS, "--json", "-q",
          *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stdout + done.stderr)
@@ -31,7 +32,7 @@ def show(label, rows, target=""):
     return one, row
 
 
-print(f"{MODEL}, DDIM {STEPS} steps, guidance 3, median of {REPEATS}")
+print(f"{MODEL}, DDIM {STEPS} steps, guidance {GUIDANCE}, median of {REPEATS}")
 print(f"{'two workers x one thread':34} {'seconds':>8} {'/1 thr':>7} "
       f"{'/2 thr':>7} {'NFE':>6} {'rounds':>6} {'rel RMSE':>9}  target")
 _, batch = show("batch, 4 samples", bench(4, "--method", "batch"), ">= 1.9")
@@ -45,11 +46,15 @@ show(f"stale, 2 segments, warm-up {WARMUP}",
      bench(1, "--method", "stale", "--segments", "2", "--warmup", str(WARMUP)),
      f">= {0.95 * ideal:.2f} (95 % of {ideal:.2f})")
 for window in (4, 8):
+    _, round_of = show(f"batch, {window} samples",
+                       bench(window, "--method", "batch"))
+    round_s = round_of["seconds"] / round_of["rounds"]
     for tolerance in ("0", "0.01", "0.03", "0.1", "0.3"):
         one, row = show(
             f"picard, window {window}, tolerance {tolerance}",
-            rows := bench(1, "--method", "picard", "--window", str(window),
-                          "--tolerance", tolerance, "--guess", "constant_x0"))
-        predicted = row["nfe"] * one["seconds"] / one["nfe"] / factor
-        print(f"{'':34} wall / (NFE x time of one / batch factor) = "
-              f"{row['seconds'] / predicted:.2f}")
+            bench(1, "--method", "picard", "--window", str(window),
+                  "--tolerance", tolerance, "--guess", "constant_x0"))
+        calls_s = row["nfe"] * one["seconds"] / one["nfe"] / factor
+        print(f"{'':34} wall / (rounds x a round of batch {window}) = "
+              f"{row['seconds'] / (row['rounds'] * round_s):.2f}, / (NFE x "
+              f"time of one / batch factor) = {row['seconds'] / calls_s:.2f}")
