@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,6 +96,14 @@ struct Config {
   std::string plot;     ///< schedule
   std::string against;  ///< verify
   int repeats = 3;      ///< bench
+
+  /// Where each option that was set stood: "--window", "TROUPE_WINDOW", …
+  std::map<std::string, std::string> places;
+  /// The same for errors; the flag of an option that was not set.
+  [[nodiscard]] std::string place_of(const std::string& key) const {
+    const auto found = places.find(key);
+    return found == places.end() ? "--" + key : found->second;
+  }
 };
 
 }  // namespace troupe::config

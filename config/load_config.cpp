@@ -11,21 +11,71 @@
 namespace troupe::config {
 namespace {
 
-/// Two spellings of one choice: setting one takes back what a weaker source
-/// said with the other.
-void clear_rival(const Option& option, Config& config) {
-  if (option.key == "model") {
+bool says(const std::vector<Setting>& settings, std::string_view key) {
+  return std::ranges::any_of(settings, [&](const Setting& setting) {
+    const Option* option = find_option(setting.key);
+    return option != nullptr && option->key == key;
+  });
+}
+
+/// A choice takes back what weaker sources said that does not go with it.
+void take_back(const std::vector<Setting>& settings, Config& config) {
+  SamplerConfig& sampler = config.sampler;
+  if (says(settings, "model")) {
     config.random_weights.clear();
-  } else if (option.key == "random-weights") {
+  }
+  if (says(settings, "random-weights")) {
     config.model_dir.clear();
-  } else if (option.key == "sigmas") {
-    config.sampler.timesteps.clear();
-  } else if (option.key == "timesteps") {
-    config.sampler.sigmas.clear();
+  }
+  const bool lists = says(settings, "sigmas") || says(settings, "timesteps");
+  if (lists) {
+    sampler.steps.reset();
+  }
+  if (lists || says(settings, "steps")) {
+    sampler.sigmas.clear();
+    sampler.timesteps.clear();
+  }
+}
+
+/// Of what weaker sources said about the method, the options of the method
+/// that is chosen now; a preset and "auto" choose anew.
+void keep_options(const MethodConfig& weaker, MethodConfig& method) {
+  using samplers::MethodKind;
+  const auto keep = [](const auto& from, auto& to) {
+    if (!to) {
+      to = from;
+    }
+  };
+  if (!method.preset.empty() || !method.kind) {
+    return;
+  }
+  if (method.kind == MethodKind::picard) {
+    keep(weaker.window_size, method.window_size);
+    keep(weaker.tolerance, method.tolerance);
+    keep(weaker.carry, method.carry);
+    keep(weaker.initial_guess, method.initial_guess);
+  }
+  if (method.kind == MethodKind::pipeline || method.kind == MethodKind::stale) {
+    keep(weaker.num_segments, method.num_segments);
+  }
+  if (method.kind == MethodKind::stale) {
+    keep(weaker.stride, method.stride);
+    keep(weaker.warmup_steps, method.warmup_steps);
+    keep(weaker.final_fresh_steps, method.final_fresh_steps);
+    method.preset = weaker.preset;
+    if (method.ages.empty()) {
+      method.ages = weaker.ages;
+    }
   }
 }
 
 void apply(Config& config, const std::vector<Setting>& settings) {
+  take_back(settings, config);
+  const bool chooses = says(settings, "method") || says(settings, "preset");
+  const MethodConfig weaker = config.method;
+  if (chooses) {
+    config.method = {};
+  }
   for (const Setting& setting : settings) {
     const Option* option = find_option(setting.key);
     if (option == nullptr) {
@@ -34,16 +84,31 @@ void apply(Config& config, const std::vector<Setting>& settings) {
                   "unknown option '" + setting.key + "'",
                   suggestion(setting.key, names, "see troupe sample --help"));
     }
-    clear_rival(*option, config);
     option->set(config, setting.place, setting.text);
+    config.places.insert_or_assign(std::string(option->key), setting.place);
+  }
+  if (chooses) {
+    keep_options(weaker, config.method);
   }
 }
 
-bool says(const std::vector<Setting>& settings, std::string_view key) {
-  return std::ranges::any_of(settings, [&](const Setting& setting) {
-    const Option* option = find_option(setting.key);
-    return option != nullptr && option->key == key;
-  });
+/// A recipe is whole: what it leaves out is the default, whatever a weaker
+/// source says. Its values were not typed by the user.
+void apply_recipe(Config& config, const Sources& sources) {
+  if (sources.recipe.empty()) {
+    return;
+  }
+  config.sampler = {};
+  config.method = {};
+  if (!sources.recipe_needs_latents) {
+    config.init_latents.clear();
+  }
+  try {
+    apply(config, sources.recipe);
+  } catch (const Error& error) {
+    throw Error(Errc::corrupt_file, error.place(), error.message(),
+                "was the recipe changed?");
+  }
 }
 
 void check_exclusive(const std::vector<Setting>& settings) {
@@ -64,18 +129,19 @@ void check_exclusive(const std::vector<Setting>& settings) {
   }
 }
 
-void check_method(const MethodConfig& method) {
+void check_method(const Config& config) {
   using samplers::MethodKind;
+  const MethodConfig& method = config.method;
   if (!method.preset.empty() && method.kind &&
       *method.kind != MethodKind::stale) {
-    throw Error(Errc::invalid_argument, "--preset",
+    throw Error(Errc::invalid_argument, config.place_of("preset"),
                 "asyncdiff is a preset of --method stale",
                 "leave --method out");
   }
   if (!method.ages.empty() && method.num_segments && method.ages.size() != 1 &&
       method.ages.size() + 1 !=
           static_cast<std::size_t>(*method.num_segments)) {
-    throw Error(Errc::invalid_argument, "--ages",
+    throw Error(Errc::invalid_argument, config.place_of("ages"),
                 "one age per cut: got " + std::to_string(method.ages.size()) +
                     ", expected " + std::to_string(*method.num_segments - 1) +
                     " for " + std::to_string(*method.num_segments) +
@@ -144,10 +210,10 @@ Config load_config(Verb verb, const Sources& sources) {
   }
   check_exclusive(sources.environment);
   apply(config, sources.environment);
-  apply(config, sources.recipe);
+  apply_recipe(config, sources);
   check_exclusive(sources.flags);
   apply(config, sources.flags);
-  check_method(config.method);
+  check_method(config);
   return config;
 }
 

@@ -12,9 +12,10 @@ namespace troupe::config {
 /// What was said, by source, weakest last.
 struct Sources {
   std::vector<Setting> flags;
-  std::vector<Setting> recipe;       ///< of --from
-  std::vector<Setting> environment;  ///< keys without TROUPE_
-  std::string file;                  ///< TOML; empty: none
+  std::vector<Setting> recipe;        ///< of --from or of an image to verify
+  std::vector<Setting> environment;   ///< keys without TROUPE_
+  std::string file;                   ///< TOML; empty: none
+  bool recipe_needs_latents = false;  ///< it was made from given latents
 };
 
 /// The TROUPE_* variables of this process. TROUPE_CONFIG is not an option but
@@ -22,9 +23,13 @@ struct Sources {
 [[nodiscard]] Sources read_environment();
 
 /// Merges flags > recipe > environment > file > defaults, then checks the
-/// options against each other. Errors: Errc::invalid_argument for an unknown
-/// key (with a suggestion), a value that cannot be, or two options that exclude
-/// each other; those of read_toml.
+/// options against each other. A recipe is whole: nothing that decides pixels
+/// is taken from a source weaker than it. Where a source chooses a method, of
+/// the method options of weaker ones only its own stay; --steps and the lists
+/// of timesteps or sigmas take each other back in the same way. Errors:
+/// Errc::corrupt_file for a value of the recipe that cannot be;
+/// Errc::invalid_argument for an unknown key (with a suggestion), a value that
+/// cannot be, or two options that exclude each other; those of read_toml.
 [[nodiscard]] Config load_config(Verb verb, const Sources& sources);
 
 /// The merged options of a verb as a TOML file that --config reads back.

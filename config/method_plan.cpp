@@ -50,30 +50,30 @@ std::uint64_t useful_workers(const MethodOptions& method,
   return 1;
 }
 
-void refuse(bool said, const char* flag, MethodKind kind, const char* owner) {
-  if (said) {
-    throw Error(Errc::invalid_argument, flag,
-                "this is an option of --method " + std::string(owner) +
-                    ": got method " + name_of(kind),
-                "leave it out, or choose that method");
-  }
-}
-
-void check_options(const MethodConfig& m, MethodKind kind) {
+void check_options(const Config& config, MethodKind kind) {
+  const MethodConfig& m = config.method;
+  const auto refuse = [&](bool said, const char* key, const char* owner) {
+    if (said) {
+      throw Error(Errc::invalid_argument, config.place_of(key),
+                  "this is an option of --method " + std::string(owner) +
+                      ": got method " + name_of(kind),
+                  "leave it out, or choose that method");
+    }
+  };
   if (kind != MethodKind::picard) {
-    refuse(m.window_size.has_value(), "--window", kind, "picard");
-    refuse(m.tolerance.has_value(), "--tolerance", kind, "picard");
-    refuse(m.carry.has_value(), "--carry", kind, "picard");
-    refuse(m.initial_guess.has_value(), "--guess", kind, "picard");
+    refuse(m.window_size.has_value(), "window", "picard");
+    refuse(m.tolerance.has_value(), "tolerance", "picard");
+    refuse(m.carry.has_value(), "carry", "picard");
+    refuse(m.initial_guess.has_value(), "guess", "picard");
   }
   if (kind != MethodKind::stale && kind != MethodKind::pipeline) {
-    refuse(m.num_segments.has_value(), "--segments", kind, "pipeline or stale");
+    refuse(m.num_segments.has_value(), "segments", "pipeline or stale");
   }
   if (kind != MethodKind::stale) {
-    refuse(!m.ages.empty(), "--ages", kind, "stale");
-    refuse(m.stride.has_value(), "--stride", kind, "stale");
-    refuse(m.warmup_steps.has_value(), "--warmup", kind, "stale");
-    refuse(m.final_fresh_steps.has_value(), "--final-fresh", kind, "stale");
+    refuse(!m.ages.empty(), "ages", "stale");
+    refuse(m.stride.has_value(), "stride", "stale");
+    refuse(m.warmup_steps.has_value(), "warmup", "stale");
+    refuse(m.final_fresh_steps.has_value(), "final-fresh", "stale");
   }
 }
 
@@ -91,10 +91,10 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   const MethodConfig& m = config.method;
   MethodOptions options;
   options.kind = choose_kind(config, inputs);
-  check_options(m, options.kind);
+  check_options(config, options.kind);
   // It would compute the one branch twice.
   require(options.kind != MethodKind::cfg || inputs.is_guided,
-          Errc::invalid_argument, "--method",
+          Errc::invalid_argument, config.place_of("method"),
           "cfg shares out the two branches of guidance, and this job has one: "
           "got no --guidance above 1",
           "guide by more than 1, or leave --method out");
@@ -120,7 +120,7 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
     options.num_segments =
         m.num_segments.value_or(default_segments(config, inputs));
     if (options.num_segments > inputs.num_blocks) {
-      throw Error(Errc::invalid_argument, "--segments",
+      throw Error(Errc::invalid_argument, config.place_of("segments"),
                   "more segments than the network has blocks: got " +
                       std::to_string(options.num_segments) +
                       ", expected at most " +

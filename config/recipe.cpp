@@ -287,12 +287,13 @@ samplers::MethodOptions logical_method(const samplers::MethodOptions& options) {
   return approximates ? options : samplers::MethodOptions{};
 }
 
-std::vector<Setting> to_settings(const Recipe& recipe) {
+std::vector<Setting> to_settings(const Recipe& recipe,
+                                 const std::string& place) {
   using samplers::MethodKind;
   std::vector<Setting> settings;
   const auto say = [&](const char* key, const std::string& text) {
     if (!text.empty()) {
-      settings.push_back({std::string("--from: ") + key, key, text});
+      settings.push_back({place + ": " + key, key, text});
     }
   };
   say("random-weights", recipe.random_weights);

@@ -45,8 +45,10 @@ struct Recipe {
                                   std::string_view text);
 
 /// What the recipe says in terms of options, weaker than flags. Its schedule is
-/// not among them: it is the base that sampler options change.
-[[nodiscard]] std::vector<Setting> to_settings(const Recipe& recipe);
+/// not among them: it is the base that sampler options change. `place` names
+/// the image.
+[[nodiscard]] std::vector<Setting> to_settings(const Recipe& recipe,
+                                               const std::string& place);
 
 /// The method options that decide bytes: an exact method (all but stale with
 /// an age above 0 and picard with a tolerance above 0) becomes sequential.

@@ -41,6 +41,10 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
 }
 
 void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
+  if (sampler.steps) {  // a list would decide the number of steps
+    options.sigmas.clear();
+    options.timesteps.clear();
+  }
   set(sampler.steps, options.num_inference_steps);
   set(sampler.eta, options.eta);
   set(sampler.solver_order, options.solver_order);

@@ -50,7 +50,8 @@ std::optional<config::Recipe> read_recipe(Invocation& invocation) {
           "the image was made from given latents, which its recipe cannot hold",
           "add --init-latents FILE");
   config::Sources sources = invocation.sources;
-  sources.recipe = config::to_settings(recipe);
+  sources.recipe = config::to_settings(recipe, path);
+  sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
   invocation.config = config::load_config(config::Verb::sample, sources);
   return recipe;
 }

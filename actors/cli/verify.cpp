@@ -74,7 +74,7 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
           "the image was made from given latents, which its recipe cannot hold",
           "sample it anew with --from and --init-latents, then use --against");
   config::Sources sources = invocation.sources;
-  sources.recipe = config::to_settings(recipe);
+  sources.recipe = config::to_settings(recipe, path);
   const config::Config config =
       config::load_config(config::Verb::verify, sources);
   const JobRequest request = make_request(config, &recipe);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "config/load_config.h"
+#include "config/schedule_options.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
@@ -166,6 +167,101 @@ TEST(LoadConfig, PrintedConfigReadsBackToTheSameConfig) {
   EXPECT_EQ(again.sampler.steps, 12);
   EXPECT_EQ(again.sampler.clip_sample, false);
   EXPECT_EQ(again.samples, (SampleRange{4, 9}));
+}
+
+TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
+  const TempFile file("eta = 0.5\nwindow = 3\ninit-latents = \"a.npy\"\n");
+  Sources sources{.flags = {flag("beta-end", "0.5")},
+                  .recipe = {{"x.png: seed", "seed", "7"}},
+                  .environment = {{"TROUPE_STEPS", "steps", "9"},
+                                  {"TROUPE_SAMPLER", "sampler", "euler"},
+                                  {"TROUPE_PRESET", "preset", "asyncdiff"},
+                                  {"TROUPE_SEED", "seed", "1"}},
+                  .file = file.path()};
+  const Config config = load_config(Verb::sample, sources);
+  SamplerConfig flags_only;
+  flags_only.beta_end = 0.5;
+  EXPECT_EQ(config.sampler, flags_only);
+  EXPECT_EQ(config.method, MethodConfig{});
+  EXPECT_EQ(config.init_latents, "");
+  EXPECT_EQ(config.seed, 7U);
+  sources.recipe_needs_latents = true;
+  EXPECT_EQ(load_config(Verb::sample, sources).init_latents, "a.npy");
+}
+
+TEST(LoadConfig, CallsARecipeWithImpossibleValuesCorrupt) {
+  const Error error =
+      error_of({.flags = {},
+                .recipe = {{"x.png: guidance", "guidance", "1e9"}},
+                .environment = {},
+                .file = {}});
+  EXPECT_EQ(error.code(), Errc::corrupt_file);
+  EXPECT_EQ(error.place(), "x.png: guidance");
+}
+
+TEST(LoadConfig, AChosenMethodTakesBackTheOptionsOfAnother) {
+  const Sources picard{.flags = {},
+                       .environment = {{"TROUPE_METHOD", "method", "picard"},
+                                       {"TROUPE_WINDOW", "window", "2"},
+                                       {"TROUPE_CARRY", "carry", "identity"}},
+                       .file = {}};
+  const auto with = [&](const std::vector<Setting>& flags) {
+    Sources sources = picard;
+    sources.flags = flags;
+    return load_config(Verb::sample, sources).method;
+  };
+  EXPECT_EQ(with({}).window_size, 2);
+  EXPECT_EQ(with({flag("method", "picard")}).window_size, 2);
+  EXPECT_EQ(with({flag("tolerance", "0.1")}).window_size, 2);
+  MethodConfig sequential;
+  sequential.kind = samplers::MethodKind::sequential;
+  EXPECT_EQ(with({flag("method", "sequential")}), sequential);
+  EXPECT_EQ(with({flag("method", "auto")}), MethodConfig{});
+  MethodConfig preset;
+  preset.preset = "asyncdiff2";
+  EXPECT_EQ(with({flag("preset", "asyncdiff2")}), preset);
+  // What the same source says stays, whatever the order.
+  EXPECT_EQ(
+      with({flag("ages", "2"), flag("stride", "2"), flag("method", "stale")})
+          .ages,
+      std::vector<int>{2});
+}
+
+TEST(LoadConfig, APresetTakesBackTheStrideOfAWeakerSource) {
+  const Config config = load_config(
+      Verb::sample, {.flags = {flag("preset", "asyncdiff")},
+                     .recipe = {{"x.png: method", "method", "stale"},
+                                {"x.png: stride", "stride", "2"}},
+                     .environment = {},
+                     .file = {}});
+  EXPECT_EQ(config.method.stride, std::nullopt);
+}
+
+TEST(LoadConfig, StepsAndListsTakeEachOtherBack) {
+  const Sources lists{.flags = {flag("steps", "4")},
+                      .environment = {{"TROUPE_TIMESTEPS", "timesteps", "9,5"}},
+                      .file = {}};
+  EXPECT_EQ(load_config(Verb::sample, lists).sampler.timesteps,
+            std::vector<double>{});
+  const Sources steps{.flags = {flag("sigmas", "3,1")},
+                      .environment = {{"TROUPE_STEPS", "steps", "4"}},
+                      .file = {}};
+  EXPECT_EQ(load_config(Verb::sample, steps).sampler.steps, std::nullopt);
+}
+
+TEST(ScheduleOptions, StepsTakeBackTheListsOfTheRecipe) {
+  samplers::ScheduleOptions options;
+  options.timesteps = {900, 500, 100};
+  options.sigmas = {3, 2, 1};
+  SamplerConfig sampler;
+  sampler.eta = 0.5;
+  apply(sampler, options);
+  EXPECT_EQ(options.timesteps.size(), 3U);
+  sampler.steps = 4;
+  apply(sampler, options);
+  EXPECT_EQ(options.timesteps, std::vector<double>{});
+  EXPECT_EQ(options.sigmas, std::vector<double>{});
+  EXPECT_EQ(options.num_inference_steps, 4);
 }
 
 TEST(OptionTable, HasNoSpellingTwice) {

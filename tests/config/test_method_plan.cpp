@@ -51,6 +51,23 @@ TEST(MethodPlan, RefusesToShareBranchesThatAreNotThere) {
   EXPECT_THROW((void)make_plan(config, {.is_guided = false}), Error);
 }
 
+TEST(MethodPlan, NamesThePlaceOfAnOptionOfAnotherMethod) {
+  Config config;
+  config.method.kind = MethodKind::sequential;
+  config.method.window_size = 2;
+  const auto place = [&] {
+    try {
+      (void)make_plan(config, {});
+    } catch (const Error& error) {
+      return error.place();
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(place(), "--window");
+  config.places["window"] = "TROUPE_WINDOW";
+  EXPECT_EQ(place(), "TROUPE_WINDOW");
+}
+
 TEST(MethodPlan, LeavesWorkersIdleRatherThanApproximate) {
   EXPECT_EQ(chosen(2, 4, false), MethodKind::batch);
 }

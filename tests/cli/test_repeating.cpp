@@ -1,0 +1,47 @@
+#include <gtest/gtest.h>
+
+#include "actors/artefacts/png.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
+  const TempFolder folder;
+  const std::string image = folder.path("a.png");
+  ASSERT_EQ(run(tiny_sample({"-o", image, "--class", "1"})).exit_code, 0);
+  const std::string toml = folder.write("a.toml", "beta-end = 0.03\n");
+  for (const char* variable :
+       {"TROUPE_STEPS=9", "TROUPE_SAMPLER=euler", "TROUPE_ETA=0.5",
+        "TROUPE_CLIP_SAMPLE=false", "TROUPE_TIMESTEP_SPACING=trailing",
+        "TROUPE_PRESET=asyncdiff", "TROUPE_WINDOW=2"}) {
+    const Outcome outcome =
+        run({"verify", image, "--config", toml}, {variable});
+    EXPECT_EQ(outcome.exit_code, 0) << variable << outcome.out << outcome.err;
+  }
+  const Outcome again =
+      run({"sample", "--from", image, "-o", folder.path("b.png")},
+          {"TROUPE_STEPS=9"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("b.png"), folder.read("a.png"));
+}
+
+TEST(Repeating, LetsFlagsChangeMethodAndSteps) {
+  const TempFolder folder;
+  const std::string picard = folder.path("picard.png");
+  ASSERT_EQ(run(tiny_sample({"-o", picard, "--class", "1", "--method", "picard",
+                             "--tolerance", "1", "--timesteps", "900,500,100"}))
+                .exit_code,
+            0);
+  const Outcome outcome =
+      run({"sample", "--from", picard, "--method", "sequential", "--steps", "5",
+           "-o", folder.path("b.png"), "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["method"], "sequential");
+  EXPECT_EQ(outcome.json()["steps"], 5);
+}
+
+}  // namespace
+}  // namespace troupe::test
