@@ -42,6 +42,12 @@ struct AutoencoderKlConfig {
 [[nodiscard]] std::vector<TensorSpec> autoencoder_kl_tensors(
     const AutoencoderKlConfig& config);
 
+/// The weights_hash() of the decoder from its tensors alone: nothing is packed,
+/// one tensor at a time is in memory. Errors: as WeightSource;
+/// Errc::interrupted.
+[[nodiscard]] std::uint64_t autoencoder_kl_weights_hash(
+    ExecContext& ctx, const AutoencoderKlConfig& config, WeightSource& source);
+
 struct AutoencoderKlWeights;
 
 /// The decoder of the latent autoencoder (Rombach et al. 2022,
@@ -60,6 +66,7 @@ class AutoencoderKl {
     return config_;
   }
   [[nodiscard]] std::size_t parameter_bytes() const noexcept;
+  /// XXH3-64 of tensors and configuration.
   [[nodiscard]] std::uint64_t weights_hash() const noexcept;
 
   /// The model's latents z [C, h, w] f32 to the picture [out_channels, s·h,

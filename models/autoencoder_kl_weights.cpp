@@ -2,19 +2,58 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <optional>
+#include <type_traits>
 #include <utility>
+
+#include "kernels/core/hash.h"
 
 namespace troupe::models {
 namespace {
 
-/// Walks over the decoder in the order of its layers. With a source it reads
-/// and packs; without, it only writes down what it would read.
+/// Other pixels come of the same tensors under another configuration: every
+/// field enters, in the order of the struct, lists with their length.
+std::uint64_t hash_of(const AutoencoderKlConfig& config,
+                      std::uint64_t tensors) {
+  std::vector<std::uint64_t> parts = {tensors};
+  const auto add = [&](auto value) {
+    if constexpr (std::is_same_v<decltype(value), double>) {
+      parts.push_back(std::bit_cast<std::uint64_t>(value));
+    } else {
+      parts.push_back(static_cast<std::uint64_t>(value));
+    }
+  };
+  const auto add_all = [&](const auto& values) {
+    add(values.size());
+    for (const auto value : values) {
+      add(value);
+    }
+  };
+  add(config.out_channels);
+  add_all(config.block_out_channels);
+  add(config.layers_per_block);
+  add(config.activation);
+  add(config.latent_channels);
+  add(config.norm_num_groups);
+  add(config.scaling_factor);
+  add(config.shift_factor);
+  add_all(config.latents_mean);
+  add_all(config.latents_std);
+  add(config.use_post_quant_conv);
+  add(config.mid_block_add_attention);
+  return xxh3_64(std::as_bytes(std::span(parts)));
+}
+
+/// Walks over the decoder in the order of its layers. With a source it reads,
+/// and packs if it has a compute type; without, it only writes down what it
+/// would read.
 class Walker {
  public:
   Walker(const AutoencoderKlConfig& config, std::vector<TensorSpec>& specs)
       : config_(config), specs_(&specs) {}
-  Walker(const AutoencoderKlConfig& config, ExecContext& ctx, DType compute,
-         WeightSource& source)
+  Walker(const AutoencoderKlConfig& config, ExecContext& ctx,
+         std::optional<DType> compute, WeightSource& source)
       : config_(config), ctx_(&ctx), compute_(compute), source_(&source) {}
 
   AutoencoderKlWeights walk() {
@@ -41,7 +80,7 @@ class Walker {
     weights.norm_out = norm("decoder.conv_norm_out", width);
     weights.conv_out = conv("decoder.conv_out", config_.out_channels, width, 3);
     weights.num_bytes = num_bytes_;
-    weights.hash = source_ != nullptr ? source_->hash() : 0;
+    weights.hash = source_ != nullptr ? hash_of(config_, source_->hash()) : 0;
     return weights;
   }
 
@@ -61,9 +100,12 @@ class Walker {
     if (source_ == nullptr) {
       return {};
     }
-    kernels::PackedConv2d packed(*ctx_, weight, bias, 1, size / 2, compute_);
-    num_bytes_ += packed.num_bytes();
     ctx_->tick(0);  // a stop ends the loading
+    if (!compute_) {
+      return {};
+    }
+    kernels::PackedConv2d packed(*ctx_, weight, bias, 1, size / 2, *compute_);
+    num_bytes_ += packed.num_bytes();
     return packed;
   }
 
@@ -112,11 +154,16 @@ class Walker {
       specs_->insert(specs_->end(), biases.begin(), biases.end());
       return attention;
     }
-    attention.qkv =
-        kernels::PackedLinear(*ctx_, source_->read_stacked({&weights[0], 3}),
-                              source_->read_stacked({&biases[0], 3}), compute_);
-    attention.out = kernels::PackedLinear(*ctx_, source_->read(weights[3]),
-                                          source_->read(biases[3]), compute_);
+    // One after another: the order of reading is that of the hash.
+    const Tensor qkv = source_->read_stacked({&weights[0], 3});
+    const Tensor qkv_bias = source_->read_stacked({&biases[0], 3});
+    const Tensor out = source_->read(weights[3]);
+    const Tensor out_bias = source_->read(biases[3]);
+    if (!compute_) {
+      return attention;
+    }
+    attention.qkv = kernels::PackedLinear(*ctx_, qkv, qkv_bias, *compute_);
+    attention.out = kernels::PackedLinear(*ctx_, out, out_bias, *compute_);
     num_bytes_ += attention.qkv.num_bytes() + attention.out.num_bytes();
     return attention;
   }
@@ -138,7 +185,7 @@ class Walker {
   const AutoencoderKlConfig& config_;
   std::vector<TensorSpec>* specs_ = nullptr;
   ExecContext* ctx_ = nullptr;
-  DType compute_ = DType::f32;
+  std::optional<DType> compute_;
   WeightSource* source_ = nullptr;
   std::size_t num_bytes_ = 0;
 };
@@ -181,6 +228,13 @@ AutoencoderKlWeights load_autoencoder_kl_weights(
     WeightSource& source) {
   source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
   return Walker(config, ctx, compute, source).walk();
+}
+
+std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,
+                                          const AutoencoderKlConfig& config,
+                                          WeightSource& source) {
+  source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
+  return Walker(config, ctx, std::nullopt, source).walk().hash;
 }
 
 }  // namespace troupe::models

@@ -54,7 +54,7 @@ struct DenoiserInfo {
   std::size_t parameter_bytes = 0;  ///< of what this instance holds
   /// What a prepared condition holds per announced timestep.
   std::size_t bytes_per_timestep = 0;
-  std::uint64_t weights_hash = 0;  ///< XXH3-64 of the source tensors
+  std::uint64_t weights_hash = 0;  ///< XXH3-64: tensors, config
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor

@@ -1,6 +1,9 @@
 #include "models/dit_weights.h"
 
+#include <array>
+#include <bit>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "kernels/core/hash.h"
@@ -74,11 +77,12 @@ LinearSpec proj_out_2_spec(const DitConfig& config) {
   return linear_spec("proj_out_2", p * p * config.out_channels, config.width());
 }
 
-/// Reads and packs in the order of the calls.
+/// Reads and packs in the order of the calls; without a compute type it only
+/// reads.
 class Loader {
  public:
-  Loader(ExecContext& ctx, const DitConfig& config, DType compute,
-         WeightSource& source)
+  Loader(ExecContext& ctx, const DitConfig& config,
+         std::optional<DType> compute, WeightSource& source)
       : ctx_(ctx), config_(config), compute_(compute), source_(source) {}
 
   [[nodiscard]] std::size_t num_bytes() const { return num_bytes_; }
@@ -136,19 +140,44 @@ class Loader {
 
  private:
   kernels::PackedLinear pack(const Tensor& weight, const Tensor& bias) {
-    kernels::PackedLinear packed(ctx_, weight, bias, compute_);
-    num_bytes_ += packed.num_bytes();
     ctx_.tick(0);  // a stop ends the loading
+    if (!compute_) {
+      return {};
+    }
+    kernels::PackedLinear packed(ctx_, weight, bias, *compute_);
+    num_bytes_ += packed.num_bytes();
     return packed;
   }
 
   ExecContext& ctx_;
   const DitConfig& config_;
-  DType compute_;
+  std::optional<DType> compute_;
   WeightSource& source_;
   std::map<std::uint64_t, std::shared_ptr<const DitEmbedder>> embedders_;
   std::size_t num_bytes_ = 0;
 };
+
+/// Other pixels come of the same tensors under another configuration: every
+/// field enters, in the order of the struct.
+std::uint64_t hash_of(const DitConfig& config, std::uint64_t tensors) {
+  const auto number = [](auto value) {
+    return static_cast<std::uint64_t>(value);
+  };
+  const std::array<std::uint64_t, 12> parts = {
+      tensors,
+      number(config.num_attention_heads),
+      number(config.attention_head_dim),
+      number(config.in_channels),
+      number(config.out_channels),
+      number(config.num_layers),
+      number(config.attention_bias),
+      number(config.sample_size),
+      number(config.patch_size),
+      number(config.activation),
+      number(config.num_classes),
+      std::bit_cast<std::uint32_t>(config.norm_eps)};
+  return xxh3_64(std::as_bytes(std::span(parts)));
+}
 
 void append(std::vector<TensorSpec>& specs, const LinearSpec& spec) {
   specs.push_back(spec.weight);
@@ -189,11 +218,11 @@ std::vector<TensorSpec> dit_tensors(const DitConfig& config,
   return specs;
 }
 
-DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
-                            SegmentRange segment, DType compute,
-                            WeightSource& source) {
+namespace {
+
+DitWeights load(Loader& loader, const DitConfig& config, SegmentRange segment,
+                WeightSource& source) {
   source.check(dit_tensors(config, segment));
-  Loader loader(ctx, config, compute, source);
   DitWeights weights;
   weights.segment = segment;
   if (segment.begin == 0) {
@@ -211,9 +240,24 @@ DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
     weights.proj_out_1 = loader.linear(proj_out_1_spec(config));
     weights.proj_out_2 = loader.linear(proj_out_2_spec(config));
   }
-  weights.hash = source.hash();
+  weights.hash = hash_of(config, source.hash());
   weights.num_bytes = loader.num_bytes() + weights.positions.num_bytes();
   return weights;
+}
+
+}  // namespace
+
+DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
+                            SegmentRange segment, DType compute,
+                            WeightSource& source) {
+  Loader loader(ctx, config, compute, source);
+  return load(loader, config, segment, source);
+}
+
+std::uint64_t dit_weights_hash(ExecContext& ctx, const DitConfig& config,
+                               SegmentRange segment, WeightSource& source) {
+  Loader loader(ctx, config, std::nullopt, source);
+  return load(loader, config, segment, source).hash;
 }
 
 }  // namespace troupe::models

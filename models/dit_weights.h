@@ -39,7 +39,7 @@ struct DitWeights {
   std::shared_ptr<const DitEmbedder> embedder_0;  ///< block 0's, for the output
   kernels::PackedLinear proj_out_1;               ///< D → 2D: shift, scale
   kernels::PackedLinear proj_out_2;               ///< D → p·p·C_out
-  std::uint64_t hash = 0;                         ///< of the source tensors
+  std::uint64_t hash = 0;                         ///< of tensors and config
   std::size_t num_bytes = 0;                      ///< as packed
 };
 
@@ -53,5 +53,13 @@ struct DitWeights {
                                           const DitConfig& config,
                                           SegmentRange segment, DType compute,
                                           WeightSource& source);
+
+/// The hash that load_dit_weights gives, from the tensors alone: nothing is
+/// packed, one tensor at a time is in memory. Errors: as WeightSource;
+/// Errc::interrupted.
+[[nodiscard]] std::uint64_t dit_weights_hash(ExecContext& ctx,
+                                             const DitConfig& config,
+                                             SegmentRange segment,
+                                             WeightSource& source);
 
 }  // namespace troupe::models

@@ -66,6 +66,25 @@ TEST(AutoencoderKl, RefusesWrongShapes) {
       Errc::shape_mismatch);
 }
 
+TEST(AutoencoderKl, TheHashFollowsTheConfigurationAndNeedsNoPacking) {
+  ExecContext ctx;
+  const Component vae =
+      open_component(fs::path(TROUPE_GOLDEN_DIR) / "vae_default");
+  const auto hash_of = [&](const AutoencoderKlConfig& config) {
+    FileWeights weights(vae.weights);
+    return autoencoder_kl_weights_hash(ctx, config, weights);
+  };
+  const auto config = parse_autoencoder_kl_config(vae.config);
+  EXPECT_EQ(hash_of(config),
+            load_autoencoder(ctx, vae, DType::f32)->weights_hash());
+  AutoencoderKlConfig other = config;
+  other.scaling_factor = 0.2;
+  EXPECT_NE(hash_of(other), hash_of(config));
+  other = config;
+  other.latents_std = {1, 1, 1, 1};
+  EXPECT_NE(hash_of(other), hash_of(config));
+}
+
 TEST(AutoencoderKlConfig, HasDiffusersDefaults) {
   const auto config = parse_autoencoder_kl_config(Json::parse("{}", "file"));
   EXPECT_EQ(config.block_out_channels, std::vector<std::int64_t>{64});

@@ -176,6 +176,34 @@ TEST(Dit, TheHashFollowsTheWeights) {
   EXPECT_NE(dit->info().weights_hash, differs.info().weights_hash);
 }
 
+TEST(Dit, TheHashFollowsTheConfiguration) {
+  ExecContext ctx;
+  const auto hash_of = [&](const DitConfig& config) {
+    RandomWeights weights(ctx, 11);
+    return Dit(ctx, config, {}, DType::f32, weights).info().weights_hash;
+  };
+  const std::uint64_t before = hash_of(small_config());
+  DitConfig config = small_config();
+  config.norm_eps *= 2;
+  EXPECT_NE(hash_of(config), before);
+  config = small_config();
+  std::swap(config.num_attention_heads, config.attention_head_dim);
+  ASSERT_NE(config.num_attention_heads, small_config().num_attention_heads);
+  EXPECT_NE(hash_of(config), before);
+  config = small_config();
+  config.activation = kernels::Activation::silu;
+  EXPECT_NE(hash_of(config), before);
+}
+
+TEST(Dit, TheHashIsFoundWithoutPacking) {
+  ExecContext ctx;
+  RandomWeights weights(ctx, 11);
+  EXPECT_EQ(dit_weights_hash(ctx, small_config(),
+                             {0, static_cast<int>(small_config().num_layers)},
+                             weights),
+            small_dit(ctx)->info().weights_hash);
+}
+
 TEST(Dit, RandomWeightsDoNotDependOnThreads) {
   ExecContext one(1);
   ExecContext three(3);
