@@ -15,6 +15,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr int kMaxDepth = 16;
+constexpr std::size_t kLongestText = 4096;
 constexpr int kSchema = 1;
 
 /// Visits the fields of an options struct with their key, in the direction of
@@ -106,6 +107,23 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
 template <typename T>
 concept NamedEnum = std::is_enum_v<T>;
 
+/// Text as a reader takes it: UTF-8 without control characters, not too long.
+/// Names of classes and folders may be anything.
+std::string printable(const std::string& text) {
+  std::string clean = json::parse(
+      json(text).dump(-1, ' ', false, json::error_handler_t::replace));
+  std::ranges::replace_if(
+      clean, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
+  if (clean.size() > kLongestText) {
+    std::size_t end = kLongestText;
+    while ((static_cast<unsigned char>(clean[end]) & 0xC0U) == 0x80U) {
+      --end;  // not within a character
+    }
+    clean.resize(end);
+  }
+  return clean;
+}
+
 /// JSON has no infinity: the one infinite default is left out.
 class JsonWriter {
  public:
@@ -119,6 +137,8 @@ class JsonWriter {
       if (std::isfinite(value)) {
         out_[key] = value;
       }
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      out_[key] = printable(value);
     } else {
       out_[key] = value;
     }
@@ -213,9 +233,8 @@ class JsonReader {
     value = in.get<bool>();
   }
   static void read(const std::string& at, const json& in, std::string& value) {
-    constexpr std::size_t kLongest = 4096;
     value = in.get<std::string>();
-    if (value.size() > kLongest) {
+    if (value.size() > kLongestText) {
       fail(at, "a text that is too long");
     }
     // It will be printed on a terminal.

@@ -6,7 +6,36 @@
 namespace troupe::test {
 namespace {
 
-using Arguments = std::vector<std::string>;
+/// A folder as diffusers writes it, around the small golden networks.
+class Model {
+ public:
+  Model() {
+    for (const auto& [from, to] :
+         {std::pair{"dit_default", "transformer"}, {"vae_default", "vae"}}) {
+      std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/" + from,
+                            folder_.path(to));
+    }
+    (void)folder_.write("model_index.json",
+                        R"({"_class_name": "DiTPipeline",
+                            "id2label": {"1": "tab\there", "3": "owl"}})");
+  }
+  /// Sets a key of a config.json; the tensors stay.
+  void set(const std::string& part, const char* key, double value) const {
+    const std::string name = part + "/config.json";
+    auto config = nlohmann::json::parse(folder_.read(name));
+    config[key] = value;
+    (void)folder_.write(name, config.dump());
+  }
+  [[nodiscard]] Outcome sample(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"sample", "-m", folder_.path(), "--steps", "2",
+                               "--class", "1", "--dtype", "f32"});
+    return run(std::move(more));
+  }
+  [[nodiscard]] std::string path() const { return folder_.path(); }
+
+ private:
+  TempFolder folder_;
+};
 
 TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
   const TempFolder folder;
@@ -41,6 +70,15 @@ TEST(Repeating, LetsFlagsChangeMethodAndSteps) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.json()["method"], "sequential");
   EXPECT_EQ(outcome.json()["steps"], 5);
+}
+
+TEST(Repeating, ReadsTheRecipeOfAClassWithAnyName) {
+  const Model model;
+  const TempFolder folder;
+  const std::string image = folder.path("a.png");
+  ASSERT_EQ(model.sample({"-o", image}).exit_code, 0);
+  const Outcome outcome = run({"verify", image, "-m", model.path()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
 }
 
 }  // namespace

@@ -126,6 +126,21 @@ TEST(Recipe, RefusesControlCharactersThatATerminalWouldObey) {
   EXPECT_EQ(code_of(bad.dump()), Errc::corrupt_file);
 }
 
+TEST(Recipe, WritesNoTextThatItWouldRefuse) {
+  const auto name_of = [](const std::string& name) {
+    Recipe recipe = full_recipe();
+    recipe.class_name = name;
+    recipe.model = "my\nmodel\x7f";
+    return parse_recipe("x.png", to_json(recipe)).class_name;
+  };
+  EXPECT_EQ(name_of("tab\there"), "tab here");
+  EXPECT_EQ(name_of("\xff"), "\xEF\xBF\xBD");
+  EXPECT_EQ(name_of(std::string(4096, 'a')), std::string(4096, 'a'));
+  // Cut before the character that does not fit whole.
+  EXPECT_EQ(name_of(std::string(4095, 'a') + "ä"), std::string(4095, 'a'));
+  EXPECT_EQ(name_of(std::string(5000, '\xff')).size(), 4095U);
+}
+
 TEST(Recipe, IgnoresUnknownKeysSuchAsPaths) {
   auto more = nlohmann::json::parse(to_json(full_recipe()));
   more["out"] = "/etc/passwd";
