@@ -25,7 +25,7 @@ class OrderedHash {
 
   /// Tensors held back.
   [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
-  /// Over all that came; what never came is passed.
+  /// Over all that came; what never came is passed. Empty if nothing came.
   [[nodiscard]] std::string finish();
 
  private:
@@ -34,6 +34,7 @@ class OrderedHash {
   std::vector<std::uint64_t> indices_;
   std::size_t next_ = 0;                  ///< position in indices_
   std::map<std::uint64_t, Tensor> held_;  ///< empty: passed
+  bool is_empty_ = true;
   Xxh3Stream hash_;
 };
 

@@ -53,6 +53,12 @@ TEST(OrderedHash, PassesWhatNeverCame) {
   EXPECT_EQ(hash.finish(), hash_of({1, 3}));
 }
 
+TEST(OrderedHash, IsEmptyWhereNothingCame) {
+  OrderedHash hash({0, 1});
+  hash.pass(0);  // failed
+  EXPECT_EQ(hash.finish(), "");
+}
+
 void put(SampleRows& rows, std::uint64_t index) {
   const Tensor values = filled(static_cast<float>(index));
   std::ranges::copy(values.bytes(), rows.row(index).begin());
