@@ -56,7 +56,8 @@ Image contact_sheet(std::span<const Image> images) {
   Image sheet{.width = static_cast<int>(side_of(columns, cell_width)),
               .height = static_cast<int>(side_of(rows, cell_height)),
               .rgb = {},
-              .recipe = {}};
+              .recipe = {},
+              .kind = PictureKind::sheet};
   sheet.rgb.assign(static_cast<std::size_t>(sheet.width) *
                        static_cast<std::size_t>(sheet.height) * 3,
                    255);

@@ -15,6 +15,8 @@ namespace troupe::actors {
 namespace {
 
 constexpr const char* kKeyword = "troupe";
+constexpr const char* kKindKeyword = "troupe.kind";
+constexpr std::array<const char*, 3> kKinds = {"image", "sheet", "preview"};
 constexpr std::uint32_t kMaxSide = 16384;
 constexpr std::size_t kMaxRecipeBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20U;
@@ -97,12 +99,12 @@ struct Writer {
   png_infop info = nullptr;
 };
 
-std::string find_recipe(png_structp png, png_infop info) {
+std::string find_text(png_structp png, png_infop info, const char* keyword) {
   png_textp texts = nullptr;
   int count = 0;
   png_get_text(png, info, &texts, &count);
   for (int i = 0; i < count; ++i) {
-    if (std::strcmp(texts[i].key, kKeyword) == 0) {
+    if (std::strcmp(texts[i].key, keyword) == 0) {
       const bool international =
           texts[i].compression >= PNG_ITXT_COMPRESSION_NONE;
       const std::size_t length =
@@ -113,6 +115,41 @@ std::string find_recipe(png_structp png, png_infop info) {
     }
   }
   return {};
+}
+
+PictureKind find_kind(png_structp png, png_infop info) {
+  const std::string kind = find_text(png, info, kKindKeyword);
+  const auto* found = std::ranges::find(kKinds, kind);
+  return found == kKinds.end()
+             ? PictureKind::image
+             : static_cast<PictureKind>(found - kKinds.begin());
+}
+
+/// Both texts where there is something to say.
+void write_texts(const Image& image, png_structp png, png_infop info) {
+  std::string keyword = kKeyword;
+  std::string recipe = image.recipe;
+  std::string none;
+  if (!recipe.empty()) {
+    png_text text{};
+    text.compression = PNG_ITXT_COMPRESSION_NONE;
+    text.key = keyword.data();
+    text.text = recipe.data();
+    text.itxt_length = recipe.size();
+    text.lang = none.data();
+    text.lang_key = none.data();
+    png_set_text(png, info, &text, 1);
+  }
+  if (image.kind != PictureKind::image) {
+    std::string kind_keyword = kKindKeyword;
+    std::string kind = kKinds[static_cast<std::size_t>(image.kind)];
+    png_text text{};
+    text.compression = PNG_TEXT_COMPRESSION_NONE;
+    text.key = kind_keyword.data();
+    text.text = kind.data();
+    text.text_length = kind.size();
+    png_set_text(png, info, &text, 1);
+  }
 }
 
 /// Every colour type becomes 8-bit RGB.
@@ -172,19 +209,7 @@ std::vector<std::byte> encode_png(const Image& image) {
                PNG_FILTER_TYPE_DEFAULT);
   png_set_compression_level(writer.png, 6);
   png_set_filter(writer.png, PNG_FILTER_TYPE_BASE, PNG_FILTER_PAETH);
-  std::string keyword = kKeyword;
-  std::string recipe = image.recipe;
-  std::string none;
-  png_text text{};
-  text.compression = PNG_ITXT_COMPRESSION_NONE;
-  text.key = keyword.data();
-  text.text = recipe.data();
-  text.itxt_length = recipe.size();
-  text.lang = none.data();
-  text.lang_key = none.data();
-  if (!recipe.empty()) {
-    png_set_text(writer.png, writer.info, &text, 1);
-  }
+  write_texts(image, writer.png, writer.info);
   png_write_info(writer.png, writer.info);
   const std::size_t stride = static_cast<std::size_t>(image.width) * 3;
   for (int row = 0; row < image.height; ++row) {
@@ -232,11 +257,12 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
     }
   }
   png_read_end(reader.png, reader.info);
-  image.recipe = find_recipe(reader.png, reader.info);
+  image.recipe = find_text(reader.png, reader.info, kKeyword);
+  image.kind = find_kind(reader.png, reader.info);
   return image;
 }
 
-std::string read_png_recipe(const std::filesystem::path& path) {
+PngHead read_png_head(const std::filesystem::path& path) {
   constexpr std::size_t kSignature = 8;
   constexpr std::array<unsigned char, 12> kEnd = {
       0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
@@ -252,19 +278,20 @@ std::string read_png_recipe(const std::filesystem::path& path) {
           "not a PNG: the first eight bytes are not its signature", hint);
   Session session{
       .place = place, .input = {}, .stream = &file, .output = nullptr};
-  std::string recipe;
+  PngHead head;
   {
     Reader reader(session);
     png_set_sig_bytes(reader.png, kSignature);
     png_read_info(reader.png, reader.info);
-    recipe = find_recipe(reader.png, reader.info);
+    head = {.recipe = find_text(reader.png, reader.info, kKeyword),
+            .kind = find_kind(reader.png, reader.info)};
   }
   std::array<unsigned char, kEnd.size()> end{};
   file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
   file.read(reinterpret_cast<char*>(end.data()), end.size());
   require(file && end == kEnd, Errc::corrupt_file, place,
           "not a readable PNG: the file ends too early", hint);
-  return recipe;
+  return head;
 }
 
 }  // namespace troupe::actors

@@ -11,12 +11,17 @@
 
 namespace troupe::actors {
 
+/// What a picture is for: sheets and previews may be written over by the run
+/// that goes on, images never.
+enum class PictureKind : std::uint8_t { image, sheet, preview };
+
 /// 8-bit RGB pixels, row-major, three bytes each.
 struct Image {
   int width = 0;
   int height = 0;
   std::vector<std::uint8_t> rgb;
   std::string recipe;  ///< canonical JSON; empty: none
+  PictureKind kind = PictureKind::image;
 };
 
 /// [3, H, W] f32 in [−1, 1] to bytes: clamp(x/2 + 1/2, 0, 1)·255, rounded half
@@ -24,21 +29,26 @@ struct Image {
 /// Errors: Errc::shape_mismatch, Errc::non_finite.
 [[nodiscard]] Image to_image(const Tensor& pixels);
 
-/// A PNG file with the recipe in an iTXt chunk "troupe". The bytes depend on
+/// A PNG file with the recipe in an iTXt chunk "troupe" and the kind of a sheet
+/// or preview in a tEXt chunk "troupe.kind". The bytes depend on
 /// the image alone: fixed compression level and filter, no time stamp.
 [[nodiscard]] std::vector<std::byte> encode_png(const Image& image);
 
 /// Reads any PNG as 8-bit RGB (transparency over black) with its "troupe"
-/// chunk, tEXt or iTXt. Made for hostile files: at most 16384² pixels, 1 MiB
+/// chunks, tEXt or iTXt. Made for hostile files: at most 16384² pixels, 1 MiB
 /// of recipe and 256 MiB of memory, whatever the header says.
 /// `place` names the file. Errors: Errc::corrupt_file.
 [[nodiscard]] Image decode_png(const std::string& place,
                                std::span<const std::byte> bytes);
 
-/// The recipe of a PNG file alone, as far as it stands before the pixels, where
-/// encode_png puts it; empty if there is none. Reads the head of the file, and
-/// its last bytes to see that it is whole.
+/// What a PNG file says of itself before the pixels, where encode_png puts it.
+struct PngHead {
+  std::string recipe;  ///< empty: none
+  PictureKind kind = PictureKind::image;
+};
+
+/// Reads the head of the file, and its last bytes to see that it is whole.
 /// Errors: Errc::io, Errc::corrupt_file.
-[[nodiscard]] std::string read_png_recipe(const std::filesystem::path& path);
+[[nodiscard]] PngHead read_png_head(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

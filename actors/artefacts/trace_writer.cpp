@@ -2,10 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <fstream>
 #include <set>
+#include <string_view>
+
+#include "kernels/core/error.h"
 
 namespace troupe::actors {
 namespace {
+
+constexpr std::string_view kOpening =
+    "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n"
+    "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":"
+    "\"troupe\"}}";
 
 const char* name_of(samplers::Op op) {
   switch (op) {
@@ -32,14 +41,11 @@ double microseconds(Duration duration) {
 }  // namespace
 
 std::string trace_json(std::span<const TraceSpan> spans, TimePoint start) {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  std::string text(kOpening);
   std::set<int> workers;
   for (const TraceSpan& span : spans) {
     workers.insert(span.worker);
   }
-  text +=
-      "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":"
-      "\"troupe\"}}";
   for (const int worker : workers) {
     text += fmt::format(
         ",\n{{\"ph\":\"M\",\"pid\":1,\"tid\":{0},\"name\":\"thread_name\","
@@ -56,6 +62,15 @@ std::string trace_json(std::span<const TraceSpan> spans, TimePoint start) {
         span.rows);
   }
   return text + "\n]}\n";
+}
+
+bool is_trace(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  require(file.is_open(), Errc::io, path.string(), "cannot read the file",
+          "check its permissions");
+  std::string head(kOpening.size(), '\0');
+  file.read(head.data(), static_cast<std::streamsize>(head.size()));
+  return file && head == kOpening;
 }
 
 }  // namespace troupe::actors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,5 +15,8 @@ namespace troupe::actors {
 /// Source: "Trace Event Format", the "X" (complete) and "M" (metadata) events.
 [[nodiscard]] std::string trace_json(std::span<const TraceSpan> spans,
                                      TimePoint start);
+
+/// Whether the file begins as trace_json's texts do. Errors: Errc::io.
+[[nodiscard]] bool is_trace(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

@@ -150,7 +150,9 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
       }
       throw;
     }
-    write_file(outputs_.preview, encode_png(to_image(pixels)));
+    Image image = to_image(pixels);
+    image.kind = PictureKind::preview;
+    write_file(outputs_.preview, encode_png(image));
     preview_pending_ = false;
   });
 }

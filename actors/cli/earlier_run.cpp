@@ -71,7 +71,7 @@ std::string difference(const config::Recipe& there,
 config::Recipe matching_recipe(const config::Config& config,
                                const JobRequest& request,
                                const std::string& path, std::uint64_t index) {
-  const std::string text = read_png_recipe(path);
+  const std::string text = read_png_head(path).recipe;
   require(!text.empty(), Errc::invalid_argument, path,
           "an image without a recipe is there: whether it is of this job "
           "cannot be told",
@@ -99,7 +99,6 @@ void note_once(JobRequest& request, const std::string& note) {
 
 void read_images(const config::Config& config, const StopFlag& stop,
                  JobRequest& request, RunOutputs& outputs) {
-  std::set<std::string> models;
   for (EarlierImage& image : outputs.skipped) {
     stop.check("sample", "stopped before it began");
     const std::string path = outputs.images->path(image.index).string();
@@ -107,22 +106,10 @@ void read_images(const config::Config& config, const StopFlag& stop,
         matching_recipe(config, request, path, image.index);
     image.weights_xxh3 = recipe.weights_xxh3;
     image.latents_xxh3 = recipe.latents_xxh3;
-    models.insert(recipe.model);
     if (recipe.dtype != to_string(request.compute)) {
       note_once(request, fmt::format("images that are there were computed in "
                                      "{}, this run computes in {}",
                                      recipe.dtype, to_string(request.compute)));
-    }
-  }
-  // With work to do the weights themselves are compared.
-  if (outputs.skipped.size() == request.samples.size()) {
-    for (const std::string& model : models) {
-      if (model != request.source.name()) {
-        note_once(request,
-                  fmt::format("the images that are there were made with the "
-                              "model '{}', this one is '{}'",
-                              model, request.source.name()));
-      }
     }
   }
 }

@@ -8,6 +8,17 @@
 
 namespace troupe::actors {
 
+std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
+  ExecContext ctx(num_usable_cores());
+  const StopAction action(stop, [&ctx] { ctx.request_stop(); });
+  try {
+    return source.weights_hash(ctx);
+  } catch (const Error&) {
+    stop.check("model", "stopped while it was read");
+    throw;
+  }
+}
+
 JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
     : request_(request) {
   const auto start = std::chrono::steady_clock::now();

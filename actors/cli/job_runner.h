@@ -11,6 +11,11 @@
 
 namespace troupe::actors {
 
+/// The hash of a model's weights and configuration, read from its files without
+/// keeping them. Errors: as JobRunner.
+[[nodiscard]] std::uint64_t read_weights_hash(const ModelSource& source,
+                                              StopFlag& stop);
+
 /// A request with its weights in memory: what a job runs on, as often as
 /// wanted.
 class JobRunner {

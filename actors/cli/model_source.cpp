@@ -11,6 +11,7 @@
 #include "kernels/core/hash.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
+#include "models/dit_weights.h"
 #include "models/factory.h"
 #include "models/weight_source.h"
 
@@ -33,6 +34,11 @@ std::optional<std::int64_t> as_id(const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [rest, error] = std::from_chars(text.data(), end, id);
   return error == std::errc{} && rest == end ? std::optional(id) : std::nullopt;
+}
+
+std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
+  const std::array<std::uint64_t, 2> parts = {denoiser, autoencoder};
+  return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
 }  // namespace
@@ -173,11 +179,32 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {
   }
   model.weights_hash = model.denoiser->info().weights_hash;
   if (model.autoencoder) {
-    const std::array<std::uint64_t, 2> parts = {
-        model.weights_hash, model.autoencoder->weights_hash()};
-    model.weights_hash = xxh3_64(std::as_bytes(std::span(parts)));
+    model.weights_hash =
+        both(model.weights_hash, model.autoencoder->weights_hash());
   }
   return model;
+}
+
+std::uint64_t ModelSource::weights_hash(ExecContext& ctx) const {
+  const models::SegmentRange whole{0, static_cast<int>(dit_.num_layers)};
+  const auto hash_of = [&](models::WeightSource& denoiser,
+                           models::WeightSource& autoencoder) {
+    const std::uint64_t hash =
+        models::dit_weights_hash(ctx, dit_, whole, denoiser);
+    return autoencoder_ ? both(hash, models::autoencoder_kl_weights_hash(
+                                         ctx, *autoencoder_, autoencoder))
+                        : hash;
+  };
+  if (!checkpoint_) {
+    models::RandomWeights weights(ctx, kRandomWeightsSeed);
+    return hash_of(weights, weights);
+  }
+  models::FileWeights denoiser(checkpoint_->transformer.weights);
+  if (!checkpoint_->vae) {
+    return hash_of(denoiser, denoiser);
+  }
+  models::FileWeights autoencoder(checkpoint_->vae->weights);
+  return hash_of(denoiser, autoencoder);
 }
 
 }  // namespace troupe::actors

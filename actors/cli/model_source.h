@@ -68,6 +68,9 @@ class ModelSource {
   /// Reads and packs the weights.
   [[nodiscard]] LoadedModel load(ExecContext& ctx, DType compute) const;
 
+  /// The hash that a loaded model has: reads the weights and keeps none.
+  [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
+
  private:
   std::string name_;
   models::DitConfig dit_;

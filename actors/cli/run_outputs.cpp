@@ -4,6 +4,8 @@
 #include <set>
 
 #include "actors/artefacts/contact_sheet.h"
+#include "actors/artefacts/png.h"
+#include "actors/artefacts/trace_writer.h"
 #include "actors/cli/latents_file.h"
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
@@ -57,6 +59,33 @@ void check_exists(const char* flag, const std::string& path,
                 "the file is there already: " + path,
                 "--exists replace overwrites, --exists skip keeps images");
   }
+}
+
+/// With --exists skip a run goes on: what is not an image it writes anew, over
+/// what an earlier run wrote there and over nothing else.
+void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
+  if (policy != config::ExistsPolicy::skip) {
+    return;
+  }
+  const auto check = [](const char* flag, const std::string& path,
+                        const char* what, const auto& is_ours) {
+    std::error_code error;
+    if (!path.empty() && fs::exists(path, error) && !is_ours(path)) {
+      throw Error(Errc::invalid_argument, flag,
+                  "what is there is no " + std::string(what) +
+                      " of an earlier run: " + path,
+                  "give another name; --exists replace overwrites");
+    }
+  };
+  const auto is_of = [](PictureKind kind) {
+    return [kind](const std::string& path) {
+      return read_png_head(path).kind == kind;
+    };
+  };
+  check("--grid", outputs.grid, "contact sheet", is_of(PictureKind::sheet));
+  check("--preview", outputs.preview, "preview", is_of(PictureKind::preview));
+  check("--trace", outputs.trace, "trace",
+        [](const std::string& path) { return is_trace(path); });
 }
 
 /// Whether something is at `path`, and a regular file at that.
@@ -152,6 +181,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   check_exists("--save", outputs.trajectory, config.exists);
   check_exists("--preview", outputs.preview, config.exists);
   check_exists("--trace", outputs.trace, config.exists);
+  check_earlier(outputs, config.exists);
   if (!outputs.grid.empty()) {
     check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
                         static_cast<int>(picture[1]));

@@ -302,8 +302,10 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
 
 /// Everything is there but, perhaps, the sheet.
 int nothing_to_do(const config::Config& config, const JobRequest& request,
-                  const RunOutputs& outputs, RunSummary& summary) {
+                  const RunOutputs& outputs, StopFlag& stop,
+                  RunSummary& summary) {
   constexpr const char* kSays = "every image is there already";
+  check_weights(outputs, to_hex(read_weights_hash(request.source, stop)));
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
   fill_images(request, outputs, {}, {}, summary);
@@ -342,7 +344,7 @@ int run_sample(Invocation& invocation) {
     return plan_only(invocation, request, outputs, summary);
   }
   if (outputs.skipped.size() == request.samples.size()) {
-    return nothing_to_do(config, request, outputs, summary);
+    return nothing_to_do(config, request, outputs, stop, summary);
   }
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.model().weights_hash));

@@ -55,6 +55,15 @@ TEST(Png, RoundTripsPixelsAndRecipe) {
     EXPECT_EQ(back.height, height);
     EXPECT_EQ(back.rgb, image.rgb);
     EXPECT_EQ(back.recipe, image.recipe);
+    EXPECT_EQ(back.kind, PictureKind::image);
+  }
+}
+
+TEST(Png, RoundTripsTheKindOfPicture) {
+  for (const PictureKind kind : {PictureKind::sheet, PictureKind::preview}) {
+    Image image = gradient(3, 5);
+    image.kind = kind;
+    EXPECT_EQ(decode_png("x.png", encode_png(image)).kind, kind);
   }
 }
 

@@ -81,5 +81,64 @@ TEST(Repeating, ReadsTheRecipeOfAClassWithAnyName) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
 }
 
+TEST(Skipping, RefusesImagesOfAnotherConfigurationWithNothingLeftToDo) {
+  const Model model;
+  const TempFolder folder;
+  const auto skipping = [&](const char* samples) {
+    return model.sample({"-n", samples, "-o", folder.path("out"), "--exists",
+                         "skip", "--json"});
+  };
+  ASSERT_EQ(skipping("1").exit_code, 0);
+  const Outcome same = skipping("1");
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_EQ(same.json()["nfe"], 0);
+  const auto expect_refused = [&] {
+    for (const char* samples : {"1", "2"}) {
+      const Outcome outcome = skipping(samples);
+      EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+      EXPECT_NE(outcome.err.find("its weights have the hash"),
+                std::string::npos)
+          << outcome.err;
+    }
+  };
+  model.set("vae", "scaling_factor", 0.5);
+  expect_refused();
+  model.set("vae", "scaling_factor", 0.18215);
+  EXPECT_EQ(skipping("1").exit_code, 0);
+  model.set("transformer", "norm_eps", 1e-3);
+  expect_refused();
+}
+
+TEST(Skipping, WritesOnlyOverWhatAnEarlierRunWrote) {
+  const TempFolder folder;
+  const std::string photo = folder.path("photo.png");
+  ASSERT_EQ(run(tiny_sample({"-o", photo})).exit_code, 0);
+  const std::string before = folder.read("photo.png");
+  const auto skipping = [&](const char* flag, const std::string& path) {
+    return run(tiny_sample(
+        {"-n", "2", "-o", folder.path("out"), "--exists", "skip", flag, path}));
+  };
+  for (const char* flag : {"--grid", "--preview", "--trace"}) {
+    const Outcome outcome = skipping(flag, photo);
+    EXPECT_EQ(outcome.exit_code, 2) << flag;
+    EXPECT_NE(outcome.err.find("of an earlier run: " + photo),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_EQ(folder.read("photo.png"), before);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out")));
+  for (const auto& [flag, name] : {std::pair{"--grid", "g.png"},
+                                   {"--preview", "p.png"},
+                                   {"--trace", "t.json"}}) {
+    ASSERT_EQ(
+        run(tiny_sample({"-o", folder.path("x.png"), "--exists", "replace",
+                         "--preview-every", "1", flag, folder.path(name)}))
+            .exit_code,
+        0);
+    const Outcome outcome = skipping(flag, folder.path(name));
+    EXPECT_EQ(outcome.exit_code, 0) << flag << outcome.err;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::test
