@@ -11,10 +11,13 @@ namespace troupe::actors {
 /// Errc::corrupt_file.
 [[nodiscard]] Image read_image(const std::string& path);
 
-/// The recipe in an image. Errors: as read_image; Errc::corrupt_file without a
-/// readable recipe.
-[[nodiscard]] config::Recipe read_image_recipe(const std::string& path);
+/// The recipe in an image. Errors: Errc::corrupt_file without a readable one.
 [[nodiscard]] config::Recipe recipe_in(const std::string& path,
                                        const Image& image);
+
+/// The same, to be run again. Errors: Errc::corrupt_file also for values that
+/// no job can have.
+[[nodiscard]] config::Recipe runnable_recipe_in(const std::string& path,
+                                                const Image& image);
 
 }  // namespace troupe::actors

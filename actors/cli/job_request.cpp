@@ -53,7 +53,13 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
 std::vector<std::int64_t> classes_of(const config::Config& config,
                                      const ModelSource& source,
                                      std::vector<std::string>& notes) {
-  std::vector<std::int64_t> ids = source.resolve_classes(config.classes);
+  std::vector<std::int64_t> ids;
+  try {
+    ids = source.resolve_classes(config.classes);
+  } catch (const Error& error) {  // the class may stand in --from's image
+    throw Error(error.code(), config.place_of("class"), error.message(),
+                error.hint());
+  }
   if (ids.empty()) {
     for (std::int64_t id = 0; id < source.dit().num_classes; ++id) {
       ids.push_back(id);

@@ -43,7 +43,7 @@ std::optional<config::Recipe> read_recipe(Invocation& invocation) {
   if (path.empty()) {
     return std::nullopt;
   }
-  config::Recipe recipe = read_image_recipe(path);
+  config::Recipe recipe = runnable_recipe_in(path, read_image(path));
   require(recipe.init_latents_xxh3.empty() ||
               !invocation.config.init_latents.empty(),
           Errc::invalid_argument, "--from",

@@ -69,7 +69,7 @@ Finding compare_tensors(const std::string& path, const std::string& other) {
 
 Finding sample_again(Invocation& invocation, const std::string& path) {
   const Image image = read_image(path);
-  const config::Recipe recipe = recipe_in(path, image);
+  const config::Recipe recipe = runnable_recipe_in(path, image);
   require(recipe.init_latents_xxh3.empty(), Errc::unsupported, path,
           "the image was made from given latents, which its recipe cannot hold",
           "sample it anew with --from and --init-latents, then use --against");

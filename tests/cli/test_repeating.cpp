@@ -37,6 +37,20 @@ class Model {
   TempFolder folder_;
 };
 
+/// The image with another recipe.
+void change_recipe(const TempFolder& folder, const std::string& name,
+                   const char* pointer, const nlohmann::json& value) {
+  const std::string file = folder.read(name);
+  actors::Image image =
+      actors::decode_png(name, std::as_bytes(std::span(file)));
+  auto recipe = nlohmann::json::parse(image.recipe);
+  recipe[nlohmann::json::json_pointer(pointer)] = value;
+  image.recipe = recipe.dump();
+  const std::vector<std::byte> changed = actors::encode_png(image);
+  const auto* text = reinterpret_cast<const char*>(changed.data());
+  (void)folder.write(name, {text, text + changed.size()});
+}
+
 TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
   const TempFolder folder;
   const std::string image = folder.path("a.png");
@@ -79,6 +93,39 @@ TEST(Repeating, ReadsTheRecipeOfAClassWithAnyName) {
   ASSERT_EQ(model.sample({"-o", image}).exit_code, 0);
   const Outcome outcome = run({"verify", image, "-m", model.path()});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+}
+
+TEST(Repeating, CallsImpossibleValuesOfARecipeCorrupt) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  const std::string whole = folder.read("a.png");
+  struct Bad {
+    const char* pointer;
+    nlohmann::json value;
+  };
+  for (const Bad& bad :
+       {Bad{"/class_id", -1}, Bad{"/schedule/eta", 7.5}, Bad{"/dtype", "f64"},
+        Bad{"/guidance_scale", 1e9}, Bad{"/method/kind", "picard"}}) {
+    (void)folder.write("a.png", whole);
+    change_recipe(folder, "a.png", bad.pointer, bad.value);
+    if (std::string(bad.pointer) == "/method/kind") {
+      change_recipe(folder, "a.png", "/method/window_size", 0);
+    }
+    for (const std::vector<std::string>& arguments :
+         {std::vector<std::string>{"verify", folder.path("a.png")},
+          {"sample", "--from", folder.path("a.png"), "-o",
+           folder.path("b.png")}}) {
+      const Outcome outcome = run(arguments);
+      EXPECT_EQ(outcome.exit_code, 6) << bad.pointer << outcome.err;
+      EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+      EXPECT_NE(outcome.err.find("a.png"), std::string::npos) << outcome.err;
+    }
+  }
+  (void)folder.write("a.png", whole);
+  change_recipe(folder, "a.png", "/class_id", 1000);
+  const Outcome outcome = run({"verify", folder.path("a.png")});
+  EXPECT_NE(outcome.err.find("a.png: class]"), std::string::npos)
+      << outcome.err;
 }
 
 TEST(Skipping, RefusesImagesOfAnotherConfigurationWithNothingLeftToDo) {
