@@ -245,6 +245,24 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
           failure.place, failure.message, hint};
 }
 
+/// Of weights and latents that are not those of --from's image.
+void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
+                    const std::string& weights_xxh3) {
+  if (recipe.weights_xxh3 != weights_xxh3) {
+    log_message(LogLevel::warning,
+                "these are not the weights the image was made with (" +
+                    recipe.model + "): its pixels will not come back");
+  }
+  const std::string& latents = recipe.init_latents_xxh3;
+  if (!latents.empty() && request.samples.begin <= recipe.index &&
+      recipe.index < request.samples.end &&
+      request.recipe_of(recipe.index).init_latents_xxh3 != latents) {
+    log_message(LogLevel::warning,
+                "--init-latents holds other latents than those the image was "
+                "made from: its pixels will not come back");
+  }
+}
+
 struct Run {
   JobResult result;
   std::optional<Failure> unwritten;  ///< an output that could not be written
@@ -348,10 +366,8 @@ int run_sample(Invocation& invocation) {
   }
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.model().weights_hash));
-  if (recipe && recipe->weights_xxh3 != to_hex(runner.model().weights_hash)) {
-    log_message(LogLevel::warning,
-                "these are not the weights the image was made with (" +
-                    recipe->model + "): its pixels will not come back");
+  if (recipe) {
+    warn_of_others(*recipe, request, to_hex(runner.model().weights_hash));
   }
   ArtefactObserver artefacts(request, runner, outputs);
   const Run run = sample(invocation, runner, outputs, artefacts, stop);

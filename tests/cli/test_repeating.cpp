@@ -95,6 +95,32 @@ TEST(Repeating, ReadsTheRecipeOfAClassWithAnyName) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
 }
 
+TEST(Repeating, WarnsOfOtherInitialLatents) {
+  const TempFolder folder;
+  const auto latents = [&](const char* name, const char* seed) {
+    const std::string path = folder.path(name);
+    EXPECT_EQ(run(tiny_sample({"--seed", seed, "--save", "latents=" + path}))
+                  .exit_code,
+              0);
+    return path;
+  };
+  const std::string one = latents("one.npz", "1");
+  const std::string two = latents("two.npz", "2");
+  const std::string image = folder.path("a.png");
+  ASSERT_EQ(run(tiny_sample({"-o", image, "--init-latents", one})).exit_code,
+            0);
+  const auto again = [&](const std::string& from) {
+    const Outcome outcome =
+        run({"sample", "--from", image, "--init-latents", from, "-o",
+             folder.path("b.png"), "--exists", "replace"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("other latents than those") != std::string::npos;
+  };
+  EXPECT_FALSE(again(one));
+  EXPECT_EQ(folder.read("b.png"), folder.read("a.png"));
+  EXPECT_TRUE(again(two));
+}
+
 TEST(Repeating, CallsImpossibleValuesOfARecipeCorrupt) {
   const TempFolder folder;
   ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
