@@ -237,8 +237,13 @@ void fail_unknown_option(Verb verb, const std::string& written) {
       std::min(written.find_first_not_of('-'), written.size());
   std::string name = written.substr(begin, written.find('=') - begin);
   std::ranges::replace(name, '_', '-');
-  const Option* elsewhere = find_option(name);
-  if (elsewhere != nullptr) {
+  const bool elsewhere =
+      find_option(name) != nullptr ||
+      std::ranges::any_of(option_table(), [&](const Option& option) {
+        return option.letter != 0 &&
+               written == std::string("-") + option.letter;
+      });
+  if (elsewhere) {
     throw Error(Errc::invalid_argument, written, "this verb has no such option",
                 "see troupe <verb> --help for those it has");
   }

@@ -22,7 +22,7 @@ std::span<const Option> sampling_rows() {
        [](Config& c, Text at, Text text) { c.classes = parse_list(at, text); },
        [](const Config& c) -> std::string { return joined(c.classes); }},
       {"samples", "num-samples,batch-count", 'n', "N|A:B",
-       "how many images, or global indices [A, B)", kModel, kRuns,
+       "how many images, or global indices [A, B)", kModel, kSample | kBench,
        [](Config& c, Text at, Text text) { c.samples = parse_range(at, text); },
        [](const Config& c) -> std::string { return to_string(c.samples); }},
       {"seed", "", 's', "N", "the same seed gives the same images", kModel,

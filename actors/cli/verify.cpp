@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "actors/artefacts/summary.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -21,6 +23,7 @@ struct Finding {
   std::string path;
   bool same = false;
   std::string detail;
+  std::optional<Error> error = {};  ///< why it could not be told
 };
 
 /// Keeps the pixels of the one sample of a job.
@@ -122,37 +125,107 @@ Finding check(Invocation& invocation, const std::string& path) {
                                 : compare_tensors(path, other);
 }
 
+/// A file that cannot be checked does not keep the others from being looked at.
+Finding look_at(Invocation& invocation, const std::string& path) {
+  try {
+    return check(invocation, path);
+  } catch (const Error& error) {
+    if (error.code() == Errc::interrupted || error.code() == Errc::terminated) {
+      throw;
+    }
+    return {path, false, error.message(), error};
+  }
+}
+
+/// Of two errors the one to end with: our bug, else the higher exit code.
+bool is_worse(const Error& error, const std::optional<Error>& than) {
+  const auto rank = [](const Error& e) {
+    const int code = exit_code(e.code());
+    return e.code() == Errc::internal ? INT_MAX : code;
+  };
+  return !than || rank(error) > rank(*than);
+}
+
+Json json_of(const Error& error) {
+  return {{"code", to_string(error.code())},
+          {"where", error.place()},
+          {"message", error.message()},
+          {"hint", error.hint()},
+          {"retryable", is_retryable(error.code())}};
+}
+
+Json json_of(const Finding& finding) {
+  Json json = {{"path", finding.path},
+               {"same", finding.same},
+               {"detail", finding.detail}};
+  if (finding.error) {
+    json["same"] = nullptr;
+    json["error"] = json_of(*finding.error);
+  }
+  return json;
+}
+
+/// Errors that concern all files alike are said once.
+void print_finding(const Finding& finding, bool to_stdout,
+                   std::string& last_error) {
+  if (!finding.error) {
+    if (to_stdout) {
+      fmt::print("{}: {} ({})\n", finding.path,
+                 finding.same ? "same" : "DIFFERENT", finding.detail);
+    }
+    return;
+  }
+  const std::string line = one_line(*finding.error);
+  if (line != last_error) {
+    fmt::print(stderr, "{}\n", line);
+  }
+  last_error = line;
+}
+
 }  // namespace
 
 int run_verify(Invocation& invocation) {
   require(!invocation.files.empty(), Errc::invalid_argument, "verify",
           "nothing to verify", "give one or more images or tensor files");
   invocation.stop.emplace(*invocation.signals);
+  const config::Config& config = invocation.config;
   Json files = Json::array();
   std::size_t mismatches = 0;
+  std::optional<Error> worst;
+  std::string last_error;
   for (const std::string& path : invocation.files) {
     invocation.stop->check("verify", "stopped");
-    const Finding finding = check(invocation, path);
-    mismatches += finding.same ? 0U : 1U;
-    if (!invocation.config.json && !invocation.config.quiet) {
-      fmt::print("{}: {} ({})\n", finding.path,
-                 finding.same ? "same" : "DIFFERENT", finding.detail);
+    const Finding finding = look_at(invocation, path);
+    print_finding(finding, !config.json && !config.quiet, last_error);
+    mismatches += finding.same || finding.error ? 0U : 1U;
+    if (finding.error && is_worse(*finding.error, worst)) {
+      worst = finding.error;
     }
-    files.push_back({{"path", finding.path},
-                     {"same", finding.same},
-                     {"detail", finding.detail}});
+    files.push_back(json_of(finding));
   }
-  const int code = mismatches == 0 ? 0 : exit_code(Errc::mismatch);
-  if (invocation.config.json) {
-    const Json json = {{"schema", 1},
-                       {"verb", "verify"},
-                       {"status", mismatches == 0 ? "done" : "failed"},
-                       {"exit_code", code},
-                       {"files", std::move(files)}};
-    fmt::print("{}\n", json.dump());
-  } else if (mismatches > 0) {
-    fmt::print(stderr, "troupe: [verify] {} of {} files differ\n", mismatches,
-               invocation.files.size());
+  if (mismatches > 0) {
+    const Error different(Errc::mismatch, "verify",
+                          fmt::format("{} of {} files differ", mismatches,
+                                      invocation.files.size()));
+    if (!config.json) {
+      fmt::print(stderr, "{}\n", one_line(different));
+    }
+    if (is_worse(different, worst)) {
+      worst = different;
+    }
+  }
+  const int code = worst ? exit_code(worst->code()) : 0;
+  if (config.json) {
+    Json json = {{"schema", 1},
+                 {"verb", "verify"},
+                 {"status", code == 0 ? "done" : "failed"},
+                 {"exit_code", code},
+                 {"files", std::move(files)}};
+    if (worst) {
+      json["error"] = json_of(*worst);
+    }
+    fmt::print("{}\n",
+               json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
   return code;
 }

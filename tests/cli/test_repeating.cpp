@@ -154,6 +154,38 @@ TEST(Repeating, CallsImpossibleValuesOfARecipeCorrupt) {
       << outcome.err;
 }
 
+TEST(Verifying, TakesNoSamples) {
+  for (const char* flag : {"--samples", "-n"}) {
+    const Outcome outcome = run({"verify", "x.png", flag, "0:3"});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_NE(outcome.err.find("this verb has no such option"),
+              std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST(Verifying, LooksAtEveryFileAndEndsWithTheWorst) {
+  const TempFolder folder;
+  const std::string good = folder.path("a.png");
+  ASSERT_EQ(run(tiny_sample({"-o", good})).exit_code, 0);
+  (void)folder.write("other.png", folder.read("a.png"));
+  change_recipe(folder, "other.png", "/latents_xxh3", "0123456789abcdef");
+  const std::string other = folder.path("other.png");
+  const std::string missing = folder.path("missing.png");
+  const std::string broken = folder.write("broken.png", "rubbish");
+  const Outcome outcome = run({"verify", good, missing, other, good, "--json"});
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  ASSERT_EQ(json["files"].size(), 4U);
+  EXPECT_EQ(json["files"][0]["same"], true);
+  EXPECT_EQ(json["files"][1]["error"]["code"], "not_found");
+  EXPECT_EQ(json["files"][2]["same"], false);
+  EXPECT_EQ(json["files"][3]["same"], true);
+  EXPECT_EQ(json["error"]["code"], "mismatch");
+  EXPECT_EQ(run({"verify", other, broken, missing}).exit_code, 6);
+  EXPECT_EQ(run({"verify", good, missing}).exit_code, 2);
+}
+
 TEST(Skipping, RefusesImagesOfAnotherConfigurationWithNothingLeftToDo) {
   const Model model;
   const TempFolder folder;
