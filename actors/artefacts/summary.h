@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 struct ImageSummary {
   std::uint64_t index = 0;
-  std::uint64_t seed = 0;
+  std::uint64_t seed = 0;  ///< that draws this image; torch noise: seed + index
   std::int64_t class_id = 0;
   std::string class_name;
   std::string path;

@@ -84,7 +84,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   }
   const config::Recipe recipe = runner_.recipe_of(index, outcome.latents);
   ImageSummary summary{.index = index,
-                       .seed = request_.seed,
+                       .seed = request_.seed_of(index),
                        .class_id = recipe.class_id,
                        .class_name = recipe.class_name,
                        .path = {},

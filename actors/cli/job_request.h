@@ -34,6 +34,11 @@ struct JobRequest {
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
   }
+  /// What a generator would be given to draw image `index` alone: seed + index
+  /// under torch noise; under ours the seed, the index being told apart.
+  [[nodiscard]] std::uint64_t seed_of(std::uint64_t index) const {
+    return noise == config::NoiseKind::torch ? seed + index : seed;
+  }
   [[nodiscard]] std::size_t num_conditions() const {
     return static_cast<std::size_t>(
         std::min<std::uint64_t>(classes.size(), samples.size()));

@@ -108,7 +108,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
   for (const auto& [index, weights, latents_xxh3] : outputs.skipped) {
     ImageSummary image{
         .index = index,
-        .seed = request.seed,
+        .seed = request.seed_of(index),
         .class_id = request.class_of(index),
         .class_name = request.source.class_name(request.class_of(index)),
         .path = outputs.images->path(index).string(),
@@ -122,7 +122,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
       all.emplace(
           report.sample_index,
           ImageSummary{.index = report.sample_index,
-                       .seed = request.seed,
+                       .seed = request.seed_of(report.sample_index),
                        .class_id = request.class_of(report.sample_index),
                        .class_name = {},
                        .path = {},
