@@ -88,7 +88,11 @@ std::string render_bar(const ProgressView& view, int columns) {
 
 ProgressPrinter::ProgressPrinter(ProgressKind kind, std::FILE* out,
                                  TimePoint start)
-    : kind_(resolve(kind, out)), out_(out), start_(start), last_drawn_(start) {}
+    : kind_(resolve(kind, out)),
+      out_(out),
+      start_(start),
+      last_drawn_(start),
+      last_update_(start) {}
 
 ProgressPrinter::~ProgressPrinter() { finish(); }
 
@@ -115,6 +119,9 @@ void ProgressPrinter::finish() {
     put("\r\x1b[K");
     bar_on_screen_ = false;
   }
+  if (kind_ == ProgressKind::plain && last_view_.images_done != images_said_) {
+    print_line(last_view_, last_update_);
+  }
 }
 
 /// A reader that has gone (`2>&1 | head`) is no reason to end a job.
@@ -136,13 +143,20 @@ void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
 
 void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
   constexpr double kLongestSilence = 30;
+  last_view_ = view;
+  last_update_ = now;
   const int tenth = static_cast<int>(std::floor(view.fraction * 10));
   if (tenth <= last_tenth_ &&
       seconds_between(last_drawn_, now) < kLongestSilence) {
     return;
   }
   last_tenth_ = std::max(tenth, last_tenth_);
+  print_line(view, now);
+}
+
+void ProgressPrinter::print_line(const ProgressView& view, TimePoint now) {
   last_drawn_ = now;
+  images_said_ = view.images_done;
   std::string line = fmt::format("{:3.0f} %  {}/{} images  {} elapsed",
                                  std::floor(view.fraction * 100),
                                  view.images_done, view.images_total,

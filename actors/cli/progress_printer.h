@@ -38,13 +38,15 @@ class ProgressPrinter {
   ProgressPrinter& operator=(const ProgressPrinter&) = delete;
 
   void update(const JobProgress& progress, TimePoint now);
-  /// Clears the bar so that other lines can be written.
+  /// Clears the bar so that other lines can be written; the last plain line
+  /// says how many images there are.
   void finish();
 
  private:
   void put(const std::string& text) const;
   void draw_bar(const ProgressView& view, TimePoint now);
   void print_plain(const ProgressView& view, TimePoint now);
+  void print_line(const ProgressView& view, TimePoint now);
   void print_json(const JobProgress& progress, const ProgressView& view,
                   TimePoint now);
 
@@ -53,6 +55,9 @@ class ProgressPrinter {
   TimePoint start_;
   TimePoint last_drawn_;
   int last_tenth_ = 0;
+  ProgressView last_view_;
+  TimePoint last_update_;
+  std::uint64_t images_said_ = 0;
   bool bar_on_screen_ = false;
 };
 

@@ -77,6 +77,32 @@ TEST(ProgressPrinter, PrintsPlainLinesEveryHalfMinute) {
             19);
 }
 
+TEST(ProgressPrinter, EndsPlainLinesWithTheFinalCount) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  {
+    ManualClock clock;
+    ProgressPrinter printer(config::ProgressKind::plain, out, clock.now());
+    // All calls are done before the last image is decoded.
+    for (const std::uint64_t done : {0U, 1U, 2U}) {
+      clock.advance(seconds(1));
+      printer.update({.samples_total = 2,
+                      .samples_done = done,
+                      .calls_done = 9,
+                      .calls_total = 9},
+                     clock.now());
+    }
+    printer.finish();
+  }
+  std::fclose(out);
+  const std::string result(text, size);
+  std::free(text);
+  EXPECT_EQ(result,
+            "100 %  0/2 images  0:01 elapsed\n"
+            "100 %  2/2 images  0:03 elapsed\n");
+}
+
 TEST(ProgressPrinter, MovesWithinACall) {
   char* text = nullptr;
   std::size_t size = 0;
