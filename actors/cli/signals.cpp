@@ -37,6 +37,7 @@ void block_stop_signals() {
   const sigset_t set = stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
 }
 
 SignalWatch::SignalWatch() : thread_([this] { wait(); }) {}

@@ -17,7 +17,8 @@ namespace troupe::actors {
 void open_standard_files();
 
 /// Keeps SIGINT and SIGTERM from every thread started after it, so that one
-/// thread can wait for them. Call before any thread starts. SIGPIPE is ignored.
+/// thread can wait for them. Call before any thread starts. SIGPIPE and SIGXFSZ
+/// are ignored: a write that cannot be done shall fail, not end the process.
 void block_stop_signals();
 
 /// Waits for Ctrl-C and SIGTERM on a thread of its own. Without a handler the
