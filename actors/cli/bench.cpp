@@ -100,13 +100,8 @@ Measurement baseline(int threads) {
   return measurement;
 }
 
-}  // namespace
-
-int run_bench(Invocation& invocation) {
-  const config::Config& config = invocation.config;
-  const JobRequest request = make_request(config);
-  invocation.stop.emplace(*invocation.signals);
-  const JobRunner runner(request, *invocation.stop);
+/// Both baselines and the method that was asked for, in this order.
+std::vector<Measurement> rows_of(const JobRequest& request) {
   std::vector<Measurement> rows = {baseline(1), baseline(2)};
   rows.push_back({.name = fmt::format("{}, {} worker{} × {} thread{}",
                                       config::name_of(request.plan.method.kind),
@@ -117,11 +112,10 @@ int run_bench(Invocation& invocation) {
                   .plan = request.plan,
                   .seconds = {},
                   .latents = {}});
-  for (int repeat = 0; repeat < config.repeats; ++repeat) {
-    for (Measurement& row : rows) {
-      measure(invocation, runner, row);
-    }
-  }
+  return rows;
+}
+
+Json table_of(const std::vector<Measurement>& rows) {
   Json table = Json::array();
   for (const Measurement& row : rows) {
     table.push_back(
@@ -136,22 +130,28 @@ int run_bench(Invocation& invocation) {
          {"rounds", row.rounds},
          {"relative_rmse", relative_rmse(row.latents, rows[0].latents)}});
   }
-  if (config.json) {
-    const Json json = {
-        {"schema", 1},
-        {"verb", "bench"},
-        {"status", "done"},
-        {"exit_code", 0},
-        {"model", request.source.name()},
-        {"samples", request.samples.size()},
-        {"sampler", config::solver_label(request.schedule.options())},
-        {"steps", request.schedule.num_steps()},
-        {"dtype", to_string(request.compute)},
-        {"repeats", config.repeats},
-        {"rows", std::move(table)}};
-    fmt::print("{}\n", json.dump());
-    return 0;
-  }
+  return table;
+}
+
+void print_json(const config::Config& config, const JobRequest& request,
+                Json table) {
+  const Json json = {
+      {"schema", 1},
+      {"verb", "bench"},
+      {"status", "done"},
+      {"exit_code", 0},
+      {"model", request.source.name()},
+      {"samples", request.samples.size()},
+      {"sampler", config::solver_label(request.schedule.options())},
+      {"steps", request.schedule.num_steps()},
+      {"dtype", to_string(request.compute)},
+      {"repeats", config.repeats},
+      {"rows", std::move(table)}};
+  fmt::print("{}\n", json.dump());
+}
+
+void print_table(const config::Config& config, const JobRequest& request,
+                 const Json& table) {
   fmt::print("{}: {} samples, {} {} steps, {}, median of {}\n\n",
              request.source.name(), request.samples.size(),
              config::solver_label(request.schedule.options()),
@@ -167,6 +167,27 @@ int run_bench(Invocation& invocation) {
                row["nfe"].get<std::int64_t>(),
                row["rounds"].get<std::int64_t>(),
                row["relative_rmse"].get<double>());
+  }
+}
+
+}  // namespace
+
+int run_bench(Invocation& invocation) {
+  const config::Config& config = invocation.config;
+  const JobRequest request = make_request(config);
+  invocation.stop.emplace(*invocation.signals);
+  const JobRunner runner(request, *invocation.stop);
+  std::vector<Measurement> rows = rows_of(request);
+  for (int repeat = 0; repeat < config.repeats; ++repeat) {
+    for (Measurement& row : rows) {
+      measure(invocation, runner, row);
+    }
+  }
+  Json table = table_of(rows);
+  if (config.json) {
+    print_json(config, request, std::move(table));
+  } else {
+    print_table(config, request, table);
   }
   return 0;
 }

@@ -129,9 +129,81 @@ TEST(SampleStore, HoldsNothingOfASampleThatHasEnded) {
   EXPECT_EQ(shop.samples.size(), 4U);
 }
 
-// Policy, executors and runner without an actor in between.
+/// Policy, executors and runner without an actor in between.
+class ThreadCompany {
+ public:
+  ThreadCompany(Shop& shop, CoordinatorOptions options)
+      : shop_(shop), policy_(options) {
+    for (int w = 0; w < options.num_workers; ++w) {
+      contexts_.push_back(std::make_unique<ExecContext>(1));
+      executors_.push_back(std::make_unique<ThreadExecutor>());
+    }
+  }
+
+  /// Runs the job to its end; the final latents by sample.
+  std::map<std::uint64_t, Tensor> run() {
+    for (int w = 0; w < static_cast<int>(executors_.size()); ++w) {
+      feed(WorkerUp{w, 1});
+    }
+    while (!over_) {
+      const GrantResult result = next_result();
+      if (result.failure) {
+        ADD_FAILURE() << result.failure->message;
+        break;
+      }
+      feed(result);
+    }
+    executors_.clear();  // waits for what still runs
+    return std::move(finished_);
+  }
+
+ private:
+  GrantResult next_result() {
+    std::unique_lock lock(mutex_);
+    arrived_.wait(lock, [&] { return !inbox_.empty(); });
+    GrantResult result = std::move(inbox_.front());
+    inbox_.pop_front();
+    return result;
+  }
+
+  void feed(const CoordinatorEvent& event) {
+    for (CoordinatorCommand& command : policy_.on(event, {})) {
+      if (auto* grant = std::get_if<Grant>(&command)) {
+        post(*grant);
+      } else if (auto* free = std::get_if<FreeSlots>(&command)) {
+        shop_.samples.open(free->sample_index)->erase(free->slots);
+      } else if (auto* end = std::get_if<EndSample>(&command)) {
+        const auto slots = shop_.samples.open(end->report.sample_index);
+        finished_[end->report.sample_index] =
+            std::get<samplers::SolverState>(slots->get(end->result)).latents;
+      } else if (std::holds_alternative<EndJob>(command)) {
+        over_ = true;
+      }
+    }
+  }
+
+  void post(const Grant& grant) {
+    const auto w = static_cast<std::size_t>(grant.worker);
+    executors_[w]->post([this, w, grant] {
+      GrantResult result = execute(grant, *contexts_[w], shop_.job);
+      const std::lock_guard lock(mutex_);
+      inbox_.push_back(std::move(result));
+      arrived_.notify_one();
+    });
+  }
+
+  Shop& shop_;
+  CoordinatorPolicy policy_;
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<GrantResult> inbox_;
+  std::map<std::uint64_t, Tensor> finished_;
+  bool over_ = false;
+  std::vector<std::unique_ptr<ExecContext>> contexts_;
+  std::vector<std::unique_ptr<ThreadExecutor>> executors_;  // ends first
+};
+
 TEST(Company, ComputesTheSequentialBytesOnThreads) {
-  constexpr int kWorkers = 3;
   constexpr std::uint64_t kSamples = 5;
   for (const MethodKind kind : {MethodKind::batch, MethodKind::cfg,
                                 MethodKind::picard, MethodKind::pipeline}) {
@@ -145,55 +217,10 @@ TEST(Company, ComputesTheSequentialBytesOnThreads) {
       return make_method(shop.method, shop.schedule);
     };
     options.kind = kind;
-    options.num_workers = kWorkers;
+    options.num_workers = 3;
     options.max_rows = 2;
     options.decode = false;
-    CoordinatorPolicy policy(options);
-
-    std::mutex mutex;
-    std::condition_variable arrived;
-    std::deque<GrantResult> inbox;
-    std::vector<std::unique_ptr<ExecContext>> contexts;
-    std::map<std::uint64_t, Tensor> finished;
-    bool over = false;
-    std::vector<std::unique_ptr<ThreadExecutor>> executors;
-    for (int w = 0; w < kWorkers; ++w) {
-      contexts.push_back(std::make_unique<ExecContext>(1));
-      executors.push_back(std::make_unique<ThreadExecutor>());
-    }
-    const auto feed = [&](const CoordinatorEvent& event) {
-      for (CoordinatorCommand& command : policy.on(event, {})) {
-        if (auto* grant = std::get_if<Grant>(&command)) {
-          const auto w = static_cast<std::size_t>(grant->worker);
-          executors[w]->post([&, w, work = *grant] {
-            GrantResult result = execute(work, *contexts[w], shop.job);
-            const std::lock_guard lock(mutex);
-            inbox.push_back(std::move(result));
-            arrived.notify_one();
-          });
-        } else if (auto* free = std::get_if<FreeSlots>(&command)) {
-          shop.samples.open(free->sample_index)->erase(free->slots);
-        } else if (auto* end = std::get_if<EndSample>(&command)) {
-          const auto slots = shop.samples.open(end->report.sample_index);
-          finished[end->report.sample_index] =
-              std::get<samplers::SolverState>(slots->get(end->result)).latents;
-        } else if (std::holds_alternative<EndJob>(command)) {
-          over = true;
-        }
-      }
-    };
-    for (int w = 0; w < kWorkers; ++w) {
-      feed(WorkerUp{w, 1});
-    }
-    while (!over) {
-      std::unique_lock lock(mutex);
-      arrived.wait(lock, [&] { return !inbox.empty(); });
-      const GrantResult result = std::move(inbox.front());
-      inbox.pop_front();
-      lock.unlock();
-      ASSERT_FALSE(result.failure) << result.failure->message;
-      feed(result);
-    }
+    const auto finished = ThreadCompany(shop, options).run();
     ASSERT_EQ(finished.size(), kSamples);
     for (const auto& [index, latents] : finished) {
       EXPECT_TRUE(bytes_equal(latents, shop.sequential(index)))
