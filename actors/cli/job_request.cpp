@@ -2,14 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
+#include <string_view>
+#include <utility>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/versions.h"
 #include "actors/denoiser_evaluator.h"
 #include "config/schedule_options.h"
+#include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
@@ -38,16 +42,71 @@ DType compute_dtype(config::ComputeType wanted) {
   return DType::f32;
 }
 
+/// What another solver does not take over, as diffusers' from_config drops the
+/// keys that its class does not have.
+void drop_what_is_not_of(samplers::Solver solver,
+                         samplers::ScheduleOptions& options) {
+  using samplers::Solver;
+  const bool over_steps = solver == Solver::ddim || solver == Solver::ddpm;
+  if (!over_steps && solver != Solver::heun) {
+    options.clip_sample.reset();
+  }
+  if (over_steps || solver == Solver::euler_ancestral) {
+    options.sigma_spacing = samplers::SigmaSpacing::none;
+  }
+  options.solver_type.clear();
+  options.eta = 0;
+}
+
+config::SolverChoice solver_named(const std::string& name) {
+  try {
+    return config::parse_solver(name);
+  } catch (const Error& error) {
+    throw Error(error.code(), "--sampler", error.message(), error.hint());
+  }
+}
+
 samplers::ScheduleOptions base_schedule(const config::Config& config,
                                         const ModelSource& source,
                                         const config::Recipe* recipe) {
-  if (recipe == nullptr || !config.sampler.name.empty()) {
+  if (recipe == nullptr) {
     return config::schedule_options(config.sampler, source.scheduler_config(),
                                     source.name() + "/scheduler_config.json");
   }
   samplers::ScheduleOptions options = recipe->schedule;
+  if (!config.sampler.name.empty()) {
+    const config::SolverChoice solver = solver_named(config.sampler.name);
+    if (solver.solver != options.solver) {
+      drop_what_is_not_of(solver.solver, options);
+    }
+    config::apply(solver, options);
+  }
   config::apply(config.sampler, options);
   return options;
+}
+
+/// Window, segments and warm-up against the schedule, found before any weight
+/// is read. Errors: those of make_method, under the names of the flags.
+void check_method(const samplers::MethodOptions& options,
+                  const samplers::Schedule& schedule) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kFlags{
+      {{"window_size", "--window"},
+       {"tolerance", "--tolerance"},
+       {"num_segments", "--segments"},
+       {"ages", "--ages"},
+       {"stride", "--stride"},
+       {"warmup_steps", "--warmup"},
+       {"final_fresh_steps", "--final-fresh"}}};
+  try {
+    (void)samplers::make_method(options, schedule);
+  } catch (const Error& error) {
+    for (const auto& [name, flag] : kFlags) {
+      if (error.place() == name) {
+        throw Error(error.code(), flag, error.message(), error.hint());
+      }
+    }
+    throw;
+  }
 }
 
 std::vector<std::int64_t> classes_of(const config::Config& config,
@@ -176,8 +235,7 @@ JobRequest make_request(const config::Config& config,
                .num_blocks = static_cast<int>(source.dit().num_layers),
                .num_calls = schedule.num_model_calls(),
                .num_cores = cores});
-  // Window, segments and warm-up against the schedule: found now.
-  (void)samplers::make_method(plan.method, schedule);
+  check_method(plan.method, schedule);
   JobRequest request{.source = std::move(source),
                      .plan = plan,
                      .schedule = std::move(schedule),

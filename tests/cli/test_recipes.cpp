@@ -49,5 +49,43 @@ TEST(From, RepeatsAnyImageOfTorchNoise) {
   EXPECT_EQ(again.json()["images"][0]["seed"], 7);
 }
 
+/// The schedule in an image's recipe.
+nlohmann::json schedule_of(const std::string& image) {
+  return run({"inspect", image, "--json"})
+      .json()["items"][0]["recipe"]["schedule"];
+}
+
+TEST(From, KeepsTheRecipesScheduleUnderAnotherSampler) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"--steps", "3", "--beta-start", "0.0002",
+                             "--timestep-spacing", "trailing", "--eta", "0.5",
+                             "-o", folder.path("a.png")}))
+                .exit_code,
+            0);
+  const Outcome other =
+      run({"sample", "--from", folder.path("a.png"), "--sampler", "dpm++2m",
+           "-o", folder.path("b.png"), "--json"});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_EQ(other.json()["steps"], 3);
+  EXPECT_EQ(other.json()["sampler"], "dpm++2m");
+  const nlohmann::json schedule = schedule_of(folder.path("b.png"));
+  EXPECT_EQ(schedule["beta_start"], 0.0002);
+  EXPECT_EQ(schedule["timestep_spacing"], "trailing");
+  EXPECT_EQ(schedule["clip_sample"], false) << "DDIM's own";
+  const Outcome flags =
+      run({"sample", "--from", folder.path("a.png"), "--sampler", "euler",
+           "--steps", "2", "-o", folder.path("c.png"), "--json"});
+  EXPECT_EQ(flags.json()["steps"], 2) << flags.err;
+}
+
+TEST(From, NamesTheFlagOfAnUnknownSampler) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  const Outcome outcome = run({"sample", "--from", folder.path("a.png"),
+                               "--sampler", "eulr", "--dry-run"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.err.starts_with("troupe: [--sampler]")) << outcome.err;
+}
+
 }  // namespace
 }  // namespace troupe::test
