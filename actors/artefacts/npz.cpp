@@ -230,7 +230,8 @@ std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
 
 Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
   const auto check = [&](bool good, std::string_view what) {
-    require(good, Errc::corrupt_file, place, what);
+    require(good, Errc::corrupt_file, place, what,
+            "write the array anew with np.save or np.savez");
   };
   constexpr std::string_view kMagic = "\x93NUMPY";
   check(bytes.size() >= 12 &&
@@ -280,7 +281,8 @@ Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
 std::vector<NamedTensor> decode_npz(const std::string& place,
                                     std::span<const std::byte> bytes) {
   const auto check = [&](bool good) {
-    require(good, Errc::corrupt_file, place, "not a readable .npz archive");
+    require(good, Errc::corrupt_file, place, "not a readable .npz archive",
+            "write it anew with np.savez");
   };
   constexpr std::size_t kEnd = 22;
   constexpr std::size_t kEntry = 46;

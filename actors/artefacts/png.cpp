@@ -14,6 +14,8 @@
 namespace troupe::actors {
 namespace {
 
+constexpr const char* kDamaged =
+    "the file is damaged: get it again, or make it anew";
 constexpr const char* kKeyword = "troupe";
 constexpr const char* kKindKeyword = "troupe.kind";
 constexpr std::array<const char*, 3> kKinds = {"image", "sheet", "preview"};
@@ -226,7 +228,8 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
       png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0,
                   kSignature) != 0) {
     throw Error(Errc::corrupt_file, place,
-                "not a PNG: the first eight bytes are not its signature");
+                "not a PNG: the first eight bytes are not its signature",
+                "give an image that troupe sample wrote");
   }
   Session session{
       .place = place, .input = bytes, .stream = {}, .output = nullptr};
@@ -240,13 +243,14 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   require(width * height * 3 <= kMaxImageBytes &&
               width * height / 8 <= bytes.size() * kMaxRatio,
           Errc::corrupt_file, place,
-          "the PNG's header promises more pixels than the file can hold");
+          "the PNG's header promises more pixels than the file can hold",
+          kDamaged);
   ask_for_rgb(reader.png, reader.info);
   const int passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   const std::size_t stride = png_get_rowbytes(reader.png, reader.info);
   require(stride == width * 3, Errc::corrupt_file, place,
-          "the PNG has a colour type that cannot be read");
+          "the PNG has a colour type that cannot be read", kDamaged);
   Image image{.width = static_cast<int>(width),
               .height = static_cast<int>(height),
               .rgb = std::vector<std::uint8_t>(stride * height),

@@ -97,7 +97,9 @@ Json describe_image(const std::string& path) {
 Json describe(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) {
-    throw Error(Errc::not_found, path, "no such file or folder");
+    throw Error(
+        Errc::not_found, path, "no such file or folder",
+        "give a checkpoint folder, a .safetensors file or a .png image");
   }
   if (std::filesystem::is_directory(path, error)) {
     return describe_checkpoint(path);

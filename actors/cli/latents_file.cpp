@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "actors/artefacts/npz.h"
+#include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "models/safetensors.h"
@@ -18,13 +19,37 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
+[[noreturn]] void fail_non_finite(const std::filesystem::path& path,
+                                  const std::string& name) {
+  throw Error(
+      Errc::invalid_argument, path.string(),
+      "tensor '" + name + "': got NaN or infinity, expected finite numbers",
+      "give a file whose numbers are all finite");
+}
+
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
   const models::SafetensorsFile file(path);
   std::vector<NamedTensor> tensors;
   for (const models::SafetensorsEntry& entry : file.header().entries) {
-    tensors.push_back({entry.name, file.read(entry)});
+    try {
+      tensors.push_back({entry.name, file.read(entry)});
+    } catch (const Error& error) {
+      if (error.code() == Errc::non_finite) {  // it speaks of weights
+        fail_non_finite(path, entry.name);
+      }
+      throw;
+    }
   }
   return tensors;
+}
+
+std::string names_of(std::span<const NamedTensor> tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : tensors) {
+    names.push_back("'" + item.name + "'");
+  }
+  constexpr std::size_t kShown = 5;
+  return config::join_names(names, kShown);
 }
 
 }  // namespace
@@ -57,7 +82,8 @@ std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
   }
   if (ending != ".npz" && ending != ".npy") {
     throw Error(Errc::invalid_argument, path.string(),
-                "tensors are read from .safetensors, .npz or .npy");
+                "tensors are read from .safetensors, .npz or .npy",
+                "save them in one of these formats");
   }
   const std::string content = read_file(path, kMaxFileBytes);
   if (ending == ".npz") {
@@ -74,10 +100,14 @@ Tensor read_latents(const std::filesystem::path& path,
     found = tensors.begin();
   }
   require(found != tensors.end(), Errc::invalid_argument, path.string(),
-          "no tensor named 'latents' among several");
+          "no tensor named 'latents': got " +
+              (tensors.empty() ? std::string("no tensor") : names_of(tensors)),
+          "name the one that is meant latents, or leave it alone in the file");
   const Tensor& latents = found->tensor;
-  require(latents.dtype() == DType::f32, Errc::unsupported, path.string(),
-          "latents must be float32");
+  require(
+      latents.dtype() == DType::f32, Errc::unsupported, path.string(),
+      "latents must be float32: got " + std::string(to_string(latents.dtype())),
+      "convert them to float32");
   const Shape& shape = latents.shape();
   const std::int64_t count = shape.rank() == 4 ? shape[0] : 1;
   const Shape wanted{count, latent_shape[0], latent_shape[1], latent_shape[2]};
@@ -86,11 +116,13 @@ Tensor read_latents(const std::filesystem::path& path,
                 "latents of another shape: got " + to_string(shape) +
                     ", expected [n, " + std::to_string(latent_shape[0]) + ", " +
                     std::to_string(latent_shape[1]) + ", " +
-                    std::to_string(latent_shape[2]) + "]");
+                    std::to_string(latent_shape[2]) + "]",
+                "give latents made for this model");
   }
-  require(std::ranges::all_of(latents.span<float>(),
-                              [](float x) { return std::isfinite(x); }),
-          Errc::non_finite, path.string(), "a latent is NaN or infinite");
+  if (!std::ranges::all_of(latents.span<float>(),
+                           [](float x) { return std::isfinite(x); })) {
+    fail_non_finite(path, found->name);
+  }
   return latents.reshape(wanted);
 }
 

@@ -46,6 +46,11 @@ void check_png(const char* flag, const std::string& path) {
                 "pictures are written as PNG: got '" + path + "'",
                 "end the name in .png");
   }
+  if (path.find('{') != std::string::npos) {
+    throw Error(Errc::invalid_argument, flag,
+                "a placeholder, and this is one file: got '" + path + "'",
+                "only --out takes {index}; name one file, such as preview.png");
+  }
   check_writable(path);
 }
 

@@ -118,9 +118,11 @@ Finding check(Invocation& invocation, const std::string& path) {
             "give --against FILE to compare two files");
     return sample_again(invocation, path);
   }
-  require(path.ends_with(".png") == other.ends_with(".png"),
-          Errc::invalid_argument, "--against",
-          "an image and tensors cannot be compared");
+  require(
+      path.ends_with(".png") == other.ends_with(".png"), Errc::invalid_argument,
+      "--against",
+      "an image and tensors cannot be compared: got " + path + " and " + other,
+      "give two .png images, or two tensor files");
   return path.ends_with(".png") ? compare_images(path, other)
                                 : compare_tensors(path, other);
 }

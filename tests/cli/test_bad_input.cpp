@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <limits>
+
+#include "actors/artefacts/npz.h"
+#include "models/safetensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -101,8 +105,23 @@ INSTANTIATE_TEST_SUITE_P(
              "/no/such.toml"},
         Case{"init_latents", tiny({"--init-latents", "/no/such.npy"}), 2,
              "/no/such.npy"},
+        Case{"warmup",
+             tiny({"--method", "stale", "--segments", "2", "--warmup", "9"}), 2,
+             "[--warmup] counts model calls"},
+        Case{"preview_pattern",
+             tiny_sample({"-o", "x.png", "--preview", "pp-{step:03}.png"}), 2,
+             "[--preview] a placeholder"},
+        Case{"grid_pattern", tiny_sample({"--grid", "g-{index}.png"}), 2,
+             "[--grid] a placeholder"},
+        Case{"kinds_compared",
+             {"verify", "/no/a.png", "--against", "/no/b.npz"},
+             2,
+             "give two .png images, or two tensor files"},
         Case{"inspect_nothing", {"inspect"}, 2, "folder"},
-        Case{"inspect_missing", {"inspect", "/no/such"}, 2, "/no/such"},
+        Case{"inspect_missing",
+             {"inspect", "/no/such"},
+             2,
+             "/no/such] no such file or folder; give a checkpoint folder"},
         Case{"plot_not_svg",
              {"schedule", "--plot", "00001.png"},
              2,
@@ -127,6 +146,60 @@ TEST(BadFiles, AreCorruptWithExitCodeSix) {
   }
   EXPECT_EQ(folder.names(),
             (std::vector<std::string>{"a.png", "a.safetensors", "a.toml"}));
+}
+
+/// A .npz or .safetensors of these tensors; the path.
+std::string tensors(const TempFolder& folder, const std::string& name,
+                    const std::vector<NamedTensor>& items) {
+  if (name.ends_with(".safetensors")) {
+    models::write_safetensors(folder.path(name), items);
+    return folder.path(name);
+  }
+  const std::vector<std::byte> bytes = actors::encode_npz(items);
+  return folder.write(
+      name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+TEST(BadInput, SaysWhatIsWrongWithGivenLatents) {
+  const TempFolder folder;
+  const Tensor good = Tensor::zeros({3, 16, 16}, DType::f32);
+  Tensor bad = good.clone();
+  bad.span<float>()[7] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor other = Tensor::zeros({4, 8, 8}, DType::f32);
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {tensors(folder, "nan.npz", {{"latents", bad}}),
+       "tensor 'latents': got NaN or infinity"},
+      {tensors(folder, "nan.safetensors", {{"latents", bad}}),
+       "tensor 'latents': got NaN or infinity"},
+      {tensors(folder, "two.npz", {{"a", good}, {"b", good}}),
+       "no tensor named 'latents': got 'a', 'b'; name the one"},
+      {tensors(folder, "shape.npz", {{"latents", other}}),
+       "; give latents made for this model"}};
+  for (const auto& [path, says] : cases) {
+    const Outcome outcome =
+        run(tiny_sample({"--init-latents", path, "-o", folder.path("a.png")}));
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(path + "] "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("checkpoint"), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(BadInput, SaysWhatToDoWithABrokenFile) {
+  const TempFolder folder;
+  const Outcome archive =
+      run(tiny_sample({"--init-latents", folder.write("a.npz", "no archive"),
+                       "-o", folder.path("a.png")}));
+  EXPECT_EQ(archive.exit_code, 6);
+  EXPECT_NE(archive.err.find("archive; write it anew with np.savez"),
+            std::string::npos)
+      << archive.err;
+  const Outcome image = run({"inspect", folder.write("b.png", "no picture")});
+  EXPECT_EQ(image.exit_code, 6);
+  EXPECT_NE(image.err.find("; give an image that troupe sample wrote"),
+            std::string::npos)
+      << image.err;
 }
 
 TEST(BadInput, ManyWorkersAreWarnedOf) {
