@@ -26,6 +26,13 @@ bool has_pickled_weights(const fs::path& folder) {
   return false;
 }
 
+/// The command, wherever the user and Troupe are.
+std::string conversion_hint(const fs::path& folder) {
+  return "run: convert_checkpoint.py " + folder.string() +
+         " (it lies in Troupe's scripts folder, or share/troupe/scripts where "
+         "Troupe is installed)";
+}
+
 TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
   const std::string stem(kStem);
   const std::string dotted =
@@ -42,7 +49,7 @@ TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
   if (has_pickled_weights(folder)) {
     throw Error(Errc::unsupported, folder.string(),
                 "only pickled weights (.bin, .pt), which could run any code",
-                "run: scripts/convert_checkpoint.py " + folder.string());
+                conversion_hint(folder));
   }
   throw Error(Errc::not_found, folder.string(),
               "no weights: expected " + single.filename().string(),
@@ -111,7 +118,7 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
   if (!whole && holds_pickled_transformer(folder)) {
     throw Error(Errc::unsupported, folder.string(),
                 "only pickled weights (.bin, .pt), which could run any code",
-                "run: scripts/convert_checkpoint.py " + folder.string());
+                conversion_hint(folder));
   }
   if (!whole && !fs::exists(folder / "config.json")) {
     const std::string other = fs::is_directory(folder / "unet")

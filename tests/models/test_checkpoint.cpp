@@ -77,7 +77,9 @@ TEST(Checkpoint, RefusesPicklesWithTheCommandThatConvertsThem) {
              at / "diffusion_pytorch_model.bin");
   const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
   EXPECT_EQ(error.code(), Errc::unsupported);
-  EXPECT_EQ(error.hint(), "run: scripts/convert_checkpoint.py " + at.string());
+  EXPECT_TRUE(error.hint().starts_with("run: convert_checkpoint.py " +
+                                       at.string() + " ("));
+  EXPECT_NE(error.hint().find("share/troupe/scripts"), std::string::npos);
 }
 
 TEST(Checkpoint, RefusesALonePickleWithTheCommandToo) {
@@ -85,8 +87,8 @@ TEST(Checkpoint, RefusesALonePickleWithTheCommandToo) {
   folder.write("DiT-XL-2-256x256.pt", "pickle");
   const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
   EXPECT_EQ(error.code(), Errc::unsupported);
-  EXPECT_EQ(error.hint(),
-            "run: scripts/convert_checkpoint.py " + folder.path().string());
+  EXPECT_TRUE(error.hint().starts_with("run: convert_checkpoint.py " +
+                                       folder.path().string() + " ("));
 }
 
 TEST(Checkpoint, NamesWhatIsMissing) {
