@@ -7,6 +7,8 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
+#include "config/enum_names.h"
+#include "config/method_plan.h"
 #include "kernels/core/system.h"
 #include "kernels/cuda/devices.h"
 #include "kernels/linear.h"
@@ -14,9 +16,55 @@
 namespace troupe::actors {
 namespace {
 
-/// What would make this machine do more, as sentences.
-std::vector<std::string> advice(const MemoryInfo& memory) {
+/// How a job that says nothing of workers and threads is laid out.
+struct DefaultPlan {
+  std::string what;
+  config::Plan plan;
+};
+
+std::vector<DefaultPlan> default_plans() {
+  const int cores = num_usable_cores();
+  const auto plan = [&](std::uint64_t images) {
+    return config::make_plan({}, {.num_samples = images,
+                                  .is_guided = true,
+                                  .num_blocks = 1,
+                                  .num_calls = 1,
+                                  .num_cores = cores});
+  };
+  return {{"one image", plan(1)},
+          {"many images", plan(static_cast<std::uint64_t>(cores) * 2)}};
+}
+
+/// What to install so that GPUs are seen; empty when one is.
+std::vector<std::string> cuda_advice(
+    const kernels::CudaDevices& cuda,
+    const std::vector<kernels::LibraryVersion>& libraries) {
   std::vector<std::string> lines;
+  if (libraries.empty()) {
+    lines.emplace_back(
+        "to list NVIDIA GPUs: install the CUDA Toolkit 12.4 or later, cuDNN 9 "
+        "and NCCL 2, then build with cmake --preset cuda (this version lists "
+        "them; it samples on the CPU)");
+  } else if (cuda.devices.empty()) {
+    lines.push_back("no GPU can be used: " + cuda.why_none +
+                    "; install or update NVIDIA's driver");
+  }
+  for (const kernels::LibraryVersion& library : libraries) {
+    if (library.version == "not found") {
+      lines.push_back(library.name +
+                      " was not found: install the CUDA Toolkit 12.4 or later, "
+                      "cuDNN 9 and NCCL 2, and put their libraries on the "
+                      "loader's path");
+    }
+  }
+  return lines;
+}
+
+/// What would make this machine do more, as sentences.
+std::vector<std::string> advice(
+    const MemoryInfo& memory, const kernels::CudaDevices& cuda,
+    const std::vector<kernels::LibraryVersion>& libraries) {
+  std::vector<std::string> lines = cuda_advice(cuda, libraries);
   if (!cpu_is_supported()) {
     lines.emplace_back(
         "this processor lacks AVX2 or FMA: Troupe does not run here");
@@ -35,7 +83,8 @@ std::vector<std::string> advice(const MemoryInfo& memory) {
   return lines;
 }
 
-void print_cuda(const kernels::CudaDevices& cuda) {
+void print_cuda(const kernels::CudaDevices& cuda,
+                const std::vector<kernels::LibraryVersion>& libraries) {
   if (cuda.devices.empty()) {
     fmt::print("CUDA        none: {}\n", cuda.why_none);
   }
@@ -44,68 +93,101 @@ void print_cuda(const kernels::CudaDevices& cuda) {
                device.name, human_bytes(device.memory_bytes),
                device.compute_major, device.compute_minor);
   }
-  for (const kernels::LibraryVersion& library : kernels::cuda_libraries()) {
+  for (const kernels::LibraryVersion& library : libraries) {
     fmt::print("{:<11} {}\n", library.name, library.version);
   }
+}
+
+/// What doctor found.
+struct Findings {
+  MemoryInfo memory = memory_info();
+  kernels::CudaDevices cuda = kernels::cuda_devices();
+  std::vector<kernels::LibraryVersion> cuda_libraries =
+      kernels::cuda_libraries();
+  std::vector<std::string> lines = advice(memory, cuda, cuda_libraries);
+  bool ok = cpu_is_supported();
+  int code = ok ? 0 : exit_code(Errc::unsupported);
+};
+
+void print_json(const Findings& found) {
+  using nlohmann::ordered_json;
+  ordered_json json = {{"schema", 1},
+                       {"verb", "doctor"},
+                       {"status", found.ok ? "done" : "failed"},
+                       {"exit_code", found.code},
+                       {"version", version()},
+                       {"cpu", cpu_model()},
+                       {"cpu_features", cpu_features()},
+                       {"isa", found.ok ? selected_isa() : ""},
+                       {"automatic_dtype", to_string(automatic_dtype())},
+                       {"cores", num_usable_cores()},
+                       {"default_plans", ordered_json::array()},
+                       {"memory_bytes", found.memory.physical_bytes},
+                       {"available_bytes", found.memory.available_bytes},
+                       {"cuda", found.cuda.why_none.empty()},
+                       {"cuda_devices", ordered_json::array()}};
+  for (const DefaultPlan& item : default_plans()) {
+    json["default_plans"].push_back(
+        {{"for", item.what},
+         {"method", config::name_of(item.plan.method.kind)},
+         {"workers", item.plan.num_workers},
+         {"threads", item.plan.num_threads}});
+  }
+  for (const kernels::CudaDevice& device : found.cuda.devices) {
+    json["cuda_devices"].push_back(
+        {{"name", device.name}, {"memory_bytes", device.memory_bytes}});
+  }
+  for (const LibraryVersion& library : all_libraries()) {
+    json["libraries"][library.name] = library.version;
+  }
+  for (const kernels::LibraryVersion& library : found.cuda_libraries) {
+    json["libraries"][library.name] = library.version;
+  }
+  json["advice"] = found.lines;
+  fmt::print("{}\n", json.dump());
+}
+
+void print_text(const Findings& found) {
+  fmt::print("{}\n\n", version_line());
+  fmt::print("processor   {}\n", cpu_model());
+  fmt::print("extensions  {}\n", cpu_features());
+  fmt::print("kernels     {}\n", found.ok ? selected_isa() : "none");
+  fmt::print("dtype auto  {}\n", to_string(automatic_dtype()));
+  fmt::print("cores       {} usable\n", num_usable_cores());
+  for (const DefaultPlan& item : default_plans()) {
+    fmt::print("threads     {}: {} on {} worker{} × {} thread{}\n", item.what,
+               config::name_of(item.plan.method.kind), item.plan.num_workers,
+               item.plan.num_workers == 1 ? "" : "s", item.plan.num_threads,
+               item.plan.num_threads == 1 ? "" : "s");
+  }
+  fmt::print(
+      "memory      {}, {} available{}\n",
+      human_bytes(found.memory.physical_bytes),
+      human_bytes(found.memory.available_bytes),
+      found.memory.is_limited_by_cgroup ? " (limited by a container)" : "");
+  print_cuda(found.cuda, found.cuda_libraries);
+  for (const LibraryVersion& library : all_libraries()) {
+    fmt::print("{:<11} {}\n", library.name, library.version);
+  }
+  fmt::print("\n");
+  for (const std::string& line : found.lines) {
+    fmt::print("! {}\n", line);
+  }
+  fmt::print("{}\n", found.ok ? "ready: troupe sample --random-weights dit-s-2 "
+                                "measures this machine"
+                              : "not ready");
 }
 
 }  // namespace
 
 int run_doctor(Invocation& invocation) {
-  const MemoryInfo memory = memory_info();
-  const kernels::CudaDevices cuda = kernels::cuda_devices();
-  const std::vector<std::string> lines = advice(memory);
-  const bool ok = cpu_is_supported();
-  const int code = ok ? 0 : exit_code(Errc::unsupported);
+  const Findings found;
   if (invocation.config.json) {
-    nlohmann::ordered_json json = {
-        {"schema", 1},
-        {"verb", "doctor"},
-        {"status", ok ? "done" : "failed"},
-        {"exit_code", code},
-        {"version", version()},
-        {"cpu", cpu_model()},
-        {"cpu_features", cpu_features()},
-        {"isa", ok ? selected_isa() : ""},
-        {"automatic_dtype", to_string(automatic_dtype())},
-        {"cores", num_usable_cores()},
-        {"memory_bytes", memory.physical_bytes},
-        {"available_bytes", memory.available_bytes},
-        {"cuda", cuda.why_none.empty()},
-        {"cuda_devices", nlohmann::ordered_json::array()}};
-    for (const kernels::CudaDevice& device : cuda.devices) {
-      json["cuda_devices"].push_back(
-          {{"name", device.name}, {"memory_bytes", device.memory_bytes}});
-    }
-    for (const LibraryVersion& library : library_versions()) {
-      json["libraries"][library.name] = library.version;
-    }
-    json["advice"] = lines;
-    fmt::print("{}\n", json.dump());
-    return code;
+    print_json(found);
+  } else {
+    print_text(found);
   }
-  fmt::print("{}\n\n", version_line());
-  fmt::print("processor   {}\n", cpu_model());
-  fmt::print("extensions  {}\n", cpu_features());
-  fmt::print("kernels     {}\n", ok ? selected_isa() : "none");
-  fmt::print("dtype auto  {}\n", to_string(automatic_dtype()));
-  fmt::print("cores       {} usable\n", num_usable_cores());
-  fmt::print("memory      {}, {} available{}\n",
-             human_bytes(memory.physical_bytes),
-             human_bytes(memory.available_bytes),
-             memory.is_limited_by_cgroup ? " (limited by a container)" : "");
-  print_cuda(cuda);
-  for (const LibraryVersion& library : library_versions()) {
-    fmt::print("{:<11} {}\n", library.name, library.version);
-  }
-  fmt::print("\n");
-  for (const std::string& line : lines) {
-    fmt::print("! {}\n", line);
-  }
-  fmt::print("{}\n", ok ? "ready: troupe sample --random-weights dit-s-2 "
-                          "measures this machine"
-                        : "not ready");
-  return code;
+  return found.code;
 }
 
 }  // namespace troupe::actors

@@ -26,4 +26,18 @@ std::vector<LibraryVersion> library_versions() {
           {"fmt", TROUPE_FMT_VERSION}};
 }
 
+std::vector<LibraryVersion> all_libraries() {
+  std::vector<LibraryVersion> all = library_versions();
+  all.insert(all.end(), {{"Highway", TROUPE_HWY_VERSION},
+                         {"xxHash", TROUPE_XXHASH_VERSION},
+                         {"spdlog", TROUPE_SPDLOG_VERSION},
+                         {"json", TROUPE_JSON_VERSION},
+                         {"CLI11", TROUPE_CLI11_VERSION},
+                         {"toml++", TROUPE_TOML_VERSION},
+                         {"Boost.Math", TROUPE_BOOST_VERSION},
+                         {"OpenMP", TROUPE_OPENMP_VERSION},
+                         {"Random123", "headers without a version"}});
+  return all;
+}
+
 }  // namespace troupe::actors

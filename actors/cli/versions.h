@@ -14,7 +14,9 @@ struct LibraryVersion {
   std::string name;
   std::string version;
 };
-/// What this binary was built with.
+/// What the execution class names.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
+/// Everything this binary was built with: those, then the rest.
+[[nodiscard]] std::vector<LibraryVersion> all_libraries();
 
 }  // namespace troupe::actors

@@ -3,9 +3,7 @@
 namespace troupe::kernels {
 
 CudaDevices cuda_devices() {
-  return {{},
-          "this build has no CUDA device layer (configure with the cuda "
-          "preset)"};
+  return {{}, "this build has no CUDA device layer"};
 }
 
 std::vector<LibraryVersion> cuda_libraries() { return {}; }

@@ -53,7 +53,31 @@ TEST(DoctorVerb, SaysWhatIsThere) {
   const nlohmann::json json = outcome.json();
   EXPECT_GT(json["cores"], 0);
   EXPECT_GT(json["available_bytes"], 0);
-  EXPECT_TRUE(json["libraries"].contains("oneDNN"));
+  for (const char* library : {"oneDNN", "CAF", "Highway", "xxHash", "spdlog",
+                              "json", "CLI11", "toml++", "Boost.Math"}) {
+    const auto version = json["libraries"].value(library, std::string());
+    EXPECT_TRUE(!version.empty() &&
+                version.find_first_not_of("0123456789.") == std::string::npos)
+        << library << " " << version;
+  }
+  ASSERT_EQ(json["default_plans"].size(), 2U);
+  for (const auto& plan : json["default_plans"]) {
+    EXPECT_GT(plan["workers"], 0);
+    EXPECT_GT(plan["threads"], 0);
+  }
+}
+
+TEST(DoctorVerb, SaysWhatToInstallForWhatIsMissing) {
+  const nlohmann::json json = run({"doctor", "--json"}).json();
+  if (json["cuda"] == true) {
+    GTEST_SKIP() << "a GPU is there";
+  }
+  const std::string advice = json["advice"].dump();
+  EXPECT_NE(advice.find("install"), std::string::npos) << advice;
+  const Outcome text = run({"doctor"});
+  EXPECT_NE(text.out.find("! " + json["advice"][0].get<std::string>()),
+            std::string::npos)
+      << text.out;
 }
 
 TEST(InspectVerb, ShowsTheRecipeOfAnImage) {
