@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/explain.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/versions.h"
 #include "actors/denoiser_evaluator.h"
@@ -269,6 +270,7 @@ JobRequest make_request(const config::Config& config,
           .bytes;
   check_cores(request, cores);
   note_method(request);
+  explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);
   }

@@ -1,9 +1,12 @@
 #include "actors/cli/job_runner.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 
 #include "actors/cli/execution_class.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/log.h"
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
@@ -35,6 +38,10 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
           .count();
   execution_class_ = actors::execution_class(
       model_.weights_hash, request.compute, request.plan.method);
+  log_message(
+      LogLevel::info,
+      fmt::format("model: {} loaded in {:.2f} s, execution class {}",
+                  request.source.name(), load_seconds_, execution_class_));
 }
 
 config::Recipe JobRunner::recipe_of(std::uint64_t index,

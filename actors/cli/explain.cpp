@@ -1,0 +1,73 @@
+#include "actors/cli/explain.h"
+
+#include <fmt/format.h>
+
+#include "actors/cli/execution_class.h"
+#include "config/enum_names.h"
+#include "config/schedule_options.h"
+#include "kernels/core/log.h"
+#include "kernels/core/system.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Where the schedule came from, before flags changed it.
+std::string schedule_source(const config::Config& config,
+                            const JobRequest& request, bool from_image) {
+  if (from_image) {
+    return "the recipe of the image";
+  }
+  if (request.source.scheduler_config().empty()) {
+    return "defaults, as the model has no scheduler_config.json";
+  }
+  return request.source.is_random()
+             ? "what is bundled with " + request.source.name()
+             : "the scheduler_config.json of " + config.model_dir;
+}
+
+std::string method_reason(const config::Config& config,
+                          const JobRequest& request) {
+  using samplers::MethodKind;
+  if (config.method.kind || !config.method.preset.empty()) {
+    return "asked for";
+  }
+  switch (request.plan.method.kind) {
+    case MethodKind::cfg:
+      return "fewer images than workers, so the two branches of guidance share "
+             "them";
+    case MethodKind::batch:
+      return "several images, so whole ones go to the workers";
+    default:
+      return "one worker, or one image without guidance";
+  }
+}
+
+}  // namespace
+
+void explain(const config::Config& config, const JobRequest& request,
+             bool from_image) {
+  if (log_level() < LogLevel::info) {
+    return;
+  }
+  const auto say = [](const std::string& text) {
+    log_message(LogLevel::info, text);
+  };
+  say(fmt::format("sampler: {}, {} steps, {} model calls; from {}",
+                  config::solver_label(request.schedule.options()),
+                  request.schedule.num_steps(),
+                  request.schedule.num_model_calls(),
+                  schedule_source(config, request, from_image)));
+  say(fmt::format("method: {} on {} workers × {} threads ({} cores usable): {}",
+                  config::name_of(request.plan.method.kind),
+                  request.plan.num_workers, request.plan.num_threads,
+                  num_usable_cores(), method_reason(config, request)));
+  say(fmt::format(
+      "arithmetic: {}{} by {}", to_string(request.compute),
+      config.compute == config::ComputeType::automatic ? " (auto)" : "",
+      selected_isa()));
+  say(fmt::format("memory: {} needed, {} free",
+                  human_bytes(request.required_bytes),
+                  human_bytes(memory_info().available_bytes)));
+}
+
+}  // namespace troupe::actors
