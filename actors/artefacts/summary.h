@@ -39,6 +39,8 @@ struct RunSummary {
   double compute_seconds = 0;
   double images_per_second = 0;
   std::uint64_t peak_memory_bytes = 0;
+  /// Tensor bytes sent to other processes. A run in one process sends none:
+  /// its workers hand tensors over by handle.
   std::uint64_t bytes_sent = 0;
   std::int64_t recoveries = 0;
   std::string execution_class;
