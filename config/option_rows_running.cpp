@@ -175,7 +175,7 @@ std::span<const Option> running_rows() {
        [](Config& c, Text at, Text text) { c.json = parse_bool(at, text); },
        [](const Config& c) -> std::string { return text_of(c.json); }},
       {"dry-run", "plan", 0, "",
-       "method, placement, memory and cost; compute nothing", kTalk, kSample,
+       "method, placement, memory, predicted time; no image", kTalk, kSample,
        [](Config& c, Text at, Text text) { c.dry_run = parse_bool(at, text); },
        [](const Config& c) -> std::string { return text_of(c.dry_run); }},
       {"print-config", "", 0, "", "print the merged options as TOML", kTalk,

@@ -1,6 +1,7 @@
 #include "actors/artefacts/summary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 namespace troupe::actors {
@@ -9,6 +10,7 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
+constexpr double kMostRows = 9e18;
 
 ordered_json image_json(const ImageSummary& image) {
   ordered_json out = {
@@ -18,6 +20,23 @@ ordered_json image_json(const ImageSummary& image) {
       {"status", image.status}};
   if (!image.message.empty()) {
     out["message"] = image.message;
+  }
+  return out;
+}
+
+ordered_json plan_json(const PlanSummary& plan) {
+  ordered_json out = {
+      {"images", plan.images},
+      {"memory_bytes", plan.memory_bytes},
+      {"available_memory_bytes", plan.available_memory_bytes},
+      {"forward_rows", static_cast<std::int64_t>(std::llround(
+                           std::min(plan.forward_rows, kMostRows)))},
+      {"flops", plan.flops},
+      {"predicted_seconds", nullptr},
+      {"prediction", plan.prediction},
+      {"measured", plan.measured}};
+  if (plan.predicted_seconds) {
+    out["predicted_seconds"] = *plan.predicted_seconds;
   }
   return out;
 }
@@ -50,6 +69,9 @@ ordered_json base_json(const RunSummary& s) {
     out["images"].push_back(image_json(image));
   }
   out["notes"] = s.notes;
+  if (s.plan) {
+    out["plan"] = plan_json(*s.plan);
+  }
   return out;
 }
 

@@ -20,6 +20,18 @@ struct ImageSummary {
   std::string message;          ///< why it failed
 };
 
+/// What --dry-run foresees.
+struct PlanSummary {
+  std::uint64_t images = 0;  ///< that are not there yet
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t available_memory_bytes = 0;
+  double forward_rows = 0;                  ///< both guidance branches counted
+  double flops = 0;                         ///< of the network
+  std::optional<double> predicted_seconds;  ///< loading not counted
+  std::string prediction;  ///< "about", "at most": of rows, flops and seconds
+  std::string measured;    ///< what the seconds rest on, or why there are none
+};
+
 /// What a run ends with, as people and programs read it.
 struct RunSummary {
   std::string version;
@@ -47,6 +59,7 @@ struct RunSummary {
   std::string latents_xxh3;
   std::vector<ImageSummary> images;
   std::vector<std::string> notes;
+  std::optional<PlanSummary> plan;
 };
 
 /// One JSON object on one line, keys as in design §8.

@@ -44,6 +44,10 @@ class ModelSource {
   [[nodiscard]] bool has_autoencoder() const noexcept {
     return autoencoder_.has_value();
   }
+  [[nodiscard]] const std::optional<models::AutoencoderKlConfig>& autoencoder()
+      const noexcept {
+    return autoencoder_;
+  }
   [[nodiscard]] const std::optional<models::Checkpoint>& checkpoint()
       const noexcept {
     return checkpoint_;

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "actors/cli/artefact_observer.h"
+#include "actors/cli/dry_run.h"
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
@@ -21,7 +22,6 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"
-#include "models/dit_info.h"
 
 namespace troupe::actors {
 namespace {
@@ -64,42 +64,6 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.threads = request.plan.num_threads;
   summary.dtype = to_string(request.compute);
   summary.notes = request.notes;
-}
-
-double forward_flops(const JobRequest& request) {
-  const models::DenoiserInfo info =
-      models::dit_info(request.source.dit(), request.compute);
-  double flops = info.embed_flops + info.finish_flops;
-  for (const models::BlockInfo& block : info.blocks) {
-    flops += block.flops;
-  }
-  return flops;
-}
-
-/// The cost is that of an exact method; approximate ones differ.
-void print_plan(const JobRequest& request, const RunOutputs& outputs) {
-  const std::uint64_t images = request.samples.size() - outputs.skipped.size();
-  const int branches = request.guidance_scale > 1 ? 2 : 1;
-  const auto calls = static_cast<double>(images) *
-                     request.schedule.num_model_calls() * branches;
-  fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
-             request.source.dit().num_layers,
-             to_string(request.source.latent_shape()),
-             request.source.has_autoencoder() ? ", decoded by a VAE" : "");
-  fmt::print("images     {} (samples {}), {} already there\n", images,
-             config::to_string(request.samples), outputs.skipped.size());
-  fmt::print("sampler    {}, {} steps, guidance {}\n",
-             config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.guidance_scale);
-  fmt::print("method     {}\n", config::name_of(request.plan.method.kind));
-  fmt::print("placement  {} workers × {} threads, {}\n",
-             request.plan.num_workers, request.plan.num_threads,
-             to_string(request.compute));
-  fmt::print("memory     {} needed, {} available\n",
-             human_bytes(request.required_bytes),
-             human_bytes(memory_info().available_bytes));
-  fmt::print("cost       {:.0f} forward rows, {:.3g} TFLOP\n", calls,
-             calls * forward_flops(request) / 1e12);
 }
 
 void fill_images(const JobRequest& request, const RunOutputs& outputs,
@@ -221,17 +185,6 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
                             channels),
                 "give the whole pipeline's folder, or --save latents=FILE");
   }
-}
-
-int plan_only(const Invocation& invocation, const JobRequest& request,
-              const RunOutputs& outputs, RunSummary& summary) {
-  summary.status = "planned";
-  if (!invocation.config.json) {
-    print_plan(request, outputs);
-  } else {
-    fmt::print("{}\n", to_json(summary));
-  }
-  return 0;
 }
 
 /// A full disk and the like is no fault of the command: the job failed.
@@ -359,7 +312,7 @@ int run_sample(Invocation& invocation) {
     log_message(LogLevel::warning, note);
   }
   if (config.dry_run) {
-    return plan_only(invocation, request, outputs, summary);
+    return run_dry(invocation, request, outputs);
   }
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(config, request, outputs, stop, summary);

@@ -1,0 +1,76 @@
+#include "actors/cli/dry_run.h"
+
+#include <fmt/format.h>
+
+#include "actors/cli/forecast.h"
+#include "actors/cli/progress_printer.h"
+#include "config/enum_names.h"
+#include "config/schedule_options.h"
+#include "kernels/core/system.h"
+
+namespace troupe::actors {
+namespace {
+
+std::string time_text(const PlanSummary& plan) {
+  constexpr double kClock = 100;  // from here on hours and minutes read better
+  if (!plan.predicted_seconds) {
+    return "not predicted: " + plan.measured;
+  }
+  const double seconds = *plan.predicted_seconds;
+  return fmt::format("{} {}, loading not counted ({})", plan.prediction,
+                     seconds < kClock ? fmt::format("{:.3g} s", seconds)
+                                      : render_seconds(seconds),
+                     plan.measured);
+}
+
+void print_plan(const JobRequest& request, const RunOutputs& outputs,
+                const PlanSummary& plan) {
+  fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
+             request.source.dit().num_layers,
+             to_string(request.source.latent_shape()),
+             request.source.has_autoencoder() ? ", decoded by a VAE" : "");
+  fmt::print("images     {} (samples {}), {} already there\n", plan.images,
+             config::to_string(request.samples), outputs.skipped.size());
+  fmt::print("sampler    {}, {} steps, guidance {}\n",
+             config::solver_label(request.schedule.options()),
+             request.schedule.num_steps(), request.guidance_scale);
+  fmt::print("method     {}\n", config::name_of(request.plan.method.kind));
+  fmt::print("placement  {} workers × {} threads, {}\n",
+             request.plan.num_workers, request.plan.num_threads,
+             to_string(request.compute));
+  fmt::print("memory     {} needed, {} available\n",
+             human_bytes(plan.memory_bytes),
+             human_bytes(plan.available_memory_bytes));
+  fmt::print("cost       {}{:.0f} forward rows, {:.3g} TFLOP\n",
+             plan.prediction == "about" ? "" : plan.prediction + " ",
+             plan.forward_rows, plan.flops / 1e12);
+  fmt::print("time       {}\n", time_text(plan));
+}
+
+}  // namespace
+
+int run_dry(Invocation& invocation, const JobRequest& request,
+            const RunOutputs& outputs) {
+  PlanSummary plan;
+  plan.images = request.samples.size() - outputs.skipped.size();
+  plan.memory_bytes = request.required_bytes;
+  plan.available_memory_bytes = memory_info().available_bytes;
+  const Forecast cost =
+      forecast(request, plan.images, outputs.pictures(), *invocation.stop);
+  plan.forward_rows = cost.forward_rows;
+  plan.flops = cost.flops;
+  plan.predicted_seconds = cost.seconds;
+  plan.prediction = cost.is_bound ? "at most" : "about";
+  plan.measured = cost.how;
+  RunSummary& summary = invocation.summary;
+  summary.status = "planned";
+  summary.plan = plan;
+  if (invocation.config.json) {
+    fmt::print("{}\n", to_json(summary));
+  } else {
+    print_plan(request, outputs, plan);
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,338 @@
+#include "actors/cli/forecast.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <future>
+#include <memory>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "actors/plan.h"
+#include "kernels/core/noise.h"
+#include "kernels/core/pool.h"
+#include "kernels/core/system.h"
+#include "models/dit.h"
+#include "models/dit_info.h"
+#include "samplers/parallel/marked_graph.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+
+/// What one sample asks of a group of workers, in evaluations by one worker.
+struct Turn {
+  double busy = 0;     ///< of the busiest worker
+  double latency = 0;  ///< from the sample's start to its end
+};
+
+/// The most blocks of a segment, as a part of all.
+double segment_share(const JobShape& shape) {
+  const int segments = shape.method.num_segments;
+  return static_cast<double>((shape.blocks + segments - 1) / segments) /
+         shape.blocks;
+}
+
+Turn stale_turn(const JobShape& shape, const samplers::MarkedGraph& graph,
+                int workers) {
+  const double share = segment_share(shape);
+  std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
+  for (const samplers::Firing& firing : graph.firings(shape.calls)) {
+    const samplers::GraphNode& node =
+        graph.nodes()[static_cast<std::size_t>(firing.node)];
+    load[static_cast<std::size_t>(node.part % workers)] +=
+        share * static_cast<double>(node.cost);
+  }
+  const double busy = std::min<double>(std::ranges::max(load), shape.calls);
+  const samplers::Ratio period = graph.steady_period();
+  const int fresh = std::min(
+      shape.method.warmup_steps + shape.method.final_fresh_steps, shape.calls);
+  const double steady =
+      share * static_cast<double>(period.num) / static_cast<double>(period.den);
+  return {busy, std::max(busy, fresh + (shape.calls - fresh) * steady)};
+}
+
+/// Of an exact method's sample on a group of `workers`.
+Turn exact_turn(const JobShape& shape, int workers) {
+  const double calls = shape.calls;
+  if (shape.method.kind == MethodKind::cfg) {
+    return {calls / workers, calls / workers};
+  }
+  if (shape.method.kind == MethodKind::pipeline) {
+    const int hosted = (shape.method.num_segments + workers - 1) / workers;
+    return {calls * std::min(hosted * segment_share(shape), 1.0), calls};
+  }
+  return {calls, calls};
+}
+
+/// Samples go to whichever group is free.
+double path_of(const JobShape& shape, const std::vector<Turn>& turns) {
+  const auto samples = static_cast<double>(shape.samples);
+  const bool equal = std::ranges::all_of(
+      turns, [&](const Turn& turn) { return turn.busy == turns[0].busy; });
+  double rate = 0;
+  for (const Turn& turn : turns) {
+    rate += 1 / turn.busy;
+  }
+  const double path =
+      equal ? std::ceil(samples / static_cast<double>(turns.size())) *
+                  turns[0].busy
+            : samples / rate;
+  return std::max(path, turns[0].latency);
+}
+
+Workload picard_workload(const JobShape& shape) {
+  const auto samples = static_cast<double>(shape.samples);
+  double evaluations = 0;
+  double path = 0;
+  for (int accepted = 0; accepted < shape.calls; ++accepted) {
+    const int points =
+        std::min(shape.method.window_size, shape.calls - accepted);
+    evaluations += points;
+    path += (points + shape.workers - 1) / shape.workers;
+  }
+  const double shared =
+      samples * evaluations / shape.workers + shape.calls;  // Graham's bound
+  return {samples * evaluations, std::min(samples * path, shared), true};
+}
+
+/// Arithmetic of one picture's decoder: convolutions and the one attention.
+double decode_flops(const ModelSource& source) {
+  const auto& vae = source.autoencoder();
+  if (!vae) {
+    return 0;
+  }
+  const auto latent_pixels =
+      static_cast<double>(source.dit().sample_size * source.dit().sample_size);
+  const std::string kUp = "decoder.up_blocks.";
+  double flops = 0;
+  for (const models::TensorSpec& spec : models::autoencoder_kl_tensors(*vae)) {
+    if (spec.shape.rank() < 2) {
+      continue;
+    }
+    double side = spec.name.starts_with("decoder.conv_out")
+                      ? static_cast<double>(vae->scale())
+                      : 1.0;
+    if (spec.name.starts_with(kUp)) {
+      const int block = std::stoi(spec.name.substr(kUp.size()));
+      const bool doubles = spec.name.find("upsamplers") != std::string::npos;
+      side = std::ldexp(1.0, block + (doubles ? 1 : 0));
+    }
+    flops += 2.0 * static_cast<double>(spec.shape.num_elements()) *
+             latent_pixels * side * side;
+  }
+  if (vae->mid_block_add_attention) {
+    flops += 4.0 * latent_pixels * latent_pixels *
+             static_cast<double>(vae->block_out_channels.back());
+  }
+  return flops;
+}
+
+double network_flops(const models::DenoiserInfo& info) {
+  return std::accumulate(info.blocks.begin(), info.blocks.end(),
+                         info.embed_flops + info.finish_flops,
+                         [](double sum, const models::BlockInfo& block) {
+                           return sum + block.flops;
+                         });
+}
+
+/// The model with fewer blocks.
+models::DitConfig shortened(const JobRequest& request) {
+  constexpr std::int64_t kParameters = 25'000'000;
+  models::DitConfig config = request.source.dit();
+  const models::DenoiserInfo info = models::dit_info(config, request.compute);
+  const auto per_block = static_cast<std::int64_t>(
+      info.blocks[0].parameter_bytes / size_of(request.compute));
+  config.num_layers =
+      std::clamp<std::int64_t>(kParameters / per_block, 1, config.num_layers);
+  return config;
+}
+
+/// Weights, and what `workers` passes of `rows` rows at once take beside them.
+std::uint64_t bytes_of(const models::DitConfig& config, DType compute, int rows,
+                       int workers) {
+  const auto weights = models::dit_required_bytes(config, {}, compute, 0);
+  const auto all = models::dit_required_bytes(config, {}, compute, rows);
+  return weights + (all - weights) * static_cast<std::uint64_t>(workers);
+}
+
+/// Loaded with all cores, which are free again when it returns.
+std::unique_ptr<models::Denoiser> random_model(const models::DitConfig& config,
+                                               DType compute) {
+  ExecContext ctx(num_usable_cores());
+  models::RandomWeights weights(ctx, 0);
+  return std::make_unique<models::Dit>(ctx, config, models::SegmentRange{},
+                                       compute, weights);
+}
+
+/// Seconds of a forward pass: the median, without those that warm up (the
+/// library makes its code, the workspace takes its size) where there is time.
+double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
+                       int rows) {
+  constexpr std::size_t kWarmUp = 2;
+  constexpr double kEnough = 0.6;
+  constexpr double kTooLong = 2;
+  const models::DenoiserInfo& info = model.info();
+  const Shape& shape = info.latent_shape;
+  Tensor noise(shape, DType::f32);
+  fill_normal({}, noise);
+  const auto count = static_cast<std::size_t>(rows);
+  const std::vector<Tensor> latents(count, noise);
+  std::vector<Tensor> outputs;
+  for (int i = 0; i < rows; ++i) {
+    outputs.emplace_back(Shape{info.out_channels, shape[1], shape[2]},
+                         DType::f32);
+  }
+  const std::vector<double> timesteps(count, 500.0);
+  const models::PreparedPtr prepared =
+      model.prepare(ctx, {.class_label = 0, .timesteps = timesteps});
+  const std::vector<const models::PreparedCondition*> conditions(
+      count, prepared.get());
+  ShardContext whole;
+  const auto timed = [&] {
+    const auto start = std::chrono::steady_clock::now();
+    model.predict(ctx, whole, {latents, timesteps, conditions}, outputs);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                         start)
+        .count();
+  };
+  std::vector<double> times;
+  double total = 0;
+  while ((times.size() <= kWarmUp || total < kEnough) && total < kTooLong) {
+    times.push_back(timed());
+    total += times.back();
+  }
+  const auto kept =
+      std::span(times).subspan(std::min(kWarmUp, times.size() - 1));
+  std::ranges::nth_element(kept, kept.begin() + std::ssize(kept) / 2);
+  return kept[kept.size() / 2];
+}
+
+}  // namespace
+
+Workload workload_of(const JobShape& shape) {
+  const auto samples = static_cast<double>(shape.samples);
+  const samplers::MethodOptions& method = shape.method;
+  if (shape.samples == 0) {
+    return {};
+  }
+  if (method.kind == MethodKind::picard) {
+    return picard_workload(shape);
+  }
+  std::vector<Turn> turns;
+  if (method.kind == MethodKind::stale) {
+    const samplers::MarkedGraph graph = samplers::make_stale_graph(method);
+    double segments = 0;
+    for (const samplers::Firing& firing : graph.firings(shape.calls)) {
+      const int node = firing.node;
+      segments +=
+          graph.nodes()[static_cast<std::size_t>(node)].segment >= 0 ? 1 : 0;
+    }
+    for (const WorkerGroup& group : group_workers(
+             shape.workers, method.num_segments + method.stride - 1)) {
+      turns.push_back(
+          stale_turn(shape, graph, static_cast<int>(group.workers.size())));
+    }
+    return {samples * segments / method.num_segments, path_of(shape, turns),
+            false};
+  }
+  const int parts = method.kind == MethodKind::cfg        ? 2
+                    : method.kind == MethodKind::pipeline ? method.num_segments
+                                                          : 1;
+  for (const WorkerGroup& group : group_workers(shape.workers, parts)) {
+    turns.push_back(exact_turn(shape, static_cast<int>(group.workers.size())));
+  }
+  return {samples * shape.calls, path_of(shape, turns), false};
+}
+
+std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
+  const config::Plan& plan = request.plan;
+  const int cores = num_usable_cores();
+  const int workers =
+      std::clamp(cores / plan.num_threads, 1, std::max(plan.num_workers, 1));
+  // The two branches of a row go through the network together, but not in cfg.
+  const bool pair =
+      request.guidance_scale > 1 && plan.method.kind != MethodKind::cfg;
+  const int rows = pair ? 2 : 1;
+  const models::DitConfig config = shortened(request);
+  if (bytes_of(config, request.compute, rows, workers) >
+      memory_info().available_bytes) {
+    return std::nullopt;
+  }
+  std::vector<std::unique_ptr<ExecContext>> contexts;
+  for (int w = 0; w < workers; ++w) {
+    contexts.push_back(std::make_unique<ExecContext>(plan.num_threads));
+  }
+  const StopAction action(stop, [&contexts] {
+    for (const auto& ctx : contexts) {
+      ctx->request_stop();
+    }
+  });
+  const std::unique_ptr<models::Denoiser> model =
+      random_model(config, request.compute);
+  double seconds = 0;
+  try {
+    std::vector<std::future<double>> times;
+    for (const auto& ctx : contexts) {
+      times.push_back(std::async(std::launch::async, [&model, &ctx, rows] {
+        use_one_openmp_thread();
+        return forward_seconds(*model, *ctx, rows);
+      }));
+    }
+    for (std::future<double>& time : times) {
+      seconds += time.get() / workers;
+    }
+  } catch (const Error&) {
+    stop.check("sample", "stopped while speed was measured");
+    throw;
+  }
+  // Workers beyond the cores wait for each other.
+  seconds *= std::max(plan.num_workers, 1) / static_cast<double>(workers);
+  const double flops = rows * network_flops(model->info());
+  const double whole =
+      network_flops(models::dit_info(request.source.dit(), request.compute));
+  return Pace{.row_seconds = seconds / flops * whole,
+              .flops_per_second = flops / seconds,
+              .how = fmt::format(
+                  "{} row{} through {} of {} blocks took {:.3g} s, {} worker{} "
+                  "at once",
+                  rows, rows == 1 ? "" : "s", config.num_layers,
+                  request.source.dit().num_layers, seconds, workers,
+                  workers == 1 ? "" : "s")};
+}
+
+Forecast forecast(const JobRequest& request, std::uint64_t samples,
+                  bool decodes, StopFlag& stop) {
+  const Workload work =
+      workload_of({.samples = samples,
+                   .calls = request.schedule.num_model_calls(),
+                   .workers = request.plan.num_workers,
+                   .blocks = static_cast<int>(request.source.dit().num_layers),
+                   .method = request.plan.method});
+  const int branches = request.guidance_scale > 1 ? 2 : 1;
+  Forecast result{.forward_rows = work.evaluations * branches,
+                  .is_bound = work.is_bound};
+  result.flops =
+      result.forward_rows *
+      network_flops(models::dit_info(request.source.dit(), request.compute));
+  const std::optional<Pace> pace = measure_pace(request, stop);
+  if (!pace) {
+    result.how = "too little memory to measure";
+    return result;
+  }
+  const double pictures = decodes
+                              ? std::ceil(static_cast<double>(samples) /
+                                          std::max(request.plan.num_workers, 1))
+                              : 0;
+  result.seconds =
+      work.path * branches * pace->row_seconds +
+      pictures * decode_flops(request.source) / pace->flops_per_second;
+  result.how = pace->how;
+  return result;
+}
+
+}  // namespace troupe::actors

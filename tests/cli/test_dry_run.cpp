@@ -1,0 +1,65 @@
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+nlohmann::json plan_of(std::vector<std::string> more) {
+  more.insert(more.end(), {"--dry-run", "--json"});
+  const Outcome outcome = run(tiny_sample(more));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["status"], "planned");
+  return json["plan"];
+}
+
+TEST(DryRun, SaysCostMemoryAndTimeInJson) {
+  const nlohmann::json plan =
+      plan_of({"-n", "3", "--guidance", "2", "--class", "1"});
+  EXPECT_EQ(plan["images"], 3);
+  EXPECT_EQ(plan["forward_rows"], 3 * 4 * 2);
+  EXPECT_GT(plan["flops"], 0);
+  EXPECT_GT(plan["memory_bytes"], 0);
+  EXPECT_GT(plan["available_memory_bytes"], 0);
+  EXPECT_GT(plan["predicted_seconds"], 0);
+  EXPECT_EQ(plan["prediction"], "about");
+  EXPECT_NE(plan["measured"].get<std::string>().find("rows through"),
+            std::string::npos);
+}
+
+TEST(DryRun, CountsTwiceTheRowsForTwiceTheSteps) {
+  const nlohmann::json once = plan_of({"--steps", "10", "--guidance", "1"});
+  const nlohmann::json twice = plan_of({"--steps", "20", "--guidance", "1"});
+  EXPECT_EQ(once["forward_rows"], 10);
+  EXPECT_EQ(twice["forward_rows"], 20);
+  EXPECT_DOUBLE_EQ(twice["flops"].get<double>(),
+                   2 * once["flops"].get<double>());
+}
+
+TEST(DryRun, CallsPicardsFiguresABound) {
+  const nlohmann::json plan =
+      plan_of({"--method", "picard", "--window", "2", "--tolerance", "0.1",
+               "--guidance", "1"});
+  EXPECT_EQ(plan["prediction"], "at most");
+  EXPECT_EQ(plan["forward_rows"], 2 + 2 + 2 + 1);
+  const Outcome text = run(
+      tiny_sample({"--method", "picard", "--tolerance", "0.1", "--dry-run"}));
+  EXPECT_NE(text.out.find("time       at most "), std::string::npos)
+      << text.out;
+}
+
+TEST(DryRun, PlansOnlyTheImagesThatAreMissing) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-n", "2", "-o", folder.path()})).exit_code, 0);
+  const nlohmann::json plan =
+      plan_of({"-n", "3", "-o", folder.path(), "--exists", "skip"});
+  EXPECT_EQ(plan["images"], 1);
+  const nlohmann::json none =
+      plan_of({"-n", "2", "-o", folder.path(), "--exists", "skip"});
+  EXPECT_EQ(none["forward_rows"], 0);
+  EXPECT_EQ(none["predicted_seconds"], 0.0);
+}
+
+}  // namespace
+}  // namespace troupe::test
