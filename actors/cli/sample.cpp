@@ -190,6 +190,9 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
 /// A full disk and the like is no fault of the command: the job failed.
 Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   std::string hint = failure.hint;
+  if (hint.empty() && failure.code == Errc::io) {
+    hint = "make room there: on the disk, in the quota or file-size limit";
+  }
   if (outputs.images) {
     hint += hint.empty() ? "" : "; then ";
     hint += "the same command with --exists skip goes on";
