@@ -59,11 +59,12 @@ void drop_what_is_not_of(samplers::Solver solver,
   options.eta = 0;
 }
 
-config::SolverChoice solver_named(const std::string& name) {
+config::SolverChoice solver_named(const config::Config& config) {
   try {
-    return config::parse_solver(name);
+    return config::parse_solver(config.sampler.name);
   } catch (const Error& error) {
-    throw Error(error.code(), "--sampler", error.message(), error.hint());
+    throw Error(error.code(), config.place_of("sampler"), error.message(),
+                error.hint());
   }
 }
 
@@ -76,7 +77,7 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
   }
   samplers::ScheduleOptions options = recipe->schedule;
   if (!config.sampler.name.empty()) {
-    const config::SolverChoice solver = solver_named(config.sampler.name);
+    const config::SolverChoice solver = solver_named(config);
     if (solver.solver != options.solver) {
       drop_what_is_not_of(solver.solver, options);
     }
@@ -87,23 +88,25 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
 }
 
 /// Window, segments and warm-up against the schedule, found before any weight
-/// is read. Errors: those of make_method, under the names of the flags.
-void check_method(const samplers::MethodOptions& options,
+/// is read. Errors: those of make_method, named as the user set the option.
+void check_method(const config::Config& config,
+                  const samplers::MethodOptions& options,
                   const samplers::Schedule& schedule) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kFlags{
-      {{"window_size", "--window"},
-       {"tolerance", "--tolerance"},
-       {"num_segments", "--segments"},
-       {"ages", "--ages"},
-       {"stride", "--stride"},
-       {"warmup_steps", "--warmup"},
-       {"final_fresh_steps", "--final-fresh"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKeys{
+      {{"window_size", "window"},
+       {"tolerance", "tolerance"},
+       {"num_segments", "segments"},
+       {"ages", "ages"},
+       {"stride", "stride"},
+       {"warmup_steps", "warmup"},
+       {"final_fresh_steps", "final-fresh"}}};
   try {
     (void)samplers::make_method(options, schedule);
   } catch (const Error& error) {
-    for (const auto& [name, flag] : kFlags) {
+    for (const auto& [name, key] : kKeys) {
       if (error.place() == name) {
-        throw Error(error.code(), flag, error.message(), error.hint());
+        throw Error(error.code(), config.place_of(std::string(key)),
+                    error.message(), error.hint());
       }
     }
     throw;
@@ -236,7 +239,7 @@ JobRequest make_request(const config::Config& config,
                .num_blocks = static_cast<int>(source.dit().num_layers),
                .num_calls = schedule.num_model_calls(),
                .num_cores = cores});
-  check_method(plan.method, schedule);
+  check_method(config, plan.method, schedule);
   JobRequest request{.source = std::move(source),
                      .plan = plan,
                      .schedule = std::move(schedule),

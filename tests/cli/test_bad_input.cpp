@@ -186,6 +186,14 @@ TEST(BadInput, SaysWhatIsWrongWithGivenLatents) {
   }
 }
 
+TEST(BadInput, NamesTheVariableThatAMethodRefuses) {
+  const Outcome outcome =
+      run(tiny({"--method", "stale", "--segments", "2"}), {"TROUPE_WARMUP=9"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_TRUE(outcome.err.starts_with("troupe: [TROUPE_WARMUP] counts model"))
+      << outcome.err;
+}
+
 TEST(BadInput, SaysWhatToDoWithABrokenFile) {
   const TempFolder folder;
   const Outcome archive =
