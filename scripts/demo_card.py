@@ -17,7 +17,7 @@ from train_classifier import Classifier
 
 SEED = 2024
 STEPS = 50
-GUIDANCE = 2.0
+GUIDANCE = 1.5
 PER_CLASS = 5  # samples that the figures are taken from
 SHOWN = 5  # of them, in the picture; at most PER_CLASS
 NEAR_COPY = 0.05  # RMS difference (of a range of 1) below which one hardly sees a difference

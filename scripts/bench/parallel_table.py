@@ -7,7 +7,7 @@ import sys
 
 TROUPE, MODEL, STEPS, REPEATS = sys.argv[1:5]
 WARMUP = 5
-GUIDANCE = "2"
+GUIDANCE = "1.5"
 
 
 def bench(samples, *arguments):
