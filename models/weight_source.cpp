@@ -122,7 +122,7 @@ void FileWeights::check(std::span<const TensorSpec> specs) const {
         (found->entry->shape.num_elements() != spec.shape.num_elements() ||
          found->entry->shape.rank() == 0 || spec.shape.rank() == 0 ||
          found->entry->shape[0] != spec.shape[0])) {
-      throw Error(Errc::shape_mismatch, place,
+      throw Error(Errc::corrupt_file, place,
                   "tensor '" + spec.name + "': got shape " +
                       troupe::to_string(found->entry->shape) + ", expected " +
                       troupe::to_string(spec.shape),

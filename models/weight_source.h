@@ -29,7 +29,8 @@ class WeightSource {
   /// True when the tensor exists.
   [[nodiscard]] virtual bool has(std::string_view name) const = 0;
   /// Checks that every tensor is there with its shape, before anything is
-  /// allocated. Errors: Errc::corrupt_file, Errc::shape_mismatch.
+  /// allocated. Errors: Errc::corrupt_file (files that do not belong together
+  /// are one broken checkpoint), Errc::unsupported (a dtype).
   virtual void check(std::span<const TensorSpec> specs) const = 0;
 
   /// Reads one tensor as stored (f32, bf16 or f16).

@@ -3,6 +3,7 @@
 #include "models/checkpoint.h"
 #include "models/dit_info.h"
 #include "models/factory.h"
+#include "models/weight_source.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {
@@ -126,8 +127,23 @@ TEST(Checkpoint, ConfigsThatDoNotFitTheWeightsAreRefusedBeforeLoading) {
   ExecContext ctx;
   const Error error = error_of(
       [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
-  EXPECT_EQ(error.code(), Errc::shape_mismatch);
+  EXPECT_EQ(error.code(), Errc::corrupt_file);
   EXPECT_TRUE(contains(error.what(), "pos_embed.proj.weight"));
+}
+
+TEST(Checkpoint, WeightsOfAnotherConfigAreCorruptWhateverTheyLack) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  const FileWeights weights(checkpoint.transformer.weights);
+  const std::vector<TensorSpec> missing = {{"no.such.tensor", {1}}};
+  const std::vector<TensorSpec> reshaped = {{"pos_embed.proj.weight", {1}}};
+  for (const auto& specs : {missing, reshaped}) {
+    const Error error = error_of([&] { weights.check(specs); });
+    EXPECT_EQ(error.code(), Errc::corrupt_file) << error.what();
+    EXPECT_EQ(exit_code(error.code()), 6);
+    EXPECT_EQ(error.hint(), "the weights do not belong to this config.json");
+  }
 }
 
 TEST(Checkpoint, RequiredBytesGrowWithRowsAndCoverTheWeights) {
