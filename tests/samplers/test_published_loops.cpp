@@ -91,70 +91,81 @@ ScheduleOptions ten_steps(Solver solver) {
   return options;
 }
 
-std::vector<Published> published() {
-  std::vector<Published> all;
-  const auto add = [&](std::string name, ScheduleOptions options, double sum,
-                       double tolerance) {
-    all.push_back({std::move(name), std::move(options), sum, tolerance});
-  };
-  const auto add_v = [&](std::string name, ScheduleOptions options, double sum,
-                         double tolerance) {
-    options.prediction_type = PredictionType::v_prediction;
-    add(std::move(name), std::move(options), sum, tolerance);
-  };
-  constexpr double kSum = 1e-3;
-  constexpr double kMean = 0.6e-4 * kElements;  // means have four digits
+constexpr double kSum = 1e-3;
+constexpr double kMean = 0.6e-4 * kElements;  // means have four digits
 
+using Loops = std::vector<Published>;
+
+ScheduleOptions predicting_v(ScheduleOptions options) {
+  options.prediction_type = PredictionType::v_prediction;
+  return options;
+}
+
+void add_integer_solvers(Loops& all) {
   ScheduleOptions ddim = ten_steps(Solver::ddim);
-  add("ddim", ddim, 172.0067, kSum);
-  add_v("ddim_v", ddim, 52.5302, kSum);
+  all.push_back({"ddim", ddim, 172.0067, kSum});
+  all.push_back({"ddim_v", predicting_v(ddim), 52.5302, kSum});
   ddim.beta_start = 0.01;
-  add("ddim_alpha_one", ddim, 149.8295, kSum);
+  all.push_back({"ddim_alpha_one", ddim, 149.8295, kSum});
   ddim.set_alpha_to_one = false;
-  add("ddim_alpha_not_one", ddim, 149.0784, kSum);
+  all.push_back({"ddim_alpha_not_one", ddim, 149.0784, kSum});
 
   ScheduleOptions ddpm = ten_steps(Solver::ddpm);
   ddpm.num_inference_steps = 1000;
   // diffusers' coefficients are f32: 1000 steps of them move the sum by 5e-6.
-  add("ddpm", ddpm, 258.9606, 2 * kSum);
-  add_v("ddpm_v", ddpm, 202.0296, 2 * kSum);
+  all.push_back({"ddpm", ddpm, 258.9606, 2 * kSum});
+  all.push_back({"ddpm_v", predicting_v(ddpm), 202.0296, 2 * kSum});
+}
 
+void add_euler_family(Loops& all) {
   ScheduleOptions euler = ten_steps(Solver::euler);
   euler.num_train_timesteps = 1100;
-  add("euler", euler, 10.0807, kSum);
-  add_v("euler_v", euler, 2.41815e-10, 1e-14);  // loose: 0.0002 ± 0.01
+  all.push_back({"euler", euler, 10.0807, kSum});
+  // loose: 0.0002 ± 0.01
+  all.push_back({"euler_v", predicting_v(euler), 2.41815e-10, 1e-14});
   euler.sigma_spacing = SigmaSpacing::karras;
-  add("euler_karras", euler, 124.52299499511719, kSum);
+  all.push_back({"euler_karras", euler, 124.52299499511719, kSum});
 
   ScheduleOptions ancestral = ten_steps(Solver::euler_ancestral);
   ancestral.num_train_timesteps = 1100;
-  add("euler_ancestral", ancestral, 152.3192, kSum);
-  add_v("euler_ancestral_v", ancestral, 108.4439, kSum);
+  all.push_back({"euler_ancestral", ancestral, 152.3192, kSum});
+  all.push_back({"euler_ancestral_v", predicting_v(ancestral), 108.4439, kSum});
 
   ScheduleOptions heun = ten_steps(Solver::heun);
   heun.num_train_timesteps = 1100;
-  add("heun", heun, 0.1233, 0.00006);
-  add_v("heun_v", heun, 4.92387e-07, 1e-11);  // loose: 4.6934e-07 ± 0.01
+  all.push_back({"heun", heun, 0.1233, 0.00006});
+  // loose: 4.6934e-07 ± 0.01
+  all.push_back({"heun_v", predicting_v(heun), 4.92387e-07, 1e-11});
   heun.sigma_spacing = SigmaSpacing::karras;
-  add("heun_karras", heun, 0.00015, 0.000005);
+  all.push_back({"heun_karras", heun, 0.00015, 0.000005});
+}
 
+void add_multistep_solvers(Loops& all) {
   ScheduleOptions dpm = ten_steps(Solver::dpmpp);
   dpm.lower_order_final = false;
   dpm.final_sigma_zero = false;
-  add("dpmpp", dpm, 0.3301 * kElements, kMean);
-  add_v("dpmpp_v", dpm, 0.2251 * kElements, kMean);
+  all.push_back({"dpmpp", dpm, 0.3301 * kElements, kMean});
+  all.push_back({"dpmpp_v", predicting_v(dpm), 0.2251 * kElements, kMean});
   dpm.thresholding = true;
   dpm.dynamic_thresholding_ratio = 0.87;
   dpm.sample_max_value = 0.5;
-  add("dpmpp_thresholding", dpm, 1.1364 * kElements, kMean);
+  all.push_back({"dpmpp_thresholding", dpm, 1.1364 * kElements, kMean});
 
   ScheduleOptions unipc = ten_steps(Solver::unipc);
   unipc.final_sigma_zero = false;
-  add("unipc", unipc, 0.2464 * kElements, kMean);
-  add_v("unipc_v", unipc, 0.1014 * kElements, kMean);
+  all.push_back({"unipc", unipc, 0.2464 * kElements, kMean});
+  all.push_back({"unipc_v", predicting_v(unipc), 0.1014 * kElements, kMean});
   unipc.sigma_spacing = SigmaSpacing::karras;
-  add("unipc_karras", unipc, 0.2925 * kElements, kMean);
-  add_v("unipc_karras_v", unipc, 150.6873, kSum);  // loose: mean 0.1966 ± 0.001
+  all.push_back({"unipc_karras", unipc, 0.2925 * kElements, kMean});
+  // loose: mean 0.1966 ± 0.001
+  all.push_back({"unipc_karras_v", predicting_v(unipc), 150.6873, kSum});
+}
+
+Loops published() {
+  Loops all;
+  add_integer_solvers(all);
+  add_euler_family(all);
+  add_multistep_solvers(all);
   return all;
 }
 
