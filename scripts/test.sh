@@ -21,7 +21,14 @@ scripts/build.sh tsan test_core test_parallel test_policies
 ctest --preset tsan -R '^(test_core|test_parallel|test_policies)$'
 
 echo "== hostile checkpoints =="
-scripts/fuzz_safetensors.sh 200000
+scripts/fuzz_safetensors.sh 1000000
+
+# They need PyTorch 2, which Debian 12 has not: the venv of bench_forward.sh.
+bench_python=${BENCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv/bin/python}
+if command -v "$bench_python" >/dev/null; then
+  echo "== scripts of the demo model =="
+  OMP_NUM_THREADS=1 "$bench_python" scripts/test_train_demo.py
+fi
 
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
   echo "== CUDA build (compiled and linked, not run) =="
