@@ -25,6 +25,7 @@ struct SamplerConfig {
   std::optional<int> solver_order;
   std::optional<samplers::TimestepSpacing> timestep_spacing;
   std::optional<samplers::SigmaSpacing> sigma_spacing;
+  std::optional<bool> final_sigma_zero;
   std::optional<samplers::PredictionType> prediction_type;
   std::optional<samplers::BetaSchedule> beta_schedule;
   std::optional<double> beta_start;

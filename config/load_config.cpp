@@ -116,10 +116,10 @@ void check_exclusive(const std::vector<Setting>& settings) {
     const char* one;
     const char* other;
   };
-  constexpr Pair kPairs[] = {{"model", "random-weights"},
-                             {"sigmas", "timesteps"},
-                             {"karras", "sigma-spacing"},
-                             {"quiet", "verbose"}};
+  constexpr Pair kPairs[] = {
+      {"model", "random-weights"}, {"sigmas", "timesteps"},
+      {"steps", "sigmas"},         {"steps", "timesteps"},
+      {"karras", "sigma-spacing"}, {"quiet", "verbose"}};
   for (const Pair& pair : kPairs) {
     if (says(settings, pair.one) && says(settings, pair.other)) {
       throw Error(Errc::invalid_argument, std::string("--") + pair.one,

@@ -4,6 +4,14 @@
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {
+namespace {
+
+const Names& final_sigmas() {
+  static const Names kNames = {"zero", "sigma_min"};
+  return kNames;
+}
+
+}  // namespace
 
 std::span<const Option> sampling_rows() {
   static const auto kTable = std::to_array<Option>({
@@ -102,6 +110,16 @@ std::span<const Option> sampling_rows() {
          }
        },
        [](const Config&) { return std::string(); }},
+      {"final-sigmas-type", "", 0, "KIND",
+       "where the last step ends: zero or sigma_min", kSamplerGroup, kSamplers,
+       [](Config& c, Text at, Text text) {
+         c.sampler.final_sigma_zero =
+             parse_choice(at, text, final_sigmas()) == 0;
+       },
+       [](const Config& c) -> std::string {
+         const auto& is_zero = c.sampler.final_sigma_zero;
+         return is_zero ? final_sigmas()[*is_zero ? 0 : 1] : std::string();
+       }},
       {"prediction-type", "", 0, "KIND",
        "epsilon, v_prediction, sample or flow_prediction", kSamplerGroup,
        kSamplers,

@@ -1,6 +1,7 @@
 #include "config/schedule_options.h"
 
 #include "config/enum_names.h"
+#include "config/sampler_check.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 
@@ -29,6 +30,7 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
       throw Error(error.code(), "--sampler",
                   what.substr(error.place().size() + 3), error.hint());
     }
+    check_name(sampler, *overrides.solver);
   }
   samplers::ScheduleOptions options;
   if (!scheduler_config.empty()) {
@@ -50,6 +52,7 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
   set(sampler.solver_order, options.solver_order);
   set(sampler.timestep_spacing, options.timestep_spacing);
   set(sampler.sigma_spacing, options.sigma_spacing);
+  set(sampler.final_sigma_zero, options.final_sigma_zero);
   set(sampler.prediction_type, options.prediction_type);
   set(sampler.beta_schedule, options.beta_schedule);
   set(sampler.beta_start, options.beta_start);
@@ -59,6 +62,10 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
   set(sampler.shift, options.flow_shift);
   set(sampler.variance_type, options.variance_type);
   set(sampler.clip_sample, options.clip_sample);
+  if (sampler.steps) {  // stronger than a recipe's list
+    options.sigmas.clear();
+    options.timesteps.clear();
+  }
   if (!sampler.sigmas.empty()) {
     options.sigmas = sampler.sigmas;
     options.timesteps.clear();
@@ -67,6 +74,7 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
     options.timesteps = sampler.timesteps;
     options.sigmas.clear();
   }
+  check_sampler(sampler, options);
 }
 
 std::string solver_label(const samplers::ScheduleOptions& options) {

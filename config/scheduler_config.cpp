@@ -109,7 +109,7 @@ class Reader {
       throw Error(Errc::unsupported, place_,
                   std::string(key) + ": got " + shown(*value) +
                       ", Troupe has only " + shown(accepted),
-                  "choose another solver with --solver");
+                  "choose another with --sampler");
     }
   }
   [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
@@ -368,7 +368,7 @@ ScheduleOptions parse_scheduler_config(std::string_view text,
   } else {
     throw Error(Errc::corrupt_file, place,
                 "_class_name: got none, expected a scheduler's class name",
-                "choose a solver with --solver");
+                "choose one with --sampler");
   }
   ScheduleOptions options;
   options.solver = choice.solver;

@@ -10,12 +10,14 @@
 namespace troupe::config {
 
 /// A solver as users name it: the rule, and what the name says beside it
-/// ("dpm++2m-sde karras" is order 2 of sde-dpmsolver++ over Karras sigmas).
+/// ("dpm++2m-sde karras" is order 2 of sde-dpmsolver++ over Karras sigmas;
+/// dpmsolver and sde-dpmsolver end at sigma_min, because they cannot at 0).
 struct SolverChoice {
   samplers::Solver solver = samplers::Solver::ddim;
   std::optional<int> order;
   std::optional<samplers::DpmAlgorithm> algorithm;
   std::optional<samplers::SigmaSpacing> sigma_spacing;
+  std::optional<bool> final_sigma_zero;
 };
 
 /// Our names, those of diffusers' classes and the field's spellings: ddim,

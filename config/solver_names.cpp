@@ -22,7 +22,12 @@ struct Name {
 };
 
 SolverChoice dpm(DpmAlgorithm algorithm, std::optional<int> order) {
-  return {Solver::dpmpp, order, algorithm, std::nullopt};
+  return {Solver::dpmpp, order, algorithm, {}, {}};
+}
+
+/// The forms that predict noise divide by the last σ.
+SolverChoice dpm_noise(DpmAlgorithm algorithm) {
+  return {Solver::dpmpp, {}, algorithm, {}, false};
 }
 
 const std::vector<Name>& names() {
@@ -56,8 +61,8 @@ const std::vector<Name>& names() {
       {"dpmpp1msde", dpm(kSde, 1)},
       {"dpmpp2msde", dpm(kSde, 2)},
       {"dpmpp3msde", dpm(kSde, 3)},
-      {"dpmsolver", dpm(DpmAlgorithm::dpmsolver, std::nullopt)},
-      {"sdedpmsolver", dpm(DpmAlgorithm::sde_dpmsolver, std::nullopt)},
+      {"dpmsolver", dpm_noise(DpmAlgorithm::dpmsolver)},
+      {"sdedpmsolver", dpm_noise(DpmAlgorithm::sde_dpmsolver)},
   };
   return table;
 }
@@ -164,6 +169,8 @@ void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {
   options.solver_order = choice.order.value_or(options.solver_order);
   options.algorithm = choice.algorithm.value_or(options.algorithm);
   options.sigma_spacing = choice.sigma_spacing.value_or(options.sigma_spacing);
+  options.final_sigma_zero =
+      choice.final_sigma_zero.value_or(options.final_sigma_zero);
 }
 
 }  // namespace troupe::config

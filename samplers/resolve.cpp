@@ -137,7 +137,7 @@ void check_dpm(const ScheduleOptions& o) {
                      o.algorithm == DpmAlgorithm::sde_dpmsolver;
   if (plain && o.final_sigma_zero && o.sigmas.empty()) {
     refuse("algorithm", "dpmsolver and sde-dpmsolver cannot end at sigma 0",
-           "set final_sigmas_type to sigma_min, or use dpmsolver++");
+           "use --final-sigmas-type sigma_min, or dpm++");
   }
   if (o.algorithm == DpmAlgorithm::sde_dpmsolver && o.solver_order == 3) {
     refuse("solver_order", "sde-dpmsolver has orders 1 and 2, got 3",
