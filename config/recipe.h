@@ -39,8 +39,8 @@ struct Recipe {
 [[nodiscard]] std::string to_json(const Recipe& recipe);
 
 /// Reads a recipe of unknown origin: at most 1 MiB and 16 levels, every value
-/// checked for type and range, unknown keys ignored.
-/// Errors: Errc::corrupt_file naming `place` and the key.
+/// checked for type and range; an unknown key is an error unless a newer
+/// version wrote it. Errors: Errc::corrupt_file naming `place` and the key.
 [[nodiscard]] Recipe parse_recipe(const std::string& place,
                                   std::string_view text);
 

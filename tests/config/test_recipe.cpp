@@ -34,14 +34,16 @@ Recipe full_recipe() {
   return recipe;
 }
 
-Errc code_of(const std::string& text) {
+Error error_of(const std::string& text) {
   try {
     (void)parse_recipe("x.png", text);
   } catch (const Error& error) {
-    return error.code();
+    return error;
   }
-  return Errc::internal;
+  return {Errc::internal, "test", "no error"};
 }
+
+Errc code_of(const std::string& text) { return error_of(text).code(); }
 
 TEST(Recipe, RoundTripsThroughCanonicalJson) {
   const std::string text = to_json(full_recipe());
@@ -141,11 +143,67 @@ TEST(Recipe, WritesNoTextThatItWouldRefuse) {
   EXPECT_EQ(name_of(std::string(5000, '\xff')).size(), 4095U);
 }
 
-TEST(Recipe, IgnoresUnknownKeysSuchAsPaths) {
-  auto more = nlohmann::json::parse(to_json(full_recipe()));
-  more["out"] = "/etc/passwd";
-  EXPECT_EQ(to_json(parse_recipe("x.png", more.dump())),
-            to_json(full_recipe()));
+TEST(Recipe, RefusesKeysThatItDoesNotWrite) {
+  const auto good = nlohmann::json::parse(to_json(full_recipe()));
+  nlohmann::json bad = good;
+  bad["out"] = "/etc/passwd";
+  EXPECT_EQ(error_of(bad.dump()).code(), Errc::corrupt_file);
+  bad = good;
+  bad["class_nmae"] = "dog";
+  EXPECT_EQ(error_of(bad.dump()).hint(), "did you mean 'class_name'?");
+  bad = good;
+  bad["schedule"]["beta_ned"] = 0.02;
+  const Error error = error_of(bad.dump());
+  EXPECT_EQ(error.place(), "x.png");
+  EXPECT_EQ(error.message(),
+            "the recipe has the unknown key \"schedule.beta_ned\"");
+  EXPECT_EQ(error.hint(), "did you mean 'beta_end'?");
+  bad = good;
+  bad["method"]["stirde"] = 2;
+  EXPECT_EQ(error_of(bad.dump()).hint(), "did you mean 'stride'?");
+}
+
+TEST(Recipe, IgnoresTheNewKeysOfANewerVersion) {
+  auto newer = nlohmann::json::parse(to_json(full_recipe()));
+  newer["schedule"]["swirl"] = 1;
+  for (const char* version : {"0.1.0", "0.0.9", "", "newest"}) {
+    newer["version"] = version;
+    EXPECT_EQ(code_of(newer.dump()), Errc::corrupt_file) << version;
+  }
+  for (const char* version : {"0.10.0", "10.0", "1000.0.0"}) {
+    newer["version"] = version;
+    EXPECT_EQ(parse_recipe("x.png", newer.dump()).seed, full_recipe().seed)
+        << version;
+  }
+}
+
+TEST(Recipe, SaysWhereWhatAndWhatToDoAboutEveryMistake) {
+  const auto good = nlohmann::json::parse(to_json(full_recipe()));
+  nlohmann::json deep = 1;
+  for (int i = 0; i < 20; ++i) {
+    deep = nlohmann::json::array({deep});
+  }
+  nlohmann::json nested = good;
+  nested["model"] = deep;
+  EXPECT_EQ(error_of(nested.dump()).place(), "x.png");
+  nlohmann::json wrong = good;
+  wrong["method"]["num_segments"] = 5'000'000;
+  const Error error = error_of(wrong.dump());
+  EXPECT_EQ(error.place(), "x.png: num_segments");
+  EXPECT_EQ(error.message(),
+            "got 5000000, expected a whole number within a million of 0");
+  for (const auto& [key, value] : good["schedule"].items()) {
+    nlohmann::json bad = good;
+    bad["schedule"][key] = nlohmann::json::object();
+    const Error typed = error_of(bad.dump());
+    EXPECT_EQ(typed.place(), "x.png: " + key);
+    EXPECT_TRUE(typed.message().starts_with("got {}, expected "))
+        << typed.what();
+    EXPECT_NE(typed.hint(), "");
+  }
+  for (const char* text : {"", "[]", "{}", R"({"schema":1})"}) {
+    EXPECT_NE(error_of(text).hint(), "") << text;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "config/enum_names.h"
+#include "config/recipe.h"
+#include "config/recipe_fields.h"
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+
+namespace troupe::config {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
+constexpr int kMaxDepth = 16;
+constexpr const char* kHint =
+    "the recipe is not as troupe wrote it: use the image as it was made";
+
+template <typename T>
+concept NamedEnum = std::is_enum_v<T>;
+
+std::string shown(const json& value) {
+  constexpr std::size_t kLongest = 60;
+  const std::string text =
+      value.dump(-1, ' ', true, json::error_handler_t::replace);
+  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+}
+
+class JsonReader {
+ public:
+  JsonReader(const std::string& place, const json& in)
+      : place_(place), in_(in) {}
+
+  template <typename T>
+  void operator()(const char* key, T& value) const {
+    const auto found = in_.find(key);
+    if (found != in_.end()) {
+      read(place_ + ": " + key, *found, value);
+    }
+  }
+  template <typename T>
+  void operator()(const char* key, std::optional<T>& value) const {
+    T inner{};
+    if (in_.contains(key)) {
+      (*this)(key, inner);
+      value = inner;
+    }
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& at, const json& got,
+                                const std::string& expected) {
+    throw Error(Errc::corrupt_file, at,
+                "got " + shown(got) + ", expected " + expected, kHint);
+  }
+
+  template <NamedEnum T>
+  static void read(const std::string& at, const json& in, T& value) {
+    if (!in.is_string()) {
+      fail(at, in, "one of " + join_names(names_of<T>()));
+    }
+    try {
+      value = parse_enum<T>(at, in.get_ref<const std::string&>());
+    } catch (const Error& error) {
+      throw Error(Errc::corrupt_file, at, error.message(),
+                  error.hint().empty() ? kHint : error.hint());
+    }
+  }
+  static void read(const std::string& at, const json& in, int& value) {
+    constexpr std::int64_t kLimit = 1'000'000;
+    std::int64_t wide = 0;
+    read(at, in, wide);
+    if (wide < -kLimit || wide > kLimit) {
+      fail(at, in, "a whole number within a million of 0");
+    }
+    value = static_cast<int>(wide);
+  }
+  static void read(const std::string& at, const json& in, std::int64_t& value) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+    // JSON's numbers from 2⁶³ on would come out negative.
+    if (!in.is_number_integer() ||
+        (in.is_number_unsigned() && in.get<std::uint64_t>() > kMost)) {
+      fail(at, in, "a whole number below 2^63");
+    }
+    value = in.get<std::int64_t>();
+  }
+  static void read(const std::string& at, const json& in,
+                   std::uint64_t& value) {
+    if (!in.is_number_unsigned()) {
+      fail(at, in, "a whole number of at least 0");
+    }
+    value = in.get<std::uint64_t>();
+  }
+  static void read(const std::string& at, const json& in, double& value) {
+    if (!in.is_number() || !std::isfinite(in.get<double>())) {
+      fail(at, in, "a finite number");
+    }
+    value = in.get<double>();
+  }
+  static void read(const std::string& at, const json& in, bool& value) {
+    if (!in.is_boolean()) {
+      fail(at, in, "true or false");
+    }
+    value = in.get<bool>();
+  }
+  static void read(const std::string& at, const json& in, std::string& value) {
+    if (!in.is_string()) {
+      fail(at, in, "a text");
+    }
+    value = in.get<std::string>();
+    if (value.size() > kLongestRecipeText) {
+      fail(at, in, "a text of at most 4096 bytes");
+    }
+    // It will be printed on a terminal.
+    for (const char c : value) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+        fail(at, in, "a text without control characters");
+      }
+    }
+  }
+  template <typename T>
+  static void read(const std::string& at, const json& in,
+                   std::vector<T>& values) {
+    if (!in.is_array()) {
+      fail(at, in, "a list");
+    }
+    values.clear();
+    for (const json& item : in) {
+      T value{};
+      read(at, item, value);
+      values.push_back(value);
+    }
+  }
+
+  const std::string& place_;
+  const json& in_;
+};
+
+/// Collects the keys that a section may have.
+class KeyList {
+ public:
+  template <typename T>
+  void operator()(const char* key, const T& /*value*/) {
+    keys.emplace_back(key);
+  }
+  std::vector<std::string> keys;
+};
+
+/// "0.10.2" after "0.9": numbers compare as numbers; what is no version is not
+/// newer than anything.
+bool is_newer(std::string_view version, std::string_view than) {
+  const auto next = [](std::string_view& text) {
+    int number = -1;
+    const char* end = text.data() + text.size();
+    const char* rest = std::from_chars(text.data(), end, number).ptr;
+    text = rest == end ? std::string_view() : std::string_view(rest + 1, end);
+    return number;
+  };
+  while (!version.empty() && !than.empty()) {
+    const int a = next(version);
+    const int b = next(than);
+    if (a != b) {
+      return a > b;
+    }
+  }
+  return than.empty() && !version.empty() && next(version) > 0;
+}
+
+/// A key that this version does not know would be dropped, and another image
+/// come out: a mistake, unless a newer version wrote it.
+void check_keys(const std::string& place, const std::string& section,
+                const json& in, const std::vector<std::string>& known,
+                bool by_newer) {
+  for (const auto& item : in.items()) {
+    if (std::ranges::find(known, item.key()) != known.end()) {
+      continue;
+    }
+    const std::string name = shown(section + item.key());
+    if (!by_newer) {
+      throw Error(Errc::corrupt_file, place,
+                  "the recipe has the unknown key " + name,
+                  suggestion(item.key(), known, kHint));
+    }
+    log_message(LogLevel::warning,
+                place + ": a newer troupe wrote the recipe: its key " + name +
+                    " is unknown here and ignored");
+  }
+}
+
+json parse_bounded(const std::string& place, std::string_view text) {
+  const auto limit_depth = [&](int depth, json::parse_event_t /*event*/,
+                               json& /*parsed*/) {
+    require(depth <= kMaxDepth, Errc::corrupt_file, place,
+            "the recipe is nested too deeply: expected at most 16 levels",
+            kHint);
+    return true;
+  };
+  require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
+          "the recipe is longer than 1 MiB", kHint);
+  try {
+    json document = json::parse(text, limit_depth);
+    require(document.is_object(), Errc::corrupt_file, place,
+            "the recipe is not a JSON object", kHint);
+    return document;
+  } catch (const json::exception&) {
+    throw Error(Errc::corrupt_file, place, "the recipe is not JSON", kHint);
+  }
+}
+
+const json& section(const std::string& place, const json& document,
+                    const char* key) {
+  const auto found = document.find(key);
+  if (found == document.end() || !found->is_object()) {
+    throw Error(Errc::corrupt_file, place,
+                std::string("the recipe has no section '") + key + "'",
+                "was the image made by troupe?");
+  }
+  return *found;
+}
+
+void check_all_keys(const std::string& place, const json& document,
+                    bool by_newer) {
+  const Recipe recipe;
+  KeyList top{{"schema", "schedule", "method"}};
+  visit_recipe(top, recipe);
+  check_keys(place, "", document, top.keys, by_newer);
+  KeyList schedule;
+  visit_schedule(schedule, recipe.schedule);
+  check_keys(place, "schedule.", document["schedule"], schedule.keys, by_newer);
+  KeyList method;
+  visit_method(method, recipe.method);
+  check_keys(place, "method.", document["method"], method.keys, by_newer);
+}
+
+}  // namespace
+
+Recipe parse_recipe(const std::string& place, std::string_view text) {
+  const json document = parse_bounded(place, text);
+  Recipe recipe;
+  const JsonReader top(place, document);
+  int schema = 0;
+  top("schema", schema);
+  if (schema != kRecipeSchema) {
+    throw Error(Errc::corrupt_file, place + ": schema",
+                "a recipe of another kind: got " + std::to_string(schema) +
+                    ", expected " + std::to_string(kRecipeSchema),
+                "was it made by a newer troupe?");
+  }
+  top("version", recipe.version);
+  const json& schedule_json = section(place, document, "schedule");
+  const json& method_json = section(place, document, "method");
+  check_all_keys(place, document, is_newer(recipe.version, TROUPE_VERSION));
+  visit_recipe(top, recipe);
+  const JsonReader schedule(place, schedule_json);
+  visit_schedule(schedule, recipe.schedule);
+  const JsonReader method(place, method_json);
+  visit_method(method, recipe.method);
+  return recipe;
+}
+
+}  // namespace troupe::config
