@@ -44,28 +44,45 @@ std::string text_of(const toml::node& node, const std::string& place) {
   for (const toml::node& item : *array) {
     if (item.is_array()) {
       throw Error(Errc::corrupt_file, place,
-                  "a list inside a list: got two levels, expected one");
+                  "a list inside a list: got two levels, expected one",
+                  "write one list of plain values");
     }
     joined.append(joined.empty() ? "" : ",").append(text_of(item, place));
   }
   return joined;
 }
 
+void check_file(const std::string& path) {
+  constexpr const char* kHint =
+      "give a TOML file, as troupe sample --print-config writes it";
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  require(std::filesystem::exists(status), Errc::not_found, path,
+          "no such configuration file", kHint);
+  require(!std::filesystem::is_directory(status), Errc::invalid_argument, path,
+          "cannot read options from here: got a folder, expected a file",
+          kHint);
+  require(std::filesystem::is_regular_file(status), Errc::invalid_argument,
+          path,
+          "cannot read options from here: got a device or a pipe, expected a "
+          "regular file",
+          kHint);
+  require(std::filesystem::file_size(path, error) <= kMaxBytes && !error,
+          Errc::io, path, "too large for a configuration file: over 1 MiB",
+          kHint);
+}
+
 }  // namespace
 
 std::vector<Setting> read_toml(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw Error(Errc::not_found, path, "no such configuration file");
-  }
-  require(std::filesystem::file_size(path, error) <= kMaxBytes && !error,
-          Errc::io, path, "too large for a configuration file: over 1 MiB");
+  check_file(path);
   toml::table table;
   try {
     table = toml::parse_file(path);
   } catch (const toml::parse_error& problem) {
     throw Error(Errc::corrupt_file, place_of(path, problem.source(), {}),
-                "not TOML: " + std::string(problem.description()));
+                "not TOML: " + std::string(problem.description()),
+                "correct this line");
   }
   std::vector<Setting> settings;
   for (const auto& [key, node] : table) {

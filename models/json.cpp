@@ -98,6 +98,10 @@ Json Json::parse(std::string_view text, std::string_view place) {
   };
   try {
     document->root = nlohmann::json::parse(text.begin(), text.end(), check);
+  } catch (const nlohmann::json::out_of_range& error) {
+    throw Error(Errc::corrupt_file, place,
+                std::string("a number is too large: ") + error.what(),
+                "correct this file");
   } catch (const nlohmann::json::exception& error) {
     throw Error(Errc::corrupt_file, place,
                 std::string("not valid JSON: ") + error.what(),

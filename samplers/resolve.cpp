@@ -152,7 +152,7 @@ void check_dpm(const ScheduleOptions& o) {
 void check_flow(const ScheduleOptions& o) {
   if (o.use_dynamic_shifting && is_flow_family(o) && !o.mu) {
     refuse("mu", "dynamic shifting needs mu, got none",
-           "give --mu, or turn use_dynamic_shifting off");
+           "set use_dynamic_shifting to false in scheduler_config.json");
   }
   if (o.solver == Solver::dpmpp && o.use_dynamic_shifting &&
       o.time_shift_linear) {
@@ -186,10 +186,22 @@ void check_flow(const ScheduleOptions& o) {
   }
 }
 
+void check_steps(const ScheduleOptions& o) {
+  if (o.num_inference_steps >= 1 &&
+      o.num_inference_steps <= o.num_train_timesteps) {
+    return;
+  }
+  const std::string trained = std::to_string(o.num_train_timesteps);
+  refuse("num_inference_steps",
+         "got " + std::to_string(o.num_inference_steps) + ", expected 1 to " +
+             trained + ", because the model was trained with " + trained +
+             " timesteps",
+         o.sigmas.empty() ? "change --steps" : "shorten --sigmas");
+}
+
 void check_numbers(const ScheduleOptions& o) {
   check_range("num_train_timesteps", o.num_train_timesteps, 1, 1'000'000);
-  check_range("num_inference_steps", o.num_inference_steps, 1,
-              o.num_train_timesteps);
+  check_steps(o);
   check_range("steps_offset", o.steps_offset, 0, o.num_train_timesteps);
   check_range("eta", o.eta, 0.0, 1.0);
   check_range("clip_sample_range", o.clip_sample_range, 1e-12, 1e12);

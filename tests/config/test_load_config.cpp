@@ -278,5 +278,23 @@ TEST(OptionTable, HasNoSpellingTwice) {
   }
 }
 
+TEST(LoadConfig, SaysWhatStandsInTheConfigurationFilesPlace) {
+  struct Case {
+    const char* path;
+    Errc code;
+    const char* says;
+  };
+  for (const Case& c : {Case{"/no/such.toml", Errc::not_found, "no such"},
+                        {"/", Errc::invalid_argument, "a folder"},
+                        {"/dev/zero", Errc::invalid_argument, "a device"}}) {
+    const Error error =
+        error_of({.flags = {}, .environment = {}, .file = c.path});
+    EXPECT_EQ(error.code(), c.code) << c.path;
+    EXPECT_EQ(error.place(), c.path);
+    EXPECT_NE(error.message().find(c.says), std::string::npos) << error.what();
+    EXPECT_NE(error.hint(), "") << c.path;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::config

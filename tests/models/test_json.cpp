@@ -52,5 +52,12 @@ TEST(Json, RefusesDuplicateKeysDeepNestingAndOtherText) {
   }
 }
 
+TEST(Json, SaysThatANumberIsTooLarge) {
+  const Error error =
+      error_of([] { (void)Json::parse(R"({"norm_eps": 1e400})", "file"); });
+  EXPECT_EQ(error.code(), Errc::corrupt_file);
+  EXPECT_TRUE(contains(error.what(), "a number is too large"));
+}
+
 }  // namespace
 }  // namespace troupe::models

@@ -35,6 +35,20 @@ TEST(ScheduleErrors, RefuseStepCountsOutsideTheTrainingSteps) {
   }
 }
 
+TEST(ScheduleErrors, NameTheFlagAndTheTrainingSteps) {
+  ScheduleOptions options;
+  options.num_inference_steps = 1001;
+  try {
+    const Schedule schedule(options);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "num_inference_steps: got 1001, expected 1 to 1000, because the "
+              "model was trained with 1000 timesteps");
+    EXPECT_EQ(error.hint(), "change --steps");
+  }
+}
+
 TEST(ScheduleErrors, RefuseListsThatDoNotDescend) {
   ScheduleOptions options = of(Solver::euler);
   options.sigmas = {1.0, 2.0};
