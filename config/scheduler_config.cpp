@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/python_json.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
@@ -287,38 +288,16 @@ void read_flow(Reader& in, ScheduleOptions& o) {
   in.flag("stochastic_sampling", kFlow, o.stochastic_sampling);
 }
 
-std::size_t bare_word_length(std::string_view text) {
-  for (const std::string_view word : {"-Infinity", "Infinity", "NaN"}) {
-    if (text.starts_with(word)) {
-      return word.size();
-    }
-  }
-  return 0;
-}
-
-/// Python writes an infinite bound as a bare word, which is not JSON: read such
-/// words outside strings as null, which means the default.
-std::string without_bare_words(std::string_view text) {
-  std::string clean;
-  clean.reserve(text.size());
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') {
-      in_string = !in_string;
-    } else if (in_string && c == '\\' && i + 1 < text.size()) {
-      clean += c;
-      ++i;
-    } else if (!in_string) {
-      if (const std::size_t length = bare_word_length(text.substr(i))) {
-        clean += "null";
-        i += length - 1;
-        continue;
-      }
-    }
-    clean += text[i];
-  }
-  return clean;
+/// What the library says, without its own numbering.
+std::string reason_of(const json::exception& problem) {
+  constexpr std::size_t kLongest = 160;
+  const std::string_view text = problem.what();
+  const std::size_t begin = text.find("] ");
+  const std::string detail(
+      text.substr(begin == std::string_view::npos ? 0 : begin + 2, kLongest));
+  const bool is_range =
+      dynamic_cast<const json::out_of_range*>(&problem) != nullptr;
+  return (is_range ? "a number is too large: " : "not valid JSON: ") + detail;
 }
 
 json parse_object(std::string_view text, std::string_view place, Errc code) {
@@ -326,10 +305,17 @@ json parse_object(std::string_view text, std::string_view place, Errc code) {
     throw Error(code, place, "got more than 16 MiB, expected a short JSON file",
                 "check the file");
   }
-  json object = json::parse(without_bare_words(text), nullptr, false);
+  json object;
+  try {
+    object = json::parse(without_bare_words(text));
+  } catch (const json::exception& problem) {
+    throw Error(code, place, reason_of(problem), "correct this file");
+  }
   if (!object.is_object()) {
-    throw Error(code, place, "got no JSON object, expected one",
-                "check the file");
+    throw Error(
+        code, place,
+        std::string("got ") + object.type_name() + ", expected a JSON object",
+        "correct this file");
   }
   // Some versions of diffusers write an infinite bound as a string.
   const auto clipped = object.find("lambda_min_clipped");
@@ -337,6 +323,22 @@ json parse_object(std::string_view text, std::string_view place, Errc code) {
     object.erase(clipped);
   }
   return object;
+}
+
+SolverChoice choice_of(const json& object, std::string_view place) {
+  const auto name = object.find("_class_name");
+  if (name == object.end() || !name->is_string()) {
+    throw Error(Errc::corrupt_file, place,
+                "_class_name: got none, expected a scheduler's class name",
+                "choose one with --sampler");
+  }
+  try {
+    return parse_solver(name->get_ref<const std::string&>());
+  } catch (const Error& error) {
+    throw Error(Errc::unsupported, place, "_class_name: " + error.message(),
+                "--sampler takes another over the same noise schedule: " +
+                    error.hint());
+  }
 }
 
 std::vector<std::string> read_all(Reader in, std::string_view place, Errc code,
@@ -359,17 +361,8 @@ ScheduleOptions parse_scheduler_config(std::string_view text,
                         ? json::object()
                         : parse_object(overrides.json, "scheduler overrides",
                                        Errc::invalid_argument);
-  SolverChoice choice;
-  const auto name = object.find("_class_name");
-  if (overrides.solver) {
-    choice = *overrides.solver;
-  } else if (name != object.end() && name->is_string()) {
-    choice = parse_solver(name->get_ref<const std::string&>());
-  } else {
-    throw Error(Errc::corrupt_file, place,
-                "_class_name: got none, expected a scheduler's class name",
-                "choose one with --sampler");
-  }
+  const SolverChoice choice =
+      overrides.solver ? *overrides.solver : choice_of(object, place);
   ScheduleOptions options;
   options.solver = choice.solver;
   if (choice.solver == Solver::heun) {

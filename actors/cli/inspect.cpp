@@ -4,13 +4,16 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "actors/cli/checkpoint_notes.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/verbs.h"
+#include "config/known_keys.h"
 #include "config/schedule_options.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/log.h"
 #include "kernels/core/system.h"
 #include "models/safetensors.h"
 
@@ -29,13 +32,35 @@ std::uint64_t num_parameters(const models::Component& component) {
   return count;
 }
 
+/// Its solver as --sampler names it, or the class that Troupe does not have.
+std::string describe_scheduler(const models::Checkpoint& checkpoint) {
+  try {
+    return config::solver_label(config::schedule_options(
+        {}, checkpoint.scheduler_config, scheduler_path(checkpoint)));
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) {
+      throw;
+    }
+    return config::scheduler_class(checkpoint.scheduler_config) +
+           " (not supported; use --sampler)";
+  }
+}
+
+void warn_of(const models::Checkpoint& checkpoint) {
+  for (const auto& notes :
+       {network_notes(checkpoint), scheduler_notes(checkpoint)}) {
+    for (const std::string& note : notes) {
+      log_message(LogLevel::warning, note);
+    }
+  }
+}
+
 Json describe_checkpoint(const std::string& path) {
   config::Config config;
   config.model_dir = path;
   const ModelSource source = ModelSource::open(config);
   const models::Checkpoint& checkpoint = *source.checkpoint();
-  const samplers::ScheduleOptions schedule =
-      config::schedule_options({}, source.scheduler_config(), path);
+  warn_of(checkpoint);
   Json json = {
       {"kind", "checkpoint"},
       {"path", path},
@@ -51,7 +76,7 @@ Json describe_checkpoint(const std::string& path) {
       {"stored_bytes", checkpoint.stored_bytes()},
       {"memory_bytes_f32", source.required_bytes(DType::f32, 1, 2)},
       {"memory_bytes_bf16", source.required_bytes(DType::bf16, 1, 2)},
-      {"sampler", config::solver_label(schedule)},
+      {"sampler", describe_scheduler(checkpoint)},
       {"classes", source.dit().num_classes}};
   json["class_names"] = Json::object();
   for (const auto& [id, name] : checkpoint.class_names) {

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
+#include "actors/cli/checkpoint_notes.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/explain.h"
 #include "actors/cli/latents_file.h"
@@ -70,10 +73,20 @@ config::SolverChoice solver_named(const config::Config& config) {
 
 samplers::ScheduleOptions base_schedule(const config::Config& config,
                                         const ModelSource& source,
-                                        const config::Recipe* recipe) {
+                                        const config::Recipe* recipe,
+                                        std::vector<std::string>& notes) {
+  const auto& checkpoint = source.checkpoint();
+  if (checkpoint) {
+    notes = network_notes(*checkpoint);
+  }
   if (recipe == nullptr) {
-    return config::schedule_options(config.sampler, source.scheduler_config(),
-                                    source.name() + "/scheduler_config.json");
+    if (checkpoint) {
+      std::ranges::move(scheduler_notes(*checkpoint),
+                        std::back_inserter(notes));
+    }
+    return config::schedule_options(
+        config.sampler, source.scheduler_config(),
+        checkpoint ? scheduler_path(*checkpoint) : source.name());
   }
   samplers::ScheduleOptions options = recipe->schedule;
   if (!config.sampler.name.empty()) {
@@ -176,6 +189,12 @@ void note_method(JobRequest& request) {
     request.notes.emplace_back(
         "a final noise level of 0 was added to --sigmas");
   }
+  if (says_zero(request.schedule.options().timesteps) &&
+      request.schedule.sigmas().back() == 0) {
+    request.notes.emplace_back(
+        "a final noise level of 0 was added to --timesteps, without a call of "
+        "the network");
+  }
 }
 
 /// The job's noise with given latents in place of the first draw.
@@ -232,7 +251,8 @@ JobRequest make_request(const config::Config& config,
       source.dit().num_classes > 0 ? kDefaultGuidance : 1.0);
   const bool guided = guidance > 1.0;
   const int cores = num_usable_cores();
-  samplers::Schedule schedule(base_schedule(config, source, recipe));
+  std::vector<std::string> notes;
+  samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   const config::Plan plan = config::make_plan(
       config, {.num_samples = config.samples.size(),
                .is_guided = guided,
@@ -250,7 +270,7 @@ JobRequest make_request(const config::Config& config,
                      .seed = config.seed,
                      .noise = config.noise,
                      .init_latents = {},
-                     .notes = {}};
+                     .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
   if (!config.init_latents.empty()) {
     request.init_latents =

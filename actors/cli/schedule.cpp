@@ -7,10 +7,12 @@
 #include <vector>
 
 #include "actors/artefacts/svg_plot.h"
+#include "actors/cli/checkpoint_notes.h"
 #include "actors/cli/verbs.h"
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "models/checkpoint.h"
 
 namespace troupe::actors {
@@ -25,8 +27,12 @@ samplers::ScheduleOptions options_of(const config::Config& config) {
   std::string scheduler;
   std::string place = "scheduler_config.json";
   if (!config.model_dir.empty()) {
-    scheduler = models::open_checkpoint(config.model_dir).scheduler_config;
-    place = config.model_dir + "/scheduler/" + place;
+    const auto checkpoint = models::open_checkpoint(config.model_dir);
+    scheduler = checkpoint.scheduler_config;
+    place = scheduler_path(checkpoint);
+    for (const std::string& note : scheduler_notes(checkpoint)) {
+      log_message(LogLevel::warning, note);
+    }
   }
   return config::schedule_options(config.sampler, scheduler, place);
 }

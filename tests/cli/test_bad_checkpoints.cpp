@@ -13,6 +13,8 @@ namespace {
 constexpr const char* kWeights =
     "transformer/diffusion_pytorch_model.safetensors";
 
+constexpr const char* kScheduler = "scheduler/scheduler_config.json";
+
 /// A folder as diffusers writes it, around a small golden network: two blocks,
 /// four latent channels, five classes.
 class Pipeline {
@@ -23,6 +25,8 @@ class Pipeline {
     (void)folder_.write("model_index.json",
                         R"({"_class_name": "DiTPipeline",
                             "id2label": {"0": "tench, fish", "3": "owl"}})");
+    std::filesystem::create_directory(folder_.path("scheduler"));
+    replace(kScheduler, R"({"_class_name": "DDIMScheduler"})");
   }
 
   void replace(const std::string& name, const std::string& content) const {
@@ -60,6 +64,9 @@ class Pipeline {
                                           "latents=" + folder_.path("out.npz")};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run(std::move(arguments));
+  }
+  [[nodiscard]] std::string path(const std::string& name = {}) const {
+    return folder_.path(name);
   }
   [[nodiscard]] bool wrote_something() const {
     return std::filesystem::exists(folder_.path("out.npz"));
@@ -128,6 +135,64 @@ TEST(Checkpoint, ThatOverflowsFailsWithStepAndBlock) {
     EXPECT_NE(outcome.err.find("appears in block 1"), std::string::npos)
         << outcome.err;
   }
+}
+
+TEST(Checkpoint, WithUnknownKeysWarnsOncePerFile) {
+  const Pipeline pipeline;
+  auto config = nlohmann::json::parse(pipeline.file("transformer/config.json"));
+  config["num_layres"] = 7;
+  pipeline.replace("transformer/config.json", config.dump());
+  pipeline.replace(kScheduler,
+                   R"({"_class_name": "DDIMScheduler", "beta_ned": 0.02})");
+  const Outcome outcome = pipeline.sample();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 2) << outcome.err;
+  for (const char* says :
+       {"transformer/config.json: ignored", "did you mean 'num_layers'?",
+        "scheduler/scheduler_config.json: ignored",
+        "did you mean 'beta_end'?"}) {
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+  }
+}
+
+TEST(Checkpoint, WithoutASchedulerSaysWhatStandsIn) {
+  const Pipeline pipeline;
+  std::filesystem::remove_all(pipeline.path("scheduler"));
+  const Outcome outcome = pipeline.sample({"--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_EQ(outcome.json()["notes"].size(), 1U);
+  const auto note = outcome.json()["notes"][0].get<std::string>();
+  EXPECT_NE(note.find("DDIM's default"), std::string::npos) << note;
+}
+
+TEST(Checkpoint, WithASchedulerThatIsNotThereNamesTheFileAndTheWayPast) {
+  const Pipeline pipeline;
+  pipeline.replace(kScheduler, R"({"_class_name": "PNDMScheduler"})");
+  const Outcome refused = pipeline.sample();
+  expect_refused(pipeline, refused, 2, pipeline.path(kScheduler));
+  EXPECT_NE(refused.err.find("--sampler"), std::string::npos) << refused.err;
+  const Outcome seen = run({"inspect", pipeline.path()});
+  EXPECT_EQ(seen.exit_code, 0) << seen.err;
+  EXPECT_NE(seen.out.find("PNDMScheduler (not supported; use --sampler)"),
+            std::string::npos)
+      << seen.out;
+  EXPECT_EQ(pipeline.sample({"--sampler", "ddim"}).exit_code, 0);
+}
+
+TEST(Checkpoint, WithTimestepsSaysThatTheLevelAfterThemIsZero) {
+  const Pipeline pipeline;
+  const auto noted = [&](const char* timesteps) {
+    const Outcome outcome =
+        run({"sample", "-m", pipeline.path(), "--timesteps", timesteps,
+             "--class", "1", "--dtype", "f32", "--progress", "none", "--save",
+             "latents=" + pipeline.path("out.npz"), "--exists", "replace",
+             "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["nfe"], 2);
+    return outcome.json()["notes"].size();
+  };
+  EXPECT_EQ(noted("900,500"), 1U);
+  EXPECT_EQ(noted("900,0"), 0U);
 }
 
 TEST(Checkpoint, WithoutADecoderMakesNoPictures) {

@@ -107,6 +107,37 @@ TEST(SchedulerConfig, SaysWhatItHasNot) {
             Errc::unsupported);
 }
 
+TEST(SchedulerConfig, NamesTheFileAndTheWayPastAClassItHasNot) {
+  for (const char* name : {"PNDMScheduler", "FooScheduler"}) {
+    try {
+      (void)parse_scheduler_config(
+          R"({"_class_name": ")" + std::string(name) + "\"}", "dir/s.json");
+      FAIL() << name;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::unsupported);
+      EXPECT_EQ(error.place(), "dir/s.json");
+      EXPECT_NE(error.message().find(name), std::string::npos) << error.what();
+      EXPECT_TRUE(error.hint().starts_with("--sampler")) << error.hint();
+    }
+  }
+}
+
+TEST(SchedulerConfig, SaysWhyATextIsNotRead) {
+  const auto message_of = [](const char* text) -> std::string {
+    try {
+      (void)parse_scheduler_config(text, "s.json");
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return {};
+  };
+  EXPECT_EQ(message_of(R"({"beta_start": 1e400})"),
+            "a number is too large: number overflow parsing '1e400'");
+  EXPECT_TRUE(message_of("{").starts_with("not valid JSON: parse error"))
+      << message_of("{");
+  EXPECT_EQ(message_of("[]"), "got array, expected a JSON object");
+}
+
 TEST(SchedulerConfig, RefusesUnknownOverrides) {
   SchedulerOverrides over;
   over.json = R"({"beta_strat": 0.1})";

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/checkpoint.h"
+
+namespace troupe::actors {
+
+/// Path of the scheduler's file, whether it is there or not.
+[[nodiscard]] std::string scheduler_path(const models::Checkpoint& checkpoint);
+
+/// What the user should know about the folder's scheduler: that there is none,
+/// or keys that diffusers does not have. Otherwise empty.
+[[nodiscard]] std::vector<std::string> scheduler_notes(
+    const models::Checkpoint& checkpoint);
+
+/// The same about the networks' config.json files.
+[[nodiscard]] std::vector<std::string> network_notes(
+    const models::Checkpoint& checkpoint);
+
+}  // namespace troupe::actors

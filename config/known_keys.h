@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::config {
+
+/// One line about the keys of a config.json that no version of its diffusers
+/// class has (they are ignored, as diffusers does), with the nearest ones that
+/// it has; empty when there are none or the class is not one of ours. Keys that
+/// begin with '_' and those that trainers leave behind are known.
+[[nodiscard]] std::string unknown_keys_note(std::string_view place,
+                                            std::string_view class_name,
+                                            std::span<const std::string> keys);
+
+/// The same for the text of a scheduler_config.json; keys of any scheduler are
+/// known, because they stay in the file when one is made from another. Empty
+/// for a text that is not a JSON object.
+[[nodiscard]] std::string unknown_scheduler_keys_note(std::string_view place,
+                                                      std::string_view text);
+
+/// "_class_name" of a scheduler_config.json; empty when it says none.
+[[nodiscard]] std::string scheduler_class(std::string_view text);
+
+}  // namespace troupe::config
