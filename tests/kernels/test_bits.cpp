@@ -1,10 +1,12 @@
 #include <functional>
 #include <thread>
 
+#include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
+#include "kernels/patchify.h"
 #include "tests/kernels/reference.h"
 
 // Threads, batch and position in the batch never change a bit.
@@ -172,6 +174,57 @@ TEST(Bits, OfNormsDependOnTheItemAlone) {
         return out;
       },
       random_tensor({kItems, 19, 37}, DType::f32, 13));
+}
+
+TEST(Bits, OfSoftmaxDependOnTheItemAlone) {
+  for (const Shape& shape : {Shape{kItems, 7, 33}, Shape{kItems, 3, 17, 256},
+                             Shape{kItems, 1, 1}, Shape{kItems, 1001}}) {
+    expect_same_bits(
+        [](ExecContext& c, const Tensor& x) {
+          Tensor out(x.shape(), DType::f32);
+          softmax(c, x, out);
+          return out;
+        },
+        random_tensor(shape, DType::f32, 14));
+  }
+}
+
+TEST(Bits, OfUpsampleDependOnTheItemAlone) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    expect_same_bits(
+        [](ExecContext& c, const Tensor& x) {
+          Tensor out({x.dim(0), 2 * x.dim(1), 2 * x.dim(2), x.dim(3)},
+                     x.dtype());
+          upsample_nearest2x(c, x, out);
+          return out;
+        },
+        random_tensor({kItems, 9, 7, 13}, dtype, 15));
+  }
+}
+
+TEST(Bits, OfPatchesDependOnTheItemAlone) {
+  constexpr std::int64_t kChannels = 3;
+  for (const std::int64_t p : {1, 2, 4}) {
+    SCOPED_TRACE("patch " + std::to_string(p));
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      expect_same_bits(
+          [&](ExecContext& c, const Tensor& x) {
+            Tensor out({x.dim(0), (12 / p) * (20 / p), kChannels * p * p},
+                       dtype);
+            patchify(c, x, p, out);
+            return out;
+          },
+          random_tensor({kItems, kChannels, 12, 20}, DType::f32, 16));
+    }
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out({x.dim(0), kChannels, 12, 20}, DType::f32);
+          unpatchify(c, x, p, out);
+          return out;
+        },
+        random_tensor({kItems, (12 / p) * (20 / p), kChannels * p * p},
+                      DType::f32, 17));
+  }
 }
 
 }  // namespace
