@@ -9,6 +9,7 @@
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "samplers/guidance.h"
+#include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -173,13 +174,12 @@ void expect_exact(const models::Denoiser& denoiser, int num_steps) {
   }
 }
 
-TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
-  const models::GaussianMixture mixture(
+models::GaussianMixture mixture_denoiser() {
+  return models::GaussianMixture(
       models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
-  expect_exact(mixture, 7);
 }
 
-TEST(ExactMethods, OverASmallRandomDitEqualSequential) {
+models::Dit small_dit() {
   models::DitConfig config;
   config.num_attention_heads = 2;
   config.attention_head_dim = 12;
@@ -188,27 +188,65 @@ TEST(ExactMethods, OverASmallRandomDitEqualSequential) {
   config.num_classes = 5;
   ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  const models::Dit dit(ctx, config, {}, DType::f32, weights);
-  expect_exact(dit, 4);
+  return models::Dit(ctx, config, {}, DType::f32, weights);
 }
 
-TEST(ApproximateMethods, ComeCloserToTheMixturesAnswerAsTheToleranceFalls) {
-  const models::GaussianMixture mixture(
-      models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
-  const Schedule schedule(steps(30));
+TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
+  expect_exact(mixture_denoiser(), 7);
+}
+
+TEST(ExactMethods, OverASmallRandomDitEqualSequential) {
+  expect_exact(small_dit(), 4);
+}
+
+/// What holds of a sweep, whatever the network is.
+void expect_sweeps_to_be_exact(const models::Denoiser& denoiser) {
+  for (const SolverCase& solver : solver_cases(4)) {
+    Network network(denoiser, 1);
+    Bench bench(solver.options, network.latent_shape());
+    for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+      for (const InitialGuess guess :
+           {InitialGuess::last_point, InitialGuess::constant_x0}) {
+        expect_exact_after_sweeps(bench, network, guess, carry, solver.name);
+      }
+    }
+    expect_exact_is_kept(bench, network, solver.name);
+  }
+}
+
+TEST(PicardSweeps, OverTheMixtureDenoiserAreExactUpToTheirNumber) {
+  expect_sweeps_to_be_exact(mixture_denoiser());
+}
+
+TEST(PicardSweeps, OverASmallRandomDitAreExactUpToTheirNumber) {
+  expect_sweeps_to_be_exact(small_dit());
+}
+
+void expect_closer_as_the_tolerance_falls(const models::Denoiser& denoiser,
+                                          int num_steps,
+                                          std::uint64_t samples) {
+  const Schedule schedule(steps(num_steps));
   double before = 1e9;
-  for (const double tolerance : {1.0, 0.1, 0.01, 0.0}) {
+  for (const double tolerance : {0.3, 0.1, 0.03, 0.01, 0.0}) {
     double error = 0;
-    for (std::uint64_t sample = 0; sample < 4; ++sample) {
+    for (std::uint64_t sample = 0; sample < samples; ++sample) {
       const MethodOptions options{
           .kind = MethodKind::picard, .window_size = 6, .tolerance = tolerance};
-      error += rmse(run_on(mixture, schedule, options, 1, sample),
-                    run_on(mixture, schedule, {}, 1, sample));
+      error += rmse(run_on(denoiser, schedule, options, 1, sample),
+                    run_on(denoiser, schedule, {}, 1, sample));
     }
     EXPECT_LE(error, before) << tolerance;
     before = error;
   }
   EXPECT_EQ(before, 0.0);
+}
+
+TEST(ApproximateMethods, ComeCloserToTheMixturesAnswerAsTheToleranceFalls) {
+  expect_closer_as_the_tolerance_falls(mixture_denoiser(), 30, 4);
+}
+
+TEST(ApproximateMethods, ComeCloserToADitsAnswerAsTheToleranceFalls) {
+  expect_closer_as_the_tolerance_falls(small_dit(), 20, 2);
 }
 
 }  // namespace
