@@ -78,6 +78,9 @@ TEST(Schedule, ShiftsTwiceLikeStableDiffusion3) {
               {1000.0, 987.3806, 974.1077, 960.1293, 945.3875}, 1e-4);
   expect_list(timesteps.last(3), {199.827, 110.9057, 8.9286}, 1e-4);
   EXPECT_TRUE(schedule.alphas_cumprod().empty());
+  // The class's sigma_min attribute, which the last level is shifted from.
+  const double last = schedule.sigmas()[27];
+  EXPECT_NEAR(last / (3.0 - 2.0 * last), 0.002994012, 1e-9);
 }
 
 TEST(Schedule, ShiftsByMuLikeFlux) {
