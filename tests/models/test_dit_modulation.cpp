@@ -138,8 +138,8 @@ TEST_P(DitModulationTest, ASegmentRemembersItsOwnPartsOnly) {
 
 INSTANTIATE_TEST_SUITE_P(Compute, DitModulationTest,
                          testing::Values(DType::f32, DType::bf16),
-                         [](const auto& info) {
-                           return std::string(to_string(info.param));
+                         [](const auto& type) {
+                           return std::string(to_string(type.param));
                          });
 
 }  // namespace
