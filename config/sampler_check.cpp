@@ -109,9 +109,12 @@ void check_name(const SamplerConfig& s, const SolverChoice& choice) {
                     name_of(*s.sigma_spacing),
                 "leave one of them out");
   }
-  if (choice.sigma_spacing) {
-    check({"--sampler", *choice.sigma_spacing != SigmaSpacing::none, kSpaced},
-          choice.solver);
+  if (choice.sigma_spacing && (kSpaced & bit(choice.solver)) == 0) {
+    throw Error(Errc::invalid_argument, "--sampler",
+                "this solver has no " + name_of(*choice.sigma_spacing) +
+                    " sigmas: got '" + s.name + "', expected one of " +
+                    names_in(kSpaced) + " before that word",
+                "leave the word out");
   }
 }
 
