@@ -30,7 +30,6 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
       throw Error(error.code(), "--sampler",
                   what.substr(error.place().size() + 3), error.hint());
     }
-    check_name(sampler, *overrides.solver);
   }
   samplers::ScheduleOptions options;
   if (!scheduler_config.empty()) {
@@ -62,10 +61,6 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
   set(sampler.shift, options.flow_shift);
   set(sampler.variance_type, options.variance_type);
   set(sampler.clip_sample, options.clip_sample);
-  if (sampler.steps) {  // stronger than a recipe's list
-    options.sigmas.clear();
-    options.timesteps.clear();
-  }
   if (!sampler.sigmas.empty()) {
     options.sigmas = sampler.sigmas;
     options.timesteps.clear();
@@ -73,6 +68,9 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
   if (!sampler.timesteps.empty()) {
     options.timesteps = sampler.timesteps;
     options.sigmas.clear();
+  }
+  if (!sampler.name.empty()) {
+    check_name(sampler, parse_solver(sampler.name));
   }
   check_sampler(sampler, options);
 }

@@ -74,8 +74,9 @@ TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
 TEST(Repeating, LetsFlagsChangeMethodAndSteps) {
   const TempFolder folder;
   const std::string picard = folder.path("picard.png");
-  ASSERT_EQ(run(tiny_sample({"-o", picard, "--class", "1", "--method", "picard",
-                             "--tolerance", "1", "--timesteps", "900,500,100"}))
+  ASSERT_EQ(run({"sample", "--random-weights", "dit-tiny", "--dtype", "f32",
+                 "-o", picard, "--class", "1", "--method", "picard",
+                 "--tolerance", "1", "--timesteps", "900,500,100"})
                 .exit_code,
             0);
   const Outcome outcome =
