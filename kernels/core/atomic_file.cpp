@@ -41,12 +41,38 @@ std::string_view hint_for(int reason) {
   }
 }
 
+std::string_view hint_for_reading(int reason) {
+  switch (reason) {
+    case EACCES:
+    case EPERM:
+      return "ask for the right to read it, or change its permissions";
+    case EMFILE:
+    case ENFILE:
+      return "let more files be open at once (ulimit -n)";
+    case EIO:
+      return "the disk or network is at fault: get the file again";
+    default:
+      return "";
+  }
+}
+
 [[noreturn]] void fail(std::string_view what, const fs::path& path,
                        int reason) {
   throw Error(Errc::io, "file",
               "cannot " + std::string(what) + " " + path.string() + ": " +
                   std::generic_category().message(reason),
-              hint_for(reason));
+              what == "read" ? hint_for_reading(reason) : hint_for(reason));
+}
+
+// What a chain of links names though nothing is there. `stat` has followed it
+// to its end: it has one.
+fs::path end_of_links(fs::path path) {
+  std::error_code error;
+  for (fs::path next = fs::read_symlink(path, error); !error;
+       next = fs::read_symlink(path, error)) {
+    path = path.parent_path() / next;
+  }
+  return path;
 }
 
 // Where a rename must land: `path`, or what it links to.
@@ -60,7 +86,7 @@ fs::path target_of(const fs::path& path) {
     if (reason != ENOENT) {
       fail("write", path, reason);
     }
-    return path;
+    return end_of_links(path);
   }
   if (S_ISDIR(status.st_mode)) {
     fail("write", path, EISDIR);

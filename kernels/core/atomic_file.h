@@ -9,8 +9,8 @@ namespace troupe {
 
 /// A file that is there whole or not at all: written under a temporary name in
 /// the same folder, synced, then renamed over `path`. Without `commit` nothing
-/// is left behind. A symbolic link is followed; a file that is replaced keeps
-/// its permissions.
+/// is left behind. A symbolic link is followed, also to a file that is not there
+/// yet; a file that is replaced keeps its permissions.
 ///
 /// Thread: one per object; several objects may write in one folder.
 class AtomicFile {

@@ -98,6 +98,24 @@ TEST_F(AtomicFileTest, FollowsALink) {
   EXPECT_EQ(read_file(in("real"), 100), "new");
 }
 
+TEST_F(AtomicFileTest, FollowsLinksToWhatIsNotThereYet) {
+  fs::create_directory(in("sub"));
+  fs::create_symlink("sub/middle", in("link"));
+  fs::create_symlink(in("real"), in("sub/middle"));
+  check_writable(in("link"));
+  write_file(in("link"), bytes_of("new"));
+  EXPECT_TRUE(fs::is_symlink(in("link")));
+  EXPECT_TRUE(fs::is_symlink(in("sub/middle")));
+  EXPECT_EQ(read_file(in("real"), 100), "new");
+}
+
+TEST_F(AtomicFileTest, RefusesLinksThatNeverEnd) {
+  fs::create_symlink("other", in("one"));
+  fs::create_symlink("one", in("other"));
+  EXPECT_EQ(error_of([&] { write_file(in("one"), bytes_of("x")); })->code(),
+            Errc::io);
+}
+
 TEST_F(AtomicFileTest, TwoWritersOfOneFolderDoNotMeet) {
   AtomicFile first(in("a"));
   AtomicFile second(in("b"));
