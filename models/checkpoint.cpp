@@ -14,6 +14,28 @@ namespace fs = std::filesystem;
 constexpr std::string_view kStem = "diffusion_pytorch_model";
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20U;
 
+/// What stands at `path`. Errors: Errc::io where the system does not let us
+/// look, which is not the same as nothing being there.
+fs::file_type type_at(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error && status.type() != fs::file_type::not_found) {
+    throw Error(Errc::io, path.string(),
+                "cannot look at it: " + error.message(),
+                "ask for the right to read the checkpoint's folders, or change "
+                "their permissions");
+  }
+  return status.type();
+}
+
+bool is_there(const fs::path& path) {
+  return type_at(path) != fs::file_type::not_found;
+}
+
+bool is_folder(const fs::path& path) {
+  return type_at(path) == fs::file_type::directory;
+}
+
 bool has_pickled_weights(const fs::path& folder) {
   std::error_code error;
   for (const auto& item : fs::directory_iterator(folder, error)) {
@@ -40,10 +62,10 @@ TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
   const fs::path single = folder / (stem + dotted + ".safetensors");
   const fs::path index =
       folder / (stem + ".safetensors.index" + dotted + ".json");
-  if (fs::exists(single)) {
+  if (is_there(single)) {
     return TensorFiles({single});
   }
-  if (fs::exists(index)) {
+  if (is_there(index)) {
     return TensorFiles::from_index(index);
   }
   if (has_pickled_weights(folder)) {
@@ -91,7 +113,7 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
 }
 
 bool holds_pickled_transformer(const fs::path& folder) {
-  return !fs::exists(folder / "config.json") && has_pickled_weights(folder);
+  return !is_there(folder / "config.json") && has_pickled_weights(folder);
 }
 
 }  // namespace
@@ -112,16 +134,16 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
   require(variant.find_first_of("/\\.") == std::string_view::npos,
           Errc::invalid_argument, folder.string(),
           "a variant is a word such as fp16");
-  require(fs::is_directory(folder), Errc::not_found, folder.string(),
-          "no such folder", "give the folder of a diffusers checkpoint");
-  const bool whole = fs::is_directory(folder / "transformer");
+  require(is_folder(folder), Errc::not_found, folder.string(), "no such folder",
+          "give the folder of a diffusers checkpoint");
+  const bool whole = is_folder(folder / "transformer");
   if (!whole && holds_pickled_transformer(folder)) {
     throw Error(Errc::unsupported, folder.string(),
                 "only pickled weights (.bin, .pt), which could run any code",
                 conversion_hint(folder));
   }
-  if (!whole && !fs::exists(folder / "config.json")) {
-    const std::string other = fs::is_directory(folder / "unet")
+  if (!whole && !is_there(folder / "config.json")) {
+    const std::string other = is_folder(folder / "unet")
                                   ? "a UNet pipeline: expected transformer/"
                                   : "expected transformer/ or config.json here";
     throw Error(Errc::not_found, folder.string(), other,
@@ -135,16 +157,16 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
                         .scheduler_config = {},
                         .class_ids = {},
                         .class_names = {}};
-  if (const auto path = folder / "model_index.json"; fs::exists(path)) {
+  if (const auto path = folder / "model_index.json"; is_there(path)) {
     const Json index = Json::read_file(path);
     checkpoint.pipeline_class = index.string("_class_name", "");
     read_class_names(index, checkpoint);
   }
-  if (fs::is_directory(folder / "vae")) {
+  if (is_folder(folder / "vae")) {
     checkpoint.vae = open_component(folder / "vae", variant);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
-      fs::exists(path)) {
+      is_there(path)) {
     checkpoint.scheduler_config = read_file(path, kLargestConfig);
   }
   return checkpoint;

@@ -42,8 +42,9 @@ struct Checkpoint {
 /// Opens `folder`, which holds model_index.json and transformer/, or is itself
 /// a transformer's folder. `variant` ("fp16", "bf16") selects
 /// "….<variant>.safetensors".
-/// Errors: Errc::not_found; Errc::corrupt_file; Errc::unsupported when there
-/// are only pickled weights (the hint is the command that converts them).
+/// Errors: Errc::not_found; Errc::io for what may not be read;
+/// Errc::corrupt_file; Errc::unsupported when there are only pickled weights
+/// (the hint is the command that converts them).
 [[nodiscard]] Checkpoint open_checkpoint(const std::filesystem::path& folder,
                                          std::string_view variant = {});
 

@@ -1,4 +1,5 @@
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "models/checkpoint.h"
 #include "models/dit_info.h"
@@ -214,6 +215,39 @@ TEST(Checkpoint, RefusesWhatIsNoFileInsteadOfWaitingForIt) {
     EXPECT_EQ(error.code(), Errc::io) << name;
     EXPECT_TRUE(contains(error.what(), path)) << error.what();
     EXPECT_TRUE(contains(error.what(), "not a regular file")) << error.what();
+  }
+}
+
+/// Ends the process: 0 if opening `folder` without root's rights names `path`.
+[[noreturn]] void open_as_a_stranger(const fs::path& folder,
+                                     const std::string& path) {
+  constexpr ::uid_t kNobody = 65534;
+  if (::geteuid() == 0 && ::setuid(kNobody) != 0) {
+    ::_exit(2);
+  }
+  try {
+    (void)open_checkpoint(folder);
+  } catch (const Error& error) {
+    ::_exit(error.code() == Errc::io && contains(error.what(), path) &&
+                    contains(error.what(), "Permission denied") &&
+                    contains(error.hint(), "the right to read")
+                ? 0
+                : 1);
+  }
+  ::_exit(3);
+}
+
+TEST(CheckpointDeathTest, NamesTheFolderThatMayNotBeRead) {
+  for (const char* name : {"", "transformer", "scheduler"}) {
+    const TemporaryFolder folder;
+    make_pipeline(folder);
+    const fs::path closed = folder.path() / name;
+    fs::permissions(folder.path(), fs::perms{0755});
+    fs::permissions(closed, fs::perms{0});
+    EXPECT_EXIT(open_as_a_stranger(folder.path(), closed.string()),
+                testing::ExitedWithCode(0), "")
+        << name;
+    fs::permissions(closed, fs::perms{0700});
   }
 }
 
