@@ -105,7 +105,7 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
       const std::string name =
           trimmed(std::string_view(names).substr(begin, comma - begin));
       if (!name.empty()) {
-        checkpoint.class_ids.emplace(name, id);
+        checkpoint.class_ids[name].insert(id);
       }
       begin = comma + 1;
     }

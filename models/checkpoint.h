@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,8 +31,9 @@ struct Checkpoint {
   std::optional<Component> vae;  ///< none: a pixel-space model
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Class names to ids; a name listed with commas ("tench, Tinca tinca")
-  /// gives one entry per synonym.
-  std::map<std::string, std::int64_t> class_ids;
+  /// gives one entry per synonym. A name may belong to several classes
+  /// (ImageNet's "crane" is a bird and a machine).
+  std::map<std::string, std::set<std::int64_t>> class_ids;
   /// Class ids to their full names.
   std::map<std::int64_t, std::string> class_names;
 

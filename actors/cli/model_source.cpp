@@ -90,21 +90,36 @@ Shape ModelSource::pixel_shape() const {
                       : latents;
 }
 
+std::int64_t ModelSource::the_only_class(
+    const std::string& wanted, const std::set<std::int64_t>& ids) const {
+  if (ids.size() == 1) {
+    return *ids.begin();
+  }
+  std::string several;
+  for (const std::int64_t id : ids) {
+    several += several.empty() ? "" : " and ";
+    several += std::to_string(id) + " (" + class_name(id) + ")";
+  }
+  throw Error(Errc::invalid_argument, "--class",
+              "several classes have the name '" + wanted + "': " + several,
+              "give the number of the one you mean");
+}
+
 std::vector<std::int64_t> ModelSource::resolve_classes(
     const std::vector<std::string>& classes) const {
   std::vector<std::int64_t> ids;
-  std::map<std::string, std::int64_t> by_name;
+  std::map<std::string, std::set<std::int64_t>> by_name;
   std::vector<std::string> names;
   if (checkpoint_) {
-    for (const auto& [name, id] : checkpoint_->class_ids) {
-      by_name.emplace(lower(name), id);
+    for (const auto& [name, those] : checkpoint_->class_ids) {
+      by_name[lower(name)].insert(those.begin(), those.end());
       names.push_back(name);
     }
   }
   for (const std::string& wanted : classes) {
     const auto found = by_name.find(lower(wanted));
     if (found != by_name.end()) {
-      ids.push_back(found->second);
+      ids.push_back(the_only_class(wanted, found->second));
       continue;
     }
     const std::optional<std::int64_t> id = as_id(wanted);

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,7 @@ class ModelSource {
 
   /// Class ids for what the user wrote: ids, or names with any of their
   /// synonyms, case ignored. Errors: Errc::invalid_argument with the nearest
-  /// name.
+  /// name, or with the ids where a name belongs to several.
   [[nodiscard]] std::vector<std::int64_t> resolve_classes(
       const std::vector<std::string>& classes) const;
   /// The name of a class; empty when the model has none.
@@ -76,6 +77,9 @@ class ModelSource {
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
 
  private:
+  [[nodiscard]] std::int64_t the_only_class(
+      const std::string& wanted, const std::set<std::int64_t>& ids) const;
+
   std::string name_;
   models::DitConfig dit_;
   std::optional<models::AutoencoderKlConfig> autoencoder_;

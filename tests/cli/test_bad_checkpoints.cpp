@@ -201,6 +201,17 @@ TEST(Checkpoint, WithoutADecoderMakesNoPictures) {
                  "no autoencoder");
 }
 
+TEST(Checkpoint, RefusesANameOfSeveralClassesButTakesTheirNumbers) {
+  const Pipeline pipeline;
+  pipeline.replace("model_index.json",
+                   R"({"_class_name": "DiTPipeline",
+                       "id2label": {"0": "Crane, bird", "3": "crane"}})");
+  expect_refused(pipeline, pipeline.sample({"--class", "crane"}), 2,
+                 "several classes have the name 'crane': 0 (Crane, bird) and 3 "
+                 "(crane); give the number");
+  EXPECT_EQ(pipeline.sample({"--class", "3"}).exit_code, 0);
+}
+
 TEST(Checkpoint, SuggestsTheNearestClass) {
   const Pipeline pipeline;
   expect_refused(pipeline, pipeline.sample({"--class", "tensh"}), 2,
