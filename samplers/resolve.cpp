@@ -233,6 +233,10 @@ void count_lists(ScheduleOptions& o) {
     if (o.sigmas.empty()) {
       refuse("sigmas", "got only 0, expected at least one noise level", "");
     }
+    if (o.sigmas.back() == 0.0) {
+      refuse("sigmas", "got 0 before the end, expected it last and once",
+             "drop the other zeros");
+    }
     o.num_inference_steps = static_cast<int>(o.sigmas.size());
   } else if (!o.timesteps.empty()) {
     o.num_inference_steps = static_cast<int>(o.timesteps.size());

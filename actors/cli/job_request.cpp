@@ -175,21 +175,21 @@ void check_cores(JobRequest& request, int cores) {
   }
 }
 
-void note_method(JobRequest& request) {
+void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.plan.method;
   if (method.kind == samplers::MethodKind::picard && method.tolerance == 0) {
     request.notes.emplace_back(
         "picard at tolerance 0 is exact and takes as many rounds as steps; "
         "--tolerance 0.01 takes about half of them");
   }
-  const auto says_zero = [](const std::vector<double>& list) {
+  const auto lacks_zero = [](const std::vector<double>& list) {
     return !list.empty() && list.back() != 0;
   };
-  if (says_zero(request.schedule.options().sigmas)) {
+  if (lacks_zero(config.sampler.sigmas)) {
     request.notes.emplace_back(
         "a final noise level of 0 was added to --sigmas");
   }
-  if (says_zero(request.schedule.options().timesteps) &&
+  if (lacks_zero(request.schedule.options().timesteps) &&
       request.schedule.sigmas().back() == 0) {
     request.notes.emplace_back(
         "a final noise level of 0 was added to --timesteps, without a call of "
@@ -292,7 +292,7 @@ JobRequest make_request(const config::Config& config,
                        request.num_conditions(), guided)
           .bytes;
   check_cores(request, cores);
-  note_method(request);
+  note_method(config, request);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);

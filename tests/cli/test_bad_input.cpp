@@ -75,6 +75,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"steps_beside_a_list", tiny({"--timesteps", "9,5"}), 2,
              "[--steps] cannot stand beside --timesteps"},
         Case{"config_folder", tiny({"--config", "/"}), 2, "got a folder"},
+        Case{"sigma_0_inside",
+             tiny({"--sampler", "euler", "--sigmas", "10,5,0,0"}), 2,
+             "sigmas: got 0 before the end"},
         Case{"samples", tiny({"--samples", "9:3"}), 2, "A < B"},
         Case{"nothing_kept",
              {"sample", "-m", "/no/such/folder"},
@@ -227,6 +230,18 @@ TEST(BadInput, ManyWorkersAreWarnedOf) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("will be slower than fewer"), std::string::npos)
       << outcome.err;
+}
+
+TEST(BadInput, ANoiseLevelIsAnnouncedWhereItWasAdded) {
+  const auto says = [](const char* sigmas) {
+    const Outcome outcome =
+        run(tiny_sample({"--sampler", "euler", "--sigmas", sigmas, "--class",
+                         "1", "--dry-run"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err.find("noise level of 0 was added") != std::string::npos;
+  };
+  EXPECT_TRUE(says("10,5,1"));
+  EXPECT_FALSE(says("10,5,1,0"));
 }
 
 TEST(BadInput, TooLittleMemoryIsSaidBeforeLoading) {

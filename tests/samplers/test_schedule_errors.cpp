@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "samplers/schedule.h"
@@ -55,8 +56,11 @@ TEST(ScheduleErrors, RefuseListsThatDoNotDescend) {
   expect_refused(options, "sigmas");
   options.sigmas = {2.0, 2.0};
   expect_refused(options, "sigmas");
-  options.sigmas = {0.0};
-  expect_refused(options, "sigmas");
+  for (const std::vector<double>& zeros :
+       {std::vector{0.0}, {0.0, 0.0}, {10.0, 5.0, 0.0, 0.0}}) {
+    options.sigmas = zeros;
+    expect_refused(options, "sigmas");
+  }
   options.sigmas.clear();
   options.timesteps = {10.0, 20.0};
   expect_refused(options, "timesteps");
