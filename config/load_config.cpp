@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <map>
 
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -11,10 +13,17 @@
 namespace troupe::config {
 namespace {
 
+bool is_no(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kNo = {"false", "no", "off", "0"};
+  return std::ranges::find(kNo, text) != kNo.end();
+}
+
+/// A switch that is turned off is not said.
 bool says(const std::vector<Setting>& settings, std::string_view key) {
   return std::ranges::any_of(settings, [&](const Setting& setting) {
     const Option* option = find_option(setting.key);
-    return option != nullptr && option->key == key;
+    return option != nullptr && option->key == key &&
+           !(option->is_switch() && is_no(setting.text));
   });
 }
 
@@ -108,6 +117,23 @@ void apply_recipe(Config& config, const Sources& sources) {
   } catch (const Error& error) {
     throw Error(Errc::corrupt_file, error.place(), error.message(),
                 "was the recipe changed?");
+  }
+}
+
+/// One option under two names: which of them counts would be chance.
+void check_repeated(const std::vector<Setting>& settings) {
+  std::map<const Option*, const Setting*> seen;
+  for (const Setting& setting : settings) {
+    const Option* option = find_option(setting.key);
+    if (option == nullptr) {
+      continue;  // `apply` says so
+    }
+    const auto [at, is_new] = seen.emplace(option, &setting);
+    if (!is_new && at->second->key != setting.key) {
+      throw Error(Errc::invalid_argument, setting.place,
+                  "sets what '" + at->second->key + "' sets too",
+                  "leave one of the two out");
+    }
   }
 }
 
@@ -205,9 +231,11 @@ Config load_config(Verb verb, const Sources& sources) {
   Config config;
   if (!sources.file.empty()) {
     const std::vector<Setting> file = read_toml(sources.file);
+    check_repeated(file);
     check_exclusive(file);
     apply(config, file);
   }
+  check_repeated(sources.environment);
   check_exclusive(sources.environment);
   apply(config, sources.environment);
   apply_recipe(config, sources);
@@ -215,6 +243,27 @@ Config load_config(Verb verb, const Sources& sources) {
   apply(config, sources.flags);
   check_method(config);
   return config;
+}
+
+bool asks_for_json(const Sources& sources) {
+  bool wanted = false;
+  const auto look = [&](const std::vector<Setting>& settings) {
+    for (const Setting& setting : settings) {
+      if (setting.key == "json") {
+        wanted = !is_no(setting.text);
+      }
+    }
+  };
+  if (!sources.file.empty()) {
+    try {
+      look(read_toml(sources.file));
+    } catch (const Error&) {
+      wanted = false;  // the file cannot be read: it asks for nothing
+    }
+  }
+  look(sources.environment);
+  look(sources.flags);
+  return wanted;
 }
 
 std::string to_toml(Verb verb, const Config& config) {

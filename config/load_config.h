@@ -32,6 +32,9 @@ struct Sources {
 /// cannot be, or two options that exclude each other; those of read_toml.
 [[nodiscard]] Config load_config(Verb verb, const Sources& sources);
 
+/// Whether `sources` ask for JSON, whatever else is wrong with them.
+[[nodiscard]] bool asks_for_json(const Sources& sources);
+
 /// The merged options of a verb as a TOML file that --config reads back.
 [[nodiscard]] std::string to_toml(Verb verb, const Config& config);
 

@@ -69,8 +69,9 @@ std::span<const Option> running_rows() {
          c.method.stride = static_cast<int>(parse_integer(at, text, 1, 2));
        },
        [](const Config& c) -> std::string { return text_of(c.method.stride); }},
-      {"warmup", "warmup-steps", 0, "N", "stale: exact steps at the start",
-       kMethodGroup, kSample | kBench,
+      {"warmup", "warmup-steps", 0, "N",
+       "stale: exact model calls at the start (Heun: two a step)", kMethodGroup,
+       kSample | kBench,
        [](Config& c, Text at, Text text) {
          c.method.warmup_steps = small(at, text, 0);
        },

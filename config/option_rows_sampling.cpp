@@ -107,6 +107,8 @@ std::span<const Option> sampling_rows() {
        [](Config& c, Text at, Text text) {
          if (parse_bool(at, text)) {
            c.sampler.sigma_spacing = samplers::SigmaSpacing::karras;
+         } else if (c.sampler.sigma_spacing == samplers::SigmaSpacing::karras) {
+           c.sampler.sigma_spacing.reset();
          }
        },
        [](const Config&) { return std::string(); }},

@@ -3,16 +3,16 @@
 #define TOML_EXCEPTIONS 1
 #include <toml++/toml.h>
 
-#include <filesystem>
 #include <sstream>
 
 #include "config/parse_value.h"
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
 namespace {
 
-constexpr std::uintmax_t kMaxBytes = std::uintmax_t{1} << 20U;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 
 std::string place_of(const std::string& path, const toml::source_region& at,
                      std::string_view key) {
@@ -76,9 +76,10 @@ void check_file(const std::string& path) {
 
 std::vector<Setting> read_toml(const std::string& path) {
   check_file(path);
+  const std::string content = read_file(path, kMaxBytes);
   toml::table table;
   try {
-    table = toml::parse_file(path);
+    table = toml::parse(content, path);
   } catch (const toml::parse_error& problem) {
     throw Error(Errc::corrupt_file, place_of(path, problem.source(), {}),
                 "not TOML: " + std::string(problem.description()),

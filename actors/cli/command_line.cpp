@@ -111,13 +111,14 @@ class FlagParser {
     app_.allow_extras();
     app_.add_flag("-h,--help", line_.help);
     app_.add_flag("--version", line_.version);
-    app_.add_option("--config", line_.config_file);
+    config_ = app_.add_option("--config", line_.config_file);
     for (const Option& option : config::option_table()) {
       if (!option.serves(verb)) {
         continue;
       }
       if (option.is_switch()) {
-        app_.add_flag(spellings(option), switches_[&option]);
+        Switch& given = switches_[&option];
+        given.flag = app_.add_flag(spellings(option), given.is_on);
       } else {
         app_.add_option(spellings(option), values_[&option])
             ->expected(1)
@@ -147,6 +148,11 @@ class FlagParser {
   }
 
  private:
+  struct Switch {
+    bool is_on = false;
+    CLI::Option* flag = nullptr;  ///< the app's
+  };
+
   void collect() {
     for (const Option& option : config::option_table()) {
       const std::string key(option.key);
@@ -159,18 +165,24 @@ class FlagParser {
             {"--" + key, key,
              is_list ? joined(found->second) : found->second.back()});
       }
-      const auto on = switches_.find(&option);
-      if (on != switches_.end() && on->second) {
-        line_.flags.push_back({"--" + key, key, "true"});
+      // --json=false is said too: it takes back what the environment says.
+      const auto given = switches_.find(&option);
+      if (given != switches_.end() && given->second.flag->count() > 0) {
+        line_.flags.push_back(
+            {"--" + key, key, given->second.is_on ? "true" : "false"});
       }
     }
+    require(config_->count() == 0 || !line_.config_file.empty(),
+            Errc::invalid_argument, "--config", "the value is empty",
+            "was a shell variable meant that is not set?");
   }
 
   Verb verb_;
   CLI::App app_;
   CommandLine line_;
   std::map<const Option*, std::vector<std::string>> values_;
-  std::map<const Option*, bool> switches_;
+  std::map<const Option*, Switch> switches_;
+  CLI::Option* config_ = nullptr;
 };
 
 }  // namespace
@@ -197,10 +209,15 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                 "for example troupe sample " + arguments[0] + " …");
   }
   const Verb verb = parse_verb(arguments[0]);
+  // What follows "--" is no option, however it is spelled.
+  const auto end = std::find(arguments.begin() + 1, arguments.end(), "--");
   std::vector<std::string> rest;
-  std::transform(arguments.begin() + 1, arguments.end(),
-                 std::back_inserter(rest), with_hyphens);
+  std::transform(arguments.begin() + 1, end, std::back_inserter(rest),
+                 with_hyphens);
   line = FlagParser(verb).parse(std::move(rest));
+  if (end != arguments.end()) {
+    line.files.insert(line.files.end(), end + 1, arguments.end());
+  }
   const bool takes_files = verb == Verb::inspect || verb == Verb::verify;
   if (!takes_files && !line.files.empty()) {
     throw Error(Errc::invalid_argument, line.files.front(),
@@ -250,7 +267,23 @@ std::string help_text(std::optional<Verb> verb) {
 }
 
 bool wants_json(const std::vector<std::string>& arguments) {
-  return std::ranges::find(arguments, "--json") != arguments.end();
+  constexpr std::string_view kJson = "--json=";
+  constexpr std::string_view kConfig = "--config=";
+  config::Sources sources = config::read_environment();
+  for (std::size_t i = 0; i < arguments.size() && arguments[i] != "--"; ++i) {
+    const std::string& argument = arguments[i];
+    if (argument == "--json") {
+      sources.flags.push_back({argument, "json", "true"});
+    } else if (argument.starts_with(kJson)) {
+      sources.flags.push_back(
+          {argument, "json", argument.substr(kJson.size())});
+    } else if (argument == "--config" && i + 1 < arguments.size()) {
+      sources.file = arguments[++i];
+    } else if (argument.starts_with(kConfig)) {
+      sources.file = argument.substr(kConfig.size());
+    }
+  }
+  return config::asks_for_json(sources);
 }
 
 }  // namespace troupe::actors

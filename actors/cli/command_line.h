@@ -38,8 +38,8 @@ struct CommandLine {
 /// The overview of the verbs, or a verb's options with examples.
 [[nodiscard]] std::string help_text(std::optional<config::Verb> verb);
 
-/// Whether the run was asked to end with JSON, found before parsing so that
-/// parse errors are reported as asked.
+/// Whether the run was asked to end with JSON, by flag, environment or file;
+/// found before parsing so that parse errors are reported as asked.
 [[nodiscard]] bool wants_json(const std::vector<std::string>& arguments);
 
 }  // namespace troupe::actors

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -41,6 +42,9 @@ config::Sources sources_of(const CommandLine& line) {
   sources.flags = line.flags;
   if (!line.config_file.empty()) {
     sources.file = line.config_file;
+  } else if (const char* named = std::getenv("TROUPE_CONFIG")) {
+    require(*named != 0, Errc::invalid_argument, "TROUPE_CONFIG",
+            "the value is empty", "name a file, or unset the variable");
   }
   return sources;
 }
@@ -82,6 +86,7 @@ int run(const std::vector<std::string>& arguments, Invocation& invocation) {
   }
   invocation.sources = sources_of(line);
   invocation.config = config::load_config(*line.verb, invocation.sources);
+  invocation.is_configured = true;
   invocation.files = line.files;
   set_last_words(*invocation.signals, invocation.summary,
                  invocation.config.json);
@@ -121,7 +126,8 @@ int run_troupe(const std::vector<std::string>& arguments) {
   invocation.signals = &signals;
   invocation.summary.version = version();
   const auto json = [&] {
-    return invocation.config.json || wants_json(arguments);
+    return invocation.is_configured ? invocation.config.json
+                                    : wants_json(arguments);
   };
   set_last_words(signals, invocation.summary, wants_json(arguments));
   constexpr int kOutputLost = -1;

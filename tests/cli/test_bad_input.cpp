@@ -275,6 +275,27 @@ TEST(BadInput, EndsWithJsonWhenAsked) {
   EXPECT_EQ(json["images"].size(), 0U);
 }
 
+TEST(BadInput, FlagsDecideOverTheEnvironmentWhetherJsonIsPrinted) {
+  const auto prints = [](std::vector<std::string> more,
+                         const Program::Environment& environment) {
+    more.insert(more.end(), {"-o", "x.png", "--steps", "x"});
+    const Outcome outcome = run(tiny_sample(std::move(more)), environment);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    return !outcome.out.empty() && outcome.json()["exit_code"] == 2;
+  };
+  EXPECT_TRUE(prints({}, {"TROUPE_JSON=1"}));
+  EXPECT_TRUE(prints({"--json=true"}, {}));
+  EXPECT_TRUE(prints({"--json=true"}, {"TROUPE_JSON=0"}));
+  EXPECT_FALSE(prints({"--json=false"}, {"TROUPE_JSON=1"}));
+  EXPECT_FALSE(prints({}, {"TROUPE_JSON=false"}));
+}
+
+TEST(BadInput, AnEmptyNameOfAConfigurationIsRefused) {
+  const Outcome outcome = run(tiny_sample({"-o", "x.png"}), {"TROUPE_CONFIG="});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+}
+
 TEST(BadInput, SuggestsForVariablesAndFiles) {
   const TempFolder folder;
   const Outcome variable =

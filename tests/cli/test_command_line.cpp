@@ -44,6 +44,27 @@ TEST(CommandLine, CollectsFilesOnlyForVerbsThatTakeThem) {
   EXPECT_NE(hint_of({"sample", "stray"}), "no error");
 }
 
+TEST(CommandLine, KeepsASwitchThatIsTurnedOff) {
+  const CommandLine line =
+      parse_command_line({"sample", "--json=false", "--dry-run=true"});
+  EXPECT_EQ(value_of(line, "json"), "false");
+  EXPECT_EQ(value_of(line, "dry-run"), "true");
+  EXPECT_EQ(value_of(line, "quiet"), "not given");
+}
+
+TEST(CommandLine, EndsItsOptionsAtTwoHyphens) {
+  const CommandLine line =
+      parse_command_line({"verify", "a", "-q", "--", "-b.png", "--json"});
+  EXPECT_EQ(line.files, (std::vector<std::string>{"a", "-b.png", "--json"}));
+  EXPECT_EQ(value_of(line, "quiet"), "true");
+  EXPECT_EQ(value_of(line, "json"), "not given");
+}
+
+TEST(CommandLine, WantsANameAfterConfig) {
+  EXPECT_NE(hint_of({"sample", "--config", ""}), "no error");
+  EXPECT_NE(hint_of({"sample", "--config="}), "no error");
+}
+
 TEST(CommandLine, SuggestsFlagsAndVerbs) {
   EXPECT_EQ(hint_of({"sample", "--stpes", "3"}), "did you mean '--steps'?");
   EXPECT_EQ(hint_of({"smaple"}), "did you mean 'sample'?");

@@ -114,6 +114,45 @@ TEST(LoadConfig, RefusesBrokenAndNestedToml) {
             Errc::not_found);
 }
 
+TEST(LoadConfig, RefusesOneOptionUnderTwoNames) {
+  const TempFile file("steps = 2\nnum_inference_steps = 3\n");
+  const Error error =
+      error_of({.flags = {}, .environment = {}, .file = file.path()});
+  EXPECT_EQ(error.code(), Errc::invalid_argument);
+  EXPECT_NE(std::string(error.what()).find("sets too"), std::string::npos)
+      << error.what();
+  EXPECT_EQ(error_of({.flags = {},
+                      .environment = {{"TROUPE_CFG_SCALE", "cfg-scale", "2"},
+                                      {"TROUPE_GUIDANCE", "guidance", "3"}},
+                      .file = {}})
+                .code(),
+            Errc::invalid_argument);
+}
+
+TEST(LoadConfig, ASwitchTurnedOffTakesBackWeakerSourcesAndExcludesNothing) {
+  const Config config = load_config(
+      Verb::sample, {.flags = {flag("quiet", "false"), flag("verbose", "true"),
+                               flag("karras", "false")},
+                     .environment = {{"TROUPE_QUIET", "quiet", "1"},
+                                     {"TROUPE_KARRAS", "karras", "1"}},
+                     .file = {}});
+  EXPECT_FALSE(config.quiet);
+  EXPECT_TRUE(config.verbose);
+  EXPECT_FALSE(config.sampler.sigma_spacing);
+}
+
+TEST(LoadConfig, KnowsWhoAsksForJsonWhateverElseIsWrong) {
+  const TempFile file("json = true\nstpes = 3\n");
+  EXPECT_TRUE(
+      asks_for_json({.flags = {}, .environment = {}, .file = file.path()}));
+  EXPECT_FALSE(asks_for_json({.flags = {},
+                              .environment = {{"TROUPE_JSON", "json", "off"}},
+                              .file = file.path()}));
+  EXPECT_TRUE(asks_for_json({.flags = {flag("json", "true")},
+                             .environment = {{"TROUPE_JSON", "json", "0"}},
+                             .file = "/no/such.toml"}));
+}
+
 TEST(LoadConfig, ReadsListsNumbersAndSwitchesFromToml) {
   const TempFile file(
       "class = [\"tench\", 7]\nsigmas = [3.5, 1]\njson = true\n"
