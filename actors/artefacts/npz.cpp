@@ -119,6 +119,7 @@ std::optional<std::string_view> dictionary_value(std::string_view header,
   return rest;
 }
 
+/// Nothing where there is no shape, or one that no file can hold.
 std::optional<Shape> parse_shape(std::string_view text) {
   if (!text.starts_with('(') || text.find(')') == std::string_view::npos) {
     return std::nullopt;
@@ -141,7 +142,11 @@ std::optional<Shape> parse_shape(std::string_view text) {
     extents.push_back(extent);
     at = rest;
   }
-  return Shape(std::span<const std::int64_t>(extents));
+  try {
+    return Shape(std::span<const std::int64_t>(extents));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
 }
 
 /// What stands before the elements of a .npy file.

@@ -102,5 +102,24 @@ TEST(Npy, ReadsDoublesRounded) {
   EXPECT_EQ(tensor.data<float>()[1], -3.0F);
 }
 
+TEST(Npy, NamesTheFileOfAShapeBeyondCounting) {
+  std::vector<std::byte> bytes = encode_npy(Tensor({9, 9}, DType::u8));
+  const std::string shape = "(9, 9)";
+  const std::string huge = "(4611686018427387904, 4)";
+  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const std::size_t at =
+      std::string_view(text, bytes.size()).find(shape + ", }");
+  ASSERT_NE(at, std::string_view::npos);
+  const std::string header = huge + ", }";  // over the spaces that follow
+  std::memcpy(bytes.data() + at, header.data(), header.size());
+  try {
+    (void)decode_npy("huge.npy", bytes);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_file);
+    EXPECT_EQ(error.place(), "huge.npy");
+  }
+}
+
 }  // namespace
 }  // namespace troupe::actors
