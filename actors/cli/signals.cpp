@@ -10,16 +10,25 @@
 namespace troupe::actors {
 namespace {
 
+/// nohup lets a run outlive its terminal.
+bool ignores_hangup() {
+  struct sigaction now {};
+  return ::sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 sigset_t stop_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGINT);
   ::sigaddset(&set, SIGTERM);
+  if (!ignores_hangup()) {
+    ::sigaddset(&set, SIGHUP);
+  }
   return set;
 }
 
 Errc code_of(int signal) {
-  return signal == SIGTERM ? Errc::terminated : Errc::interrupted;
+  return signal == SIGINT ? Errc::interrupted : Errc::terminated;
 }
 
 }  // namespace

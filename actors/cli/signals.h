@@ -16,14 +16,16 @@ namespace troupe::actors {
 /// into an image. Writing to such a stdout fails. Call first in main.
 void open_standard_files();
 
-/// Keeps SIGINT and SIGTERM from every thread started after it, so that one
-/// thread can wait for them. Call before any thread starts. SIGPIPE and SIGXFSZ
-/// are ignored: a write that cannot be done shall fail, not end the process.
+/// Keeps SIGINT, SIGTERM and SIGHUP (unless it is ignored) from every thread
+/// started after it, so that one thread can wait for them. Call before any
+/// thread starts. SIGPIPE and SIGXFSZ are ignored: a write that cannot be done
+/// shall fail, not end the process.
 void block_stop_signals();
 
-/// Waits for Ctrl-C and SIGTERM on a thread of its own. Without a handler the
-/// first signal ends the process with 130 or 75, after `last_words`; with one
-/// it calls the handler instead, once. A second Ctrl-C always ends the process.
+/// Waits for Ctrl-C, SIGTERM and the terminal's end on a thread of its own.
+/// Without a handler the first signal ends the process with 130 or 75, after
+/// `last_words`; with one it calls the handler instead, once. A second Ctrl-C
+/// always ends the process.
 class SignalWatch {
  public:
   SignalWatch();

@@ -69,8 +69,17 @@ Program::Program(std::vector<std::string> arguments,
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
-  const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, nullptr,
+  // The tests themselves may run under nohup.
+  sigset_t heard;
+  ::sigemptyset(&heard);
+  ::sigaddset(&heard, SIGHUP);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigdefault(&attributes, &heard);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, &attributes,
                                    argv.data(), envp.data());
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(out.write_end);
   ::close(err.write_end);

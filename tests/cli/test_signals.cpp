@@ -57,5 +57,21 @@ TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
   EXPECT_EXIT(body(), testing::ExitedWithCode(130), "last words");
 }
 
+TEST(SignalsDeathTest, LeaveAnIgnoredHangupIgnored) {
+  const auto body = [] {
+    (void)::signal(SIGHUP, SIG_IGN);  // as under nohup
+    block_stop_signals();
+    SignalWatch signals;
+    signals.set_last_words([](Errc) {});
+    // Were both waited for, the hangup would come first: its number is lower.
+    ::kill(::getpid(), SIGHUP);
+    ::kill(::getpid(), SIGINT);
+    for (;;) {
+      ::pause();
+    }
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
+}
+
 }  // namespace
 }  // namespace troupe::actors

@@ -58,6 +58,7 @@ TEST_P(Stopping, KeepsFinishedImagesAndSaysHowToGoOn) {
 
 INSTANTIATE_TEST_SUITE_P(Signals, Stopping,
                          testing::Values(std::pair{SIGTERM, 75},
+                                         std::pair{SIGHUP, 75},
                                          std::pair{SIGINT, 130}));
 
 TEST(Stopping, EndsTheLoadingAndStillSaysSoInJson) {
