@@ -12,12 +12,16 @@
 #include "actors/sample_store.h"
 #include "actors/watch.h"
 #include "actors/worker_core.h"
+#include "kernels/core/pool.h"
 
 namespace troupe::actors {
 namespace {
 
 // How soon a stop is noticed.
 constexpr auto kStopPoll = std::chrono::milliseconds(20);
+
+// Two that schedule, one for time, one that prints.
+constexpr int kSystemThreads = 4;
 
 class Config final : public caf::actor_system_config {
  public:
@@ -122,6 +126,10 @@ JobResult run_job(const JobSpec& spec) {
 
   Config config;
   JobResult result;
+  // An actor_system that cannot start its threads crashes in its destructor.
+  check_threads(
+      kSystemThreads +
+      (spec.make_executor ? 0 : spec.num_workers * spec.threads_per_worker));
   {
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);

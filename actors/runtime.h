@@ -75,8 +75,8 @@ struct JobResult {
 /// threads, rows, range or neighbours. Picard and stale pipelines are
 /// approximate by their own options, and as independent of the rest.
 /// Errors: Errc::invalid_argument for what cannot be: no workers, an empty
-///         range, options the method refuses. Failures of the run itself are
-///         in the result.
+///         range, options the method refuses, more threads than the system
+///         starts. Failures of the run itself are in the result.
 /// Thread: any; observers are called from another thread until it returns.
 [[nodiscard]] JobResult run_job(const JobSpec& spec);
 

@@ -1,11 +1,17 @@
 #include "actors/store.h"
 
+#include <system_error>
 #include <utility>
+
+#include "kernels/core/pool.h"
 
 namespace troupe::actors {
 
-Store::Store(std::size_t capacity)
-    : capacity_(capacity), thread_([this] { run(); }) {}
+Store::Store(std::size_t capacity) try
+    : capacity_(capacity), thread_([this] { run(); }) {
+} catch (const std::system_error& error) {
+  throw thread_refusal(0, 1, error);
+}
 
 Store::~Store() {
   {

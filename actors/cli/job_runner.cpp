@@ -7,6 +7,7 @@
 #include "actors/cli/execution_class.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
+#include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
@@ -26,6 +27,9 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
     : request_(request) {
   const auto start = std::chrono::steady_clock::now();
   ExecContext ctx(num_usable_cores());
+  // Packing weights starts as many threads again, of OpenMP, which ends the
+  // process where it gets none.
+  check_threads(ctx.num_threads());
   const StopAction action(stop, [&ctx] { ctx.request_stop(); });
   try {
     model_ = request.source.load(ctx, request.compute);

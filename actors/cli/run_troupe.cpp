@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <optional>
 
 #include "actors/cli/command_line.h"
 #include "actors/cli/verbs.h"
@@ -121,18 +122,18 @@ int report(const Error& error, Invocation& invocation, bool json) {
 }  // namespace
 
 int run_troupe(const std::vector<std::string>& arguments) {
-  SignalWatch signals;
+  std::optional<SignalWatch> signals;  // outlives what waits for one
   Invocation invocation;
-  invocation.signals = &signals;
   invocation.summary.version = version();
   const auto json = [&] {
     return invocation.is_configured ? invocation.config.json
                                     : wants_json(arguments);
   };
-  set_last_words(signals, invocation.summary, wants_json(arguments));
   constexpr int kOutputLost = -1;
   int code = 0;
   try {
+    invocation.signals = &signals.emplace();
+    set_last_words(*signals, invocation.summary, wants_json(arguments));
     code = run(arguments, invocation);
   } catch (const Error& error) {
     code = report(error, invocation, json());

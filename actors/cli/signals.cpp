@@ -5,7 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
+
+#include "kernels/core/pool.h"
 
 namespace troupe::actors {
 namespace {
@@ -49,7 +52,10 @@ void block_stop_signals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-SignalWatch::SignalWatch() : thread_([this] { wait(); }) {}
+SignalWatch::SignalWatch() try : thread_([this] { wait(); }) {
+} catch (const std::system_error& error) {
+  throw thread_refusal(0, 1, error);
+}
 
 SignalWatch::~SignalWatch() {
   ended_ = true;

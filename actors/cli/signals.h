@@ -28,6 +28,7 @@ void block_stop_signals();
 /// always ends the process.
 class SignalWatch {
  public:
+  /// Errors: Errc::invalid_argument where the system refuses a thread.
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;

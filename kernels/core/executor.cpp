@@ -1,10 +1,15 @@
 #include "kernels/core/executor.h"
 
+#include <system_error>
+
 #include "kernels/core/pool.h"
 
 namespace troupe {
 
-ThreadExecutor::ThreadExecutor() : thread_([this] { run(); }) {}
+ThreadExecutor::ThreadExecutor() try : thread_([this] { run(); }) {
+} catch (const std::system_error& error) {
+  throw thread_refusal(0, 1, error);
+}
 
 ThreadExecutor::~ThreadExecutor() {
   {

@@ -25,6 +25,7 @@ class Executor {
 /// The destructor drops jobs that have not begun and waits for the running one.
 class ThreadExecutor final : public Executor {
  public:
+  /// Errors: Errc::invalid_argument where the system refuses a thread.
   ThreadExecutor();
   ~ThreadExecutor() override;
   void post(Job job) override;

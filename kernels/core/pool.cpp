@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <system_error>
@@ -42,6 +43,37 @@ void wait_for_change(const std::atomic<std::uint32_t>& value,
 
 }  // namespace
 
+Error thread_refusal(int started, int wanted, const std::system_error& cause) {
+  return {Errc::invalid_argument, "threads",
+          "cannot start: got " + std::to_string(started) + ", expected " +
+              std::to_string(wanted) + " more (" + cause.code().message() + ")",
+          "use fewer --workers and --threads, or allow more (ulimit -u, the "
+          "container's limit of processes)"};
+}
+
+void check_threads(int count) {
+  std::atomic<bool> over{false};
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<std::size_t>(std::max(count, 0)));
+  const auto end = [&] {
+    over = true;
+    over.notify_all();
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  };
+  try {
+    while (static_cast<int>(threads.size()) < count) {
+      threads.emplace_back([&over] { over.wait(false); });
+    }
+  } catch (const std::system_error& error) {
+    const auto started = static_cast<int>(threads.size());
+    end();
+    throw thread_refusal(started, count, error);
+  }
+  end();
+}
+
 void use_one_openmp_thread() { omp_set_num_threads(1); }
 
 ThreadPool::ThreadPool(int num_threads) {
@@ -49,18 +81,15 @@ ThreadPool::ThreadPool(int num_threads) {
     throw Error(Errc::invalid_argument, "threads",
                 "at least one is needed: got " + std::to_string(num_threads));
   }
+  threads_.reserve(static_cast<std::size_t>(num_threads) - 1);
   try {
     for (int thread = 1; thread < num_threads; ++thread) {
       threads_.emplace_back([this, thread] { work(thread); });
     }
   } catch (const std::system_error& error) {
-    const std::size_t started = threads_.size() + 1;
+    const int started = this->num_threads();
     stop();
-    throw Error(Errc::invalid_argument, "threads",
-                "the system starts no more than " + std::to_string(started) +
-                    ": got " + std::to_string(num_threads) + " (" +
-                    error.what() + ")",
-                "ask for as many threads as there are cores");
+    throw thread_refusal(started, num_threads, error);
   }
 }
 

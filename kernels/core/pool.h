@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
+
+#include "kernels/core/error.h"
 
 namespace troupe {
 
@@ -70,6 +73,15 @@ class ThreadPool {
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };
+
+/// What a thread that the system refuses to start means: `started` run, of
+/// `wanted`. Errc::invalid_argument.
+[[nodiscard]] Error thread_refusal(int started, int wanted,
+                                   const std::system_error& cause);
+
+/// Starts `count` threads that live at once, and ends them: for code of others
+/// that does not survive a refusal. Errors: thread_refusal.
+void check_threads(int count);
 
 /// Makes OpenMP regions entered from the calling thread use that thread only.
 /// Every thread that calls kernels must have called this once.

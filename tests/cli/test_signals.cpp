@@ -5,7 +5,9 @@
 #include <atomic>
 #include <future>
 
+#include "actors/cli/run_troupe.h"
 #include "actors/cli/signals.h"
+#include "tests/core/limited_threads.h"
 
 namespace troupe::actors {
 namespace {
@@ -55,6 +57,28 @@ TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
     }
   };
   EXPECT_EXIT(body(), testing::ExitedWithCode(130), "last words");
+}
+
+/// Ends the process as the program would.
+[[noreturn]] void sample_with_threads(::rlim_t count) {
+  const bool is_limited = limit_threads(count);
+  ::_exit(is_limited
+              ? run_troupe({"sample", "--random-weights", "dit-tiny", "--steps",
+                            "1", "--class", "0", "--workers", "2", "--threads",
+                            "2", "--progress", "none", "-q"})
+              : 3);
+}
+
+TEST(ThreadLimitDeathTest, EndsARunWithOneLineWhereverItIsMet) {
+  if (!threads_can_be_limited()) {
+    GTEST_SKIP() << "this system starts threads without limit";
+  }
+  constexpr ::rlim_t kTooFew = 9;  // main, signals, 4 of CAF, 4 of ours
+  for (::rlim_t count = 0; count <= kTooFew; ++count) {
+    EXPECT_EXIT(sample_with_threads(count), testing::ExitedWithCode(2),
+                "^troupe: \\[threads\\] cannot start: got [^\n]*\n$")
+        << count;
+  }
 }
 
 TEST(SignalsDeathTest, LeaveAnIgnoredHangupIgnored) {

@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "kernels/core/clock.h"
+#include "kernels/core/error.h"
+#include "kernels/core/pool.h"
 #include "kernels/core/shard_context.h"
+#include "limited_threads.h"
 
 namespace troupe {
 namespace {
@@ -30,6 +33,39 @@ TEST(ThreadExecutor, RunsJobsOneAtATimeInTheOrderOfPosting) {
     ASSERT_EQ(order[static_cast<std::size_t>(i)], i);
   }
 }
+
+/// Ends the process: 0 if `start` is refused as it should be.
+template <typename Start>
+[[noreturn]] void expect_refusal(::rlim_t limit, const Start& start) {
+  if (!limit_threads(limit)) {
+    ::_exit(2);
+  }
+  try {
+    start();
+  } catch (const Error& error) {
+    ::_exit(error.code() == Errc::invalid_argument &&
+                    error.place() == "threads" && !error.hint().empty()
+                ? 0
+                : 1);
+  }
+  ::_exit(3);
+}
+
+TEST(ThreadLimitDeathTest, IsAnErrorOfTheArgumentsAndLeavesNoThreadBehind) {
+  if (!threads_can_be_limited()) {
+    GTEST_SKIP() << "this system starts threads without limit";
+  }
+  for (const ::rlim_t limit : {0, 1, 3}) {
+    EXPECT_EXIT(expect_refusal(limit, [] { check_threads(8); }),
+                testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(expect_refusal(limit, [] { const ThreadPool pool(8); }),
+                testing::ExitedWithCode(0), "");
+  }
+  EXPECT_EXIT(expect_refusal(0, [] { const ThreadExecutor executor; }),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST(ThreadLimit, IsNotMetByOrdinaryNumbers) { check_threads(8); }
 
 TEST(ThreadExecutor, TakesJobsFromManyThreadsAndFromItsOwn) {
   int count = 0;
