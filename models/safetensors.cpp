@@ -247,6 +247,13 @@ Tensor SafetensorsFile::read(const SafetensorsEntry& entry,
   return out;
 }
 
+std::vector<std::byte> SafetensorsFile::stored_bytes(
+    const SafetensorsEntry& entry) const {
+  std::vector<std::byte> bytes(entry.end - entry.begin);
+  pread_all(fd_, data_offset_ + entry.begin, bytes, tensor_place(path_, entry));
+  return bytes;
+}
+
 TensorFiles::TensorFiles(std::vector<std::filesystem::path> files) {
   for (const auto& path : files) {
     add(path);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -98,6 +99,9 @@ class SafetensorsFile {
   /// A new tensor in the file's dtype, or in `as`.
   [[nodiscard]] Tensor read(const SafetensorsEntry& entry,
                             std::optional<DType> as = {}) const;
+  /// The tensor's bytes as they are stored, whatever they hold.
+  [[nodiscard]] std::vector<std::byte> stored_bytes(
+      const SafetensorsEntry& entry) const;
 
  private:
   void read_bytes(const SafetensorsEntry& entry, std::uint64_t offset,

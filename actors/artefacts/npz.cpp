@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "kernels/core/error.h"
 
@@ -149,6 +150,29 @@ std::optional<Shape> parse_shape(std::string_view text) {
   }
 }
 
+/// The quoted name at the front of `text`: "<f4"; empty where there is none,
+/// as for records.
+std::string element_type(std::string_view text) {
+  if (!text.starts_with('\'')) {
+    return {};
+  }
+  return std::string(text.substr(1, text.find('\'', 1) - 1));
+}
+
+/// Bytes of one element of a plain number type, 0 for any other.
+std::size_t element_bytes(std::string_view name) {
+  constexpr std::size_t kPlain = 3;  // "<f4"; complex128 is "<c16"
+  if (name.size() < kPlain ||
+      std::string_view("fiubc").find(name[1]) == std::string_view::npos) {
+    return 0;
+  }
+  std::size_t bytes = 0;
+  const char* end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + 2, end, bytes);
+  constexpr std::size_t kMost = 32;
+  return error == std::errc{} && rest == end && bytes <= kMost ? bytes : 0;
+}
+
 /// What stands before the elements of a .npy file.
 Bytes npy_header(const Tensor& tensor) {
   std::string header =
@@ -233,7 +257,7 @@ std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
   return out;
 }
 
-Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
+NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
   const auto check = [&](bool good, std::string_view what) {
     require(good, Errc::corrupt_file, place, what,
             "write the array anew with np.save or np.savez");
@@ -257,20 +281,29 @@ Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
   require(order->starts_with("False"), Errc::unsupported, place,
           "a Fortran-ordered array", "save np.ascontiguousarray(array)");
   const std::span<const std::byte> data = bytes.subspan(start + length);
-  const bool is_double = descr->starts_with("'<f8'");
-  const DType dtype = descr->starts_with("'<i8'")   ? DType::i64
-                      : descr->starts_with("'|u1'") ? DType::u8
-                                                    : DType::f32;
-  require(is_double || dtype != DType::f32 || descr->starts_with("'<f4'"),
-          Errc::unsupported, place,
+  const std::string name = element_type(*descr);
+  const std::size_t size = element_bytes(name);
+  require(size > 0, Errc::unsupported, place,
           "an element type other than float32, float64, int64, uint8",
           "save array.astype('float32')");
-  const std::size_t size = is_double ? 8 : size_of(dtype);
   check(
       data.size() % size == 0 &&
           data.size() / size == static_cast<std::size_t>(shape->num_elements()),
       "the .npy data does not have the size its header says");
-  Tensor tensor(*shape, dtype);
+  return {name, *shape, data};
+}
+
+Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
+  const auto [descr, shape, data] = view_npy(place, bytes);
+  const bool is_double = descr == "<f8";
+  const DType dtype = descr == "<i8"   ? DType::i64
+                      : descr == "|u1" ? DType::u8
+                                       : DType::f32;
+  require(is_double || dtype != DType::f32 || descr == "<f4", Errc::unsupported,
+          place, "an element type other than float32, float64, int64, uint8",
+          "save array.astype('float32')");
+  const std::size_t size = is_double ? 8 : size_of(dtype);
+  Tensor tensor(shape, dtype);
   if (!is_double) {
     std::memcpy(tensor.bytes().data(), data.data(), data.size());
     return tensor;
@@ -283,8 +316,8 @@ Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
   return tensor;
 }
 
-std::vector<NamedTensor> decode_npz(const std::string& place,
-                                    std::span<const std::byte> bytes) {
+std::vector<NpzMember> view_npz(const std::string& place,
+                                std::span<const std::byte> bytes) {
   const auto check = [&](bool good) {
     require(good, Errc::corrupt_file, place, "not a readable .npz archive",
             "write it anew with np.savez");
@@ -297,7 +330,7 @@ std::vector<NamedTensor> decode_npz(const std::string& place,
   check(get_little(bytes, end, 4) == 0x06054b50U);
   const std::size_t count = get_little(bytes, end + 10, 2);
   std::size_t at = get_little(bytes, end + 16, 4);
-  std::vector<NamedTensor> tensors;
+  std::vector<NpzMember> members;
   std::size_t room = bytes.size();
   for (std::size_t i = 0; i < count; ++i) {
     check(at <= end && end - at >= kEntry &&
@@ -325,8 +358,17 @@ std::vector<NamedTensor> decode_npz(const std::string& place,
     if (name.ends_with(".npy")) {
       name.resize(name.size() - 4);
     }
-    tensors.push_back({name, decode_npy(place + ":" + name, data)});
+    members.push_back({std::move(name), data});
     at += kEntry + name_size + extra;
+  }
+  return members;
+}
+
+std::vector<NamedTensor> decode_npz(const std::string& place,
+                                    std::span<const std::byte> bytes) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, file] : view_npz(place, bytes)) {
+    tensors.push_back({name, decode_npy(place + ":" + name, file)});
   }
   return tensors;
 }

@@ -19,10 +19,32 @@ namespace troupe::actors {
 [[nodiscard]] std::vector<std::byte> encode_npz(
     std::span<const NamedTensor> tensors);
 
+/// A .npy file before its elements are understood.
+struct NpyView {
+  std::string descr;  ///< NumPy's name of the element type: "<f4"
+  Shape shape;
+  std::span<const std::byte> data;  ///< of the file it was made from
+};
+
+/// Checks the header and that the elements are all there, in C order.
+/// Errors: Errc::corrupt_file, Errc::unsupported.
+[[nodiscard]] NpyView view_npy(const std::string& place,
+                               std::span<const std::byte> bytes);
+
 /// Reads a .npy of dtype f32, f64 (rounded), i64 or u8 in C order.
 /// Errors: Errc::corrupt_file, Errc::unsupported.
 [[nodiscard]] Tensor decode_npy(const std::string& place,
                                 std::span<const std::byte> bytes);
+
+struct NpzMember {
+  std::string name;                 ///< without ".npy"
+  std::span<const std::byte> file;  ///< of the archive it was made from
+};
+
+/// The files of a .npz whose members are stored, not compressed.
+/// Errors: Errc::corrupt_file, Errc::unsupported for np.savez_compressed.
+[[nodiscard]] std::vector<NpzMember> view_npz(const std::string& place,
+                                              std::span<const std::byte> bytes);
 
 /// Reads a .npz whose members are stored, not compressed (np.savez).
 /// Errors: Errc::corrupt_file, Errc::unsupported for np.savez_compressed.

@@ -8,8 +8,10 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::actors {
 namespace {
@@ -154,6 +156,35 @@ void write_texts(const Image& image, png_structp png, png_infop info) {
   }
 }
 
+std::string colour_space(png_structp png, png_infop info) {
+  std::string space;
+  png_fixed_point gamma = 0;
+  if (png_get_gAMA_fixed(png, info, &gamma) != 0) {
+    space += "gAMA " + std::to_string(gamma);
+  }
+  int intent = 0;
+  if (png_get_sRGB(png, info, &intent) != 0) {
+    space += (space.empty() ? "sRGB " : ", sRGB ") + std::to_string(intent);
+  }
+  png_charp name = nullptr;
+  png_bytep profile = nullptr;
+  png_uint_32 size = 0;
+  int compression = 0;
+  if (png_get_iCCP(png, info, &name, &compression, &profile, &size) != 0) {
+    const auto bytes = std::as_bytes(std::span(profile, size));
+    space += (space.empty() ? "iCCP " : ", iCCP ") + to_hex(xxh3_64(bytes));
+  }
+  return space;
+}
+
+StoredColour stored_colour(png_structp png, png_infop info) {
+  return {.bit_depth = std::max<int>(8, png_get_bit_depth(png, info)),
+          .has_alpha =
+              (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 ||
+              png_get_valid(png, info, PNG_INFO_tRNS) != 0,
+          .space = colour_space(png, info)};
+}
+
 /// Every colour type becomes 8-bit RGB.
 void ask_for_rgb(png_structp png, png_infop info) {
   png_set_strip_16(png);
@@ -245,6 +276,7 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
           Errc::corrupt_file, place,
           "the PNG's header promises more pixels than the file can hold",
           kDamaged);
+  StoredColour stored = stored_colour(reader.png, reader.info);
   ask_for_rgb(reader.png, reader.info);
   const int passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
@@ -254,7 +286,8 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   Image image{.width = static_cast<int>(width),
               .height = static_cast<int>(height),
               .rgb = std::vector<std::uint8_t>(stride * height),
-              .recipe = {}};
+              .recipe = {},
+              .stored = std::move(stored)};
   for (int pass = 0; pass < passes; ++pass) {
     for (std::size_t row = 0; row < height; ++row) {
       png_read_row(reader.png, image.rgb.data() + row * stride, nullptr);

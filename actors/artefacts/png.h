@@ -15,6 +15,15 @@ namespace troupe::actors {
 /// that goes on, images never.
 enum class PictureKind : std::uint8_t { image, sheet, preview };
 
+/// How a file stores its pixels, as far as 8-bit RGB cannot say it.
+struct StoredColour {
+  int bit_depth = 8;
+  bool has_alpha = false;
+  std::string space;  ///< of gAMA, sRGB and iCCP; empty: the file says nothing
+
+  bool operator==(const StoredColour&) const = default;
+};
+
 /// 8-bit RGB pixels, row-major, three bytes each.
 struct Image {
   int width = 0;
@@ -22,6 +31,7 @@ struct Image {
   std::vector<std::uint8_t> rgb;
   std::string recipe;  ///< canonical JSON; empty: none
   PictureKind kind = PictureKind::image;
+  StoredColour stored = {};  ///< of a file that was read; encode_png's own
 };
 
 /// [3, H, W] f32 in [−1, 1] to bytes: clamp(x/2 + 1/2, 0, 1)·255, rounded half

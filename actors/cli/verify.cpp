@@ -8,7 +8,7 @@
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
-#include "actors/cli/latents_file.h"
+#include "actors/cli/stored_tensor.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
 #include "kernels/core/error.h"
@@ -36,6 +36,12 @@ class PictureObserver final : public Observer {
   SampleOutcome outcome_;
 };
 
+std::string describe(const StoredColour& stored) {
+  return fmt::format("{} bits a channel{}, {}", stored.bit_depth,
+                     stored.has_alpha ? " with transparency" : "",
+                     stored.space.empty() ? "no colour space" : stored.space);
+}
+
 Finding compare_images(const std::string& path, const std::string& other) {
   const Image a = read_image(path);
   const Image b = read_image(other);
@@ -43,6 +49,15 @@ Finding compare_images(const std::string& path, const std::string& other) {
     return {path, false,
             fmt::format("{}×{} pixels against {}×{}", a.width, a.height,
                         b.width, b.height)};
+  }
+  if (a.stored != b.stored) {
+    return {path, false, describe(a.stored) + " against " + describe(b.stored)};
+  }
+  if (a.stored.bit_depth != 8 || a.stored.has_alpha) {
+    throw Error(Errc::unsupported, path,
+                "only 8-bit pixels without transparency are compared: got " +
+                    describe(a.stored),
+                "compare the files with cmp");
   }
   std::size_t different = 0;
   for (std::size_t i = 0; i < a.rgb.size(); ++i) {
@@ -56,15 +71,15 @@ Finding compare_images(const std::string& path, const std::string& other) {
 }
 
 Finding compare_tensors(const std::string& path, const std::string& other) {
-  const std::vector<NamedTensor> a = read_tensors(path);
-  const std::vector<NamedTensor> b = read_tensors(other);
+  const std::vector<StoredTensor> a = read_stored(path);
+  const std::vector<StoredTensor> b = read_stored(other);
   if (a.size() != b.size()) {
     return {path, false,
             fmt::format("{} tensors against {}", a.size(), b.size())};
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (a[i].name != b[i].name || !bytes_equal(a[i].tensor, b[i].tensor)) {
-      return {path, false, "tensor " + a[i].name + " differs"};
+    if (const std::string what = difference(a[i], b[i]); !what.empty()) {
+      return {path, false, what};
     }
   }
   return {path, true, fmt::format("{} tensors, same bytes", a.size())};
@@ -104,7 +119,8 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
     }
     return {path, false, detail};
   }
-  if (to_image(outcome.pixels).rgb != image.rgb) {
+  const Image again = to_image(outcome.pixels);
+  if (again.rgb != image.rgb || again.stored != image.stored) {
     return {path, false, "same latents, but the picture was changed"};
   }
   return {path, true, "latents " + hash + ", same pixels"};

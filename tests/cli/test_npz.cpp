@@ -100,6 +100,11 @@ TEST(Npy, ReadsDoublesRounded) {
   const Tensor tensor = decode_npy("x", std::as_bytes(std::span(file)));
   EXPECT_EQ(tensor.data<float>()[0], 0.1F);
   EXPECT_EQ(tensor.data<float>()[1], -3.0F);
+  const NpyView view = view_npy("x", std::as_bytes(std::span(file)));
+  EXPECT_EQ(view.descr, "<f8");
+  EXPECT_EQ(view.shape, Shape({2}));
+  ASSERT_EQ(view.data.size(), sizeof values);
+  EXPECT_EQ(std::memcmp(view.data.data(), values, sizeof values), 0);
 }
 
 TEST(Npy, NamesTheFileOfAShapeBeyondCounting) {

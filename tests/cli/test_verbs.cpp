@@ -113,6 +113,53 @@ TEST(VerifyVerb, AcceptsTheSameAndReportsTheDifferent) {
       0);
 }
 
+TEST(VerifyVerb, SeesAGammaThatTheRecipeDidNotMake) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  constexpr std::size_t kBehindHeader = 33;
+  std::string file = folder.read("a.png");
+  file.insert(kBehindHeader, std::string("\0\0\0\4gAMA\0\0\xb1\x8f"
+                                         "\x0b\xfc\x61\x05",
+                                         16));
+  const std::string other = folder.write("b.png", file);
+  EXPECT_EQ(run({"verify", other}).exit_code, 5);
+  const Outcome outcome =
+      run({"verify", other, "--against", folder.path("a.png")});
+  EXPECT_EQ(outcome.exit_code, 5) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("gAMA 45455"), std::string::npos) << outcome.out;
+}
+
+TEST(VerifyVerb, ComparesTensorsAsTheyAreStored) {
+  const TempFolder folder;
+  const auto write = [&](const char* name, const std::string& dtype,
+                         const std::string& data) {
+    const std::string header = R"({"x":{"dtype":")" + dtype +
+                               R"(","shape":[2],"data_offsets":[0,)" +
+                               std::to_string(data.size()) + "]}}";
+    const std::uint64_t size = header.size();
+    return folder.write(
+        name, std::string(reinterpret_cast<const char*>(&size), sizeof size) +
+                  header + data);
+  };
+  const auto compare = [](const std::string& a, const std::string& b) {
+    return run({"verify", a, "--against", b});
+  };
+  // 1.0 and the double after it, which are one float; NaN is no obstacle.
+  const std::string one("\0\0\0\0\0\0\xf0\x3f\0\0\0\0\0\0\xf8\x7f", 16);
+  std::string next = one;
+  next[0] = 1;
+  const std::string f64 = write("a.safetensors", "F64", one);
+  EXPECT_EQ(compare(f64, f64).exit_code, 0);
+  const Outcome outcome = compare(f64, write("b.safetensors", "F64", next));
+  EXPECT_EQ(outcome.exit_code, 5);
+  EXPECT_NE(outcome.out.find("1 of 16 bytes differ"), std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(compare(write("c.safetensors", "F32", std::string(8, '\0')),
+                    write("d.safetensors", "F64", std::string(16, '\0')))
+                .exit_code,
+            5);
+}
+
 TEST(BenchVerb, PrintsBothBaselines) {
   const Outcome outcome =
       run({"bench", "--random-weights", "dit-tiny", "--steps", "4", "-n", "2",
