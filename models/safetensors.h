@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/boundary.h"
 #include "kernels/core/tensor.h"
 
@@ -150,9 +151,10 @@ class TensorFiles {
 };
 
 /// Writes the tensors to `path` (temporary name, then rename).
-/// Errors: Errc::io, Errc::invalid_argument for a name twice.
+/// Errors: those of write_file; Errc::invalid_argument for a name twice.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const NamedTensor> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+                       const std::map<std::string, std::string>& metadata = {},
+                       IfThere if_there = IfThere::replace);
 
 }  // namespace troupe::models

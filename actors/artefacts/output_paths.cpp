@@ -110,13 +110,13 @@ std::unique_ptr<NewFolder> OutputPaths::prepare() const {
   return made;
 }
 
-void OutputPaths::write(std::uint64_t index,
-                        std::span<const std::byte> bytes) const {
+void OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
+                        IfThere if_there) const {
   std::error_code error;
   if (has_index_ && !std::filesystem::exists(folder(), error)) {
     std::filesystem::create_directory(folder(), error);
   }
-  write_file(path(index), bytes);
+  write_file(path(index), bytes, if_there);
 }
 
 NewFolder::NewFolder(std::filesystem::path folder)

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "config/config.h"
+#include "kernels/core/atomic_file.h"
 
 namespace troupe::actors {
 
@@ -41,8 +42,9 @@ class OutputPaths {
   [[nodiscard]] std::unique_ptr<NewFolder> prepare() const;
   /// Writes a file under `path(index)`, whole or not at all. The folder is made
   /// anew if another run of the same folder, having come to nothing, took it
-  /// away. Errors: Errc::io.
-  void write(std::uint64_t index, std::span<const std::byte> bytes) const;
+  /// away. Errors: those of write_file.
+  void write(std::uint64_t index, std::span<const std::byte> bytes,
+             IfThere if_there = IfThere::replace) const;
 
  private:
   std::string before_;  ///< text around the index; the whole path if none

@@ -102,7 +102,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
     if (outputs_.images) {
       summary.path = outputs_.images->path(index).string();
       store_.post([this, index, image = std::move(image)] {
-        outputs_.images->write(index, encode_png(image));
+        outputs_.images->write(index, encode_png(image), outputs_.if_there);
         const std::lock_guard lock(written_mutex_);
         written_.insert(index);
       });
@@ -175,14 +175,15 @@ void ArtefactObserver::write_rows(const std::string& path, const char* name,
   const Tensor all = rows ? rows->take() : Tensor();
   if (!all.empty()) {
     const std::vector<NamedTensor> tensors = {{name, all}};
-    write_tensors(path, tensors);
+    write_tensors(path, tensors, outputs_.if_there);
   }
 }
 
 void ArtefactObserver::write_trace(TimePoint start) const {
   if (!outputs_.trace.empty()) {
     const std::string text = trace_json(spans_, start);
-    write_file(outputs_.trace, std::as_bytes(std::span(text)));
+    write_file(outputs_.trace, std::as_bytes(std::span(text)),
+               outputs_.if_there);
   }
 }
 

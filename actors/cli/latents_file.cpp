@@ -67,11 +67,11 @@ void check_tensor_path(const std::string& place,
 }
 
 void write_tensors(const std::filesystem::path& path,
-                   std::span<const NamedTensor> tensors) {
+                   std::span<const NamedTensor> tensors, IfThere if_there) {
   if (path.extension() == ".npz") {
-    write_file(path, encode_npz(tensors));
+    write_file(path, encode_npz(tensors), if_there);
   } else {
-    models::write_safetensors(path, tensors);
+    models::write_safetensors(path, tensors, {}, if_there);
   }
 }
 

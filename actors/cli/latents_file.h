@@ -5,15 +5,17 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/boundary.h"
 
 namespace troupe::actors {
 
 /// Tensors by name to a file of the kind its ending says: .safetensors or
 /// .npz. Whole or not at all. Errors: Errc::invalid_argument for another
-/// ending, Errc::io.
+/// ending; those of write_file.
 void write_tensors(const std::filesystem::path& path,
-                   std::span<const NamedTensor> tensors);
+                   std::span<const NamedTensor> tensors,
+                   IfThere if_there = IfThere::replace);
 
 /// Errors: Errc::invalid_argument unless `path` ends in a known way.
 void check_tensor_path(const std::string& place,

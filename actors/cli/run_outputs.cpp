@@ -168,6 +168,9 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
                      .preview = config.preview,
                      .preview_every = config.preview_every,
                      .trace = config.trace,
+                     .if_there = config.exists == config::ExistsPolicy::error
+                                     ? IfThere::refuse
+                                     : IfThere::replace,
                      .skipped = {},
                      .earlier_latents = {},
                      .earlier_trajectory = {}};

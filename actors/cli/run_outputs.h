@@ -12,6 +12,7 @@
 #include "actors/artefacts/output_paths.h"
 #include "actors/cli/signals.h"
 #include "config/config.h"
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::actors {
@@ -33,6 +34,7 @@ struct RunOutputs {
   std::string preview;
   int preview_every = 1;  ///< model calls between previews
   std::string trace;
+  IfThere if_there = IfThere::replace;  ///< as --exists says
   /// Samples that are there (--exists skip), by index; find_earlier says more.
   std::vector<EarlierImage> skipped;
   std::map<std::uint64_t, Tensor> earlier_latents;     ///< rows of the file

@@ -20,7 +20,8 @@ void write_sheet(const RunOutputs& outputs,
     order.push_back(std::move(picture));
   }
   if (!order.empty()) {
-    write_file(outputs.grid, encode_png(contact_sheet(order)));
+    write_file(outputs.grid, encode_png(contact_sheet(order)),
+               outputs.if_there);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -124,6 +125,28 @@ std::pair<int, fs::path> create_temporary(const fs::path& folder,
   fail("write", shown, EEXIST);
 }
 
+// 0, or why not.
+int rename_over(const fs::path& from, const fs::path& to) {
+  return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
+}
+
+// The same, but EEXIST if something is there.
+int rename_to_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                  RENAME_NOREPLACE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    return errno;
+  }
+  // A file system without it, such as NFS.
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    ::unlink(from.c_str());
+    return 0;
+  }
+  return errno == EEXIST ? EEXIST : rename_over(from, to);
+}
+
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -142,7 +165,8 @@ class Descriptor {
 
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path) : path_(target_of(path)) {
+AtomicFile::AtomicFile(const fs::path& path, IfThere if_there)
+    : path_(target_of(path)), if_there_(if_there) {
   std::tie(descriptor_, temporary_) = create_temporary(folder_of(path_), path);
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0) {
@@ -185,9 +209,16 @@ void AtomicFile::commit() {
     discard();
     fail("write", path_, close_reason);
   }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int reason = errno;
+  const int reason = if_there_ == IfThere::refuse
+                         ? rename_to_new(temporary_, path_)
+                         : rename_over(temporary_, path_);
+  if (reason != 0) {
     discard();
+    if (reason == EEXIST) {
+      throw Error(Errc::invalid_argument, "file",
+                  "the file is there already: " + path_.string(),
+                  "another run made it meanwhile: give each run its own files");
+    }
     fail("write", path_, reason);
   }
   temporary_.clear();
@@ -209,8 +240,9 @@ void AtomicFile::discard() noexcept {
   }
 }
 
-void write_file(const fs::path& path, std::span<const std::byte> bytes) {
-  AtomicFile file(path);
+void write_file(const fs::path& path, std::span<const std::byte> bytes,
+                IfThere if_there) {
+  AtomicFile file(path, if_there);
   file.write(bytes);
   file.commit();
 }

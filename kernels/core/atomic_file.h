@@ -1,23 +1,28 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
 
 namespace troupe {
 
+/// What becomes of a file that stands where one is to appear.
+enum class IfThere : std::uint8_t { replace, refuse };
+
 /// A file that is there whole or not at all: written under a temporary name in
 /// the same folder, synced, then renamed over `path`. Without `commit` nothing
-/// is left behind. A symbolic link is followed, also to a file that is not there
-/// yet; a file that is replaced keeps its permissions.
+/// is left behind. A symbolic link is followed, also to a file that is not
+/// there yet; a file that is replaced keeps its permissions.
 ///
 /// Thread: one per object; several objects may write in one folder.
 class AtomicFile {
  public:
   /// Errors: Errc::io with path and reason (missing folder, no permission,
   /// `path` is a folder or a device, read-only file system).
-  explicit AtomicFile(const std::filesystem::path& path);
+  explicit AtomicFile(const std::filesystem::path& path,
+                      IfThere if_there = IfThere::replace);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -25,7 +30,9 @@ class AtomicFile {
   /// Appends. Errors: Errc::io (disk full).
   void write(std::span<const std::byte> bytes);
   /// Makes the file appear under its name; durable on return. Once only.
-  /// Errors: Errc::io; the temporary file is then removed.
+  /// Errors: Errc::io; Errc::invalid_argument for a file that is there and
+  /// must not be replaced, also if it came meanwhile (file systems that cannot
+  /// tell replace it). The temporary file is then removed.
   void commit();
 
  private:
@@ -34,11 +41,13 @@ class AtomicFile {
   std::filesystem::path path_;  // links resolved
   std::filesystem::path temporary_;
   int descriptor_ = -1;
+  IfThere if_there_ = IfThere::replace;
 };
 
 /// Writes `bytes` to `path` atomically.
 void write_file(const std::filesystem::path& path,
-                std::span<const std::byte> bytes);
+                std::span<const std::byte> bytes,
+                IfThere if_there = IfThere::replace);
 
 /// Throws Errc::io with path, reason and hint unless a file could be written
 /// at `path` now. Tries it with an empty temporary file and leaves no trace.

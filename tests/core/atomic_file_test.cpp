@@ -127,6 +127,20 @@ TEST_F(AtomicFileTest, TwoWritersOfOneFolderDoNotMeet) {
   EXPECT_EQ(read_file(in("b"), 9), "2");
 }
 
+TEST_F(AtomicFileTest, KeepsWhatCameMeanwhileWhereItMust) {
+  AtomicFile first(in("a"), IfThere::refuse);
+  AtomicFile second(in("a"), IfThere::refuse);
+  first.write(bytes_of("first"));
+  second.write(bytes_of("second"));
+  first.commit();
+  const auto error = error_of([&] { second.commit(); });
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->code(), Errc::invalid_argument);
+  EXPECT_THAT(error->what(), HasSubstr(in("a").string()));
+  EXPECT_EQ(read_file(in("a"), 100), "first");
+  EXPECT_EQ(num_entries(), 1U);
+}
+
 TEST_F(AtomicFileTest, RefusesAMissingFolder) {
   const auto error = error_of([&] { check_writable(in("no/such/a.png")); });
   ASSERT_TRUE(error);
