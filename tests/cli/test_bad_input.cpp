@@ -31,6 +31,13 @@ TEST_P(BadInput, GivesOneLineAndTheExitCode) {
   EXPECT_EQ(outcome.out, "");
 }
 
+/// With an explicit list of noise levels, beside which no --steps may stand.
+std::vector<std::string> tiny_list(const char* sigmas) {
+  return {"sample", "--random-weights", "dit-tiny", "--sampler",
+          "euler",  "--sigmas",         sigmas,     "--class",
+          "1",      "--dry-run"};
+}
+
 std::vector<std::string> tiny(std::vector<std::string> more) {
   more.insert(more.end(), {"--save", "latents=/tmp/troupe_never.npz"});
   return tiny_sample(std::move(more));
@@ -69,14 +76,13 @@ INSTANTIATE_TEST_SUITE_P(
              "picard"},
         Case{"cfg_unguided", tiny({"--method", "cfg", "--guidance", "1"}), 2,
              "the two branches of guidance"},
-        Case{"sigmas", tiny({"--sigmas", "1,2"}), 2, "igmas"},
+        Case{"sigmas", tiny_list("1,2"), 2, "sigmas"},
         Case{"order_unused", tiny({"--sampler", "ddim", "--order", "2"}), 2,
              "[--order] this solver has no use for it"},
         Case{"steps_beside_a_list", tiny({"--timesteps", "9,5"}), 2,
              "[--steps] cannot stand beside --timesteps"},
         Case{"config_folder", tiny({"--config", "/"}), 2, "got a folder"},
-        Case{"sigma_0_inside",
-             tiny({"--sampler", "euler", "--sigmas", "10,5,0,0"}), 2,
+        Case{"sigma_0_inside", tiny_list("10,5,0,0"), 2,
              "sigmas: got 0 before the end"},
         Case{"samples", tiny({"--samples", "9:3"}), 2, "A < B"},
         Case{"nothing_kept",
@@ -234,9 +240,7 @@ TEST(BadInput, ManyWorkersAreWarnedOf) {
 
 TEST(BadInput, ANoiseLevelIsAnnouncedWhereItWasAdded) {
   const auto says = [](const char* sigmas) {
-    const Outcome outcome =
-        run(tiny_sample({"--sampler", "euler", "--sigmas", sigmas, "--class",
-                         "1", "--dry-run"}));
+    const Outcome outcome = run(tiny_list(sigmas));
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.err.find("noise level of 0 was added") != std::string::npos;
   };
