@@ -174,11 +174,15 @@ class CoordinatorPolicy {
   [[nodiscard]] std::size_t load(std::size_t group) const {
     return loads_[group];
   }
+  [[nodiscard]] std::size_t most_in_flight() const;
 
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
   std::vector<WorkerGroup> groups_;
-  std::size_t per_group_ = 1;
+  std::size_t per_group_ =
+      1;             ///< most samples in flight, while grants are short
+  Duration busy_{};  ///< of all workers, in grants that came back
+  std::int64_t num_results_ = 0;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group
   std::vector<Worker> workers_;
   int absent_ = 0;  ///< workers that never reported; the job waits for them

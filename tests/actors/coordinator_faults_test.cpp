@@ -45,7 +45,7 @@ TEST(CoordinatorPolicy, DropsResultsOfAnEarlierIncarnation) {
   company.kill(0);
   company.raise(0);
   const std::size_t waiting = company.mailboxes[0].size();
-  company.on(Company::answer(old));
+  company.on(company.answer(old));
   EXPECT_EQ(company.mailboxes[0].size(), waiting);
   company.run_to_end();
   EXPECT_EQ(num_done(company), 1U);
@@ -94,8 +94,8 @@ TEST(CoordinatorPolicy, MarksASampleFailedAndGoesOn) {
     const Grant grant = company.take(0);
     const bool bad =
         grant.tasks[0].sample_index == 1 && grant.tasks[0].task.op == Op::step;
-    company.on(bad ? Company::fail(grant, Errc::non_finite)
-                   : Company::answer(grant));
+    company.on(bad ? company.fail(grant, Errc::non_finite)
+                   : company.answer(grant));
   }
   EXPECT_EQ(num_done(company), 2U);
   EXPECT_EQ(company.end.progress.samples_failed, 1U);
@@ -109,7 +109,7 @@ TEST(CoordinatorPolicy, GoesOnWhenAGrantOutlivesItsFailedSample) {
   const Grant bad = company.take(0);
   ASSERT_EQ(bad.tasks.size(), 1U);
   const std::uint64_t failed = bad.tasks[0].sample_index;
-  company.on(Company::fail(bad, Errc::non_finite));
+  company.on(company.fail(bad, Errc::non_finite));
   int outlived = 0;
   while (company.times_ended == 0) {
     for (int worker : {0, 1}) {
@@ -120,8 +120,8 @@ TEST(CoordinatorPolicy, GoesOnWhenAGrantOutlivesItsFailedSample) {
       const bool is_late = grant.tasks[0].sample_index == failed;
       outlived += is_late ? 1 : 0;
       // Its slots are gone: the worker finds them empty.
-      company.on(is_late ? Company::fail(grant, Errc::internal)
-                         : Company::answer(grant));
+      company.on(is_late ? company.fail(grant, Errc::internal)
+                         : company.answer(grant));
     }
   }
   EXPECT_GT(outlived, 0);
@@ -139,8 +139,8 @@ TEST(CoordinatorPolicy, FindsTheRowAtFaultByRunningEachAlone) {
     const bool bad = std::any_of(
         grant.tasks.begin(), grant.tasks.end(),
         [](const SampleTask& work) { return work.sample_index == 2; });
-    company.on(bad ? Company::fail(grant, Errc::non_finite)
-                   : Company::answer(grant));
+    company.on(bad ? company.fail(grant, Errc::non_finite)
+                   : company.answer(grant));
   }
   EXPECT_TRUE(saw_group);
   EXPECT_EQ(num_done(company), 3U);
@@ -151,7 +151,7 @@ TEST(CoordinatorPolicy, EndsTheJobWhenEverySampleFails) {
   company.raise_all();
   int answers = 0;
   for (; company.times_ended == 0; ++answers) {
-    company.on(Company::fail(company.take(0), Errc::non_finite));
+    company.on(company.fail(company.take(0), Errc::non_finite));
   }
   EXPECT_EQ(answers, 3);
   ASSERT_TRUE(company.end.failure);
@@ -162,7 +162,7 @@ TEST(CoordinatorPolicy, EndsTheJobWhenEverySampleFails) {
 TEST(CoordinatorPolicy, EndsTheJobOnAnErrorThatIsNotASamples) {
   Company company({.kind = MethodKind::batch}, 1, 4);
   company.raise_all();
-  company.on(Company::fail(company.take(0), Errc::out_of_memory));
+  company.on(company.fail(company.take(0), Errc::out_of_memory));
   ASSERT_EQ(company.times_ended, 1);
   EXPECT_EQ(company.end.failure->code, Errc::out_of_memory);
 }

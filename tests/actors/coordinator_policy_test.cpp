@@ -32,11 +32,21 @@ TEST(CoordinatorPolicy, BeginsWithoutAWorkerThatNeverComes) {
 TEST(CoordinatorPolicy, QueuesTwoGrantsPerWorkerAndNoMore) {
   Company company({.kind = MethodKind::batch}, 3, 30);
   company.raise_all();
+  company.run_one(0);
   for (const auto& box : company.mailboxes) {
     EXPECT_EQ(box.size(), 2U);
   }
   company.run_to_end();
   EXPECT_EQ(company.deepest, 2U);
+}
+
+TEST(CoordinatorPolicy, RunsLongSamplesOfABatchOneAfterAnother) {
+  Company company({.kind = MethodKind::batch}, 2, 6);
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  company.run_to_end();
+  EXPECT_EQ(company.deepest, 1U);
+  EXPECT_EQ(num_done(company), 6U);
 }
 
 TEST(CoordinatorPolicy, GivesMoreSamplesToAFasterWorker) {
@@ -136,7 +146,7 @@ TEST(CoordinatorPolicy, BeginsANewCallWithNothingUnderWay) {
   company.raise_all();
   while (company.progress.calls_done == 0) {
     company.now += std::chrono::milliseconds(250);
-    GrantResult result = Company::answer(company.take(0));
+    GrantResult result = company.answer(company.take(0));
     result.ticks = 8;
     company.on(result);
   }

@@ -74,8 +74,9 @@ class Company {
     on(WorkerDown{worker, epochs[static_cast<std::size_t>(worker)]});
   }
 
-  [[nodiscard]] static GrantResult answer(const Grant& grant) {
+  [[nodiscard]] GrantResult answer(const Grant& grant) const {
     GrantResult result;
+    result.span.duration = grant_duration;
     result.id = grant.id;
     result.worker = grant.worker;
     result.epoch = grant.epoch;
@@ -90,7 +91,7 @@ class Company {
     }
     return result;
   }
-  static GrantResult fail(const Grant& grant, Errc code) {
+  [[nodiscard]] GrantResult fail(const Grant& grant, Errc code) const {
     GrantResult result = answer(grant);
     result.results.clear();
     result.failure = Failure{code, "test", "made to fail", {}};
@@ -119,6 +120,7 @@ class Company {
   }
 
   TimePoint now{};
+  Duration grant_duration{};  ///< what every grant is said to have taken
   std::vector<std::deque<Grant>> mailboxes;
   std::vector<std::uint32_t> epochs;
   std::map<std::uint64_t, std::set<int>> step_workers;

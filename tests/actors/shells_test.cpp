@@ -132,6 +132,8 @@ class Shells : public testing::Test {
 TEST_F(Shells, StartEveryWorkerAndQueueTwoGrantsOnEach) {
   start(8);
   EXPECT_EQ(starts_, kWorkers);
+  EXPECT_EQ(executors_[0]->pending(), 1U);
+  work(0);  // took no time by the manual clock
   EXPECT_EQ(executors_[0]->pending(), 2U);
   EXPECT_EQ(executors_[1]->pending(), 2U);
 }
