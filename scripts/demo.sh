@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh
 scripts/build.sh release troupe
 exec build/release/troupe sample --model models/demo --samples 16 \
-  --seed 7 --steps 50 --guidance 1.5 --workers 2 --threads 1 \
+  --seed 2024 --steps 50 --guidance 1.5 --workers 2 --threads 1 \
   --out demo --exists replace --grid demo.png "$@"
