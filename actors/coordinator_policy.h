@@ -179,8 +179,8 @@ class CoordinatorPolicy {
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
   std::vector<WorkerGroup> groups_;
-  std::size_t per_group_ =
-      1;             ///< most samples in flight, while grants are short
+  /// Most samples in flight while grants are short.
+  std::size_t per_group_ = 1;
   Duration busy_{};  ///< of all workers, in grants that came back
   std::int64_t num_results_ = 0;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group

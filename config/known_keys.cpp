@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "config/parse_value.h"
 #include "config/python_json.h"
 #include "config/suggest.h"
 
@@ -179,17 +180,6 @@ bool is_in(const Keys& known, const std::string& key) {
   return std::ranges::find(known, key) != known.end();
 }
 
-/// For a terminal: short, and without control characters.
-std::string printable(std::string_view key) {
-  constexpr std::size_t kLongest = 60;
-  std::string out = "'";
-  for (const char c : key.substr(0, kLongest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return out + (key.size() > kLongest ? "…'" : "'");
-}
-
 std::string note(std::string_view place, std::string_view owner,
                  std::span<const std::string> keys, const Keys& known,
                  const Keys& others) {
@@ -198,8 +188,7 @@ std::string note(std::string_view place, std::string_view owner,
   for (const std::string& key : keys) {
     if (!key.starts_with('_') && !is_in(known, key) && !is_in(others, key)) {
       const std::string meant = suggestion(key, known);
-      unknown.push_back(printable(key) +
-                        (meant.empty() ? "" : " (" + meant + ")"));
+      unknown.push_back(shown(key) + (meant.empty() ? "" : " (" + meant + ")"));
     }
   }
   return unknown.empty()

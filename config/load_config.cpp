@@ -3,20 +3,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 
+#include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
 namespace {
-
-bool is_no(std::string_view text) {
-  constexpr std::array<std::string_view, 4> kNo = {"false", "no", "off", "0"};
-  return std::ranges::find(kNo, text) != kNo.end();
-}
 
 /// A switch that is turned off is not said.
 bool says(const std::vector<Setting>& settings, std::string_view key) {

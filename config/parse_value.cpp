@@ -16,19 +16,10 @@ constexpr std::uint64_t kMaxSampleIndex = std::uint64_t{1} << 48U;
 /// More samples than this in one command is a typing error.
 constexpr std::uint64_t kMaxSamples = 10'000'000;
 
-std::string quoted(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  std::string out = "'";
-  for (const char c : text.substr(0, kLongest)) {
-    out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  }
-  return out + (text.size() > kLongest ? "…'" : "'");
-}
-
 [[noreturn]] void fail(std::string_view place, std::string_view text,
                        std::string_view expected, std::string_view hint = {}) {
   throw Error(Errc::invalid_argument, place,
-              "cannot use this value: got " + quoted(text) + ", expected " +
+              "cannot use this value: got " + shown(text) + ", expected " +
                   std::string(expected),
               hint);
 }
@@ -50,6 +41,16 @@ bool read_all(std::string_view text, T& value) {
 }
 
 }  // namespace
+
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 60;
+  std::string out = "'";
+  for (const char c : text.substr(0, kLongest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? '?' : c;
+  }
+  return out + (text.size() > kLongest ? "…'" : "'");
+}
 
 std::int64_t parse_integer(std::string_view place, std::string_view text,
                            std::int64_t min, std::int64_t max) {
@@ -86,16 +87,18 @@ double parse_real(std::string_view place, std::string_view text, double min,
   return value;
 }
 
+bool is_no(std::string_view text) {
+  return text == "false" || text == "no" || text == "off" || text == "0";
+}
+
 bool parse_bool(std::string_view place, std::string_view text) {
   for (const std::string_view yes : {"true", "yes", "on", "1"}) {
     if (text == yes) {
       return true;
     }
   }
-  for (const std::string_view no : {"false", "no", "off", "0"}) {
-    if (text == no) {
-      return false;
-    }
+  if (is_no(text)) {
+    return false;
   }
   fail(place, text, "true or false");
 }

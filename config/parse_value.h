@@ -21,6 +21,8 @@ namespace troupe::config {
                                 double min, double max);
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] bool parse_bool(std::string_view place, std::string_view text);
+/// Whether parse_bool reads `text` as false.
+[[nodiscard]] bool is_no(std::string_view text);
 /// Comma-separated; spaces around items are dropped; an empty text is an empty
 /// list, an empty item an error.
 [[nodiscard]] std::vector<std::string> parse_list(std::string_view place,
@@ -46,6 +48,9 @@ struct SampleRange {
 [[nodiscard]] std::size_t parse_choice(std::string_view place,
                                        std::string_view text,
                                        const std::vector<std::string>& names);
+
+/// `text` in quotes as a message shows it: short, without control characters.
+[[nodiscard]] std::string shown(std::string_view text);
 
 /// Shortest decimal text that reads back to the same double.
 [[nodiscard]] std::string to_text(double value);

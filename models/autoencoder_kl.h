@@ -42,6 +42,11 @@ struct AutoencoderKlConfig {
 [[nodiscard]] std::vector<TensorSpec> autoencoder_kl_tensors(
     const AutoencoderKlConfig& config);
 
+/// Arithmetic of one picture's decoder from `latent_pixels` = h·w: convolutions
+/// and the attention, nothing element-wise.
+[[nodiscard]] double autoencoder_kl_flops(const AutoencoderKlConfig& config,
+                                          std::int64_t latent_pixels);
+
 /// The weights_hash() of the decoder from its tensors alone: nothing is packed,
 /// one tensor at a time is in memory. Errors: as WeightSource;
 /// Errc::interrupted.

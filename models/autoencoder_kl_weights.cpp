@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -221,6 +224,33 @@ std::vector<TensorSpec> autoencoder_kl_tensors(
   std::vector<TensorSpec> specs;
   (void)Walker(config, specs).walk();
   return specs;
+}
+
+double autoencoder_kl_flops(const AutoencoderKlConfig& config,
+                            std::int64_t latent_pixels) {
+  constexpr std::string_view kUp = "decoder.up_blocks.";
+  const auto pixels = static_cast<double>(latent_pixels);
+  double flops = 0;
+  for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
+    if (spec.shape.rank() < 2) {
+      continue;
+    }
+    double side = spec.name.starts_with("decoder.conv_out")
+                      ? static_cast<double>(config.scale())
+                      : 1.0;
+    if (spec.name.starts_with(kUp)) {
+      const int block = std::stoi(spec.name.substr(kUp.size()));
+      const bool doubles = spec.name.find("upsamplers") != std::string::npos;
+      side = std::ldexp(1.0, block + (doubles ? 1 : 0));
+    }
+    flops += 2.0 * static_cast<double>(spec.shape.num_elements()) * pixels *
+             side * side;
+  }
+  if (config.mid_block_add_attention) {
+    flops += 4.0 * pixels * pixels *
+             static_cast<double>(config.block_out_channels.back());
+  }
+  return flops;
 }
 
 AutoencoderKlWeights load_autoencoder_kl_weights(

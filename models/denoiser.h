@@ -55,6 +55,15 @@ struct DenoiserInfo {
   /// What a prepared condition holds per announced timestep.
   std::size_t bytes_per_timestep = 0;
   std::uint64_t weights_hash = 0;  ///< XXH3-64: tensors, config
+
+  /// Of one row through the whole network.
+  [[nodiscard]] double flops() const {
+    double sum = embed_flops + finish_flops;
+    for (const BlockInfo& block : blocks) {
+      sum += block.flops;
+    }
+    return sum;
+  }
 };
 
 /// The rows of one forward pass. Rows are independent: neither the values nor

@@ -79,18 +79,18 @@ std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-/// The message without the "[place] " that Error::what puts before it.
-std::string message_of(const Error& error) {
-  const std::string what = error.what();
-  const std::size_t prefix = error.place().size() + 3;
-  return what.size() > prefix ? what.substr(prefix) : what;
-}
-
 }  // namespace
 
-bool is_retryable(Errc code) noexcept {
-  return code == Errc::terminated || code == Errc::interrupted ||
-         code == Errc::unreachable || code == Errc::out_of_memory;
+ordered_json to_json(const Error& error) {
+  const Errc code = error.code();
+  const bool is_retryable =
+      code == Errc::terminated || code == Errc::interrupted ||
+      code == Errc::unreachable || code == Errc::out_of_memory;
+  return {{"code", to_string(code)},
+          {"where", error.place()},
+          {"message", error.message()},
+          {"hint", error.hint()},
+          {"retryable", is_retryable}};
 }
 
 std::string to_json(const RunSummary& summary) {
@@ -103,11 +103,7 @@ std::string to_json(RunSummary summary, const Error& error) {
   summary.status = stopped ? "stopped" : "failed";
   summary.exit_code = exit_code(error.code());
   ordered_json out = base_json(summary);
-  out["error"] = {{"code", to_string(error.code())},
-                  {"where", error.place()},
-                  {"message", message_of(error)},
-                  {"hint", error.hint()},
-                  {"retryable", is_retryable(error.code())}};
+  out["error"] = to_json(error);
   return dump(out);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -69,8 +70,9 @@ struct RunSummary {
 /// error{code where message hint retryable}. `summary` holds what is known.
 [[nodiscard]] std::string to_json(RunSummary summary, const Error& error);
 
-/// True when the same command may succeed later without a change.
-[[nodiscard]] bool is_retryable(Errc code) noexcept;
+/// The "error" of such an object: {code where message hint retryable}, the last
+/// true when the same command may succeed later without a change.
+[[nodiscard]] nlohmann::ordered_json to_json(const Error& error);
 
 /// "troupe: [place] message. hint", on one line whatever the parts hold.
 [[nodiscard]] std::string one_line(const Error& error);

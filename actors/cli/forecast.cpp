@@ -7,7 +7,6 @@
 #include <cmath>
 #include <future>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <vector>
 
@@ -100,44 +99,11 @@ Workload picard_workload(const JobShape& shape) {
   return {samples * evaluations, std::min(samples * path, shared), true};
 }
 
-/// Arithmetic of one picture's decoder: convolutions and the one attention.
+/// Of one picture; 0 where there is nothing to decode.
 double decode_flops(const ModelSource& source) {
   const auto& vae = source.autoencoder();
-  if (!vae) {
-    return 0;
-  }
-  const auto latent_pixels =
-      static_cast<double>(source.dit().sample_size * source.dit().sample_size);
-  const std::string kUp = "decoder.up_blocks.";
-  double flops = 0;
-  for (const models::TensorSpec& spec : models::autoencoder_kl_tensors(*vae)) {
-    if (spec.shape.rank() < 2) {
-      continue;
-    }
-    double side = spec.name.starts_with("decoder.conv_out")
-                      ? static_cast<double>(vae->scale())
-                      : 1.0;
-    if (spec.name.starts_with(kUp)) {
-      const int block = std::stoi(spec.name.substr(kUp.size()));
-      const bool doubles = spec.name.find("upsamplers") != std::string::npos;
-      side = std::ldexp(1.0, block + (doubles ? 1 : 0));
-    }
-    flops += 2.0 * static_cast<double>(spec.shape.num_elements()) *
-             latent_pixels * side * side;
-  }
-  if (vae->mid_block_add_attention) {
-    flops += 4.0 * latent_pixels * latent_pixels *
-             static_cast<double>(vae->block_out_channels.back());
-  }
-  return flops;
-}
-
-double network_flops(const models::DenoiserInfo& info) {
-  return std::accumulate(info.blocks.begin(), info.blocks.end(),
-                         info.embed_flops + info.finish_flops,
-                         [](double sum, const models::BlockInfo& block) {
-                           return sum + block.flops;
-                         });
+  const std::int64_t side = source.dit().sample_size;
+  return vae ? models::autoencoder_kl_flops(*vae, side * side) : 0;
 }
 
 /// The model with fewer blocks.
@@ -263,6 +229,9 @@ std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
       memory_info().available_bytes) {
     return std::nullopt;
   }
+  // Making the weights starts a pool and as many threads of OpenMP, which ends
+  // the process where it gets none.
+  check_threads(std::max(workers * plan.num_threads, 2 * cores));
   std::vector<std::unique_ptr<ExecContext>> contexts;
   for (int w = 0; w < workers; ++w) {
     contexts.push_back(std::make_unique<ExecContext>(plan.num_threads));
@@ -292,9 +261,9 @@ std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
   }
   // Workers beyond the cores wait for each other.
   seconds *= std::max(plan.num_workers, 1) / static_cast<double>(workers);
-  const double flops = rows * network_flops(model->info());
+  const double flops = rows * model->info().flops();
   const double whole =
-      network_flops(models::dit_info(request.source.dit(), request.compute));
+      models::dit_info(request.source.dit(), request.compute).flops();
   return Pace{.row_seconds = seconds / flops * whole,
               .flops_per_second = flops / seconds,
               .how = fmt::format(
@@ -318,7 +287,7 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
                   .is_bound = work.is_bound};
   result.flops =
       result.forward_rows *
-      network_flops(models::dit_info(request.source.dit(), request.compute));
+      models::dit_info(request.source.dit(), request.compute).flops();
   const std::optional<Pace> pace = measure_pace(request, stop);
   if (!pace) {
     result.how = "too little memory to measure";

@@ -43,7 +43,8 @@ struct Pace {
 /// weights) as make 25 M parameters, at least one, with all workers that have
 /// cores at once, and scales by arithmetic to the whole network. Takes a few
 /// seconds at most for networks of billions of parameters. Empty when there is
-/// too little memory to do so. Errors: those of StopFlag::check.
+/// too little memory to do so. Errors: those of StopFlag::check;
+/// thread_refusal.
 [[nodiscard]] std::optional<Pace> measure_pace(const JobRequest& request,
                                                StopFlag& stop);
 

@@ -12,9 +12,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Latents of ten thousand large images; more is a mistake.
-constexpr std::size_t kMaxFileBytes = std::size_t{4} << 30U;
-
 std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -85,7 +82,7 @@ std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
                 "tensors are read from .safetensors, .npz or .npy",
                 "save them in one of these formats");
   }
-  const std::string content = read_file(path, kMaxFileBytes);
+  const std::string content = read_file(path, kMaxTensorFileBytes);
   if (ending == ".npz") {
     return decode_npz(path.string(), bytes_of(content));
   }

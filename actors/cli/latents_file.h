@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -9,6 +10,9 @@
 #include "kernels/core/boundary.h"
 
 namespace troupe::actors {
+
+/// Latents of ten thousand large images; more is a mistake.
+inline constexpr std::size_t kMaxTensorFileBytes = std::size_t{4} << 30U;
 
 /// Tensors by name to a file of the kind its ending says: .safetensors or
 /// .npz. Whole or not at all. Errors: Errc::invalid_argument for another

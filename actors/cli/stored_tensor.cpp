@@ -8,15 +8,13 @@
 #include <utility>
 
 #include "actors/artefacts/npz.h"
+#include "actors/cli/latents_file.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {
 namespace {
-
-/// As for latents.
-constexpr std::size_t kMaxFileBytes = std::size_t{4} << 30U;
 
 /// NumPy's names of what safetensors has too; others keep their own.
 std::string safetensors_name(const std::string& descr) {
@@ -66,9 +64,10 @@ std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
   }
   if (ending != ".npz" && ending != ".npy") {
     throw Error(Errc::invalid_argument, path.string(),
-                "tensors are read from .safetensors, .npz or .npy");
+                "tensors are read from .safetensors, .npz or .npy",
+                "save them in one of these formats");
   }
-  const std::string content = read_file(path, kMaxFileBytes);
+  const std::string content = read_file(path, kMaxTensorFileBytes);
   const auto bytes = std::as_bytes(std::span(content));
   if (ending == ".npy") {
     return {stored_npy("latents", path.string(), bytes)};

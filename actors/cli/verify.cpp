@@ -164,21 +164,13 @@ bool is_worse(const Error& error, const std::optional<Error>& than) {
   return !than || rank(error) > rank(*than);
 }
 
-Json json_of(const Error& error) {
-  return {{"code", to_string(error.code())},
-          {"where", error.place()},
-          {"message", error.message()},
-          {"hint", error.hint()},
-          {"retryable", is_retryable(error.code())}};
-}
-
 Json json_of(const Finding& finding) {
   Json json = {{"path", finding.path},
                {"same", finding.same},
                {"detail", finding.detail}};
   if (finding.error) {
     json["same"] = nullptr;
-    json["error"] = json_of(*finding.error);
+    json["error"] = to_json(*finding.error);
   }
   return json;
 }
@@ -240,7 +232,7 @@ int run_verify(Invocation& invocation) {
                  {"exit_code", code},
                  {"files", std::move(files)}};
     if (worst) {
-      json["error"] = json_of(*worst);
+      json["error"] = to_json(*worst);
     }
     fmt::print("{}\n",
                json.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -117,5 +117,16 @@ TEST(AutoencoderKl, DecoderOfStableDiffusionHasItsTensors) {
   EXPECT_EQ(parameters, 49'490'199);
 }
 
+TEST(AutoencoderKl, CountsItsArithmetic) {
+  const auto config = parse_autoencoder_kl_config(Json::parse(
+      R"({"block_out_channels":[64],"layers_per_block":1,
+          "mid_block_add_attention":false})",
+      "file"));
+  // Four pairs of residual convolutions between 1 × 1, first and last one.
+  const double weights =
+      4.0 * 4 + 9.0 * 4 * 64 + 4 * 2 * 9.0 * 64 * 64 + 9.0 * 64 * 3;
+  EXPECT_EQ(autoencoder_kl_flops(config, 256), 2 * 256 * weights);
+}
+
 }  // namespace
 }  // namespace troupe::models

@@ -74,14 +74,6 @@ double median_seconds(ExecContext& ctx, const models::Denoiser& denoiser,
   return seconds[static_cast<std::size_t>(repeats / 2)];
 }
 
-double guided_flops(const models::DenoiserInfo& info) {
-  double flops = info.embed_flops + info.finish_flops;
-  for (const models::BlockInfo& block : info.blocks) {
-    flops += block.flops;
-  }
-  return 2.0 * flops;
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,7 +92,7 @@ int main(int argc, char** argv) {
     std::printf(
         "{\"forward_s\": %.6f, \"gflops\": %.1f, \"parameter_bytes\": %zu, "
         "\"workspace_bytes\": %zu, \"peak_rss_bytes\": %llu}\n",
-        median, guided_flops(denoiser->info()) / median * 1e-9,
+        median, 2.0 * denoiser->info().flops() / median * 1e-9,
         denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
         static_cast<unsigned long long>(peak_rss_bytes()));
     return 0;
