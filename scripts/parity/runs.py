@@ -1,5 +1,6 @@
 """Whole runs of `troupe sample` against a diffusers loop from the same noise."""
 
+import copy
 import json
 import pathlib
 import tempfile
@@ -13,6 +14,11 @@ import probes
 from report import relative_l2
 
 RUN_LIMIT = 1e-4
+# Where the first estimates of x0 are clipped, rounding is divided by sqrt(ᾱ) ≈
+# 0.006 and an untrained network carries it on: one draw in forty passes
+# RUN_LIMIT. Ours may then be so many times further from diffusers' f32 run as
+# that is from its own f64 run (seen: up to 5).
+CHAOS = 10
 
 
 def ddim_run(model, scheduler, latents, labels, guidance, steps):
@@ -31,7 +37,7 @@ def ddim_run(model, scheduler, latents, labels, guidance, steps):
     return x
 
 
-def compare_run(report, folder, model, scheduler, rng, case):
+def compare_run(report, folder, model, scheduler, rng, case, *, untrained):
     count, steps, guidance = 2, 50, rng.choice([1.5, 4.0])
     config = model.config
     shape = (count, config.in_channels, config.sample_size, config.sample_size)
@@ -39,6 +45,11 @@ def compare_run(report, folder, model, scheduler, rng, case):
     labels = torch.tensor([rng.randrange(config.num_embeds_ada_norm)
                            for _ in range(count)])
     theirs = ddim_run(model, scheduler, latents, labels, guidance, steps)
+    limit = RUN_LIMIT
+    if untrained:
+        exact = ddim_run(copy.deepcopy(model).double(), scheduler,
+                         latents.double(), labels, guidance, steps)
+        limit = max(limit, CHAOS * relative_l2(theirs, exact))
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
         save_file({"latents": latents}, scratch / "init.safetensors")
@@ -51,7 +62,7 @@ def compare_run(report, folder, model, scheduler, rng, case):
             "--out", scratch / "images"])
         ours = load_file(scratch / "out.safetensors")["latents"]
     report.add("50-step DDIM run, f32", case, relative_l2(ours, theirs),
-               RUN_LIMIT)
+               limit)
 
 
 def write_pipeline(folder, model, scheduler):
@@ -74,7 +85,8 @@ def check_runs(report, rng, count):
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             write_pipeline(folder, model, scheduler)
-            compare_run(report, folder, model, scheduler, rng, str(config))
+            compare_run(report, folder, model, scheduler, rng, str(config),
+                        untrained=True)
 
 
 def check_checkpoint(report, folder, rng):
@@ -95,4 +107,4 @@ def check_checkpoint(report, folder, rng):
     model = load()
     compare_run(report, folder, model,
                 DDIMScheduler.from_pretrained(folder / "scheduler"), rng,
-                str(folder))
+                str(folder), untrained=False)
