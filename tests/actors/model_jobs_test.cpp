@@ -14,6 +14,7 @@
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "samplers/parallel/task_runner.h"
+#include "tests/models/dit_cases.h"
 
 namespace troupe::actors {
 namespace {
@@ -214,15 +215,16 @@ void expect_reproducible(const models::Denoiser& denoiser, int steps) {
   }
 }
 
-models::Dit small_dit(ExecContext& ctx) {
+models::Dit small_dit(const models::DitCase& dit) {
   models::DitConfig config;
   config.num_attention_heads = 2;
-  config.attention_head_dim = 12;
+  config.attention_head_dim = dit.head_dim;
   config.num_layers = 4;
   config.sample_size = 8;
   config.num_classes = 5;
+  ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  return {ctx, config, {}, DType::f32, weights};
+  return {ctx, config, {}, dit.compute, weights};
 }
 
 models::GaussianMixture small_mixture() {
@@ -238,15 +240,19 @@ TEST(CompanyOverTheMixture, GivesApproximateMethodsTheirOwnBytes) {
   expect_reproducible(small_mixture(), 10);
 }
 
-TEST(CompanyOverASmallDit, GivesThePlainLoopsBytesByEveryExactMethod) {
-  ExecContext ctx(1);
-  expect_exact(small_dit(ctx), 4);
+using CompanyOverASmallDit = models::DitTest;
+
+TEST_P(CompanyOverASmallDit, GivesThePlainLoopsBytesByEveryExactMethod) {
+  expect_exact(small_dit(GetParam()), 4);
 }
 
-TEST(CompanyOverASmallDit, GivesApproximateMethodsTheirOwnBytes) {
-  ExecContext ctx(1);
-  expect_reproducible(small_dit(ctx), 8);
+TEST_P(CompanyOverASmallDit, GivesApproximateMethodsTheirOwnBytes) {
+  expect_reproducible(small_dit(GetParam()), 8);
 }
+
+INSTANTIATE_TEST_SUITE_P(Compute, CompanyOverASmallDit,
+                         testing::ValuesIn(models::dit_cases()),
+                         models::name_of_dit);
 
 }  // namespace
 }  // namespace troupe::actors

@@ -7,6 +7,7 @@
 
 #include "models/dit.h"
 #include "models/weight_source.h"
+#include "tests/models/dit_cases.h"
 
 namespace troupe::models {
 
@@ -47,10 +48,10 @@ inline std::vector<Tensor> predict(ExecContext& ctx, const Denoiser& denoiser,
   return outputs;
 }
 
-inline DitConfig small_config() {
+inline DitConfig small_config(std::int64_t head_dim = 12) {
   DitConfig config;
   config.num_attention_heads = 3;
-  config.attention_head_dim = 12;
+  config.attention_head_dim = head_dim;
   config.num_layers = 5;
   config.sample_size = 10;
   config.patch_size = 2;
@@ -64,6 +65,13 @@ inline std::unique_ptr<Dit> small_dit(ExecContext& ctx,
                                       DType compute = DType::f32) {
   RandomWeights weights(ctx, 11);
   return std::make_unique<Dit>(ctx, small_config(), segment, compute, weights);
+}
+
+inline std::unique_ptr<Dit> small_dit(ExecContext& ctx, const DitCase& dit,
+                                      SegmentRange segment = {}) {
+  RandomWeights weights(ctx, 11);
+  return std::make_unique<Dit>(ctx, small_config(dit.head_dim), segment,
+                               dit.compute, weights);
 }
 
 inline Rows small_rows(ExecContext& ctx, const Denoiser& denoiser, int count) {

@@ -1,3 +1,5 @@
+#include <tuple>
+
 #include "kernels/linear.h"
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
@@ -33,11 +35,6 @@ TEST_P(VaeGolden, MatchesDiffusersInF32) {
   EXPECT_LE(error, 2e-5);
 }
 
-TEST_P(VaeGolden, DoesNotDependOnThreads) {
-  EXPECT_TRUE(bytes_equal(decode(GetParam(), DType::f32, 1),
-                          decode(GetParam(), DType::f32, 3)));
-}
-
 TEST_P(VaeGolden, RunsInBf16) {
   if (!kernels::supports(DType::bf16)) {
     GTEST_SKIP() << "no bf16 on this CPU";
@@ -52,6 +49,30 @@ INSTANTIATE_TEST_SUITE_P(Folders, VaeGolden,
                          [](const auto& item) {
                            return item.param.filename().string();
                          });
+
+class VaeBits : public testing::TestWithParam<std::tuple<fs::path, DType>> {};
+
+TEST_P(VaeBits, DoNotDependOnThreads) {
+  const auto& [folder, compute] = GetParam();
+  if (!kernels::supports(compute)) {
+    GTEST_SKIP() << "no " << to_string(compute) << " on this processor";
+  }
+  const Tensor alone = decode(folder, compute, 1);
+  EXPECT_TRUE(bytes_equal(decode(folder, compute, 1), alone));
+  for (const int threads : {2, 3, 5}) {
+    EXPECT_TRUE(bytes_equal(decode(folder, compute, threads), alone))
+        << threads;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Folders, VaeBits,
+    testing::Combine(testing::ValuesIn(golden_folders("vae_")),
+                     testing::Values(DType::f32, DType::bf16)),
+    [](const auto& item) {
+      return std::get<0>(item.param).filename().string() + "_" +
+             std::string(to_string(std::get<1>(item.param)));
+    });
 
 TEST(AutoencoderKl, RefusesWrongShapes) {
   ExecContext ctx;

@@ -11,10 +11,12 @@
 namespace troupe::models {
 namespace {
 
-TEST(Dit, CutAnywhereGivesTheSameBits) {
+using DitBits = DitTest;
+
+TEST_P(DitBits, StayTheSameHoweverTheBlocksAreCut) {
   ExecContext ctx;
   ShardContext whole;
-  const auto full = small_dit(ctx);
+  const auto full = small_dit(ctx, GetParam());
   const Rows rows = small_rows(ctx, *full, 3);
   const auto expected = predict(ctx, *full, rows);
   for (const std::vector<int>& cuts :
@@ -22,7 +24,7 @@ TEST(Dit, CutAnywhereGivesTheSameBits) {
     std::vector<Boundary> boundaries(3);
     auto outputs = outputs_for(*full, 3);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
-      const auto part = small_dit(ctx, {cuts[i], cuts[i + 1]});
+      const auto part = small_dit(ctx, GetParam(), {cuts[i], cuts[i + 1]});
       if (i == 0) {
         part->embed(ctx, whole, rows.batch(), boundaries);
       }
@@ -38,10 +40,10 @@ TEST(Dit, CutAnywhereGivesTheSameBits) {
   }
 }
 
-TEST(Dit, RowsDoNotDependOnBatchPositionOrThreads) {
+TEST_P(DitBits, OfARowDoNotDependOnBatchPositionOrThreads) {
   ExecContext one(1);
   ExecContext three(3);
-  const auto dit = small_dit(one);
+  const auto dit = small_dit(one, GetParam());
   const Rows rows = small_rows(one, *dit, 7);
   const auto together = predict(one, *dit, rows);
   const auto threaded = predict(three, *dit, rows);
@@ -61,20 +63,37 @@ TEST(Dit, RowsDoNotDependOnBatchPositionOrThreads) {
   }
 }
 
-TEST(Dit, ManyRowsAreComputedInTurnsWithTheSameBits) {
+TEST_P(DitBits, AreTheSameForManyRowsThatAreComputedInTurns) {
   ExecContext ctx;
-  DitConfig config = small_config();
+  DitConfig config = small_config(GetParam().head_dim);
   config.sample_size = 80;  // 1600 tokens: two rows at once
   config.num_layers = 1;
   ASSERT_EQ(dit_rows_at_once(config), 2);
   RandomWeights weights(ctx, 3);
-  const Dit dit(ctx, config, {}, DType::f32, weights);
+  const Dit dit(ctx, config, {}, GetParam().compute, weights);
   const Rows rows = small_rows(ctx, dit, 3);
   const auto together = predict(ctx, dit, rows);
   Rows last;
   last.add(ctx, dit, rows.latents[2], rows.timesteps[2], 2);
   EXPECT_TRUE(bytes_equal(predict(ctx, dit, last)[0], together[2]));
 }
+
+TEST_P(DitBits, AreThoseOfItsDtype) {
+  // Otherwise the cases of one width would all be one.
+  ExecContext ctx;
+  DitCase other = GetParam();
+  other.compute = other.compute == DType::f32 ? DType::bf16 : DType::f32;
+  if (!kernels::supports(other.compute)) {
+    GTEST_SKIP() << "one dtype only on this processor";
+  }
+  const auto dit = small_dit(ctx, GetParam());
+  const Rows rows = small_rows(ctx, *dit, 1);
+  EXPECT_FALSE(bytes_equal(predict(ctx, *dit, rows)[0],
+                           predict(ctx, *small_dit(ctx, other), rows)[0]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Compute, DitBits, testing::ValuesIn(dit_cases()),
+                         name_of_dit);
 
 TEST(Dit, AStepAllocatesNothingAfterTheFirst) {
   ExecContext ctx;

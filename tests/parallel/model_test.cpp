@@ -9,6 +9,7 @@
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "samplers/guidance.h"
+#include "tests/models/dit_cases.h"
 #include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/support.h"
 
@@ -179,24 +180,26 @@ models::GaussianMixture mixture_denoiser() {
       models::random_mixture(3, Shape{2, 4, 4}, 3, 2, 4));
 }
 
-models::Dit small_dit() {
+models::Dit small_dit(const models::DitCase& dit) {
   models::DitConfig config;
   config.num_attention_heads = 2;
-  config.attention_head_dim = 12;
+  config.attention_head_dim = dit.head_dim;
   config.num_layers = 4;
   config.sample_size = 8;
   config.num_classes = 5;
   ExecContext ctx(1);
   models::RandomWeights weights(ctx, 9);
-  return models::Dit(ctx, config, {}, DType::f32, weights);
+  return models::Dit(ctx, config, {}, dit.compute, weights);
 }
 
 TEST(ExactMethods, OverTheMixtureDenoiserEqualSequential) {
   expect_exact(mixture_denoiser(), 7);
 }
 
-TEST(ExactMethods, OverASmallRandomDitEqualSequential) {
-  expect_exact(small_dit(), 4);
+using SmallRandomDit = models::DitTest;
+
+TEST_P(SmallRandomDit, ExactMethodsEqualSequential) {
+  expect_exact(small_dit(GetParam()), 4);
 }
 
 /// What holds of a sweep, whatever the network is.
@@ -218,8 +221,8 @@ TEST(PicardSweeps, OverTheMixtureDenoiserAreExactUpToTheirNumber) {
   expect_sweeps_to_be_exact(mixture_denoiser());
 }
 
-TEST(PicardSweeps, OverASmallRandomDitAreExactUpToTheirNumber) {
-  expect_sweeps_to_be_exact(small_dit());
+TEST_P(SmallRandomDit, PicardSweepsAreExactUpToTheirNumber) {
+  expect_sweeps_to_be_exact(small_dit(GetParam()));
 }
 
 void expect_closer_as_the_tolerance_falls(const models::Denoiser& denoiser,
@@ -245,9 +248,68 @@ TEST(ApproximateMethods, ComeCloserToTheMixturesAnswerAsTheToleranceFalls) {
   expect_closer_as_the_tolerance_falls(mixture_denoiser(), 30, 4);
 }
 
-TEST(ApproximateMethods, ComeCloserToADitsAnswerAsTheToleranceFalls) {
-  expect_closer_as_the_tolerance_falls(small_dit(), 20, 2);
+TEST_P(SmallRandomDit, ApproximateMethodsComeCloserAsTheToleranceFalls) {
+  expect_closer_as_the_tolerance_falls(small_dit(GetParam()), 20, 2);
 }
+
+/// Several samples through shared forwards, each joining a round after the one
+/// before it: a row's neighbours are other samples, branches and steps.
+std::vector<Tensor> run_together(const models::Denoiser& denoiser,
+                                 const Schedule& schedule,
+                                 const MethodOptions& options, int threads,
+                                 std::size_t samples) {
+  Network network(denoiser, 3);
+  ToyNoise noise;
+  ExecContext ctx(threads);
+  TaskRunner runner(schedule, network, noise, options);
+  std::vector<std::unique_ptr<Method>> methods;
+  std::vector<SlotTable> slots(samples);
+  std::vector<BoundTask> tasks;
+  do {
+    if (const std::size_t next = methods.size(); next < samples) {
+      Tensor unit(network.latent_shape(), DType::f32);
+      noise.initial(next, unit);
+      slots[next].put(kInitialSlot, initial_state(schedule, unit));
+      methods.push_back(make_method(options, schedule));
+    }
+    tasks.clear();
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+      for (Task& task : methods[i]->ready()) {
+        tasks.push_back({i, std::move(task), &slots[i]});
+      }
+    }
+    const auto results = runner.run(ctx, tasks);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_TRUE(methods[tasks[i].sample_index]->apply(results[i]));
+    }
+  } while (!tasks.empty());
+  std::vector<Tensor> latents;
+  for (std::size_t i = 0; i < samples; ++i) {
+    EXPECT_TRUE(methods[i]->done());
+    latents.push_back(
+        std::get<SolverState>(slots[i].get(methods[i]->result_slot())).latents);
+  }
+  return latents;
+}
+
+TEST_P(SmallRandomDit, ASampleAmongOthersHasTheBytesItHasAlone) {
+  const models::Dit dit = small_dit(GetParam());
+  const Schedule schedule(steps(6, Solver::dpmpp));
+  for (const MethodOptions& options : method_cases()) {
+    for (const int threads : {1, 3}) {
+      const auto together = run_together(dit, schedule, options, threads, 4);
+      for (std::size_t i = 0; i < together.size(); ++i) {
+        EXPECT_TRUE(
+            bytes_equal(together[i], run_on(dit, schedule, options, 1, i)))
+            << "method " << static_cast<int>(options.kind) << ", sample " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Compute, SmallRandomDit,
+                         ::testing::ValuesIn(models::dit_cases()),
+                         models::name_of_dit);
 
 }  // namespace
 }  // namespace troupe::samplers::testing
