@@ -46,13 +46,20 @@ ScheduleOptions options_of(Solver solver, int steps) {
   return options;
 }
 
-/// Every solver; Heun, UniPC and the stochastic ones among them.
-std::vector<ScheduleOptions> schedules(int steps) {
+/// Every solver; Heun, UniPC and the stochastic ones among them, and DDPM with
+/// a learned variance where the network has one.
+std::vector<ScheduleOptions> schedules(const models::DenoiserInfo& info,
+                                       int steps) {
   std::vector<ScheduleOptions> all;
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
-        Solver::euler_ancestral, Solver::heun, Solver::unipc}) {
+        Solver::euler_ancestral, Solver::heun, Solver::unipc,
+        Solver::flow_euler}) {
     all.push_back(options_of(solver, steps));
+  }
+  if (info.out_channels == 2 * info.latent_shape[0]) {
+    all.push_back(options_of(Solver::ddpm, steps));
+    all.back().variance_type = samplers::VarianceType::learned_range;
   }
   return all;
 }
@@ -172,7 +179,7 @@ std::string label(const Schedule& schedule, const MethodOptions& method,
 }
 
 void expect_exact(const models::Denoiser& denoiser, int steps) {
-  for (const ScheduleOptions& options : schedules(steps)) {
+  for (const ScheduleOptions& options : schedules(denoiser.info(), steps)) {
     const Schedule schedule(options);
     const Latents expected = plain_loop(denoiser, schedule);
     for (const MethodOptions& method :
@@ -219,6 +226,7 @@ models::Dit small_dit(const models::DitCase& dit) {
   models::DitConfig config;
   config.num_attention_heads = 2;
   config.attention_head_dim = dit.head_dim;
+  config.out_channels = 8;  // with a variance
   config.num_layers = 4;
   config.sample_size = 8;
   config.num_classes = 5;

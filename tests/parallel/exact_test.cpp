@@ -32,7 +32,8 @@ TEST_P(ExactFor, SequentialIsAPlainLoopOfEvaluationsAndSteps) {
         .sample_index = 5,
         .timestep = bench_.schedule.timestep(call),
         .latents = scale_model_input(bench_.schedule, call, state.latents),
-        .output = Tensor(Shape{1, 3, 5}, DType::f32)};
+        .output =
+            Tensor(Shape{bench_.evaluator.out_channels(), 3, 5}, DType::f32)};
     bench_.evaluator.evaluate(bench_.ctx, rows);
     state = step(bench_.schedule, call, call + 1, state, rows[0].output, 5,
                  bench_.noise);
@@ -147,6 +148,19 @@ TEST_P(ExactFor, TheSameJobTwiceGivesTheSameBytes) {
 INSTANTIATE_TEST_SUITE_P(Solvers, ExactFor,
                          ::testing::ValuesIn(solver_cases(kSteps)),
                          [](const auto& param) { return param.param.name; });
+
+TEST(SolverCases, HaveAnswersOfTheirOwn) {
+  // Otherwise an option would not reach the steps.
+  std::vector<Tensor> answers;
+  const auto cases = solver_cases(kSteps);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    answers.push_back(Bench(cases[i].options).run({}, 5).latents);
+    for (std::size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(bytes_equal(answers[i], answers[j]))
+          << cases[i].name << " is " << cases[j].name;
+    }
+  }
+}
 
 TEST(Stale, WithOneSegmentEqualsSequential) {
   Bench bench(steps(9), Shape{1, 3, 5}, 1);

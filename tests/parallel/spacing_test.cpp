@@ -26,12 +26,16 @@ std::vector<SolverCase> every_spacing(int num_steps) {
     const bool listed = base.name == "ddim_trailing" ||
                         base.name == "ddim_linspace" ||
                         base.name == "ddim_alpha_not_one";
-    if (solver == Solver::flow_euler || listed) {
-      continue;  // no spacing to choose; the same case as another
+    const bool has_spacing =
+        solver != Solver::flow_euler && !base.options.use_flow_sigmas &&
+        base.options.sigmas.empty() && base.options.timesteps.empty();
+    if (!has_spacing || listed) {
+      continue;  // nothing to choose; the same case as another
     }
     for (const auto& [name, spacing] : spacings) {
       for (const bool ends_clean : {true, false}) {
-        if (!ends_clean && !has_alpha && !has_sigma) {
+        if (ends_clean ? predicts_noise(base.options)
+                       : !has_alpha && !has_sigma) {
           continue;
         }
         SolverCase next = base;
@@ -98,7 +102,8 @@ TEST(Spacing, AndTheScheduleEndChangeTheAnswer) {
   std::vector<Tensor> results;
   for (const SolverCase& solver : every_spacing(8)) {
     if (solver.options.solver == Solver::ddim && solver.options.eta == 0 &&
-        solver.options.clip_sample == false) {
+        solver.options.clip_sample == false && !solver.options.thresholding &&
+        solver.options.prediction_type == PredictionType::epsilon) {
       Bench bench(solver.options);
       results.push_back(bench.run({}, 3).latents);
       for (std::size_t i = 0; i + 1 < results.size(); ++i) {

@@ -31,8 +31,10 @@ float soft(float x) { return x / (1 + std::fabs(x)); }
 
 }  // namespace
 
-ToyEvaluator::ToyEvaluator(Shape shape, int num_segments)
-    : shape_(shape), num_segments_(num_segments) {}
+ToyEvaluator::ToyEvaluator(Shape shape, int num_segments, bool learns_variance)
+    : shape_(shape),
+      num_segments_(num_segments),
+      learns_variance_(learns_variance) {}
 
 Tensor ToyEvaluator::layer(int segment, std::uint64_t sample_index,
                            Branch branch, double timestep,
@@ -58,7 +60,21 @@ Tensor ToyEvaluator::forward(const EvaluateRow& row, Branch branch) const {
   for (int segment = 0; segment < num_segments_; ++segment) {
     hidden = layer(segment, row.sample_index, branch, row.timestep, hidden);
   }
-  return hidden;
+  return output_of(hidden);
+}
+
+Tensor ToyEvaluator::output_of(const Tensor& hidden) const {
+  if (!learns_variance_) {
+    return hidden;
+  }
+  Tensor out(Shape{2 * shape_[0], shape_[1], shape_[2]}, DType::f32);
+  const auto x = hidden.span<float>();
+  const auto y = out.span<float>();
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    y[i] = x[i];
+    y[x.size() + i] = soft(x[i] - 0.6F * x[(i + 2) % x.size()]);
+  }
+  return out;
 }
 
 void ToyEvaluator::combine(const Tensor& cond, const Tensor& uncond,
@@ -66,8 +82,9 @@ void ToyEvaluator::combine(const Tensor& cond, const Tensor& uncond,
   const auto c = cond.span<float>();
   const auto u = uncond.span<float>();
   const auto o = out.span<float>();
+  const auto guided = static_cast<std::size_t>(shape_.num_elements());
   for (std::size_t i = 0; i < o.size(); ++i) {
-    o[i] = u[i] + 1.5F * (c[i] - u[i]);
+    o[i] = i < guided ? u[i] + 1.5F * (c[i] - u[i]) : c[i];
   }
 }
 
@@ -83,7 +100,7 @@ void ToyEvaluator::evaluate(ExecContext& /*ctx*/, std::span<EvaluateRow> rows) {
     ++seen_[key];
     Tensor out;
     if (row.branch == Branch::guided) {
-      out = Tensor(shape_, DType::f32);
+      out = Tensor(row.output.shape(), DType::f32);
       combine(forward(row, Branch::cond), forward(row, Branch::uncond), out);
     } else {
       out = forward(row, row.branch);
@@ -118,7 +135,8 @@ void ToyEvaluator::run_segment(ExecContext& /*ctx*/, int segment,
       std::copy_n(next.bytes().data(), next.num_bytes(), hidden.bytes().data());
     }
     if (segment + 1 == num_segments_) {
-      combine(row.boundary[0].tensor, row.boundary[1].tensor, row.output);
+      combine(output_of(row.boundary[0].tensor),
+              output_of(row.boundary[1].tensor), row.output);
     }
   }
 }
@@ -149,34 +167,16 @@ ScheduleOptions steps(int num_inference_steps, Solver solver) {
   return options;
 }
 
-std::vector<SolverCase> solver_cases(int num_inference_steps) {
-  std::vector<SolverCase> cases;
-  const auto add = [&](std::string name, Solver solver) -> ScheduleOptions& {
-    cases.push_back({std::move(name), steps(num_inference_steps, solver)});
-    return cases.back().options;
-  };
-  add("ddim", Solver::ddim);
-  add("ddim_eta", Solver::ddim).eta = 1;
-  add("ddim_clipped", Solver::ddim).clip_sample = true;
-  add("ddim_alpha_not_one", Solver::ddim).set_alpha_to_one = false;
-  add("ddim_trailing", Solver::ddim).timestep_spacing =
-      TimestepSpacing::trailing;
-  add("ddim_linspace", Solver::ddim).timestep_spacing =
-      TimestepSpacing::linspace;
-  add("ddpm", Solver::ddpm);
-  for (int order = 1; order <= 3; ++order) {
-    add("dpmpp_" + std::to_string(order) + "m", Solver::dpmpp).solver_order =
-        order;
-  }
-  add("dpmpp_sde", Solver::dpmpp).algorithm = DpmAlgorithm::sde_dpmsolver_pp;
-  add("euler", Solver::euler);
-  add("euler_karras", Solver::euler).sigma_spacing = SigmaSpacing::karras;
-  add("euler_ancestral", Solver::euler_ancestral);
-  add("heun", Solver::heun);
-  add("flow_euler", Solver::flow_euler);
-  add("unipc", Solver::unipc);
-  add("unipc_3", Solver::unipc).solver_order = 3;
-  return cases;
+bool learns_variance(const ScheduleOptions& options) {
+  return options.solver == Solver::ddpm &&
+         (options.variance_type == VarianceType::learned ||
+          options.variance_type == VarianceType::learned_range);
+}
+
+bool predicts_noise(const ScheduleOptions& options) {
+  return options.solver == Solver::dpmpp &&
+         (options.algorithm == DpmAlgorithm::dpmsolver ||
+          options.algorithm == DpmAlgorithm::sde_dpmsolver);
 }
 
 SolverState Bench::start(std::uint64_t sample_index) {

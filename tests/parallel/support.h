@@ -14,13 +14,17 @@ namespace troupe::samplers::testing {
 
 /// A cheap nonlinear network of `num_segments` layers. Neighbouring elements
 /// mix, so nothing is element-wise; only +, ·, / and |x| are used, so its bits
-/// are the same everywhere. Rows are independent.
+/// are the same everywhere. Rows are independent. With `learns_variance` the
+/// output has as many channels again, which lie in [−1, 1] and are not guided.
 class ToyEvaluator : public Evaluator {
  public:
-  explicit ToyEvaluator(Shape shape = Shape{1, 3, 5}, int num_segments = 3);
+  explicit ToyEvaluator(Shape shape = Shape{1, 3, 5}, int num_segments = 3,
+                        bool learns_variance = false);
 
   [[nodiscard]] Shape latent_shape() const override { return shape_; }
-  [[nodiscard]] std::int64_t out_channels() const override { return shape_[0]; }
+  [[nodiscard]] std::int64_t out_channels() const override {
+    return (learns_variance_ ? 2 : 1) * shape_[0];
+  }
   void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override;
   void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override;
   [[nodiscard]] int num_segments() const override { return num_segments_; }
@@ -43,10 +47,12 @@ class ToyEvaluator : public Evaluator {
   [[nodiscard]] Tensor layer(int segment, std::uint64_t sample_index,
                              Branch branch, double timestep,
                              const Tensor& hidden) const;
+  [[nodiscard]] Tensor output_of(const Tensor& hidden) const;
   [[nodiscard]] Tensor forward(const EvaluateRow& row, Branch branch) const;
 
   Shape shape_;
   int num_segments_;
+  bool learns_variance_;
   std::atomic<std::int64_t> rows_{0};
   std::atomic<std::int64_t> segment_rows_{0};
   std::atomic<std::int64_t> forwards_{0};
@@ -69,13 +75,19 @@ struct SolverCase {
   std::string name;
   ScheduleOptions options;
 };
+/// Every solver with every option that changes how it steps.
 [[nodiscard]] std::vector<SolverCase> solver_cases(int num_inference_steps);
+/// Whether the solver wants a variance from the network.
+[[nodiscard]] bool learns_variance(const ScheduleOptions& options);
+/// Whether it is a DPM-Solver that cannot end at sigma 0.
+[[nodiscard]] bool predicts_noise(const ScheduleOptions& options);
 
 /// Everything one run needs besides the method.
 struct Bench {
   explicit Bench(const ScheduleOptions& options, Shape shape = Shape{1, 3, 5},
                  int num_segments = 3)
-      : schedule(options), evaluator(shape, num_segments) {}
+      : schedule(options),
+        evaluator(shape, num_segments, learns_variance(options)) {}
 
   [[nodiscard]] SolverState start(std::uint64_t sample_index);
   [[nodiscard]] SolverState run(const MethodOptions& options,
