@@ -42,7 +42,8 @@ class Borrowed final : public Executor {
 };
 
 /// A whole company on CAF's deterministic scheduler: messages move when the
-/// test says so, work runs when the test says so, time stands still.
+/// test says so, work runs when the test says so, time stands still unless the
+/// test moves it.
 class Shells : public testing::Test {
  protected:
   Shells()
@@ -106,6 +107,19 @@ class Shells : public testing::Test {
     return ran;
   }
 
+  /// What the node says once its next beats have come.
+  NodeInfo describe() {
+    scheduler_.advance_time(std::chrono::milliseconds(300));
+    scheduler_.run();
+    caf::scoped_actor self(system_);
+    auto request = self->request(node_, caf::infinite, describe_atom{});
+    scheduler_.run();
+    NodeInfo answer;
+    request.receive([&](const NodeInfo& info) { answer = info; },
+                    [](const caf::error&) { FAIL() << "no answer"; });
+    return answer;
+  }
+
   static constexpr int kWorkers = 2;
   TestConfig config_;
   caf::actor_system system_;
@@ -126,6 +140,7 @@ class Shells : public testing::Test {
   std::optional<JobRecord> record_;
   int starts_ = 0;
   Duration lease_{};
+  Duration forward_time_{};
   std::array<bool, kWorkers> broken_{};
 };
 
@@ -198,22 +213,37 @@ TEST_F(Shells, StartAFencedWorkerAgain) {
   EXPECT_EQ(record_->end.recoveries, kWorkers);
 }
 
-TEST_F(Shells, SayWhatANodeHasAndHowFastItIs) {
+TEST_F(Shells, SayWhatANodeHas) {
   start(8);
-  clock_.advance(std::chrono::seconds(1));
+  const NodeInfo info = describe();
+  ASSERT_EQ(info.workers.size(), 2U);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    const auto& at = info.workers[static_cast<std::size_t>(worker)];
+    EXPECT_EQ(at.worker, worker);
+    EXPECT_EQ(at.epoch, 1U);
+    EXPECT_EQ(at.threads, 1);
+    EXPECT_EQ(at.rows_per_second, 0.0);  // nobody has worked
+  }
+}
+
+TEST_F(Shells, SayHowManyRowsAWorkerDoesInASecondOfWork) {
+  evaluator_.before_forward = [this](ExecContext& /*ctx*/) {
+    clock_.advance(forward_time_);
+  };
+  start(8);
+  forward_time_ = std::chrono::milliseconds(250);
   work(0);
-  scheduler_.advance_time(std::chrono::milliseconds(300));
-  scheduler_.run();
-  caf::scoped_actor self(system_);
-  auto request = self->request(node_, caf::infinite, describe_atom{});
-  scheduler_.run();
-  request.receive(
-      [](const NodeInfo& info) {
-        ASSERT_EQ(info.workers.size(), 2U);
-        EXPECT_EQ(info.workers[1].worker, 1);
-        EXPECT_EQ(info.workers[1].epoch, 1U);
-      },
-      [](const caf::error&) { FAIL() << "no answer"; });
+  ASSERT_EQ(evaluator_.most_rows, 1);  // a grant of unknown speed is small
+  clock_.advance(std::chrono::seconds(10));  // nobody works
+  EXPECT_EQ(describe().workers[0].rows_per_second, 4.0);
+  EXPECT_EQ(describe().workers[1].rows_per_second, 0.0);
+  forward_time_ = std::chrono::milliseconds(500);
+  work(1);
+  EXPECT_EQ(describe().workers[0].rows_per_second, 4.0);
+  EXPECT_EQ(describe().workers[1].rows_per_second, 2.0);
+  work(0);  // the step after its forward: one more row, in no time
+  EXPECT_EQ(describe().workers[0].rows_per_second, 8.0);
+  EXPECT_EQ(describe().workers[1].rows_per_second, 2.0);
 }
 
 }  // namespace
