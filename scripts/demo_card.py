@@ -170,6 +170,9 @@ augment; classes are drawn in proportion to the square root of their size; the l
 cases for guidance; Min-SNR weighting (5) of the noise loss; Muon for the matrices of the blocks and AdamW for the
 rest; bf16 matmuls, f32 elsewhere. The weights are an exponential average.
 
+Of the two ways to cut a picture into 256 tokens, 64×64 with patch 4 was tried too (`--resolution 64
+--patch 4`), with these weights enlarged to begin with: after 60,000 images it drew blots of colour.
+
 ## It partly memorises
 
 {len(pictures.labels)} pictures are few, and a model of this size remembers many of them. The picture above shows beside each
