@@ -4,6 +4,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/linear.h"
+#include "kernels/cpu/rows.h"
 
 namespace troupe::kernels {
 namespace {
@@ -80,6 +81,10 @@ std::size_t PackedLinear::num_bytes() const noexcept {
 bool supports(DType compute) { return cpu::can_multiply(compute); }
 
 const char* cpu_isa() { return cpu::isa_name(); }
+
+const char* vector_isa() { return cpu::vector_isa(); }
+
+std::string matrix_library_version() { return cpu::matrix_library_version(); }
 
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
@@ -50,6 +51,14 @@ class PackedLinear {
 
 /// "avx512_core_amx", "avx2"…: the instruction set the library selected.
 [[nodiscard]] const char* cpu_isa();
+
+/// "AVX3_DL", "AVX2"…: the instruction set of our own vector loops. It follows
+/// from the CPU alone, whatever ONEDNN_MAX_CPU_ISA says, and its width orders
+/// the sums of norms and softmax.
+[[nodiscard]] const char* vector_isa();
+
+/// Of the matrix library that is loaded, as "2.6.3".
+[[nodiscard]] std::string matrix_library_version();
 
 /// out = activation(x · weightᵀ + bias).
 ///

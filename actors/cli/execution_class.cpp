@@ -12,8 +12,15 @@
 namespace troupe::actors {
 namespace {
 
-std::string plan_text(const samplers::MethodOptions& options) {
-  const samplers::MethodOptions m = config::logical_method(options);
+/// Fields apart, whatever stands in them.
+void add(std::string& text, const std::string& field) {
+  text += std::to_string(field.size()) + ":" + field + "\n";
+}
+
+}  // namespace
+
+std::string logical_plan(const samplers::MethodOptions& method) {
+  const samplers::MethodOptions m = config::logical_method(method);
   std::string text = config::name_of(m.kind);
   if (m.kind == samplers::MethodKind::picard) {
     text += " " + std::to_string(m.window_size) + " " +
@@ -31,9 +38,9 @@ std::string plan_text(const samplers::MethodOptions& options) {
   return text;
 }
 
-}  // namespace
-
-std::string selected_isa() { return kernels::cpu_isa(); }
+std::string selected_isa() {
+  return std::string(kernels::cpu_isa()) + "/" + kernels::vector_isa();
+}
 
 DType automatic_dtype() {
   const std::string features = cpu_features();
@@ -43,14 +50,29 @@ DType automatic_dtype() {
   return native && kernels::supports(DType::bf16) ? DType::bf16 : DType::f32;
 }
 
-std::string execution_class(std::uint64_t weights_hash, DType compute,
-                            const samplers::MethodOptions& method) {
-  std::string text = to_hex(weights_hash) + "\n" + version_line() + "\n";
-  for (const LibraryVersion& library : library_versions()) {
-    text += library.name + " " + library.version + "\n";
+ExecutionConditions execution_conditions(
+    std::uint64_t weights_hash, DType compute,
+    const samplers::MethodOptions& method) {
+  return {.weights_hash = weights_hash,
+          .build = version_line(),
+          .libraries = library_versions(),
+          .isa = selected_isa(),
+          .compute = compute,
+          .plan = logical_plan(method)};
+}
+
+std::string execution_class(const ExecutionConditions& conditions) {
+  std::string text;
+  add(text, to_hex(conditions.weights_hash));
+  add(text, conditions.build);
+  add(text, std::to_string(conditions.libraries.size()));
+  for (const LibraryVersion& library : conditions.libraries) {
+    add(text, library.name);
+    add(text, library.version);
   }
-  text += selected_isa() + "\n" + std::string(to_string(compute)) + "\n" +
-          plan_text(method) + "\n";
+  add(text, conditions.isa);
+  add(text, std::string(to_string(conditions.compute)));
+  add(text, conditions.plan);
   return to_hex(xxh3_64(std::as_bytes(std::span(text))));
 }
 

@@ -2,22 +2,41 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "actors/cli/versions.h"
 #include "kernels/core/dtype.h"
 #include "samplers/options.h"
 
 namespace troupe::actors {
 
-/// Names the conditions under which equal recipes give equal bytes: weights,
-/// build, library versions, selected instruction set, dtype and the logical
-/// plan (every exact method has the sequential one). Sixteen hexadecimal
-/// digits.
-[[nodiscard]] std::string execution_class(
+/// The conditions under which equal recipes give equal bytes.
+struct ExecutionConditions {
+  std::uint64_t weights_hash = 0;
+  std::string build;                      ///< compiler and sources
+  std::vector<LibraryVersion> libraries;  ///< those that are loaded
+  std::string isa;                        ///< `selected_isa`
+  DType compute = DType::f32;
+  std::string plan;  ///< `logical_plan`
+};
+
+/// The conditions of a job in this process.
+[[nodiscard]] ExecutionConditions execution_conditions(
     std::uint64_t weights_hash, DType compute,
     const samplers::MethodOptions& method);
 
-/// The instruction set that the matrix library and our kernels use here, as
-/// "avx512_core_bf16/AVX3_SPR".
+/// Their name: sixteen hexadecimal digits that follow from every field and from
+/// nothing else.
+[[nodiscard]] std::string execution_class(
+    const ExecutionConditions& conditions);
+
+/// What of a method decides the bytes, as text; every exact method has the
+/// sequential one.
+[[nodiscard]] std::string logical_plan(const samplers::MethodOptions& method);
+
+/// The instruction sets that the matrix library and our vector loops use here,
+/// as "avx512_core_bf16/AVX3_DL". They are chosen apart: ONEDNN_MAX_CPU_ISA
+/// holds the first alone.
 [[nodiscard]] std::string selected_isa();
 
 /// bf16 where the processor multiplies it natively, else f32.

@@ -40,8 +40,8 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
   load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  execution_class_ = actors::execution_class(
-      model_.weights_hash, request.compute, request.plan.method);
+  execution_class_ = actors::execution_class(execution_conditions(
+      model_.weights_hash, request.compute, request.plan.method));
   log_message(
       LogLevel::info,
       fmt::format("model: {} loaded in {:.2f} s, execution class {}",

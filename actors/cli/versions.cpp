@@ -1,6 +1,9 @@
 #include "actors/cli/versions.h"
 
 #include <fmt/core.h>
+#include <gnu/libc-version.h>
+
+#include "kernels/linear.h"
 
 namespace troupe::actors {
 namespace {
@@ -16,11 +19,15 @@ constexpr const char* kBuild = "with assertions";
 std::string version() { return TROUPE_VERSION; }
 
 std::string version_line() {
-  return fmt::format("troupe {} ({}, GCC {})", version(), kBuild, __VERSION__);
+  return fmt::format("troupe {} ({}, GCC {}, sources {})", version(), kBuild,
+                     __VERSION__, source_hash());
 }
 
 std::vector<LibraryVersion> library_versions() {
-  return {{"oneDNN", TROUPE_DNNL_VERSION},
+  return {{"oneDNN", kernels::matrix_library_version()},
+          {"Highway", TROUPE_HWY_VERSION},
+          {"Boost.Math", TROUPE_BOOST_VERSION},
+          {"glibc", ::gnu_get_libc_version()},
           {"CAF", TROUPE_CAF_VERSION},
           {"libpng", TROUPE_PNG_VERSION},
           {"fmt", TROUPE_FMT_VERSION}};
@@ -28,13 +35,11 @@ std::vector<LibraryVersion> library_versions() {
 
 std::vector<LibraryVersion> all_libraries() {
   std::vector<LibraryVersion> all = library_versions();
-  all.insert(all.end(), {{"Highway", TROUPE_HWY_VERSION},
-                         {"xxHash", TROUPE_XXHASH_VERSION},
+  all.insert(all.end(), {{"xxHash", TROUPE_XXHASH_VERSION},
                          {"spdlog", TROUPE_SPDLOG_VERSION},
                          {"json", TROUPE_JSON_VERSION},
                          {"CLI11", TROUPE_CLI11_VERSION},
                          {"toml++", TROUPE_TOML_VERSION},
-                         {"Boost.Math", TROUPE_BOOST_VERSION},
                          {"OpenMP", TROUPE_OPENMP_VERSION},
                          {"Random123", "headers without a version"}});
   return all;

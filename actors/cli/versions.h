@@ -7,14 +7,19 @@ namespace troupe::actors {
 
 /// "0.1.0".
 [[nodiscard]] std::string version();
-/// "troupe 0.1.0 (release, GCC 12.2.0)".
+/// Of the files that decide what a run computes and of the options they are
+/// compiled with: sixteen hexadecimal digits, the same wherever the checkout
+/// lies. Written by the build (source_hash.cmake).
+[[nodiscard]] std::string source_hash();
+/// "troupe 0.1.0 (release, GCC 12.2.0, sources 0f1e2d3c4b5a6978)".
 [[nodiscard]] std::string version_line();
 
 struct LibraryVersion {
   std::string name;
   std::string version;
 };
-/// What the execution class names.
+/// What the execution class names: those whose arithmetic or files are part of
+/// a result. oneDNN and the C library as they are loaded.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
 /// Everything this binary was built with: those, then the rest.
 [[nodiscard]] std::vector<LibraryVersion> all_libraries();

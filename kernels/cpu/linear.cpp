@@ -124,4 +124,10 @@ const char* isa_name() {
   }
 }
 
+std::string matrix_library_version() {
+  const dnnl::version_t* loaded = dnnl::version();
+  return std::to_string(loaded->major) + "." + std::to_string(loaded->minor) +
+         "." + std::to_string(loaded->patch);
+}
+
 }  // namespace troupe::kernels::cpu

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <variant>
 
 #include "kernels/cpu/linear_call.h"
@@ -35,6 +36,7 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
 
 [[nodiscard]] bool can_multiply(DType compute);
 [[nodiscard]] const char* isa_name();
+[[nodiscard]] std::string matrix_library_version();
 
 }  // namespace cpu
 }  // namespace troupe::kernels

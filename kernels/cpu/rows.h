@@ -89,6 +89,9 @@ void scale_shift_rows(Source x, std::int64_t rows, std::int64_t columns,
                       const float* factor, const float* offset,
                       Activation activation, Target out);
 
+/// Of the loops that run here, as Highway calls it.
+[[nodiscard]] const char* vector_isa();
+
 /// x += gate · y.
 void add_gated_row(const float* gate, Source y, std::int64_t count, float* x);
 /// x += y.

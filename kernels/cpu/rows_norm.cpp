@@ -172,6 +172,8 @@ void scale_shift_rows(Source x, std::int64_t rows, std::int64_t columns,
   });
 }
 
+const char* vector_isa() { return hwy::TargetName(HWY_TARGET); }
+
 }  // namespace troupe::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -182,6 +184,7 @@ HWY_EXPORT(layer_norm_row);
 HWY_EXPORT(rms_norm_row);
 HWY_EXPORT(add_moments);
 HWY_EXPORT(scale_shift_rows);
+HWY_EXPORT(vector_isa);
 
 void layer_norm_row(const float* x, const float* shift, const float* scale,
                     std::int64_t columns, float eps, Target out) {
@@ -204,6 +207,8 @@ void scale_shift_rows(Source x, std::int64_t rows, std::int64_t columns,
   HWY_DYNAMIC_DISPATCH(scale_shift_rows)
   (x, rows, columns, factor, offset, activation, out);
 }
+
+const char* vector_isa() { return HWY_DYNAMIC_DISPATCH(vector_isa)(); }
 
 }  // namespace troupe::kernels::cpu
 #endif

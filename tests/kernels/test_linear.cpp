@@ -1,4 +1,5 @@
 #include "kernels/core/error.h"
+#include "kernels/core/system.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "tests/kernels/reference.h"
@@ -244,6 +245,20 @@ TEST(Linear, SaysWhenTheComputeTypeIsUnsupported) {
       EXPECT_FALSE(error.hint().empty());
     }
   }
+}
+
+TEST(VectorIsa, FollowsTheCpuWhateverTheLibraryIsHeldTo) {
+  const bool wide = cpu_features().find("avx512f") != std::string::npos;
+  EXPECT_TRUE(std::string(vector_isa()).starts_with(wide ? "AVX3" : "AVX2"))
+      << vector_isa();
+}
+
+TEST(MatrixLibraryVersion, IsThreeNumbers) {
+  int numbers[3] = {};
+  ASSERT_EQ(std::sscanf(matrix_library_version().c_str(), "%d.%d.%d",
+                        &numbers[0], &numbers[1], &numbers[2]),
+            3);
+  EXPECT_GE(numbers[0], 2);
 }
 
 TEST(Supports, Bf16NeedsAvx512) {
