@@ -9,6 +9,7 @@
 
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
 #include "config/schedule_options.h"
@@ -146,7 +147,8 @@ void print_json(const config::Config& config, const JobRequest& request,
       {"steps", request.schedule.num_steps()},
       {"dtype", to_string(request.compute)},
       {"repeats", config.repeats},
-      {"rows", std::move(table)}};
+      {"rows", std::move(table)},
+      {"notes", request.notes}};
   fmt::print("{}\n", json.dump());
 }
 
@@ -175,6 +177,7 @@ void print_table(const config::Config& config, const JobRequest& request,
 int run_bench(Invocation& invocation) {
   const config::Config& config = invocation.config;
   const JobRequest request = make_request(config);
+  print_notes(request.notes);
   invocation.stop.emplace(*invocation.signals);
   const JobRunner runner(request, *invocation.stop);
   std::vector<Measurement> rows = rows_of(request);

@@ -4,16 +4,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "actors/cli/checkpoint_notes.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/model_source.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/known_keys.h"
 #include "config/schedule_options.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/log.h"
 #include "kernels/core/system.h"
 #include "models/safetensors.h"
 
@@ -47,12 +46,8 @@ std::string describe_scheduler(const models::Checkpoint& checkpoint) {
 }
 
 void warn_of(const models::Checkpoint& checkpoint) {
-  for (const auto& notes :
-       {network_notes(checkpoint), scheduler_notes(checkpoint)}) {
-    for (const std::string& note : notes) {
-      log_message(LogLevel::warning, note);
-    }
-  }
+  print_notes(network_notes(checkpoint));
+  print_notes(scheduler_notes(checkpoint));
 }
 
 Json describe_checkpoint(const std::string& path) {

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <utility>
 
-#include "actors/cli/checkpoint_notes.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/explain.h"
 #include "actors/cli/latents_file.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/versions.h"
 #include "actors/denoiser_evaluator.h"
 #include "config/schedule_options.h"
@@ -182,19 +182,8 @@ void note_method(const config::Config& config, JobRequest& request) {
         "picard at tolerance 0 is exact and takes as many rounds as steps; "
         "--tolerance 0.01 takes about half of them");
   }
-  const auto lacks_zero = [](const std::vector<double>& list) {
-    return !list.empty() && list.back() != 0;
-  };
-  if (lacks_zero(config.sampler.sigmas)) {
-    request.notes.emplace_back(
-        "a final noise level of 0 was added to --sigmas");
-  }
-  if (lacks_zero(request.schedule.options().timesteps) &&
-      request.schedule.sigmas().back() == 0) {
-    request.notes.emplace_back(
-        "a final noise level of 0 was added to --timesteps, without a call of "
-        "the network");
-  }
+  std::ranges::move(list_notes(config.sampler, request.schedule),
+                    std::back_inserter(request.notes));
 }
 
 /// The job's noise with given latents in place of the first draw.

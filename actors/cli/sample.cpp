@@ -12,6 +12,7 @@
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
@@ -311,9 +312,7 @@ int run_sample(Invocation& invocation) {
   add_memory_of(outputs, config.dry_run, request);
   find_earlier(config, request, outputs, stop);
   summary.notes = request.notes;
-  for (const std::string& note : request.notes) {
-    log_message(LogLevel::warning, note);
-  }
+  print_notes(request.notes);
   if (config.dry_run) {
     return run_dry(invocation, request, outputs);
   }

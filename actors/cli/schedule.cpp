@@ -2,17 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "actors/artefacts/svg_plot.h"
-#include "actors/cli/checkpoint_notes.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/log.h"
 #include "models/checkpoint.h"
 
 namespace troupe::actors {
@@ -23,16 +24,15 @@ double log_snr(const samplers::NoiseLevel& level) {
   return 2 * (std::log(level.alpha) - std::log(level.sigma));
 }
 
-samplers::ScheduleOptions options_of(const config::Config& config) {
+samplers::ScheduleOptions options_of(const config::Config& config,
+                                     std::vector<std::string>& notes) {
   std::string scheduler;
   std::string place = "scheduler_config.json";
   if (!config.model_dir.empty()) {
     const auto checkpoint = models::open_checkpoint(config.model_dir);
     scheduler = checkpoint.scheduler_config;
     place = scheduler_path(checkpoint);
-    for (const std::string& note : scheduler_notes(checkpoint)) {
-      log_message(LogLevel::warning, note);
-    }
+    notes = scheduler_notes(checkpoint);
   }
   return config::schedule_options(config.sampler, scheduler, place);
 }
@@ -51,7 +51,8 @@ void print_table(const samplers::Schedule& schedule) {
   }
 }
 
-nlohmann::ordered_json to_json(const samplers::Schedule& schedule) {
+nlohmann::ordered_json to_json(const samplers::Schedule& schedule,
+                               const std::vector<std::string>& notes) {
   return {{"schema", 1},
           {"verb", "schedule"},
           {"status", "done"},
@@ -62,7 +63,8 @@ nlohmann::ordered_json to_json(const samplers::Schedule& schedule) {
           {"init_noise_sigma", schedule.init_noise_sigma()},
           {"is_stochastic", schedule.is_stochastic()},
           {"timesteps", schedule.timesteps()},
-          {"sigmas", schedule.sigmas()}};
+          {"sigmas", schedule.sigmas()},
+          {"notes", notes}};
 }
 
 void plot(const samplers::Schedule& schedule, const std::string& path) {
@@ -85,7 +87,11 @@ void plot(const samplers::Schedule& schedule, const std::string& path) {
 
 int run_schedule(Invocation& invocation) {
   const config::Config& config = invocation.config;
-  const samplers::Schedule schedule(options_of(config));
+  std::vector<std::string> notes;
+  const samplers::Schedule schedule(options_of(config, notes));
+  std::ranges::move(list_notes(config.sampler, schedule),
+                    std::back_inserter(notes));
+  print_notes(notes);
   if (!config.plot.empty()) {
     if (!config.plot.ends_with(".svg")) {
       throw Error(Errc::invalid_argument, "--plot",
@@ -96,7 +102,7 @@ int run_schedule(Invocation& invocation) {
     plot(schedule, config.plot);
   }
   if (config.json) {
-    fmt::print("{}\n", to_json(schedule).dump());
+    fmt::print("{}\n", to_json(schedule, notes).dump());
   } else if (!config.quiet) {
     print_table(schedule);
   }

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <climits>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -8,6 +10,7 @@
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/stored_tensor.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
@@ -85,7 +88,20 @@ Finding compare_tensors(const std::string& path, const std::string& other) {
   return {path, true, fmt::format("{} tensors, same bytes", a.size())};
 }
 
-Finding sample_again(Invocation& invocation, const std::string& path) {
+/// What holds for several files is said once.
+void print_new_notes(const JobRequest& request,
+                     std::vector<std::string>& said) {
+  std::vector<std::string> notes;
+  std::ranges::copy_if(request.notes, std::back_inserter(notes),
+                       [&said](const std::string& note) {
+                         return std::ranges::find(said, note) == said.end();
+                       });
+  print_notes(notes);
+  std::ranges::move(notes, std::back_inserter(said));
+}
+
+Finding sample_again(Invocation& invocation, const std::string& path,
+                     std::vector<std::string>& said) {
   const Image image = read_image(path);
   const config::Recipe recipe = runnable_recipe_in(path, image);
   require(recipe.init_latents_xxh3.empty(), Errc::unsupported, path,
@@ -96,6 +112,7 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
   const config::Config config =
       config::load_config(config::Verb::verify, sources);
   const JobRequest request = make_request(config, &recipe);
+  print_new_notes(request, said);
   const JobRunner runner(request, *invocation.stop);
   PictureObserver picture;
   const JobResult result = runner.run(
@@ -126,13 +143,14 @@ Finding sample_again(Invocation& invocation, const std::string& path) {
   return {path, true, "latents " + hash + ", same pixels"};
 }
 
-Finding check(Invocation& invocation, const std::string& path) {
+Finding check(Invocation& invocation, const std::string& path,
+              std::vector<std::string>& said) {
   const std::string& other = invocation.config.against;
   if (other.empty()) {
     require(path.ends_with(".png"), Errc::invalid_argument, path,
             "only images carry a recipe that can be run again",
             "give --against FILE to compare two files");
-    return sample_again(invocation, path);
+    return sample_again(invocation, path, said);
   }
   require(
       path.ends_with(".png") == other.ends_with(".png"), Errc::invalid_argument,
@@ -144,9 +162,10 @@ Finding check(Invocation& invocation, const std::string& path) {
 }
 
 /// A file that cannot be checked does not keep the others from being looked at.
-Finding look_at(Invocation& invocation, const std::string& path) {
+Finding look_at(Invocation& invocation, const std::string& path,
+                std::vector<std::string>& said) {
   try {
-    return check(invocation, path);
+    return check(invocation, path, said);
   } catch (const Error& error) {
     if (error.code() == Errc::interrupted || error.code() == Errc::terminated) {
       throw;
@@ -203,9 +222,10 @@ int run_verify(Invocation& invocation) {
   std::size_t mismatches = 0;
   std::optional<Error> worst;
   std::string last_error;
+  std::vector<std::string> said;
   for (const std::string& path : invocation.files) {
     invocation.stop->check("verify", "stopped");
-    const Finding finding = look_at(invocation, path);
+    const Finding finding = look_at(invocation, path, said);
     print_finding(finding, !config.json && !config.quiet, last_error);
     mismatches += finding.same || finding.error ? 0U : 1U;
     if (finding.error && is_worse(*finding.error, worst)) {
@@ -230,7 +250,8 @@ int run_verify(Invocation& invocation) {
                  {"verb", "verify"},
                  {"status", code == 0 ? "done" : "failed"},
                  {"exit_code", code},
-                 {"files", std::move(files)}};
+                 {"files", std::move(files)},
+                 {"notes", said}};
     if (worst) {
       json["error"] = to_json(*worst);
     }

@@ -47,6 +47,21 @@ TEST(ScheduleVerb, PrintsTheTableAndDrawsIt) {
   EXPECT_TRUE(folder.read("a.svg").starts_with("<svg"));
 }
 
+TEST(ScheduleVerb, SaysThatItAddedTheFinalZero) {
+  const std::string note = "a final noise level of 0 was added to --sigmas";
+  const auto schedule = [](const char* list) {
+    return run({"schedule", "--sampler", "euler", "--sigmas", list, "--json"});
+  };
+  const Outcome without = schedule("10,5,1");
+  ASSERT_EQ(without.exit_code, 0) << without.err;
+  EXPECT_NE(without.err.find(note), std::string::npos) << without.err;
+  EXPECT_EQ(without.json()["notes"], nlohmann::json::array({note}));
+  EXPECT_EQ(without.json()["sigmas"].back(), 0.0);
+  const Outcome with = schedule("10,5,1,0");
+  EXPECT_EQ(with.err, "");
+  EXPECT_EQ(with.json()["sigmas"], without.json()["sigmas"]);
+}
+
 TEST(DoctorVerb, SaysWhatIsThere) {
   const Outcome outcome = run({"doctor", "--json"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
@@ -158,6 +173,32 @@ TEST(VerifyVerb, ComparesTensorsAsTheyAreStored) {
                     write("d.safetensors", "F64", std::string(16, '\0')))
                 .exit_code,
             5);
+}
+
+TEST(VerifyVerb, SaysOnceWhatTheUserShouldKnow) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-n", "2", "-o", folder.path()})).exit_code, 0);
+  const std::vector<std::string> names = folder.names();
+  const Outcome outcome =
+      run({"verify", folder.path(names[0]), folder.path(names[1]), "--workers",
+           "99", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("will be slower than fewer"), std::string::npos);
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_EQ(outcome.json()["notes"].size(), 1U);
+}
+
+TEST(BenchVerb, SaysWhatTheUserShouldKnow) {
+  const Outcome outcome =
+      run({"bench", "--random-weights", "dit-tiny", "--sampler", "euler",
+           "--sigmas", "10,5", "--class", "1", "--workers", "99", "--threads",
+           "1", "--repeats", "1", "--dtype", "f32", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* note : {"will be slower than fewer",
+                           "a final noise level of 0 was added to --sigmas"}) {
+    EXPECT_NE(outcome.err.find(note), std::string::npos) << outcome.err;
+  }
+  EXPECT_EQ(outcome.json()["notes"].size(), 2U);
 }
 
 TEST(BenchVerb, PrintsBothBaselines) {

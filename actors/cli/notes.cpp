@@ -1,6 +1,7 @@
-#include "actors/cli/checkpoint_notes.h"
+#include "actors/cli/notes.h"
 
 #include "config/known_keys.h"
+#include "kernels/core/log.h"
 
 namespace troupe::actors {
 namespace {
@@ -43,6 +44,29 @@ std::vector<std::string> network_notes(const models::Checkpoint& checkpoint) {
     add(notes, *checkpoint.vae);
   }
   return notes;
+}
+
+std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
+                                    const samplers::Schedule& schedule) {
+  const auto lacks_zero = [](const std::vector<double>& list) {
+    return !list.empty() && list.back() != 0;
+  };
+  std::vector<std::string> notes;
+  if (lacks_zero(sampler.sigmas)) {
+    notes.emplace_back("a final noise level of 0 was added to --sigmas");
+  }
+  if (lacks_zero(sampler.timesteps) && schedule.sigmas().back() == 0) {
+    notes.emplace_back(
+        "a final noise level of 0 was added to --timesteps, without a call of "
+        "the network");
+  }
+  return notes;
+}
+
+void print_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    log_message(LogLevel::warning, note);
+  }
 }
 
 }  // namespace troupe::actors

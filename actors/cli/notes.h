@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "config/config.h"
 #include "models/checkpoint.h"
+#include "samplers/schedule.h"
 
 namespace troupe::actors {
 
@@ -18,5 +20,12 @@ namespace troupe::actors {
 /// The same about the networks' config.json files.
 [[nodiscard]] std::vector<std::string> network_notes(
     const models::Checkpoint& checkpoint);
+
+/// What was added to the lists that the user gave for `schedule`.
+[[nodiscard]] std::vector<std::string> list_notes(
+    const config::SamplerConfig& sampler, const samplers::Schedule& schedule);
+
+/// Says each as a warning.
+void print_notes(const std::vector<std::string>& notes);
 
 }  // namespace troupe::actors
