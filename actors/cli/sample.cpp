@@ -152,6 +152,19 @@ void judge(const Invocation& invocation, const JobRequest& request,
   }
 }
 
+/// "4 images", "3 images made, 1 was there".
+std::string count_of(const RunSummary& summary) {
+  const auto skipped = static_cast<std::size_t>(
+      std::ranges::count(summary.images, "skipped", &ImageSummary::status));
+  const std::size_t made = summary.images.size() - skipped;
+  std::string text = fmt::format("{} image{}", made, made == 1 ? "" : "s");
+  if (skipped > 0) {
+    text += fmt::format(" made, {} {} there", skipped,
+                        skipped == 1 ? "was" : "were");
+  }
+  return text;
+}
+
 void print_result(const RunSummary& summary, const RunOutputs& outputs) {
   std::string where;
   if (outputs.images && summary.images.size() == 1) {
@@ -162,12 +175,12 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs) {
     where = " → " + outputs.grid;
   }
   fmt::print(
-      "{} image{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {} "
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {} "
       "workers × {} threads, {}; {} network calls in {} rounds; latents {}\n",
-      summary.images.size(), summary.images.size() == 1 ? "" : "s",
-      summary.wall_seconds, summary.images_per_second, where, summary.sampler,
-      summary.steps, summary.method, summary.workers, summary.threads,
-      summary.dtype, summary.nfe, summary.rounds, summary.latents_xxh3);
+      count_of(summary), summary.wall_seconds, summary.images_per_second, where,
+      summary.sampler, summary.steps, summary.method, summary.workers,
+      summary.threads, summary.dtype, summary.nfe, summary.rounds,
+      summary.latents_xxh3);
 }
 
 config::ProgressKind progress_kind(const config::Config& config) {

@@ -146,6 +146,19 @@ TEST(Skipping, MakesAgainWhatLacksItsRow) {
             0);
 }
 
+TEST(Skipping, CountsWhatItMadeApartFromWhatWasThere) {
+  const TempFolder folder;
+  const auto skip = [&](const char* samples) {
+    const Outcome outcome = run(tiny_sample(
+        {"-n", samples, "-o", folder.path("out"), "--exists", "skip"}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.out;
+  };
+  EXPECT_TRUE(skip("1").starts_with("1 image in "));
+  EXPECT_TRUE(skip("3").starts_with("2 images made, 1 was there in "));
+  EXPECT_TRUE(skip("4").starts_with("1 image made, 3 were there in "));
+}
+
 TEST(Skipping, LosesNoRowOfOtherSamples) {
   const TempFolder folder;
   ASSERT_EQ(skipping(folder, {"-n", "0:2", "--save", saved(folder, "latents")})
