@@ -53,6 +53,37 @@ TEST(Sample, HashesTheLatentsItSaves) {
   }
 }
 
+TEST(Sample, KeepsTheOthersWhenOneImageFails) {
+  const TempFolder folder;
+  // Finite, but the network's sums overflow.
+  Tensor latents = Tensor::zeros({3, 3, 16, 16}, DType::f32);
+  std::ranges::fill(latents.item(1).span<float>(), 3e38F);
+  const std::vector<std::byte> file =
+      actors::encode_npz(std::vector<NamedTensor>{{"latents", latents}});
+  (void)folder.write("latents.npz",
+                     {reinterpret_cast<const char*>(file.data()), file.size()});
+  const Outcome outcome = run(tiny_sample(
+      {"-n", "3", "--class", "1", "--init-latents", folder.path("latents.npz"),
+       "-o", folder.path("out"), "--json"}));
+  EXPECT_EQ(outcome.exit_code, 7) << outcome.err;
+  EXPECT_NE(outcome.err.find("1 of 3 images failed, the first is 1: "),
+            std::string::npos)
+      << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["exit_code"], 7);
+  EXPECT_EQ(json["status"], "failed");
+  EXPECT_EQ(json["error"]["code"], "items_failed");
+  std::vector<std::string> statuses;
+  for (const auto& image : json["images"]) {
+    statuses.push_back(image["status"]);
+  }
+  EXPECT_EQ(statuses, (std::vector<std::string>{"done", "failed", "done"}));
+  EXPECT_NE(json["images"][1]["message"], "");
+  EXPECT_EQ(std::distance(
+                std::filesystem::directory_iterator(folder.path("out")), {}),
+            2);
+}
+
 TEST(Sample, AnArrayOfRangesMakesTheFilesOfOneRun) {
   const TempFolder whole;
   const TempFolder parts;
