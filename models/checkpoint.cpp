@@ -1,5 +1,6 @@
 #include "models/checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 
@@ -48,14 +49,33 @@ bool has_pickled_weights(const fs::path& folder) {
   return false;
 }
 
-/// The command, wherever the user and Troupe are.
-std::string conversion_hint(const fs::path& folder) {
-  return "run: convert_checkpoint.py " + folder.string() +
-         " (it lies in Troupe's scripts folder, or share/troupe/scripts where "
-         "Troupe is installed)";
+/// As a shell takes it for one word.
+std::string shell_word(const std::string& text) {
+  const auto is_plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           (c >= '0' && c <= '9') ||
+           std::string_view("/._-+=:@%,").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain)) {
+    return text;
+  }
+  std::string word = "'";
+  for (const char c : text) {
+    word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return word + "'";
 }
 
-TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
+[[noreturn]] void refuse_pickles(const fs::path& folder,
+                                 const fs::path& converter) {
+  throw Error(Errc::unsupported, folder.string(),
+              "only pickled weights (.bin, .pt), which could run any code",
+              "run: " + shell_word(converter.string()) + " " +
+                  shell_word(folder.string()));
+}
+
+TensorFiles open_weights(const fs::path& folder, std::string_view variant,
+                         const fs::path& converter) {
   const std::string stem(kStem);
   const std::string dotted =
       variant.empty() ? std::string() : "." + std::string(variant);
@@ -69,9 +89,7 @@ TensorFiles open_weights(const fs::path& folder, std::string_view variant) {
     return TensorFiles::from_index(index);
   }
   if (has_pickled_weights(folder)) {
-    throw Error(Errc::unsupported, folder.string(),
-                "only pickled weights (.bin, .pt), which could run any code",
-                conversion_hint(folder));
+    refuse_pickles(folder, converter);
   }
   throw Error(Errc::not_found, folder.string(),
               "no weights: expected " + single.filename().string(),
@@ -123,14 +141,16 @@ std::uint64_t Checkpoint::stored_bytes() const noexcept {
          (vae ? vae->weights.data_bytes() : 0);
 }
 
-Component open_component(const fs::path& folder, std::string_view variant) {
+Component open_component(const fs::path& folder, std::string_view variant,
+                         const fs::path& converter) {
   Json config = Json::read_file(folder / "config.json");
   std::string class_name = config.string("_class_name", "");
   return {folder, std::move(class_name), std::move(config),
-          open_weights(folder, variant)};
+          open_weights(folder, variant, converter)};
 }
 
-Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
+Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
+                           const fs::path& converter) {
   require(variant.find_first_of("/\\.") == std::string_view::npos,
           Errc::invalid_argument, folder.string(),
           "a variant is a word such as fp16");
@@ -138,9 +158,7 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
           "give the folder of a diffusers checkpoint");
   const bool whole = is_folder(folder / "transformer");
   if (!whole && holds_pickled_transformer(folder)) {
-    throw Error(Errc::unsupported, folder.string(),
-                "only pickled weights (.bin, .pt), which could run any code",
-                conversion_hint(folder));
+    refuse_pickles(folder, converter);
   }
   if (!whole && !is_there(folder / "config.json")) {
     const std::string other = is_folder(folder / "unet")
@@ -149,21 +167,22 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant) {
     throw Error(Errc::not_found, folder.string(), other,
                 "give the folder of a diffusers checkpoint");
   }
-  Checkpoint checkpoint{.folder = folder,
-                        .pipeline_class = {},
-                        .transformer = open_component(
-                            whole ? folder / "transformer" : folder, variant),
-                        .vae = {},
-                        .scheduler_config = {},
-                        .class_ids = {},
-                        .class_names = {}};
+  Checkpoint checkpoint{
+      .folder = folder,
+      .pipeline_class = {},
+      .transformer = open_component(whole ? folder / "transformer" : folder,
+                                    variant, converter),
+      .vae = {},
+      .scheduler_config = {},
+      .class_ids = {},
+      .class_names = {}};
   if (const auto path = folder / "model_index.json"; is_there(path)) {
     const Json index = Json::read_file(path);
     checkpoint.pipeline_class = index.string("_class_name", "");
     read_class_names(index, checkpoint);
   }
   if (is_folder(folder / "vae")) {
-    checkpoint.vae = open_component(folder / "vae", variant);
+    checkpoint.vae = open_component(folder / "vae", variant, converter);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {

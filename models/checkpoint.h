@@ -14,6 +14,9 @@
 
 namespace troupe::models {
 
+/// The script that turns pickled weights into safetensors.
+inline constexpr const char* kConverter = "convert_checkpoint.py";
+
 /// One component of a checkpoint: its configuration and its tensors.
 struct Component {
   std::filesystem::path folder;
@@ -46,12 +49,15 @@ struct Checkpoint {
 /// "….<variant>.safetensors".
 /// Errors: Errc::not_found; Errc::io for what may not be read;
 /// Errc::corrupt_file; Errc::unsupported when there are only pickled weights
-/// (the hint is the command that converts them).
-[[nodiscard]] Checkpoint open_checkpoint(const std::filesystem::path& folder,
-                                         std::string_view variant = {});
+/// (the hint is the command that converts them, one line for a shell).
+/// `converter` is where convert_checkpoint.py lies.
+[[nodiscard]] Checkpoint open_checkpoint(
+    const std::filesystem::path& folder, std::string_view variant = {},
+    const std::filesystem::path& converter = kConverter);
 
 /// Opens one component folder (config.json and its weights).
-[[nodiscard]] Component open_component(const std::filesystem::path& folder,
-                                       std::string_view variant = {});
+[[nodiscard]] Component open_component(
+    const std::filesystem::path& folder, std::string_view variant = {},
+    const std::filesystem::path& converter = kConverter);
 
 }  // namespace troupe::models

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "actors/cli/converter.h"
 #include "config/bundled_models.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -62,7 +63,8 @@ ModelSource ModelSource::open(const config::Config& config) {
           "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  source.checkpoint_ = models::open_checkpoint(config.model_dir);
+  source.checkpoint_ =
+      models::open_checkpoint(config.model_dir, {}, converter());
   const models::Checkpoint& checkpoint = *source.checkpoint_;
   models::check_supported(checkpoint);
   std::error_code error;

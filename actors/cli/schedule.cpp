@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/artefacts/svg_plot.h"
+#include "actors/cli/converter.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/schedule_options.h"
@@ -29,7 +30,8 @@ samplers::ScheduleOptions options_of(const config::Config& config,
   std::string scheduler;
   std::string place = "scheduler_config.json";
   if (!config.model_dir.empty()) {
-    const auto checkpoint = models::open_checkpoint(config.model_dir);
+    const auto checkpoint =
+        models::open_checkpoint(config.model_dir, {}, converter());
     scheduler = checkpoint.scheduler_config;
     place = scheduler_path(checkpoint);
     notes = scheduler_notes(checkpoint);

@@ -218,5 +218,22 @@ TEST(Checkpoint, SuggestsTheNearestClass) {
                  "did you mean 'tench'?");
 }
 
+TEST(BadCheckpoint, OfPicklesNamesTheScriptThatIsThere) {
+  const TempFolder folder;
+  (void)folder.write("model.pt", "pickle");
+  for (const char* verb : {"sample", "schedule"}) {
+    const Outcome outcome = run({verb, "-m", folder.path()});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    const std::string end = " " + folder.path() + "\n";
+    ASSERT_TRUE(outcome.err.ends_with(end)) << outcome.err;
+    const std::size_t begin = outcome.err.find("; run: ") + 7;
+    const std::string script =
+        outcome.err.substr(begin, outcome.err.size() - end.size() - begin);
+    EXPECT_TRUE(script.ends_with("/scripts/convert_checkpoint.py")) << script;
+    EXPECT_TRUE(std::filesystem::exists(script)) << script;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::test
