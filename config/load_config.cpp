@@ -170,6 +170,15 @@ void check_method(const Config& config) {
   }
 }
 
+void check_printing(const Config& config) {
+  if (config.print_config && config.json) {
+    throw Error(
+        Errc::invalid_argument, config.place_of("print-config"),
+        "prints TOML and cannot stand beside " + config.place_of("json"),
+        "leave one of the two out");
+  }
+}
+
 /// TOML basic string.
 std::string quoted(const std::string& text) {
   constexpr std::string_view kHex = "0123456789abcdef";
@@ -237,6 +246,7 @@ Config load_config(Verb verb, const Sources& sources) {
   check_exclusive(sources.flags);
   apply(config, sources.flags);
   check_method(config);
+  check_printing(config);
   return config;
 }
 

@@ -160,7 +160,7 @@ std::span<const Option> running_rows() {
        [](Config& c, Text at, Text text) { c.against = filled(at, text); },
        [](const Config& c) -> std::string { return c.against; }},
       {"progress", "", 0, "KIND", "auto, bar, plain, json or none (to stderr)",
-       kTalk, kRuns,
+       kTalk, kSample | kVerify,
        [](Config& c, Text at, Text text) {
          c.progress = parse_enum<ProgressKind>(at, text);
        },

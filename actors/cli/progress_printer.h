@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "actors/observer.h"
 #include "actors/progress.h"
 #include "config/config.h"
 #include "kernels/core/clock.h"
@@ -60,5 +61,23 @@ class ProgressPrinter {
   std::uint64_t images_said_ = 0;
   bool bar_on_screen_ = false;
 };
+
+/// Feeds the printer. Thread: the job's observer thread.
+class ProgressObserver final : public Observer {
+ public:
+  explicit ProgressObserver(ProgressPrinter& printer) : printer_(printer) {}
+  void on_progress(const JobProgress& progress) override {
+    printer_.update(progress, SteadyClock().now());
+  }
+
+ private:
+  ProgressPrinter& printer_;
+};
+
+/// What --progress and --quiet ask for.
+[[nodiscard]] inline config::ProgressKind progress_kind(
+    const config::Config& config) {
+  return config.quiet ? config::ProgressKind::none : config.progress;
+}
 
 }  // namespace troupe::actors

@@ -27,18 +27,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Feeds the progress printer. Thread: the job's observer thread.
-class ProgressObserver final : public Observer {
- public:
-  explicit ProgressObserver(ProgressPrinter& printer) : printer_(printer) {}
-  void on_progress(const JobProgress& progress) override {
-    printer_.update(progress, SteadyClock().now());
-  }
-
- private:
-  ProgressPrinter& printer_;
-};
-
 std::optional<config::Recipe> read_recipe(Invocation& invocation) {
   const std::string& path = invocation.config.from_image;
   if (path.empty()) {
@@ -181,10 +169,6 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs) {
       summary.sampler, summary.steps, summary.method, summary.workers,
       summary.threads, summary.dtype, summary.nfe, summary.rounds,
       summary.latents_xxh3);
-}
-
-config::ProgressKind progress_kind(const config::Config& config) {
-  return config.quiet ? config::ProgressKind::none : config.progress;
 }
 
 /// Latents of other kinds are no picture without their decoder.

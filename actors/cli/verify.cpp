@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -11,6 +12,7 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/progress_printer.h"
 #include "actors/cli/stored_tensor.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
@@ -100,6 +102,15 @@ void print_new_notes(const JobRequest& request,
   std::ranges::move(notes, std::back_inserter(said));
 }
 
+/// Lines for each of many files would bury what was found: a bar or what was
+/// asked for.
+config::ProgressKind bar_kind(const config::Config& config) {
+  const config::ProgressKind kind = progress_kind(config);
+  return kind == config::ProgressKind::automatic && ::isatty(STDERR_FILENO) == 0
+             ? config::ProgressKind::none
+             : kind;
+}
+
 Finding sample_again(Invocation& invocation, const std::string& path,
                      std::vector<std::string>& said) {
   const Image image = read_image(path);
@@ -115,8 +126,12 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   print_new_notes(request, said);
   const JobRunner runner(request, *invocation.stop);
   PictureObserver picture;
-  const JobResult result = runner.run(
-      {.observers = {&picture}, .stop = &invocation.stop->flag(), .skip = {}});
+  ProgressPrinter printer(bar_kind(config), stderr, SteadyClock().now());
+  ProgressObserver progress(printer);
+  const JobResult result = runner.run({.observers = {&progress, &picture},
+                                       .stop = &invocation.stop->flag(),
+                                       .skip = {}});
+  printer.finish();
   invocation.stop->check("verify", "stopped");
   if (result.failure) {
     throw to_error(*result.failure);

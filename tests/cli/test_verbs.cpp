@@ -34,6 +34,22 @@ TEST(PrintConfig, MergesAllSources) {
   EXPECT_NE(outcome.out.find("workers = \"3\"\n"), std::string::npos);
 }
 
+TEST(PrintConfig, CannotBeJson) {
+  for (const auto& [arguments, environment] :
+       {std::pair{
+            std::vector<std::string>{"sample", "--print-config", "--json"},
+            Program::Environment{}},
+        {{"doctor", "--print-config"}, {"TROUPE_JSON=1"}}}) {
+    const Outcome outcome = run(arguments, environment);
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("[--print-config] prints TOML"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(outcome.json()["exit_code"], 2);
+  }
+}
+
 TEST(ScheduleVerb, PrintsTheTableAndDrawsIt) {
   const TempFolder folder;
   const Outcome outcome =
@@ -186,6 +202,25 @@ TEST(VerifyVerb, SaysOnceWhatTheUserShouldKnow) {
   EXPECT_NE(outcome.err.find("will be slower than fewer"), std::string::npos);
   EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
   EXPECT_EQ(outcome.json()["notes"].size(), 1U);
+}
+
+TEST(VerifyVerb, SaysHowFarItIs) {
+  const TempFolder folder;
+  ASSERT_EQ(run(tiny_sample({"-o", folder.path("a.png")})).exit_code, 0);
+  const auto verify = [&](const char* kind) {
+    return run({"verify", folder.path("a.png"), "--progress", kind}).err;
+  };
+  EXPECT_NE(verify("json").find("\"event\":\"progress\""), std::string::npos);
+  EXPECT_EQ(verify("none"), "");
+  EXPECT_EQ(verify("auto"), "") << "nobody looks at a bar";
+}
+
+TEST(BenchVerb, HasNoProgressToShow) {
+  const Outcome outcome = run({"bench", "--progress", "bar"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("[--progress] this verb has no such option"),
+            std::string::npos)
+      << outcome.err;
 }
 
 TEST(BenchVerb, SaysWhatTheUserShouldKnow) {
