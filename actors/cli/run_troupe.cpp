@@ -13,7 +13,6 @@
 #include "actors/cli/versions.h"
 #include "config/load_config.h"
 #include "kernels/core/log.h"
-#include "kernels/core/system.h"
 
 namespace troupe::actors {
 namespace {
@@ -70,7 +69,8 @@ void set_last_words(SignalWatch& signals, const RunSummary& summary,
   });
 }
 
-int run(const std::vector<std::string>& arguments, Invocation& invocation) {
+int run(const std::vector<std::string>& arguments,
+        const std::function<bool()>& runs_here, Invocation& invocation) {
   const CommandLine line = parse_command_line(arguments);
   if (line.help) {
     fmt::print("{}", help_text(line.verb));
@@ -97,7 +97,7 @@ int run(const std::vector<std::string>& arguments, Invocation& invocation) {
   }
   set_log_level(level_of(invocation.config));
   if (*line.verb != Verb::doctor) {
-    require(cpu_is_supported(), Errc::unsupported, "cpu",
+    require(runs_here(), Errc::unsupported, "cpu",
             "this processor is not supported: Troupe needs x86-64 with AVX2 "
             "and FMA",
             "troupe doctor shows what was found");
@@ -121,7 +121,8 @@ int report(const Error& error, Invocation& invocation, bool json) {
 
 }  // namespace
 
-int run_troupe(const std::vector<std::string>& arguments) {
+int run_troupe(const std::vector<std::string>& arguments,
+               const std::function<bool()>& runs_here) {
   std::optional<SignalWatch> signals;  // outlives what waits for one
   Invocation invocation;
   invocation.summary.version = version();
@@ -134,7 +135,7 @@ int run_troupe(const std::vector<std::string>& arguments) {
   try {
     invocation.signals = &signals.emplace();
     set_last_words(*signals, invocation.summary, wants_json(arguments));
-    code = run(arguments, invocation);
+    code = run(arguments, runs_here, invocation);
   } catch (const Error& error) {
     code = report(error, invocation, json());
   } catch (const std::bad_alloc&) {
