@@ -187,24 +187,51 @@ void ArtefactObserver::write_trace(TimePoint start) const {
   }
 }
 
-std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
-  std::optional<Failure> first;
-  const auto attempt = [&](const auto& body) {
-    try {
-      body();
-    } catch (...) {
-      if (!first) {
-        first = current_failure();
-      }
+template <typename Body>
+void ArtefactObserver::attempt(const Body& body) {
+  try {
+    body();
+  } catch (...) {
+    if (!first_failure_) {
+      first_failure_ = current_failure();
     }
-  };
+  }
+}
+
+std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
   attempt([&] { store_.flush(); });
   settle();
   attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
   attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
   attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
   attempt([&] { write_trace(start); });
-  return first;
+  return first_failure_;
+}
+
+std::optional<Failure> ArtefactObserver::finish_early(
+    TimePoint start, std::uint64_t most_bytes) {
+  constexpr std::uint64_t kSpanBytes = 200;  // of JSON, about
+  attempt([&] { store_.flush(); });
+  settle();
+  const auto write_small = [&](const char* flag, std::uint64_t bytes,
+                               const auto& body) {
+    if (bytes <= most_bytes) {
+      attempt(body);
+    } else {
+      left_out_.emplace_back(flag);
+    }
+  };
+  write_small("--save latents", latents_ ? latents_->num_bytes() : 0,
+              [&] { write_rows(outputs_.latents, "latents", latents_); });
+  write_small(
+      "--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
+      [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
+  write_small("--trace", spans_.size() * kSpanBytes,
+              [&] { write_trace(start); });
+  if (!outputs_.grid.empty()) {
+    left_out_.emplace_back("--grid");
+  }
+  return first_failure_;
 }
 
 }  // namespace troupe::actors

@@ -46,6 +46,16 @@ class ArtefactObserver final : public Observer {
   /// Returns the first failure that writing met.
   [[nodiscard]] std::optional<Failure> finish(TimePoint start);
 
+  /// The same after a stop, when nobody wants to wait: no contact sheet (the
+  /// run that goes on makes it whole), and of the rest only what takes at most
+  /// `most_bytes`.
+  [[nodiscard]] std::optional<Failure> finish_early(
+      TimePoint start, std::uint64_t most_bytes = kSoonWritten);
+  /// The flags whose files `finish_early` left out.
+  [[nodiscard]] const std::vector<std::string>& left_out() const noexcept {
+    return left_out_;
+  }
+
   /// Samples that are done, by index; once finished, those whose image could
   /// not be written are "failed".
   [[nodiscard]] const std::map<std::uint64_t, ImageSummary>& images()
@@ -56,6 +66,12 @@ class ArtefactObserver final : public Observer {
   [[nodiscard]] std::string latents_xxh3() { return hash_.finish(); }
 
  private:
+  /// What even a slow disk takes in a second.
+  static constexpr std::uint64_t kSoonWritten = std::uint64_t{32} << 20U;
+
+  /// Writes one output; remembers the first failure.
+  template <typename Body>
+  void attempt(const Body& body);
   void write_preview(const Tensor& latents);
   void take_earlier(RunOutputs& outputs);
   void settle();
@@ -72,6 +88,8 @@ class ArtefactObserver final : public Observer {
   std::optional<SampleRows> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
   std::vector<TraceSpan> spans_;
+  std::optional<Failure> first_failure_;
+  std::vector<std::string> left_out_;
   std::uint64_t preview_sample_ = 0;  ///< the first that is not skipped
   std::mutex written_mutex_;
   std::set<std::uint64_t> written_;  ///< images, by the store's thread

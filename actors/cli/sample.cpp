@@ -108,15 +108,25 @@ void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
+/// "; --grid and --trace were not written", or nothing.
+std::string not_written(const std::vector<std::string>& flags) {
+  return flags.empty()
+             ? std::string()
+             : fmt::format("; {} {} not written", fmt::join(flags, " and "),
+                           flags.size() == 1 ? "was" : "were");
+}
+
 /// What the run's end means. Errors: thrown, so that every verb reports alike.
 void judge(const Invocation& invocation, const JobRequest& request,
-           const RunOutputs& outputs, const JobResult& result) {
+           const RunOutputs& outputs, const JobResult& result,
+           const std::vector<std::string>& left_out) {
   const std::uint64_t done = result.count(SampleStatus::done);
   const std::uint64_t wanted = request.samples.size() - outputs.skipped.size();
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
     throw Error(*signal, "sample",
-                fmt::format("stopped after {} of {} images", done, wanted),
+                fmt::format("stopped after {} of {} images{}", done, wanted,
+                            not_written(left_out)),
                 outputs.images
                     ? "the same command with --exists skip goes on"
                     : "give --out to keep finished images next time");
@@ -245,7 +255,12 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty()});
   printer.finish();
-  run.unwritten = artefacts.finish(start);
+  const bool is_cut_short =
+      stop.flag() && std::ranges::any_of(run.result.samples, [](const auto& s) {
+        return s.status == SampleStatus::unfinished;
+      });
+  run.unwritten =
+      is_cut_short ? artefacts.finish_early(start) : artefacts.finish(start);
   run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
   return run;
 }
@@ -329,7 +344,7 @@ int run_sample(Invocation& invocation) {
   if (run.unwritten) {
     throw lost_output(*run.unwritten, outputs);
   }
-  judge(invocation, request, outputs, run.result);
+  judge(invocation, request, outputs, run.result, artefacts.left_out());
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {

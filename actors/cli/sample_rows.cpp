@@ -1,5 +1,6 @@
 #include "actors/cli/sample_rows.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -27,6 +28,11 @@ std::span<std::byte> SampleRows::row(std::uint64_t index) {
 
 void SampleRows::complete(std::uint64_t index) {
   is_complete_[static_cast<std::size_t>(index - begin_)] = true;
+}
+
+std::size_t SampleRows::num_bytes() const {
+  return rows_.num_bytes() / is_complete_.size() *
+         static_cast<std::size_t>(std::ranges::count(is_complete_, true));
 }
 
 Tensor SampleRows::take() {

@@ -23,6 +23,9 @@ class SampleRows {
   /// The row counts from now on.
   void complete(std::uint64_t index);
 
+  /// Bytes of the complete rows.
+  [[nodiscard]] std::size_t num_bytes() const;
+
   /// The complete rows [m, …] in index order, moved together; nothing is left
   /// here. No tensor if there is none.
   [[nodiscard]] Tensor take();

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "actors/cli/artefact_observer.h"
+#include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {
 namespace {
@@ -52,6 +53,42 @@ TEST(ArtefactObserver, WritesAPreview) {
 TEST(ArtefactObserver, EndsAPreviewUnderWayWhenTheRunIsStopped) {
   Job job;
   EXPECT_FALSE(job.show(true));
+}
+
+/// One sample is done, then the run is stopped. Returns what was left out, and
+/// whether the trajectory was written.
+std::pair<std::vector<std::string>, bool> stop_with_room_for(
+    std::uint64_t bytes) {
+  const TemporaryFolder folder;
+  const auto file = folder.path() / "t.npz";
+  config::Config config;
+  config.random_weights = "dit-tiny";
+  config.classes = {"1"};
+  config.compute = config::ComputeType::f32;
+  config.num_workers = 1;
+  config.num_threads = 1;
+  config.save = {"trajectory=" + file.string()};
+  SignalWatch signals;
+  StopFlag stop(signals);
+  const JobRequest request = make_request(config);
+  const JobRunner runner(request, stop);
+  RunOutputs outputs =
+      prepare_outputs(config, request.source.pixel_shape(), stop);
+  ArtefactObserver artefacts(request, runner, outputs);
+  SampleOutcome outcome;
+  outcome.report.status = SampleStatus::done;
+  outcome.latents = Tensor::zeros(request.source.latent_shape(), DType::f32);
+  artefacts.on_sample(outcome);
+  EXPECT_FALSE(artefacts.finish_early(TimePoint(), bytes));
+  return {artefacts.left_out(), std::filesystem::exists(file)};
+}
+
+TEST(ArtefactObserver, WritesAfterAStopOnlyWhatIsSmall) {
+  using Flags = std::vector<std::string>;
+  EXPECT_EQ(stop_with_room_for(1000),
+            std::pair(Flags{"--save trajectory"}, false));
+  EXPECT_EQ(stop_with_room_for(std::uint64_t{1} << 30U),
+            std::pair(Flags{}, true));
 }
 
 }  // namespace

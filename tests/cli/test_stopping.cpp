@@ -81,6 +81,24 @@ TEST(Stopping, EndsTheLoadingAndStillSaysSoInJson) {
   }
 }
 
+TEST(Stopping, WritesWhatIsSmallAndSaysWhatItLeftOut) {
+  const TempFolder folder;
+  const TempFolder more;
+  std::vector<std::string> arguments = long_run(folder);
+  arguments.insert(arguments.end(), {"--grid", more.path("grid.png"), "--trace",
+                                     more.path("trace.json"), "--save",
+                                     "latents=" + more.path("latents.npz")});
+  Program program(arguments);
+  await_image(folder);
+  program.signal(SIGINT);
+  const Outcome outcome = program.wait();
+  EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
+  EXPECT_NE(outcome.err.find("; --grid was not written; "), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(more.names(),
+            (std::vector<std::string>{"latents.npz", "trace.json"}));
+}
+
 TEST(Stopping, AKilledRunGoesOn) {
   const TempFolder disturbed;
   const TempFolder calm;
