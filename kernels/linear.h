@@ -52,7 +52,7 @@ class PackedLinear {
 /// "avx512_core_amx", "avx2"…: the instruction set the library selected.
 [[nodiscard]] const char* cpu_isa();
 
-/// "AVX3_DL", "AVX2"…: the instruction set of our own vector loops. It follows
+/// "AVX3", "AVX2"…: the instruction set of our own vector loops. It follows
 /// from the CPU alone, whatever ONEDNN_MAX_CPU_ISA says, and its width orders
 /// the sums of norms and softmax.
 [[nodiscard]] const char* vector_isa();

@@ -35,7 +35,7 @@ struct ExecutionConditions {
 [[nodiscard]] std::string logical_plan(const samplers::MethodOptions& method);
 
 /// The instruction sets that the matrix library and our vector loops use here,
-/// as "avx512_core_bf16/AVX3_DL". They are chosen apart: ONEDNN_MAX_CPU_ISA
+/// as "avx512_core_bf16/AVX3". They are chosen apart: ONEDNN_MAX_CPU_ISA
 /// holds the first alone.
 [[nodiscard]] std::string selected_isa();
 
