@@ -58,19 +58,26 @@ def dit_forward(model, inputs):
                  inputs["labels"]).sample.float()
 
 
+def compare(report, kind, case, ours, theirs):
+    """Adds one row per dtype. `ours(dtype)` and `theirs(dtype)` compute the
+    same; theirs rounds its model to bf16 and is called with f32 first."""
+    exact = theirs(torch.float32)
+    report.add(f"{kind}, f32", case, relative_l2(ours("f32"), exact), F32_LIMIT)
+    if not probes.has_bf16():
+        return
+    ratio = relative_l2(ours("bf16"), exact) / max(
+        relative_l2(theirs(torch.bfloat16), exact), 1e-12)
+    report.add(f"{kind}, bf16 (ratio)", case, ratio, BF16_LIMIT)
+
+
 def compare_dit(report, model, inputs, folder, case):
-    theirs = dit_forward(model, inputs)
     sent = {**inputs, "timesteps": inputs["timesteps"].float()}
-    ours = probes.forward("dit", folder, sent)
-    report.add("DiT forward, f32", case, relative_l2(ours, theirs), F32_LIMIT)
-    theirs_bf16 = dit_forward(model.to(torch.bfloat16), inputs)
-    ours_bf16 = probes.forward("dit", folder, sent, "bf16")
-    ratio = relative_l2(ours_bf16, theirs) / max(
-        relative_l2(theirs_bf16, theirs), 1e-12)
-    report.add("DiT forward, bf16 (ratio)", case, ratio, BF16_LIMIT)
+    compare(report, "DiT forward", case,
+            lambda dtype: probes.forward("dit", folder, sent, dtype),
+            lambda dtype: dit_forward(model.to(dtype), inputs))
 
 
-def check_dit(report, rng, count, has_bf16):
+def check_dit(report, rng, count):
     for _ in range(count):
         config = random_dit_config(rng)
         generator = torch.Generator().manual_seed(rng.getrandbits(31))
@@ -80,13 +87,7 @@ def check_dit(report, rng, count, has_bf16):
         inputs = dit_inputs(config, rng, generator)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            if has_bf16:
-                compare_dit(report, model, inputs, folder, str(config))
-                continue
-            sent = {**inputs, "timesteps": inputs["timesteps"].float()}
-            report.add("DiT forward, f32", str(config), relative_l2(
-                probes.forward("dit", folder, sent),
-                dit_forward(model, inputs)), F32_LIMIT)
+            compare_dit(report, model, inputs, folder, str(config))
 
 
 def random_vae_config(rng):
@@ -105,20 +106,33 @@ def random_vae_config(rng):
         shift_factor=rng.choice([None, 0.0609]))
 
 
+def random_vae(config, rng):
+    torch.manual_seed(rng.getrandbits(31))
+    model = AutoencoderKL(**config).eval()
+    spread_weights(model, torch.Generator().manual_seed(1))
+    return model
+
+
+def vae_decode(model, latents):
+    """What diffusers' pipelines do before and in decode()."""
+    scaled = (latents / model.config.scaling_factor
+              + (model.config.shift_factor or 0.0))
+    return model.decode(scaled.to(model.dtype)).sample.float()
+
+
+def compare_vae(report, model, latents, folder, case):
+    compare(report, "VAE decode", case,
+            lambda dtype: probes.forward("vae", folder, {"latents": latents},
+                                         dtype),
+            lambda dtype: vae_decode(model.to(dtype), latents))
+
+
 def check_vae(report, rng, count):
     for _ in range(count):
         config = random_vae_config(rng)
-        torch.manual_seed(rng.getrandbits(31))
-        model = AutoencoderKL(**config).eval()
-        spread_weights(model, torch.Generator().manual_seed(1))
-        height, width = rng.randint(1, 9), rng.randint(1, 9)
+        model = random_vae(config, rng)
         latents = torch.randn(rng.randint(1, 2), config["latent_channels"],
-                              height, width)
-        scaled = (latents / config["scaling_factor"]
-                  + (config["shift_factor"] or 0.0))
-        theirs = model.decode(scaled).sample
+                              rng.randint(1, 9), rng.randint(1, 9))
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            ours = probes.forward("vae", folder, {"latents": latents})
-        report.add("VAE decode, f32", str(config),
-                   relative_l2(ours, theirs), F32_LIMIT)
+            compare_vae(report, model, latents, folder, str(config))

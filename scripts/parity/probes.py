@@ -17,6 +17,14 @@ def find(name):
     return matches[0]
 
 
+def has_bf16():
+    """Whether Troupe can multiply in bf16 here. Where it cannot, for want of
+    AVX-512, neither can Debian's torch."""
+    done = subprocess.run([find("troupe"), "doctor", "--json"], check=True,
+                          capture_output=True, text=True)
+    return json.loads(done.stdout)["isa"].startswith("avx512")
+
+
 def forward(kind, model_dir, tensors, dtype="f32"):
     """model_probe: one forward pass; returns its output tensor."""
     with tempfile.TemporaryDirectory() as folder:

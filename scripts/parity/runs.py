@@ -1,12 +1,15 @@
-"""Whole runs of `troupe sample` against a diffusers loop from the same noise."""
+"""Whole runs of `troupe sample` against a diffusers loop."""
 
 import copy
 import json
 import pathlib
 import tempfile
 
+import numpy as np
 import torch
-from diffusers import DDIMScheduler, DiTTransformer2DModel
+from diffusers import (AutoencoderKL, DDIMScheduler, DDPMScheduler,
+                       DiTTransformer2DModel, EulerAncestralDiscreteScheduler)
+from PIL import Image
 from safetensors.torch import load_file, save_file
 
 import models
@@ -19,92 +22,166 @@ RUN_LIMIT = 1e-4
 # RUN_LIMIT. Ours may then be so many times further from diffusers' f32 run as
 # that is from its own f64 run (seen: up to 5).
 CHAOS = 10
+IMAGE_LIMIT = 1  # of 255: a value that lies between two may go either way
 
 
-def ddim_run(model, scheduler, latents, labels, guidance, steps):
-    """The loop of diffusers' DiTPipeline without its VAE."""
+def diffusers_run(model, scheduler, latents, labels, guidance, steps, **options):
+    """The loop of diffusers' DiTPipeline without its VAE; `options` go to every
+    step of the scheduler."""
     null = model.config.num_embeds_ada_norm
     channels = model.config.in_channels
     scheduler.set_timesteps(steps)
-    x = latents.clone()
+    x = latents * scheduler.init_noise_sigma
+    classes = torch.cat([labels, torch.full_like(labels, null)])
     for t in scheduler.timesteps:
-        both = torch.cat([x, x])
-        classes = torch.cat([labels, torch.full_like(labels, null)])
+        both = scheduler.scale_model_input(torch.cat([x, x]), t)
         out = model(both, t.expand(len(both)), classes).sample[:, :channels]
         cond, uncond = out.chunk(2)
-        x = scheduler.step(uncond + guidance * (cond - uncond), t,
-                           x).prev_sample
+        x = scheduler.step(uncond + guidance * (cond - uncond), t, x,
+                           **options).prev_sample
     return x
 
 
-def compare_run(report, folder, model, scheduler, rng, case, *, untrained):
-    count, steps, guidance = 2, 50, rng.choice([1.5, 4.0])
-    config = model.config
-    shape = (count, config.in_channels, config.sample_size, config.sample_size)
-    latents = torch.randn(shape)
-    labels = torch.tensor([rng.randrange(config.num_embeds_ada_norm)
-                           for _ in range(count)])
-    theirs = ddim_run(model, scheduler, latents, labels, guidance, steps)
-    limit = RUN_LIMIT
-    if untrained:
-        exact = ddim_run(copy.deepcopy(model).double(), scheduler,
-                         latents.double(), labels, guidance, steps)
-        limit = max(limit, CHAOS * relative_l2(theirs, exact))
+def troupe_run(folder, labels, guidance, steps, latents=None, options=()):
+    """The final latents and the images as [n, H, W, 3] levels."""
     with tempfile.TemporaryDirectory() as scratch:
         scratch = pathlib.Path(scratch)
-        save_file({"latents": latents}, scratch / "init.safetensors")
-        probes.sample([
-            "--model", folder, "--samples", count, "--steps", steps,
+        if latents is not None:
+            save_file({"latents": latents}, scratch / "init.safetensors")
+            options = [*options, "--init-latents", scratch / "init.safetensors"]
+        summary = probes.sample([
+            "--model", folder, "--samples", len(labels), "--steps", steps,
             "--guidance", guidance, "--dtype", "f32",
             "--class", ",".join(str(int(label)) for label in labels),
-            "--init-latents", scratch / "init.safetensors",
             "--save", f"latents={scratch / 'out.safetensors'}",
-            "--out", scratch / "images"])
-        ours = load_file(scratch / "out.safetensors")["latents"]
-    report.add("50-step DDIM run, f32", case, relative_l2(ours, theirs),
-               limit)
+            "--out", scratch / "images", *options])
+        images = [np.asarray(Image.open(image["path"]).convert("RGB"))
+                  for image in summary["images"]]
+        return load_file(scratch / "out.safetensors")["latents"], np.stack(images)
 
 
-def write_pipeline(folder, model, scheduler):
+def levels(vae, latents):
+    """Latents to [n, H, W, 3] levels, as diffusers' pipelines end."""
+    pixels = latents if vae is None else models.vae_decode(vae, latents)
+    unit = (pixels / 2 + 0.5).clamp(0, 1).permute(0, 2, 3, 1).numpy()
+    return (unit * 255).round().astype("uint8")
+
+
+def add_images(report, kind, case, ours, theirs):
+    furthest = np.abs(ours.astype(int) - theirs.astype(int)).max()
+    report.add(f"{kind}, of 255", case, float(furthest), IMAGE_LIMIT)
+
+
+def random_labels(model, rng, count):
+    return torch.tensor([rng.randrange(model.config.num_embeds_ada_norm)
+                         for _ in range(count)])
+
+
+def latent_shape(model, count):
+    config = model.config
+    return (count, config.in_channels, config.sample_size, config.sample_size)
+
+
+def compare_run(report, folder, model, vae, rng, case, *, untrained):
+    """50 steps of DDIM from the same latents, down to the pictures."""
+    scheduler = DDIMScheduler.from_pretrained(folder / "scheduler")
+    count, steps, guidance = 2, 50, rng.choice([1.5, 4.0])
+    latents = torch.randn(latent_shape(model, count))
+    labels = random_labels(model, rng, count)
+    theirs = diffusers_run(model, scheduler, latents, labels, guidance, steps)
+    limit = RUN_LIMIT
+    if untrained:
+        exact = diffusers_run(copy.deepcopy(model).double(), scheduler,
+                              latents.double(), labels, guidance, steps)
+        limit = max(limit, CHAOS * relative_l2(theirs, exact))
+    ours, images = troupe_run(folder, labels, guidance, steps, latents,
+                              ["--sampler", "ddim"])
+    report.add("50-step DDIM run, f32", case, relative_l2(ours, theirs), limit)
+    kind = "its images" if vae is None else "its images by the VAE"
+    add_images(report, kind, case, images, levels(vae, theirs))
+
+
+def compare_torch_noise(report, folder, model, vae, rng, case):
+    """Nothing is handed over: one torch.Generator per image (seed + index)
+    draws the latents, then the noise of every step."""
+    name, cls, options = rng.choice([
+        ("ddpm", DDPMScheduler, {}), ("ddim", DDIMScheduler, {"eta": 1.0}),
+        ("euler-ancestral", EulerAncestralDiscreteScheduler, {})])
+    scheduler = cls.from_pretrained(folder / "scheduler")
+    count, steps, guidance = 3, 20, rng.choice([1.5, 4.0])
+    seed = rng.getrandbits(31)
+    generators = [torch.Generator().manual_seed(seed + i) for i in range(count)]
+    shape = latent_shape(model, 1)
+    latents = torch.cat([torch.randn(shape, generator=g) for g in generators])
+    labels = random_labels(model, rng, count)
+    theirs = diffusers_run(model, scheduler, latents, labels, guidance, steps,
+                           generator=generators, **options)
+    flags = ["--noise", "torch", "--seed", seed, "--sampler", name]
+    for key, value in options.items():
+        flags += [f"--{key}", value]
+    ours, images = troupe_run(folder, labels, guidance, steps, options=flags)
+    report.add("run with --noise torch, f32", f"{name} {case}",
+               relative_l2(ours, theirs), RUN_LIMIT)
+    add_images(report, "images of --noise torch", f"{name} {case}", images,
+               levels(vae, theirs))
+
+
+def write_pipeline(folder, model, scheduler, vae):
     model.save_pretrained(folder / "transformer")
     scheduler.save_pretrained(folder / "scheduler")
+    if vae is not None:
+        vae.save_pretrained(folder / "vae")
     (folder / "model_index.json").write_text(json.dumps({
         "_class_name": "DiTPipeline", "_diffusers_version": "0.35.2",
         "scheduler": ["diffusers", "DDIMScheduler"],
         "transformer": ["diffusers", "DiTTransformer2DModel"],
-        "vae": [None, None]}))
+        "vae": ["diffusers", "AutoencoderKL"] if vae else [None, None]}))
 
 
 def check_runs(report, rng, count):
-    for _ in range(count):
+    for i in range(count):
         config = models.random_dit_config(rng)
-        config["in_channels"], config["out_channels"] = 3, rng.choice([3, 6])
+        vae = None
+        if i % 2 == 0:
+            vae_config = models.random_vae_config(rng)
+            vae = models.random_vae(vae_config, rng)
+            config["in_channels"] = vae_config["latent_channels"]
+        else:
+            config["in_channels"] = 3
+        config["out_channels"] = config["in_channels"] * rng.choice([1, 2])
         torch.manual_seed(rng.getrandbits(31))
         model = DiTTransformer2DModel(**config).eval()
         scheduler = DDIMScheduler(clip_sample=rng.random() < 0.5)
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            write_pipeline(folder, model, scheduler)
-            compare_run(report, folder, model, scheduler, rng, str(config),
+            write_pipeline(folder, model, scheduler, vae)
+            compare_run(report, folder, model, vae, rng, str(config),
                         untrained=True)
+            DDIMScheduler(clip_sample=False).save_pretrained(
+                folder / "scheduler")  # see CHAOS
+            compare_torch_noise(report, folder, model, vae, rng, str(config))
 
 
 def check_checkpoint(report, folder, rng):
-    """A user's own folder: forward passes and one run with its weights."""
+    """A user's own folder: forward passes, decoder and runs of its weights."""
     folder = pathlib.Path(folder)
     inner = folder / "transformer"
     transformer = inner if inner.is_dir() else folder
 
-    def load():
-        return DiTTransformer2DModel.from_pretrained(
-            transformer, torch_dtype=torch.float32).eval()
+    def load(cls, where):  # compare_… rounds the weights to bf16
+        return cls.from_pretrained(where, torch_dtype=torch.float32).eval()
 
     generator = torch.Generator().manual_seed(rng.getrandbits(31))
     for _ in range(3):
-        model = load()  # compare_dit rounds its weights to bf16
+        model = load(DiTTransformer2DModel, transformer)
         inputs = models.dit_inputs(model.config, rng, generator)
         models.compare_dit(report, model, inputs, folder, str(folder))
-    model = load()
-    compare_run(report, folder, model,
-                DDIMScheduler.from_pretrained(folder / "scheduler"), rng,
-                str(folder), untrained=False)
+    model = load(DiTTransformer2DModel, transformer)
+    vae = None
+    if (folder / "vae").is_dir():
+        vae = load(AutoencoderKL, folder / "vae")
+        latents = torch.randn(latent_shape(model, 1), generator=generator)
+        models.compare_vae(report, vae, latents, folder / "vae", str(folder))
+        vae = load(AutoencoderKL, folder / "vae")
+    compare_run(report, folder, model, vae, rng, str(folder), untrained=False)
+    compare_torch_noise(report, folder, model, vae, rng, str(folder))

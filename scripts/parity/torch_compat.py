@@ -42,6 +42,8 @@ for _name in ("xpu", "mps"):
         setattr(torch, _name, _no_device)
 if not hasattr(torch, "accelerator"):
     torch.accelerator = types.SimpleNamespace(is_available=lambda: False)
+if not hasattr(torch, "get_device_module"):
+    torch.get_device_module = lambda _device=None: _no_device
 if not hasattr(torch, "compiler"):
     torch.compiler = types.SimpleNamespace(
         disable=_undecorated, is_compiling=lambda: False)
