@@ -4,18 +4,33 @@ import json
 import statistics
 import sys
 
+# What a pass may take: packed weights and a fifth, and the activations.
+WEIGHTS_SHARE = 1.2
+
 
 def median(rows, key):
     values = [row[key] for row in rows if key in row]
     return statistics.median(values) if values else None
 
 
+def memory_line(rows):
+    """The workspace is where activations live; the peak is the process's, with
+    its code, libraries and what loading took."""
+    weights, workspace, peak = (
+        median(rows, key)
+        for key in ("parameter_bytes", "workspace_bytes", "peak_rss_bytes"))
+    allowed = WEIGHTS_SHARE * weights + workspace
+    return (f"  memory: weights {weights / 2**20:.0f} MiB, activations "
+            f"{workspace / 2**20:.0f} MiB, peak {peak / 2**20:.0f} MiB; peak / "
+            f"weights {peak / weights:.2f}; {peak / allowed:.0%} of weights + "
+            f"20 % + activations")
+
+
 rows = [json.loads(line) for line in sys.stdin if line.strip()]
 ours = median(rows, "forward_s")
 print(f"{sys.argv[1]} {sys.argv[2]}: troupe {ours * 1e3:.1f} ms "
-      f"({median(rows, 'gflops'):.0f} GFLOP/s), weights "
-      f"{median(rows, 'parameter_bytes') / 2**20:.0f} MiB, peak "
-      f"{median(rows, 'peak_rss_bytes') / 2**20:.0f} MiB")
+      f"({median(rows, 'gflops'):.0f} GFLOP/s)")
+print(memory_line(rows))
 for key, name in (("eager_s", "PyTorch eager"),
                   ("compile_s", "torch.compile")):
     theirs = median(rows, key)
