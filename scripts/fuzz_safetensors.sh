@@ -1,6 +1,7 @@
 #!/bin/sh
 # Feeds hostile files to the safetensors reader: libFuzzer with AddressSanitizer,
-# at most 512 MiB of memory and 16 MiB per allocation.
+# at most 512 MiB of memory; the target stops where a file makes the reader hold
+# more than a small multiple of its size.
 # usage: scripts/fuzz_safetensors.sh [RUNS]    (default 1000000)
 set -eu
 cd "$(dirname "$0")/.."
@@ -34,6 +35,10 @@ write("metadata", {"__metadata__": {"format": "pt"}}, b"")
 write("two", {"a": {"dtype": "F32", "shape": [], "data_offsets": [4, 8]},
               "b": {"dtype": "F4", "shape": [8], "data_offsets": [0, 4]}},
       bytes(8))
+# Much to remember for little text.
+write("dense", {"%x" % i: {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+                for i in range(56)}, b"")
+write("words", {"__metadata__": {"%x" % i: "" for i in range(300)}}, b"")
 PYTHON
 cat > "$build/words.dict" <<'DICT'
 "\"dtype\":"
