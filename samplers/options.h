@@ -127,16 +127,16 @@ struct MethodOptions {
   // picard
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
-  /// coefficient solves chains that are linear in the latents at once, but takes
-  /// no account of clipping (see samplers/parallel/README.md)
+  /// coefficient solves chains that are linear in the latents at once, but
+  /// takes no account of clipping (see samplers/parallel/README.md)
   Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
 
   // pipeline, stale
   int num_segments = 2;
-  int age = 1;            ///< stale: steps by which each cut may lag
+  int age = 1;                 ///< stale: steps by which each cut may lag
   std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`
-  int stride = 1;         ///< stale: 2 is AsyncDiff's, one more executor
+  int stride = 1;              ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;
 };

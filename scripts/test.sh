@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Installs what is needed, builds, and runs every test: natively, with matrix
-# products held to AVX2, under ASan+UBSan and under TSan.
+# Installs what is needed, checks the format, builds, and runs every test:
+# natively, with matrix products held to AVX2, under ASan+UBSan and under TSan.
 #   scripts/test.sh          everything
 #   scripts/test.sh quick    the release build only
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
+
+echo "== format =="
+find actors config kernels models net samplers tests \
+  \( -name '*.h' -o -name '*.cpp' \) -print0 |
+  xargs -0 clang-format-14 --dry-run --Werror
 
 echo "== release =="
 scripts/build.sh release
@@ -28,6 +33,9 @@ bench_python=${BENCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv/b
 if command -v "$bench_python" >/dev/null; then
   echo "== scripts of the demo model =="
   OMP_NUM_THREADS=1 "$bench_python" scripts/test_train_demo.py
+else
+  echo "left out: scripts/test_train_demo.py needs PyTorch 2:" \
+    "BENCH_PYTHON=…/python, or scripts/bench_forward.sh once (it makes a venv)"
 fi
 
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then

@@ -52,8 +52,8 @@ Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
     rows.push_back(latents.item(i));
     outputs.push_back(out.item(i));
     timesteps.push_back(times.data<float>()[i]);
-    prepared.push_back(
-        denoiser->prepare(ctx, {.class_label = labels.data<std::int64_t>()[i]}));
+    prepared.push_back(denoiser->prepare(
+        ctx, {.class_label = labels.data<std::int64_t>()[i]}));
     conditions.push_back(prepared.back().get());
   }
   ShardContext whole;
@@ -63,8 +63,8 @@ Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
 
 Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
                DType compute, const models::SafetensorsFile& in) {
-  const auto vae = models::load_autoencoder(
-      ctx, models::open_component(folder), compute);
+  const auto vae =
+      models::load_autoencoder(ctx, models::open_component(folder), compute);
   const Tensor latents = read(in, "latents");
   const std::int64_t scale = vae->config().scale();
   Tensor out(Shape{latents.dim(0), vae->config().out_channels,
