@@ -264,6 +264,8 @@ def work(rank: int, args, port: int) -> None:
         training.save(args.work)
         say(f"saved {args.work / 'state.pt'} at {training.images} images")
     if args.procs > 1:
+        # Saving takes seconds: who leaves in the meantime pulls the connections away.
+        dist.barrier()
         dist.destroy_process_group()
 
 
