@@ -21,7 +21,7 @@ if [[ -z "$python" ]]; then
   fi
 fi
 scripts/build.sh release troupe model_probe schedule_probe
-export OMP_NUM_THREADS=1
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1
 if [[ "$*" != *--model* ]]; then

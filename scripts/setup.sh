@@ -13,7 +13,8 @@ packages=(
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev python3
 )
 if [[ "${1:-}" == parity ]]; then
-  packages+=(python3-torch python3-venv python3-numpy)
+  # Without OpenBLAS torch multiplies with the reference BLAS, ten times slower.
+  packages+=(python3-torch python3-venv python3-numpy libopenblas0-pthread)
 fi
 
 missing=()
