@@ -171,14 +171,11 @@ void CoordinatorPolicy::grant_failed(const Failure& failure,
       grant.tasks.begin(), grant.tasks.end(), [this](const Pending& pending) {
         return samples_.contains(pending.work.sample_index);
       });
-  if (!all_in_flight) {
-    // A sample that ended took its slots along, so its tasks fail for that
-    // alone; what the others' would do shows when they run again.
-    route_alone(std::move(grant.tasks));
-  } else if (!is_of_sample(failure.code)) {
+  if (all_in_flight && !is_of_sample(failure.code)) {
     end_job(false, failure);
-  } else if (grant.tasks.size() > 1) {
-    // Which of the rows is at fault shows when each runs alone.
+  } else if (!all_in_flight || grant.tasks.size() > 1) {
+    // A sample that ended took its slots along, so its tasks fail for that
+    // alone, and which of several rows is at fault shows when each runs alone.
     route_alone(std::move(grant.tasks));
   } else {
     end_sample(grant.tasks.front().work.sample_index, SampleStatus::failed,

@@ -61,20 +61,20 @@ PackedLinear::PackedLinear(ExecContext& ctx, const Tensor& weight,
   throw_no_backend("linear", ctx.device());
 }
 
-std::int64_t PackedLinear::in_features() const noexcept {
+std::int64_t PackedLinear::in_features() const {
   return impl_ ? impl_->visit([](const auto& w) { return w.columns(); }) : 0;
 }
 
-std::int64_t PackedLinear::out_features() const noexcept {
+std::int64_t PackedLinear::out_features() const {
   return impl_ ? impl_->visit([](const auto& w) { return w.rows(); }) : 0;
 }
 
-DType PackedLinear::compute() const noexcept {
+DType PackedLinear::compute() const {
   return impl_ ? impl_->visit([](const auto& w) { return w.compute(); })
                : DType::f32;
 }
 
-std::size_t PackedLinear::num_bytes() const noexcept {
+std::size_t PackedLinear::num_bytes() const {
   return impl_ ? impl_->visit([](const auto& w) { return w.num_bytes(); }) : 0;
 }
 

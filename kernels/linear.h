@@ -32,11 +32,11 @@ class PackedLinear {
   PackedLinear(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
                DType compute);
 
-  [[nodiscard]] std::int64_t in_features() const noexcept;
-  [[nodiscard]] std::int64_t out_features() const noexcept;
-  [[nodiscard]] DType compute() const noexcept;
+  [[nodiscard]] std::int64_t in_features() const;
+  [[nodiscard]] std::int64_t out_features() const;
+  [[nodiscard]] DType compute() const;
   /// Bytes of packed weights and bias.
-  [[nodiscard]] std::size_t num_bytes() const noexcept;
+  [[nodiscard]] std::size_t num_bytes() const;
 
   struct Impl;
   [[nodiscard]] const Impl* impl() const noexcept { return impl_.get(); }

@@ -61,11 +61,13 @@ struct DitModulation::Embedding {
 };
 
 std::int64_t DitModulation::part_width(int part) const {
-  return (part == config_.num_layers ? 2 : 6) * config_.width();
+  const std::int64_t rows = part == config_.num_layers ? 2 : 6;
+  return rows * config_.width();
 }
 
 std::int64_t DitModulation::column(int part) const {
-  return (part - weights_.segment.begin) * 6 * config_.width();
+  const std::int64_t before = part - weights_.segment.begin;
+  return before * 6 * config_.width();
 }
 
 std::int64_t DitModulation::width() const {

@@ -254,7 +254,7 @@ std::vector<std::byte> SafetensorsFile::stored_bytes(
   return bytes;
 }
 
-TensorFiles::TensorFiles(std::vector<std::filesystem::path> files) {
+TensorFiles::TensorFiles(const std::vector<std::filesystem::path>& files) {
   for (const auto& path : files) {
     add(path);
   }

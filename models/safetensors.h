@@ -120,7 +120,7 @@ class SafetensorsFile {
 /// The tensors of a model: one file, or the shards that an index names.
 class TensorFiles {
  public:
-  explicit TensorFiles(std::vector<std::filesystem::path> files);
+  explicit TensorFiles(const std::vector<std::filesystem::path>& files);
   /// `index` is "….safetensors.index.json"; shards lie beside it. Errors:
   /// Errc::corrupt_file for shard names with a path separator or "..",
   /// tensors listed but absent; Errc::not_found for missing shards.

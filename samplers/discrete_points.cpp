@@ -25,8 +25,8 @@ std::vector<double> spaced_timesteps(const ScheduleOptions& o) {
       break;
     case TimestepSpacing::leading:
       for (int i = count - 1; i >= 0; --i) {
-        timesteps.push_back(static_cast<double>(i) * (total / count) +
-                            o.steps_offset);
+        const int stride = total / count;
+        timesteps.push_back(static_cast<double>(i) * stride + o.steps_offset);
       }
       break;
     case TimestepSpacing::trailing:
@@ -72,7 +72,7 @@ Points discrete_points(const ScheduleOptions& o,
   };
   const bool ddim = o.solver == Solver::ddim;
   const double end = ddim && !o.set_alpha_to_one ? alphas_cumprod[0] : 1.0;
-  const double stride = o.num_train_timesteps / o.num_inference_steps;
+  const int stride = o.num_train_timesteps / o.num_inference_steps;
   const std::size_t count = points.timesteps.size();
   for (std::size_t i = 0; i < count; ++i) {
     const double t = points.timesteps[i];

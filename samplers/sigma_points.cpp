@@ -54,8 +54,8 @@ std::vector<double> spaced_timesteps(const ScheduleOptions& o, int total) {
       break;
     case TimestepSpacing::leading:
       for (int i = count + extra - 1; i >= extra; --i) {
-        t.push_back(static_cast<double>(i) * (total / (count + extra)) +
-                    o.steps_offset);
+        const int stride = total / (count + extra);
+        t.push_back(static_cast<double>(i) * stride + o.steps_offset);
       }
       break;
     case TimestepSpacing::trailing: {

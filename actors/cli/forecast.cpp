@@ -32,8 +32,8 @@ struct Turn {
 /// The most blocks of a segment, as a part of all.
 double segment_share(const JobShape& shape) {
   const int segments = shape.method.num_segments;
-  return static_cast<double>((shape.blocks + segments - 1) / segments) /
-         shape.blocks;
+  const int most = (shape.blocks + segments - 1) / segments;
+  return static_cast<double>(most) / shape.blocks;
 }
 
 Turn stale_turn(const JobShape& shape, const samplers::MarkedGraph& graph,
@@ -92,7 +92,8 @@ Workload picard_workload(const JobShape& shape) {
     const int points =
         std::min(shape.method.window_size, shape.calls - accepted);
     evaluations += points;
-    path += (points + shape.workers - 1) / shape.workers;
+    const int turns = (points + shape.workers - 1) / shape.workers;
+    path += turns;
   }
   const double shared =
       samples * evaluations / shape.workers + shape.calls;  // Graham's bound
@@ -149,6 +150,7 @@ double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
   const auto count = static_cast<std::size_t>(rows);
   const std::vector<Tensor> latents(count, noise);
   std::vector<Tensor> outputs;
+  outputs.reserve(count);
   for (int i = 0; i < rows; ++i) {
     outputs.emplace_back(Shape{info.out_channels, shape[1], shape[2]},
                          DType::f32);
@@ -233,6 +235,7 @@ std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
   // the process where it gets none.
   check_threads(std::max(workers * plan.num_threads, 2 * cores));
   std::vector<std::unique_ptr<ExecContext>> contexts;
+  contexts.reserve(static_cast<std::size_t>(workers));
   for (int w = 0; w < workers; ++w) {
     contexts.push_back(std::make_unique<ExecContext>(plan.num_threads));
   }
@@ -246,6 +249,7 @@ std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
   double seconds = 0;
   try {
     std::vector<std::future<double>> times;
+    times.reserve(contexts.size());
     for (const auto& ctx : contexts) {
       times.push_back(std::async(std::launch::async, [&model, &ctx, rows] {
         use_one_openmp_thread();

@@ -71,6 +71,7 @@ nlohmann::ordered_json to_json(const samplers::Schedule& schedule,
 
 void plot(const samplers::Schedule& schedule, const std::string& path) {
   std::vector<double> snr;
+  snr.reserve(static_cast<std::size_t>(schedule.num_model_calls()));
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     snr.push_back(log_snr(schedule.level(call)));
   }

@@ -16,6 +16,7 @@ void write_sheet(const RunOutputs& outputs,
                      read_image(outputs.images->path(image.index).string()));
   }
   std::vector<Image> order;
+  order.reserve(pictures.size());
   for (auto& [index, picture] : pictures) {
     order.push_back(std::move(picture));
   }

@@ -108,7 +108,7 @@ StopFlag::StopFlag(SignalWatch& signals) : signals_(signals) { set_action({}); }
 
 StopFlag::~StopFlag() { signals_.set_handler({}); }
 
-void StopFlag::set_action(std::function<void()> action) {
+void StopFlag::set_action(const std::function<void()>& action) {
   signals_.set_handler([this, action] {
     flag_ = true;
     if (action) {
@@ -127,9 +127,9 @@ void StopFlag::check(std::string_view place, std::string_view message) const {
   }
 }
 
-StopAction::StopAction(StopFlag& stop, std::function<void()> action)
+StopAction::StopAction(StopFlag& stop, const std::function<void()>& action)
     : stop_(stop) {
-  stop_.set_action(std::move(action));
+  stop_.set_action(action);
 }
 
 StopAction::~StopAction() { stop_.set_action({}); }

@@ -69,7 +69,7 @@ class StopFlag {
 
  private:
   friend class StopAction;
-  void set_action(std::function<void()> action);
+  void set_action(const std::function<void()>& action);
 
   SignalWatch& signals_;
   std::atomic<bool> flag_{false};
@@ -80,7 +80,7 @@ class StopFlag {
 /// perhaps twice.
 class StopAction {
  public:
-  StopAction(StopFlag& stop, std::function<void()> action);
+  StopAction(StopFlag& stop, const std::function<void()>& action);
   ~StopAction();
   StopAction(const StopAction&) = delete;
   StopAction& operator=(const StopAction&) = delete;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -244,6 +245,11 @@ void run() {
 }  // namespace troupe::kernels
 
 int main() {
-  troupe::use_one_openmp_thread();
-  troupe::kernels::run();
+  try {
+    troupe::use_one_openmp_thread();
+    troupe::kernels::run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_kernels: %s\n", error.what());
+    return 1;
+  }
 }

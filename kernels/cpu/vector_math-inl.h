@@ -242,11 +242,11 @@ HWY_INLINE Vec gelu_erf_vec(F32 d, Vec x) {
 /// For results of type Out.
 template <Activation activation, typename Out>
 HWY_INLINE Vec activation_vec(F32 d, Vec x) {
-  constexpr bool coarse = !std::is_same_v<Out, float>;
+  constexpr bool kCoarse = !std::is_same_v<Out, float>;
   if constexpr (activation == Activation::silu) {
-    return silu_vec<coarse>(d, x);
+    return silu_vec<kCoarse>(d, x);
   } else if constexpr (activation == Activation::gelu_tanh) {
-    return gelu_tanh_vec<coarse>(d, x);
+    return gelu_tanh_vec<kCoarse>(d, x);
   } else if constexpr (activation == Activation::gelu_erf) {
     return gelu_erf_vec(d, x);
   } else {

@@ -93,10 +93,10 @@ bool Picard::apply(const TaskResult& result) {
 int Picard::first_failing(const Task& sweep,
                           const std::vector<double>& scalars) const {
   const int size = sweep.to - sweep.from;
-  require(scalars.size() == static_cast<std::size_t>(2 * size), Errc::internal,
+  require(scalars.size() == 2 * static_cast<std::size_t>(size), Errc::internal,
           "picard", "a sweep came back without two scalars per point");
   for (int i = 0; i < size; ++i) {
-    const double residual = scalars[static_cast<std::size_t>(2 * i)];
+    const double residual = scalars[2 * static_cast<std::size_t>(i)];
     if (!std::isfinite(residual)) {
       throw Error(Errc::non_finite, "picard",
                   "the residual of point " +
@@ -107,8 +107,8 @@ int Picard::first_failing(const Task& sweep,
     }
   }
   for (int i = 0; i < size; ++i) {
-    const bool same = scalars[static_cast<std::size_t>(2 * i + 1)] != 0;
-    const double residual = scalars[static_cast<std::size_t>(2 * i)];
+    const bool same = scalars[2 * static_cast<std::size_t>(i) + 1] != 0;
+    const double residual = scalars[2 * static_cast<std::size_t>(i)];
     if (!same && !(tolerance_ > 0 && residual <= tolerance_)) {
       return sweep.from + i + 1;
     }
