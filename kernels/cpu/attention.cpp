@@ -77,7 +77,7 @@ struct Plan {
   Matmul* mix;
   Matmul* last_mix;
   std::size_t q_at, k_at, v_at, logits_at, powers_at, sums_at, mixed_at;
-  std::size_t library_at;
+  std::size_t product_at;
   std::size_t scratch_bytes;
 
   Plan(ExecContext& ctx, std::int64_t block_rows, std::int64_t rest,
@@ -115,9 +115,9 @@ struct Plan {
         dtype == DType::f32 ? logits_at : layout.take(rows * keys, element);
     sums_at = layout.take(rows, sizeof(float));
     mixed_at = layout.take(rows * head_dim, sizeof(float));
-    library_at = layout.bytes();
+    product_at = layout.bytes();
     scratch_bytes =
-        library_at +
+        product_at +
         std::max({logits->scratch_bytes(), mix->scratch_bytes(),
                   last_logits->scratch_bytes(), last_mix->scratch_bytes()});
   }
@@ -134,7 +134,7 @@ void attend(const Plan& plan, bool last, std::int64_t keys,
   const Target powers(scratch + plan.powers_at, out.dtype);
   auto* sums = reinterpret_cast<float*>(scratch + plan.sums_at);
   auto* mixed = reinterpret_cast<float*>(scratch + plan.mixed_at);
-  std::byte* library = scratch + plan.library_at;
+  std::byte* library = scratch + plan.product_at;
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
 
   (last ? plan.last_logits : plan.logits)
