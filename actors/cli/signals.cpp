@@ -30,6 +30,10 @@ sigset_t stop_signals() {
   return set;
 }
 
+/// Ends the watching thread's wait. Ignored by default, so where it comes too
+/// early to be waited for it is lost, and the wait ends by itself.
+constexpr int kWake = SIGURG;
+
 Errc code_of(int signal) {
   return signal == SIGINT ? Errc::interrupted : Errc::terminated;
 }
@@ -59,6 +63,7 @@ SignalWatch::SignalWatch() try : thread_([this] { wait(); }) {
 
 SignalWatch::~SignalWatch() {
   ended_ = true;
+  ::pthread_kill(thread_.native_handle(), kWake);
   thread_.join();
 }
 
@@ -78,12 +83,15 @@ std::optional<Errc> SignalWatch::received() const noexcept {
 }
 
 void SignalWatch::wait() {
-  // How long the destructor may wait for this thread.
+  // How long the destructor may wait for this thread when kWake is lost.
   constexpr timespec kPatience{.tv_sec = 0, .tv_nsec = 20'000'000};
-  const sigset_t set = stop_signals();
+  sigset_t set = stop_signals();
+  ::sigaddset(&set, kWake);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   while (!ended_) {
     const int signal = ::sigtimedwait(&set, nullptr, &kPatience);
-    if (signal <= 0 || ended_) {  // too late: the program's last word is out
+    if (signal <= 0 || signal == kWake || ended_) {
+      // After the end it is too late: the program's last word is out.
       continue;
     }
     const bool first = signal_ == 0;
