@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -9,50 +8,55 @@
 namespace troupe::actors {
 namespace {
 
-/// A job with previews of a tiny network with an autoencoder.
+/// One sample of a tiny network, and what looks on.
 struct Job {
-  Job() {
-    config.random_weights = "dit-tiny-vae";
-    config.classes = {"1"};
-    config.compute = config::ComputeType::f32;
-    config.num_workers = 1;
-    config.num_threads = 1;
-    config.preview = (std::filesystem::temp_directory_path() /
-                      ("troupe_preview_" + std::to_string(::getpid()) + ".png"))
-                         .string();
-    std::filesystem::remove(config.preview);
-  }
-  ~Job() { std::filesystem::remove(config.preview); }
+  explicit Job(const config::Config& config)
+      : request(make_request(config)),
+        runner(request, stop),
+        outputs(prepare_outputs(config, request.source.pixel_shape(), stop)),
+        artefacts(request, runner, outputs) {}
 
-  /// Shows one preview; returns whether a picture was written.
-  [[nodiscard]] bool show(bool stopped) {
-    SignalWatch signals;
-    StopFlag stop(signals);
-    const JobRequest request = make_request(config);
-    const JobRunner runner(request, stop);
-    RunOutputs outputs =
-        prepare_outputs(config, request.source.pixel_shape(), stop);
-    ArtefactObserver artefacts(request, runner, outputs);
-    if (stopped) {
-      artefacts.request_stop();
-    }
-    artefacts.on_preview(
-        {0, 1, Tensor::zeros(request.source.latent_shape(), DType::f32)});
-    EXPECT_FALSE(artefacts.finish(TimePoint()));
-    return std::filesystem::exists(config.preview);
+  /// Latents as they would come from the network.
+  [[nodiscard]] Tensor latents() const {
+    return Tensor::zeros(request.source.latent_shape(), DType::f32);
   }
 
-  config::Config config;
+  SignalWatch signals;
+  StopFlag stop{signals};
+  JobRequest request;
+  JobRunner runner;
+  RunOutputs outputs;
+  ArtefactObserver artefacts;
 };
 
-TEST(ArtefactObserver, WritesAPreview) {
-  Job job;
-  EXPECT_TRUE(job.show(false));
+config::Config tiny(const std::string& model) {
+  config::Config config;
+  config.random_weights = model;
+  config.classes = {"1"};
+  config.compute = config::ComputeType::f32;
+  config.num_workers = 1;
+  config.num_threads = 1;
+  return config;
 }
 
+/// Shows one preview; returns whether a picture was written.
+bool show_preview(bool stopped) {
+  const TemporaryFolder folder;
+  config::Config config = tiny("dit-tiny-vae");
+  config.preview = (folder.path() / "preview.png").string();
+  Job job(config);
+  if (stopped) {
+    job.artefacts.request_stop();
+  }
+  job.artefacts.on_preview({0, 1, job.latents()});
+  EXPECT_FALSE(job.artefacts.finish(TimePoint()));
+  return std::filesystem::exists(config.preview);
+}
+
+TEST(ArtefactObserver, WritesAPreview) { EXPECT_TRUE(show_preview(false)); }
+
 TEST(ArtefactObserver, EndsAPreviewUnderWayWhenTheRunIsStopped) {
-  Job job;
-  EXPECT_FALSE(job.show(true));
+  EXPECT_FALSE(show_preview(true));
 }
 
 /// One sample is done, then the run is stopped. Returns what was left out, and
@@ -61,26 +65,15 @@ std::pair<std::vector<std::string>, bool> stop_with_room_for(
     std::uint64_t bytes) {
   const TemporaryFolder folder;
   const auto file = folder.path() / "t.npz";
-  config::Config config;
-  config.random_weights = "dit-tiny";
-  config.classes = {"1"};
-  config.compute = config::ComputeType::f32;
-  config.num_workers = 1;
-  config.num_threads = 1;
+  config::Config config = tiny("dit-tiny");
   config.save = {"trajectory=" + file.string()};
-  SignalWatch signals;
-  StopFlag stop(signals);
-  const JobRequest request = make_request(config);
-  const JobRunner runner(request, stop);
-  RunOutputs outputs =
-      prepare_outputs(config, request.source.pixel_shape(), stop);
-  ArtefactObserver artefacts(request, runner, outputs);
+  Job job(config);
   SampleOutcome outcome;
   outcome.report.status = SampleStatus::done;
-  outcome.latents = Tensor::zeros(request.source.latent_shape(), DType::f32);
-  artefacts.on_sample(outcome);
-  EXPECT_FALSE(artefacts.finish_early(TimePoint(), bytes));
-  return {artefacts.left_out(), std::filesystem::exists(file)};
+  outcome.latents = job.latents();
+  job.artefacts.on_sample(outcome);
+  EXPECT_FALSE(job.artefacts.finish_early(TimePoint(), bytes));
+  return {job.artefacts.left_out(), std::filesystem::exists(file)};
 }
 
 TEST(ArtefactObserver, WritesAfterAStopOnlyWhatIsSmall) {
