@@ -171,7 +171,7 @@ cases for guidance; Min-SNR weighting (5) of the noise loss; Muon for the matric
 rest; bf16 matmuls, f32 elsewhere. The weights are an exponential average.
 
 Of the two ways to cut a picture into 256 tokens, 64×64 with patch 4 was tried too (`--resolution 64
---patch 4`), with these weights enlarged to begin with: after 60,000 images it drew blots of colour.
+--patch 4`), with these weights enlarged to begin with: after 54,000 images it drew blots of colour.
 
 ## It partly memorises
 

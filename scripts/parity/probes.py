@@ -1,5 +1,6 @@
 """Runs the C++ probes of the release build on files."""
 
+import functools
 import json
 import pathlib
 import subprocess
@@ -17,6 +18,7 @@ def find(name):
     return matches[0]
 
 
+@functools.cache
 def has_bf16():
     """Whether Troupe can multiply in bf16 here. Where it cannot, for want of
     AVX-512, neither can Debian's torch."""
