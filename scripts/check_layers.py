@@ -16,7 +16,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 BUILD_OPTION = re.compile(r"^\s*#\s*if(?:def|ndef)?\b.*\bTROUPE_", re.M)
 
 # Element-wise and reduction kernels, which samplers may call.
-ELEMENTWISE = ("kernels/elementwise.h",)
+ELEMENTWISE = ("kernels/elementwise.h", "kernels/reduction.h",
+               "kernels/copy.h")
 
 # folder -> prefixes of our own headers it may include beside itself
 ALLOWED = {
@@ -66,7 +67,7 @@ def layer_of(path):
 
 def is_private_header(path):
     """Headers that only .cpp files beside them include."""
-    return path.startswith(("kernels/cpu/", "kernels/cuda/detail"))
+    return path.startswith(("kernels/cpu/", "kernels/cuda/"))
 
 
 def breaches_of(path, text):

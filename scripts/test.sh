@@ -9,7 +9,7 @@ scripts/setup.sh
 
 echo "== format =="
 find actors config kernels models net samplers tests \
-  \( -name '*.h' -o -name '*.cpp' \) -print0 |
+  \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 |
   xargs -0 clang-format-14 --dry-run --Werror
 
 echo "== release =="

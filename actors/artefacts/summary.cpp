@@ -85,7 +85,8 @@ ordered_json to_json(const Error& error) {
   const Errc code = error.code();
   const bool is_retryable =
       code == Errc::terminated || code == Errc::interrupted ||
-      code == Errc::unreachable || code == Errc::out_of_memory;
+      code == Errc::unreachable || code == Errc::out_of_memory ||
+      code == Errc::device_lost;
   return {{"code", to_string(code)},
           {"where", error.place()},
           {"message", error.message()},

@@ -9,11 +9,12 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kDeviceAlignment = 256;
 constexpr std::size_t kSmallestChunk = std::size_t{1} << 20U;
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 56U;
 
-std::size_t rounded_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+std::size_t rounded_up(std::size_t bytes, std::size_t alignment = kAlignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
 }
 
 Tensor bytes_tensor(std::size_t bytes) {
@@ -30,7 +31,7 @@ std::size_t checked_bytes(const Shape& shape, DType dtype) {
                 "too large: got " + to_string(shape) + " of " +
                     std::string(to_string(dtype)));
   }
-  return rounded_up(static_cast<std::size_t>(bytes));
+  return static_cast<std::size_t>(bytes);
 }
 
 }  // namespace
@@ -67,14 +68,24 @@ void Workspace::merge() noexcept {
   current_ = 0;
   taken_bytes_ = 0;
   try {
-    chunks_.push_back({bytes_tensor(std::max(peak_bytes_, kSmallestChunk))});
+    chunks_.push_back({allocate(std::max(peak_bytes_, kSmallestChunk))});
   } catch (const Error&) {
     // The next `take` asks again and reports it.
   }
 }
 
+Tensor Workspace::allocate(std::size_t bytes) const {
+  if (backend_ == nullptr) {
+    return bytes_tensor(bytes);
+  }
+  return {backend_->allocate(bytes), Shape{static_cast<std::int64_t>(bytes)},
+          DType::u8, device_};
+}
+
 Tensor Workspace::take(const Shape& shape, DType dtype) {
-  const std::size_t bytes = checked_bytes(shape, dtype);
+  const std::size_t bytes =
+      rounded_up(checked_bytes(shape, dtype),
+                 backend_ == nullptr ? kAlignment : kDeviceAlignment);
   std::size_t index = current_;
   while (index < chunks_.size() &&
          bytes > chunks_[index].memory.num_bytes() - chunks_[index].used) {
@@ -82,8 +93,7 @@ Tensor Workspace::take(const Shape& shape, DType dtype) {
   }
   if (index == chunks_.size()) {
     const std::size_t wanted = chunks_.empty() ? peak_bytes_ : capacity_bytes();
-    chunks_.push_back(
-        {bytes_tensor(std::max({bytes, kSmallestChunk, wanted})), 0});
+    chunks_.push_back({allocate(std::max({bytes, kSmallestChunk, wanted})), 0});
   }
   current_ = index;
   Chunk& chunk = chunks_[index];
@@ -93,7 +103,7 @@ Tensor Workspace::take(const Shape& shape, DType dtype) {
   peak_bytes_ = std::max(peak_bytes_, taken_bytes_);
   // The alias keeps the chunk alive.
   return {std::shared_ptr<std::byte>(chunk.memory.owner(), first), shape, dtype,
-          Device{}};
+          device_};
 }
 
 std::size_t Workspace::capacity_bytes() const noexcept {
@@ -104,15 +114,53 @@ std::size_t Workspace::capacity_bytes() const noexcept {
   return total;
 }
 
-ExecContext::ExecContext(int num_threads, Device device)
+ExecContext::ExecContext(int num_threads, Device device,
+                         const DeviceOptions& options)
     : device_(device),
       pool_(num_threads),
-      scratch_(static_cast<std::size_t>(num_threads)) {
-  require(device.kind == DeviceKind::cpu, Errc::unsupported, "device",
-          "no backend for " + to_string(device));
-}
+      device_backend_(device.kind == DeviceKind::cpu
+                          ? nullptr
+                          : make_device_backend(device, options)),
+      workspace_(device, device_backend_.get()),
+      scratch_(static_cast<std::size_t>(num_threads)) {}
 
 ExecContext::~ExecContext() = default;
+
+Tensor ExecContext::empty(const Shape& shape, DType dtype) {
+  if (!device_backend_) {
+    return Tensor(shape, dtype);
+  }
+  return {device_backend_->allocate(checked_bytes(shape, dtype)), shape, dtype,
+          device_};
+}
+
+void ExecContext::synchronize() {
+  if (device_backend_) {
+    device_backend_->synchronize();
+    kept_.clear();
+  }
+}
+
+void ExecContext::keep(const Tensor& tensor) {
+  if (device_backend_) {
+    kept_.push_back(tensor);
+  }
+}
+
+void ExecContext::replay(std::span<const std::uint64_t> key,
+                         const std::function<void()>& fn) {
+  if (!device_backend_) {
+    fn();
+    return;
+  }
+  std::uint64_t& ticks = replayed_ticks_[{key.begin(), key.end()}];
+  const std::uint64_t before = ticks_;
+  if (device_backend_->replay(key, fn)) {
+    ticks = ticks_ - before;
+  } else {
+    tick(ticks);
+  }
+}
 
 std::byte* ExecContext::scratch(int thread, std::size_t bytes) {
   Tensor& buffer = scratch_[static_cast<std::size_t>(thread)];

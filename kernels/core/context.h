@@ -3,10 +3,14 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernels/core/device.h"
+#include "kernels/core/device_backend.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/tensor.h"
 
@@ -35,7 +39,11 @@ class Workspace {
     std::size_t taken_bytes_;
   };
 
-  /// Uninitialised host memory, aligned to 64 bytes.
+  /// Memory of the host (no backend), or of the backend's device.
+  explicit Workspace(Device device = {}, DeviceBackend* backend = nullptr)
+      : device_(device), backend_(backend) {}
+
+  /// Uninitialised memory, aligned to 64 bytes (256 on a device).
   /// Errors: Errc::out_of_memory.
   [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
   /// Bytes held at the moment.
@@ -46,8 +54,11 @@ class Workspace {
     Tensor memory;  // u8
     std::size_t used = 0;
   };
+  [[nodiscard]] Tensor allocate(std::size_t bytes) const;
   void merge() noexcept;
 
+  Device device_;
+  DeviceBackend* backend_;
   std::vector<Chunk> chunks_;
   std::size_t current_ = 0;
   std::size_t taken_bytes_ = 0;
@@ -59,8 +70,10 @@ class Workspace {
 /// thread, passed explicitly; no globals, no thread-locals.
 class ExecContext {
  public:
-  /// A CPU context with its own pool of `num_threads`.
-  explicit ExecContext(int num_threads = 1, Device device = {});
+  /// A context with its own pool of `num_threads`, and for a GPU with a queue
+  /// of its own. Errors: as make_device_backend.
+  explicit ExecContext(int num_threads = 1, Device device = {},
+                       const DeviceOptions& options = {});
   ExecContext(const ExecContext&) = delete;
   ExecContext& operator=(const ExecContext&) = delete;
   ~ExecContext();
@@ -69,6 +82,24 @@ class ExecContext {
   [[nodiscard]] ThreadPool& pool() noexcept { return pool_; }
   [[nodiscard]] int num_threads() const noexcept { return pool_.num_threads(); }
   [[nodiscard]] Workspace& workspace() noexcept { return workspace_; }
+
+  /// Null on the CPU.
+  [[nodiscard]] DeviceBackend* device_backend() noexcept {
+    return device_backend_.get();
+  }
+  /// An uninitialised tensor on this context's device that outlives scopes.
+  /// Errors: Errc::out_of_memory.
+  [[nodiscard]] Tensor empty(const Shape& shape, DType dtype);
+  /// Waits for the device's queue; nothing on the CPU. Errors: as
+  /// DeviceBackend.
+  void synchronize();
+  /// Holds a tensor's memory until the next `synchronize`: for operands that
+  /// another context allocated and may let go. Nothing on the CPU.
+  void keep(const Tensor& tensor);
+  /// Runs fn; on a device, work that comes again is recorded and played back:
+  /// see DeviceBackend::replay. Ticks inside fn are counted each time.
+  void replay(std::span<const std::uint64_t> key,
+              const std::function<void()>& fn);
 
   /// A private buffer of at least `bytes` for pool thread `thread`, aligned to
   /// 64 bytes, grown when needed, contents undefined. Libraries' scratchpads
@@ -91,8 +122,11 @@ class ExecContext {
  private:
   Device device_;
   ThreadPool pool_;
+  std::shared_ptr<DeviceBackend> device_backend_;
   Workspace workspace_;
   std::vector<Tensor> scratch_;
+  std::vector<Tensor> kept_;
+  std::map<std::vector<std::uint64_t>, std::uint64_t> replayed_ticks_;
   std::atomic<bool> stop_requested_{false};
   std::atomic<std::uint64_t> ticks_{0};
   std::shared_ptr<void> backend_;

@@ -58,10 +58,12 @@ struct bfloat16 {
   }
 };
 
-/// IEEE binary16, for reading and writing files only.
+/// IEEE binary16: in files, and in the arithmetic of GPUs.
 struct float16 {
   std::uint16_t bits = 0;
 
+  /// Rounds to nearest even. Thread: any.
+  [[nodiscard]] static float16 from_float(float value) noexcept;
   /// Exact. Thread: any.
   [[nodiscard]] float to_float() const noexcept;
 };

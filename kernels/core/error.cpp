@@ -24,6 +24,8 @@ constexpr std::array kEntries = {
     Entry{Errc::io, 2, "io", "the operating system refused a file operation"},
     Entry{Errc::out_of_memory, 2, "out_of_memory",
           "more memory is needed than there is"},
+    Entry{Errc::device_lost, 3, "device_lost",
+          "a device failed and can do no more work"},
     Entry{Errc::unsupported, 2, "unsupported",
           "this build or machine cannot do that"},
     Entry{Errc::non_finite, 3, "non_finite",

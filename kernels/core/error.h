@@ -17,6 +17,7 @@ enum class Errc : std::uint8_t {
   corrupt_file,      ///< a file that breaks its own format
   io,                ///< the operating system refused to read or write
   out_of_memory,     ///< more memory needed than there is
+  device_lost,       ///< a device that can do no more work
   unsupported,       ///< valid, but this build or machine cannot do it
   non_finite,        ///< NaN or infinity where numbers were expected
   job_failed,        ///< a job could not be completed

@@ -47,6 +47,29 @@ std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
 
 }  // namespace
 
+float16 float16::from_float(float value) noexcept {
+  const auto u = std::bit_cast<std::uint32_t>(value);
+  const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
+  const std::uint32_t magnitude = u & 0x7fffffffU;
+  const auto with_sign = [sign](std::uint32_t bits) {
+    return float16{static_cast<std::uint16_t>(sign | bits)};
+  };
+  if (magnitude > 0x7f800000U) {  // NaN stays a (quiet) NaN
+    return with_sign(0x7e00U | ((magnitude >> 13U) & 0x3ffU));
+  }
+  if (magnitude >= 0x477ff000U) {  // 65520 and more round to infinity
+    return with_sign(0x7c00U);
+  }
+  if (magnitude < 0x38800000U) {
+    // Below 2⁻¹⁴ an element is a multiple of 2⁻²⁴: adding 0.5, whose last bit
+    // that is, rounds there.
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
+    return with_sign(std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U);
+  }
+  const std::uint32_t rounded = magnitude + 0xfffU + ((magnitude >> 13U) & 1U);
+  return with_sign((rounded - 0x38000000U) >> 13U);
+}
+
 float float16::to_float() const noexcept {
   const std::uint32_t sign = (bits & 0x8000U) << 16U;
   const std::uint32_t exponent = (bits >> 10U) & 0x1fU;
@@ -65,7 +88,7 @@ float float16::to_float() const noexcept {
 Tensor::Tensor(Shape shape, DType dtype, Device device)
     : shape_(shape), dtype_(dtype), device_(device) {
   require(device.kind == DeviceKind::cpu, Errc::unsupported, "tensor",
-          "no allocator for " + to_string(device));
+          "no allocator for " + to_string(device) + " without a context");
   bytes_ = allocate_host(checked_bytes(shape, dtype));
 }
 
@@ -129,11 +152,17 @@ Tensor Tensor::clone() const {
   if (!bytes_) {
     return *this;
   }
+  check_on_host("clone");
   Tensor copy(shape_, dtype_, device_);
   if (!empty()) {
     std::memcpy(copy.bytes_.get(), bytes_.get(), num_bytes());
   }
   return copy;
+}
+
+void Tensor::check_on_host(std::string_view place) const {
+  require(device_.kind == DeviceKind::cpu, Errc::internal, place,
+          "host memory is needed: got a tensor on " + to_string(device_));
 }
 
 void Tensor::check_dtype(DType wanted) const {
@@ -145,6 +174,8 @@ void Tensor::check_dtype(DType wanted) const {
 }
 
 bool bytes_equal(const Tensor& a, const Tensor& b) {
+  a.check_on_host("bytes_equal");
+  b.check_on_host("bytes_equal");
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
          (a.empty() ||
           std::memcmp(a.bytes().data(), b.bytes().data(), a.num_bytes()) == 0);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "kernels/core/device.h"
 #include "kernels/core/dtype.h"
@@ -44,6 +45,7 @@ concept Element = requires {
 /// Tensor copies the view, never the elements, and never allocates.
 ///
 /// Constness follows the view: a `const Tensor` gives read-only elements.
+/// On a GPU, `data` and `bytes` give addresses that the host may not touch.
 /// Thread: distinct Tensor objects may be used at once; elements are not
 /// guarded. Memory is aligned to 64 bytes at the start of a buffer.
 class Tensor {
@@ -116,8 +118,10 @@ class Tensor {
   [[nodiscard]] Tensor slice(std::int64_t begin, std::int64_t end) const;
   /// Item `index` of the outermost axis, that axis removed. Shares elements.
   [[nodiscard]] Tensor item(std::int64_t index) const;
-  /// A deep copy.
+  /// A deep copy of host memory; see kernels/copy.h for devices.
   [[nodiscard]] Tensor clone() const;
+  /// Errors: Errc::internal when the elements are not in host memory.
+  void check_on_host(std::string_view place) const;
 
  private:
   static Tensor from_bytes(std::span<const std::byte> bytes, const Shape& shape,

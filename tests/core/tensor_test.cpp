@@ -231,5 +231,47 @@ TEST(Float16, EveryValueIsExact) {
   }
 }
 
+/// The half that is nearest to `value`, ties to even, found by trying all.
+std::uint16_t nearest_half(float value) {
+  std::uint16_t best = 0;
+  double distance = std::numeric_limits<double>::infinity();
+  for (std::uint32_t bits = 0; bits <= 0x7c00U; ++bits) {
+    // Infinity stands where the next finite number would.
+    const double half =
+        bits == 0x7c00U
+            ? 65536.0
+            : static_cast<double>(
+                  float16{static_cast<std::uint16_t>(bits)}.to_float());
+    const double d = std::fabs(half - std::fabs(static_cast<double>(value)));
+    if (d < distance || (d == distance && bits % 2 == 0)) {
+      distance = d;
+      best = static_cast<std::uint16_t>(bits);
+    }
+  }
+  return static_cast<std::uint16_t>(best | (std::signbit(value) ? 0x8000 : 0));
+}
+
+TEST(Float16, KeepsEveryHalf) {
+  for (std::uint32_t bits = 0; bits <= 0xffffU; ++bits) {
+    const float16 half{static_cast<std::uint16_t>(bits)};
+    const float value = half.to_float();
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(float16::from_float(value).to_float()));
+    } else {
+      EXPECT_EQ(float16::from_float(value).bits, bits);
+    }
+  }
+}
+
+TEST(Float16, RoundsToNearestEven) {
+  const float edges[] = {0x1.002p+0F,  0x1.006p+0F, 65519.0F, 65520.0F,
+                         0x1p-25F,     0x1.8p-25F,  0x1p-26F, 0x1.ffep-15F,
+                         0x1.fffp-15F, -0.1F,       1e-9F,    3.14159274F};
+  for (const float value : edges) {
+    EXPECT_EQ(float16::from_float(value).bits, nearest_half(value)) << value;
+  }
+  EXPECT_EQ(float16::from_float(1e30F).bits, 0x7c00);
+}
+
 }  // namespace
 }  // namespace troupe

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+
+namespace troupe::kernels {
+
+/// Copies all elements; shapes and dtypes agree. Each side is on the host or on
+/// a device of ctx's kind (another GPU too). A host target is complete on
+/// return, a device target in the order of ctx's queue; a host source may be
+/// reused at once.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes),
+/// Errc::internal for a device that ctx cannot reach.
+void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
+
+/// The tensor itself if it already is on ctx's device, else a copy there.
+[[nodiscard]] Tensor on_device(ExecContext& ctx, const Tensor& tensor);
+/// The tensor itself if it already is on the host, else a complete copy there.
+[[nodiscard]] Tensor on_host(ExecContext& ctx, const Tensor& tensor);
+/// A deep copy on ctx's device.
+[[nodiscard]] Tensor clone(ExecContext& ctx, const Tensor& tensor);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/cuda/backend.cuh"
+
+// One source for the GPU and for the tests' host twin: a kernel is a struct of
+// plain values with
+//
+//   static constexpr const char* kName;        for messages
+//   static constexpr int kThreads;             of one block, at most
+//   static constexpr bool kCooperates;         whether it syncs or shuffles
+//   template <typename Lane> TROUPE_DEVICE void operator()(Lane& lane) const;
+//
+// The Lane is one thread: DeviceLane under nvcc; under another compiler
+// HostLane, on which the tests' emulator walks the same indices.
+
+#if defined(__CUDACC__)
+#define TROUPE_DEVICE __device__ __forceinline__
+#include "kernels/cuda/device_lane.cuh"
+#else
+#define TROUPE_DEVICE inline
+#include "kernels/cuda/host_lane.cuh"
+#endif
+
+namespace troupe::kernels::cuda {
+
+/// Blocks of a launch.
+struct Grid {
+  std::int64_t x = 1;
+  std::int64_t y = 1;
+};
+
+#if defined(__CUDACC__)
+template <typename Kernel>
+__global__ void __launch_bounds__(Kernel::kThreads)
+    run_kernel(const __grid_constant__ Kernel kernel) {
+  DeviceLane lane;
+  kernel(lane);
+}
+#endif
+
+/// Queues `kernel` with blocks of `threads` and `shared_bytes` of dynamic
+/// shared memory (at most 48 KiB); an empty grid is no work.
+/// Errors: Errc::device_lost, Errc::internal.
+template <typename Kernel>
+void launch(Backend& backend, const Kernel& kernel, Grid grid,
+            int threads = Kernel::kThreads, std::size_t shared_bytes = 0) {
+  if (grid.x < 1 || grid.y < 1) {
+    return;
+  }
+#if defined(__CUDACC__)
+  run_kernel<Kernel>
+      <<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)),
+         static_cast<unsigned>(threads), shared_bytes, backend.stream()>>>(
+          kernel);
+  check(cudaGetLastError(), Kernel::kName);
+#else
+  launch_on_host(backend.stream(),
+                 {.blocks_x = grid.x,
+                  .blocks_y = grid.y,
+                  .threads = threads,
+                  .shared_bytes = shared_bytes,
+                  .cooperates = Kernel::kCooperates,
+                  .name = Kernel::kName},
+                 [kernel](HostLane& lane) { kernel(lane); });
+#endif
+}
+
+/// Blocks of `threads` that cover `count` elements.
+[[nodiscard]] inline std::int64_t blocks_for(std::int64_t count, int threads) {
+  return (count + threads - 1) / threads;
+}
+
+}  // namespace troupe::kernels::cuda

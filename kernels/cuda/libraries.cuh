@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <memory>
+
+namespace troupe::kernels::cuda {
+
+/// The functions of cuBLASLt that Troupe calls, found when a GPU is first used:
+/// a run on the CPU does not load half a gigabyte of library, and a machine
+/// without it can still run on the CPU.
+struct BlasLt {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtGetVersion) version;
+  decltype(&cublasLtGetStatusString) status_string;
+  decltype(&cublasLtMatmul) matmul;
+  decltype(&cublasLtMatmulDescCreate) matmul_desc_create;
+  decltype(&cublasLtMatmulDescDestroy) matmul_desc_destroy;
+  decltype(&cublasLtMatmulDescSetAttribute) matmul_desc_set_attribute;
+  decltype(&cublasLtMatrixLayoutCreate) matrix_layout_create;
+  decltype(&cublasLtMatrixLayoutDestroy) matrix_layout_destroy;
+  decltype(&cublasLtMatrixLayoutSetAttribute) matrix_layout_set_attribute;
+  decltype(&cublasLtMatmulPreferenceCreate) preference_create;
+  decltype(&cublasLtMatmulPreferenceDestroy) preference_destroy;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) preference_set_attribute;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) algo_get_heuristic;
+  decltype(&cublasLtMatmulAlgoCheck) algo_check;
+  decltype(&cublasLtMatmulAlgoConfigGetAttribute) algo_config_get_attribute;
+};
+
+/// The functions of cuDNN that Troupe calls: its backend graph interface.
+struct Dnn {
+  decltype(&cudnnCreate) create;
+  decltype(&cudnnDestroy) destroy;
+  decltype(&cudnnSetStream) set_stream;
+  decltype(&cudnnGetVersion) version;
+  decltype(&cudnnGetErrorString) error_string;
+  decltype(&cudnnGetLastErrorString) last_error_string;
+  decltype(&cudnnBackendCreateDescriptor) create_descriptor;
+  decltype(&cudnnBackendDestroyDescriptor) destroy_descriptor;
+  decltype(&cudnnBackendSetAttribute) set_attribute;
+  decltype(&cudnnBackendGetAttribute) get_attribute;
+  decltype(&cudnnBackendFinalize) finalize;
+  decltype(&cudnnBackendExecute) execute;
+};
+
+/// Both tables; the libraries stay loaded while this lives.
+struct Libraries {
+  BlasLt blas;
+  Dnn dnn;
+  std::shared_ptr<void> handles;
+};
+
+/// Errors: Errc::unsupported naming the library that is missing and where it
+/// was looked for.
+[[nodiscard]] Libraries load_libraries();
+
+}  // namespace troupe::kernels::cuda

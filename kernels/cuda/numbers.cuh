@@ -1,0 +1,136 @@
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/error.h"
+#include "kernels/cuda/launch.cuh"
+
+// Elements, and 16 bytes of them at a time, as both sides of launch.h see them.
+
+namespace troupe::kernels::cuda {
+
+/// Products and sums that no compiler joins into a fused multiply-add: where
+/// bits are promised.
+TROUPE_DEVICE float multiply(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+TROUPE_DEVICE float add(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fadd_rn(a, b);
+#else
+  return a + b;
+#endif
+}
+
+TROUPE_DEVICE float to_float(float x) { return x; }
+TROUPE_DEVICE float to_float(bfloat16 x) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16U;
+#if defined(__CUDA_ARCH__)
+  return __uint_as_float(bits);
+#else
+  return std::bit_cast<float>(bits);
+#endif
+}
+TROUPE_DEVICE float to_float(float16 x) {
+#if defined(__CUDA_ARCH__)
+  float value;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(x.bits));
+  return value;
+#else
+  return x.to_float();
+#endif
+}
+
+/// Rounds to nearest even.
+template <typename T>
+TROUPE_DEVICE T from_float(float x);
+template <>
+TROUPE_DEVICE float from_float<float>(float x) {
+  return x;
+}
+template <>
+TROUPE_DEVICE bfloat16 from_float<bfloat16>(float x) {
+#if defined(__CUDA_ARCH__)
+  bfloat16 out;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+  return out;
+#else
+  return bfloat16::from_float(x);
+#endif
+}
+template <>
+TROUPE_DEVICE float16 from_float<float16>(float x) {
+#if defined(__CUDA_ARCH__)
+  float16 out;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(x));
+  return out;
+#else
+  return float16::from_float(x);
+#endif
+}
+
+/// Elements of T in 16 bytes.
+template <typename T>
+inline constexpr int kPerLoad = 16 / static_cast<int>(sizeof(T));
+
+/// 16 bytes of elements, moved by one instruction.
+template <typename T>
+struct alignas(16) Pack {
+  T values[kPerLoad<T>];
+};
+
+/// `from` is aligned to 16 bytes.
+template <typename T>
+TROUPE_DEVICE Pack<T> load_pack(const T* from) {
+  Pack<T> pack;
+#if defined(__CUDA_ARCH__)
+  const uint4 words = *reinterpret_cast<const uint4*>(from);
+  memcpy(&pack, &words, sizeof(pack));
+#else
+  std::memcpy(&pack, from, sizeof(pack));
+#endif
+  return pack;
+}
+/// `to` is aligned to 16 bytes.
+template <typename T>
+TROUPE_DEVICE void store_pack(const Pack<T>& pack, T* to) {
+#if defined(__CUDA_ARCH__)
+  uint4 words;
+  memcpy(&words, &pack, sizeof(words));
+  *reinterpret_cast<uint4*>(to) = words;
+#else
+  std::memcpy(to, &pack, sizeof(pack));
+#endif
+}
+
+/// Whether rows of `width` elements from `pointer` on can be moved by packs.
+template <typename T>
+[[nodiscard]] inline bool packs_fit(const T* pointer, std::int64_t width) {
+  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 &&
+         width % kPerLoad<T> == 0;
+}
+
+/// Calls fn with a value of the element type that `dtype` names: f32, bf16 or
+/// f16. Errors: Errc::internal for another.
+template <typename Fn>
+void with_element(DType dtype, const Fn& fn) {
+  switch (dtype) {
+    case DType::f32:
+      return fn(float{});
+    case DType::bf16:
+      return fn(bfloat16{});
+    case DType::f16:
+      return fn(float16{});
+    default:
+      throw Error(Errc::internal, "cuda", "no kernel for this element type");
+  }
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kernels/activation.h"
+#include "kernels/attention.h"
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+#include "kernels/elementwise.h"
+
+// The operations on a GPU, as `<op>.cpp` calls them: arguments are checked, all
+// operands are on ctx's device. In a build without CUDA every one of them is
+// Errc::unsupported. Nothing waits; see the public headers for the meaning.
+
+namespace troupe::kernels::cuda {
+
+// activation.cu
+void activate(ExecContext& ctx, const Tensor& x, Activation activation,
+              Tensor& out);
+void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+// attention.cpp (cuDNN)
+void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+               const HeadsView& v, std::int64_t num_heads,
+               std::int64_t head_dim, Tensor& out);
+
+// linear.cpp (cuBLASLt)
+
+/// Weights [N, K] and bias [N] in device memory.
+struct LinearWeights {
+  Tensor weight;  ///< [N, K] in the compute type
+  Tensor bias;    ///< [N] in the compute type, or empty
+};
+/// True when products of `compute` run on the GPU of ctx.
+[[nodiscard]] bool can_multiply(ExecContext& ctx, DType compute);
+[[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
+                                        const Tensor& bias, DType compute);
+void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
+            Activation activation, Tensor& out);
+void linear_add_gated(ExecContext& ctx, const Tensor& x,
+                      const LinearWeights& weights, const Tensor& modulation,
+                      std::int64_t gate_column, Tensor& residual);
+
+// conv2d.cpp (cuDNN)
+
+/// Filters [O, kh, kw, I] (channels last) and bias [O] in device memory.
+struct ConvWeights {
+  Tensor filters;
+  Tensor bias;  ///< [O] f32, or empty
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+};
+/// `weight` [O, I, kh, kw] and `bias` are on the host.
+[[nodiscard]] ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
+                                      const Tensor& bias, std::int64_t stride,
+                                      std::int64_t padding, DType compute);
+void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
+            Tensor& out);
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+// norm.cu
+void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
+                         const Tensor& modulation, std::int64_t shift_column,
+                         std::int64_t scale_column, float eps, Tensor& out);
+void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+              float eps, Tensor& out);
+void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, std::int64_t num_groups, float eps,
+                Activation activation, Tensor& out);
+
+// elementwise.cu
+void add_gated(ExecContext& ctx, const Tensor& modulation,
+               std::int64_t gate_column, const Tensor& y, Tensor& x);
+void add(ExecContext& ctx, const Tensor& y, Tensor& x);
+void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
+void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out);
+void clamp(ExecContext& ctx, float low, float high, Tensor& x);
+void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+           float scale, std::int64_t num_guided, Tensor& out);
+void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
+                               bool is_range, float low, float high,
+                               Tensor& noise);
+void scale_shift_channels(ExecContext& ctx, const Tensor& factor,
+                          const Tensor& offset, const Tensor& x, Tensor& out);
+
+// reduction.cu: each writes one double to values[index].
+void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                            Tensor& values, std::size_t index);
+void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,
+                 std::size_t index);
+void bytes_equal(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                 Tensor& values, std::size_t index);
+void all_finite(ExecContext& ctx, const Tensor& x, Tensor& values,
+                std::size_t index);
+void add_carry(ExecContext& ctx, const Tensor& step, float carry,
+               const Tensor& x_new, const Tensor& x_old, Tensor& out);
+
+// patchify.cu
+void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
+              Tensor& out);
+void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
+                Tensor& out);
+void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out);
+void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out);
+
+}  // namespace troupe::kernels::cuda
