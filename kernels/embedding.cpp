@@ -3,34 +3,19 @@
 #include <cmath>
 
 #include "kernels/check.h"
+#include "kernels/copy.h"
 
 // Tables of a few thousand values, made on the CPU on every device: f64
 // functions rounded once to f32, so a last-bit difference between two versions
 // of libm does not show.
 namespace troupe::kernels {
 
-void timestep_embedding(std::span<const double> timesteps, double shift,
-                        double max_period, Tensor& out) {
-  constexpr std::string_view kPlace = "timestep_embedding";
-  check_rank(kPlace, "out", out, 2);
-  check_dtype(kPlace, "out", out, {DType::f32});
-  check_shape(kPlace, "out", out.shape(),
-              {static_cast<std::int64_t>(timesteps.size()), out.dim(1)});
-  if (out.device().kind != DeviceKind::cpu) {
-    throw_no_backend(kPlace, out.device());
-  }
+namespace {
+
+void fill_rows(std::span<const double> timesteps, double denominator,
+               double max_period, Tensor& out) {
   const std::int64_t dim = out.dim(1);
   const std::int64_t half = dim / 2;
-  const double denominator = static_cast<double>(half) - shift;
-  if (half > 0 && !(denominator > 0)) {
-    throw Error(Errc::invalid_argument, kPlace,
-                "the shift leaves no frequencies: got " +
-                    std::to_string(shift) + ", expected less than " +
-                    std::to_string(half));
-  }
-  if (out.empty()) {
-    return;
-  }
   const auto slope = static_cast<float>(-std::log(max_period));
   auto* row = out.data<float>();
   for (const double timestep : timesteps) {
@@ -50,6 +35,35 @@ void timestep_embedding(std::span<const double> timesteps, double shift,
     }
     row += dim;
   }
+}
+
+}  // namespace
+
+void timestep_embedding(ExecContext& ctx, std::span<const double> timesteps,
+                        double shift, double max_period, Tensor& out) {
+  constexpr std::string_view kPlace = "timestep_embedding";
+  check_device(kPlace, ctx.device(), {&out});
+  check_rank(kPlace, "out", out, 2);
+  check_dtype(kPlace, "out", out, {DType::f32});
+  check_shape(kPlace, "out", out.shape(),
+              {static_cast<std::int64_t>(timesteps.size()), out.dim(1)});
+  const std::int64_t half = out.dim(1) / 2;
+  const double denominator = static_cast<double>(half) - shift;
+  if (half > 0 && !(denominator > 0)) {
+    throw Error(Errc::invalid_argument, kPlace,
+                "the shift leaves no frequencies: got " +
+                    std::to_string(shift) + ", expected less than " +
+                    std::to_string(half));
+  }
+  if (out.empty()) {
+    return;
+  }
+  if (out.device().kind == DeviceKind::cpu) {
+    return fill_rows(timesteps, denominator, max_period, out);
+  }
+  Tensor rows(out.shape(), DType::f32);
+  fill_rows(timesteps, denominator, max_period, rows);
+  copy(ctx, rows, out);
 }
 
 Tensor sincos_2d(std::int64_t dim, std::int64_t height, std::int64_t width,

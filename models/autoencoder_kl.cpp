@@ -6,6 +6,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/conv2d.h"
+#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
@@ -135,7 +136,8 @@ class PingPong {
   [[nodiscard]] Tensor& next(const Shape& shape) {
     newest_ = 1 - newest_;
     const Tensor& memory = memory_[newest_];
-    views_[newest_] = Tensor(memory.owner(), shape, memory.dtype());
+    views_[newest_] =
+        Tensor(memory.owner(), shape, memory.dtype(), memory.device());
     return views_[newest_];
   }
 
@@ -253,16 +255,24 @@ void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
   const std::int64_t height = latents.dim(1);
   const std::int64_t width = latents.dim(2);
   const Workspace::Scope scope(ctx.workspace());
-  Tensor scaled = ctx.workspace().take(
-      {1, config_.latent_channels, height, width}, DType::f32);
-  Tensor plane = scaled.item(0);
-  denormalise(config_, latents, plane);
+  // A few thousand numbers, on the host on every device.
+  const Tensor on_host = kernels::on_host(ctx, latents);
+  Tensor denormalised({1, config_.latent_channels, height, width}, DType::f32);
+  Tensor plane = denormalised.item(0);
+  denormalise(config_, on_host, plane);
+  const Tensor scaled = kernels::on_device(ctx, denormalised);
   Tensor x = ctx.workspace().take({1, height, width, config_.latent_channels},
                                   compute_);
   kernels::to_channels_last(ctx, scaled, x);
   const Tensor pixels = decode_tokens(ctx, x);  // [1, H, W, 3] f32
   Tensor picture = out.reshape({1, out.dim(0), out.dim(1), out.dim(2)});
-  kernels::to_channels_first(ctx, pixels, picture);
+  if (out.device() == ctx.device()) {
+    kernels::to_channels_first(ctx, pixels, picture);
+    return;
+  }
+  Tensor made = ctx.workspace().take(picture.shape(), DType::f32);
+  kernels::to_channels_first(ctx, pixels, made);
+  kernels::copy(ctx, made, picture);
 }
 
 Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {

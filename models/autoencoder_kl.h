@@ -75,7 +75,8 @@ class AutoencoderKl {
   [[nodiscard]] std::uint64_t weights_hash() const noexcept;
 
   /// The model's latents z [C, h, w] f32 to the picture [out_channels, s·h,
-  /// s·w] f32, s = scale(), about −1 to 1 and not clamped. Undoes the latent
+  /// s·w] f32, s = scale(), about −1 to 1 and not clamped; each on the host or
+  /// on ctx's device (a picture on the host is complete). Undoes the latent
   /// normalisation first: z · std / scaling_factor + mean, or
   /// z / scaling_factor + shift_factor.
   /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks).

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/copy.h"
 #include "kernels/core/hash.h"
 
 namespace troupe::models {
@@ -115,6 +116,10 @@ class Walker {
   VaeNorm norm(const std::string& name, std::int64_t width) {
     VaeNorm norm{tensor(name + ".weight", {width}),
                  tensor(name + ".bias", {width})};
+    if (compute_) {
+      norm = {kernels::on_device(*ctx_, norm.weight),
+              kernels::on_device(*ctx_, norm.bias)};
+    }
     num_bytes_ += norm.weight.num_bytes() + norm.bias.num_bytes();
     return norm;
   }
@@ -257,7 +262,9 @@ AutoencoderKlWeights load_autoencoder_kl_weights(
     ExecContext& ctx, const AutoencoderKlConfig& config, DType compute,
     WeightSource& source) {
   source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
-  return Walker(config, ctx, compute, source).walk();
+  AutoencoderKlWeights weights = Walker(config, ctx, compute, source).walk();
+  ctx.synchronize();  // every context of the device may read them
+  return weights;
 }
 
 std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,

@@ -1,12 +1,12 @@
 #include "models/dit.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <array>
 #include <string>
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
@@ -34,8 +34,17 @@ void check_whole(const ShardContext& shard) {
               " ranks, expected 1");
 }
 
-void copy_bytes(const Tensor& from, Tensor& to) {
-  std::memcpy(to.bytes().data(), from.bytes().data(), from.num_bytes());
+/// Names work that is the same whenever it comes again: which parts of the
+/// network, for how many rows, on which memory.
+std::array<std::uint64_t, 5> replay_key(int begin, int end, const Tensor& first,
+                                        const Tensor& last) {
+  const auto address = [](const Tensor& tensor) {
+    return static_cast<std::uint64_t>(
+        reinterpret_cast<std::uintptr_t>(tensor.bytes().data()));
+  };
+  return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end),
+          static_cast<std::uint64_t>(first.dim(0)), address(first),
+          address(last)};
 }
 
 Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
@@ -43,6 +52,30 @@ Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
                                 : batch.latents.subspan(begin, count),
           batch.timesteps.subspan(begin, count),
           batch.conditions.subspan(begin, count)};
+}
+
+/// Rows' boundaries side by side, [B, N, D].
+void gather(ExecContext& ctx, std::span<const Boundary> boundaries,
+            Tensor& hidden_states) {
+  for (std::size_t i = 0; i < boundaries.size(); ++i) {
+    Tensor row = hidden_states.item(static_cast<std::int64_t>(i));
+    require(
+        boundaries[i].size() == 1 &&
+            boundaries[i][0].tensor.shape() == row.shape() &&
+            boundaries[i][0].tensor.dtype() == DType::f32,
+        Errc::shape_mismatch, "dit",
+        "boundary: expected one tensor " + to_string(row.shape()) + " of f32");
+    kernels::copy(ctx, boundaries[i][0].tensor, row);
+  }
+}
+
+/// And back.
+void scatter(ExecContext& ctx, const Tensor& hidden_states,
+             std::span<Boundary> boundaries) {
+  for (std::size_t i = 0; i < boundaries.size(); ++i) {
+    kernels::copy(ctx, hidden_states.item(static_cast<std::int64_t>(i)),
+                  boundaries[i][0].tensor);
+  }
 }
 
 /// Calls fn(begin, count) for groups of at most `most` rows.
@@ -95,21 +128,24 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   check_rows(batch, outputs.size());
   require(batch.latents.size() == outputs.size(), Errc::shape_mismatch, "dit",
           "latents and results differ in number");
+  const auto num_layers = static_cast<int>(config_.num_layers);
+  check_owned(0, num_layers);
   in_groups(
       outputs.size(), dit_rows_at_once(config_),
       [&](std::size_t at, std::size_t n) {
         const Workspace::Scope scope(ctx.workspace());
         const Batch rows = rows_of(batch, at, n);
-        const auto num_layers = static_cast<int>(config_.num_layers);
-        check_owned(0, num_layers);
-        Tensor hidden_states =
-            ctx.workspace().take({static_cast<std::int64_t>(n),
-                                  config_.num_tokens(), config_.width()},
-                                 DType::f32);
+        const Tensor latents = gather_latents(ctx, rows.latents);
         const Tensor modulation = modulation_of(ctx, rows, 0, num_layers + 1);
-        embed_rows(ctx, rows, hidden_states);
-        run_rows(ctx, modulation, 0, num_layers, hidden_states);
-        finish_rows(ctx, modulation, hidden_states, outputs.subspan(at, n));
+        Tensor hidden_states = take_hidden_states(ctx, n);
+        Tensor images = take_images(ctx, n);
+        ctx.replay(identity_, replay_key(0, num_layers + 1, latents, images),
+                   [&] {
+                     embed_rows(ctx, latents, hidden_states);
+                     run_rows(ctx, modulation, 0, num_layers, hidden_states);
+                     finish_rows(ctx, modulation, hidden_states, images);
+                   });
+        scatter_images(ctx, images, outputs.subspan(at, n));
       });
 }
 
@@ -121,63 +157,40 @@ void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   const Shape row{config_.num_tokens(), config_.width()};
   for (Boundary& boundary : boundaries) {
     if (boundary.size() != 1 || boundary[0].tensor.shape() != row ||
-        boundary[0].tensor.dtype() != DType::f32) {
-      boundary.assign(1, {"hidden_states", Tensor(row, DType::f32)});
+        boundary[0].tensor.dtype() != DType::f32 ||
+        !(boundary[0].tensor.device() == ctx.device())) {
+      boundary.assign(1, {"hidden_states", ctx.empty(row, DType::f32)});
     }
   }
-  in_groups(
-      boundaries.size(), dit_rows_at_once(config_),
-      [&](std::size_t at, std::size_t n) {
-        const Workspace::Scope scope(ctx.workspace());
-        Tensor hidden_states = ctx.workspace().take(
-            {static_cast<std::int64_t>(n), row[0], row[1]}, DType::f32);
-        embed_rows(ctx, {batch.latents.subspan(at, n), {}, {}}, hidden_states);
-        for (std::size_t i = 0; i < n; ++i) {
-          copy_bytes(hidden_states.item(static_cast<std::int64_t>(i)),
-                     boundaries[at + i][0].tensor);
-        }
-      });
+  in_groups(boundaries.size(), dit_rows_at_once(config_),
+            [&](std::size_t at, std::size_t n) {
+              const Workspace::Scope scope(ctx.workspace());
+              const Tensor latents =
+                  gather_latents(ctx, batch.latents.subspan(at, n));
+              Tensor hidden_states = take_hidden_states(ctx, n);
+              embed_rows(ctx, latents, hidden_states);
+              scatter(ctx, hidden_states, boundaries.subspan(at, n));
+            });
 }
-
-namespace {
-
-/// Rows' boundaries side by side, [B, N, D].
-void gather(std::span<const Boundary> boundaries, Tensor& hidden_states) {
-  for (std::size_t i = 0; i < boundaries.size(); ++i) {
-    Tensor row = hidden_states.item(static_cast<std::int64_t>(i));
-    require(
-        boundaries[i].size() == 1 &&
-            boundaries[i][0].tensor.shape() == row.shape() &&
-            boundaries[i][0].tensor.dtype() == DType::f32,
-        Errc::shape_mismatch, "dit",
-        "boundary: expected one tensor " + to_string(row.shape()) + " of f32");
-    copy_bytes(boundaries[i][0].tensor, row);
-  }
-}
-
-}  // namespace
 
 void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      int begin, int end, std::span<Boundary> boundaries) const {
   check_whole(shard);
   check_rows(batch, boundaries.size());
   check_owned(begin, end);
-  in_groups(boundaries.size(), dit_rows_at_once(config_),
-            [&](std::size_t at, std::size_t n) {
-              const Workspace::Scope scope(ctx.workspace());
-              Tensor hidden_states =
-                  ctx.workspace().take({static_cast<std::int64_t>(n),
-                                        config_.num_tokens(), config_.width()},
-                                       DType::f32);
-              gather(boundaries.subspan(at, n), hidden_states);
-              run_rows(ctx,
-                       modulation_of(ctx, rows_of(batch, at, n), begin, end),
-                       begin, end, hidden_states);
-              for (std::size_t i = 0; i < n; ++i) {
-                copy_bytes(hidden_states.item(static_cast<std::int64_t>(i)),
-                           boundaries[at + i][0].tensor);
-              }
-            });
+  in_groups(
+      boundaries.size(), dit_rows_at_once(config_),
+      [&](std::size_t at, std::size_t n) {
+        const Workspace::Scope scope(ctx.workspace());
+        Tensor hidden_states = take_hidden_states(ctx, n);
+        gather(ctx, boundaries.subspan(at, n), hidden_states);
+        const Tensor modulation =
+            modulation_of(ctx, rows_of(batch, at, n), begin, end);
+        ctx.replay(
+            identity_, replay_key(begin, end, hidden_states, modulation),
+            [&] { run_rows(ctx, modulation, begin, end, hidden_states); });
+        scatter(ctx, hidden_states, boundaries.subspan(at, n));
+      });
 }
 
 void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -193,37 +206,69 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   in_groups(outputs.size(), dit_rows_at_once(config_),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
-              Tensor hidden_states =
-                  ctx.workspace().take({static_cast<std::int64_t>(n),
-                                        config_.num_tokens(), config_.width()},
-                                       DType::f32);
-              gather(boundaries.subspan(at, n), hidden_states);
+              Tensor hidden_states = take_hidden_states(ctx, n);
+              gather(ctx, boundaries.subspan(at, n), hidden_states);
+              Tensor images = take_images(ctx, n);
               finish_rows(ctx,
                           modulation_of(ctx, rows_of(batch, at, n), num_layers,
                                         num_layers + 1),
-                          hidden_states, outputs.subspan(at, n));
+                          hidden_states, images);
+              scatter_images(ctx, images, outputs.subspan(at, n));
             });
 }
 
-void Dit::embed_rows(ExecContext& ctx, const Batch& batch,
-                     Tensor& hidden_states) const {
-  require(weights_.segment.begin == 0, Errc::invalid_argument, "dit",
-          "embed: this segment does not hold block 0");
-  const auto rows = static_cast<std::int64_t>(batch.latents.size());
+Tensor Dit::gather_latents(ExecContext& ctx,
+                           std::span<const Tensor> latents) const {
   const Shape row = info_.latent_shape;
-  const Workspace::Scope scope(ctx.workspace());
-  Tensor latents =
+  const auto rows = static_cast<std::int64_t>(latents.size());
+  Tensor gathered =
       ctx.workspace().take({rows, row[0], row[1], row[2]}, DType::f32);
   for (std::int64_t i = 0; i < rows; ++i) {
-    const Tensor& source = batch.latents[static_cast<std::size_t>(i)];
+    const Tensor& source = latents[static_cast<std::size_t>(i)];
     if (source.shape() != row || source.dtype() != DType::f32) {
       throw Error(Errc::shape_mismatch, "dit",
                   "latents: got " + to_string(source.shape()) + ", expected " +
                       to_string(row) + " of f32");
     }
-    Tensor target = latents.item(i);
-    copy_bytes(source, target);
+    Tensor target = gathered.item(i);
+    kernels::copy(ctx, source, target);
   }
+  return gathered;
+}
+
+Tensor Dit::take_hidden_states(ExecContext& ctx, std::size_t rows) const {
+  return ctx.workspace().take(
+      {static_cast<std::int64_t>(rows), config_.num_tokens(), config_.width()},
+      DType::f32);
+}
+
+Tensor Dit::take_images(ExecContext& ctx, std::size_t rows) const {
+  return ctx.workspace().take(
+      {static_cast<std::int64_t>(rows), config_.out_channels,
+       config_.sample_size, config_.sample_size},
+      DType::f32);
+}
+
+void Dit::scatter_images(ExecContext& ctx, const Tensor& images,
+                         std::span<Tensor> outputs) const {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor image = images.item(static_cast<std::int64_t>(i));
+    if (outputs[i].shape() != image.shape() ||
+        outputs[i].dtype() != DType::f32) {
+      throw Error(Errc::shape_mismatch, "dit",
+                  "output: got " + to_string(outputs[i].shape()) +
+                      ", expected " + to_string(image.shape()) + " of f32");
+    }
+    kernels::copy(ctx, image, outputs[i]);
+  }
+}
+
+void Dit::embed_rows(ExecContext& ctx, const Tensor& latents,
+                     Tensor& hidden_states) const {
+  require(weights_.segment.begin == 0, Errc::invalid_argument, "dit",
+          "embed: this segment does not hold block 0");
+  const std::int64_t rows = latents.dim(0);
+  const Workspace::Scope scope(ctx.workspace());
   Tensor patches = ctx.workspace().take(
       {rows, config_.num_tokens(),
        config_.in_channels * config_.patch_size * config_.patch_size},
@@ -298,8 +343,7 @@ void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
 }
 
 void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,
-                      const Tensor& hidden_states,
-                      std::span<Tensor> outputs) const {
+                      const Tensor& hidden_states, Tensor& images) const {
   const std::int64_t rows = hidden_states.dim(0);
   const std::int64_t width = config_.width();
   const std::int64_t column =
@@ -316,20 +360,8 @@ void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,
       DType::f32);
   kernels::linear(ctx, normed, weights_.proj_out_2, kernels::Activation::none,
                   patches);  // [B, N, ppC]
-  const Shape image{1, config_.out_channels, config_.sample_size,
-                    config_.sample_size};
-  const Shape row{image[1], image[2], image[3]};
-  for (std::int64_t i = 0; i < rows; ++i) {
-    Tensor& output = outputs[static_cast<std::size_t>(i)];
-    if (output.shape() != row || output.dtype() != DType::f32) {
-      throw Error(Errc::shape_mismatch, "dit",
-                  "output: got " + to_string(output.shape()) + ", expected " +
-                      to_string(row) + " of f32");
-    }
-    Tensor target = output.reshape(image);
-    kernels::unpatchify(ctx, patches.slice(i, i + 1), config_.patch_size,
-                        target);  // [1, C, H, W]
-  }
+  kernels::unpatchify(ctx, patches, config_.patch_size,
+                      images);  // [B, C, H, W]
 }
 
 }  // namespace troupe::models

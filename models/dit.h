@@ -42,7 +42,15 @@ class Dit final : public Denoiser {
  private:
   struct Activations;
 
-  void embed_rows(ExecContext& ctx, const Batch& batch,
+  /// Rows' latents side by side in the workspace, [B, C, H, W].
+  [[nodiscard]] Tensor gather_latents(ExecContext& ctx,
+                                      std::span<const Tensor> latents) const;
+  [[nodiscard]] Tensor take_hidden_states(ExecContext& ctx,
+                                          std::size_t rows) const;
+  [[nodiscard]] Tensor take_images(ExecContext& ctx, std::size_t rows) const;
+  void scatter_images(ExecContext& ctx, const Tensor& images,
+                      std::span<Tensor> outputs) const;
+  void embed_rows(ExecContext& ctx, const Tensor& latents,
                   Tensor& hidden_states) const;
   /// Errors: Errc::invalid_argument for blocks this instance does not hold.
   void check_owned(int begin, int end) const;
@@ -57,13 +65,14 @@ class Dit final : public Denoiser {
   void run_block(ExecContext& ctx, int index, const Tensor& modulation,
                  Activations& act, Tensor& hidden_states) const;
   void finish_rows(ExecContext& ctx, const Tensor& modulation,
-                   const Tensor& hidden_states,
-                   std::span<Tensor> outputs) const;
+                   const Tensor& hidden_states, Tensor& images) const;
 
   DitConfig config_;
   DType compute_;
   DitWeights weights_;
   DenoiserInfo info_;
+  /// Whose recordings they are: see ExecContext::replay.
+  std::shared_ptr<const int> identity_ = std::make_shared<const int>(0);
 };
 
 }  // namespace troupe::models

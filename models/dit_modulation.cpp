@@ -1,11 +1,12 @@
 #include "models/dit_modulation.h"
 
 #include <algorithm>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "kernels/activation.h"
+#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
@@ -26,13 +27,13 @@ class DitCondition final : public PreparedCondition {
         timesteps_(std::move(timesteps)),
         table_(std::move(table)) {}
 
-  /// The table's row, or null if the timestep was not announced.
-  [[nodiscard]] const float* find(double timestep) const {
+  /// The table's row [W], or nothing if the timestep was not announced.
+  [[nodiscard]] std::optional<Tensor> find(double timestep) const {
     const auto found = std::ranges::lower_bound(timesteps_, timestep);
     if (found == timesteps_.end() || *found != timestep) {
-      return nullptr;
+      return std::nullopt;
     }
-    return table_.data<float>() + (found - timesteps_.begin()) * table_.dim(1);
+    return table_.item(found - timesteps_.begin());
   }
 
   const std::int64_t class_label;
@@ -90,17 +91,17 @@ PreparedPtr DitModulation::prepare(ExecContext& ctx,
   std::ranges::sort(timesteps);
   timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
                   timesteps.end());
-  Tensor table({static_cast<std::int64_t>(timesteps.size()), width()},
-               DType::f32);
+  Tensor table = ctx.empty(
+      {static_cast<std::int64_t>(timesteps.size()), width()}, DType::f32);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < timesteps.size(); ++i) {
     rows.push_back(
-        {timesteps[i], label,
-         table.data<float>() + static_cast<std::int64_t>(i) * width()});
+        {timesteps[i], label, table.item(static_cast<std::int64_t>(i))});
   }
   const int end = weights_.segment.end;
   compute(ctx, rows, weights_.segment.begin,
           end == config_.num_layers ? end + 1 : end);
+  ctx.synchronize();  // other contexts of the device will read it
   return std::make_shared<const DitCondition>(label, std::move(timesteps),
                                               std::move(table));
 }
@@ -113,13 +114,14 @@ void DitModulation::fill(ExecContext& ctx, const Batch& batch, int begin,
         dynamic_cast<const DitCondition*>(batch.conditions[i]);
     require(condition != nullptr, Errc::invalid_argument, "dit",
             "the condition was not prepared by a DiT");
-    float* row = table.data<float>() + static_cast<std::int64_t>(i) * width();
-    const float* known = condition->find(batch.timesteps[i]);
-    if (known == nullptr) {
+    const Tensor row = table.item(static_cast<std::int64_t>(i));
+    const std::optional<Tensor> known = condition->find(batch.timesteps[i]);
+    if (!known) {
       missing.push_back({batch.timesteps[i], condition->class_label, row});
     } else {
       const std::int64_t last = column(end - 1) + part_width(end - 1);
-      std::copy(known + column(begin), known + last, row + column(begin));
+      Tensor target = row.slice(column(begin), last);
+      kernels::copy(ctx, known->slice(column(begin), last), target);
     }
   }
   compute(ctx, missing, begin, end);
@@ -154,8 +156,10 @@ void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
                     is_output ? weights_.proj_out_1 : weights->modulation,
                     kernels::Activation::none, made);  // [R, 1, 6D or 2D]
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      std::ranges::copy(made.item(static_cast<std::int64_t>(i)).span<float>(),
-                        rows[i].target + column(part));
+      const Tensor row = made.item(static_cast<std::int64_t>(i)).item(0);
+      Tensor target =
+          rows[i].target.slice(column(part), column(part) + row.dim(0));
+      kernels::copy(ctx, row, target);
     }
   }
 }
@@ -168,7 +172,8 @@ void DitModulation::embed(ExecContext& ctx, std::span<const Row> rows,
   for (const Row& row : rows) {
     timesteps.push_back(row.timestep);
   }
-  kernels::timestep_embedding(timesteps, 1.0, 10000.0, embedding.frequencies);
+  kernels::timestep_embedding(ctx, timesteps, 1.0, 10000.0,
+                              embedding.frequencies);
   Tensor frequencies =
       embedding.frequencies.reshape(embedding.timestep_in.shape());
   kernels::convert(ctx, frequencies, embedding.timestep_in);  // [R, 1, 256]

@@ -50,7 +50,7 @@ class DitModulation {
   struct Row {
     double timestep;
     std::int64_t class_label;
-    float* target;  // row of a table
+    Tensor target;  // row [W] of a table
   };
   struct Embedding;
   [[nodiscard]] std::int64_t part_width(int part) const;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/copy.h"
 #include "kernels/core/hash.h"
 #include "kernels/embedding.h"
 
@@ -120,8 +121,9 @@ class Loader {
     auto& shared = embedders_[hash.digest()];
     if (!shared) {
       num_bytes_ += parts[4].num_bytes();
-      shared = std::make_shared<const DitEmbedder>(DitEmbedder{
-          pack(parts[0], parts[1]), pack(parts[2], parts[3]), parts[4]});
+      shared = std::make_shared<const DitEmbedder>(
+          DitEmbedder{pack(parts[0], parts[1]), pack(parts[2], parts[3]),
+                      kernels::on_device(ctx_, parts[4])});
     }
     return shared;
   }
@@ -220,16 +222,16 @@ std::vector<TensorSpec> dit_tensors(const DitConfig& config,
 
 namespace {
 
-DitWeights load(Loader& loader, const DitConfig& config, SegmentRange segment,
-                WeightSource& source) {
+DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
+                SegmentRange segment, WeightSource& source) {
   source.check(dit_tensors(config, segment));
   DitWeights weights;
   weights.segment = segment;
   if (segment.begin == 0) {
     weights.patch = loader.linear(patch_spec(config));
     const std::int64_t side = config.tokens_per_side();
-    weights.positions =
-        kernels::sincos_2d(config.width(), side, side, side, 1.0);
+    weights.positions = kernels::on_device(
+        ctx, kernels::sincos_2d(config.width(), side, side, side, 1.0));
   }
   for (int i = segment.begin; i < segment.end; ++i) {
     weights.blocks.push_back(loader.block(i));
@@ -251,13 +253,15 @@ DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
                             SegmentRange segment, DType compute,
                             WeightSource& source) {
   Loader loader(ctx, config, compute, source);
-  return load(loader, config, segment, source);
+  DitWeights weights = load(ctx, loader, config, segment, source);
+  ctx.synchronize();  // every context of the device may read them
+  return weights;
 }
 
 std::uint64_t dit_weights_hash(ExecContext& ctx, const DitConfig& config,
                                SegmentRange segment, WeightSource& source) {
   Loader loader(ctx, config, std::nullopt, source);
-  return load(loader, config, segment, source).hash;
+  return load(ctx, loader, config, segment, source).hash;
 }
 
 }  // namespace troupe::models

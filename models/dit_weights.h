@@ -47,7 +47,8 @@ struct DitWeights {
 [[nodiscard]] std::vector<TensorSpec> dit_tensors(const DitConfig& config,
                                                   SegmentRange segment);
 
-/// Checks all tensors, then reads and packs them one after another.
+/// Checks all tensors, then reads and packs them one after another, on ctx's
+/// device. Complete on return.
 /// Errors: as WeightSource and PackedLinear.
 [[nodiscard]] DitWeights load_dit_weights(ExecContext& ctx,
                                           const DitConfig& config,

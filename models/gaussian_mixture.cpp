@@ -155,8 +155,11 @@ GaussianMixture::GaussianMixture(MixtureConfig config)
   info_.weights_hash = hash_of(config_);
 }
 
-PreparedPtr GaussianMixture::prepare(ExecContext& /*ctx*/,
+PreparedPtr GaussianMixture::prepare(ExecContext& ctx,
                                      const Condition& condition) const {
+  require(ctx.device().kind == DeviceKind::cpu, Errc::unsupported, "mixture",
+          "runs on the CPU only: got " + to_string(ctx.device()),
+          "use --device cpu");
   if (condition.class_label < 0 ||
       condition.class_label > config_.num_classes) {
     throw Error(Errc::invalid_argument, "class",

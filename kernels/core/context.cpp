@@ -64,6 +64,7 @@ Workspace::Scope::~Scope() {
 }
 
 void Workspace::merge() noexcept {
+  ++generation_;
   chunks_.clear();
   current_ = 0;
   taken_bytes_ = 0;
@@ -92,6 +93,7 @@ Tensor Workspace::take(const Shape& shape, DType dtype) {
     ++index;
   }
   if (index == chunks_.size()) {
+    ++generation_;
     const std::size_t wanted = chunks_.empty() ? peak_bytes_ : capacity_bytes();
     chunks_.push_back({allocate(std::max({bytes, kSmallestChunk, wanted})), 0});
   }
@@ -147,18 +149,26 @@ void ExecContext::keep(const Tensor& tensor) {
   }
 }
 
-void ExecContext::replay(std::span<const std::uint64_t> key,
+void ExecContext::replay(const std::shared_ptr<const void>& owner,
+                         std::span<const std::uint64_t> key,
                          const std::function<void()>& fn) {
   if (!device_backend_) {
     fn();
     return;
   }
-  std::uint64_t& ticks = replayed_ticks_[{key.begin(), key.end()}];
+  if (replayed_generation_ != workspace_.generation()) {
+    replayed_generation_ = workspace_.generation();
+    device_backend_->forget_recordings();
+    replayed_.clear();
+  }
+  std::vector<std::uint64_t> whole = {static_cast<std::uint64_t>(
+      reinterpret_cast<std::uintptr_t>(owner.get()))};
+  whole.insert(whole.end(), key.begin(), key.end());
   const std::uint64_t before = ticks_;
-  if (device_backend_->replay(key, fn)) {
-    ticks = ticks_ - before;
+  if (device_backend_->replay(whole, fn)) {
+    replayed_[whole] = {owner, ticks_ - before};
   } else {
-    tick(ticks);
+    tick(replayed_[whole].ticks);
   }
 }
 

@@ -46,6 +46,11 @@ class Workspace {
   /// Uninitialised memory, aligned to 64 bytes (256 on a device).
   /// Errors: Errc::out_of_memory.
   [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
+  /// Grows whenever memory is asked for or let go: addresses that were taken
+  /// before may not come again.
+  [[nodiscard]] std::uint64_t generation() const noexcept {
+    return generation_;
+  }
   /// Bytes held at the moment.
   [[nodiscard]] std::size_t capacity_bytes() const noexcept;
 
@@ -63,6 +68,7 @@ class Workspace {
   std::size_t current_ = 0;
   std::size_t taken_bytes_ = 0;
   std::size_t peak_bytes_ = 0;
+  std::uint64_t generation_ = 0;
   int depth_ = 0;
 };
 
@@ -97,8 +103,12 @@ class ExecContext {
   /// another context allocated and may let go. Nothing on the CPU.
   void keep(const Tensor& tensor);
   /// Runs fn; on a device, work that comes again is recorded and played back:
-  /// see DeviceBackend::replay. Ticks inside fn are counted each time.
-  void replay(std::span<const std::uint64_t> key,
+  /// see DeviceBackend::replay. fn takes memory from the workspace alone, after
+  /// equal takes for equal keys. `owner` says whose work it is: a recording
+  /// holds it, so no other owner can come to its address. Ticks inside fn are
+  /// counted each time.
+  void replay(const std::shared_ptr<const void>& owner,
+              std::span<const std::uint64_t> key,
               const std::function<void()>& fn);
 
   /// A private buffer of at least `bytes` for pool thread `thread`, aligned to
@@ -126,7 +136,12 @@ class ExecContext {
   Workspace workspace_;
   std::vector<Tensor> scratch_;
   std::vector<Tensor> kept_;
-  std::map<std::vector<std::uint64_t>, std::uint64_t> replayed_ticks_;
+  struct Replayed {
+    std::shared_ptr<const void> owner;
+    std::uint64_t ticks = 0;
+  };
+  std::map<std::vector<std::uint64_t>, Replayed> replayed_;
+  std::uint64_t replayed_generation_ = 0;
   std::atomic<bool> stop_requested_{false};
   std::atomic<std::uint64_t> ticks_{0};
   std::shared_ptr<void> backend_;

@@ -55,6 +55,8 @@ class DeviceBackend {
   /// called.
   virtual bool replay(std::span<const std::uint64_t> key,
                       const std::function<void()>& fn) = 0;
+  /// Drops all recordings: the memory they name is about to be released.
+  virtual void forget_recordings() = 0;
 };
 
 /// A backend with a queue of its own. Errors: Errc::unsupported with the reason

@@ -188,11 +188,7 @@ Backend::Backend(int device, const DeviceOptions& options)
 Backend::~Backend() {
   (void)cudaSetDevice(device());
   (void)cudaStreamSynchronize(stream());
-  for (auto& [key, recording] : recordings_) {
-    if (recording.graph != nullptr) {
-      (void)cudaGraphExecDestroy(recording.graph);
-    }
-  }
+  forget_recordings();
 }
 
 Backend& Backend::of(ExecContext& ctx) {
@@ -285,6 +281,15 @@ bool Backend::replay(std::span<const std::uint64_t> key,
   }
   ++recording.calls;
   return calls;
+}
+
+void Backend::forget_recordings() {
+  for (auto& [key, recording] : recordings_) {
+    if (recording.graph != nullptr) {
+      (void)cudaGraphExecDestroy(recording.graph);
+    }
+  }
+  recordings_.clear();
 }
 
 void Backend::record(Recording& recording, const std::function<void()>& fn) {

@@ -78,6 +78,7 @@ class Backend final : public DeviceBackend {
   void synchronize() override;
   bool replay(std::span<const std::uint64_t> key,
               const std::function<void()>& fn) override;
+  void forget_recordings() override;
 
   [[nodiscard]] int device() const noexcept { return stream_->device(); }
   [[nodiscard]] cudaStream_t stream() const noexcept { return stream_->get(); }

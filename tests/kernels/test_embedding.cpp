@@ -9,8 +9,9 @@ TEST(TimestepEmbedding, IsCosThenSinOfGeometricFrequencies) {
   for (const double shift : {0.0, 1.0}) {
     for (const std::int64_t dim : {4, 9, 256}) {
       const double timesteps[] = {0, 1, 499, 999};
+      ExecContext ctx;
       Guarded out({4, dim}, DType::f32);
-      timestep_embedding(timesteps, shift, 10000, out.tensor);
+      timestep_embedding(ctx, timesteps, shift, 10000, out.tensor);
       EXPECT_TRUE(out.intact());
       const std::int64_t half = dim / 2;
       std::vector<double> expected;
@@ -37,8 +38,9 @@ TEST(TimestepEmbedding, HasGoldenValues) {
   // torch 2, get_timestep_embedding(999, 256, flip_sin_to_cos=True,
   // downscale_freq_shift=1).
   const double timesteps[] = {999};
+  ExecContext ctx;
   Tensor out({1, 256}, DType::f32);
-  timestep_embedding(timesteps, 1, 10000, out);
+  timestep_embedding(ctx, timesteps, 1, 10000, out);
   const std::pair<std::int64_t, double> golden[] = {
       {0, 0.999649823},    {1, 0.699215829},    {5, -0.645890594},
       {64, -0.978142917},  {127, 0.995014131},  {128, -0.0264607519},
@@ -51,10 +53,11 @@ TEST(TimestepEmbedding, HasGoldenValues) {
 
 TEST(TimestepEmbedding, RefusesWhatDoesNotFit) {
   const double timesteps[] = {1, 2};
+  ExecContext ctx;
   Tensor out({3, 8}, DType::f32);
-  EXPECT_THROW(timestep_embedding(timesteps, 0, 10000, out), Error);
+  EXPECT_THROW(timestep_embedding(ctx, timesteps, 0, 10000, out), Error);
   Tensor narrow({2, 2}, DType::f32);
-  EXPECT_THROW(timestep_embedding(timesteps, 1, 10000, narrow), Error);
+  EXPECT_THROW(timestep_embedding(ctx, timesteps, 1, 10000, narrow), Error);
 }
 
 TEST(Sincos2d, PutsColumnsFirstAndRowsSecond) {

@@ -77,12 +77,13 @@ TEST(TimestepEmbedding, HasDiffusersValues) {
                            -0.467772F, 0.324325F, 0.053705F};
   const float shift_1[] = {-0.883849F, 0.997773F, 0.499335F, 0.99875F,
                            -0.467772F, 0.066699F, 0.049979F};
+  ExecContext ctx;
   Tensor out({1, 256}, DType::f32);
-  kernels::timestep_embedding(timesteps, 0.0, 10000.0, out);
+  kernels::timestep_embedding(ctx, timesteps, 0.0, 10000.0, out);
   for (int i = 0; i < 7; ++i) {
     EXPECT_NEAR(out.data<float>()[index[i]], shift_0[i], 2e-6);
   }
-  kernels::timestep_embedding(timesteps, 1.0, 10000.0, out);
+  kernels::timestep_embedding(ctx, timesteps, 1.0, 10000.0, out);
   for (int i = 0; i < 7; ++i) {
     EXPECT_NEAR(out.data<float>()[index[i]], shift_1[i], 2e-6);
   }
