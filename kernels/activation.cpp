@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/activation.h"
+#include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
 
@@ -15,7 +16,7 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
     case DeviceKind::cpu:
       return cpu::activate(ctx, x, activation, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::activate(ctx, x, activation, out);
   }
   throw_no_backend("activate", ctx.device());
 }

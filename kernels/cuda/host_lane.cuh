@@ -69,7 +69,8 @@ struct HostLaunch {
   const char* name = "";
 };
 
-/// Queues the work on the emulated stream.
+/// Queues the work on the emulated stream; errors are left to
+/// cudaGetLastError, as by a launch of the GPU.
 void launch_on_host(cudaStream_t stream, const HostLaunch& launch,
                     std::function<void(HostLane&)> kernel);
 

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
+#include "kernels/core/error.h"
 #include "kernels/cuda/backend.cuh"
 
 // One source for the GPU and for the tests' host twin: a kernel is a struct of
@@ -40,21 +42,27 @@ __global__ void __launch_bounds__(Kernel::kThreads)
 }
 #endif
 
-/// Queues `kernel` with blocks of `threads` and `shared_bytes` of dynamic
-/// shared memory (at most 48 KiB); an empty grid is no work.
-/// Errors: Errc::device_lost, Errc::internal.
+/// Queues `kernel` with blocks of `threads` (at most kThreads) and
+/// `shared_bytes` of dynamic shared memory (at most 48 KiB); an empty grid is
+/// no work. Errors: Errc::device_lost, Errc::internal.
 template <typename Kernel>
 void launch(Backend& backend, const Kernel& kernel, Grid grid,
             int threads = Kernel::kThreads, std::size_t shared_bytes = 0) {
+  static_assert(std::is_trivially_copyable_v<Kernel> && sizeof(Kernel) <= 4096,
+                "the values of a kernel travel with its launch");
   if (grid.x < 1 || grid.y < 1) {
     return;
   }
+  require(threads >= 1 && threads <= Kernel::kThreads, Errc::internal,
+          Kernel::kName,
+          "more threads in a block than the kernel was built for");
 #if defined(__CUDACC__)
+  // Only the twin asks whether threads meet.
+  static_cast<void>(Kernel::kCooperates);
   run_kernel<Kernel>
       <<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)),
          static_cast<unsigned>(threads), shared_bytes, backend.stream()>>>(
           kernel);
-  check(cudaGetLastError(), Kernel::kName);
 #else
   launch_on_host(backend.stream(),
                  {.blocks_x = grid.x,
@@ -65,6 +73,7 @@ void launch(Backend& backend, const Kernel& kernel, Grid grid,
                   .name = Kernel::kName},
                  [kernel](HostLane& lane) { kernel(lane); });
 #endif
+  check(cudaGetLastError(), Kernel::kName);
 }
 
 /// Blocks of `threads` that cover `count` elements.

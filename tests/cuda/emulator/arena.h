@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace troupe::emulator {
+
+/// Device memory: addresses the host cannot touch, except while queued work
+/// runs. An allocation starts at a multiple of 256 bytes and ends, rounded up
+/// to 256, at a page that nobody can touch; the bytes around it are known and
+/// checked. Addresses are not used again before the arena has been walked
+/// once, so what touches freed memory faults.
+class Arena {
+ public:
+  struct Allocation {
+    int device = 0;
+    std::size_t bytes = 0;  ///< as asked
+    std::byte* pages = nullptr;
+    std::size_t page_bytes = 0;
+    bool is_live = false;   ///< the queue has reached its allocation
+    bool is_freed = false;  ///< its release is queued
+    bool is_open = false;
+  };
+
+  /// Addresses for `bytes` bytes; memory comes with `activate`.
+  [[nodiscard]] std::byte* promise(int device, std::size_t bytes);
+  /// Gives it memory, filled with NaN bytes.
+  void activate(std::byte* start);
+  /// Takes memory and addresses away, and checks what lay around.
+  void remove(std::byte* start);
+  /// Takes everything of a device away, unchecked.
+  void remove_device(int device);
+
+  /// The allocation that holds `address`, or null.
+  [[nodiscard]] Allocation* find(const void* address);
+  [[nodiscard]] Allocation* find_start(const void* start);
+  /// Whether all of [address, address + bytes) is one allocation that is not
+  /// released yet.
+  [[nodiscard]] bool holds(const void* address, std::size_t bytes);
+  /// Whether an address is one of a device, allocated or not.
+  [[nodiscard]] bool is_inside(const void* address) const;
+  [[nodiscard]] std::size_t bytes_in_use(int device) const;
+
+  /// Lets the process touch the devices of `mask`, and no others.
+  void open(std::uint64_t mask);
+  /// Reports what wrote around an allocation that is open.
+  void check_surroundings();
+
+ private:
+  using Allocations = std::map<std::byte*, Allocation>;
+  void check(std::byte* start, const Allocation& allocation, bool whole);
+  void protect(Allocation& allocation, bool is_open);
+  void release(Allocations::iterator allocation);
+
+  std::byte* base_ = nullptr;
+  std::size_t next_ = 0;
+  std::uint64_t opened_ = 0;
+  Allocations allocations_;
+};
+
+}  // namespace troupe::emulator

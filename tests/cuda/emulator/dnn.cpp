@@ -1,0 +1,7 @@
+#include "tests/cuda/emulator/libraries.h"
+
+namespace troupe::emulator {
+
+kernels::cuda::Dnn emulated_dnn() { return {}; }
+
+}  // namespace troupe::emulator

@@ -1,0 +1,9 @@
+#include "tests/cuda/emulator/libraries.h"
+
+namespace troupe::kernels::cuda {
+
+Libraries load_libraries() {
+  return {emulator::emulated_blas(), emulator::emulated_dnn(), nullptr};
+}
+
+}  // namespace troupe::kernels::cuda
