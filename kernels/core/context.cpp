@@ -108,6 +108,10 @@ Tensor Workspace::take(const Shape& shape, DType dtype) {
           device_};
 }
 
+Workspace::Position Workspace::position() const noexcept {
+  return {current_, chunks_.empty() ? 0 : chunks_[current_].used};
+}
+
 std::size_t Workspace::capacity_bytes() const noexcept {
   std::size_t total = 0;
   for (const Chunk& chunk : chunks_) {
@@ -161,14 +165,18 @@ void ExecContext::replay(const std::shared_ptr<const void>& owner,
     device_backend_->forget_recordings();
     replayed_.clear();
   }
-  std::vector<std::uint64_t> whole = {static_cast<std::uint64_t>(
-      reinterpret_cast<std::uintptr_t>(owner.get()))};
+  const Workspace::Position at = workspace_.position();
+  std::vector<std::uint64_t> whole = {
+      static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(owner.get())),
+      at.chunk, at.used};
   whole.insert(whole.end(), key.begin(), key.end());
+  Replayed& replayed = replayed_[whole];
+  replayed.owner = owner;
   const std::uint64_t before = ticks_;
   if (device_backend_->replay(whole, fn)) {
-    replayed_[whole] = {owner, ticks_ - before};
+    replayed.ticks = ticks_ - before;
   } else {
-    tick(replayed_[whole].ticks);
+    tick(replayed.ticks);
   }
 }
 

@@ -51,6 +51,13 @@ class Workspace {
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_;
   }
+  /// Where the next `take` starts: from there, and in the same generation, the
+  /// same calls of `take` give the same addresses.
+  struct Position {
+    std::uint64_t chunk;
+    std::uint64_t used;
+  };
+  [[nodiscard]] Position position() const noexcept;
   /// Bytes held at the moment.
   [[nodiscard]] std::size_t capacity_bytes() const noexcept;
 
@@ -103,8 +110,8 @@ class ExecContext {
   /// another context allocated and may let go. Nothing on the CPU.
   void keep(const Tensor& tensor);
   /// Runs fn; on a device, work that comes again is recorded and played back:
-  /// see DeviceBackend::replay. fn takes memory from the workspace alone, after
-  /// equal takes for equal keys. `owner` says whose work it is: a recording
+  /// see DeviceBackend::replay. fn takes memory from the workspace alone; where
+  /// that stands is part of the key. `owner` says whose work it is: a recording
   /// holds it, so no other owner can come to its address. Ticks inside fn are
   /// counted each time.
   void replay(const std::shared_ptr<const void>& owner,

@@ -1,72 +1,26 @@
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string_view>
+#include <mutex>
 #include <typeindex>
 #include <vector>
 
 #include "kernels/core/context.h"
 #include "kernels/core/device_backend.h"
 #include "kernels/cuda/libraries.cuh"
+#include "kernels/cuda/staging.cuh"
+#include "kernels/cuda/stream.cuh"
 
 namespace troupe::kernels::cuda {
-
-/// Throws what `status` means: Errc::out_of_memory, Errc::device_lost for
-/// errors after which the device's context is dead, Errc::internal otherwise.
-void check(cudaError_t status, std::string_view place);
-
-/// A stream that outlives its backend while memory of it is in use. Work and
-/// releases of memory are ordered by it. Thread: any.
-class Stream {
- public:
-  explicit Stream(int device);
-  ~Stream();
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  [[nodiscard]] int device() const noexcept { return device_; }
-  [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
-
- private:
-  int device_;
-  cudaStream_t stream_ = nullptr;
-};
-
-/// Pinned memory through which host data reach the device: the source may be
-/// reused as soon as a copy is queued. A few slots take turns; one is written
-/// again when the copies from it are done. Thread: one.
-class Staging {
- public:
-  explicit Staging(std::shared_ptr<Stream> stream);
-  ~Staging();
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-
-  void to_device(const std::byte* from, std::byte* to, std::size_t bytes);
-
- private:
-  struct Slot {
-    std::byte* memory = nullptr;
-    cudaEvent_t done = nullptr;
-  };
-  void next_slot();
-
-  std::shared_ptr<Stream> stream_;
-  std::vector<Slot> slots_;
-  std::size_t slot_ = 0;
-  std::size_t used_ = 0;
-};
 
 /// What a GPU is to one ExecContext: a stream, library handles, recorded
 /// graphs, and the operations' own state.
 class Backend final : public DeviceBackend {
  public:
-  /// Errors: Errc::unsupported when the device or a library is missing.
+  /// Errors: Errc::unsupported when a library is missing; Errc::device_lost.
   Backend(int device, const DeviceOptions& options);
   ~Backend() override;
 
@@ -100,17 +54,20 @@ class Backend final : public DeviceBackend {
   [[nodiscard]] State& state() {
     std::shared_ptr<void>& slot = states_[typeid(State)];
     if (!slot) {
+      const std::scoped_lock lock(set_up_mutex());
       slot = std::make_shared<State>(*this);
     }
     return *static_cast<State*>(slot.get());
   }
 
  private:
+  /// What is known of a key; a graph once it was recorded.
   struct Recording {
-    std::uint64_t calls = 0;
+    bool has_run = false;
     cudaGraphExec_t graph = nullptr;
   };
   void record(Recording& recording, const std::function<void()>& fn);
+  void destroy_forgotten() noexcept;
 
   std::shared_ptr<Stream> stream_;
   DeviceOptions options_;
@@ -119,6 +76,7 @@ class Backend final : public DeviceBackend {
   bool is_recording_ = false;
   Staging staging_;
   std::map<std::vector<std::uint64_t>, Recording> recordings_;
+  std::vector<cudaGraphExec_t> forgotten_;  ///< may still be running
   std::map<std::type_index, std::shared_ptr<void>> states_;
 };
 

@@ -12,7 +12,9 @@ namespace {
 
 constexpr const char* kNotFound = "not found";
 
+// Also clears the error, so that no later check reports it.
 std::string sentence(cudaError_t status) {
+  (void)cudaGetLastError();
   return std::string("the CUDA runtime reports: ") + cudaGetErrorString(status);
 }
 

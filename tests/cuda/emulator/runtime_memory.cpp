@@ -250,6 +250,20 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr,
   });
 }
 
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool,
+                                    cudaMemPoolAttr attribute, void* value) {
+  return call("cudaMemPoolGetAttribute", [&] {
+    const Device* device = device_of(pool);
+    if (device == nullptr || (attribute != cudaMemPoolAttrReservedMemCurrent &&
+                              attribute != cudaMemPoolAttrUsedMemCurrent)) {
+      return cudaErrorInvalidValue;
+    }
+    *static_cast<std::uint64_t*>(value) =
+        machine().arena.bytes_in_use(device->index);
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t /*keep*/) {
   return call("cudaMemPoolTrimTo", [&] {
     return device_of(pool) != nullptr ? cudaSuccess : cudaErrorInvalidValue;

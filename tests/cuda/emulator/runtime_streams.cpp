@@ -113,6 +113,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   return stream_call("cudaStreamDestroy", handle, [](Stream& it, Device&) {
     // The real one is released when its work is done.
     const cudaError_t status = emulator::finish(it);
+    if (emulator::capturing_stream() == &it) {
+      emulator::capturing_stream() = nullptr;
+    }
     machine().streams.remove_if(
         [&](const Stream& stream) { return &stream == &it; });
     return status;
