@@ -40,7 +40,8 @@ troupe_emulator_switch:
 namespace troupe::emulator {
 namespace {
 
-constexpr std::size_t kStackBytes = std::size_t{64} << 10U;
+// Sanitizers make frames larger.
+constexpr std::size_t kStackBytes = std::size_t{256} << 10U;
 constexpr std::size_t kGuardBytes = 4096;
 constexpr std::size_t kSavedRegisters = 6;
 
@@ -61,7 +62,9 @@ void Fibers::add_stack() {
   if (memory == MAP_FAILED || mprotect(memory, kGuardBytes, PROT_NONE) != 0) {
     report_bug("no memory for the stack of a kernel's thread");
   }
-  fibers_.push_back({static_cast<std::byte*>(memory)});
+  Fiber& fiber = fibers_.emplace_back();
+  fiber.stack = static_cast<std::byte*>(memory);
+  fiber.sanitized.set_up(fiber.stack + kGuardBytes, kStackBytes);
 }
 
 void Fibers::start(int count, std::function<void(int)> body) {
@@ -69,6 +72,7 @@ void Fibers::start(int count, std::function<void(int)> body) {
     add_stack();
   }
   body_ = std::move(body);
+  sanitized_outside_ = {};
   for (int i = 0; i < count; ++i) {
     Fiber& fiber = fibers_[static_cast<std::size_t>(i)];
     // As after a call: `enter` finds the stack 8 bytes off a multiple of 16.
@@ -84,6 +88,8 @@ void Fibers::start(int count, std::function<void(int)> body) {
 
 void Fibers::enter() {
   Fibers& all = *running;
+  all.fibers_[static_cast<std::size_t>(all.current_)].sanitized.enter_from(
+      all.sanitized_outside_, true);
   try {
     all.body_(all.current_);
   } catch (const std::exception& error) {
@@ -97,13 +103,17 @@ bool Fibers::resume(int fiber) {
   running = this;
   current_ = fiber;
   Fiber& it = fibers_[static_cast<std::size_t>(fiber)];
+  sanitized_outside_.leave_for(it.sanitized);
   troupe_emulator_switch(&outside_, it.at);
+  sanitized_outside_.enter_from(it.sanitized);
   return !it.has_ended;
 }
 
 void Fibers::yield() {
   Fiber& it = fibers_[static_cast<std::size_t>(current_)];
+  it.sanitized.leave_for(sanitized_outside_, it.has_ended);
   troupe_emulator_switch(&it.at, outside_);
+  it.sanitized.enter_from(sanitized_outside_);
 }
 
 }  // namespace troupe::emulator

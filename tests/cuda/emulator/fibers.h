@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "tests/cuda/emulator/sanitized_stack.h"
+
 namespace troupe::emulator {
 
 /// Threads of one block that take turns on the calling thread: each runs until
@@ -26,12 +28,15 @@ class Fibers {
   static void enter();
   void add_stack();
 
+  /// A stack and where it stands.
   struct Fiber {
     std::byte* stack = nullptr;
     void* at = nullptr;
     bool has_ended = false;
+    SanitizedStack sanitized;
   };
   std::vector<Fiber> fibers_;
+  SanitizedStack sanitized_outside_;
   std::function<void(int)> body_;
   void* outside_ = nullptr;
   int current_ = 0;
