@@ -132,8 +132,8 @@ void scale_by_learned_variance(ExecContext& ctx, const Tensor& /*variance*/,
 }
 
 void scale_shift_channels(ExecContext& ctx, const Tensor& /*factor*/,
-                          const Tensor& /*offset*/, const Tensor& /*x*/,
-                          Tensor& /*out*/) {
+                          const Tensor& /*offset*/, float /*divisor*/,
+                          const Tensor& /*x*/, Tensor& /*out*/) {
   throw_no_backend("scale_shift_channels", ctx.device());
 }
 
@@ -162,6 +162,16 @@ void add_carry(ExecContext& ctx, const Tensor& /*step*/, float /*carry*/,
                const Tensor& /*x_new*/, const Tensor& /*x_old*/,
                Tensor& /*out*/) {
   throw_no_backend("add_carry", ctx.device());
+}
+
+void gather(ExecContext& ctx, std::span<const Tensor> /*rows*/,
+            Tensor& /*out*/) {
+  throw_no_backend("gather", ctx.device());
+}
+
+void scatter(ExecContext& ctx, const Tensor& /*in*/,
+             std::span<Tensor> /*rows*/) {
+  throw_no_backend("scatter", ctx.device());
 }
 
 void patchify(ExecContext& ctx, const Tensor& /*x*/,

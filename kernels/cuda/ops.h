@@ -58,6 +58,8 @@ struct ConvWeights {
                                       std::int64_t padding, DType compute);
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
             Tensor& out);
+
+// resample.cu
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 // norm.cu
@@ -75,6 +77,13 @@ void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
+/// out = x · factor[c] / divisor + offset[c], rounded after each operation.
+/// x and out [C, …], factor and offset [C], all f32; out may be x.
+void scale_shift_channels(ExecContext& ctx, const Tensor& factor,
+                          const Tensor& offset, float divisor, const Tensor& x,
+                          Tensor& out);
+
+// solver.cu
 void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out);
 void clamp(ExecContext& ctx, float low, float high, Tensor& x);
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
@@ -82,10 +91,8 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
                                bool is_range, float low, float high,
                                Tensor& noise);
-void scale_shift_channels(ExecContext& ctx, const Tensor& factor,
-                          const Tensor& offset, const Tensor& x, Tensor& out);
 
-// reduction.cu: each writes one double to values[index].
+// reduction.cu: each writes one double to values[index], values u8 [n, 8].
 void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
                             Tensor& values, std::size_t index);
 void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,
@@ -94,14 +101,22 @@ void bytes_equal(ExecContext& ctx, const Tensor& a, const Tensor& b,
                  Tensor& values, std::size_t index);
 void all_finite(ExecContext& ctx, const Tensor& x, Tensor& values,
                 std::size_t index);
+
+// carry.cu
 void add_carry(ExecContext& ctx, const Tensor& step, float carry,
                const Tensor& x_new, const Tensor& x_old, Tensor& out);
+
+// rows.cu
+void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out);
+void scatter(ExecContext& ctx, const Tensor& in, std::span<Tensor> rows);
 
 // patchify.cu
 void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
               Tensor& out);
 void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
                 Tensor& out);
+
+// layout.cu
 void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out);
 void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out);
 
