@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/conv2d.h"
+#include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
 
 namespace troupe::kernels {
@@ -110,9 +111,8 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
     case DeviceKind::cpu:
       return cpu::upsample_nearest2x(ctx, x, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::upsample_nearest2x(ctx, x, out);
   }
-  throw_no_backend("upsample", ctx.device());
 }
 
 }  // namespace troupe::kernels

@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/patchify.h"
+#include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
 namespace {
@@ -22,21 +23,30 @@ void check_patches(std::string_view place, const Tensor& image,
                image.dim(1) * p * p});
 }
 
+/// What activations may be: f16 is for the arithmetic of GPUs.
+void check_activations(std::string_view place, std::string_view what,
+                       Device device, const Tensor& tensor) {
+  if (device.kind == DeviceKind::cuda) {
+    check_dtype(place, what, tensor, {DType::f32, DType::bf16, DType::f16});
+  } else {
+    check_dtype(place, what, tensor, {DType::f32, DType::bf16});
+  }
+}
+
 }  // namespace
 
 void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
               Tensor& out) {
   check_device("patchify", ctx.device(), {&x, &out});
   check_dtype("patchify", "x", x, {DType::f32});
-  check_dtype("patchify", "out", out, {DType::f32, DType::bf16});
+  check_activations("patchify", "out", ctx.device(), out);
   check_patches("patchify", x, patch_size, out);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::patchify(x, patch_size, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::patchify(ctx, x, patch_size, out);
   }
-  throw_no_backend("patchify", ctx.device());
 }
 
 void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
@@ -49,31 +59,29 @@ void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
     case DeviceKind::cpu:
       return cpu::unpatchify(x, patch_size, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::unpatchify(ctx, x, patch_size, out);
   }
-  throw_no_backend("unpatchify", ctx.device());
 }
 
 void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("to_channels_last", ctx.device(), {&x, &out});
   check_rank("to_channels_last", "x", x, 4);
   check_dtype("to_channels_last", "x", x, {DType::f32});
-  check_dtype("to_channels_last", "out", out, {DType::f32, DType::bf16});
+  check_activations("to_channels_last", "out", ctx.device(), out);
   check_shape("to_channels_last", "out", out.shape(),
               {x.dim(0), x.dim(2), x.dim(3), x.dim(1)});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::to_channels_last(ctx, x, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::to_channels_last(ctx, x, out);
   }
-  throw_no_backend("to_channels_last", ctx.device());
 }
 
 void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("to_channels_first", ctx.device(), {&x, &out});
   check_rank("to_channels_first", "x", x, 4);
-  check_dtype("to_channels_first", "x", x, {DType::f32, DType::bf16});
+  check_activations("to_channels_first", "x", ctx.device(), x);
   check_dtype("to_channels_first", "out", out, {DType::f32});
   check_shape("to_channels_first", "out", out.shape(),
               {x.dim(0), x.dim(3), x.dim(1), x.dim(2)});
@@ -81,9 +89,8 @@ void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out) {
     case DeviceKind::cpu:
       return cpu::to_channels_first(ctx, x, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::to_channels_first(ctx, x, out);
   }
-  throw_no_backend("to_channels_first", ctx.device());
 }
 
 }  // namespace troupe::kernels

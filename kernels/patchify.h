@@ -8,8 +8,8 @@
 namespace troupe::kernels {
 
 /// Cuts images into rows of patch pixels, ready for one linear layer.
-/// x [B, C, H, W] f32 → out [B, (H/p)·(W/p), C·p·p] f32 or bf16; inside a row
-/// the order is (channel, patch row, patch column). Errors:
+/// x [B, C, H, W] f32 → out [B, (H/p)·(W/p), C·p·p] f32 or bf16 (on a GPU f16
+/// too); inside a row the order is (channel, patch row, patch column). Errors:
 /// Errc::shape_mismatch when a side is not a multiple of p.
 void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
               Tensor& out);
@@ -20,7 +20,8 @@ void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
 void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
                 Tensor& out);
 
-/// [B, C, H, W] f32 → [B, H, W, C] f32 or bf16, and back to f32.
+/// [B, C, H, W] f32 → [B, H, W, C] f32 or bf16 (on a GPU f16 too), and back to
+/// f32.
 void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out);
 void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out);
 

@@ -1,0 +1,82 @@
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/units.cuh"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// Images [B, H, W, C]: every pixel becomes four. A thread moves N bytes of a
+/// few pixels, reads them once and writes them four times.
+template <int N>
+struct UpsampleNearest2x {
+  static constexpr const char* kName = "upsample_nearest2x";
+  static constexpr int kThreads = 256;
+  static constexpr bool kCooperates = false;
+  static constexpr int kUnits = 2;  // loads of a thread in flight together
+
+  const std::uint8_t* x;
+  std::uint8_t* out;
+  std::int64_t count;            ///< units of x
+  std::int64_t width;            ///< pixels
+  std::int64_t units_per_pixel;  ///< of N bytes
+
+  TROUPE_DEVICE void store_four(const Bytes<N>& unit,
+                                std::int64_t index) const {
+    const std::int64_t pixel = index / units_per_pixel;
+    const std::int64_t row = pixel / width;
+    const std::int64_t column = pixel - row * width;
+    const std::int64_t line = 2 * width * units_per_pixel;  // units of out
+    const std::int64_t at = 2 * row * line + 2 * column * units_per_pixel +
+                            (index - pixel * units_per_pixel);
+    store_bytes<N>(unit, out + at * N);
+    store_bytes<N>(unit, out + (at + units_per_pixel) * N);
+    store_bytes<N>(unit, out + (at + line) * N);
+    store_bytes<N>(unit, out + (at + line + units_per_pixel) * N);
+  }
+
+  template <typename Lane>
+  TROUPE_DEVICE void operator()(Lane& lane) const {
+    const std::int64_t first =
+        lane.block() * (kThreads * kUnits) + lane.thread();
+    Bytes<N> units[kUnits];
+    TROUPE_UNROLL
+    for (int i = 0; i < kUnits; ++i) {
+      if (first + i * kThreads < count) {
+        units[i] = load_bytes<N>(x + (first + i * kThreads) * N);
+      }
+    }
+    TROUPE_UNROLL
+    for (int i = 0; i < kUnits; ++i) {
+      if (first + i * kThreads < count) {
+        store_four(units[i], first + i * kThreads);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
+  Backend& backend = Backend::of(ctx);
+  if (x.empty()) {
+    return;
+  }
+  const auto* from = reinterpret_cast<const std::uint8_t*>(x.bytes().data());
+  auto* to = reinterpret_cast<std::uint8_t*>(out.bytes().data());
+  const auto pixel_bytes =
+      x.dim(3) * static_cast<std::int64_t>(size_of(x.dtype()));
+  with_unit_bytes(
+      reinterpret_cast<std::uintptr_t>(from) |
+          reinterpret_cast<std::uintptr_t>(to) |
+          static_cast<std::uintptr_t>(pixel_bytes),
+      [&](auto bytes) {
+        constexpr int kBytes = decltype(bytes)::value;
+        using Kernel = UpsampleNearest2x<kBytes>;
+        const Kernel kernel{from, to,
+                            static_cast<std::int64_t>(x.num_bytes()) / kBytes,
+                            x.dim(2), pixel_bytes / kBytes};
+        launch(backend, kernel,
+               {blocks_for(kernel.count, Kernel::kThreads * Kernel::kUnits)});
+      });
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,58 @@
+#include "kernels/conv2d.h"
+#include "kernels/core/error.h"
+#include "tests/cuda/views.h"
+
+namespace troupe::kernels {
+namespace {
+
+class ResampleOnGpu : public CudaTest {};
+
+TEST_F(ResampleOnGpu, DoublesAsTheCpuDoes) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  struct Size {
+    std::int64_t b, h, w, c;
+  };
+  std::uint64_t seed = 0;
+  for (const Size& s :
+       {Size{1, 1, 1, 1}, Size{2, 3, 5, 3}, Size{1, 4, 4, 8}, Size{2, 7, 3, 32},
+        Size{0, 4, 4, 8}, Size{1, 0, 4, 8}, Size{1, 3, 9, 33},
+        Size{1, 8, 8, 128}, Size{3, 2, 2, 6}}) {
+    for (const DType dtype : kFloats) {
+      for (const std::int64_t shift : {0, 1}) {
+        const Tensor x = random({s.b, s.h, s.w, s.c}, dtype, ++seed);
+        const Shape doubled{s.b, 2 * s.h, 2 * s.w, s.c};
+        Tensor want(doubled, dtype);
+        upsample_nearest2x(cpu, x, want);
+        GuardedOutput out(ctx, doubled, dtype, shift);
+        upsample_nearest2x(ctx, upload(ctx, x), out.tensor);
+        expect_same_bits(download(ctx, out.tensor), want);
+        EXPECT_TRUE(out.intact(ctx));
+      }
+    }
+  }
+}
+
+TEST_F(ResampleOnGpu, DoublesBytes) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  Tensor x({1, 2, 3, 3}, DType::u8);
+  for (std::int64_t i = 0; i < x.num_elements(); ++i) {
+    x.data<std::uint8_t>()[i] = static_cast<std::uint8_t>(7 * i + 1);
+  }
+  Tensor want({1, 4, 6, 3}, DType::u8);
+  upsample_nearest2x(cpu, x, want);
+  Tensor out = poisoned(ctx, want.shape(), DType::u8);
+  upsample_nearest2x(ctx, upload(ctx, x), out);
+  expect_same_bits(download(ctx, out), want);
+}
+
+TEST_F(ResampleOnGpu, RefusesMemoryOfTheHost) {
+  ExecContext ctx(1, kGpu);
+  const Tensor x = upload(ctx, random({1, 2, 2, 4}, DType::f32, 1));
+  Tensor host({1, 4, 4, 4}, DType::f32);
+  EXPECT_THROW(upsample_nearest2x(ctx, x, host), Error);
+}
+
+}  // namespace
+}  // namespace troupe::kernels
