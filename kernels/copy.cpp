@@ -1,10 +1,33 @@
 #include "kernels/copy.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "kernels/check.h"
+#include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
+namespace {
+
+void check_rows(std::string_view place, ExecContext& ctx, const Tensor& whole,
+                std::span<const Tensor> rows) {
+  check_device(place, ctx.device(), {&whole});
+  const auto num_rows = static_cast<std::int64_t>(rows.size());
+  if (whole.shape().rank() == 0 || whole.dim(0) != num_rows) {
+    throw Error(Errc::shape_mismatch, place,
+                "wrong number of rows: got " + std::to_string(num_rows) +
+                    ", expected the first axis of " + to_string(whole.shape()));
+  }
+  const Shape row_shape(whole.shape().extents().subspan(1));
+  for (const Tensor& row : rows) {
+    check_device(place, ctx.device(), {&row});
+    check_dtype(place, "a row", row, {whole.dtype()});
+    check_shape(place, "a row", row.shape(), row_shape);
+  }
+}
+
+}  // namespace
 
 void copy(ExecContext& ctx, const Tensor& from, Tensor& to) {
   check_shape("copy", "the target", to.shape(), from.shape());
@@ -22,6 +45,37 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to) {
               to_string(from.device().kind == DeviceKind::cpu ? to.device()
                                                               : from.device()));
   ctx.device_backend()->copy(from, to);
+}
+
+void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out) {
+  check_rows("gather", ctx, out, rows);
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu: {
+      std::byte* to = out.bytes().data();
+      for (const Tensor& row : rows) {
+        to = std::copy(row.bytes().begin(), row.bytes().end(), to);
+      }
+      return;
+    }
+    case DeviceKind::cuda:
+      return cuda::gather(ctx, rows, out);
+  }
+}
+
+void scatter(ExecContext& ctx, const Tensor& in, std::span<Tensor> rows) {
+  check_rows("scatter", ctx, in, rows);
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu: {
+      const std::byte* from = in.bytes().data();
+      for (Tensor& row : rows) {
+        std::copy_n(from, row.num_bytes(), row.bytes().data());
+        from += row.num_bytes();
+      }
+      return;
+    }
+    case DeviceKind::cuda:
+      return cuda::scatter(ctx, in, rows);
+  }
 }
 
 Tensor on_device(ExecContext& ctx, const Tensor& tensor) {

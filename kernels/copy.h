@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 
@@ -19,5 +21,14 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
 [[nodiscard]] Tensor on_host(ExecContext& ctx, const Tensor& tensor);
 /// A deep copy on ctx's device.
 [[nodiscard]] Tensor clone(ExecContext& ctx, const Tensor& tensor);
+
+/// Copies tensors of one shape into the rows of one tensor, and back: out[r] =
+/// rows[r], rows[r] = in[r]. A row has the shape of the whole without its first
+/// axis, and its dtype; rows may be views that start at any element, and must
+/// not overlap what is written. All on ctx's device, any dtype; on a GPU it is
+/// one launch for every 64 rows.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, devices).
+void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out);
+void scatter(ExecContext& ctx, const Tensor& in, std::span<Tensor> rows);
 
 }  // namespace troupe::kernels
