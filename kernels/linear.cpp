@@ -1,13 +1,55 @@
 #include "kernels/linear.h"
 
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "kernels/check.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
+
+/// Weights as the device that they were packed for wants them.
+struct PackedLinear::Impl {
+  std::variant<cpu::LinearWeights, cuda::LinearWeights> weights;
+  std::int64_t in_features;
+  std::int64_t out_features;
+  DType compute;
+  std::size_t num_bytes;
+};
+
 namespace {
+
+std::size_t bytes_of(const cpu::LinearWeights& weights) {
+  return std::visit([](const auto& matrix) { return matrix.num_bytes(); },
+                    weights);
+}
+
+std::size_t bytes_of(const cuda::LinearWeights& weights) {
+  const bool is_shared = weights.narrow_bias.owner() == weights.bias.owner();
+  return weights.weight.num_bytes() + weights.bias.num_bytes() +
+         (is_shared ? 0 : weights.narrow_bias.num_bytes());
+}
+
+/// The weights if they are those of the device of ctx.
+template <typename Weights>
+const Weights& weights_for(ExecContext& ctx, const PackedLinear& packed) {
+  const auto* weights = std::get_if<Weights>(&packed.impl()->weights);
+  if (weights == nullptr) {
+    throw Error(Errc::invalid_argument, "linear",
+                "the weights were not packed for " + to_string(ctx.device()));
+  }
+  return *weights;
+}
+
+const cuda::LinearWeights& gpu_weights(ExecContext& ctx,
+                                       const PackedLinear& packed) {
+  const auto& weights = weights_for<cuda::LinearWeights>(ctx, packed);
+  check_device("linear", ctx.device(), {&weights.weight});
+  return weights;
+}
 
 void check_linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
                   const Tensor& out) {
@@ -44,41 +86,56 @@ PackedLinear::PackedLinear(ExecContext& ctx, const Tensor& weight,
     check_shape("linear", "bias", bias.shape(), {weight.dim(0)});
     check_dtype("linear", "bias", bias, {DType::f32, DType::bf16, DType::f16});
   }
+  if (!supports(ctx, compute)) {
+    throw Error(
+        Errc::unsupported, "linear",
+        (ctx.device().kind == DeviceKind::cpu ? "this CPU cannot multiply "
+                                              : "this GPU cannot multiply ") +
+            std::string(to_string(compute)) + " matrices",
+        "use --dtype f32");
+  }
+  const auto keep = [&](auto weights) {
+    const std::size_t num_bytes = bytes_of(weights);
+    impl_ = std::make_unique<Impl>(Impl{std::move(weights), weight.dim(1),
+                                        weight.dim(0), compute, num_bytes});
+  };
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      if (!supports(compute)) {
-        throw Error(Errc::unsupported, "linear",
-                    "this CPU cannot multiply " +
-                        std::string(to_string(compute)) + " matrices",
-                    "use --dtype f32");
-      }
-      impl_ = std::make_unique<Impl>(
-          Impl{cpu::pack_linear(ctx, weight, bias, compute)});
-      return;
+      keep(cpu::pack_linear(ctx, weight, bias, compute));
+      break;
     case DeviceKind::cuda:
+      keep(cuda::pack_linear(ctx, weight, bias, compute));
       break;
   }
-  throw_no_backend("linear", ctx.device());
 }
 
 std::int64_t PackedLinear::in_features() const {
-  return impl_ ? impl_->visit([](const auto& w) { return w.columns(); }) : 0;
+  return impl_ ? impl_->in_features : 0;
 }
 
 std::int64_t PackedLinear::out_features() const {
-  return impl_ ? impl_->visit([](const auto& w) { return w.rows(); }) : 0;
+  return impl_ ? impl_->out_features : 0;
 }
 
 DType PackedLinear::compute() const {
-  return impl_ ? impl_->visit([](const auto& w) { return w.compute(); })
-               : DType::f32;
+  return impl_ ? impl_->compute : DType::f32;
 }
 
 std::size_t PackedLinear::num_bytes() const {
-  return impl_ ? impl_->visit([](const auto& w) { return w.num_bytes(); }) : 0;
+  return impl_ ? impl_->num_bytes : 0;
 }
 
 bool supports(DType compute) { return cpu::can_multiply(compute); }
+
+bool supports(ExecContext& ctx, DType compute) {
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::can_multiply(compute);
+    case DeviceKind::cuda:
+      return cuda::can_multiply(ctx, compute);
+  }
+  return false;
+}
 
 const char* cpu_isa() { return cpu::isa_name(); }
 
@@ -92,12 +149,11 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
   check_dtype("linear", "out", out, {DType::f32, packed.compute()});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::linear(ctx, x, packed.impl()->weights,
+      return cpu::linear(ctx, x, weights_for<cpu::LinearWeights>(ctx, packed),
                          {.activation = activation}, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::linear(ctx, x, gpu_weights(ctx, packed), activation, out);
   }
-  throw_no_backend("linear", ctx.device());
 }
 
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
@@ -117,14 +173,14 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
   }
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::linear(ctx, x, packed.impl()->weights,
+      return cpu::linear(ctx, x, weights_for<cpu::LinearWeights>(ctx, packed),
                          {.gate = modulation.data<float>() + gate_column,
                           .gate_stride = modulation.dim(1)},
                          residual);
     case DeviceKind::cuda:
-      break;
+      return cuda::linear_add_gated(ctx, x, gpu_weights(ctx, packed),
+                                    modulation, gate_column, residual);
   }
-  throw_no_backend("linear", ctx.device());
 }
 
 }  // namespace troupe::kernels

@@ -11,12 +11,15 @@
 namespace troupe::kernels {
 
 /// A weight matrix [N, K] (out features, in features) and bias [N], packed
-/// once for a compute type into the layout the library multiplies fastest.
-/// Immutable and shared read-only by all workers of a node.
+/// once for a compute type into the layout the library multiplies fastest, in
+/// the memory of the context's device. Immutable and shared read-only by all
+/// workers of a node that compute there; on a GPU from the moment on when the
+/// context that packed it has synchronised.
 ///
-/// The columns are cut into panels whose width follows from (N, K) alone, so
-/// the shape of every matrix product, and with it every bit of the result, is
-/// independent of batch and thread count.
+/// On the CPU the columns are cut into panels whose width follows from (N, K)
+/// alone, so the shape of every matrix product, and with it every bit of the
+/// result, is independent of batch and thread count. On a GPU one algorithm
+/// serves every batch, unless DeviceOptions::batch_invariant is off.
 class PackedLinear {
  public:
   /// An empty one: in_features() and out_features() are 0.
@@ -25,10 +28,11 @@ class PackedLinear {
   PackedLinear(PackedLinear&&) noexcept;
   PackedLinear& operator=(PackedLinear&&) noexcept;
 
-  /// weight: [N, K] f32, bf16 or f16; bias: [N] or an empty tensor. `compute`
-  /// is f32 or bf16 (bf16 multiplies bf16 by bf16 and accumulates in f32).
-  /// Errors: Errc::shape_mismatch; Errc::unsupported for a compute type this
-  /// CPU lacks (see `supports`).
+  /// weight: [N, K] f32, bf16 or f16; bias: [N] or an empty tensor; both on the
+  /// host. `compute` is f32, bf16 or, on a GPU, f16 (bf16 multiplies bf16 by
+  /// bf16 and accumulates in f32; so does f16).
+  /// Errors: Errc::shape_mismatch; Errc::unsupported for a compute type the
+  /// device lacks (see `supports`).
   PackedLinear(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
                DType compute);
 
@@ -48,6 +52,8 @@ class PackedLinear {
 /// True when matrix products in `compute` run on this CPU (f32 always does;
 /// bf16 needs AVX-512). Honours ONEDNN_MAX_CPU_ISA.
 [[nodiscard]] bool supports(DType compute);
+/// The same for the device of ctx: a GPU does f32, bf16 and f16.
+[[nodiscard]] bool supports(ExecContext& ctx, DType compute);
 
 /// "avx512_core_amx", "avx2"…: the instruction set the library selected.
 [[nodiscard]] const char* cpu_isa();
@@ -63,16 +69,19 @@ class PackedLinear {
 /// out = activation(x · weightᵀ + bias).
 ///
 /// Shapes: x [B, M, K] in the compute type; out [B, M, N] f32 or the compute
-///         type. One matrix product per item of B and panel; nothing is merged.
+///         type. On the CPU one matrix product per item of B and panel, nothing
+///         merged; on a GPU items are merged where a check has shown the bits
+///         of the item alone.
 /// Aliasing: out must not overlap x.
-/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes).
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, a device other
+///         than that of the weights).
 /// Thread: any, one ctx per thread; `linear` objects may be shared.
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out);
 
 /// residual += gate · (x · weightᵀ + bias): the end of both branches of an
-/// adaLN-zero block in one pass. Same bits as `linear` into an f32 tensor
-/// followed by `add_gated`.
+/// adaLN-zero block. Same bits as `linear` into an f32 tensor followed by
+/// `add_gated`.
 ///
 /// Shapes: x [B, M, K] in the compute type; residual [B, M, N] f32; gate is N
 ///         columns of `modulation` [B, W] f32 from `gate_column` on.

@@ -6,25 +6,11 @@
 #include "kernels/cpu/linear_call.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/tiled_matrix.h"
-#include "kernels/linear.h"
 
-namespace troupe::kernels {
+namespace troupe::kernels::cpu {
 
-namespace cpu {
 /// Weights for the library, or for the tile unit where that is faster.
 using LinearWeights = std::variant<PackedMatrix, TiledMatrix>;
-}  // namespace cpu
-
-struct PackedLinear::Impl {
-  cpu::LinearWeights weights;
-
-  template <typename Fn>
-  [[nodiscard]] auto visit(const Fn& fn) const {
-    return std::visit(fn, weights);
-  }
-};
-
-namespace cpu {
 
 /// weight: [N, K]; bias: [N] or empty.
 [[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
@@ -38,5 +24,4 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
 [[nodiscard]] const char* isa_name();
 [[nodiscard]] std::string matrix_library_version();
 
-}  // namespace cpu
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::cpu

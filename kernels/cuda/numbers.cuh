@@ -94,7 +94,7 @@ TROUPE_DEVICE Pack<T> load_pack(const T* from) {
   const uint4 words = *reinterpret_cast<const uint4*>(from);
   memcpy(&pack, &words, sizeof(pack));
 #else
-  std::memcpy(&pack, from, sizeof(pack));
+  std::memcpy(static_cast<void*>(&pack), from, sizeof(pack));
 #endif
   return pack;
 }
@@ -106,7 +106,7 @@ TROUPE_DEVICE void store_pack(const Pack<T>& pack, T* to) {
   memcpy(&words, &pack, sizeof(words));
   *reinterpret_cast<uint4*>(to) = words;
 #else
-  std::memcpy(to, &pack, sizeof(pack));
+  std::memcpy(static_cast<void*>(to), &pack, sizeof(pack));
 #endif
 }
 

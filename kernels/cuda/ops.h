@@ -28,13 +28,16 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 // linear.cpp (cuBLASLt)
 
-/// Weights [N, K] and bias [N] in device memory.
+/// Weights [N, K] and bias [N] in device memory, complete when the context
+/// that packed them has synchronised.
 struct LinearWeights {
-  Tensor weight;  ///< [N, K] in the compute type
-  Tensor bias;    ///< [N] in the compute type, or empty
+  Tensor weight;       ///< [N, K] in the compute type
+  Tensor bias;         ///< [N] f32, or empty
+  Tensor narrow_bias;  ///< [N] in the compute type (`bias` itself if f32)
 };
 /// True when products of `compute` run on the GPU of ctx.
 [[nodiscard]] bool can_multiply(ExecContext& ctx, DType compute);
+/// `weight` and `bias` are on the host, f32, bf16 or f16.
 [[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
                                         const Tensor& bias, DType compute);
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,

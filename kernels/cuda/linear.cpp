@@ -1,0 +1,257 @@
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "kernels/copy.h"
+#include "kernels/cuda/bias_activation.cuh"
+#include "kernels/cuda/matmul.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/plain_product.cuh"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+// ------------------------------------------------------------- the weights
+
+/// Weights are converted by so many elements at a time: what the host holds
+/// beside the checkpoint's own tensor.
+constexpr std::int64_t kPieceElements = std::int64_t{1} << 20U;
+constexpr std::int64_t kRunElements = std::int64_t{1} << 14U;
+
+/// Calls fn with a value of the element type, as with_element of numbers.cuh,
+/// which is for kernels.
+template <typename Fn>
+void with_host_element(DType dtype, const Fn& fn) {
+  switch (dtype) {
+    case DType::bf16:
+      return fn(bfloat16{});
+    case DType::f16:
+      return fn(float16{});
+    default:
+      return fn(float{});
+  }
+}
+
+float value_of(float x) { return x; }
+float value_of(bfloat16 x) { return x.to_float(); }
+float value_of(float16 x) { return x.to_float(); }
+
+/// to = from, rounded once to nearest even: every type here is exact in f32.
+void convert_on_host(ThreadPool& pool, const Tensor& from, Tensor& to) {
+  const std::int64_t count = from.num_elements();
+  with_host_element(from.dtype(), [&](auto source) {
+    with_host_element(to.dtype(), [&](auto target) {
+      using From = decltype(source);
+      using To = decltype(target);
+      const From* first = from.data<From>();
+      To* out = to.data<To>();
+      pool.run((count + kRunElements - 1) / kRunElements, [&](std::int64_t run,
+                                                              int /*thread*/) {
+        const std::int64_t end = std::min(count, (run + 1) * kRunElements);
+        for (std::int64_t i = run * kRunElements; i < end; ++i) {
+          if constexpr (std::is_same_v<To, float>) {
+            out[i] = value_of(first[i]);
+          } else {
+            out[i] = To::from_float(value_of(first[i]));
+          }
+        }
+      });
+    });
+  });
+}
+
+/// A tensor of `dtype` on ctx's device, from one of the host.
+Tensor upload(ExecContext& ctx, const Tensor& host, DType dtype) {
+  host.check_on_host("linear");
+  Tensor device = ctx.empty(host.shape(), dtype);
+  if (host.dtype() == dtype) {
+    copy(ctx, host, device);
+    return device;
+  }
+  const std::int64_t count = host.num_elements();
+  const Tensor source = host.reshape(Shape{count});
+  Tensor target = device.reshape(Shape{count});
+  Tensor pieces(Shape{std::min(count, kPieceElements)}, dtype);
+  for (std::int64_t begin = 0; begin < count; begin += kPieceElements) {
+    const std::int64_t end = std::min(count, begin + kPieceElements);
+    Tensor piece = pieces.slice(0, end - begin);
+    convert_on_host(ctx.pool(), source.slice(begin, end), piece);
+    Tensor place = target.slice(begin, end);
+    copy(ctx, piece, place);
+  }
+  return device;
+}
+
+// ------------------------------------------------------------ the products
+
+/// The operands of a product where the chosen algorithms can read and write
+/// them. Views that start inside a row are copied: another algorithm would mean
+/// other bits.
+class Operands {
+ public:
+  Operands(ExecContext& ctx, const Problem& problem, const Tensor& x,
+           Tensor& out)
+      : backend_(Backend::of(ctx)), x_(x), out_(out), used_(out) {
+    if (!fits(x.bytes().data(), row_alignment(problem.k, problem.compute))) {
+      Tensor copied = ctx.workspace().take(x.shape(), x.dtype());
+      backend_.copy(x, copied);
+      x_ = copied;
+    }
+    if (!fits(out.bytes().data(), row_alignment(problem.n, problem.out))) {
+      used_ = ctx.workspace().take(out.shape(), out.dtype());
+    }
+  }
+
+  [[nodiscard]] ProductOperands pointers(const LinearWeights& weights) {
+    const Tensor& bias =
+        used_.dtype() == DType::f32 ? weights.bias : weights.narrow_bias;
+    return {weights.weight.bytes().data(), bias.bytes().data(),
+            x_.bytes().data(), used_.bytes().data()};
+  }
+  /// After the product: the result is where it was asked for.
+  void finish() {
+    if (used_.owner() != out_.owner()) {
+      backend_.copy(used_, out_);
+    }
+  }
+
+ private:
+  static bool fits(const std::byte* first, std::size_t alignment) {
+    return reinterpret_cast<std::uintptr_t>(first) % alignment == 0;
+  }
+
+  Backend& backend_;
+  Tensor x_;
+  Tensor& out_;
+  Tensor used_;
+};
+
+/// In free mode the whole batch is one problem.
+Problem problem_of(const Backend& backend, const Tensor& x,
+                   const LinearWeights& weights, DType out,
+                   cublasLtEpilogue_t epilogue) {
+  const std::int64_t items = backend.options().batch_invariant ? 1 : x.dim(0);
+  return {.rows = items * x.dim(1),
+          .n = weights.weight.dim(0),
+          .k = weights.weight.dim(1),
+          .compute = weights.weight.dtype(),
+          .out = out,
+          .epilogue = epilogue};
+}
+
+/// Queues the product if the library can do it with this epilogue.
+bool try_product(ExecContext& ctx, const Tensor& x,
+                 const LinearWeights& weights, cublasLtEpilogue_t epilogue,
+                 Tensor& out) {
+  Backend& backend = Backend::of(ctx);
+  auto& products = backend.state<Products>();
+  const Problem problem =
+      problem_of(backend, x, weights, out.dtype(), epilogue);
+  if (!products.supports(problem)) {
+    return false;
+  }
+  const Workspace::Scope scope(ctx.workspace());
+  Operands operands(ctx, problem, x, out);
+  products.run(problem, backend.options().batch_invariant ? x.dim(0) : 1,
+               operands.pointers(weights));
+  operands.finish();
+  return true;
+}
+
+/// out = x · weightᵀ, f32, by the library or by a kernel of ours.
+void plain_product(ExecContext& ctx, const Tensor& x,
+                   const LinearWeights& weights, Tensor& out) {
+  if (!try_product(ctx, x, weights, CUBLASLT_EPILOGUE_DEFAULT, out)) {
+    multiply_plainly(Backend::of(ctx), x, weights.weight, out);
+  }
+}
+
+/// The epilogue that does the whole of `activation` for this output, if any.
+/// The library's GELU is the tanh form, and it may use an approximate tanh:
+/// what is stored in f32 keeps our own.
+std::optional<cublasLtEpilogue_t> whole_epilogue(bool has_bias,
+                                                 Activation activation,
+                                                 DType out) {
+  switch (activation) {
+    case Activation::none:
+      return has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    case Activation::gelu_tanh:
+      if (out == DType::f32) {
+        return std::nullopt;
+      }
+      return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    case Activation::silu:
+    case Activation::gelu_erf:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool can_multiply(ExecContext& ctx, DType compute) {
+  (void)Backend::of(ctx);
+  // Every GPU that this build has kernels for (Ampere and later) does all
+  // three.
+  return compute == DType::f32 || compute == DType::bf16 ||
+         compute == DType::f16;
+}
+
+LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
+                          const Tensor& bias, DType compute) {
+  (void)Backend::of(ctx);
+  LinearWeights weights;
+  weights.weight = upload(ctx, weight, compute);
+  if (!bias.empty()) {
+    weights.bias = upload(ctx, bias, DType::f32);
+    weights.narrow_bias =
+        compute == DType::f32 ? weights.bias : upload(ctx, bias, compute);
+  }
+  return weights;
+}
+
+void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
+            Activation activation, Tensor& out) {
+  Backend& backend = Backend::of(ctx);
+  if (out.empty()) {
+    return;
+  }
+  const auto whole =
+      whole_epilogue(!weights.bias.empty(), activation, out.dtype());
+  if (whole && try_product(ctx, x, weights, *whole, out)) {
+    return;
+  }
+  // Rounded once: the product stays in f32 until the activation is done.
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor product = out.dtype() == DType::f32
+                       ? out
+                       : ctx.workspace().take(out.shape(), DType::f32);
+  plain_product(ctx, x, weights, product);
+  activate_product(backend, product, weights.bias, activation, out);
+}
+
+// The product is written and read once more in f32. In the compute type that
+// would be 12 bytes per element of the residual instead of 16, some 2 % of a
+// block of width 3072 with 4608 tokens; but it would lose 16 bits in front of
+// an f32 residual, and the equality with `linear` and `add_gated`.
+void linear_add_gated(ExecContext& ctx, const Tensor& x,
+                      const LinearWeights& weights, const Tensor& modulation,
+                      std::int64_t gate_column, Tensor& residual) {
+  Backend& backend = Backend::of(ctx);
+  if (residual.empty()) {
+    return;
+  }
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor product = ctx.workspace().take(residual.shape(), DType::f32);
+  const bool is_whole =
+      !weights.bias.empty() &&
+      try_product(ctx, x, weights, CUBLASLT_EPILOGUE_BIAS, product);
+  if (!is_whole) {
+    plain_product(ctx, x, weights, product);
+  }
+  add_gated_product(backend, product, is_whole ? Tensor() : weights.bias,
+                    modulation, gate_column, residual);
+}
+
+}  // namespace troupe::kernels::cuda

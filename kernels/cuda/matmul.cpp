@@ -1,0 +1,356 @@
+#include "kernels/cuda/matmul.cuh"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "kernels/cuda/product_check.cuh"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr const char* kPlace = "matmul";
+// What the library's guide recommends for Hopper; smaller GPUs can spare it.
+constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20U;
+constexpr std::size_t kBestAlignment = 256;
+constexpr int kCandidates = 16;
+// A product of few rows would be given a matrix-vector kernel that can serve
+// nothing else: the choice is made as if an item had at least a tile of rows.
+constexpr std::int64_t kFewestRows = 16;
+// "Usually only values that can be expressed as int32_t are supported."
+constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
+
+cudaDataType_t library_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw Error(Errc::internal, kPlace, "no products of this element type");
+  }
+}
+
+std::string to_string(const Problem& problem) {
+  using std::to_string;
+  return "[" + to_string(problem.rows) + ", " + to_string(problem.k) + "] · [" +
+         to_string(problem.n) + ", " + to_string(problem.k) + "]ᵀ in " +
+         std::string(troupe::to_string(problem.compute));
+}
+
+bool has_bias(cublasLtEpilogue_t epilogue) {
+  return (static_cast<unsigned>(epilogue) &
+          static_cast<unsigned>(CUBLASLT_EPILOGUE_BIAS)) != 0;
+}
+
+template <typename Descriptor, typename Create, typename... Args>
+BlasHandle<Descriptor> make(const BlasLt& blas, Create create,
+                            cublasStatus_t (*destroy)(Descriptor),
+                            Args... args) {
+  Descriptor descriptor = nullptr;
+  check(blas, create(&descriptor, args...), kPlace);
+  return {descriptor, destroy};
+}
+
+template <typename Value>
+void set(const BlasLt& blas, cublasLtMatmulDesc_t description,
+         cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(blas,
+        blas.matmul_desc_set_attribute(description, attribute, &value,
+                                       sizeof(value)),
+        kPlace);
+}
+
+template <typename Value>
+void set(const BlasLt& blas, cublasLtMatrixLayout_t layout,
+         cublasLtMatrixLayoutAttribute_t attribute, Value value) {
+  check(blas,
+        blas.matrix_layout_set_attribute(layout, attribute, &value,
+                                         sizeof(value)),
+        kPlace);
+}
+
+template <typename Value>
+void set(const BlasLt& blas, cublasLtMatmulPreference_t preference,
+         cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
+  check(blas,
+        blas.preference_set_attribute(preference, attribute, &value,
+                                      sizeof(value)),
+        kPlace);
+}
+
+}  // namespace
+
+std::size_t row_alignment(std::int64_t width, DType dtype) {
+  const std::size_t bytes = static_cast<std::size_t>(width) * size_of(dtype);
+  return std::min(kBestAlignment, bytes & (~bytes + 1));
+}
+
+void check(const BlasLt& blas, cublasStatus_t status, std::string_view place) {
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    return;
+  }
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED) {
+    check(cudaGetLastError(), place);
+  }
+  const std::string cause =
+      std::string("cuBLASLt reports: ") + blas.status_string(status);
+  switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      throw Error(Errc::out_of_memory, place, cause);
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      throw Error(Errc::unsupported, place, cause);
+    default:
+      throw Error(Errc::internal, place, cause);
+  }
+}
+
+Products::Products(Backend& backend)
+    : backend_(backend),
+      handle_(make<cublasLtHandle_t>(blas(), blas().create, blas().destroy)),
+      workspace_(backend.allocate(kWorkspaceBytes)) {}
+
+BlasHandle<cublasLtMatmulDesc_t> Products::describe(
+    const Problem& problem) const {
+  const bool rounds_operands =
+      problem.compute == DType::f32 && backend_.options().tf32;
+  auto description = make<cublasLtMatmulDesc_t>(
+      blas(), blas().matmul_desc_create, blas().matmul_desc_destroy,
+      rounds_operands ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+      CUDA_R_32F);
+  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_TRANSA,
+      static_cast<std::int32_t>(CUBLAS_OP_T));
+  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_TRANSB,
+      static_cast<std::int32_t>(CUBLAS_OP_N));
+  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
+      static_cast<std::uint32_t>(problem.epilogue));
+  if (has_bias(problem.epilogue)) {
+    // The choice of algorithms looks at the address for its alignment; every
+    // bias has that of the workspace.
+    set(blas(), description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        static_cast<const void*>(workspace_.get()));
+  }
+  return description;
+}
+
+Products::Layout Products::layout(DType dtype, std::int64_t rows,
+                                  std::int64_t columns) const {
+  return make<cublasLtMatrixLayout_t>(
+      blas(), blas().matrix_layout_create, blas().matrix_layout_destroy,
+      library_type(dtype), static_cast<std::uint64_t>(rows),
+      static_cast<std::uint64_t>(columns), rows);
+}
+
+// The library's matrices lie column by column: a row-major [rows, k] is its
+// [k, rows], so it computes outᵀ = weight · xᵀ with the weight transposed.
+
+Products::Arrangement Products::merged(const Problem& problem,
+                                       std::int64_t items) const {
+  return {layout(problem.compute, problem.k, problem.n),
+          layout(problem.compute, problem.k, problem.rows * items),
+          layout(problem.out, problem.n, problem.rows * items), 1};
+}
+
+Products::Arrangement Products::strided(const Problem& problem,
+                                        std::int64_t items) const {
+  Arrangement arrangement = merged(problem, 1);
+  const auto batch = [&](const Layout& layout, std::int64_t stride) {
+    set(blas(), layout.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+        static_cast<std::int32_t>(items));
+    set(blas(), layout.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+        stride);
+  };
+  batch(arrangement.weight, std::int64_t{0});
+  batch(arrangement.x, problem.rows * problem.k);
+  batch(arrangement.out, problem.rows * problem.n);
+  return arrangement;
+}
+
+Products::Arrangement Products::one_by_one(const Problem& problem,
+                                           std::int64_t items) const {
+  Arrangement arrangement = merged(problem, 1);
+  arrangement.calls = items;
+  return arrangement;
+}
+
+bool Products::sums_in_one_sequence(
+    const cublasLtMatmulAlgo_t& algorithm) const {
+  std::int32_t splits = 0;
+  std::uint32_t scheme = 0;
+  std::size_t written = 0;
+  check(blas(),
+        blas().algo_config_get_attribute(&algorithm,
+                                         CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
+                                         &splits, sizeof(splits), &written),
+        kPlace);
+  check(blas(),
+        blas().algo_config_get_attribute(&algorithm,
+                                         CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                         &scheme, sizeof(scheme), &written),
+        kPlace);
+  return splits <= 1 && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+bool Products::accepts(const Plan& plan, const Arrangement& arrangement,
+                       const cublasLtMatmulAlgo_t& algorithm) const {
+  cublasLtMatmulHeuristicResult_t result{};
+  return blas().algo_check(handle_.get(), plan.description.get(),
+                           arrangement.weight.get(), arrangement.x.get(),
+                           arrangement.out.get(), arrangement.out.get(),
+                           &algorithm, &result) == CUBLAS_STATUS_SUCCESS &&
+         result.workspaceSize <= kWorkspaceBytes;
+}
+
+std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
+                                                     const Plan& plan) const {
+  const bool invariant = backend_.options().batch_invariant;
+  auto preference = make<cublasLtMatmulPreference_t>(
+      blas(), blas().preference_create, blas().preference_destroy);
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      std::uint64_t{kWorkspaceBytes});
+  // Where sums may be split, their parts are still added as f32.
+  const auto schemes = static_cast<std::uint32_t>(
+      invariant ? CUBLASLT_REDUCTION_SCHEME_NONE
+                : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      schemes);
+  const auto inputs =
+      static_cast<std::uint32_t>(row_alignment(problem.k, problem.compute));
+  const auto outputs =
+      static_cast<std::uint32_t>(row_alignment(problem.n, problem.out));
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+      inputs);
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+      inputs);
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+      outputs);
+  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+      outputs);
+
+  Problem asked = problem;
+  if (invariant) {
+    asked.rows = std::max(asked.rows, kFewestRows);
+  }
+  const Arrangement all = merged(asked, 1);
+  const Arrangement item = merged(problem, 1);
+  std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
+  int count = 0;
+  const cublasStatus_t status = blas().algo_get_heuristic(
+      handle_.get(), plan.description.get(), all.weight.get(), all.x.get(),
+      all.out.get(), all.out.get(), preference.get(), kCandidates, found.data(),
+      &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED ||
+      status == CUBLAS_STATUS_INVALID_VALUE) {
+    return std::nullopt;
+  }
+  check(blas(), status, kPlace);
+  for (int i = 0; i < count; ++i) {
+    const auto& [algorithm, bytes, state, waves, reserved] =
+        found[static_cast<std::size_t>(i)];
+    if (state == CUBLAS_STATUS_SUCCESS &&
+        (!invariant || sums_in_one_sequence(algorithm)) &&
+        accepts(plan, item, algorithm)) {
+      return algorithm;
+    }
+  }
+  return std::nullopt;
+}
+
+Products::Plan& Products::plan(const Problem& problem) {
+  const auto known = plans_.find(problem);
+  if (known != plans_.end()) {
+    return known->second;
+  }
+  Plan plan{describe(problem), std::nullopt, {}};
+  plan.algorithm = choose(problem, plan);
+  return plans_.emplace(problem, std::move(plan)).first->second;
+}
+
+bool Products::supports(const Problem& problem) {
+  return plan(problem).algorithm.has_value();
+}
+
+bool Products::bits_agree(const Problem& problem, Plan& plan,
+                          const Arrangement& arrangement, std::int64_t items) {
+  try {
+    ProductCheck numbers(backend_, problem, items);
+    queue(problem, plan, arrangement, numbers.operands(0));
+    queue(problem, plan, one_by_one(problem, items), numbers.operands(1));
+    return numbers.results_agree();
+  } catch (const Error& error) {
+    // Item by item needs no more memory than the product itself.
+    if (error.code() == Errc::out_of_memory) {
+      return false;
+    }
+    throw;
+  }
+}
+
+Products::Arrangement Products::arrange(const Problem& problem, Plan& plan,
+                                        std::int64_t items) {
+  if (items > 1 && !backend_.is_recording() &&
+      problem.rows <= kMostRows / items) {
+    for (const auto& way : {&Products::merged, &Products::strided}) {
+      Arrangement arrangement = (this->*way)(problem, items);
+      if (accepts(plan, arrangement, *plan.algorithm) &&
+          bits_agree(problem, plan, arrangement, items)) {
+        return arrangement;
+      }
+    }
+  }
+  return one_by_one(problem, items);
+}
+
+void Products::run(const Problem& problem, std::int64_t items,
+                   const ProductOperands& operands) {
+  Plan& plan = this->plan(problem);
+  if (!plan.algorithm) {
+    throw Error(Errc::unsupported, kPlace,
+                "cuBLASLt has no algorithm for " + to_string(problem));
+  }
+  auto known = plan.arrangements.find(items);
+  if (known == plan.arrangements.end()) {
+    Arrangement arrangement = arrange(problem, plan, items);
+    if (backend_.is_recording()) {
+      // Not checked: the same bits in another way.
+      return queue(problem, plan, arrangement, operands);
+    }
+    known = plan.arrangements.emplace(items, std::move(arrangement)).first;
+  }
+  queue(problem, plan, known->second, operands);
+}
+
+void Products::queue(const Problem& problem, Plan& plan,
+                     const Arrangement& arrangement,
+                     const ProductOperands& operands) {
+  if (has_bias(problem.epilogue)) {
+    set(blas(), plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+        operands.bias);
+  }
+  const float alpha = 1.0F;
+  const float beta = 0.0F;
+  const auto x_bytes = static_cast<std::size_t>(problem.rows * problem.k) *
+                       size_of(problem.compute);
+  const auto out_bytes =
+      static_cast<std::size_t>(problem.rows * problem.n) * size_of(problem.out);
+  const auto* x = static_cast<const std::byte*>(operands.x);
+  auto* out = static_cast<std::byte*>(operands.out);
+  for (std::int64_t call = 0; call < arrangement.calls; ++call) {
+    check(blas(),
+          blas().matmul(handle_.get(), plan.description.get(), &alpha,
+                        operands.weight, arrangement.weight.get(), x,
+                        arrangement.x.get(), &beta, out, arrangement.out.get(),
+                        out, arrangement.out.get(), &*plan.algorithm,
+                        workspace_.get(), kWorkspaceBytes, backend_.stream()),
+          kPlace);
+    x += x_bytes;
+    out += out_bytes;
+  }
+}
+
+}  // namespace troupe::kernels::cuda

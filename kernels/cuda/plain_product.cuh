@@ -1,0 +1,14 @@
+#pragma once
+
+#include "kernels/core/tensor.h"
+#include "kernels/cuda/backend.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// out = x · weightᵀ, each element one f32 sum over ascending k: for shapes
+/// that the library has no algorithm for (sides of one, say), of any size but
+/// slow. x [..., K], weight [N, K] of one type, out [..., N] f32.
+void multiply_plainly(Backend& backend, const Tensor& x, const Tensor& weight,
+                      Tensor& out);
+
+}  // namespace troupe::kernels::cuda
