@@ -9,8 +9,8 @@ namespace troupe::kernels {
 void activate(ExecContext& ctx, const Tensor& x, Activation activation,
               Tensor& out) {
   check_device("activate", ctx.device(), {&x, &out});
-  check_dtype("activate", "x", x, {DType::f32, DType::bf16});
-  check_dtype("activate", "out", out, {DType::f32, DType::bf16});
+  check_float("activate", "x", x, ctx.device());
+  check_float("activate", "out", out, ctx.device());
   check_shape("activate", "out", out.shape(), x.shape());
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
@@ -34,7 +34,7 @@ void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
     case DeviceKind::cpu:
       return cpu::softmax(ctx, x, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::softmax(ctx, x, out);
   }
   throw_no_backend("softmax", ctx.device());
 }

@@ -10,10 +10,10 @@ namespace troupe::kernels {
 /// Element-wise nonlinearity, alone or fused behind a linear layer.
 enum class Activation : std::uint8_t { none, silu, gelu_tanh, gelu_erf };
 
-/// out = activation(x). x f32 or bf16, out of the same shape, f32 or bf16; may
-/// alias x when the dtypes agree. Vectorised with our own polynomials: relative
+/// out = activation(x). x f32 or bf16 (on a GPU also f16), out of the same
+/// shape and any of these types; may alias x when the dtypes agree. Relative
 /// error ≤ 1e-6 for x > −8 (gelu_tanh: x > −3), absolute error ≤ 2e-8 below;
-/// where out is bf16, 3e-4 before it is rounded;
+/// where out has 16 bits, 3e-4 before it is rounded;
 /// same bits on every call of one build and ISA, wherever the element lies. NaN
 /// stays NaN. Source: Hendrycks & Gimpel 2016, arXiv:1606.08415 (GELU, both
 /// forms).

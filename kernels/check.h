@@ -49,6 +49,17 @@ inline void check_dtype(std::string_view place, std::string_view what,
                   names);
 }
 
+/// What operations compute with where `device` is: f32 and bf16, on a GPU also
+/// f16. Errors: Errc::invalid_argument.
+inline void check_float(std::string_view place, std::string_view what,
+                        const Tensor& tensor, Device device) {
+  if (device.kind == DeviceKind::cuda) {
+    check_dtype(place, what, tensor, {DType::f32, DType::bf16, DType::f16});
+  } else {
+    check_dtype(place, what, tensor, {DType::f32, DType::bf16});
+  }
+}
+
 /// Columns [first, first + width) must lie inside a row of `row` columns.
 /// Errors: Errc::shape_mismatch.
 inline void check_columns(std::string_view place, std::string_view what,
