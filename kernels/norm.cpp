@@ -1,31 +1,69 @@
 #include "kernels/norm.h"
 
 #include "kernels/check.h"
+#include "kernels/cpu/elementwise.h"
 #include "kernels/cpu/norm.h"
+#include "kernels/cuda/ops.h"
 
 namespace troupe::kernels {
+namespace {
+
+/// What both layer norms ask of the residual stream and its modulation.
+void check_modulated(std::string_view place, const ExecContext& ctx,
+                     const Tensor& x, const Tensor& modulation,
+                     std::int64_t shift_column, std::int64_t scale_column,
+                     const Tensor& out) {
+  check_device(place, ctx.device(), {&x, &modulation, &out});
+  check_rank(place, "x", x, 3);
+  check_dtype(place, "x", x, {DType::f32});
+  check_rank(place, "modulation", modulation, 2);
+  check_dtype(place, "modulation", modulation, {DType::f32});
+  check_shape(place, "modulation", modulation.shape(),
+              {x.dim(0), modulation.dim(1)});
+  check_columns(place, "the shift", shift_column, x.dim(2), modulation.dim(1));
+  check_columns(place, "the scale", scale_column, x.dim(2), modulation.dim(1));
+  check_shape(place, "out", out.shape(), x.shape());
+  check_float(place, "out", out, ctx.device());
+}
+
+}  // namespace
 
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps, Tensor& out) {
   constexpr std::string_view kPlace = "layer_norm_modulate";
-  check_device(kPlace, ctx.device(), {&x, &modulation, &out});
-  check_rank(kPlace, "x", x, 3);
-  check_dtype(kPlace, "x", x, {DType::f32});
-  check_rank(kPlace, "modulation", modulation, 2);
-  check_dtype(kPlace, "modulation", modulation, {DType::f32});
-  check_shape(kPlace, "modulation", modulation.shape(),
-              {x.dim(0), modulation.dim(1)});
-  check_columns(kPlace, "the shift", shift_column, x.dim(2), modulation.dim(1));
-  check_columns(kPlace, "the scale", scale_column, x.dim(2), modulation.dim(1));
-  check_shape(kPlace, "out", out.shape(), x.shape());
-  check_dtype(kPlace, "out", out, {DType::f32, DType::bf16});
+  check_modulated(kPlace, ctx, x, modulation, shift_column, scale_column, out);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::layer_norm_modulate(ctx, x, modulation, shift_column,
                                       scale_column, eps, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::layer_norm_modulate(ctx, x, modulation, shift_column,
+                                       scale_column, eps, out);
+  }
+  throw_no_backend(kPlace, ctx.device());
+}
+
+void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                                   std::int64_t gate_column, const Tensor& y,
+                                   std::int64_t shift_column,
+                                   std::int64_t scale_column, float eps,
+                                   Tensor& x, Tensor& out) {
+  constexpr std::string_view kPlace = "add_gated_layer_norm_modulate";
+  check_modulated(kPlace, ctx, x, modulation, shift_column, scale_column, out);
+  check_columns(kPlace, "the gate", gate_column, x.dim(2), modulation.dim(1));
+  check_device(kPlace, ctx.device(), {&y});
+  check_shape(kPlace, "y", y.shape(), x.shape());
+  check_float(kPlace, "y", y, ctx.device());
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      cpu::add_gated(ctx, modulation, gate_column, y, x);
+      return cpu::layer_norm_modulate(ctx, x, modulation, shift_column,
+                                      scale_column, eps, out);
+    case DeviceKind::cuda:
+      return cuda::add_gated_layer_norm_modulate(ctx, modulation, gate_column,
+                                                 y, shift_column, scale_column,
+                                                 eps, x, out);
   }
   throw_no_backend(kPlace, ctx.device());
 }
@@ -38,7 +76,7 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     throw Error(Errc::shape_mismatch, kPlace,
                 "wrong rank of x: got [], expected at least 1 axis");
   }
-  check_dtype(kPlace, "x", x, {DType::f32, DType::bf16});
+  check_float(kPlace, "x", x, ctx.device());
   check_shape(kPlace, "weight", weight.shape(), {x.dim(x.shape().rank() - 1)});
   check_dtype(kPlace, "weight", weight, {DType::f32});
   check_shape(kPlace, "out", out.shape(), x.shape());
@@ -47,7 +85,7 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
     case DeviceKind::cpu:
       return cpu::rms_norm(ctx, x, weight, eps, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::rms_norm(ctx, x, weight, eps, out);
   }
   throw_no_backend(kPlace, ctx.device());
 }
@@ -58,7 +96,7 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   constexpr std::string_view kPlace = "group_norm";
   check_device(kPlace, ctx.device(), {&x, &weight, &bias, &out});
   check_rank(kPlace, "x", x, 4);
-  check_dtype(kPlace, "x", x, {DType::f32, DType::bf16});
+  check_float(kPlace, "x", x, ctx.device());
   check_shape(kPlace, "weight", weight.shape(), {x.dim(3)});
   check_dtype(kPlace, "weight", weight, {DType::f32});
   check_shape(kPlace, "bias", bias.shape(), {x.dim(3)});
@@ -76,7 +114,8 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
       return cpu::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
                              out);
     case DeviceKind::cuda:
-      break;
+      return cuda::group_norm(ctx, x, weight, bias, num_groups, eps, activation,
+                              out);
   }
   throw_no_backend(kPlace, ctx.device());
 }

@@ -86,6 +86,16 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& /*x*/,
   throw_no_backend("layer_norm_modulate", ctx.device());
 }
 
+void add_gated_layer_norm_modulate(ExecContext& ctx,
+                                   const Tensor& /*modulation*/,
+                                   std::int64_t /*gate_column*/,
+                                   const Tensor& /*y*/,
+                                   std::int64_t /*shift_column*/,
+                                   std::int64_t /*scale_column*/, float /*eps*/,
+                                   Tensor& /*x*/, Tensor& /*out*/) {
+  throw_no_backend("add_gated_layer_norm_modulate", ctx.device());
+}
+
 void rms_norm(ExecContext& ctx, const Tensor& /*x*/, const Tensor& /*weight*/,
               float /*eps*/, Tensor& /*out*/) {
   throw_no_backend("rms_norm", ctx.device());

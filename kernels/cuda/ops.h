@@ -69,8 +69,15 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps, Tensor& out);
+void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
+                                   std::int64_t gate_column, const Tensor& y,
+                                   std::int64_t shift_column,
+                                   std::int64_t scale_column, float eps,
+                                   Tensor& x, Tensor& out);
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
               float eps, Tensor& out);
+
+// group_norm.cu
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out);

@@ -1,4 +1,5 @@
 #include "kernels/core/error.h"
+#include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "tests/kernels/reference.h"
 
@@ -61,6 +62,47 @@ TEST(LayerNormModulate, RefusesWhatDoesNotFit) {
   EXPECT_THROW(layer_norm_modulate(ctx, Tensor({2, 3, 4}, DType::bf16),
                                    modulation, 0, 4, 0, out),
                Error);
+}
+
+TEST(AddGatedLayerNormModulate, HasTheBitsOfTheTwoOps) {
+  for (const DType y_type : {DType::f32, DType::bf16}) {
+    for (const DType dtype : {DType::f32, DType::bf16}) {
+      for (const std::int64_t width : kWidths) {
+        ExecContext ctx(2);
+        Tensor x = random_tensor({2, 9, width}, DType::f32, 1, 3);
+        const Tensor y = random_tensor({2, 9, width}, y_type, 2);
+        const Tensor modulation =
+            random_tensor({2, 3 * width + 1}, DType::f32, 3);
+        Tensor sum = x.clone();
+        add_gated(ctx, modulation, 1, y, sum);
+        Tensor expected({2, 9, width}, dtype);
+        layer_norm_modulate(ctx, sum, modulation, width, 2 * width, 1e-6F,
+                            expected);
+        Guarded out({2, 9, width}, dtype, 1);
+        add_gated_layer_norm_modulate(ctx, modulation, 1, y, width, 2 * width,
+                                      1e-6F, x, out.tensor);
+        EXPECT_TRUE(out.intact());
+        EXPECT_TRUE(bytes_equal(x, sum));
+        EXPECT_TRUE(bytes_equal(out.tensor, expected));
+      }
+    }
+  }
+}
+
+TEST(AddGatedLayerNormModulate, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  Tensor x({2, 3, 4}, DType::f32);
+  Tensor out({2, 3, 4}, DType::f32);
+  const Tensor modulation({2, 12}, DType::f32);
+  const auto call = [&](const Tensor& y, std::int64_t gate,
+                        std::int64_t shift) {
+    add_gated_layer_norm_modulate(ctx, modulation, gate, y, shift, 8, 0, x,
+                                  out);
+  };
+  EXPECT_THROW(call(x.clone(), 9, 4), Error);
+  EXPECT_THROW(call(x.clone(), 0, -1), Error);
+  EXPECT_THROW(call(Tensor({2, 3, 5}, DType::f32), 0, 4), Error);
+  EXPECT_THROW(call(Tensor({2, 3, 4}, DType::i64), 0, 4), Error);
 }
 
 TEST(RmsNorm, MatchesADoubleReferenceAndMayAlias) {
