@@ -107,6 +107,13 @@ void group_norm(ExecContext& ctx, const Tensor& /*x*/, const Tensor& /*weight*/,
   throw_no_backend("group_norm", ctx.device());
 }
 
+void rms_norm_rope(ExecContext& ctx, const Tensor& /*weight*/,
+                   const Tensor& /*cosines*/, const Tensor& /*sines*/,
+                   std::int64_t /*num_heads*/, std::int64_t /*head_dim*/,
+                   float /*eps*/, HeadsView& /*x*/) {
+  throw_no_backend("rms_norm_rope", ctx.device());
+}
+
 void add_gated(ExecContext& ctx, const Tensor& /*modulation*/,
                std::int64_t /*gate_column*/, const Tensor& /*y*/,
                Tensor& /*x*/) {

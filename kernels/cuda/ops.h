@@ -82,6 +82,12 @@ void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out);
 
+// rope.cu
+void rms_norm_rope(ExecContext& ctx, const Tensor& weight,
+                   const Tensor& cosines, const Tensor& sines,
+                   std::int64_t num_heads, std::int64_t head_dim, float eps,
+                   HeadsView& x);
+
 // elementwise.cu
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
