@@ -70,13 +70,14 @@ struct DecidedCarry {
   }
 };
 
-/// Latents are small: one block compares, decides and adds.
+/// What one block compares, decides and adds by itself: latents.
+constexpr std::int64_t kSmallElements = 16384;
+
 template <int N>
 struct SmallCarry {
   static constexpr const char* kName = "add_carry";
   static constexpr int kThreads = 512;
   static constexpr bool kCooperates = true;
-  static constexpr std::int64_t kMostElements = 16384;
 
   Carry carry;
   std::int64_t count;
@@ -107,8 +108,22 @@ struct SmallCarry {
       differs = differs || here;
     }
     const bool are_same = block_sum(lane, differs ? 1.0 : 0.0) == 0;
-    for (std::int64_t unit = lane.thread(); unit < units; unit += kThreads) {
-      carry.store<N>(carry.load<N>(unit * N), are_same, unit * N);
+    constexpr std::int64_t kAhead = 4;  // units whose loads are in flight
+    for (std::int64_t first = lane.thread(); first < units;
+         first += kAhead * kThreads) {
+      Carry::Inputs<N> inputs[kAhead];
+      TROUPE_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i * kThreads < units) {
+          inputs[i] = carry.load<N>((first + i * kThreads) * N);
+        }
+      }
+      TROUPE_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i * kThreads < units) {
+          carry.store<N>(inputs[i], are_same, (first + i * kThreads) * N);
+        }
+      }
     }
     if (has_rest) {
       carry.store<1>(carry.load<1>(rest), are_same, rest);
@@ -135,7 +150,7 @@ void add_carry(ExecContext& ctx, const Tensor& step, float carry,
   if (count == 0) {
     return;
   }
-  if (count <= SmallCarry<1>::kMostElements) {
+  if (count <= kSmallElements) {
     if (decided.is_aligned()) {
       launch_small<DecidedCarry::kWide>(backend, decided.carry, count);
     } else {
