@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <utility>
 
 #include "actors/cut_blocks.h"
+#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "models/diagnose.h"
 #include "samplers/guidance.h"
@@ -158,7 +158,7 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
     if (guided_ && row.branch == Branch::guided) {
       const Tensor& first = outputs[next];
       const Tensor& second = outputs[next + 1];
-      combine(cond_first ? first : second, cond_first ? second : first,
+      combine(ctx, cond_first ? first : second, cond_first ? second : first,
               row.output);
       next += 2;
     } else {
@@ -167,13 +167,13 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
   }
 }
 
-void DenoiserEvaluator::combine(const Tensor& cond, const Tensor& uncond,
-                                Tensor& out) {
+void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
+                                const Tensor& uncond, Tensor& out) {
   if (!guided_) {
-    std::memcpy(out.bytes().data(), cond.bytes().data(), cond.num_bytes());
+    kernels::copy(ctx, cond, out);
     return;
   }
-  samplers::combine_guidance(cond, uncond, options_.guidance_scale,
+  samplers::combine_guidance(ctx, cond, uncond, options_.guidance_scale,
                              denoiser_.info().guided_channels, out);
 }
 
@@ -236,7 +236,7 @@ void DenoiserEvaluator::finish_rows(ExecContext& ctx, const Rows& rows,
   const bool cond_first =
       denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
   for (std::size_t r = 0; r < results.size(); ++r) {
-    combine(outputs[2 * r + (cond_first ? 0 : 1)],
+    combine(ctx, outputs[2 * r + (cond_first ? 0 : 1)],
             outputs[2 * r + (cond_first ? 1 : 0)], results[r].output);
   }
 }
@@ -258,8 +258,10 @@ void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,
                                Tensor& pixels) {
   if (options_.decode) {
     options_.decode(ctx, latents, pixels);
+    pixels = kernels::on_host(ctx, pixels);
   } else {
-    pixels = latents.clone();
+    pixels = Tensor(latents.shape(), latents.dtype());
+    kernels::copy(ctx, latents, pixels);
   }
 }
 

@@ -24,8 +24,9 @@ struct EvaluatorOptions {
   std::size_t num_conditions = 1;
   /// Timesteps of the job, for conditions to be prepared for; may be empty.
   std::vector<double> timesteps;
-  /// Latents [C, H, W] to pixels [3, H', W'] in [−1, 1]. Empty for models that
-  /// work on pixels. Any thread, one ctx per thread.
+  /// Latents [C, H, W] on ctx's device to pixels [3, H', W'] in [−1, 1], there
+  /// or on the host. Empty for models that work on pixels. Any thread, one ctx
+  /// per thread.
   std::function<void(ExecContext&, const Tensor&, Tensor&)> decode;
 };
 
@@ -61,7 +62,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   [[nodiscard]] std::int64_t out_channels() const override;
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
-  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override;
+  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+               Tensor& out) override;
   [[nodiscard]] int num_segments() const override;
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;

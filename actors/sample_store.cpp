@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "kernels/core/context.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -29,8 +30,9 @@ std::shared_ptr<samplers::SlotTable> SampleStore::open(
   std::call_once(entry->filled, [&] {
     Tensor unit(latent_shape_, DType::f32);
     noise_.initial(sample_index, unit);
+    ExecContext host;
     entry->slots.put(samplers::kInitialSlot,
-                     samplers::initial_state(schedule_, unit));
+                     samplers::initial_state(host, schedule_, unit));
   });
   samplers::SlotTable* slots = &entry->slots;
   return {std::move(entry), slots};

@@ -13,9 +13,10 @@
 namespace troupe::actors {
 
 /// The slot tables of the samples in flight: where in-process workers meet.
-/// A table opens with the sample's initial state, made by whoever asks first;
-/// noise is a pure function, so it does not matter who.
-/// Thread: any.
+/// A table opens with the sample's initial state on the host, made by whoever
+/// asks first; noise is a pure function, so it does not matter who. Other
+/// values stay on the device of the worker that made them, but for latents at
+/// the end of the run. Thread: any.
 class SampleStore {
  public:
   /// Keeps references.

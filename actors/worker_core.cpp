@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/copy.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -11,10 +12,18 @@ namespace {
 using samplers::BoundTask;
 using samplers::Op;
 
-/// The clean latents that a model output implies; taken before the task runs,
+// Previews and points leave the worker: who gets them knows no device, so their
+// tensors are on the host.
+
+Tensor brought(ExecContext& ctx, const Tensor& tensor) {
+  ctx.keep(tensor);
+  return kernels::on_device(ctx, tensor);
+}
+
+/// The clean latents that a model output implies; queued before the task runs,
 /// while its inputs are at hand. A sweep shows its first point, which is final.
-void add_preview(const BoundTask& bound, const JobContext& job,
-                 std::vector<Preview>& previews) {
+void add_preview(const BoundTask& bound, ExecContext& ctx,
+                 const JobContext& job, std::vector<Preview>& previews) {
   const samplers::Task& task = bound.task;
   if (!job.previews || (task.op != Op::step && task.op != Op::sweep)) {
     return;
@@ -27,34 +36,36 @@ void add_preview(const BoundTask& bound, const JobContext& job,
       std::get<Tensor>(bound.slots->get(task.inputs.at(first_output)));
   previews.push_back(
       {bound.sample_index, task.from,
-       samplers::denoised(job.schedule, task.from, state.latents, output)});
+       samplers::denoised(ctx, job.schedule, task.from,
+                          brought(ctx, state.latents), brought(ctx, output))});
 }
 
-void add_point(const BoundTask& bound, samplers::Slot slot, int calls,
-               std::vector<TrajectoryPoint>& points) {
+void add_point(const BoundTask& bound, ExecContext& ctx, samplers::Slot slot,
+               int calls, std::vector<TrajectoryPoint>& points) {
   // Empty when the task ran twice and its outputs have served.
   if (const auto value = bound.slots->find(slot)) {
-    points.push_back({bound.sample_index, calls,
-                      std::get<samplers::SolverState>(*value).latents});
+    const auto& state = std::get<samplers::SolverState>(*value);
+    points.push_back(
+        {bound.sample_index, calls, kernels::on_host(ctx, state.latents)});
   }
 }
 
 /// The latents that a task has made; taken after it ran.
-void add_points(const BoundTask& bound, const JobContext& job,
+void add_points(const BoundTask& bound, ExecContext& ctx, const JobContext& job,
                 std::vector<TrajectoryPoint>& points) {
   const samplers::Task& task = bound.task;
   if (!job.trajectory || (task.op != Op::step && task.op != Op::sweep)) {
     return;
   }
   if (task.from == 0) {
-    add_point(bound, task.inputs.at(0), 0, points);
+    add_point(bound, ctx, task.inputs.at(0), 0, points);
   }
   if (task.op == Op::step) {
-    add_point(bound, task.outputs.at(0), task.to, points);
+    add_point(bound, ctx, task.outputs.at(0), task.to, points);
     return;
   }
   for (int call = task.from; call < task.to; ++call) {
-    add_point(bound,
+    add_point(bound, ctx,
               task.outputs.at(static_cast<std::size_t>(call - task.from)),
               call + 1, points);
   }
@@ -67,11 +78,14 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   for (const SampleTask& work : grant.tasks) {
     tables.push_back(job.samples.open(work.sample_index));
     bound.push_back({work.sample_index, work.task, tables.back().get()});
-    add_preview(bound.back(), job, result.previews);
+    add_preview(bound.back(), ctx, job, result.previews);
   }
   result.results = job.runner.run(ctx, bound);
+  for (Preview& preview : result.previews) {
+    preview.latents = kernels::on_host(ctx, preview.latents);
+  }
   for (const BoundTask& done : bound) {
-    add_points(done, job, result.points);
+    add_points(done, ctx, job, result.points);
   }
 }
 

@@ -35,11 +35,13 @@ class Readings {
   [[nodiscard]] std::span<const double> wait();
 
  private:
+  /// The place of a new number.
   std::size_t next();
 
   ExecContext& ctx_;
-  Tensor device_values_;  ///< f64 as u8 [capacity, 8]; empty on the CPU
-  std::vector<double> values_;
+  std::size_t capacity_;
+  Tensor device_values_;        ///< f64 as u8 [capacity, 8]; empty on the CPU
+  std::vector<double> values_;  ///< CPU: known at once; else as last read
   std::size_t count_ = 0;
 };
 

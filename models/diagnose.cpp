@@ -2,22 +2,28 @@
 
 #include <algorithm>
 
-#include "kernels/elementwise.h"
+#include "kernels/reduction.h"
 
 namespace troupe::models {
 namespace {
 
-bool finite(const Tensor& tensor) {
-  return tensor.dtype() != DType::f32 || kernels::all_finite(tensor);
+bool finite(ExecContext& ctx, const Tensor& tensor) {
+  if (tensor.dtype() != DType::f32) {
+    return true;
+  }
+  kernels::Readings readings(ctx, 1);
+  readings.all_finite(tensor);
+  return readings.wait()[0] != 0.0;
 }
 
-bool finite(const std::vector<Boundary>& boundaries) {
-  return std::all_of(
-      boundaries.begin(), boundaries.end(), [](const Boundary& boundary) {
-        return std::all_of(
-            boundary.begin(), boundary.end(),
-            [](const NamedTensor& named) { return finite(named.tensor); });
-      });
+bool finite(ExecContext& ctx, const std::vector<Boundary>& boundaries) {
+  return std::all_of(boundaries.begin(), boundaries.end(),
+                     [&](const Boundary& boundary) {
+                       return std::all_of(boundary.begin(), boundary.end(),
+                                          [&](const NamedTensor& named) {
+                                            return finite(ctx, named.tensor);
+                                          });
+                     });
 }
 
 }  // namespace
@@ -25,32 +31,31 @@ bool finite(const std::vector<Boundary>& boundaries) {
 std::string first_non_finite(ExecContext& ctx, ShardContext& shard,
                              const Denoiser& denoiser, const Batch& batch) {
   for (const Tensor& latents : batch.latents) {
-    if (!finite(latents)) {
+    if (!finite(ctx, latents)) {
       return "latents";
     }
   }
   std::vector<Boundary> boundaries(batch.latents.size());
   denoiser.embed(ctx, shard, batch, boundaries);
-  if (!finite(boundaries)) {
+  if (!finite(ctx, boundaries)) {
     return "embedding";
   }
   const auto num_blocks = static_cast<int>(denoiser.info().blocks.size());
   for (int i = 0; i < num_blocks; ++i) {
     denoiser.run_blocks(ctx, shard, batch, i, i + 1, boundaries);
-    if (!finite(boundaries)) {
+    if (!finite(ctx, boundaries)) {
       return "block " + std::to_string(i);
     }
   }
   const Shape& latents = denoiser.info().latent_shape;
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < batch.latents.size(); ++i) {
-    outputs.emplace_back(
-        Shape{denoiser.info().out_channels, latents[1], latents[2]},
-        DType::f32);
+    outputs.push_back(ctx.empty(
+        {denoiser.info().out_channels, latents[1], latents[2]}, DType::f32));
   }
   denoiser.finish(ctx, shard, batch, boundaries, outputs);
   const bool all = std::all_of(outputs.begin(), outputs.end(),
-                               [](const Tensor& t) { return finite(t); });
+                               [&](const Tensor& t) { return finite(ctx, t); });
   return all ? "" : "output";
 }
 

@@ -28,18 +28,20 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
 
 SolverState step_ddim(const StepInput& in) {
   const Coefficients c = coefficients(in.schedule, in.from, in.to);
-  const Tensor clean = clean_sample(in, true);
+  const Tensor clean = clean_sample(in, Memory::scratch, true);
   const Reading direction = noise_reading(in.schedule, in.from);
   const Tensor& x = in.state.latents;
   SolverState next;
   if (in.schedule.draws_noise(in.from)) {
     const Tensor noise = in.draw();
-    next.latents = linear({{c.clean, &clean},
+    next.latents = linear(in.ctx, Memory::lasting,
+                          {{c.clean, &clean},
                            {c.direction * direction.latents, &x},
                            {c.direction * direction.output, &in.output},
                            {c.noise, &noise}});
   } else {
-    next.latents = linear({{c.clean, &clean},
+    next.latents = linear(in.ctx, Memory::lasting,
+                          {{c.clean, &clean},
                            {c.direction * direction.latents, &x},
                            {c.direction * direction.output, &in.output}});
   }

@@ -2,7 +2,6 @@
 // Nichol & Dhariwal 2021, arXiv:2102.09672.
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "kernels/core/error.h"
 #include "samplers/rules.h"
@@ -29,23 +28,6 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
           std::max(variance_there / variance * beta, kSmallest)};
 }
 
-/// noise · σ(variance channels), element by element in float32.
-void scale_by_learned(VarianceType type, const Coefficients& c,
-                      const Tensor& variance, Tensor& noise) {
-  const auto low = static_cast<float>(std::log(c.posterior));
-  const auto high = static_cast<float>(std::log(c.beta));
-  const auto v = variance.span<float>();
-  const auto n = noise.span<float>();
-  for (std::size_t i = 0; i < n.size(); ++i) {
-    if (type == VarianceType::learned) {
-      n[i] *= std::sqrt(v[i]);
-    } else {
-      const float part = (v[i] + 1.0F) / 2.0F;
-      n[i] *= std::exp(0.5F * (part * high + (1.0F - part) * low));
-    }
-  }
-}
-
 double fixed_deviation(VarianceType type, const Coefficients& c) {
   const bool large = type == VarianceType::fixed_large ||
                      type == VarianceType::fixed_large_log;
@@ -65,20 +47,24 @@ SolverState step_ddpm(const StepInput& in) {
                 "twice as many for a learned variance",
                 "set variance_type to fixed_small for this model");
   }
-  const Tensor clean = clean_sample(in, true);
+  const Tensor clean = clean_sample(in, Memory::scratch, true);
   SolverState next;
   if (!in.schedule.draws_noise(in.from)) {
-    next.latents = linear({{c.clean, &clean}, {c.latents, &in.state.latents}});
+    next.latents = linear(in.ctx, Memory::lasting,
+                          {{c.clean, &clean}, {c.latents, &in.state.latents}});
     return next;
   }
   Tensor noise = in.draw();
   double deviation = 1.0;
   if (learned) {
-    scale_by_learned(type, c, in.variance, noise);
+    kernels::scale_by_learned_variance(
+        in.ctx, in.variance, type == VarianceType::learned_range,
+        std::log(c.posterior), std::log(c.beta), noise);
   } else {
     deviation = fixed_deviation(type, c);
   }
   next.latents = linear(
+      in.ctx, Memory::lasting,
       {{c.clean, &clean}, {c.latents, &in.state.latents}, {deviation, &noise}});
   return next;
 }

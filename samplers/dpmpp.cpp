@@ -130,18 +130,19 @@ int usable_order(const StepInput& in) {
   return std::min(order, static_cast<int>(in.state.history.size()) + 1);
 }
 
-Tensor converted(const StepInput& in) {
+Tensor converted(const StepInput& in, Memory memory) {
   const ScheduleOptions& o = in.schedule.options();
   if (predicts_clean(o)) {
-    return clean_sample(in, false);
+    return clean_sample(in, memory, false);
   }
   if (!o.thresholding) {
-    return apply(noise_reading(in.schedule, in.from), in.state.latents,
-                 in.output);
+    return apply(in.ctx, memory, noise_reading(in.schedule, in.from),
+                 in.state.latents, in.output);
   }
-  const Tensor clean = clean_sample(in, false);
+  const Tensor clean = clean_sample(in, Memory::scratch, false);
   const NoiseLevel at = in.here();
   return linear(
+      in.ctx, memory,
       {{1.0 / at.sigma, &in.state.latents}, {-at.alpha / at.sigma, &clean}});
 }
 
@@ -149,7 +150,8 @@ Tensor converted(const StepInput& in) {
 
 SolverState step_dpmpp(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
-  const Tensor m0 = converted(in);
+  const auto keep = static_cast<std::size_t>(o.solver_order - 1);
+  const Tensor m0 = converted(in, keep > 0 ? Memory::lasting : Memory::scratch);
   const int order = usable_order(in);
   Rule rule = first_order(o, in.here(), in.there());
   if (order > 1) {
@@ -163,13 +165,13 @@ SolverState step_dpmpp(const StepInput& in) {
   const bool noisy = in.schedule.draws_noise(in.from);
   const Tensor noise = noisy ? in.draw() : m0;
   SolverState next;
-  next.latents = linear({{rule.latents, &x},
+  next.latents = linear(in.ctx, Memory::lasting,
+                        {{rule.latents, &x},
                          {weights[0], &m0},
                          {weights[1], &m1},
                          {weights[2], &m2},
                          {noisy ? rule.noise : 0.0, &noise}});
   next.order = order;
-  const auto keep = static_cast<std::size_t>(o.solver_order - 1);
   if (keep > 0) {
     next.history.push_back(m0);
     next.history_calls.push_back(in.from);

@@ -31,7 +31,8 @@ SolverState step_euler(const StepInput& in) {
   const double move = in.there().sigma - in.here().sigma;
   const Reading slope = slope_reading(in.schedule, in.from);
   SolverState next;
-  next.latents = apply({1.0 + move * slope.latents, move * slope.output},
+  next.latents = apply(in.ctx, Memory::lasting,
+                       {1.0 + move * slope.latents, move * slope.output},
                        in.state.latents, in.output);
   return next;
 }
@@ -43,7 +44,8 @@ SolverState step_euler_ancestral(const StepInput& in) {
   const Reading slope = slope_reading(in.schedule, in.from);
   const Tensor noise = in.draw();
   SolverState next;
-  next.latents = linear({{1.0 + move * slope.latents, &in.state.latents},
+  next.latents = linear(in.ctx, Memory::lasting,
+                        {{1.0 + move * slope.latents, &in.state.latents},
                          {move * slope.output, &in.output},
                          {to.up, &noise}});
   return next;

@@ -33,7 +33,8 @@ struct SegmentRow {
 };
 
 /// Port: what samplers know of a network. `actors` adapts a models::Denoiser to
-/// it. Rows are independent, in values and in bits.
+/// it. Rows are independent, in values and in bits. Tensors are on ctx's device
+/// unless a function says otherwise, and work there is queued, not waited for.
 /// Thread: any, one ctx per thread.
 class Evaluator {
  public:
@@ -42,8 +43,8 @@ class Evaluator {
   [[nodiscard]] virtual std::int64_t out_channels() const = 0;
   virtual void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) = 0;
   /// Joins the two branches of a row (Branch::cond, Branch::uncond outputs).
-  virtual void combine(const Tensor& cond, const Tensor& uncond,
-                       Tensor& out) = 0;
+  virtual void combine(ExecContext& ctx, const Tensor& cond,
+                       const Tensor& uncond, Tensor& out) = 0;
   [[nodiscard]] virtual int num_segments() const = 0;
   virtual void run_segment(ExecContext& ctx, int segment,
                            std::span<SegmentRow> rows) = 0;
@@ -57,7 +58,8 @@ class Evaluator {
       ExecContext& /*ctx*/, const EvaluateRow& /*row*/) {
     return {};
   }
-  /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1].
+  /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1]. The
+  /// latents are on ctx's device, the pixels come back on the host, complete.
   virtual void decode(ExecContext& ctx, const Tensor& latents,
                       Tensor& pixels) = 0;
 };

@@ -15,13 +15,15 @@ SolverState step_flow_euler(const StepInput& in) {
   const double sigma_to = sigma_of(in.schedule, in.to);
   SolverState next;
   if (!in.schedule.draws_noise(in.from)) {
-    next.latents = apply({1.0, sigma_to - sigma}, in.state.latents, in.output);
+    next.latents = apply(in.ctx, Memory::lasting, {1.0, sigma_to - sigma},
+                         in.state.latents, in.output);
     return next;
   }
   // Back to the clean sample, then fresh noise up to the next level.
   const double kept = 1.0 - sigma_to;
   const Tensor noise = in.draw();
-  next.latents = linear({{kept, &in.state.latents},
+  next.latents = linear(in.ctx, Memory::lasting,
+                        {{kept, &in.state.latents},
                          {-kept * sigma, &in.output},
                          {sigma_to, &noise}});
   return next;

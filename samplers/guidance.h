@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::samplers {
@@ -11,7 +12,8 @@ namespace troupe::samplers {
 /// the learned-variance channels from the conditional branch). All [C, H, W]
 /// f32; out may alias either. f32 arithmetic in exactly this order.
 /// Source: Ho & Salimans 2022, arXiv:2207.12598.
-void combine_guidance(const Tensor& cond, const Tensor& uncond, double scale,
+void combine_guidance(ExecContext& ctx, const Tensor& cond,
+                      const Tensor& uncond, double scale,
                       std::int64_t guided_channels, Tensor& out);
 
 }  // namespace troupe::samplers

@@ -11,24 +11,28 @@ namespace {
 bool is_second_stage(int call) { return call % 2 == 1; }
 
 /// dx/dσ at the latents the state stands at.
-Tensor slope_at(const StepInput& in) {
+Tensor slope_at(const StepInput& in, Memory memory) {
   const double sigma = in.here().sigma;
   const Tensor& x = in.state.latents;
   if (*in.schedule.options().clip_sample) {
-    const Tensor clean = clean_sample(in, true);
-    return linear({{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
+    const Tensor clean = clean_sample(in, Memory::scratch, true);
+    return linear(in.ctx, memory, {{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
   }
   const Reading clean = clean_reading(in.schedule, in.from);
-  return apply({(1.0 - clean.latents) / sigma, -clean.output / sigma}, x,
+  return apply(in.ctx, memory,
+               {(1.0 - clean.latents) / sigma, -clean.output / sigma}, x,
                in.output);
 }
 
 SolverState first_stage(const StepInput& in) {
   const double move = in.there().sigma - in.here().sigma;
-  const Tensor slope = slope_at(in);
+  const bool is_kept = is_second_stage(in.to);
+  const Tensor slope =
+      slope_at(in, is_kept ? Memory::lasting : Memory::scratch);
   SolverState next;
-  next.latents = linear({{1.0, &in.state.latents}, {move, &slope}});
-  if (is_second_stage(in.to)) {
+  next.latents = linear(in.ctx, Memory::lasting,
+                        {{1.0, &in.state.latents}, {move, &slope}});
+  if (is_kept) {
     next.anchor = in.state.latents;
     next.slope = slope;
     next.history_calls = {in.from};
@@ -53,10 +57,11 @@ SolverState second_stage(const StepInput& in) {
   }
   const double start = in.schedule.level(state.history_calls[0]).sigma;
   const double half = 0.5 * (in.there().sigma - start);
-  const Tensor slope = slope_at(in);
+  const Tensor slope = slope_at(in, Memory::scratch);
   SolverState next;
   next.latents =
-      linear({{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
+      linear(in.ctx, Memory::lasting,
+             {{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
   return next;
 }
 

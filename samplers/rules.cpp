@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/copy.h"
+
 namespace troupe::samplers {
 namespace {
 
@@ -27,26 +29,41 @@ float quantile(std::vector<float>& values, double ratio) {
                        : above - difference * (1.0F - weight);
 }
 
-void threshold(const ScheduleOptions& o, Tensor& sample) {
+void threshold(ExecContext& ctx, const ScheduleOptions& o, Tensor& sample) {
+  const Tensor host = kernels::on_host(ctx, sample);
   std::vector<float> magnitudes;
-  magnitudes.reserve(static_cast<std::size_t>(sample.num_elements()));
-  for (const float value : sample.span<float>()) {
+  magnitudes.reserve(static_cast<std::size_t>(host.num_elements()));
+  for (const float value : host.span<float>()) {
+    if (std::isnan(value)) {
+      return;  // no order, no quantile; the step is found not to be finite
+    }
     magnitudes.push_back(std::fabs(value));
   }
   const float limit = std::min(
       std::max(quantile(magnitudes, o.dynamic_thresholding_ratio), 1.0F),
       static_cast<float>(o.sample_max_value));
-  kernels::clamp(-static_cast<double>(limit), limit, sample);
+  kernels::clamp(ctx, -static_cast<double>(limit), limit, sample);
   const kernels::Term term{1.0 / static_cast<double>(limit), &sample};
-  kernels::combine({&term, 1}, sample);
+  kernels::combine(ctx, {&term, 1}, sample);
 }
 
 }  // namespace
 
+Tensor new_tensor(ExecContext& ctx, Memory memory, const Shape& shape) {
+  return memory == Memory::lasting ? ctx.empty(shape, DType::f32)
+                                   : ctx.workspace().take(shape, DType::f32);
+}
+
 Tensor StepInput::draw() const {
-  Tensor noise_tensor(state.latents.shape(), DType::f32);
-  noise.step(sample_index, from, noise_tensor);
-  return noise_tensor;
+  Tensor drawn = new_tensor(ctx, Memory::scratch, state.latents.shape());
+  if (drawn.device().kind == DeviceKind::cpu) {
+    noise.step(sample_index, from, drawn);
+    return drawn;
+  }
+  Tensor host(drawn.shape(), DType::f32);
+  noise.step(sample_index, from, host);
+  kernels::copy(ctx, host, drawn);
+  return drawn;
 }
 
 Reading clean_reading(const Schedule& schedule, int call) {
@@ -91,7 +108,8 @@ Reading noise_reading(const Schedule& schedule, int call) {
           -at.alpha * clean.output / at.sigma};
 }
 
-Tensor linear(std::initializer_list<kernels::Term> terms) {
+Tensor linear(ExecContext& ctx, Memory memory,
+              std::initializer_list<kernels::Term> terms) {
   std::array<kernels::Term, 8> kept{};
   std::size_t count = 0;
   for (const kernels::Term& term : terms) {
@@ -100,30 +118,33 @@ Tensor linear(std::initializer_list<kernels::Term> terms) {
     }
   }
   if (count == 0) {
-    return Tensor::zeros(terms.begin()->tensor->shape(), DType::f32);
+    return kernels::on_device(
+        ctx, Tensor::zeros(terms.begin()->tensor->shape(), DType::f32));
   }
-  Tensor out(kept[0].tensor->shape(), DType::f32);
-  kernels::combine({kept.data(), count}, out);
+  Tensor out = new_tensor(ctx, memory, kept[0].tensor->shape());
+  kernels::combine(ctx, {kept.data(), count}, out);
   return out;
 }
 
-Tensor apply(const Reading& reading, const Tensor& latents,
-             const Tensor& output) {
-  return linear({{reading.latents, &latents}, {reading.output, &output}});
+Tensor apply(ExecContext& ctx, Memory memory, const Reading& reading,
+             const Tensor& latents, const Tensor& output) {
+  return linear(ctx, memory,
+                {{reading.latents, &latents}, {reading.output, &output}});
 }
 
-void clip_clean(const ScheduleOptions& o, bool may_clip, Tensor& clean) {
+void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,
+                Tensor& clean) {
   if (o.thresholding) {
-    threshold(o, clean);
+    threshold(ctx, o, clean);
   } else if (may_clip && *o.clip_sample) {
-    kernels::clamp(-o.clip_sample_range, o.clip_sample_range, clean);
+    kernels::clamp(ctx, -o.clip_sample_range, o.clip_sample_range, clean);
   }
 }
 
-Tensor clean_sample(const StepInput& in, bool may_clip) {
-  Tensor clean =
-      apply(clean_reading(in.schedule, in.from), in.state.latents, in.output);
-  clip_clean(in.schedule.options(), may_clip, clean);
+Tensor clean_sample(const StepInput& in, Memory memory, bool may_clip) {
+  Tensor clean = apply(in.ctx, memory, clean_reading(in.schedule, in.from),
+                       in.state.latents, in.output);
+  clip_clean(in.ctx, in.schedule.options(), may_clip, clean);
   return clean;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 #include "kernels/elementwise.h"
 #include "samplers/noise_source.h"
@@ -13,8 +14,16 @@
 
 namespace troupe::samplers {
 
-/// One step's arguments, checked.
+/// Where a new tensor's memory comes from: `lasting` outlives the step,
+/// `scratch` is the workspace's and dead when the step ends. What goes into a
+/// SolverState is lasting.
+enum class Memory : std::uint8_t { lasting, scratch };
+[[nodiscard]] Tensor new_tensor(ExecContext& ctx, Memory memory,
+                                const Shape& shape);
+
+/// One step's arguments, checked; a workspace scope is open.
 struct StepInput {
+  ExecContext& ctx;
   const Schedule& schedule;
   int from;
   int to;
@@ -26,7 +35,8 @@ struct StepInput {
 
   [[nodiscard]] NoiseLevel here() const { return schedule.level(from); }
   [[nodiscard]] NoiseLevel there() const { return schedule.arrival(to); }
-  /// Unit noise of this step, shaped like the latents.
+  /// Unit noise of this step, shaped like the latents; scratch. Made on the
+  /// host whatever the device, so that its bits are the same everywhere.
   [[nodiscard]] Tensor draw() const;
 };
 
@@ -41,15 +51,20 @@ struct Reading {
 
 /// Σ coefficient · tensor as a new tensor; terms of coefficient 0 are left out
 /// (0 · inf is not wanted). At least one tensor must be given.
-[[nodiscard]] Tensor linear(std::initializer_list<kernels::Term> terms);
-[[nodiscard]] Tensor apply(const Reading& reading, const Tensor& latents,
+[[nodiscard]] Tensor linear(ExecContext& ctx, Memory memory,
+                            std::initializer_list<kernels::Term> terms);
+[[nodiscard]] Tensor apply(ExecContext& ctx, Memory memory,
+                           const Reading& reading, const Tensor& latents,
                            const Tensor& output);
 
 /// Clips to ±clip_sample_range (where the solver does, `may_clip`) or applies
-/// dynamic thresholding (Saharia et al. 2022, arXiv:2205.11487, §2.3).
-void clip_clean(const ScheduleOptions& options, bool may_clip, Tensor& clean);
+/// dynamic thresholding (Saharia et al. 2022, arXiv:2205.11487, §2.3). The
+/// quantile is taken on the host: on a GPU thresholding waits for the queue.
+void clip_clean(ExecContext& ctx, const ScheduleOptions& options, bool may_clip,
+                Tensor& clean);
 /// The clean sample, clipped.
-[[nodiscard]] Tensor clean_sample(const StepInput& in, bool may_clip);
+[[nodiscard]] Tensor clean_sample(const StepInput& in, Memory memory,
+                                  bool may_clip);
 
 /// One rule per solver, and its 1-step carry coefficient.
 [[nodiscard]] SolverState step_ddim(const StepInput& in);

@@ -56,21 +56,24 @@ void check_calls(const Schedule& schedule, int from, int to) {
 
 }  // namespace
 
-SolverState initial_state(const Schedule& schedule, const Tensor& unit_noise) {
+SolverState initial_state(ExecContext& ctx, const Schedule& schedule,
+                          const Tensor& unit_noise) {
   check_latents(unit_noise);
   SolverState state;
-  state.latents = linear({{schedule.init_noise_sigma(), &unit_noise}});
+  state.latents = linear(ctx, Memory::lasting,
+                         {{schedule.init_noise_sigma(), &unit_noise}});
   return state;
 }
 
-Tensor scale_model_input(const Schedule& schedule, int call,
+Tensor scale_model_input(ExecContext& ctx, const Schedule& schedule, int call,
                          const Tensor& latents) {
   switch (schedule.options().solver) {
     case Solver::euler:
     case Solver::euler_ancestral:
     case Solver::heun: {
       const double sigma = schedule.level(call).sigma;
-      return linear({{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
+      return linear(ctx, Memory::lasting,
+                    {{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
     }
     case Solver::ddim:
     case Solver::ddpm:
@@ -82,14 +85,16 @@ Tensor scale_model_input(const Schedule& schedule, int call,
   return latents;
 }
 
-SolverState step(const Schedule& schedule, int from, int to,
+SolverState step(ExecContext& ctx, const Schedule& schedule, int from, int to,
                  const SolverState& state, const Tensor& model_output,
                  std::uint64_t sample_index, NoiseSource& noise) {
   check_calls(schedule, from, to);
   check_latents(state.latents);
   const SplitOutput split = split_output(state.latents, model_output);
-  const StepInput in{schedule,         from,           to,           state,
-                     split.prediction, split.variance, sample_index, noise};
+  const Workspace::Scope scope(ctx.workspace());
+  const StepInput in{ctx,   schedule,         from,           to,
+                     state, split.prediction, split.variance, sample_index,
+                     noise};
   switch (schedule.options().solver) {
     case Solver::ddim:
       return step_ddim(in);
@@ -134,15 +139,16 @@ double carry_coefficient(const Schedule& schedule, int from, int to) {
   throw Error(Errc::internal, "carry coefficient", "unknown solver");
 }
 
-Tensor denoised(const Schedule& schedule, int call, const Tensor& latents,
-                const Tensor& model_output) {
+Tensor denoised(ExecContext& ctx, const Schedule& schedule, int call,
+                const Tensor& latents, const Tensor& model_output) {
   check_calls(schedule, call, schedule.num_model_calls());
   check_latents(latents);
   const SplitOutput split = split_output(latents, model_output);
-  return apply(clean_reading(schedule, call), latents, split.prediction);
+  return apply(ctx, Memory::lasting, clean_reading(schedule, call), latents,
+               split.prediction);
 }
 
-Tensor extrapolate(const Schedule& schedule, int from, int to,
+Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
                    const Tensor& latents, const Tensor& model_output) {
   check_calls(schedule, from, to);
   check_latents(latents);
@@ -151,13 +157,16 @@ Tensor extrapolate(const Schedule& schedule, int from, int to,
   const bool may_clip = options.solver == Solver::ddim ||
                         options.solver == Solver::ddpm ||
                         options.solver == Solver::heun;
-  Tensor clean =
-      apply(clean_reading(schedule, from), latents, split.prediction);
-  clip_clean(options, may_clip, clean);
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor clean = apply(ctx, Memory::scratch, clean_reading(schedule, from),
+                       latents, split.prediction);
+  clip_clean(ctx, options, may_clip, clean);
   const Tensor noise =
-      apply(noise_reading(schedule, from), latents, split.prediction);
+      apply(ctx, Memory::scratch, noise_reading(schedule, from), latents,
+            split.prediction);
   const NoiseLevel there = schedule.arrival(to);
-  return linear({{there.alpha, &clean}, {there.sigma, &noise}});
+  return linear(ctx, Memory::lasting,
+                {{there.alpha, &clean}, {there.sigma, &noise}});
 }
 
 }  // namespace troupe::samplers

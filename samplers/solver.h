@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 #include "samplers/noise_source.h"
 #include "samplers/schedule.h"
@@ -10,7 +11,8 @@
 namespace troupe::samplers {
 
 /// Everything a solver remembers at one point of the chain: a value that can be
-/// copied, sent and checkpointed. Tensors in it are never written again.
+/// copied, sent and checkpointed. Tensors in it are never written again; they
+/// may live on a device.
 struct SolverState {
   Tensor latents;                  ///< x at this point, [C, H, W] f32
   std::vector<Tensor> history;     ///< converted outputs, newest first
@@ -20,18 +22,25 @@ struct SolverState {
   int order = 0;  ///< multistep: order of the step taken last
 };
 
+// All of these queue work on ctx's device, where their tensors are and their
+// results will be; nothing waits, but for dynamic thresholding (its quantile is
+// taken on the host). Thread: ctx's.
+
 /// The state before call 0: unit noise scaled by init_noise_sigma().
 /// Errors: Errc::shape_mismatch unless unit_noise is [C, H, W] f32.
-[[nodiscard]] SolverState initial_state(const Schedule& schedule,
+[[nodiscard]] SolverState initial_state(ExecContext& ctx,
+                                        const Schedule& schedule,
                                         const Tensor& unit_noise);
 
 /// What the network sees at `call` (Euler divides by sqrt(σ²+1)). Returns the
 /// latents themselves, unshared work, where the solver changes nothing.
-[[nodiscard]] Tensor scale_model_input(const Schedule& schedule, int call,
+[[nodiscard]] Tensor scale_model_input(ExecContext& ctx,
+                                       const Schedule& schedule, int call,
                                        const Tensor& latents);
 
 /// Advances from model call `from` to `to` (usually from + 1; num_model_calls()
-/// ends the run). Pure: same arguments, same bits, on any thread.
+/// ends the run). Pure: same arguments, same bits, on any thread, and on every
+/// device but for the exponential of learned variances.
 ///
 /// Shapes: state.latents [C, H, W] f32; model_output [C or 2C, H, W] f32, raw
 ///         network output of call `from` in the schedule's prediction type.
@@ -44,10 +53,11 @@ struct SolverState {
 ///         while history, history_calls, anchor, slope and order stay those of
 ///         the step before: that is Φ of the Picard family. No solver keeps a
 ///         second copy of the latents of the point it stands at.
-/// Noise:  drawn from `noise` for (sample_index, from) by stochastic solvers.
+/// Noise:  drawn from `noise` for (sample_index, from) by stochastic solvers,
+///         always on the host.
 /// Errors: Errc::invalid_argument, Errc::shape_mismatch.
-[[nodiscard]] SolverState step(const Schedule& schedule, int from, int to,
-                               const SolverState& state,
+[[nodiscard]] SolverState step(ExecContext& ctx, const Schedule& schedule,
+                               int from, int to, const SolverState& state,
                                const Tensor& model_output,
                                std::uint64_t sample_index, NoiseSource& noise);
 
@@ -59,15 +69,15 @@ struct SolverState {
 
 /// The clean sample that `model_output` implies at `call`, before clipping
 /// rules of the solver; used by previews and the constant-x0 initial guess.
-[[nodiscard]] Tensor denoised(const Schedule& schedule, int call,
-                              const Tensor& latents,
+[[nodiscard]] Tensor denoised(ExecContext& ctx, const Schedule& schedule,
+                              int call, const Tensor& latents,
                               const Tensor& model_output);
 
 /// The latents at point `to` if the clean sample and the noise implied at
 /// `from` stayed the same, the clean sample clipped where the solver clips it:
 /// the constant-x0 guess. Deterministic.
-[[nodiscard]] Tensor extrapolate(const Schedule& schedule, int from, int to,
-                                 const Tensor& latents,
+[[nodiscard]] Tensor extrapolate(ExecContext& ctx, const Schedule& schedule,
+                                 int from, int to, const Tensor& latents,
                                  const Tensor& model_output);
 
 }  // namespace troupe::samplers

@@ -129,7 +129,8 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
   const double own = -leg.scaled_b * rho[order - 1];
   newest -= own;
   const std::vector<Tensor>& m = state.history;
-  return linear({{leg.latents, &state.anchor},
+  return linear(in.ctx, Memory::lasting,
+                {{leg.latents, &state.anchor},
                  {newest, &m[0]},
                  {older[0], order > 1 ? &m[1] : &m[0]},
                  {older[1], order > 2 ? &m[2] : &m[0]},
@@ -157,7 +158,8 @@ Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
     }
   }
   const std::vector<Tensor>& m = state.history;
-  return linear({{leg.latents, &x},
+  return linear(in.ctx, Memory::lasting,
+                {{leg.latents, &x},
                  {newest, &m0},
                  {older[0], order > 1 ? &m[0] : &m0},
                  {older[1], order > 2 ? &m[1] : &m0}});
@@ -191,8 +193,9 @@ std::size_t usable_order(const StepInput& in) {
 
 SolverState step_unipc(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
-  const Tensor m0 = o.predict_x0 ? clean_sample(in, false)
-                                 : apply(noise_reading(in.schedule, in.from),
+  const Tensor m0 = o.predict_x0 ? clean_sample(in, Memory::lasting, false)
+                                 : apply(in.ctx, Memory::lasting,
+                                         noise_reading(in.schedule, in.from),
                                          in.state.latents, in.output);
   const std::size_t order = usable_order(in);
   SolverState next;

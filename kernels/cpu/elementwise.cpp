@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cpu/rows.h"
 
-// combine, clamp and the sums are plain loops on purpose: compiled once for
-// every x86-64, with multiplications and additions that round one by one, they
-// give the same bits on all of them. Latents are small.
+// From combine on these are plain loops on purpose: compiled once for every
+// x86-64, with multiplications and additions that round one by one, they give
+// the same bits on all of them (the exponential of a learned variance is the
+// C library's). Latents are small.
 namespace troupe::kernels::cpu {
 namespace {
 
@@ -118,10 +120,44 @@ void combine(std::span<const Term> terms, Tensor& out) {
 }
 
 void clamp(float low, float high, Tensor& x) {
+  if (x.empty()) {
+    return;
+  }
   for (float& value : x.span<float>()) {
     // NaN compares false with both.
     const float raised = value < low ? low : value;
     value = raised > high ? high : raised;
+  }
+}
+
+void guide(const Tensor& cond, const Tensor& uncond, float scale,
+           std::int64_t num_guided, Tensor& out) {
+  const auto c = cond.span<float>();
+  const auto u = uncond.span<float>();
+  const auto o = out.span<float>();
+  const auto guided = static_cast<std::size_t>(num_guided);
+  for (std::size_t i = 0; i < guided; ++i) {
+    o[i] = u[i] + scale * (c[i] - u[i]);
+  }
+  for (std::size_t i = guided; i < o.size(); ++i) {
+    o[i] = c[i];
+  }
+}
+
+void scale_by_learned_variance(const Tensor& variance, bool is_range, float low,
+                               float high, Tensor& noise) {
+  if (noise.empty()) {
+    return;
+  }
+  const auto v = variance.span<float>();
+  const auto n = noise.span<float>();
+  for (std::size_t i = 0; i < n.size(); ++i) {
+    if (is_range) {
+      const float part = (v[i] + 1.0F) / 2.0F;
+      n[i] *= std::exp(0.5F * (part * high + (1.0F - part) * low));
+    } else {
+      n[i] *= std::sqrt(v[i]);
+    }
   }
 }
 
@@ -160,6 +196,27 @@ bool all_finite(const Tensor& x) {
     bad |= static_cast<std::uint32_t>((bits & kExponent) == kExponent);
   }
   return bad == 0;
+}
+
+void add_carry(const Tensor& step, float carry, const Tensor& x_new,
+               const Tensor& x_old, Tensor& out) {
+  if (step.empty()) {
+    return;
+  }
+  if (bytes_equal(x_new, x_old)) {
+    if (out.bytes().data() != step.bytes().data()) {
+      std::memcpy(out.bytes().data(), step.bytes().data(), step.num_bytes());
+    }
+    return;
+  }
+  const auto* from = step.data<float>();
+  const auto* moved = x_new.data<float>();
+  const auto* stood = x_old.data<float>();
+  auto* to = out.data<float>();
+  const std::int64_t count = step.num_elements();
+  for (std::int64_t i = 0; i < count; ++i) {
+    to[i] = from[i] + carry * (moved[i] - stood[i]);
+  }
 }
 
 }  // namespace troupe::kernels::cpu

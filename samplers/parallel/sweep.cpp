@@ -1,48 +1,48 @@
 #include "samplers/parallel/sweep.h"
 
-#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
 
-#include "kernels/core/error.h"
-#include "kernels/elementwise.h"
-
 namespace troupe::samplers {
 namespace {
 
-Tensor carried(const Tensor& step, double carry, const Tensor& x_new,
-               const Tensor& x_old) {
-  Tensor moved(step.shape(), DType::f32);
-  const std::array difference = {kernels::Term{1.0, &x_new},
-                                 kernels::Term{-1.0, &x_old}};
-  kernels::combine(difference, moved);
-  const std::array sum = {kernels::Term{1.0, &step},
-                          kernels::Term{carry, &moved}};
-  kernels::combine(sum, moved);
-  return moved;
-}
+// Places of a point's readings.
+constexpr std::size_t kFinite = 0;
+constexpr std::size_t kSquares = 1;
+constexpr std::size_t kUnchanged = 2;
 
-double residual(const Tensor& x_new, const Tensor& x_old, double scale) {
-  const auto size = static_cast<double>(x_new.num_elements());
-  return std::sqrt(kernels::sum_squared_difference(x_new, x_old) / size) /
-         scale;
+/// The points after the window, of which nothing is known yet.
+void add_guesses(ExecContext& ctx, const SweepInput& input,
+                 std::vector<SolverState>& states) {
+  const std::size_t size = input.outputs.size();
+  const Tensor last = states.back().latents;
+  const int evaluated = input.from + static_cast<int>(size) - 1;
+  for (std::size_t i = 0; i < input.num_guesses; ++i) {
+    SolverState guess;
+    guess.latents =
+        input.options.initial_guess == InitialGuess::last_point
+            ? last
+            : extrapolate(ctx, input.schedule, evaluated,
+                          evaluated + 2 + static_cast<int>(i),
+                          input.states[size - 1].latents, input.outputs.back());
+    states.push_back(std::move(guess));
+  }
 }
 
 }  // namespace
 
-void check_finite(const SolverState& state, std::uint64_t sample_index,
-                  int call, const Schedule& schedule) {
-  if (!kernels::all_finite(state.latents)) {
-    throw Error(Errc::non_finite, "step",
-                "the latents of sample " + std::to_string(sample_index) +
-                    " are not finite after step " + std::to_string(call + 1) +
-                    " of " + std::to_string(schedule.num_model_calls()),
-                "check the weights with `troupe inspect`, or use --dtype f32");
-  }
+Error non_finite_error(std::uint64_t sample_index, int call,
+                       const Schedule& schedule) {
+  return {Errc::non_finite, "step",
+          "the latents of sample " + std::to_string(sample_index) +
+              " are not finite after step " + std::to_string(call + 1) +
+              " of " + std::to_string(schedule.num_model_calls()),
+          "check the weights with `troupe inspect`, or use --dtype f32"};
 }
 
-SweepOutput sweep_window(const SweepInput& input) {
+SweepOutput sweep_window(ExecContext& ctx, const SweepInput& input,
+                         kernels::Readings& readings) {
   SweepOutput out;
   SolverState now = input.states.front();
   for (std::size_t i = 0; i < input.outputs.size(); ++i) {
@@ -50,35 +50,47 @@ SweepOutput sweep_window(const SweepInput& input) {
     const Tensor x_new = now.latents;
     const Tensor& x_old = input.states[i].latents;
     now.latents = x_old;
-    now = step(input.schedule, call, call + 1, now, input.outputs[i],
+    now = step(ctx, input.schedule, call, call + 1, now, input.outputs[i],
                input.sample_index, input.noise);
-    if (!bytes_equal(x_new, x_old)) {
+    if (i > 0) {  // the left end is frozen: nothing to carry
       const double carry =
           input.options.carry == Carry::identity
               ? 1.0
               : carry_coefficient(input.schedule, call, call + 1);
-      now.latents = carried(now.latents, carry, x_new, x_old);
+      // In place: the step's latents are new and nobody else's.
+      kernels::add_carry(ctx, now.latents, carry, x_new, x_old, now.latents);
     }
-    check_finite(now, input.sample_index, call, input.schedule);
     const Tensor& before = input.states[i + 1].latents;
-    out.scalars.push_back(
-        residual(now.latents, before, input.schedule.residual_scale(call + 1)));
-    out.scalars.push_back(bytes_equal(now.latents, before) ? 1.0 : 0.0);
+    const std::size_t first = readings.all_finite(now.latents);
+    readings.sum_squared_difference(now.latents, before);
+    readings.bytes_equal(now.latents, before);
+    if (i == 0) {
+      out.first_reading = first;
+    }
     out.states.push_back(now);
   }
-  const int evaluated = input.from + static_cast<int>(input.outputs.size()) - 1;
-  for (std::size_t i = 0; i < input.num_guesses; ++i) {
-    SolverState guess;
-    guess.latents =
-        input.options.initial_guess == InitialGuess::last_point
-            ? now.latents
-            : extrapolate(input.schedule, evaluated,
-                          evaluated + 2 + static_cast<int>(i),
-                          input.states[input.outputs.size() - 1].latents,
-                          input.outputs.back());
-    out.states.push_back(std::move(guess));
-  }
+  add_guesses(ctx, input, out.states);
   return out;
+}
+
+std::vector<double> sweep_scalars(const SweepInput& input,
+                                  const SweepOutput& output,
+                                  std::span<const double> values) {
+  std::vector<double> scalars;
+  for (std::size_t i = 0; i < input.outputs.size(); ++i) {
+    const int call = input.from + static_cast<int>(i);
+    const auto point = values.subspan(
+        output.first_reading + i * kReadingsPerPoint, kReadingsPerPoint);
+    if (point[kFinite] == 0.0) {
+      throw non_finite_error(input.sample_index, call, input.schedule);
+    }
+    const auto size =
+        static_cast<double>(output.states[i].latents.num_elements());
+    scalars.push_back(std::sqrt(point[kSquares] / size) /
+                      input.schedule.residual_scale(call + 1));
+    scalars.push_back(point[kUnchanged]);
+  }
+  return scalars;
 }
 
 }  // namespace troupe::samplers

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "kernels/core/error.h"
+#include "kernels/reduction.h"
 #include "samplers/options.h"
 #include "samplers/solver.h"
 
@@ -23,8 +26,11 @@ struct SweepInput {
 
 struct SweepOutput {
   std::vector<SolverState> states;  ///< points from + 1 … to, then guesses
-  std::vector<double> scalars;      ///< as TaskResult says
+  std::size_t first_reading = 0;    ///< of kReadingsPerPoint for each point
 };
+
+/// Numbers that a sweep reads off each point it makes.
+inline constexpr std::size_t kReadingsPerPoint = 3;
 
 /// One update of the Picard family, left to right:
 ///
@@ -35,13 +41,22 @@ struct SweepOutput {
 /// bytes the result is R itself, without an addition (−0.0 + 0 is not −0.0): so
 /// every converged point has the bytes of the sequential run. The carry acts on
 /// latents only; histories and anchors are those of the sweep's own steps.
-/// Errors: Errc::non_finite with sample and step.
-/// Thread: any.
-[[nodiscard]] SweepOutput sweep_window(const SweepInput& input);
+///
+/// The work is queued, and what it must say is read through `readings`, which
+/// the caller waits for: `sweep_scalars` then judges it. All tensors are on
+/// ctx's device. Thread: ctx's.
+[[nodiscard]] SweepOutput sweep_window(ExecContext& ctx,
+                                       const SweepInput& input,
+                                       kernels::Readings& readings);
 
-/// Errors: Errc::non_finite, naming the sample and the step that made the
-/// latents.
-void check_finite(const SolverState& state, std::uint64_t sample_index,
-                  int call, const Schedule& schedule);
+/// The scalars of a sweep, as TaskResult says, from the values read.
+/// Errors: Errc::non_finite with sample and step, for the first bad point.
+[[nodiscard]] std::vector<double> sweep_scalars(const SweepInput& input,
+                                                const SweepOutput& output,
+                                                std::span<const double> values);
+
+/// Errc::non_finite, naming the sample and the step that made the latents.
+[[nodiscard]] Error non_finite_error(std::uint64_t sample_index, int call,
+                                     const Schedule& schedule);
 
 }  // namespace troupe::samplers

@@ -1,10 +1,12 @@
 #include "samplers/parallel/task_runner.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
-#include "kernels/elementwise.h"
+#include "kernels/copy.h"
+#include "kernels/reduction.h"
 #include "samplers/parallel/sweep.h"
 
 namespace troupe::samplers {
@@ -19,25 +21,112 @@ T read(const BoundTask& bound, std::size_t input) {
   return std::move(*held);
 }
 
-void write(const BoundTask& bound, std::size_t output, SlotTable::Value value) {
-  bound.slots->put(bound.task.outputs.at(output), std::move(value));
+/// Brings an operand to ctx's device. It is held until ctx has synchronised,
+/// since whoever wrote it, another context perhaps, may let go of it before.
+void bring(ExecContext& ctx, Tensor& tensor) {
+  if (tensor.device().kind != DeviceKind::cpu) {
+    ctx.keep(tensor);
+  }
+  if (!(tensor.device() == ctx.device())) {
+    tensor = kernels::on_device(ctx, tensor);
+  }
 }
 
-Tensor output_tensor(const Evaluator& evaluator) {
-  const Shape latents = evaluator.latent_shape();
-  return Tensor(Shape{evaluator.out_channels(), latents[1], latents[2]},
-                DType::f32);
+Tensor read_tensor(ExecContext& ctx, const BoundTask& bound,
+                   std::size_t input) {
+  auto tensor = read<Tensor>(bound, input);
+  bring(ctx, tensor);
+  return tensor;
 }
 
-// A network works in place on what crosses a cut; the slot must keep its bytes.
-Boundary copied(Boundary boundary) {
+SolverState read_state(ExecContext& ctx, const BoundTask& bound,
+                       std::size_t input) {
+  auto state = read<SolverState>(bound, input);
+  bring(ctx, state.latents);
+  bring(ctx, state.anchor);
+  bring(ctx, state.slope);
+  for (Tensor& tensor : state.history) {
+    bring(ctx, tensor);
+  }
+  return state;
+}
+
+/// The latents alone: what a forward pass wants of a state.
+Tensor read_latents(ExecContext& ctx, const BoundTask& bound,
+                    std::size_t input) {
+  Tensor latents = read<SolverState>(bound, input).latents;
+  bring(ctx, latents);
+  return latents;
+}
+
+/// A copy: a network works in place on what crosses a cut, and the slot must
+/// keep its bytes.
+Boundary read_boundary(ExecContext& ctx, const BoundTask& bound,
+                       std::size_t input) {
+  auto boundary = read<Boundary>(bound, input);
   for (NamedTensor& named : boundary) {
-    named.tensor = named.tensor.clone();
+    if (named.tensor.device().kind != DeviceKind::cpu) {
+      ctx.keep(named.tensor);
+    }
+    named.tensor = kernels::clone(ctx, named.tensor);
   }
   return boundary;
 }
 
+Tensor output_tensor(ExecContext& ctx, const Evaluator& evaluator) {
+  const Shape latents = evaluator.latent_shape();
+  return ctx.empty({evaluator.out_channels(), latents[1], latents[2]},
+                   DType::f32);
+}
+
+/// Numbers that the tasks of a run read off their tensors.
+std::size_t count_readings(std::span<const BoundTask> tasks) {
+  std::size_t count = 0;
+  for (const BoundTask& bound : tasks) {
+    const Task& task = bound.task;
+    if (task.op == Op::step) {
+      ++count;
+    } else if (task.op == Op::sweep) {
+      count +=
+          kReadingsPerPoint * static_cast<std::size_t>(task.to - task.from);
+    }
+  }
+  return count;
+}
+
 }  // namespace
+
+/// What is queued. Slots are written when it is done: a task that runs a second
+/// time must not replace a complete value by one that is still to come.
+struct TaskRunner::Pending {
+  struct Output {
+    Slot slot;
+    SlotTable* slots;
+    SlotTable::Value value;
+  };
+  struct Step {
+    const BoundTask* bound;
+    Tensor latents;  ///< that it started from
+    SolverState next;
+    std::size_t finite;  ///< the reading
+  };
+  struct Sweep {
+    const BoundTask* bound;
+    std::size_t result;
+    SweepInput input;
+    SweepOutput output;
+  };
+  std::optional<kernels::Readings> readings;
+  std::vector<Step> steps;
+  std::vector<Sweep> sweeps;
+  std::vector<Output> outputs;
+
+  void write(const BoundTask& bound, std::size_t output,
+             SlotTable::Value value) {
+    outputs.push_back(
+        {bound.task.outputs.at(output), bound.slots, std::move(value)});
+  }
+};
 
 TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
                        NoiseSource& noise, const MethodOptions& options)
@@ -52,6 +141,11 @@ std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
   results.reserve(tasks.size());
   std::vector<const BoundTask*> rows;
   std::map<int, std::vector<const BoundTask*>> segment_rows;
+  Pending pending;
+  pending.outputs.reserve(tasks.size());
+  if (const std::size_t count = count_readings(tasks); count > 0) {
+    pending.readings.emplace(ctx, count);
+  }
   for (const BoundTask& bound : tasks) {
     results.push_back({bound.task.id, bound.task.version, {}});
     switch (bound.task.op) {
@@ -62,50 +156,56 @@ std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
         segment_rows[bound.task.segment].push_back(&bound);
         break;
       case Op::combine:
-        combine(bound);
+        combine(ctx, bound, pending);
         break;
       case Op::step:
-        take_step(ctx, bound);
+        queue_step(ctx, bound, pending);
         break;
       case Op::sweep:
-        results.back().scalars = sweep(ctx, bound);
+        queue_sweep(ctx, bound, results.size() - 1, pending);
         break;
       case Op::decode:
-        decode(ctx, bound);
+        decode(ctx, bound, pending);
         break;
     }
   }
   if (!rows.empty()) {
-    evaluate(ctx, rows);
+    evaluate(ctx, rows, pending);
   }
   for (const auto& [segment, group] : segment_rows) {
-    run_segment(ctx, group);
+    run_segment(ctx, group, pending);
+  }
+  judge(ctx, pending, results);
+  ctx.synchronize();
+  for (Pending::Output& output : pending.outputs) {
+    output.slots->put(output.slot, std::move(output.value));
   }
   return results;
 }
 
 void TaskRunner::evaluate(ExecContext& ctx,
-                          std::span<const BoundTask* const> tasks) {
+                          std::span<const BoundTask* const> tasks,
+                          Pending& pending) {
   std::vector<EvaluateRow> rows;
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
     const Task& task = bound->task;
-    rows.push_back(
-        {.sample_index = bound->sample_index,
-         .branch = task.branch,
-         .timestep = schedule_.timestep(task.timestep_call),
-         .latents = scale_model_input(schedule_, task.from,
-                                      read<SolverState>(*bound, 0).latents),
-         .output = output_tensor(evaluator_)});
+    rows.push_back({.sample_index = bound->sample_index,
+                    .branch = task.branch,
+                    .timestep = schedule_.timestep(task.timestep_call),
+                    .latents = scale_model_input(ctx, schedule_, task.from,
+                                                 read_latents(ctx, *bound, 0)),
+                    .output = output_tensor(ctx, evaluator_)});
   }
   evaluator_.evaluate(ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    write(*tasks[i], 0, std::move(rows[i].output));
+    pending.write(*tasks[i], 0, std::move(rows[i].output));
   }
 }
 
 void TaskRunner::run_segment(ExecContext& ctx,
-                             std::span<const BoundTask* const> tasks) {
+                             std::span<const BoundTask* const> tasks,
+                             Pending& pending) {
   const int segment = tasks.front()->task.segment;
   const bool last = segment + 1 == evaluator_.num_segments();
   std::vector<SegmentRow> rows;
@@ -118,39 +218,42 @@ void TaskRunner::run_segment(ExecContext& ctx,
                    .boundary = {},
                    .output = {}};
     if (segment == 0) {
-      row.latents = scale_model_input(schedule_, task.from,
-                                      read<SolverState>(*bound, 0).latents);
+      row.latents = scale_model_input(ctx, schedule_, task.from,
+                                      read_latents(ctx, *bound, 0));
     } else {
-      row.boundary = copied(read<Boundary>(*bound, 0));
+      row.boundary = read_boundary(ctx, *bound, 0);
     }
     if (last) {
-      row.output = output_tensor(evaluator_);
+      row.output = output_tensor(ctx, evaluator_);
     }
     rows.push_back(std::move(row));
   }
   evaluator_.run_segment(ctx, segment, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (last) {
-      write(*tasks[i], 0, std::move(rows[i].output));
+      pending.write(*tasks[i], 0, std::move(rows[i].output));
     } else {
-      write(*tasks[i], 0, std::move(rows[i].boundary));
+      pending.write(*tasks[i], 0, std::move(rows[i].boundary));
     }
   }
 }
 
-void TaskRunner::combine(const BoundTask& bound) {
-  Tensor out = output_tensor(evaluator_);
-  evaluator_.combine(read<Tensor>(bound, 0), read<Tensor>(bound, 1), out);
-  write(bound, 0, std::move(out));
+void TaskRunner::combine(ExecContext& ctx, const BoundTask& bound,
+                         Pending& pending) {
+  Tensor out = output_tensor(ctx, evaluator_);
+  evaluator_.combine(ctx, read_tensor(ctx, bound, 0),
+                     read_tensor(ctx, bound, 1), out);
+  pending.write(bound, 0, std::move(out));
 }
 
 void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
                             const Tensor& latents, const Error& error) {
-  const EvaluateRow row{.sample_index = bound.sample_index,
-                        .branch = Branch::guided,
-                        .timestep = schedule_.timestep(call),
-                        .latents = scale_model_input(schedule_, call, latents),
-                        .output = {}};
+  const EvaluateRow row{
+      .sample_index = bound.sample_index,
+      .branch = Branch::guided,
+      .timestep = schedule_.timestep(call),
+      .latents = scale_model_input(ctx, schedule_, call, latents),
+      .output = {}};
   const std::string where = evaluator_.first_non_finite(ctx, row);
   const std::string cause =
       where.empty() ? "" : "; the first NaN or infinity appears in " + where;
@@ -158,27 +261,20 @@ void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
               error.hint());
 }
 
-void TaskRunner::take_step(ExecContext& ctx, const BoundTask& bound) {
+void TaskRunner::queue_step(ExecContext& ctx, const BoundTask& bound,
+                            Pending& pending) {
   const Task& task = bound.task;
-  const auto state = read<SolverState>(bound, 0);
-  SolverState next = step(schedule_, task.from, task.to, state,
-                          read<Tensor>(bound, 1), bound.sample_index, noise_);
-  try {
-    check_finite(next, bound.sample_index, task.from, schedule_);
-  } catch (const Error& error) {
-    name_block(ctx, bound, task.from, state.latents, error);
-  }
-  write(bound, 0, std::move(next));
+  SolverState state = read_state(ctx, bound, 0);
+  SolverState next =
+      step(ctx, schedule_, task.from, task.to, state,
+           read_tensor(ctx, bound, 1), bound.sample_index, noise_);
+  const std::size_t finite = pending.readings->all_finite(next.latents);
+  pending.steps.push_back(
+      {&bound, std::move(state.latents), std::move(next), finite});
 }
 
-void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound) {
-  Tensor pixels;
-  evaluator_.decode(ctx, read<SolverState>(bound, 0).latents, pixels);
-  write(bound, 0, std::move(pixels));
-}
-
-std::vector<double> TaskRunner::sweep(ExecContext& ctx,
-                                      const BoundTask& bound) {
+void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
+                             std::size_t result, Pending& pending) {
   const Task& task = bound.task;
   const auto size = static_cast<std::size_t>(task.to - task.from);
   SweepInput input{.schedule = schedule_,
@@ -190,28 +286,79 @@ std::vector<double> TaskRunner::sweep(ExecContext& ctx,
                    .outputs = {},
                    .num_guesses = task.outputs.size() - size};
   for (std::size_t i = 0; i <= size; ++i) {
-    input.states.push_back(read<SolverState>(bound, i));
+    input.states.push_back(read_state(ctx, bound, i));
   }
   for (std::size_t i = 0; i < size; ++i) {
-    input.outputs.push_back(read<Tensor>(bound, size + 1 + i));
+    input.outputs.push_back(read_tensor(ctx, bound, size + 1 + i));
   }
-  SweepOutput out;
-  try {
-    out = sweep_window(input);
-  } catch (const Error& error) {
-    const auto bad =
-        std::ranges::find_if_not(input.outputs, &kernels::all_finite);
-    if (error.code() != Errc::non_finite || bad == input.outputs.end()) {
-      throw;
+  SweepOutput output = sweep_window(ctx, input, *pending.readings);
+  pending.sweeps.push_back(
+      {&bound, result, std::move(input), std::move(output)});
+}
+
+void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
+                        Pending& pending) {
+  Tensor pixels;
+  evaluator_.decode(ctx, read_latents(ctx, bound, 0), pixels);
+  pixels.check_on_host("decode");
+  pending.write(bound, 0, std::move(pixels));
+}
+
+void TaskRunner::judge(ExecContext& ctx, Pending& pending,
+                       std::span<TaskResult> results) {
+  if (!pending.readings) {
+    return;
+  }
+  const std::span<const double> values = pending.readings->wait();
+  for (Pending::Step& done : pending.steps) {
+    const BoundTask& bound = *done.bound;
+    if (values[done.finite] == 0.0) {
+      name_block(
+          ctx, bound, bound.task.from, done.latents,
+          non_finite_error(bound.sample_index, bound.task.from, schedule_));
     }
-    const auto i = bad - input.outputs.begin();
-    name_block(ctx, bound, task.from + static_cast<int>(i),
-               input.states[static_cast<std::size_t>(i)].latents, error);
+    write_state(ctx, bound, 0, std::move(done.next), pending);
   }
-  for (std::size_t i = 0; i < out.states.size(); ++i) {
-    write(bound, i, std::move(out.states[i]));
+  for (Pending::Sweep& done : pending.sweeps) {
+    try {
+      results[done.result].scalars =
+          sweep_scalars(done.input, done.output, values);
+    } catch (const Error& error) {
+      name_output(ctx, *done.bound, done.input, error);
+    }
+    for (std::size_t i = 0; i < done.output.states.size(); ++i) {
+      write_state(ctx, *done.bound, i, std::move(done.output.states[i]),
+                  pending);
+    }
   }
-  return std::move(out.scalars);
+}
+
+void TaskRunner::write_state(ExecContext& ctx, const BoundTask& bound,
+                             std::size_t output, SolverState state,
+                             Pending& pending) {
+  const int point = bound.task.op == Op::step
+                        ? bound.task.to
+                        : bound.task.from + 1 + static_cast<int>(output);
+  if (point == schedule_.num_model_calls()) {
+    state.latents = kernels::on_host(ctx, state.latents);
+  }
+  pending.write(bound, output, std::move(state));
+}
+
+void TaskRunner::name_output(ExecContext& ctx, const BoundTask& bound,
+                             const SweepInput& input, const Error& error) {
+  kernels::Readings readings(ctx, input.outputs.size());
+  for (const Tensor& output : input.outputs) {
+    readings.all_finite(output);
+  }
+  const std::span<const double> finite = readings.wait();
+  const auto bad = std::ranges::find(finite, 0.0);
+  if (bad == finite.end()) {
+    throw error;
+  }
+  const auto i = static_cast<std::size_t>(bad - finite.begin());
+  name_block(ctx, bound, input.from + static_cast<int>(i),
+             input.states[i].latents, error);
 }
 
 SolverState run_local(Method& method, TaskRunner& runner, ExecContext& ctx,

@@ -15,6 +15,8 @@
 
 namespace troupe::samplers {
 
+struct SweepInput;
+
 /// The values behind one sample's slots. In one process every worker sees the
 /// same table: a slot number is the in-process handle.
 /// Thread: any.
@@ -50,6 +52,13 @@ struct BoundTask {
 /// kind (evaluate, or one segment) go through the network as one forward pass.
 /// Running a task again writes the same bytes into the same slots.
 ///
+/// Slots may hold tensors of the host or of any device that ctx reaches: they
+/// are brought to ctx's device, and what is made stays there, but for pixels
+/// and the latents at the end of the schedule, which go to the host. On a
+/// device work is only queued; what steps and sweeps must know of their latents
+/// is read back once for all tasks handed over together. Slots are written when
+/// all is done, so what stands in one is complete.
+///
 /// Slots in and out, by op:
 ///   evaluate  state → model output
 ///   segment   state (segment 0) or boundary → boundary, or model output (last)
@@ -71,13 +80,24 @@ class TaskRunner {
                                             std::span<const BoundTask> tasks);
 
  private:
-  void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks);
-  void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks);
-  void combine(const BoundTask& bound);
-  void take_step(ExecContext& ctx, const BoundTask& bound);
-  void decode(ExecContext& ctx, const BoundTask& bound);
-  [[nodiscard]] std::vector<double> sweep(ExecContext& ctx,
-                                          const BoundTask& bound);
+  struct Pending;
+  void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks,
+                Pending& pending);
+  void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks,
+                   Pending& pending);
+  void combine(ExecContext& ctx, const BoundTask& bound, Pending& pending);
+  void queue_step(ExecContext& ctx, const BoundTask& bound, Pending& pending);
+  void queue_sweep(ExecContext& ctx, const BoundTask& bound, std::size_t result,
+                   Pending& pending);
+  void decode(ExecContext& ctx, const BoundTask& bound, Pending& pending);
+  /// Waits for what the steps and sweeps say and judges it: their outputs and
+  /// scalars, or an error.
+  void judge(ExecContext& ctx, Pending& pending, std::span<TaskResult> results);
+  void write_state(ExecContext& ctx, const BoundTask& bound, std::size_t output,
+                   SolverState state, Pending& pending);
+  /// Adds to a sweep's error which evaluation it came from, and then its block.
+  [[noreturn]] void name_output(ExecContext& ctx, const BoundTask& bound,
+                                const SweepInput& input, const Error& error);
   [[noreturn]] void name_block(ExecContext& ctx, const BoundTask& bound,
                                int call, const Tensor& latents,
                                const Error& error);

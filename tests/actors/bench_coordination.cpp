@@ -25,8 +25,8 @@ class NoNetwork final : public samplers::Evaluator {
       row.output.data<float>()[0] = 0.5F;
     }
   }
-  void combine(const Tensor& cond, const Tensor& /*uncond*/,
-               Tensor& out) override {
+  void combine(ExecContext& /*ctx*/, const Tensor& cond,
+               const Tensor& /*uncond*/, Tensor& out) override {
     out.data<float>()[0] = cond.data<float>()[0];
   }
   void run_segment(ExecContext& /*ctx*/, int /*segment*/,

@@ -86,7 +86,8 @@ samplers::SolverState start(const Schedule& schedule, const Shape& shape,
                             samplers::NoiseSource& noise, std::uint64_t index) {
   Tensor unit(shape, DType::f32);
   noise.initial(index, unit);
-  return initial_state(schedule, unit);
+  ExecContext ctx;
+  return initial_state(ctx, schedule, unit);
 }
 
 /// Evaluate, step, evaluate, step.
@@ -103,12 +104,12 @@ Latents plain_loop(const models::Denoiser& denoiser, const Schedule& schedule) {
       rows[0] = {
           .sample_index = index,
           .timestep = schedule.timestep(call),
-          .latents = scale_model_input(schedule, call, state.latents),
+          .latents = scale_model_input(ctx, schedule, call, state.latents),
           .output = Tensor({evaluator.out_channels(), shape[1], shape[2]},
                            DType::f32)};
       evaluator.evaluate(ctx, rows);
-      state =
-          step(schedule, call, call + 1, state, rows[0].output, index, noise);
+      state = step(ctx, schedule, call, call + 1, state, rows[0].output, index,
+                   noise);
     }
     all[index] = state.latents;
   }

@@ -42,7 +42,8 @@ struct Shop {
     const auto plain = make_method({}, schedule);
     Tensor unit(evaluator.latent_shape(), DType::f32);
     noise.initial(sample, unit);
-    return run_local(*plain, runner, ctx, sample, initial_state(schedule, unit))
+    return run_local(*plain, runner, ctx, sample,
+                     initial_state(ctx, schedule, unit))
         .latents;
   }
 };

@@ -98,6 +98,7 @@ TEST(Convert, WidensHalfExactly) {
 }
 
 TEST(Combine, AddsRoundedProductsFromLeftToRight) {
+  ExecContext ctx;
   for (const std::int64_t count : kCounts) {
     for (std::size_t num_terms = 1; num_terms <= 8; ++num_terms) {
       std::vector<Tensor> tensors;
@@ -110,7 +111,7 @@ TEST(Combine, AddsRoundedProductsFromLeftToRight) {
         terms.push_back({0.3 + 0.7 * static_cast<double>(t), &tensors[t]});
       }
       Guarded out({count}, DType::f32, 1);
-      combine(terms, out.tensor);
+      combine(ctx, terms, out.tensor);
       EXPECT_TRUE(out.intact());
       for (std::int64_t i = 0; i < count; ++i) {
         // volatile: no compiler setting can contract or reorder these.
@@ -128,77 +129,96 @@ TEST(Combine, AddsRoundedProductsFromLeftToRight) {
 }
 
 TEST(Combine, MayWriteOverAnyTerm) {
+  ExecContext ctx;
   const Tensor a = random_tensor({1500}, DType::f32, 1);
   const Tensor b = random_tensor({1500}, DType::f32, 2);
   Tensor expected({1500}, DType::f32);
   const Term terms[] = {{0.5, &a}, {-1.25, &b}};
-  combine(terms, expected);
+  combine(ctx, terms, expected);
   Tensor over_a = a.clone();
   const Term first[] = {{0.5, &over_a}, {-1.25, &b}};
-  combine(first, over_a);
+  combine(ctx, first, over_a);
   EXPECT_TRUE(bytes_equal(over_a, expected));
   Tensor over_b = b.clone();
   const Term second[] = {{0.5, &a}, {-1.25, &over_b}};
-  combine(second, over_b);
+  combine(ctx, second, over_b);
   EXPECT_TRUE(bytes_equal(over_b, expected));
 }
 
 TEST(Combine, RefusesWrongTerms) {
+  ExecContext ctx;
   Tensor out({3}, DType::f32);
-  EXPECT_THROW(combine({}, out), Error);
+  EXPECT_THROW(combine(ctx, {}, out), Error);
   const Tensor other({4}, DType::f32);
   const Term wrong[] = {{1.0, &other}};
-  EXPECT_THROW(combine(wrong, out), Error);
+  EXPECT_THROW(combine(ctx, wrong, out), Error);
   const Tensor x({3}, DType::f32);
   const std::vector<Term> many(9, Term{1.0, &x});
-  EXPECT_THROW(combine(many, out), Error);
+  EXPECT_THROW(combine(ctx, many, out), Error);
 }
 
 TEST(Clamp, KeepsNanAndZeroSigns) {
+  ExecContext ctx;
   const float inputs[] = {-5, -1, -0.0F, 0.5F, 1, 7, NAN, INFINITY};
   Tensor x = Tensor::from<float>(inputs, {8});
-  clamp(-1, 1, x);
+  clamp(ctx, -1, 1, x);
   const float expected[] = {-1, -1, -0.0F, 0.5F, 1, 1};
   EXPECT_EQ(std::memcmp(x.bytes().data(), expected, sizeof(expected)), 0);
   EXPECT_TRUE(std::isnan(value_at(x, 6)));
   EXPECT_EQ(value_at(x, 7), 1.0);
-  EXPECT_THROW(clamp(1, -1, x), Error);
-  EXPECT_THROW(clamp(NAN, 1, x), Error);
+  EXPECT_THROW(clamp(ctx, 1, -1, x), Error);
+  EXPECT_THROW(clamp(ctx, NAN, 1, x), Error);
 }
 
-TEST(Sums, MatchTheEightLaneOrder) {
-  for (const std::int64_t count : kCounts) {
-    const Tensor a = random_tensor({count}, DType::f32, 1);
-    const Tensor b = random_tensor({count}, DType::f32, 2);
-    double squares[8] = {};
-    double differences[8] = {};
-    for (std::int64_t i = 0; i < count; ++i) {
-      const double d = value_at(a, i) - value_at(b, i);
-      squares[i % 8] += value_at(a, i) * value_at(a, i);
-      differences[i % 8] += d * d;
+TEST(Guide, PushesTheGuidedItemsAndKeepsTheRest) {
+  ExecContext ctx;
+  const Tensor cond = random_tensor({5, 3, 37}, DType::f32, 1);
+  const Tensor uncond = random_tensor({5, 3, 37}, DType::f32, 2);
+  for (const std::int64_t guided : {0, 3, 5}) {
+    Guarded out(cond.shape(), DType::f32, 1);
+    guide(ctx, cond, uncond, 1.7, guided, out.tensor);
+    EXPECT_TRUE(out.intact());
+    for (std::int64_t i = 0; i < cond.num_elements(); ++i) {
+      const float c = cond.data<float>()[i];
+      const float u = uncond.data<float>()[i];
+      // volatile: no compiler setting can contract these.
+      volatile float moved = c - u;
+      moved = 1.7F * moved;
+      moved = u + moved;
+      ASSERT_EQ(out.tensor.data<float>()[i], i < guided * 111 ? moved : c);
     }
-    const auto total = [](const double* s) {
-      return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
-    };
-    EXPECT_EQ(sum_squares(a), total(squares));
-    EXPECT_EQ(sum_squared_difference(a, b), total(differences));
   }
-  EXPECT_THROW((void)sum_squared_difference(Tensor({3}, DType::f32),
-                                            Tensor({4}, DType::f32)),
-               Error);
+  Tensor out(cond.shape(), DType::f32);
+  EXPECT_THROW(guide(ctx, cond, uncond, 1, 6, out), Error);
+  EXPECT_THROW(guide(ctx, cond, uncond, 1, -1, out), Error);
+  EXPECT_THROW(guide(ctx, cond, uncond.slice(0, 4), 1, 1, out), Error);
 }
 
-TEST(AllFinite, FindsOneBadElementAnywhere) {
-  EXPECT_TRUE(all_finite(Tensor({0}, DType::f32)));
-  Tensor x = random_tensor({37}, DType::f32, 1, 3e38);
-  EXPECT_TRUE(all_finite(x));
-  for (const float bad : {NAN, INFINITY, -INFINITY}) {
-    for (std::int64_t i = 0; i < 37; ++i) {
-      Tensor copy = x.clone();
-      copy.data<float>()[i] = bad;
-      EXPECT_FALSE(all_finite(copy));
-    }
+TEST(ScaleByLearnedVariance, MultipliesWithTheDeviation) {
+  ExecContext ctx;
+  const Tensor start = random_tensor({2, 37}, DType::f32, 1, 3.0);
+  const Tensor range = random_tensor({2, 37}, DType::f32, 2);
+  Tensor noise = start.clone();
+  scale_by_learned_variance(ctx, range, true, -9.5, -1.25, noise);
+  for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
+    const double part = (value_at(range, i) + 1) / 2;
+    const double wanted =
+        value_at(start, i) * std::exp(0.5 * (part * -1.25 + (1 - part) * -9.5));
+    ASSERT_NEAR(value_at(noise, i), wanted, 2e-6 * std::fabs(wanted));
   }
+  Tensor variance = random_tensor({2, 37}, DType::f32, 3);
+  for (float& value : variance.span<float>()) {
+    value = std::fabs(value);
+  }
+  noise = start.clone();
+  scale_by_learned_variance(ctx, variance, false, 0, 0, noise);
+  for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
+    ASSERT_EQ(noise.data<float>()[i],
+              start.data<float>()[i] * std::sqrt(variance.data<float>()[i]));
+  }
+  EXPECT_THROW(
+      scale_by_learned_variance(ctx, range.slice(0, 1), true, 0, 1, noise),
+      Error);
 }
 
 TEST(Elementwise, RefusesWhatDoesNotFit) {
@@ -209,7 +229,6 @@ TEST(Elementwise, RefusesWhatDoesNotFit) {
                          Tensor({1, 2, 3}, DType::f32), x),
                Error);
   EXPECT_THROW(convert(ctx, Tensor({1, 2, 3}, DType::u8), x), Error);
-  EXPECT_THROW((void)all_finite(Tensor({3}, DType::bf16)), Error);
 }
 
 }  // namespace

@@ -28,15 +28,15 @@ TEST_P(ExactFor, SequentialIsAPlainLoopOfEvaluationsAndSteps) {
   SolverState state = bench_.start(5);
   for (int call = 0; call < bench_.calls(); ++call) {
     std::vector<EvaluateRow> rows(1);
-    rows[0] = {
-        .sample_index = 5,
-        .timestep = bench_.schedule.timestep(call),
-        .latents = scale_model_input(bench_.schedule, call, state.latents),
-        .output =
-            Tensor(Shape{bench_.evaluator.out_channels(), 3, 5}, DType::f32)};
+    rows[0] = {.sample_index = 5,
+               .timestep = bench_.schedule.timestep(call),
+               .latents = scale_model_input(bench_.ctx, bench_.schedule, call,
+                                            state.latents),
+               .output = Tensor(Shape{bench_.evaluator.out_channels(), 3, 5},
+                                DType::f32)};
     bench_.evaluator.evaluate(bench_.ctx, rows);
-    state = step(bench_.schedule, call, call + 1, state, rows[0].output, 5,
-                 bench_.noise);
+    state = step(bench_.ctx, bench_.schedule, call, call + 1, state,
+                 rows[0].output, 5, bench_.noise);
   }
   EXPECT_TRUE(bytes_equal(state.latents, sequential_));
 }

@@ -41,7 +41,7 @@ class Network : public Evaluator {
     std::size_t next = 0;
     for (EvaluateRow& row : rows) {
       if (row.branch == Branch::guided) {
-        combine(all.outputs[next], all.outputs[next + 1], row.output);
+        combine(ctx, all.outputs[next], all.outputs[next + 1], row.output);
         next += 2;
       } else {
         std::copy_n(all.outputs[next].bytes().data(), row.output.num_bytes(),
@@ -51,8 +51,10 @@ class Network : public Evaluator {
     }
   }
 
-  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override {
-    combine_guidance(cond, uncond, 2.5, denoiser_.info().guided_channels, out);
+  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+               Tensor& out) override {
+    combine_guidance(ctx, cond, uncond, 2.5, denoiser_.info().guided_channels,
+                     out);
   }
 
   void run_segment(ExecContext& ctx, int segment,
@@ -83,7 +85,8 @@ class Network : public Evaluator {
     }
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (last) {
-        combine(all.outputs[2 * i], all.outputs[2 * i + 1], rows[i].output);
+        combine(ctx, all.outputs[2 * i], all.outputs[2 * i + 1],
+                rows[i].output);
       } else {
         rows[i].boundary = boundaries[2 * i];
         rows[i].boundary.insert(rows[i].boundary.end(),
@@ -158,7 +161,7 @@ Tensor run_on(const models::Denoiser& denoiser, const Schedule& schedule,
   TaskRunner runner(schedule, network, noise, options);
   const auto method = make_method(options, schedule);
   return run_local(*method, runner, ctx, sample_index,
-                   initial_state(schedule, unit))
+                   initial_state(ctx, schedule, unit))
       .latents;
 }
 
@@ -283,7 +286,7 @@ std::vector<Tensor> run_together(const models::Denoiser& denoiser,
     if (const std::size_t next = methods.size(); next < samples) {
       Tensor unit(network.latent_shape(), DType::f32);
       noise.initial(next, unit);
-      slots[next].put(kInitialSlot, initial_state(schedule, unit));
+      slots[next].put(kInitialSlot, initial_state(ctx, schedule, unit));
       methods.push_back(make_method(options, schedule));
     }
     tasks.clear();

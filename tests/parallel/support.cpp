@@ -77,8 +77,8 @@ Tensor ToyEvaluator::output_of(const Tensor& hidden) const {
   return out;
 }
 
-void ToyEvaluator::combine(const Tensor& cond, const Tensor& uncond,
-                           Tensor& out) {
+void ToyEvaluator::combine(ExecContext& /*ctx*/, const Tensor& cond,
+                           const Tensor& uncond, Tensor& out) {
   const auto c = cond.span<float>();
   const auto u = uncond.span<float>();
   const auto o = out.span<float>();
@@ -88,7 +88,7 @@ void ToyEvaluator::combine(const Tensor& cond, const Tensor& uncond,
   }
 }
 
-void ToyEvaluator::evaluate(ExecContext& /*ctx*/, std::span<EvaluateRow> rows) {
+void ToyEvaluator::evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) {
   ++forwards_;
   for (EvaluateRow& row : rows) {
     ++rows_;
@@ -101,7 +101,8 @@ void ToyEvaluator::evaluate(ExecContext& /*ctx*/, std::span<EvaluateRow> rows) {
     Tensor out;
     if (row.branch == Branch::guided) {
       out = Tensor(row.output.shape(), DType::f32);
-      combine(forward(row, Branch::cond), forward(row, Branch::uncond), out);
+      combine(ctx, forward(row, Branch::cond), forward(row, Branch::uncond),
+              out);
     } else {
       out = forward(row, row.branch);
     }
@@ -117,7 +118,7 @@ int ToyEvaluator::largest_repeat() const {
   return largest;
 }
 
-void ToyEvaluator::run_segment(ExecContext& /*ctx*/, int segment,
+void ToyEvaluator::run_segment(ExecContext& ctx, int segment,
                                std::span<SegmentRow> rows) {
   ++forwards_;
   for (SegmentRow& row : rows) {
@@ -135,7 +136,7 @@ void ToyEvaluator::run_segment(ExecContext& /*ctx*/, int segment,
       std::copy_n(next.bytes().data(), next.num_bytes(), hidden.bytes().data());
     }
     if (segment + 1 == num_segments_) {
-      combine(output_of(row.boundary[0].tensor),
+      combine(ctx, output_of(row.boundary[0].tensor),
               output_of(row.boundary[1].tensor), row.output);
     }
   }
@@ -182,7 +183,7 @@ bool predicts_noise(const ScheduleOptions& options) {
 SolverState Bench::start(std::uint64_t sample_index) {
   Tensor unit(evaluator.latent_shape(), DType::f32);
   noise.initial(sample_index, unit);
-  return initial_state(schedule, unit);
+  return initial_state(ctx, schedule, unit);
 }
 
 SolverState Bench::run(const MethodOptions& options,

@@ -119,6 +119,35 @@ TEST_F(TaskRunnerTest, ReturnsResultsInTheOrderOfTheTasks) {
   EXPECT_EQ(results[1].version, 3U);
 }
 
+TEST_F(TaskRunnerTest, WritesNoSlotBeforeAllTasksAreDone) {
+  // A task that runs twice may be late: what stands in its slots is complete,
+  // and must not be replaced by what is still to come on a device.
+  struct Watching : ToyEvaluator {
+    void evaluate(ExecContext& ctx, std::span<EvaluateRow> rows) override {
+      for (const Slot slot : {8U, 9U}) {
+        EXPECT_FALSE(slots->find(slot).has_value()) << slot;
+      }
+      ToyEvaluator::evaluate(ctx, rows);
+    }
+    SlotTable* slots = nullptr;
+  };
+  SlotTable& slots = sample(0);
+  slots.put(7, Tensor::zeros(bench_.evaluator.latent_shape(), DType::f32));
+  Watching network;
+  network.slots = &slots;
+  TaskRunner runner(bench_.schedule, network, bench_.noise, {});
+  const Task step{
+      .id = 2, .op = Op::step, .to = 1, .inputs = {0, 7}, .outputs = {8}};
+  const Task combine{
+      .id = 3, .op = Op::combine, .inputs = {7, 7}, .outputs = {9}};
+  const std::vector<BoundTask> tasks = {
+      {0, step, &slots}, {0, combine, &slots}, {0, evaluate_at(0), &slots}};
+  (void)runner.run(bench_.ctx, tasks);
+  for (const Slot slot : {1U, 8U, 9U}) {
+    EXPECT_TRUE(slots.find(slot).has_value()) << slot;
+  }
+}
+
 TEST_F(TaskRunnerTest, DecodesTheLatentsOfAState) {
   SlotTable& slots = sample(4);
   const Task decode{.id = 1, .op = Op::decode, .inputs = {0}, .outputs = {1}};

@@ -76,7 +76,8 @@ json answer(const json& in) {
   } else {
     Tensor unit(shape, DType::f32);
     noise.initial(0, unit);
-    state = samplers::initial_state(schedule, unit);
+    ExecContext ctx;
+    state = samplers::initial_state(ctx, schedule, unit);
   }
   samplers::testing::ToyModel model;
   const json wanted = in.value("model", json::object());

@@ -47,11 +47,12 @@ Moments sampled(ScheduleOptions options, double mean, double deviation) {
   PhiloxNoise noise(20);
   Tensor unit({1, 128, 128}, DType::f32);
   noise.initial(0, unit);
-  SolverState state = initial_state(schedule, unit);
+  ExecContext ctx;
+  SolverState state = initial_state(ctx, schedule, unit);
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     const Tensor output =
         expected_noise(schedule.level(call), mean, deviation, state.latents);
-    state = step(schedule, call, call + 1, state, output, 0, noise);
+    state = step(ctx, schedule, call, call + 1, state, output, 0, noise);
   }
   return moments_of(state.latents);
 }

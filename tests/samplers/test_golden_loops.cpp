@@ -82,8 +82,9 @@ TEST_P(GoldenLoop, MatchesDiffusers) {
   TorchNoise noise(golden["seed"], schedule);
   Tensor unit({1, 4, 4}, DType::f32);
   noise.initial(0, unit);
+  ExecContext ctx;
   const std::vector<Tensor> points = testing::run(
-      schedule, model, initial_state(schedule, unit).latents, noise);
+      schedule, model, initial_state(ctx, schedule, unit).latents, noise);
   const double tolerance = 5e-6 * magnitude(points);
   expect_values(points[points.size() / 2], expected["middle"], tolerance,
                 "middle");

@@ -17,10 +17,11 @@ Tensor ramp(float start, float step) {
 }
 
 TEST(Guidance, PushesGuidedChannelsAndKeepsTheConditionalRest) {
+  ExecContext ctx;
   const Tensor cond = ramp(0.5F, 0.25F);
   const Tensor uncond = ramp(-1.0F, 0.125F);
   Tensor out({4, 2, 3}, DType::f32);
-  combine_guidance(cond, uncond, 4.0, 3, out);
+  combine_guidance(ctx, cond, uncond, 4.0, 3, out);
   for (std::size_t i = 0; i < 24; ++i) {
     const float c = cond.span<float>()[i];
     const float u = uncond.span<float>()[i];
@@ -29,24 +30,26 @@ TEST(Guidance, PushesGuidedChannelsAndKeepsTheConditionalRest) {
 }
 
 TEST(Guidance, MayWriteOverEitherInput) {
+  ExecContext ctx;
   const Tensor cond = ramp(0.3F, 0.7F);
   const Tensor uncond = ramp(0.9F, -0.2F);
   Tensor fresh({4, 2, 3}, DType::f32);
-  combine_guidance(cond, uncond, 1.7, 4, fresh);
+  combine_guidance(ctx, cond, uncond, 1.7, 4, fresh);
   Tensor over_cond = cond.clone();
-  combine_guidance(over_cond, uncond, 1.7, 4, over_cond);
+  combine_guidance(ctx, over_cond, uncond, 1.7, 4, over_cond);
   Tensor over_uncond = uncond.clone();
-  combine_guidance(cond, over_uncond, 1.7, 4, over_uncond);
+  combine_guidance(ctx, cond, over_uncond, 1.7, 4, over_uncond);
   EXPECT_TRUE(bytes_equal(fresh, over_cond));
   EXPECT_TRUE(bytes_equal(fresh, over_uncond));
 }
 
 TEST(Guidance, RefusesShapesThatDiffer) {
+  ExecContext ctx;
   const Tensor cond = ramp(0.0F, 1.0F);
   const Tensor other = Tensor::zeros({2, 4, 3}, DType::f32);
   Tensor out({4, 2, 3}, DType::f32);
-  EXPECT_THROW(combine_guidance(cond, other, 1.0, 4, out), Error);
-  EXPECT_THROW(combine_guidance(cond, cond, 1.0, 5, out), Error);
+  EXPECT_THROW(combine_guidance(ctx, cond, other, 1.0, 4, out), Error);
+  EXPECT_THROW(combine_guidance(ctx, cond, cond, 1.0, 5, out), Error);
 }
 
 }  // namespace

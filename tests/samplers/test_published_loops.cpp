@@ -58,15 +58,16 @@ class BatchNoise final : public NoiseSource {
 double loop_sum(const ScheduleOptions& options) {
   const Schedule schedule(options);
   BatchNoise noise(schedule);
+  ExecContext ctx;
   double sum = 0.0;
   for (int image = 0; image < kImages; ++image) {
-    SolverState state = initial_state(schedule, ramp(image));
+    SolverState state = initial_state(ctx, schedule, ramp(image));
     for (int call = 0; call < schedule.num_model_calls(); ++call) {
       // The published loops step from the scaled latents, too.
-      state.latents = scale_model_input(schedule, call, state.latents);
+      state.latents = scale_model_input(ctx, schedule, call, state.latents);
       const Tensor output =
           testing::evaluate({"ramp"}, state.latents, schedule.timestep(call));
-      state = step(schedule, call, call + 1, state, output,
+      state = step(ctx, schedule, call, call + 1, state, output,
                    static_cast<std::uint64_t>(image), noise);
     }
     for (const float value : state.latents.span<float>()) {

@@ -75,12 +75,13 @@ TEST(DdimStep, MatchesTheGoldenFirstAndLastStep) {
   SolverState state;
   state.latents = Tensor::from<float>(std::vector<float>{1.0F}, {1, 1, 1});
   const Tensor half = Tensor::from<float>(std::vector<float>{0.5F}, {1, 1, 1});
+  ExecContext ctx;
   EXPECT_NEAR(
-      step(schedule, 0, 1, state, half, 0, noise).latents.span<float>()[0],
+      step(ctx, schedule, 0, 1, state, half, 0, noise).latents.span<float>()[0],
       1.108403, 1e-5);
-  EXPECT_NEAR(
-      step(schedule, 49, 50, state, half, 0, noise).latents.span<float>()[0],
-      0.995049, 1e-6);
+  EXPECT_NEAR(step(ctx, schedule, 49, 50, state, half, 0, noise)
+                  .latents.span<float>()[0],
+              0.995049, 1e-6);
 }
 
 }  // namespace

@@ -62,11 +62,17 @@ std::vector<ScheduleOptions> every_rule() {
   return all;
 }
 
+SolverState start(const Schedule& schedule, std::uint64_t seed) {
+  ExecContext ctx;
+  return initial_state(ctx, schedule, unit(seed));
+}
+
 SolverState advance(const Schedule& schedule, int from, int to,
                     const SolverState& state, NoiseSource& noise) {
-  const Tensor input = scale_model_input(schedule, from, state.latents);
+  ExecContext ctx;
+  const Tensor input = scale_model_input(ctx, schedule, from, state.latents);
   const Tensor output = testing::evaluate({}, input, schedule.timestep(from));
-  return step(schedule, from, to, state, output, 4, noise);
+  return step(ctx, schedule, from, to, state, output, 4, noise);
 }
 
 class EveryRule : public ::testing::TestWithParam<ScheduleOptions> {};
@@ -74,7 +80,7 @@ class EveryRule : public ::testing::TestWithParam<ScheduleOptions> {};
 TEST_P(EveryRule, GivesTheSameBitsForTheSameArguments) {
   const Schedule schedule(GetParam());
   PhiloxNoise noise(9);
-  SolverState state = initial_state(schedule, unit(1));
+  SolverState state = start(schedule, 1);
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     const Tensor before = state.latents.clone();
     const SolverState once = advance(schedule, call, call + 1, state, noise);
@@ -88,7 +94,7 @@ TEST_P(EveryRule, GivesTheSameBitsForTheSameArguments) {
 TEST_P(EveryRule, TakesReplacedLatentsWithTheHistoryOfAnotherGuess) {
   const Schedule schedule(GetParam());
   PhiloxNoise noise(9);
-  SolverState state = initial_state(schedule, unit(1));
+  SolverState state = start(schedule, 1);
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     SolverState replaced = state;
     replaced.latents = state.latents.clone();
@@ -105,7 +111,8 @@ TEST_P(EveryRule, CarriesByTheDerivativeAtFixedOutput) {
   options.solver_order = 1;
   const Schedule schedule(options);
   PhiloxNoise noise(9);
-  SolverState state = initial_state(schedule, unit(1));
+  SolverState state = start(schedule, 1);
+  ExecContext ctx;
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     const Tensor output =
         testing::evaluate({}, state.latents, schedule.timestep(call));
@@ -116,9 +123,9 @@ TEST_P(EveryRule, CarriesByTheDerivativeAtFixedOutput) {
       value += static_cast<float>(by);
     }
     const Tensor a =
-        step(schedule, call, call + 1, state, output, 0, noise).latents;
+        step(ctx, schedule, call, call + 1, state, output, 0, noise).latents;
     const Tensor b =
-        step(schedule, call, call + 1, moved, output, 0, noise).latents;
+        step(ctx, schedule, call, call + 1, moved, output, 0, noise).latents;
     const double slope = (b.data<float>()[0] - a.data<float>()[0]) / by;
     EXPECT_NEAR(slope, carry_coefficient(schedule, call, call + 1),
                 2e-4 * std::max(1.0, std::fabs(slope)))
@@ -130,15 +137,17 @@ TEST_P(EveryRule, CarriesByTheDerivativeAtFixedOutput) {
 TEST_P(EveryRule, RefusesCallsAndShapesThatDoNotFit) {
   const Schedule schedule(GetParam());
   PhiloxNoise noise(9);
-  const SolverState state = initial_state(schedule, unit(1));
+  const SolverState state = start(schedule, 1);
   const Tensor output = unit(2);
   const int end = schedule.num_model_calls();
-  EXPECT_THROW((void)step(schedule, 0, 0, state, output, 0, noise), Error);
-  EXPECT_THROW((void)step(schedule, -1, 1, state, output, 0, noise), Error);
-  EXPECT_THROW((void)step(schedule, 0, end + 1, state, output, 0, noise),
+  ExecContext ctx;
+  EXPECT_THROW((void)step(ctx, schedule, 0, 0, state, output, 0, noise), Error);
+  EXPECT_THROW((void)step(ctx, schedule, -1, 1, state, output, 0, noise),
+               Error);
+  EXPECT_THROW((void)step(ctx, schedule, 0, end + 1, state, output, 0, noise),
                Error);
   const Tensor wrong = Tensor::zeros({4, 4, 5}, DType::f32);
-  EXPECT_THROW((void)step(schedule, 0, 1, state, wrong, 0, noise), Error);
+  EXPECT_THROW((void)step(ctx, schedule, 0, 1, state, wrong, 0, noise), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, EveryRule, ::testing::ValuesIn(every_rule()));
@@ -192,8 +201,8 @@ void expect_jumps_like_sublist(ScheduleOptions full_options) {
   }
   const Schedule sub(sub_options);
   PhiloxNoise noise(1);
-  SolverState jumping = initial_state(full, unit(3));
-  SolverState walking = initial_state(sub, unit(3));
+  SolverState jumping = start(full, 3);
+  SolverState walking = start(sub, 3);
   for (std::size_t i = 0; i < visited.size(); ++i) {
     const int to =
         i + 1 < visited.size() ? visited[i + 1] : full.num_model_calls();
@@ -222,12 +231,12 @@ TEST(Jumps, OfHeunTakeOneEulerStepFromAFirstStage) {
   const Schedule heun(of(Solver::heun, 6));
   const Schedule euler(of(Solver::euler, 6));
   PhiloxNoise noise(1);
-  const Tensor start = initial_state(heun, unit(3)).latents;
+  const Tensor first = start(heun, 3).latents;
   SolverState state;
-  state.latents = start;
+  state.latents = first;
   const SolverState jumped = advance(heun, 0, 6, state, noise);
   const SolverState stepped = advance(euler, 0, 3, state, noise);
-  for (std::int64_t i = 0; i < start.num_elements(); ++i) {
+  for (std::int64_t i = 0; i < first.num_elements(); ++i) {
     EXPECT_NEAR(jumped.latents.data<float>()[i],
                 stepped.latents.data<float>()[i], 2e-4);
   }
@@ -236,12 +245,14 @@ TEST(Jumps, OfHeunTakeOneEulerStepFromAFirstStage) {
 TEST(Extrapolate, IsTheDeterministicDdimStep) {
   const Schedule schedule(of(Solver::ddim));
   PhiloxNoise noise(1);
-  SolverState state = initial_state(schedule, unit(3));
+  SolverState state = start(schedule, 3);
   const Tensor output = unit(4);
+  ExecContext ctx;
   for (const int to : {1, 3, 6}) {
-    const Tensor guess = extrapolate(schedule, 0, to, state.latents, output);
+    const Tensor guess =
+        extrapolate(ctx, schedule, 0, to, state.latents, output);
     const Tensor stepped =
-        step(schedule, 0, to, state, output, 0, noise).latents;
+        step(ctx, schedule, 0, to, state, output, 0, noise).latents;
     for (std::int64_t i = 0; i < guess.num_elements(); ++i) {
       EXPECT_NEAR(guess.data<float>()[i], stepped.data<float>()[i], 5e-5);
     }
@@ -253,9 +264,11 @@ TEST(Extrapolate, ClipsWhereTheSolverClips) {
   options.clip_sample = true;
   const Schedule schedule(options);
   PhiloxNoise noise(1);
-  const SolverState state = initial_state(schedule, unit(3));
-  const Tensor guess = extrapolate(schedule, 0, 3, state.latents, unit(4));
-  const Tensor stepped = step(schedule, 0, 3, state, unit(4), 0, noise).latents;
+  const SolverState state = start(schedule, 3);
+  ExecContext ctx;
+  const Tensor guess = extrapolate(ctx, schedule, 0, 3, state.latents, unit(4));
+  const Tensor stepped =
+      step(ctx, schedule, 0, 3, state, unit(4), 0, noise).latents;
   for (std::int64_t i = 0; i < guess.num_elements(); ++i) {
     EXPECT_NEAR(guess.data<float>()[i], stepped.data<float>()[i], 1e-6);
     EXPECT_LE(std::fabs(guess.data<float>()[i]), 8.0F);
@@ -274,7 +287,8 @@ TEST(Denoised, RecoversTheCleanSampleOfAMixture) {
           static_cast<float>(at.alpha * clean.data<float>()[i] +
                              at.sigma * noise.data<float>()[i]);
     }
-    const Tensor found = denoised(schedule, 2, mixed, noise);
+    ExecContext ctx;
+    const Tensor found = denoised(ctx, schedule, 2, mixed, noise);
     for (std::int64_t i = 0; i < mixed.num_elements(); ++i) {
       EXPECT_NEAR(found.data<float>()[i], clean.data<float>()[i], 1e-4);
     }

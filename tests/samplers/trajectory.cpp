@@ -33,10 +33,12 @@ std::vector<Tensor> run(const Schedule& schedule, const ToyModel& model,
   SolverState state;
   state.latents = initial_latents;
   std::vector<Tensor> points = {initial_latents};
+  ExecContext ctx;
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
-    const Tensor input = scale_model_input(schedule, call, state.latents);
+    const Tensor input = scale_model_input(ctx, schedule, call, state.latents);
     const Tensor output = evaluate(model, input, schedule.timestep(call));
-    state = step(schedule, call, call + 1, state, output, sample_index, noise);
+    state =
+        step(ctx, schedule, call, call + 1, state, output, sample_index, noise);
     points.push_back(state.latents);
   }
   return points;
