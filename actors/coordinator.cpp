@@ -85,13 +85,13 @@ class CoordinatorShell final : public CoordinatorActor::base {
     send(workers_[static_cast<std::size_t>(grant.worker)], std::move(grant));
   }
   void perform(FreeSlots& free) {
-    spec_.samples->open(free.sample_index)->erase(free.slots);
+    spec_.samples->open(free.sample_index, free.run)->erase(free.slots);
   }
   void perform(EndSample& end) {
     SampleOutcome outcome{std::move(end.report), {}, {}};
     const std::uint64_t index = outcome.report.sample_index;
     if (outcome.report.status == SampleStatus::done) {
-      const auto slots = spec_.samples->open(index);
+      const auto slots = spec_.samples->open(index, end.run);
       outcome.latents =
           std::get<samplers::SolverState>(slots->get(end.result)).latents;
       if (spec_.options.decode) {
@@ -112,6 +112,17 @@ class CoordinatorShell final : public CoordinatorActor::base {
         workers_[static_cast<std::size_t>(fence.worker)],
         to_caf_error(
             {Errc::job_failed, "worker", "showed no life for its lease", {}}));
+  }
+  void perform(RetireWorker& retire) {
+    const WorkerActor& worker =
+        workers_[static_cast<std::size_t>(retire.worker)];
+    if (worker) {
+      // Whatever the cause, this is what keeps it from being started again.
+      send_exit(worker, to_caf_error({Errc::device_lost,
+                                      retire.cause.place,
+                                      retire.cause.message,
+                                      {}}));
+    }
   }
   void perform(EndJob& end) {
     for (const WorkerActor& worker : workers_) {

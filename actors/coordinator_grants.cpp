@@ -1,5 +1,5 @@
-// The half of CoordinatorPolicy that moves tasks: where they run, what their
-// results mean, and what happens when they are lost.
+// The part of CoordinatorPolicy that moves tasks: where they run, and what
+// their results mean.
 
 #include <algorithm>
 #include <iterator>
@@ -17,14 +17,6 @@ using samplers::Task;
 /// The error is one sample's own, so the others can go on.
 bool is_of_sample(Errc code) { return code == Errc::non_finite; }
 
-Failure lost_too_often(const Pending& pending) {
-  return {Errc::job_failed, "coordinator",
-          "a task of sample " + std::to_string(pending.work.sample_index) +
-              " was lost with its worker: got " +
-              std::to_string(pending.attempts) + " losses, expected fewer",
-          "look in the log for what ends the workers"};
-}
-
 }  // namespace
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
@@ -33,7 +25,8 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
       planned[static_cast<std::size_t>(task.part) % planned.size()];
   for (int k = 0; k < options_.num_workers; ++k) {
     const int candidate = (first + k) % options_.num_workers;
-    if (workers_[static_cast<std::size_t>(candidate)].alive) {
+    const Worker& worker = workers_[static_cast<std::size_t>(candidate)];
+    if (worker.alive && worker.traits.execution_class == class_of(sample)) {
       return candidate;
     }
   }
@@ -42,12 +35,12 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
 
 void CoordinatorPolicy::route(const Sample& sample, Task task) {
   const int worker = worker_of(sample, task);
-  SampleTask work{sample.index, std::move(task)};
+  SampleTask work{sample.index, std::move(task), sample.run};
   if (worker < 0) {
     stranded_.push_back({.work = std::move(work)});
   } else if (options_.kind == samplers::MethodKind::picard &&
              work.task.op == Op::evaluate) {
-    queues_.push_anywhere(std::move(work));
+    queues_.push_anywhere(class_of(sample), std::move(work));
   } else {
     queues_.push(worker, std::move(work));
   }
@@ -56,8 +49,8 @@ void CoordinatorPolicy::route(const Sample& sample, Task task) {
 void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
   for (Pending& pending : tasks) {
     const auto found = samples_.find(pending.work.sample_index);
-    if (found == samples_.end()) {
-      continue;
+    if (found == samples_.end() || found->second.run != pending.work.run) {
+      continue;  // nobody waits for it any more
     }
     const int worker = worker_of(found->second, pending.work.task);
     if (worker < 0) {
@@ -71,18 +64,26 @@ void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
 /// Gives every worker grants up to the queue depth, one round at a time so
 /// that tasks for anyone spread over all.
 void CoordinatorPolicy::fill_workers() {
-  const auto alive = static_cast<std::size_t>(
-      std::count_if(workers_.begin(), workers_.end(),
-                    [](const Worker& worker) { return worker.alive; }));
-  for (int depth = 1; alive > 0 && depth <= options_.queue_depth; ++depth) {
-    const auto share =
-        static_cast<int>((queues_.num_anywhere() + alive - 1) / alive);
+  std::vector<std::size_t> alive(paces_.size());
+  for (const Worker& worker : workers_) {
+    alive[static_cast<std::size_t>(worker.traits.execution_class)] +=
+        worker.alive ? 1 : 0;
+  }
+  for (int depth = 1; depth <= options_.queue_depth; ++depth) {
+    std::vector<int> share;
+    for (std::size_t c = 0; c < alive.size(); ++c) {
+      const std::size_t waiting = queues_.num_anywhere(static_cast<int>(c));
+      const std::size_t hands = std::max<std::size_t>(alive[c], 1);
+      share.push_back(static_cast<int>((waiting + hands - 1) / hands));
+    }
     for (int w = 0; w < options_.num_workers; ++w) {
-      const Worker& worker = workers_[static_cast<std::size_t>(w)];
+      const Worker& worker = at(w);
       if (!worker.alive || worker.outstanding >= depth) {
         continue;
       }
-      auto tasks = queues_.take(w, options_.max_rows, share);
+      const int own = worker.traits.execution_class;
+      auto tasks = queues_.take(w, own, worker.traits.max_rows,
+                                share[static_cast<std::size_t>(own)]);
       if (!tasks.empty()) {
         send_grant(w, std::move(tasks));
       }
@@ -91,9 +92,14 @@ void CoordinatorPolicy::fill_workers() {
 }
 
 void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
-  Worker& to = workers_[static_cast<std::size_t>(worker)];
+  Worker& to = at(worker);
   Grant grant{next_grant_++, worker, to.epoch, options_.lease, {}};
-  for (const Pending& pending : tasks) {
+  for (Pending& pending : tasks) {
+    Sample& sample = samples_.at(pending.work.sample_index);
+    pending.work.run = sample.run;
+    if (to.traits.device.kind == DeviceKind::cuda) {
+      sample.gpus.insert(to.traits.device.index);
+    }
     grant.tasks.push_back(pending.work);
     // A task that is lost runs again, so its inputs live until the result has
     // arrived; then FreeSlots tells.
@@ -116,7 +122,8 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
   worker.settled_ticks = ticks;
   for (const Pending& pending : grant.tasks) {
     const auto found = samples_.find(pending.work.sample_index);
-    if (found != samples_.end() && pending.work.task.op != Op::decode) {
+    if (found != samples_.end() && found->second.run == pending.work.run &&
+        pending.work.task.op != Op::decode) {
       found->second.ticks += spent / static_cast<double>(grant.tasks.size());
     }
   }
@@ -127,7 +134,7 @@ void CoordinatorPolicy::apply_results(const GrantResult& event,
   for (std::size_t i = 0; i < grant.tasks.size() && !ended_; ++i) {
     const SampleTask& work = grant.tasks[i].work;
     const auto found = samples_.find(work.sample_index);
-    if (found == samples_.end()) {
+    if (found == samples_.end() || found->second.run != work.run) {
       continue;
     }
     Sample& sample = found->second;
@@ -156,60 +163,13 @@ void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
     sample.ticks = 0;
   }
   if (!task.frees.empty()) {
-    commands_.push_back(FreeSlots{sample.index, task.frees});
+    commands_.push_back(FreeSlots{sample.index, task.frees, sample.run});
   }
   if (sample.method->done()) {
     finish_method(sample);
   } else {
     issue_ready(sample);
   }
-}
-
-void CoordinatorPolicy::grant_failed(const Failure& failure,
-                                     Outstanding& grant) {
-  const bool all_in_flight = std::all_of(
-      grant.tasks.begin(), grant.tasks.end(), [this](const Pending& pending) {
-        return samples_.contains(pending.work.sample_index);
-      });
-  if (all_in_flight && !is_of_sample(failure.code)) {
-    end_job(false, failure);
-  } else if (!all_in_flight || grant.tasks.size() > 1) {
-    // A sample that ended took its slots along, so its tasks fail for that
-    // alone, and which of several rows is at fault shows when each runs alone.
-    route_alone(std::move(grant.tasks));
-  } else {
-    end_sample(grant.tasks.front().work.sample_index, SampleStatus::failed,
-               failure);
-  }
-}
-
-void CoordinatorPolicy::lose_worker(int index) {
-  Worker& worker = workers_[static_cast<std::size_t>(index)];
-  if (!worker.alive) {
-    return;
-  }
-  worker.alive = false;
-  worker.outstanding = 0;
-  ++recoveries_;
-  std::vector<Pending> lost;
-  for (auto it = grants_.begin(); it != grants_.end();) {
-    if (it->second.worker == index) {
-      std::move(it->second.tasks.begin(), it->second.tasks.end(),
-                std::back_inserter(lost));
-      it = grants_.erase(it);
-    } else {
-      ++it;
-    }
-  }
-  for (Pending& pending : lost) {
-    if (++pending.attempts >= options_.max_attempts) {
-      end_job(false, lost_too_often(pending));
-      return;
-    }
-  }
-  // Alone, so that a task that ends its workers is found.
-  route_alone(std::move(lost));
-  route_alone(queues_.take_all(index));
 }
 
 }  // namespace troupe::actors

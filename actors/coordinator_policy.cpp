@@ -16,26 +16,50 @@ constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // samples'.
 constexpr std::uint64_t kHopeless = 3;
 
-// While grants take longer than this on average, a worker that waits for its
-// next one loses little: 20 to 60 us in a trace of two busy cores.
-constexpr Duration kLongGrant = std::chrono::milliseconds(4);
+/// Every worker described, no worker without rows.
+CoordinatorOptions with_traits(CoordinatorOptions options) {
+  require(options.num_workers > 0, Errc::invalid_argument, "workers",
+          "at least one is needed");
+  options.workers.resize(static_cast<std::size_t>(options.num_workers));
+  for (WorkerTraits& traits : options.workers) {
+    if (traits.max_rows == 0) {
+      traits.max_rows = options.max_rows;
+    }
+  }
+  return options;
+}
+
+int num_classes(const CoordinatorOptions& options) {
+  int most = 0;
+  for (const WorkerTraits& traits : options.workers) {
+    require(traits.execution_class >= 0, Errc::invalid_argument, "workers",
+            "execution classes are numbered from 0 on");
+    most = std::max(most, traits.execution_class);
+  }
+  return most + 1;
+}
 
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
-    : options_(std::move(options)),
+    : options_(with_traits(std::move(options))),
       absent_(options_.num_workers),
-      queues_(std::max(options_.num_workers, 0)) {
-  require(options_.num_workers > 0, Errc::invalid_argument, "workers",
-          "at least one is needed");
+      queues_(options_.num_workers, num_classes(options_)) {
   const auto probe = options_.make_method();
   const int parts = probe->num_parts();
   calls_per_sample_ = probe->progress().total;
-  groups_ = group_workers(options_.num_workers, parts);
-  per_group_ = static_cast<std::size_t>(
-      samples_in_flight(options_.kind, parts, options_.max_rows));
+  std::vector<int> classes;
+  for (const WorkerTraits& traits : options_.workers) {
+    classes.push_back(traits.execution_class);
+    workers_.emplace_back().traits = traits;
+  }
+  groups_ = group_workers(classes, parts);
+  for (const WorkerGroup& group : groups_) {
+    capacities_.push_back(static_cast<std::size_t>(samples_in_flight(
+        options_.kind, parts, at(group.workers.front()).traits.max_rows)));
+  }
   loads_.resize(groups_.size());
-  workers_.resize(static_cast<std::size_t>(options_.num_workers));
+  paces_.resize(static_cast<std::size_t>(num_classes(options_)));
 }
 
 std::vector<CoordinatorCommand> CoordinatorPolicy::on(
@@ -48,6 +72,7 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
   if (!ended_ && absent_ == 0) {
     admit_samples();
     share_samples();
+    hurry_samples();
     fill_workers();
     if (samples_.empty() && next_sample_ == options_.samples.size()) {
       end_job(false, {});
@@ -60,7 +85,10 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
 
 void CoordinatorPolicy::handle(const WorkerUp& event) {
   lose_worker(event.worker);
-  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  Worker& worker = at(event.worker);
+  if (worker.gone || ended_) {
+    return;
+  }
   absent_ -= worker.known ? 0 : 1;
   worker.known = true;
   worker.alive = true;
@@ -72,17 +100,20 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
 }
 
 void CoordinatorPolicy::handle(const WorkerDown& event) {
-  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  Worker& worker = at(event.worker);
   // One that never came up is waited for no longer.
   absent_ -= worker.known ? 0 : 1;
   worker.known = true;
   if (worker.alive && worker.epoch == event.epoch) {
     lose_worker(event.worker);
   }
+  if (event.gone && !ended_) {
+    retire(event.worker, *event.gone, {});
+  }
 }
 
 void CoordinatorPolicy::handle(const WorkerBeat& event) {
-  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  Worker& worker = at(event.worker);
   if (worker.epoch == event.epoch && worker.ticks != event.ticks) {
     worker.ticks = event.ticks;
     worker.last_life = now_;
@@ -108,7 +139,7 @@ void CoordinatorPolicy::handle(const JobFault& event) {
 }
 
 void CoordinatorPolicy::handle(const GrantResult& event) {
-  Worker& worker = workers_[static_cast<std::size_t>(event.worker)];
+  Worker& worker = at(event.worker);
   const auto found = grants_.find(event.id);
   if (found == grants_.end() || worker.epoch != event.epoch) {
     return;  // late: the grant was given to somebody else meanwhile
@@ -118,11 +149,12 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   --worker.outstanding;
   worker.last_life = now_;
   worker.busy += event.span.duration;
-  busy_ += event.span.duration;
-  ++num_results_;
+  Pace& pace = pace_of(worker.traits.execution_class);
+  pace.busy += event.span.duration;
+  ++pace.num_results;
   settle_ticks(worker, event.ticks, grant);
   if (event.failure) {
-    grant_failed(*event.failure, grant);
+    grant_failed(*event.failure, event.worker, std::move(grant));
   } else {
     apply_results(event, grant);
   }
@@ -130,57 +162,6 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
 }
 
 // ---- samples
-
-/// A second sample hides the way of the first one's results, but each then ends
-/// half as soon: where grants are long, samples of a batch run one after
-/// another.
-std::size_t CoordinatorPolicy::most_in_flight() const {
-  const bool is_long = num_results_ == 0 || busy_ >= num_results_ * kLongGrant;
-  return options_.kind == samplers::MethodKind::batch && is_long
-             ? std::max<std::size_t>(per_group_ / 2, 1)
-             : per_group_;
-}
-
-void CoordinatorPolicy::admit_samples() {
-  while (next_sample_ < options_.samples.size()) {
-    std::size_t best = 0;
-    for (std::size_t g = 1; g < groups_.size(); ++g) {
-      best = load(g) < load(best) ? g : best;
-    }
-    if (load(best) >= most_in_flight()) {
-      return;
-    }
-    const std::uint64_t index = options_.samples[next_sample_++];
-    Sample& sample = samples_[index];
-    sample.index = index;
-    sample.method = options_.make_method();
-    sample.group = best;
-    sample.began = now_;
-    ++loads_[best];
-    issue_ready(sample);
-  }
-}
-
-/// Near the end the fastest group runs dry first: it takes over a sample from
-/// a group that still has several. Bits do not depend on who computes.
-void CoordinatorPolicy::share_samples() {
-  if (next_sample_ < options_.samples.size() || groups_.size() == 1) {
-    return;
-  }
-  const auto most = std::max_element(loads_.begin(), loads_.end());
-  const auto least = std::min_element(loads_.begin(), loads_.end());
-  if (*least != 0 || *most < 2) {
-    return;
-  }
-  const auto from = static_cast<std::size_t>(most - loads_.begin());
-  const auto to = static_cast<std::size_t>(least - loads_.begin());
-  const auto youngest = std::find_if(
-      samples_.rbegin(), samples_.rend(),
-      [from](const auto& entry) { return entry.second.group == from; });
-  youngest->second.group = to;
-  --loads_[from];
-  ++loads_[to];
-}
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
   for (Task& task : sample.method->ready()) {
@@ -215,9 +196,15 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
     first_failure_ = failure;
   }
   queues_.erase_sample(index);
-  commands_.push_back(EndSample{
-      {index, status, progress, std::move(failure), now_ - sample.began},
-      sample.method->result_slot()});
+  if (!failed) {
+    Pace& pace = pace_of(class_of(sample));
+    pace.of_samples += now_ - sample.began;
+    ++pace.num_samples;
+  }
+  commands_.push_back(EndSample{{index, status, progress, std::move(failure),
+                                 now_ - sample.began, class_of(sample)},
+                                sample.method->result_slot(),
+                                sample.run});
   --loads_[sample.group];
   samples_.erase(found);
   if (ended_totals_.samples_done == 0 &&
@@ -232,7 +219,8 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
     return;
   }
   ended_ = true;
-  EndJob end{stopped, std::move(failure), progress(), {}, recoveries_, {}};
+  EndJob end{stopped, std::move(failure), progress(), {}, recoveries_, {},
+             lost_};
   for (const Worker& worker : workers_) {
     end.busy.push_back(worker.busy);
   }

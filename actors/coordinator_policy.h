@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <variant>
 #include <vector>
 
@@ -13,9 +14,21 @@
 #include "actors/progress.h"
 #include "actors/work_queues.h"
 #include "kernels/core/clock.h"
+#include "kernels/core/device.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
+
+/// What is known of a worker before it comes up.
+struct WorkerTraits {
+  /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
+  /// stays within one.
+  int execution_class = 0;
+  /// A GPU that fails takes all its workers along, and what lies in its memory.
+  Device device;
+  /// Most rows of one forward pass; 0: the job's.
+  int max_rows = 0;
+};
 
 struct CoordinatorOptions {
   /// Global indices still to do, in the order in which they begin.
@@ -24,6 +37,8 @@ struct CoordinatorOptions {
   std::function<std::unique_ptr<samplers::Method>()> make_method;
   samplers::MethodKind kind = samplers::MethodKind::batch;
   int num_workers = 1;
+  /// One per worker; empty: all alike.
+  std::vector<WorkerTraits> workers = {};
   /// Most rows of one forward pass.
   int max_rows = 1;
   /// Grants that a worker holds at once.
@@ -49,6 +64,8 @@ struct WorkerUp {
 struct WorkerDown {
   int worker = 0;
   std::uint32_t epoch = 0;
+  /// Set when it will not come up again: why.
+  std::optional<Failure> gone = {};
 };
 struct TimeTick {};
 struct StopRequested {};
@@ -65,12 +82,14 @@ using CoordinatorEvent =
 struct FreeSlots {
   std::uint64_t sample_index = 0;
   std::vector<samplers::Slot> slots;
+  std::uint32_t run = 0;
 };
 /// A sample has ended; when done its state is in slot `result` and, if decoded,
-/// its pixels in kPixelsSlot.
+/// its pixels in kPixelsSlot, both on the host.
 struct EndSample {
   SampleReport report;
   samplers::Slot result = samplers::kInitialSlot;
+  std::uint32_t run = 0;
 };
 struct ReportProgress {
   JobProgress progress;
@@ -80,6 +99,13 @@ struct FenceWorker {
   int worker = 0;
   std::uint32_t epoch = 0;
 };
+/// The worker's device can do no more: it is to end, and not to be started
+/// again.
+struct RetireWorker {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  Failure cause;
+};
 /// The job is over. Without a failure all samples ended, or it was stopped.
 struct EndJob {
   bool stopped = false;
@@ -88,9 +114,11 @@ struct EndJob {
   std::vector<SampleReport> unfinished;
   std::int64_t recoveries = 0;
   std::vector<Duration> busy;  ///< time spent on grants, per worker
+  std::vector<LostDevice> lost;
 };
-using CoordinatorCommand = std::variant<Grant, FreeSlots, EndSample,
-                                        ReportProgress, FenceWorker, EndJob>;
+using CoordinatorCommand =
+    std::variant<Grant, FreeSlots, EndSample, ReportProgress, FenceWorker,
+                 RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
@@ -104,6 +132,12 @@ inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 ///                  grant │  │ result, or loss of the worker: granted anew
 ///                        ▼  │
 ///                      worker
+///
+/// A sample is bound to the execution class of the group that takes it, and
+/// begins anew when that can do no more for it: the class has lost its last
+/// worker, or the sample lay in the memory of a GPU that failed. Near the end a
+/// class that has run dry takes over what a slower one would take longer for,
+/// from the beginning.
 ///
 /// Thread: one.
 class CoordinatorPolicy {
@@ -121,18 +155,29 @@ class CoordinatorPolicy {
     std::uint64_t index = 0;
     std::unique_ptr<samplers::Method> method;
     std::size_t group = 0;
-    TimePoint began;
-    double ticks = 0;  ///< spent on it since a call was last accepted
+    std::uint32_t run = 0;
+    std::set<int> gpus;  ///< whose memory may hold something of it
+    TimePoint began;     ///< this run
+    double ticks = 0;    ///< spent on it since a call was last accepted
   };
   struct Worker {
     bool alive = false;
     bool known = false;  ///< has reported once
+    bool gone = false;   ///< never comes back
+    WorkerTraits traits;
     std::uint32_t epoch = 0;
     int outstanding = 0;  ///< grants it holds
     Duration busy{};
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
+  };
+  /// What is known of a class's speed.
+  struct Pace {
+    Duration busy{};  ///< of its workers, in grants that came back
+    std::int64_t num_results = 0;
+    Duration of_samples{};  ///< from beginning to end, of those that are done
+    std::int64_t num_samples = 0;
   };
   struct Outstanding {
     int worker = 0;
@@ -148,7 +193,10 @@ class CoordinatorPolicy {
   void handle(const JobFault& event);
 
   void admit_samples();
+  void place(Sample& sample, std::size_t group);
   void share_samples();
+  void share_within(int execution_class);
+  void hurry_samples();
   void issue_ready(Sample& sample);
   void route(const Sample& sample, samplers::Task task);
   void route_alone(std::vector<Pending> tasks);
@@ -160,8 +208,12 @@ class CoordinatorPolicy {
   void apply_results(const GrantResult& event, const Outstanding& grant);
   void apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
-  void grant_failed(const Failure& failure, Outstanding& grant);
+  void grant_failed(const Failure& failure, int worker, Outstanding grant);
   void lose_worker(int worker);
+  std::vector<Pending> take_tasks_of(int worker);
+  void out_of_memory(const Failure& failure, int worker, Outstanding grant);
+  void retire(int worker, const Failure& cause, std::vector<Pending> lost);
+  void begin_anew(Sample& sample, std::size_t group);
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,
                   std::optional<Failure> failure);
@@ -171,31 +223,43 @@ class CoordinatorPolicy {
 
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;
-  [[nodiscard]] std::size_t load(std::size_t group) const {
-    return loads_[group];
+  [[nodiscard]] Worker& at(int worker) {
+    return workers_[static_cast<std::size_t>(worker)];
   }
-  [[nodiscard]] std::size_t most_in_flight() const;
+  [[nodiscard]] Pace& pace_of(int execution_class) {
+    return paces_[static_cast<std::size_t>(execution_class)];
+  }
+  [[nodiscard]] int class_of(const Sample& sample) const {
+    return groups_[sample.group].execution_class;
+  }
+  /// Whether a worker of the group may still work, now or later.
+  [[nodiscard]] bool is_staffed(std::size_t group) const;
+  /// Of the class (any: −1), the group with most room; none when all are gone.
+  [[nodiscard]] std::optional<std::size_t> best_group(
+      int execution_class) const;
+  [[nodiscard]] Duration time_left(const Sample& sample) const;
+  [[nodiscard]] std::size_t most_in_flight(std::size_t group) const;
 
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
   std::vector<WorkerGroup> groups_;
-  /// Most samples in flight while grants are short.
-  std::size_t per_group_ = 1;
-  Duration busy_{};  ///< of all workers, in grants that came back
-  std::int64_t num_results_ = 0;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group
+  std::vector<std::size_t>
+      capacities_;           ///< most of them while grants are short
+  std::vector<Pace> paces_;  ///< by class
   std::vector<Worker> workers_;
   int absent_ = 0;  ///< workers that never reported; the job waits for them
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
   WorkQueues queues_;
-  std::vector<Pending> stranded_;  ///< tasks while nobody is alive
+  std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
   std::map<std::uint64_t, Outstanding> grants_;
   std::uint64_t next_grant_ = 1;
 
   JobProgress ended_totals_;  ///< of samples that have ended
   std::optional<Failure> first_failure_;
   std::int64_t recoveries_ = 0;
+  std::vector<LostDevice> lost_;
   bool ended_ = false;
   TimePoint now_;
   TimePoint last_report_;

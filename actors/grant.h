@@ -30,6 +30,9 @@ struct Failure {
 struct SampleTask {
   std::uint64_t sample_index = 0;
   samplers::Task task;
+  /// How often the sample has begun anew: tasks of different runs never share
+  /// a slot.
+  std::uint32_t run = 0;
 };
 
 /// Leave to compute: tasks of one kind that make one forward pass together.

@@ -21,12 +21,12 @@ class NodeShell final : public NodeActor::base {
   NodeShell(caf::actor_config& config, NodeSpec spec)
       : NodeActor::base(config),
         spec_(std::move(spec)),
-        workers_(static_cast<std::size_t>(spec_.num_workers)),
+        workers_(spec_.workers.size()),
         infos_(workers_.size()) {
     for (std::size_t w = 0; w < infos_.size(); ++w) {
       infos_[w].worker = static_cast<int>(w);
-      infos_[w].device = spec_.device;
-      infos_[w].threads = spec_.threads_per_worker;
+      infos_[w].device = spec_.workers[w].device;
+      infos_[w].threads = spec_.workers[w].threads;
     }
   }
 
@@ -58,14 +58,15 @@ class NodeShell final : public NodeActor::base {
     const caf::actor_addr here = address();
     auto start = [&system = system(), spec = spec_, here](int worker,
                                                           std::uint32_t epoch) {
+      const WorkerPlace& place = spec.workers[static_cast<std::size_t>(worker)];
       return spawn_worker(
           system,
-          {worker, epoch, spec.threads_per_worker, spec.device, spec.job,
+          {worker, epoch, place.threads, place.device, place.options, spec.job,
            spec.make_executor(worker), spec.coordinator, here});
     };
     supervisor_ = spawn_supervisor(
-        system(), {spec_.num_workers, spec_.restart, &spec_.job->clock,
-                   std::move(start), NodeActor(this)});
+        system(), {static_cast<int>(spec_.workers.size()), spec_.restart,
+                   &spec_.job->clock, std::move(start), NodeActor(this)});
     send(supervisor_, start_atom{});
   }
 

@@ -6,15 +6,14 @@
 
 #include "actors/messages.h"
 #include "actors/worker_core.h"
+#include "actors/worker_place.h"
 #include "kernels/core/executor.h"
 
 namespace troupe::actors {
 
 /// What a host gives to a job.
 struct NodeSpec {
-  int num_workers = 1;
-  int threads_per_worker = 1;
-  Device device;
+  std::vector<WorkerPlace> workers = {{}};
   RestartOptions restart;
   /// Weights, schedule and samples, shared by all its workers. Outlives the
   /// actor.

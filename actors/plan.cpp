@@ -1,6 +1,7 @@
 #include "actors/plan.h"
 
 #include <algorithm>
+#include <map>
 
 namespace troupe::actors {
 
@@ -14,6 +15,26 @@ std::vector<WorkerGroup> group_workers(int num_workers, int num_parts) {
       group.workers.push_back(w);
     }
     groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<WorkerGroup> group_workers(const std::vector<int>& classes,
+                                       int num_parts) {
+  std::map<int, std::vector<int>> members;
+  for (std::size_t w = 0; w < classes.size(); ++w) {
+    members[classes[w]].push_back(static_cast<int>(w));
+  }
+  std::vector<WorkerGroup> groups;
+  for (const auto& [execution_class, workers] : members) {
+    for (WorkerGroup& group :
+         group_workers(static_cast<int>(workers.size()), num_parts)) {
+      for (int& worker : group.workers) {
+        worker = workers[static_cast<std::size_t>(worker)];
+      }
+      group.execution_class = execution_class;
+      groups.push_back(std::move(group));
+    }
   }
   return groups;
 }

@@ -11,12 +11,18 @@ namespace troupe::actors {
 /// workers[p modulo the number of workers]; part 0 is the sample's home.
 struct WorkerGroup {
   std::vector<int> workers;
+  int execution_class = 0;  ///< the one of all its workers
 };
 
 /// Cuts the workers into groups of `num_parts`; workers left over form one
 /// smaller group that hosts several parts each. Part of the logical plan.
 [[nodiscard]] std::vector<WorkerGroup> group_workers(int num_workers,
                                                      int num_parts);
+
+/// The same among the workers of each class: `classes` says for every worker
+/// which one it belongs to. A group never spans two.
+[[nodiscard]] std::vector<WorkerGroup> group_workers(
+    const std::vector<int>& classes, int num_parts);
 
 /// Samples that one group keeps in flight: enough that each of its workers
 /// has two grants to run while results travel.

@@ -5,6 +5,7 @@
 
 #include "actors/grant.h"
 #include "kernels/core/clock.h"
+#include "kernels/core/device.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -17,6 +18,14 @@ struct SampleReport {
   samplers::Progress progress;
   std::optional<Failure> failure;
   Duration elapsed{};  ///< from its first grant to its end
+  /// Of the workers that computed all of it; see WorkerTraits.
+  int execution_class = 0;
+};
+
+/// A device that fell out of a job, and why.
+struct LostDevice {
+  Device device;
+  Failure cause;
 };
 
 struct JobProgress {

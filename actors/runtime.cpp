@@ -51,13 +51,21 @@ std::vector<std::uint64_t> wanted(const JobSpec& spec) {
   return indices;
 }
 
-int rows_per_forward(const JobSpec& spec) {
-  if (spec.max_rows > 0) {
-    return spec.max_rows;
+int rows_per_forward(const JobSpec& spec, const WorkerPlace& place) {
+  if (place.max_rows > 0 || spec.max_rows > 0) {
+    return place.max_rows > 0 ? place.max_rows : spec.max_rows;
   }
   return spec.method.kind == samplers::MethodKind::picard
              ? std::max(spec.method.window_size, 1)
-             : spec.threads_per_worker;
+             : place.threads;
+}
+
+int num_threads(const JobSpec& spec) {
+  int threads = 0;
+  for (const WorkerPlace& place : spec.workers) {
+    threads += place.threads;
+  }
+  return threads;
 }
 
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
@@ -67,8 +75,11 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
     return samplers::make_method(spec.method, *spec.schedule);
   };
   options.kind = spec.method.kind;
-  options.num_workers = spec.num_workers;
-  options.max_rows = rows_per_forward(spec);
+  options.num_workers = static_cast<int>(spec.workers.size());
+  for (const WorkerPlace& place : spec.workers) {
+    options.workers.push_back(
+        {place.execution_class, place.device, rows_per_forward(spec, place)});
+  }
   options.decode = spec.decode;
   options.lease = spec.lease;
   options.ticks_per_call = spec.evaluator->ticks_per_row();
@@ -94,6 +105,7 @@ JobResult to_result(JobRecord record) {
   result.nfe = record.end.progress.nfe;
   result.rounds = record.end.progress.rounds;
   result.recoveries = record.end.recoveries;
+  result.lost = std::move(record.end.lost);
   for (const Duration busy : record.end.busy) {
     result.compute_seconds.push_back(
         std::chrono::duration<double>(busy).count());
@@ -127,9 +139,7 @@ JobResult run_job(const JobSpec& spec) {
   Config config;
   JobResult result;
   // An actor_system that cannot start its threads crashes in its destructor.
-  check_threads(
-      kSystemThreads +
-      (spec.make_executor ? 0 : spec.num_workers * spec.threads_per_worker));
+  check_threads(kSystemThreads + (spec.make_executor ? 0 : num_threads(spec)));
   {
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);
@@ -140,9 +150,9 @@ JobResult run_job(const JobSpec& spec) {
     const auto coordinator =
         spawn_coordinator(system, {coordinator_options(spec), &samples, &clock,
                                    watch, spec.preview_every, spec.trace});
-    const auto node = spawn_node(
-        system, {spec.num_workers, spec.threads_per_worker, spec.device,
-                 spec.restart, &job, std::move(make_executor), coordinator});
+    const auto node =
+        spawn_node(system, {spec.workers, spec.restart, &job,
+                            std::move(make_executor), coordinator});
     bool asked = false;
     while (over.wait_for(kStopPoll) != std::future_status::ready) {
       if (spec.stop != nullptr && *spec.stop && !asked) {

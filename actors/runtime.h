@@ -10,7 +10,7 @@
 #include "actors/coordinator_policy.h"
 #include "actors/observer.h"
 #include "actors/supervisor_policy.h"
-#include "kernels/core/device.h"
+#include "actors/worker_place.h"
 #include "kernels/core/executor.h"
 #include "samplers/evaluator.h"
 #include "samplers/noise_source.h"
@@ -31,11 +31,11 @@ struct JobSpec {
   std::uint64_t end = 1;
   std::vector<std::uint64_t> skip;  ///< indices that are not wanted
 
-  int num_workers = 1;
-  int threads_per_worker = 1;
-  Device device;
-  /// Most rows of one forward pass; 0: the worker's threads, or its share of
-  /// a Picard window.
+  /// The company. A class of execution is part of what an evaluator promises:
+  /// places with equal numbers must give equal bytes.
+  std::vector<WorkerPlace> workers = {{}};
+  /// Most rows of one forward pass where the place does not say; 0: the
+  /// worker's threads, or its share of a Picard window.
   int max_rows = 0;
   bool decode = true;
   int preview_every = 0;    ///< model calls between previews; 0: none
@@ -61,7 +61,10 @@ struct JobResult {
   std::optional<Failure> failure;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< of the sample that needed most
+  /// Workers that were lost, and GPUs that ran out of memory: what was in their
+  /// hands was done again.
   std::int64_t recoveries = 0;
+  std::vector<LostDevice> lost;         ///< in the order of their loss
   std::vector<double> compute_seconds;  ///< per worker
   double wall_seconds = 0;
 
@@ -71,9 +74,12 @@ struct JobResult {
 /// Runs a job with a company of actors in this process, and returns when it is
 /// over or, after a stop, as soon as every worker has left its block.
 ///
-/// The bytes of a sample depend on its recipe and index alone: not on workers,
-/// threads, rows, range or neighbours. Picard and stale pipelines are
-/// approximate by their own options, and as independent of the rest.
+/// The bytes of a sample depend on its recipe, its index and its execution
+/// class alone: not on workers, threads, rows, range or neighbours. Picard and
+/// stale pipelines are approximate by their own options, and as independent of
+/// the rest. A sample is computed from beginning to end by one class
+/// (SampleReport::execution_class). A GPU that fails, or has no room for a
+/// single row, leaves the job; the rest goes on with what it had.
 /// Errors: Errc::invalid_argument for what cannot be: no workers, an empty
 ///         range, options the method refuses, more threads than the system
 ///         starts. Failures of the run itself are in the result.

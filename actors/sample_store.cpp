@@ -1,6 +1,7 @@
 #include "actors/sample_store.h"
 
 #include <iterator>
+#include <utility>
 
 #include "kernels/core/context.h"
 #include "samplers/solver.h"
@@ -13,18 +14,25 @@ SampleStore::SampleStore(const samplers::Schedule& schedule,
     : schedule_(schedule), noise_(noise), latent_shape_(latent_shape) {}
 
 std::shared_ptr<samplers::SlotTable> SampleStore::open(
-    std::uint64_t sample_index) {
+    std::uint64_t sample_index, std::uint32_t run) {
   std::shared_ptr<Entry> entry;
+  std::shared_ptr<Entry> earlier;  // freed without the lock
   {
     const std::lock_guard lock(mutex_);
-    if (is_closed(sample_index)) {
-      entry = std::make_shared<Entry>();
+    const auto held = entries_.find(sample_index);
+    const bool is_late = is_closed(sample_index) ||
+                         (held != entries_.end() && run < held->second->run);
+    if (!is_late && held != entries_.end() && held->second->run == run) {
+      entry = held->second;
     } else {
-      auto& held = entries_[sample_index];
-      if (!held) {
-        held = std::make_shared<Entry>();
+      entry = std::make_shared<Entry>();
+      entry->run = run;
+    }
+    if (!is_late) {
+      auto& newest = entries_[sample_index];
+      if (newest != entry) {
+        earlier = std::exchange(newest, entry);
       }
-      entry = held;
     }
   }
   std::call_once(entry->filled, [&] {

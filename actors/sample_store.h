@@ -16,15 +16,18 @@ namespace troupe::actors {
 /// A table opens with the sample's initial state on the host, made by whoever
 /// asks first; noise is a pure function, so it does not matter who. Other
 /// values stay on the device of the worker that made them, but for latents at
-/// the end of the run. Thread: any.
+/// the end of the run. A sample that begins anew gets another table: its runs
+/// are numbered. Thread: any.
 class SampleStore {
  public:
   /// Keeps references.
   SampleStore(const samplers::Schedule& schedule, samplers::NoiseSource& noise,
               const Shape& latent_shape);
 
+  /// Forgets the table of an earlier run. Work that is late, of an earlier run
+  /// than the newest, gets a table that nobody else sees.
   [[nodiscard]] std::shared_ptr<samplers::SlotTable> open(
-      std::uint64_t sample_index);
+      std::uint64_t sample_index, std::uint32_t run = 0);
   /// Forgets the sample. Work that still runs on it keeps its table alive; who
   /// opens it later, a grant that was queued when it ended, gets a table that
   /// nobody else sees.
@@ -34,6 +37,7 @@ class SampleStore {
 
  private:
   struct Entry {
+    std::uint32_t run = 0;
     std::once_flag filled;
     samplers::SlotTable slots;
   };

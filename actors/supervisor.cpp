@@ -86,7 +86,7 @@ class SupervisorShell final : public SupervisorActor::base {
     delayed_send(this, wait.delay, restart_atom{}, wait.child);
   }
   void perform(AnnounceDown& down) {
-    send(spec_.node, WorkerDown{down.child, down.epoch});
+    send(spec_.node, WorkerDown{down.child, down.epoch, down.given_up});
   }
   void perform(Escalate& escalate) {
     send(spec_.node, JobFault{std::move(escalate.cause)});

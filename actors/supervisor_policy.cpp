@@ -4,6 +4,13 @@
 #include <cmath>
 
 namespace troupe::actors {
+namespace {
+
+bool can_be_mended(Errc code) {
+  return code != Errc::device_lost && code != Errc::unsupported;
+}
+
+}  // namespace
 
 SupervisorPolicy::SupervisorPolicy(int num_children, RestartOptions options)
     : options_(options), children_(static_cast<std::size_t>(num_children)) {}
@@ -41,19 +48,23 @@ std::vector<SupervisorCommand> SupervisorPolicy::child_down(
   }
   child.running = false;
   std::vector<SupervisorCommand> commands;
-  commands.emplace_back(AnnounceDown{event.child, event.epoch});
   while (!child.restarts.empty() &&
          now - child.restarts.front() > options_.window) {
     child.restarts.pop_front();
   }
-  if (static_cast<int>(child.restarts.size()) < options_.max_restarts) {
+  if (can_be_mended(event.cause.code) &&
+      static_cast<int>(child.restarts.size()) < options_.max_restarts) {
+    commands.emplace_back(AnnounceDown{event.child, event.epoch});
     const double growth = std::pow(options_.factor, child.restarts.size());
     const auto delay = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(options_.first_delay) * growth);
     child.restarts.push_back(now);
     commands.push_back(
         WaitBeforeStart{event.child, std::min(delay, options_.longest_delay)});
-  } else if (++given_up_ == static_cast<int>(children_.size())) {
+    return commands;
+  }
+  commands.emplace_back(AnnounceDown{event.child, event.epoch, event.cause});
+  if (++given_up_ == static_cast<int>(children_.size())) {
     commands.push_back(Escalate{event.cause});
   }
   return commands;

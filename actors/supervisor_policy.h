@@ -47,6 +47,8 @@ struct WaitBeforeStart {
 struct AnnounceDown {
   int child = 0;
   std::uint32_t epoch = 0;
+  /// Set when it will not be started again: why.
+  std::optional<Failure> given_up = {};
 };
 /// No child is left, and none will be started.
 struct Escalate {
@@ -59,6 +61,9 @@ using SupervisorCommand =
 ///
 ///   running ──down──▶ waiting ──delay over──▶ running
 ///      └──down, too often──▶ given up ──the last one──▶ escalate
+///
+/// What a new start cannot mend is not tried again: a device that is lost, or
+/// that this build or machine cannot use.
 ///
 /// Thread: one.
 class SupervisorPolicy {

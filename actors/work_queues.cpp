@@ -23,8 +23,9 @@ std::vector<Pending> to_pending(std::vector<samplers::BoundTask> group) {
 
 }  // namespace
 
-WorkQueues::WorkQueues(int num_workers)
-    : queues_(static_cast<std::size_t>(num_workers)) {}
+WorkQueues::WorkQueues(int num_workers, int num_classes)
+    : queues_(static_cast<std::size_t>(num_workers)),
+      anywhere_(static_cast<std::size_t>(num_classes)) {}
 
 void WorkQueues::push(int worker, SampleTask task) {
   queues_[static_cast<std::size_t>(worker)].packer.push(
@@ -35,21 +36,24 @@ void WorkQueues::push_alone(int worker, Pending task) {
   queues_[static_cast<std::size_t>(worker)].alone.push_back(std::move(task));
 }
 
-void WorkQueues::push_anywhere(SampleTask task) {
-  anywhere_.push(unbound(std::move(task)));
+void WorkQueues::push_anywhere(int execution_class, SampleTask task) {
+  anywhere_[static_cast<std::size_t>(execution_class)].push(
+      unbound(std::move(task)));
 }
 
-std::vector<Pending> WorkQueues::take(int worker, int max_rows, int share) {
+std::vector<Pending> WorkQueues::take(int worker, int execution_class,
+                                      int max_rows, int share) {
   Queue& own = queues_[static_cast<std::size_t>(worker)];
+  samplers::Packer& anyone =
+      anywhere_[static_cast<std::size_t>(execution_class)];
   if (!own.alone.empty()) {
     std::vector<Pending> one;
     one.push_back(std::move(own.alone.front()));
     own.alone.pop_front();
     return one;
   }
-  return to_pending(own.packer.empty()
-                        ? anywhere_.next(std::min(share, max_rows))
-                        : own.packer.next(max_rows));
+  return to_pending(own.packer.empty() ? anyone.next(std::min(share, max_rows))
+                                       : own.packer.next(max_rows));
 }
 
 std::vector<Pending> WorkQueues::take_all(int worker) {
@@ -71,7 +75,9 @@ void WorkQueues::erase_sample(std::uint64_t sample_index) {
       return pending.work.sample_index == sample_index;
     });
   }
-  anywhere_.remove(sample_index);
+  for (samplers::Packer& packer : anywhere_) {
+    packer.remove(sample_index);
+  }
 }
 
 }  // namespace troupe::actors

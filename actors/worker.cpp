@@ -67,7 +67,8 @@ class WorkerShell final : public WorkerActor::base {
 
 WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   // What can throw happens before there is an actor.
-  auto ctx = std::make_shared<ExecContext>(spec.threads, spec.device);
+  auto ctx =
+      std::make_shared<ExecContext>(spec.threads, spec.device, spec.options);
   return system.spawn<WorkerShell>(
       std::make_shared<WorkerSpec>(std::move(spec)), std::move(ctx));
 }

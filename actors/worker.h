@@ -16,6 +16,7 @@ struct WorkerSpec {
   std::uint32_t epoch = 0;
   int threads = 1;
   Device device;
+  DeviceOptions options;
   const JobContext* job = nullptr;     ///< outlives the actor
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets the results

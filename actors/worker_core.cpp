@@ -1,6 +1,7 @@
 #include "actors/worker_core.h"
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/copy.h"
@@ -76,7 +77,7 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   std::vector<std::shared_ptr<samplers::SlotTable>> tables;
   std::vector<BoundTask> bound;
   for (const SampleTask& work : grant.tasks) {
-    tables.push_back(job.samples.open(work.sample_index));
+    tables.push_back(job.samples.open(work.sample_index, work.run));
     bound.push_back({work.sample_index, work.task, tables.back().get()});
     add_preview(bound.back(), ctx, job, result.previews);
   }
@@ -86,6 +87,21 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   }
   for (const BoundTask& done : bound) {
     add_points(done, ctx, job, result.points);
+  }
+  // A result says that the work is done: whoever takes it may read what it
+  // left, and a device that fails fails this grant.
+  ctx.synchronize();
+}
+
+/// Errors of a GPU name it.
+void name_device(const ExecContext& ctx, Failure& failure) {
+  const bool is_of_device =
+      failure.code == Errc::device_lost || failure.code == Errc::out_of_memory;
+  const std::string device = to_string(ctx.device());
+  if (is_of_device && ctx.device().kind != DeviceKind::cpu &&
+      failure.place != device) {
+    failure.message = failure.place + ": " + failure.message;
+    failure.place = device;
   }
 }
 
@@ -114,6 +130,7 @@ GrantResult execute(const Grant& grant, ExecContext& ctx,
   } catch (...) {
     result.results.clear();
     result.failure = current_failure();
+    name_device(ctx, *result.failure);
   }
   result.ticks = ctx.ticks();
   result.span.duration = job.clock.now() - result.span.start;

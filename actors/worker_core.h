@@ -19,8 +19,9 @@ struct JobContext {
   bool trajectory = false;  ///< whether results carry latents after each call
 };
 
-/// Does the work of a grant on the calling thread. Never throws: what goes
-/// wrong stands in the result.
+/// Does the work of a grant on the calling thread and waits for its device.
+/// Never throws: what goes wrong stands in the result; where a GPU is at fault
+/// its place is that GPU.
 /// Thread: any, one ctx per thread.
 [[nodiscard]] GrantResult execute(const Grant& grant, ExecContext& ctx,
                                   const JobContext& job) noexcept;

@@ -100,8 +100,7 @@ JobResult JobRunner::run(const Options& options) const {
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
   spec.skip = options.skip;
-  spec.num_workers = plan.num_workers;
-  spec.threads_per_worker = plan.num_threads;
+  spec.workers = cpu_workers(plan.num_workers, plan.num_threads);
   spec.decode = options.decode;
   spec.preview_every = options.preview_every;
   spec.trajectory = options.trajectory;

@@ -59,7 +59,7 @@ double run(int workers, std::uint64_t tasks) {
   spec.noise = &noise;
   spec.end = tasks / 100;  // an evaluation and a step at each of 50 calls
   spec.decode = false;
-  spec.num_workers = workers;
+  spec.workers = actors::cpu_workers(workers);
   const actors::JobResult result = actors::run_job(spec);
   if (result.failure) {
     std::fprintf(stderr, "%s\n", result.failure->message.c_str());

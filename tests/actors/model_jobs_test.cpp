@@ -153,8 +153,7 @@ Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
   spec.evaluator = &evaluator;
   spec.noise = &noise;
   spec.end = kSamples;
-  spec.num_workers = workers;
-  spec.threads_per_worker = threads;
+  spec.workers = cpu_workers(workers, threads);
   spec.max_rows = 3;
   spec.observers = {&seen};
   const JobResult result = run_job(spec);

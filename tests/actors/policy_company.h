@@ -45,6 +45,7 @@ class Company {
           if (work.task.op == samplers::Op::step) {
             step_workers[work.sample_index].insert(grant->worker);
           }
+          workers_of_run[{work.sample_index, work.run}].insert(grant->worker);
         }
         mailboxes[w].push_back(std::move(*grant));
         deepest = std::max(deepest, mailboxes[w].size());
@@ -57,6 +58,9 @@ class Company {
         progress = report->progress;
       } else if (auto* fence = std::get_if<FenceWorker>(&command)) {
         fenced.push_back(fence->worker);
+      } else if (auto* retire = std::get_if<RetireWorker>(&command)) {
+        retired.insert(retire->worker);
+        mailboxes[static_cast<std::size_t>(retire->worker)].clear();
       }
     }
   }
@@ -125,7 +129,11 @@ class Company {
   std::vector<std::uint32_t> epochs;
   std::map<std::uint64_t, std::set<int>> step_workers;
   std::vector<SampleReport> reports;
+  /// By sample and run.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::set<int>>
+      workers_of_run;
   std::vector<int> fenced;
+  std::set<int> retired;
   JobProgress progress;
   std::size_t deepest = 0;
   int times_ended = 0;

@@ -118,8 +118,7 @@ TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
       for (const int workers : {1, 2, 3}) {
         for (const int threads : {1, 2}) {
           Job job(method, solver);
-          job.spec.num_workers = workers;
-          job.spec.threads_per_worker = threads;
+          job.spec.workers = cpu_workers(workers, threads);
           const JobResult result = job.run();
           EXPECT_FALSE(result.failure) << result.failure->message;
           expect_same(expected, job.seen.latents,
@@ -146,8 +145,8 @@ TEST(RunJob, GivesTheSameBytesTwice) {
   for (const MethodOptions& method : every_method()) {
     Job first(method);
     Job second(method);
-    first.spec.num_workers = 2;
-    second.spec.num_workers = 3;
+    first.spec.workers = cpu_workers(2);
+    second.spec.workers = cpu_workers(3);
     (void)first.run();
     (void)second.run();
     expect_same(first.seen.latents, second.seen.latents, "again");
@@ -157,7 +156,7 @@ TEST(RunJob, GivesTheSameBytesTwice) {
 TEST(RunJob, GivesASampleAloneTheBytesItHasAmongOthers) {
   for (const MethodOptions& method : every_method()) {
     Job together(method);
-    together.spec.num_workers = 2;
+    together.spec.workers = cpu_workers(2);
     (void)together.run();
     ASSERT_EQ(together.seen.latents.size(), 5U);
     for (std::uint64_t index = 0; index < 5; ++index) {
@@ -190,7 +189,7 @@ TEST(RunJob, LeavesOutWhatIsToBeSkipped) {
 
 TEST(RunJob, DecodesAndCounts) {
   Job job({.kind = MethodKind::batch});
-  job.spec.num_workers = 2;
+  job.spec.workers = cpu_workers(2);
   const JobResult result = job.run();
   EXPECT_EQ(job.seen.pixels.size(), 5U);
   EXPECT_EQ(result.count(SampleStatus::done), 5U);
@@ -233,10 +232,10 @@ class FailingExecutor final : public Executor {
 TEST(RunJob, CompletesWithTheSameBytesWhenWorkersDie) {
   for (const MethodOptions& method : every_method()) {
     Job undisturbed(method);
-    undisturbed.spec.num_workers = 2;
+    undisturbed.spec.workers = cpu_workers(2);
     (void)undisturbed.run();
     Job job(method);
-    job.spec.num_workers = 2;
+    job.spec.workers = cpu_workers(2);
     std::atomic<int> deaths{0};
     job.spec.make_executor = [&](int worker) -> std::unique_ptr<Executor> {
       if (worker == 1 && deaths < 2) {
@@ -257,7 +256,7 @@ TEST(RunJob, CompletesWithTheSameBytesWhenWorkersDie) {
 
 TEST(RunJob, FailsWhenNoWorkerStaysAlive) {
   Job job({.kind = MethodKind::batch});
-  job.spec.num_workers = 2;
+  job.spec.workers = cpu_workers(2);
   job.spec.make_executor = [](int) -> std::unique_ptr<Executor> {
     throw Error(Errc::out_of_memory, "test", "no thread to be had");
   };
@@ -280,7 +279,7 @@ TEST(RunJob, ShowsTheLatentsAfterEveryCall) {
        {MethodOptions{.kind = MethodKind::picard, .window_size = 3},
         MethodOptions{.kind = MethodKind::pipeline, .num_segments = 2}}) {
     Job job(method);
-    job.spec.num_workers = 2;
+    job.spec.workers = cpu_workers(2);
     job.spec.trajectory = true;
     ASSERT_FALSE(job.run().failure);
     for (const auto& [index, points] : plain.seen.points) {
@@ -324,7 +323,7 @@ TEST(RunJob, StopsBetweenBlocksAndKeepsFinishedSamples) {
 
 TEST(RunJob, FailsTheSampleThatTurnsNanAndNamesTheStep) {
   Job job({.kind = MethodKind::batch});
-  job.spec.num_workers = 2;
+  job.spec.workers = cpu_workers(2);
   job.evaluator.nan_sample = 2;
   const JobResult result = job.run();
   EXPECT_FALSE(result.failure);
@@ -341,7 +340,7 @@ TEST(RunJob, FailsTheSampleThatTurnsNanAndNamesTheStep) {
 TEST(RunJob, FailsAStaleSampleThatTurnsNanAndFinishesTheOthers) {
   // Other workers hold tasks of the sample when it fails.
   Job job({.kind = MethodKind::stale, .num_segments = 3});
-  job.spec.num_workers = 3;
+  job.spec.workers = cpu_workers(3);
   job.spec.end = 8;
   job.evaluator.nan_sample = 2;
   const JobResult result = job.run();
@@ -375,7 +374,7 @@ TEST(RunJob, RefusesAnEmptyRangeNoWorkersAndBadOptions) {
   empty.spec.end = 0;
   EXPECT_THROW((void)empty.run(), Error);
   Job nobody({.kind = MethodKind::batch});
-  nobody.spec.num_workers = 0;
+  nobody.spec.workers = cpu_workers(0);
   EXPECT_THROW((void)nobody.run(), Error);
   Job window({.kind = MethodKind::picard, .window_size = 0});
   EXPECT_THROW((void)window.run(), Error);

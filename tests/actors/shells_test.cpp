@@ -82,11 +82,7 @@ class Shells : public testing::Test {
     RestartOptions restart;
     restart.first_delay = std::chrono::milliseconds(50);
     node_ = spawn_node(system_,
-                       {kWorkers,
-                        1,
-                        {},
-                        restart,
-                        &job_,
+                       {cpu_workers(kWorkers), restart, &job_,
                         [this](int worker) -> std::unique_ptr<Executor> {
                           ++starts_;
                           return std::make_unique<Borrowed>(

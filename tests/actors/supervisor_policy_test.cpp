@@ -53,6 +53,20 @@ TEST(SupervisorPolicy, GivesAChildUpThatEndsTooOften) {
   EXPECT_EQ(policy.num_given_up(), 1);
 }
 
+TEST(SupervisorPolicy, GivesUpAtOnceWhatANewStartCannotMend) {
+  for (const Errc code : {Errc::device_lost, Errc::unsupported}) {
+    SupervisorPolicy policy(2, {});
+    (void)policy.on(StartChildren{}, {});
+    const auto commands = policy.on(
+        ChildDown{0, 1, {code, "cuda:0", "fell off the bus", {}}}, {});
+    ASSERT_EQ(commands.size(), 1U);
+    const auto& down = std::get<AnnounceDown>(commands[0]);
+    ASSERT_TRUE(down.given_up);
+    EXPECT_EQ(down.given_up->message, "fell off the bus");
+    EXPECT_EQ(policy.num_given_up(), 1);
+  }
+}
+
 TEST(SupervisorPolicy, EscalatesWhenTheLastChildIsGivenUp) {
   SupervisorPolicy policy(2, {.max_restarts = 0});
   (void)policy.on(StartChildren{}, {});

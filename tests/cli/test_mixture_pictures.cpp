@@ -74,7 +74,7 @@ std::map<std::uint64_t, std::vector<std::byte>> draw(
   spec.evaluator = &evaluator;
   spec.noise = &noise;
   spec.end = kSamples;
-  spec.num_workers = 2;
+  spec.workers = cpu_workers(2);
   spec.observers = {&seen};
   EXPECT_FALSE(run_job(spec).failure);
   return seen.files;
