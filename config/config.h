@@ -7,14 +7,26 @@
 #include <vector>
 
 #include "config/parse_value.h"
+#include "kernels/core/device.h"
 #include "samplers/options.h"
 
 namespace troupe::config {
 
 enum class NoiseKind : std::uint8_t { philox, torch };
-enum class ComputeType : std::uint8_t { automatic, f32, bf16 };
+enum class ComputeType : std::uint8_t { automatic, f32, bf16, f16 };
+/// What a GPU may trade: nothing, or that the bits of a row depend on the rows
+/// beside it.
+enum class BitsMode : std::uint8_t { invariant, free };
 enum class ExistsPolicy : std::uint8_t { error, skip, replace };
 enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
+
+/// A device as --device names it.
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::cpu;
+  std::optional<int> index;  ///< of a GPU; unset: all there are
+
+  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
+};
 
 /// What the user says about the sampler. Unset fields keep what the
 /// checkpoint's scheduler_config.json says, or the solver's defaults.
@@ -74,9 +86,13 @@ struct Config {
   std::optional<double> guidance_scale;
   MethodConfig method;
   // with what
-  int num_workers = 0;  ///< 0: as many as cores allow
-  int num_threads = 0;  ///< per worker; 0: cores / workers
+  std::vector<DeviceChoice> devices;  ///< empty: auto
+  int num_workers = 0;  ///< of all devices; 0: as many as they can use
+  int num_threads = 0;  ///< per worker of the CPU; 0: cores / workers
+  int batch = 0;        ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
+  BitsMode bits = BitsMode::invariant;  ///< of GPUs
+  bool tf32 = false;                    ///< of GPUs, where they compute in f32
   // where to
   std::string out;
   std::string grid;

@@ -11,7 +11,17 @@ const Names& names_of<NoiseKind>() {
 }
 template <>
 const Names& names_of<ComputeType>() {
-  static const Names kNames = {"auto", "f32", "bf16"};
+  static const Names kNames = {"auto", "f32", "bf16", "f16"};
+  return kNames;
+}
+template <>
+const Names& names_of<BitsMode>() {
+  static const Names kNames = {"invariant", "free"};
+  return kNames;
+}
+template <>
+const Names& names_of<DeviceKind>() {
+  static const Names kNames = {"cpu", "cuda"};
   return kNames;
 }
 template <>

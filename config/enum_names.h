@@ -18,6 +18,10 @@ const std::vector<std::string>& names_of<NoiseKind>();
 template <>
 const std::vector<std::string>& names_of<ComputeType>();
 template <>
+const std::vector<std::string>& names_of<BitsMode>();
+template <>
+const std::vector<std::string>& names_of<DeviceKind>();
+template <>
 const std::vector<std::string>& names_of<ExistsPolicy>();
 template <>
 const std::vector<std::string>& names_of<ProgressKind>();

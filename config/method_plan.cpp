@@ -12,12 +12,50 @@ namespace {
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
+bool is_gpu(DeviceKind kind) { return kind == DeviceKind::cuda; }
+
+bool uses_gpus(const PlanInputs& inputs) {
+  return std::ranges::any_of(inputs.devices, is_gpu);
+}
+
+/// So many workers, one device after the other.
+std::vector<int> deal(int workers, std::size_t devices) {
+  std::vector<int> counts(devices);
+  for (int w = 0; w < workers; ++w) {
+    ++counts[static_cast<std::size_t>(w) % devices];
+  }
+  return counts;
+}
+
+int num_gpu_workers(const PlanInputs& inputs, const std::vector<int>& counts) {
+  int sum = 0;
+  for (std::size_t d = 0; d < counts.size(); ++d) {
+    sum += is_gpu(inputs.devices[d]) ? counts[d] : 0;
+  }
+  return sum;
+}
+
+/// A sample stays with devices of one kind.
+MethodKind choose_kind_on_gpus(const Config& config, const PlanInputs& inputs) {
+  const auto all = static_cast<int>(inputs.devices.size());
+  const int workers = config.num_workers > 0 ? config.num_workers : all;
+  const auto gpus = static_cast<std::uint64_t>(
+      num_gpu_workers(inputs, deal(workers, inputs.devices.size())));
+  if (inputs.is_guided && gpus > inputs.num_samples) {
+    return MethodKind::cfg;
+  }
+  return inputs.num_samples > 1 ? MethodKind::batch : MethodKind::sequential;
+}
+
 MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
   if (config.method.kind) {
     return *config.method.kind;
   }
   if (!config.method.preset.empty()) {
     return MethodKind::stale;
+  }
+  if (uses_gpus(inputs)) {
+    return choose_kind_on_gpus(config, inputs);
   }
   const auto workers = static_cast<std::uint64_t>(
       config.num_workers > 0 ? config.num_workers : inputs.num_cores);
@@ -82,8 +120,9 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
   if (config.method.ages.size() > 1) {
     return static_cast<int>(config.method.ages.size()) + 1;
   }
-  const int workers =
-      config.num_workers > 0 ? config.num_workers : inputs.num_cores;
+  const int places = uses_gpus(inputs) ? static_cast<int>(inputs.devices.size())
+                                       : inputs.num_cores;
+  const int workers = config.num_workers > 0 ? config.num_workers : places;
   return std::min(std::max(workers, kFewest), std::max(inputs.num_blocks, 1));
 }
 
@@ -130,6 +169,23 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   return options;
 }
 
+void lay_out_on_gpus(const Config& config, const PlanInputs& inputs,
+                     std::uint64_t useful, Plan& plan) {
+  const std::size_t devices = inputs.devices.size();
+  plan.num_workers =
+      config.num_workers > 0
+          ? config.num_workers
+          : static_cast<int>(std::min<std::uint64_t>(useful, devices));
+  plan.device_workers = deal(plan.num_workers, devices);
+  const int gpu_workers = num_gpu_workers(inputs, plan.device_workers);
+  const int cpu_workers = plan.num_workers - gpu_workers;
+  // Each worker of a GPU keeps a core busy with telling it what to do.
+  const int cores = std::max(inputs.num_cores - gpu_workers, 1);
+  plan.num_threads = config.num_threads > 0
+                         ? config.num_threads
+                         : std::max(cores / std::max(cpu_workers, 1), 1);
+}
+
 }  // namespace
 
 Plan make_plan(const Config& config, const PlanInputs& inputs) {
@@ -137,6 +193,10 @@ Plan make_plan(const Config& config, const PlanInputs& inputs) {
   plan.method = method_options(config, inputs);
   const std::uint64_t useful =
       std::max<std::uint64_t>(useful_workers(plan.method, inputs), 1);
+  if (uses_gpus(inputs)) {
+    lay_out_on_gpus(config, inputs, useful, plan);
+    return plan;
+  }
   // Threads asked for by name leave fewer cores for workers.
   const int cores =
       std::max(inputs.num_cores / std::max(config.num_threads, 1), 1);
@@ -147,6 +207,7 @@ Plan make_plan(const Config& config, const PlanInputs& inputs) {
   plan.num_threads = config.num_threads > 0
                          ? config.num_threads
                          : std::max(inputs.num_cores / plan.num_workers, 1);
+  plan.device_workers = {plan.num_workers};
   return plan;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "config/config.h"
 #include "samplers/options.h"
@@ -14,13 +15,16 @@ struct PlanInputs {
   int num_blocks = 1;      ///< at which the network can be cut
   int num_calls = 0;       ///< of the network, per sample; 0: not known
   int num_cores = 1;
+  /// Devices that workers are dealt out to, GPUs first.
+  std::vector<DeviceKind> devices = {DeviceKind::cpu};
 };
 
 /// How a job is laid out: method, workers and threads, all decided.
 struct Plan {
   samplers::MethodOptions method;
   int num_workers = 1;
-  int num_threads = 1;  ///< per worker
+  int num_threads = 1;                    ///< per worker of the CPU
+  std::vector<int> device_workers = {1};  ///< of each device of the inputs
 };
 
 /// Fills in what the user left open. Workers: what the method can use, at most
@@ -29,6 +33,11 @@ struct Plan {
 /// sample find one; else batch for several samples (whole samples, exact, no
 /// exchange); else sequential on all threads, since only approximate methods
 /// could use more workers.
+///
+/// On GPUs a worker has a GPU, not a core: one each unless the user asks for
+/// more, which are dealt out in turn; the CPU beside them is one more device,
+/// whose worker has the cores that are left. Several samples are a batch even
+/// for one GPU, since it computes their rows together.
 /// Errors: Errc::invalid_argument for segments above `num_blocks`, for method
 /// options that belong to another method, and for cfg without guidance.
 [[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);

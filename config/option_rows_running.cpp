@@ -1,6 +1,7 @@
 // A table file: one row per option.
 #include <array>
 
+#include "config/device_choice.h"
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {
@@ -86,7 +87,15 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return text_of(c.method.final_fresh_steps);
        }},
-      {"workers", "", 0, "N", "workers of the company; 0: as the cores allow",
+      {"device", "devices", 0, "LIST",
+       "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
+       kRuns,
+       [](Config& c, Text at, Text text) {
+         c.devices = parse_devices(at, text);
+       },
+       [](const Config& c) -> std::string { return to_string(c.devices); }},
+      {"workers", "", 0, "N",
+       "workers of the company; 0: one per GPU, on the CPU as the cores allow",
        kResources, kRuns,
        [](Config& c, Text at, Text text) {
          c.num_workers = static_cast<int>(parse_integer(at, text, 0, 1024));
@@ -94,7 +103,7 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return std::to_string(c.num_workers);
        }},
-      {"threads", "", 0, "N", "threads of each worker; 0: cores / workers",
+      {"threads", "", 0, "N", "threads of each CPU worker; 0: cores / workers",
        kResources, kRuns,
        [](Config& c, Text at, Text text) {
          c.num_threads = static_cast<int>(parse_integer(at, text, 0, 1024));
@@ -102,12 +111,31 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return std::to_string(c.num_threads);
        }},
-      {"dtype", "", 0, "KIND", "auto (bf16 where the CPU has it), f32 or bf16",
+      {"batch", "batch-size", 0, "N",
+       "most images of a forward pass; 0: as the device likes", kResources,
+       kRuns,
+       [](Config& c, Text at, Text text) {
+         c.batch = static_cast<int>(parse_integer(at, text, 0, 1024));
+       },
+       [](const Config& c) -> std::string { return std::to_string(c.batch); }},
+      {"dtype", "", 0, "KIND",
+       "auto (bf16 where the device has it), f32, bf16 or f16 (GPU)",
        kResources, kRuns,
        [](Config& c, Text at, Text text) {
          c.compute = parse_enum<ComputeType>(at, text);
        },
        [](const Config& c) -> std::string { return name_of(c.compute); }},
+      {"bits", "", 0, "MODE",
+       "of GPUs: invariant (an image's bytes are its own), or free", kResources,
+       kRuns,
+       [](Config& c, Text at, Text text) {
+         c.bits = parse_enum<BitsMode>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.bits); }},
+      {"tf32", "", 0, "", "let GPUs round the operands of f32 products to TF32",
+       kResources, kRuns,
+       [](Config& c, Text at, Text text) { c.tf32 = parse_bool(at, text); },
+       [](const Config& c) -> std::string { return text_of(c.tf32); }},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, kBench,
        [](Config& c, Text at, Text text) {

@@ -90,6 +90,8 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance_scale));
   say("dtype", recipe.dtype);
+  say("bits", name_of(recipe.bits.value_or(BitsMode::invariant)));
+  say("tf32", recipe.tf32.value_or(false) ? "true" : "false");
   const samplers::MethodOptions m = logical_method(recipe.method);
   if (m.kind == MethodKind::picard) {
     say("method", name_of(m.kind));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,7 +29,11 @@ struct Recipe {
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;
-  std::string dtype;  ///< "f32" or "bf16"
+  std::string dtype;  ///< "f32", "bf16" or "f16"
+  // Of a GPU that computed it; unset for the CPU.
+  std::optional<DeviceKind> device;
+  std::optional<BitsMode> bits;  ///< unset: invariant
+  std::optional<bool> tf32;      ///< unset: no
   std::string execution_class;
   std::string latents_xxh3;
 };

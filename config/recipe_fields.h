@@ -94,6 +94,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit("init_latents_xxh3", r.init_latents_xxh3);
   visit("guidance_scale", r.guidance_scale);
   visit("dtype", r.dtype);
+  visit("device", r.device);
+  visit("bits", r.bits);
+  visit("tf32", r.tf32);
   visit("execution_class", r.execution_class);
   visit("latents_xxh3", r.latents_xxh3);
 }

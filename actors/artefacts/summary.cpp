@@ -21,6 +21,33 @@ ordered_json image_json(const ImageSummary& image) {
   if (!image.message.empty()) {
     out["message"] = image.message;
   }
+  if (!image.execution_class.empty()) {
+    out["execution_class"] = image.execution_class;
+  }
+  return out;
+}
+
+ordered_json devices_json(const RunSummary& summary) {
+  ordered_json out = ordered_json::array();
+  for (const DeviceSummary& device : summary.devices) {
+    out.push_back({{"name", device.name}, {"status", device.status}});
+    if (!device.cause.empty()) {
+      out.back()["cause"] = device.cause;
+    }
+  }
+  return out;
+}
+
+ordered_json gpus_json(const PlanSummary& plan) {
+  ordered_json out = ordered_json::array();
+  for (const DevicePlan& gpu : plan.gpus) {
+    out.push_back({{"name", gpu.name},
+                   {"workers", gpu.workers},
+                   {"rows", gpu.rows},
+                   {"dtype", gpu.dtype},
+                   {"memory_bytes", gpu.memory_bytes},
+                   {"available_memory_bytes", gpu.available_memory_bytes}});
+  }
   return out;
 }
 
@@ -29,6 +56,7 @@ ordered_json plan_json(const PlanSummary& plan) {
       {"images", plan.images},
       {"memory_bytes", plan.memory_bytes},
       {"available_memory_bytes", plan.available_memory_bytes},
+      {"gpus", gpus_json(plan)},
       {"forward_rows", static_cast<std::int64_t>(std::llround(
                            std::min(plan.forward_rows, kMostRows)))},
       {"flops", plan.flops},
@@ -62,8 +90,12 @@ ordered_json base_json(const RunSummary& s) {
                       {"peak_memory_bytes", s.peak_memory_bytes},
                       {"bytes_sent", s.bytes_sent},
                       {"recoveries", s.recoveries},
+                      {"devices", devices_json(s)},
                       {"execution_class", s.execution_class},
                       {"latents_xxh3", s.latents_xxh3}};
+  if (!s.bits.empty()) {
+    out["bits"] = s.bits;
+  }
   out["images"] = ordered_json::array();
   for (const ImageSummary& image : s.images) {
     out["images"].push_back(image_json(image));

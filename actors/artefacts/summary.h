@@ -17,8 +17,26 @@ struct ImageSummary {
   std::string class_name;
   std::string path;
   std::string latents_xxh3;
-  std::string status = "done";  ///< "done", "skipped", "failed"
-  std::string message;          ///< why it failed
+  std::string status = "done";       ///< "done", "skipped", "failed"
+  std::string message;               ///< why it failed
+  std::string execution_class = {};  ///< set where a job has several
+};
+
+/// A device of a run.
+struct DeviceSummary {
+  std::string name;
+  std::string status = "used";  ///< "used", "lost"
+  std::string cause;            ///< why it was lost
+};
+
+/// What a device is to hold, as --dry-run foresees.
+struct DevicePlan {
+  std::string name;
+  int workers = 0;
+  int rows = 0;  ///< images of one forward pass
+  std::string dtype;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t available_memory_bytes = 0;
 };
 
 /// What --dry-run foresees.
@@ -26,6 +44,7 @@ struct PlanSummary {
   std::uint64_t images = 0;  ///< that are not there yet
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_memory_bytes = 0;
+  std::vector<DevicePlan> gpus;             ///< with memory of their own
   double forward_rows = 0;                  ///< both guidance branches counted
   double flops = 0;                         ///< of the network
   std::optional<double> predicted_seconds;  ///< loading not counted
@@ -56,7 +75,9 @@ struct RunSummary {
   /// its workers hand tensors over by handle.
   std::uint64_t bytes_sent = 0;
   std::int64_t recoveries = 0;
-  std::string execution_class;
+  std::vector<DeviceSummary> devices;
+  std::string bits;             ///< "invariant", "free", …; empty: no GPU
+  std::string execution_class;  ///< "mixed": see the images
   std::string latents_xxh3;
   std::vector<ImageSummary> images;
   std::vector<std::string> notes;

@@ -55,6 +55,9 @@ ArtefactObserver::ArtefactObserver(const JobRequest& request,
   while (outputs.is_skipped(preview_sample_)) {
     ++preview_sample_;
   }
+  if (!outputs.preview.empty()) {
+    preview_context_ = runner.make_decode_context();
+  }
   take_earlier(outputs);
 }
 
@@ -82,14 +85,16 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
     hash_.pass(index);
     return;
   }
-  const config::Recipe recipe = runner_.recipe_of(index, outcome.latents);
+  const config::Recipe recipe =
+      runner_.recipe_of(index, outcome.latents, outcome.report.execution_class);
   ImageSummary summary{.index = index,
                        .seed = request_.seed_of(index),
                        .class_id = recipe.class_id,
                        .class_name = recipe.class_name,
                        .path = {},
                        .latents_xxh3 = recipe.latents_xxh3,
-                       .message = {}};
+                       .message = {},
+                       .execution_class = recipe.execution_class};
   if (latents_) {
     copy(outcome.latents, latents_->row(index));
   }
@@ -143,10 +148,15 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
     use_one_openmp_thread();
     Tensor pixels;
     try {
-      runner_.decode(preview_context_, latents, pixels);
+      runner_.decode(*preview_context_, latents, pixels);
     } catch (const Error& error) {
-      if (error.code() == Errc::interrupted) {
-        return;  // the run is being stopped: nobody waits for this picture
+      // The run is being stopped, and nobody waits for this picture; or the
+      // device can do no more, of which the job has its own news.
+      if (error.code() == Errc::interrupted ||
+          error.code() == Errc::device_lost ||
+          (error.code() == Errc::out_of_memory &&
+           preview_context_->device().kind != DeviceKind::cpu)) {
+        return;
       }
       throw;
     }

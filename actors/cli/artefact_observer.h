@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -40,7 +41,11 @@ class ArtefactObserver final : public Observer {
   void on_span(const TraceSpan& span) override;
 
   /// Ends a preview under way at its next block. Thread: any.
-  void request_stop() noexcept { preview_context_.request_stop(); }
+  void request_stop() noexcept {
+    if (preview_context_) {
+      preview_context_->request_stop();
+    }
+  }
   /// Waits for the files under way, then writes contact sheet, latents,
   /// trajectory and trace of what is there: each, whatever befell the others.
   /// Returns the first failure that writing met.
@@ -93,7 +98,7 @@ class ArtefactObserver final : public Observer {
   std::uint64_t preview_sample_ = 0;  ///< the first that is not skipped
   std::mutex written_mutex_;
   std::set<std::uint64_t> written_;  ///< images, by the store's thread
-  ExecContext preview_context_;
+  std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
   std::atomic<bool> preview_pending_{false};
   Store store_;  // last: its thread uses what stands above
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/cli/execution_class.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
@@ -101,15 +102,34 @@ Measurement baseline(int threads) {
   return measurement;
 }
 
-/// Both baselines and the method that was asked for, in this order.
+Measurement baseline_on(const JobDevice& gpu) {
+  Measurement measurement;
+  measurement.name =
+      fmt::format("sequential, 1 worker on {}", to_string(gpu.device));
+  return measurement;
+}
+
+std::string name_of(const JobRequest& request) {
+  const std::string method = config::name_of(request.plan.method.kind);
+  if (request.devices.front().is_gpu()) {
+    return method + ", " + describe_company(request);
+  }
+  return fmt::format(
+      "{}, {} worker{} × {} thread{}", method, request.plan.num_workers,
+      request.plan.num_workers == 1 ? "" : "s", request.plan.num_threads,
+      request.plan.num_threads == 1 ? "" : "s");
+}
+
+/// The baselines (one worker with one and with two threads, or one on the first
+/// GPU) and the method that was asked for, in this order.
 std::vector<Measurement> rows_of(const JobRequest& request) {
-  std::vector<Measurement> rows = {baseline(1), baseline(2)};
-  rows.push_back({.name = fmt::format("{}, {} worker{} × {} thread{}",
-                                      config::name_of(request.plan.method.kind),
-                                      request.plan.num_workers,
-                                      request.plan.num_workers == 1 ? "" : "s",
-                                      request.plan.num_threads,
-                                      request.plan.num_threads == 1 ? "" : "s"),
+  std::vector<Measurement> rows;
+  if (request.devices.front().is_gpu()) {
+    rows = {baseline_on(request.devices.front())};
+  } else {
+    rows = {baseline(1), baseline(2)};
+  }
+  rows.push_back({.name = name_of(request),
                   .plan = request.plan,
                   .seconds = {},
                   .latents = {}});
@@ -119,19 +139,29 @@ std::vector<Measurement> rows_of(const JobRequest& request) {
 Json table_of(const std::vector<Measurement>& rows) {
   Json table = Json::array();
   for (const Measurement& row : rows) {
-    table.push_back(
-        {{"name", row.name},
-         {"method", config::name_of(row.plan.method.kind)},
-         {"workers", row.plan.num_workers},
-         {"threads", row.plan.num_threads},
-         {"seconds", row.median()},
-         {"speedup_over_1_thread", rows[0].median() / row.median()},
-         {"speedup_over_2_threads", rows[1].median() / row.median()},
-         {"nfe", row.nfe},
-         {"rounds", row.rounds},
-         {"relative_rmse", relative_rmse(row.latents, rows[0].latents)}});
+    Json line = {{"name", row.name},
+                 {"method", config::name_of(row.plan.method.kind)},
+                 {"workers", row.plan.num_workers},
+                 {"threads", row.plan.num_threads},
+                 {"seconds", row.median()}};
+    if (rows.size() == 2) {
+      line["speedup_over_1_worker"] = rows[0].median() / row.median();
+    } else {
+      line["speedup_over_1_thread"] = rows[0].median() / row.median();
+      line["speedup_over_2_threads"] = rows[1].median() / row.median();
+    }
+    line["nfe"] = row.nfe;
+    line["rounds"] = row.rounds;
+    line["relative_rmse"] = relative_rmse(row.latents, rows[0].latents);
+    table.push_back(std::move(line));
   }
   return table;
+}
+
+/// Every figure of a GPU says its mode; null on the CPU.
+Json bits_of(const JobRequest& request) {
+  const JobDevice& first = request.devices.front();
+  return first.is_gpu() ? Json(bits_mode(first.options)) : Json(nullptr);
 }
 
 void print_json(const config::Config& config, const JobRequest& request,
@@ -145,8 +175,9 @@ void print_json(const config::Config& config, const JobRequest& request,
       {"samples", request.samples.size()},
       {"sampler", config::solver_label(request.schedule.options())},
       {"steps", request.schedule.num_steps()},
-      {"dtype", to_string(request.compute)},
+      {"dtype", request.dtypes()},
       {"repeats", config.repeats},
+      {"bits", bits_of(request)},
       {"rows", std::move(table)},
       {"notes", request.notes}};
   fmt::print("{}\n", json.dump());
@@ -157,18 +188,22 @@ void print_table(const config::Config& config, const JobRequest& request,
   fmt::print("{}: {} samples, {} {} steps, {}, median of {}\n\n",
              request.source.name(), request.samples.size(),
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), to_string(request.compute),
-             config.repeats);
+             request.schedule.num_steps(), request.dtypes(), config.repeats);
+  const bool on_gpu = request.devices.front().is_gpu();
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
-             "× 1 thr.", "× 2 thr.", "NFE", "rounds", "rel. RMSE");
+             on_gpu ? "× 1 wkr." : "× 1 thr.", on_gpu ? "" : "× 2 thr.", "NFE",
+             "rounds", "rel. RMSE");
   for (const Json& row : table) {
-    fmt::print("{:<36} {:>9.3f} {:>9.2f} {:>9.2f} {:>7} {:>7} {:>10.2e}\n",
-               row["name"].get<std::string>(), row["seconds"].get<double>(),
-               row["speedup_over_1_thread"].get<double>(),
-               row["speedup_over_2_threads"].get<double>(),
-               row["nfe"].get<std::int64_t>(),
-               row["rounds"].get<std::int64_t>(),
-               row["relative_rmse"].get<double>());
+    const auto speedup = [&row](const char* key) {
+      return row.contains(key) ? fmt::format("{:.2f}", row[key].get<double>())
+                               : std::string();
+    };
+    fmt::print(
+        "{:<36} {:>9.3f} {:>9} {:>9} {:>7} {:>7} {:>10.2e}\n",
+        row["name"].get<std::string>(), row["seconds"].get<double>(),
+        speedup(on_gpu ? "speedup_over_1_worker" : "speedup_over_1_thread"),
+        speedup("speedup_over_2_threads"), row["nfe"].get<std::int64_t>(),
+        row["rounds"].get<std::int64_t>(), row["relative_rmse"].get<double>());
   }
 }
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,19 +43,21 @@ std::vector<std::string> cuda_advice(
   std::vector<std::string> lines;
   if (libraries.empty()) {
     lines.emplace_back(
-        "to list NVIDIA GPUs: install the CUDA Toolkit 12.4 or later, cuDNN 9 "
-        "and NCCL 2, then build with cmake --preset cuda (this version lists "
-        "them; it samples on the CPU)");
+        "to sample on NVIDIA GPUs: install the CUDA Toolkit 12.4 or later and "
+        "cuDNN 9, then build with cmake --preset cuda (this build samples on "
+        "the CPU)");
   } else if (cuda.devices.empty()) {
     lines.push_back("no GPU can be used: " + cuda.why_none +
                     "; install or update NVIDIA's driver");
   }
   for (const kernels::LibraryVersion& library : libraries) {
-    if (library.version == "not found") {
+    // The driver has had its line; nothing here needs NCCL yet.
+    if (library.version == "not found" && library.name != "NCCL" &&
+        library.name != "CUDA driver") {
       lines.push_back(library.name +
-                      " was not found: install the CUDA Toolkit 12.4 or later, "
-                      "cuDNN 9 and NCCL 2, and put their libraries on the "
-                      "loader's path");
+                      " was not found, and GPUs cannot be used without it: "
+                      "install the CUDA Toolkit 12.4 or later and cuDNN 9, and "
+                      "put their libraries on the loader's path");
     }
   }
   return lines;
@@ -83,15 +86,34 @@ std::vector<std::string> advice(
   return lines;
 }
 
+/// What a GPU has left, or why it does not say.
+struct FreeMemory {
+  std::optional<std::uint64_t> bytes;
+  std::string why_not;
+};
+
+FreeMemory free_memory(const kernels::CudaDevice& device) {
+  try {
+    return {kernels::cuda_memory(device.index).free_bytes, {}};
+  } catch (const Error& error) {
+    return {std::nullopt, error.message()};
+  }
+}
+
 void print_cuda(const kernels::CudaDevices& cuda,
                 const std::vector<kernels::LibraryVersion>& libraries) {
   if (cuda.devices.empty()) {
     fmt::print("CUDA        none: {}\n", cuda.why_none);
   }
   for (const kernels::CudaDevice& device : cuda.devices) {
-    fmt::print("CUDA {}      {}, {}, compute {}.{}\n", device.index,
-               device.name, human_bytes(device.memory_bytes),
-               device.compute_major, device.compute_minor);
+    const FreeMemory memory = free_memory(device);
+    fmt::print("{:<11} {}, {}, {}, compute {}.{}, {} multiprocessors\n",
+               to_string(Device{DeviceKind::cuda, device.index}), device.name,
+               human_bytes(device.memory_bytes),
+               memory.bytes ? human_bytes(*memory.bytes) + " available"
+                            : memory.why_not,
+               device.compute_major, device.compute_minor,
+               device.num_multiprocessors);
   }
   for (const kernels::LibraryVersion& library : libraries) {
     fmt::print("{:<11} {}\n", library.name, library.version);
@@ -134,8 +156,18 @@ void print_json(const Findings& found) {
          {"threads", item.plan.num_threads}});
   }
   for (const kernels::CudaDevice& device : found.cuda.devices) {
+    const FreeMemory memory = free_memory(device);
     json["cuda_devices"].push_back(
-        {{"name", device.name}, {"memory_bytes", device.memory_bytes}});
+        {{"device", to_string(Device{DeviceKind::cuda, device.index})},
+         {"name", device.name},
+         {"memory_bytes", device.memory_bytes},
+         {"available_bytes", nullptr},
+         {"compute",
+          fmt::format("{}.{}", device.compute_major, device.compute_minor)},
+         {"multiprocessors", device.num_multiprocessors}});
+    if (memory.bytes) {
+      json["cuda_devices"].back()["available_bytes"] = *memory.bytes;
+    }
   }
   for (const LibraryVersion& library : all_libraries()) {
     json["libraries"][library.name] = library.version;

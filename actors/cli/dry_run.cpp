@@ -35,9 +35,16 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
              config::solver_label(request.schedule.options()),
              request.schedule.num_steps(), request.guidance_scale);
   fmt::print("method     {}\n", config::name_of(request.plan.method.kind));
-  fmt::print("placement  {} workers × {} threads, {}\n",
-             request.plan.num_workers, request.plan.num_threads,
-             to_string(request.compute));
+  fmt::print("placement  {}, {}\n", describe_company(request),
+             request.dtypes());
+  for (const DevicePlan& gpu : plan.gpus) {
+    fmt::print(
+        "{:<10} {}: {} at once, {} needed, {} free: {}\n", "device", gpu.name,
+        gpu.rows == 1 ? "1 image" : fmt::format("{} images", gpu.rows),
+        human_bytes(gpu.memory_bytes), human_bytes(gpu.available_memory_bytes),
+        gpu.memory_bytes <= gpu.available_memory_bytes ? "fits"
+                                                       : "does not fit");
+  }
   fmt::print("memory     {} needed, {} available\n",
              human_bytes(plan.memory_bytes),
              human_bytes(plan.available_memory_bytes));
@@ -55,6 +62,13 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   plan.images = request.samples.size() - outputs.skipped.size();
   plan.memory_bytes = request.required_bytes;
   plan.available_memory_bytes = memory_info().available_bytes;
+  for (const JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.workers > 0) {
+      plan.gpus.push_back({device.label(), device.workers, device.rows,
+                           std::string(to_string(device.compute)),
+                           device.required_bytes, device.available_bytes});
+    }
+  }
   const Forecast cost =
       forecast(request, plan.images, outputs.pictures(), *invocation.stop);
   plan.forward_rows = cost.forward_rows;

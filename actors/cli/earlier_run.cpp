@@ -23,8 +23,9 @@ constexpr const char* kHint =
 /// is compared apart: where it is chosen by machine, one job may hold both.
 json job_of(const config::Recipe& recipe) {
   json job = json::parse(config::to_json(recipe)).flatten();
-  for (const char* key : {"version", "model", "class_name", "dtype",
-                          "weights_xxh3", "execution_class", "latents_xxh3"}) {
+  for (const char* key :
+       {"version", "model", "class_name", "dtype", "device", "bits", "tf32",
+        "weights_xxh3", "execution_class", "latents_xxh3"}) {
     job.erase(std::string("/").append(key));
   }
   return job;
@@ -67,6 +68,12 @@ std::string difference(const config::Recipe& there,
   return {};
 }
 
+bool computes_in(const JobRequest& request, const std::string& dtype) {
+  return std::ranges::any_of(request.devices, [&](const JobDevice& device) {
+    return device.workers > 0 && to_string(device.compute) == dtype;
+  });
+}
+
 /// The recipe of an image that is there, which must be of this job.
 config::Recipe matching_recipe(const config::Config& config,
                                const JobRequest& request,
@@ -79,10 +86,17 @@ config::Recipe matching_recipe(const config::Config& config,
   config::Recipe recipe = config::parse_recipe(path, text);
   const config::Recipe here = request.recipe_of(index);
   std::string what = difference(recipe, here);
-  if (what.empty() && recipe.dtype != here.dtype &&
+  // Bits that are freer than asked for would weaken what this run promises.
+  if (what.empty() && recipe.bits == config::BitsMode::free &&
+      config.bits == config::BitsMode::invariant) {
+    what = "bits are free there and invariant here";
+  } else if (what.empty() && recipe.tf32.value_or(false) && !config.tf32) {
+    what = "tf32 is on there and off here";
+  }
+  if (what.empty() && !computes_in(request, recipe.dtype) &&
       config.compute != config::ComputeType::automatic) {
-    what =
-        fmt::format("dtype is {} there and {} here", recipe.dtype, here.dtype);
+    what = fmt::format("dtype is {} there and {} here", recipe.dtype,
+                       request.dtypes());
   }
   if (!what.empty()) {
     throw Error(Errc::invalid_argument, path,
@@ -106,10 +120,10 @@ void read_images(const config::Config& config, const StopFlag& stop,
         matching_recipe(config, request, path, image.index);
     image.weights_xxh3 = recipe.weights_xxh3;
     image.latents_xxh3 = recipe.latents_xxh3;
-    if (recipe.dtype != to_string(request.compute)) {
+    if (!computes_in(request, recipe.dtype)) {
       note_once(request, fmt::format("images that are there were computed in "
                                      "{}, this run computes in {}",
-                                     recipe.dtype, to_string(request.compute)));
+                                     recipe.dtype, request.dtypes()));
     }
   }
 }

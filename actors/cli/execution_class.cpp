@@ -51,14 +51,26 @@ DType automatic_dtype() {
 }
 
 ExecutionConditions execution_conditions(
-    std::uint64_t weights_hash, DType compute,
+    std::uint64_t weights_hash, const JobDevice& device,
     const samplers::MethodOptions& method) {
-  return {.weights_hash = weights_hash,
-          .build = version_line(),
-          .libraries = library_versions(),
-          .isa = selected_isa(),
-          .compute = compute,
-          .plan = logical_plan(method)};
+  ExecutionConditions conditions{.weights_hash = weights_hash,
+                                 .build = version_line(),
+                                 .libraries = library_versions(),
+                                 .isa = selected_isa(),
+                                 .compute = device.compute,
+                                 .plan = logical_plan(method),
+                                 .mode = {}};
+  if (device.is_gpu()) {
+    conditions.libraries = gpu_library_versions();
+    conditions.isa = device.architecture;
+    conditions.mode = bits_mode(device.options);
+  }
+  return conditions;
+}
+
+std::string bits_mode(const DeviceOptions& options) {
+  return std::string(options.batch_invariant ? "invariant" : "free") +
+         (options.tf32 ? "+tf32" : "");
 }
 
 std::string execution_class(const ExecutionConditions& conditions) {
@@ -73,6 +85,9 @@ std::string execution_class(const ExecutionConditions& conditions) {
   add(text, conditions.isa);
   add(text, std::string(to_string(conditions.compute)));
   add(text, conditions.plan);
+  if (!conditions.mode.empty()) {
+    add(text, conditions.mode);
+  }
   return to_hex(xxh3_64(std::as_bytes(std::span(text))));
 }
 

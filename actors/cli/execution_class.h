@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/company.h"
 #include "actors/cli/versions.h"
 #include "kernels/core/dtype.h"
 #include "samplers/options.h"
@@ -15,20 +16,26 @@ struct ExecutionConditions {
   std::uint64_t weights_hash = 0;
   std::string build;                      ///< compiler and sources
   std::vector<LibraryVersion> libraries;  ///< those that are loaded
-  std::string isa;                        ///< `selected_isa`
+  std::string isa;  ///< `selected_isa`, or a GPU's architecture
   DType compute = DType::f32;
   std::string plan;  ///< `logical_plan`
+  std::string mode;  ///< what a GPU may trade; empty: nothing
 };
 
-/// The conditions of a job in this process.
+/// The conditions of a job in this process, on one of its devices. A GPU's are
+/// its name and architecture and the libraries that compute there; neither the
+/// driver nor the processor beside it.
 [[nodiscard]] ExecutionConditions execution_conditions(
-    std::uint64_t weights_hash, DType compute,
+    std::uint64_t weights_hash, const JobDevice& device,
     const samplers::MethodOptions& method);
 
 /// Their name: sixteen hexadecimal digits that follow from every field and from
 /// nothing else.
 [[nodiscard]] std::string execution_class(
     const ExecutionConditions& conditions);
+
+/// "invariant", "free", each with "+tf32" where that is on.
+[[nodiscard]] std::string bits_mode(const DeviceOptions& options);
 
 /// What of a method decides the bytes, as text; every exact method has the
 /// sequential one.

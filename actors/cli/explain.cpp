@@ -57,14 +57,23 @@ void explain(const config::Config& config, const JobRequest& request,
                   request.schedule.num_steps(),
                   request.schedule.num_model_calls(),
                   schedule_source(config, request, from_image)));
-  say(fmt::format("method: {} on {} workers × {} threads ({} cores usable): {}",
+  say(fmt::format("method: {} on {} ({} cores usable): {}",
                   config::name_of(request.plan.method.kind),
-                  request.plan.num_workers, request.plan.num_threads,
-                  num_usable_cores(), method_reason(config, request)));
-  say(fmt::format(
-      "arithmetic: {}{} by {}", to_string(request.compute),
-      config.compute == config::ComputeType::automatic ? " (auto)" : "",
-      selected_isa()));
+                  describe_company(request), num_usable_cores(),
+                  method_reason(config, request)));
+  for (const JobDevice& device : request.devices) {
+    say(fmt::format(
+        "arithmetic: {}{} by {}", to_string(device.compute),
+        config.compute == config::ComputeType::automatic ? " (auto)" : "",
+        device.is_gpu() ? device.architecture + ", " + bits_mode(device.options)
+                        : selected_isa()));
+    if (device.is_gpu()) {
+      say(fmt::format("{}: up to {} images at once, {} needed, {} free",
+                      to_string(device.device), device.rows,
+                      human_bytes(device.required_bytes),
+                      human_bytes(device.available_bytes)));
+    }
+  }
   say(fmt::format("memory: {} needed, {} free",
                   human_bytes(request.required_bytes),
                   human_bytes(memory_info().available_bytes)));

@@ -6,11 +6,13 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "actors/plan.h"
+#include "kernels/copy.h"
 #include "kernels/core/noise.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
@@ -108,12 +110,12 @@ double decode_flops(const ModelSource& source) {
 }
 
 /// The model with fewer blocks.
-models::DitConfig shortened(const JobRequest& request) {
+models::DitConfig shortened(const JobRequest& request, DType compute) {
   constexpr std::int64_t kParameters = 25'000'000;
   models::DitConfig config = request.source.dit();
-  const models::DenoiserInfo info = models::dit_info(config, request.compute);
+  const models::DenoiserInfo info = models::dit_info(config, compute);
   const auto per_block = static_cast<std::int64_t>(
-      info.blocks[0].parameter_bytes / size_of(request.compute));
+      info.blocks[0].parameter_bytes / size_of(compute));
   config.num_layers =
       std::clamp<std::int64_t>(kParameters / per_block, 1, config.num_layers);
   return config;
@@ -129,11 +131,13 @@ std::uint64_t bytes_of(const models::DitConfig& config, DType compute, int rows,
 
 /// Loaded with all cores, which are free again when it returns.
 std::unique_ptr<models::Denoiser> random_model(const models::DitConfig& config,
-                                               DType compute) {
-  ExecContext ctx(num_usable_cores());
+                                               const JobDevice& device) {
+  ExecContext ctx(num_usable_cores(), device.device, device.options);
   models::RandomWeights weights(ctx, 0);
-  return std::make_unique<models::Dit>(ctx, config, models::SegmentRange{},
-                                       compute, weights);
+  auto model = std::make_unique<models::Dit>(
+      ctx, config, models::SegmentRange{}, device.compute, weights);
+  ctx.synchronize();
+  return model;
 }
 
 /// Seconds of a forward pass: the median, without those that warm up (the
@@ -148,12 +152,12 @@ double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
   Tensor noise(shape, DType::f32);
   fill_normal({}, noise);
   const auto count = static_cast<std::size_t>(rows);
-  const std::vector<Tensor> latents(count, noise);
+  const std::vector<Tensor> latents(count, kernels::on_device(ctx, noise));
   std::vector<Tensor> outputs;
   outputs.reserve(count);
   for (int i = 0; i < rows; ++i) {
-    outputs.emplace_back(Shape{info.out_channels, shape[1], shape[2]},
-                         DType::f32);
+    outputs.push_back(
+        ctx.empty({info.out_channels, shape[1], shape[2]}, DType::f32));
   }
   const std::vector<double> timesteps(count, 500.0);
   const models::PreparedPtr prepared =
@@ -164,6 +168,7 @@ double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
   const auto timed = [&] {
     const auto start = std::chrono::steady_clock::now();
     model.predict(ctx, whole, {latents, timesteps, conditions}, outputs);
+    ctx.synchronize();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() -
                                          start)
         .count();
@@ -217,35 +222,39 @@ Workload workload_of(const JobShape& shape) {
   return {samples * shape.calls, path_of(shape, turns), false};
 }
 
-std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
+std::optional<Pace> measure_pace(const JobRequest& request,
+                                 const JobDevice& device, StopFlag& stop) {
   const config::Plan& plan = request.plan;
   const int cores = num_usable_cores();
-  const int workers =
-      std::clamp(cores / plan.num_threads, 1, std::max(plan.num_workers, 1));
+  const int threads = device.is_gpu() ? 1 : plan.num_threads;
+  const int workers = device.is_gpu() ? 1
+                                      : std::clamp(cores / threads, 1,
+                                                   std::max(device.workers, 1));
   // The two branches of a row go through the network together, but not in cfg.
   const bool pair =
       request.guidance_scale > 1 && plan.method.kind != MethodKind::cfg;
-  const int rows = pair ? 2 : 1;
-  const models::DitConfig config = shortened(request);
-  if (bytes_of(config, request.compute, rows, workers) >
-      memory_info().available_bytes) {
+  const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
+  const models::DitConfig config = shortened(request, device.compute);
+  if (bytes_of(config, device.compute, rows, workers) >
+      (device.is_gpu() ? device.available_bytes
+                       : memory_info().available_bytes)) {
     return std::nullopt;
   }
   // Making the weights starts a pool and as many threads of OpenMP, which ends
   // the process where it gets none.
-  check_threads(std::max(workers * plan.num_threads, 2 * cores));
+  check_threads(std::max(workers * threads, 2 * cores));
   std::vector<std::unique_ptr<ExecContext>> contexts;
   contexts.reserve(static_cast<std::size_t>(workers));
   for (int w = 0; w < workers; ++w) {
-    contexts.push_back(std::make_unique<ExecContext>(plan.num_threads));
+    contexts.push_back(
+        std::make_unique<ExecContext>(threads, device.device, device.options));
   }
   const StopAction action(stop, [&contexts] {
     for (const auto& ctx : contexts) {
       ctx->request_stop();
     }
   });
-  const std::unique_ptr<models::Denoiser> model =
-      random_model(config, request.compute);
+  const std::unique_ptr<models::Denoiser> model = random_model(config, device);
   double seconds = 0;
   try {
     std::vector<std::future<double>> times;
@@ -263,20 +272,60 @@ std::optional<Pace> measure_pace(const JobRequest& request, StopFlag& stop) {
     stop.check("sample", "stopped while speed was measured");
     throw;
   }
-  // Workers beyond the cores wait for each other.
-  seconds *= std::max(plan.num_workers, 1) / static_cast<double>(workers);
+  // Workers beyond the cores, and several on one GPU, wait for each other.
+  seconds *= std::max(device.workers, 1) / static_cast<double>(workers);
   const double flops = rows * model->info().flops();
   const double whole =
-      models::dit_info(request.source.dit(), request.compute).flops();
+      models::dit_info(request.source.dit(), device.compute).flops();
   return Pace{.row_seconds = seconds / flops * whole,
               .flops_per_second = flops / seconds,
               .how = fmt::format(
                   "{} row{} through {} of {} blocks took {:.3g} s, {} worker{} "
-                  "at once",
+                  "{}",
                   rows, rows == 1 ? "" : "s", config.num_layers,
                   request.source.dit().num_layers, seconds, workers,
-                  workers == 1 ? "" : "s")};
+                  workers == 1 ? "" : "s",
+                  device.is_gpu() ? "on " + to_string(device.device)
+                                  : std::string("at once"))};
 }
+
+namespace {
+
+/// Of the average worker: devices take samples as fast as they go.
+std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
+  Pace joint;
+  double rows_per_second = 0;
+  std::vector<std::string> how;
+  std::map<int, std::optional<Pace>> by_class;
+  for (const JobDevice& device : request.devices) {
+    if (device.workers == 0) {
+      continue;
+    }
+    const auto [at, is_new] =
+        by_class.try_emplace(device.execution_class, std::nullopt);
+    if (is_new) {
+      at->second = measure_pace(request, device, stop);
+    }
+    if (!at->second) {
+      return std::nullopt;
+    }
+    const Pace& pace = *at->second;
+    rows_per_second += device.workers / pace.row_seconds;
+    joint.flops_per_second += device.workers * pace.flops_per_second;
+    if (is_new) {
+      how.push_back(pace.how);
+    }
+  }
+  if (by_class.size() == 1) {
+    return by_class.begin()->second;
+  }
+  joint.row_seconds = request.plan.num_workers / rows_per_second;
+  joint.flops_per_second /= request.plan.num_workers;
+  joint.how = fmt::format("{}", fmt::join(how, "; "));
+  return joint;
+}
+
+}  // namespace
 
 Forecast forecast(const JobRequest& request, std::uint64_t samples,
                   bool decodes, StopFlag& stop) {
@@ -292,7 +341,7 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
   result.flops =
       result.forward_rows *
       models::dit_info(request.source.dit(), request.compute).flops();
-  const std::optional<Pace> pace = measure_pace(request, stop);
+  const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
     result.how = "too little memory to measure";
     return result;

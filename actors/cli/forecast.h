@@ -39,13 +39,15 @@ struct Pace {
   std::string how;              ///< what was measured, for people
 };
 
-/// Times forward passes through as many blocks of the model's shape (random
-/// weights) as make 25 M parameters, at least one, with all workers that have
-/// cores at once, and scales by arithmetic to the whole network. Takes a few
-/// seconds at most for networks of billions of parameters. Empty when there is
-/// too little memory to do so. Errors: those of StopFlag::check;
-/// thread_refusal.
+/// Of the workers of one of the request's devices. Times forward passes through
+/// as many blocks of the model's shape (random weights) as make 25 M
+/// parameters, at least one, with all workers that have cores at once (on a GPU
+/// with one, and as many images as it takes at once), and scales by arithmetic
+/// to the whole network. Takes a few seconds at most for networks of billions
+/// of parameters. Empty when there is too little memory to do so. Errors: those
+/// of StopFlag::check; thread_refusal.
 [[nodiscard]] std::optional<Pace> measure_pace(const JobRequest& request,
+                                               const JobDevice& device,
                                                StopFlag& stop);
 
 /// What a run takes, before it is run.

@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "actors/cli/company.h"
+#include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
@@ -50,6 +53,51 @@ void warn_of(const models::Checkpoint& checkpoint) {
   print_notes(scheduler_notes(checkpoint));
 }
 
+/// What one device must hold for one image at a time, both guidance branches,
+/// and how many it has room for.
+Json needs_on(const std::string& name, bool is_gpu, DType compute,
+              const ModelSource& source,
+              std::optional<std::uint64_t> available) {
+  const MemoryNeeds needs = source.memory_needs(compute);
+  const std::uint64_t image = 2 * needs.row_bytes;
+  const std::uint64_t shared =
+      needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);
+  Json json = {{"device", name},
+               {"dtype", to_string(compute)},
+               {"weights_bytes", needs.weights_bytes},
+               {"image_bytes", image},
+               {"memory_bytes", shared + image},
+               {"available_bytes", nullptr},
+               {"fits", nullptr}};
+  if (available) {
+    json["available_bytes"] = *available;
+    json["fits"] = shared + image <= *available;
+  }
+  return json;
+}
+
+Json needs_by_device(const ModelSource& source) {
+  Json list = Json::array();
+  list.push_back(needs_on("cpu", false, automatic_dtype(), source,
+                          memory_info().available_bytes));
+  const Gpus gpus;
+  for (const kernels::CudaDevice& gpu : gpus.found.devices) {
+    std::optional<std::uint64_t> available;
+    try {
+      available = gpus.memory(gpu.index).free_bytes;
+    } catch (const Error&) {
+      available.reset();  // doctor says what is wrong with it
+    }
+    list.push_back(needs_on(
+        to_string(Device{DeviceKind::cuda, gpu.index}) + " (" + gpu.name + ")",
+        true, DType::bf16, source, available));
+  }
+  if (gpus.found.devices.empty()) {
+    list.push_back(needs_on("a GPU", true, DType::bf16, source, std::nullopt));
+  }
+  return list;
+}
+
 Json describe_checkpoint(const std::string& path) {
   config::Config config;
   config.model_dir = path;
@@ -71,6 +119,7 @@ Json describe_checkpoint(const std::string& path) {
       {"stored_bytes", checkpoint.stored_bytes()},
       {"memory_bytes_f32", source.required_bytes(DType::f32, 1, 2)},
       {"memory_bytes_bf16", source.required_bytes(DType::bf16, 1, 2)},
+      {"memory", needs_by_device(source)},
       {"sampler", describe_scheduler(checkpoint)},
       {"classes", source.dit().num_classes}};
   json["class_names"] = Json::object();
@@ -155,6 +204,21 @@ void print_checkpoint(const Json& j) {
   fmt::print("  memory with guidance: {} f32, {} bf16\n",
              human_bytes(j["memory_bytes_f32"].get<std::uint64_t>()),
              human_bytes(j["memory_bytes_bf16"].get<std::uint64_t>()));
+  for (const Json& needs : j["memory"]) {
+    fmt::print(
+        "  {}: {} with {} of weights in {}, {} per image{}\n",
+        needs["device"].get<std::string>(),
+        human_bytes(needs["memory_bytes"].get<std::uint64_t>()),
+        human_bytes(needs["weights_bytes"].get<std::uint64_t>()),
+        needs["dtype"].get<std::string>(),
+        human_bytes(needs["image_bytes"].get<std::uint64_t>()),
+        needs["fits"].is_null()
+            ? std::string()
+            : fmt::format(
+                  "; {} free: {}",
+                  human_bytes(needs["available_bytes"].get<std::uint64_t>()),
+                  needs["fits"].get<bool>() ? "fits" : "does not fit"));
+  }
   fmt::print("  sampler {}\n", j["sampler"].get<std::string>());
   fmt::print("  {} classes", j["classes"].get<int>());
   std::vector<std::string> names;

@@ -10,19 +10,15 @@
 #include <string_view>
 #include <utility>
 
-#include "actors/cli/execution_class.h"
 #include "actors/cli/explain.h"
+#include "actors/cli/job_layout.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/versions.h"
-#include "actors/denoiser_evaluator.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/system.h"
-#include "kernels/linear.h"
-#include "models/dit_info.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -30,21 +26,6 @@ namespace {
 
 /// What diffusers' DiTPipeline uses when nobody says otherwise.
 constexpr double kDefaultGuidance = 4.0;
-
-DType compute_dtype(config::ComputeType wanted) {
-  switch (wanted) {
-    case config::ComputeType::automatic:
-      return automatic_dtype();
-    case config::ComputeType::f32:
-      return DType::f32;
-    case config::ComputeType::bf16:
-      require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
-              "this processor cannot multiply bf16 matrices",
-              "use --dtype f32 or auto");
-      return DType::bf16;
-  }
-  return DType::f32;
-}
 
 /// What another solver does not take over, as diffusers' from_config drops the
 /// keys that its class does not have.
@@ -145,36 +126,6 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
   return ids;
 }
 
-/// Rows of one forward pass of one worker, both guidance branches counted.
-std::int64_t rows_per_forward(const config::Plan& plan, bool guided) {
-  const std::int64_t rows = plan.method.kind == samplers::MethodKind::picard
-                                ? plan.method.window_size
-                                : plan.num_threads;
-  return rows * (guided ? 2 : 1);
-}
-
-void check_memory(const JobRequest& request) {
-  const MemoryInfo memory = memory_info();
-  if (request.required_bytes > memory.available_bytes) {
-    throw Error(
-        Errc::out_of_memory, "memory",
-        "the job does not fit: got " + human_bytes(memory.available_bytes) +
-            " free, expected " + human_bytes(request.required_bytes),
-        request.compute == DType::f32 && kernels::supports(DType::bf16)
-            ? "use --dtype bf16 or fewer --workers"
-            : "use fewer --workers, a smaller --window or a smaller model");
-  }
-}
-
-void check_cores(JobRequest& request, int cores) {
-  const int wanted = request.plan.num_workers * request.plan.num_threads;
-  if (wanted > cores) {
-    request.notes.push_back(fmt::format(
-        "{} workers × {} threads on {} cores will be slower than fewer",
-        request.plan.num_workers, request.plan.num_threads, cores));
-  }
-}
-
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.plan.method;
   if (method.kind == samplers::MethodKind::picard && method.tolerance == 0) {
@@ -184,6 +135,22 @@ void note_method(const config::Config& config, JobRequest& request) {
   }
   std::ranges::move(list_notes(config.sampler, request.schedule),
                     std::back_inserter(request.notes));
+}
+
+void take_init_latents(const config::Config& config, JobRequest& request) {
+  if (config.init_latents.empty()) {
+    return;
+  }
+  request.init_latents =
+      read_latents(config.init_latents, request.source.latent_shape());
+  const std::int64_t rows = request.init_latents.dim(0);
+  if (rows != 1 && static_cast<std::uint64_t>(rows) < config.samples.end) {
+    throw Error(
+        Errc::invalid_argument, "--init-latents",
+        fmt::format("fewer latents than samples: got {}, expected at least {}",
+                    rows, config.samples.end),
+        "row i of the file belongs to sample i");
+  }
 }
 
 /// The job's noise with given latents in place of the first draw.
@@ -213,7 +180,27 @@ Tensor JobRequest::init_latents_of(std::uint64_t index) const {
   return init_latents.item(static_cast<std::int64_t>(count == 1 ? 0 : index));
 }
 
-config::Recipe JobRequest::recipe_of(std::uint64_t index) const {
+const JobDevice& JobRequest::device_of(int execution_class) const {
+  const auto found =
+      std::ranges::find(devices, execution_class, &JobDevice::execution_class);
+  require(found != devices.end(), Errc::internal, "devices",
+          "a class of execution without a device");
+  return *found;
+}
+
+std::string JobRequest::dtypes() const {
+  std::vector<std::string> names;
+  for (const JobDevice& device : devices) {
+    const std::string name(to_string(device.compute));
+    if (device.workers > 0 && std::ranges::find(names, name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return fmt::format("{}", fmt::join(names, ","));
+}
+
+config::Recipe JobRequest::recipe_of(std::uint64_t index,
+                                     int execution_class) const {
   config::Recipe recipe;
   recipe.version = version();
   recipe.model = source.name();
@@ -229,30 +216,34 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index) const {
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
-  recipe.dtype = to_string(compute);
+  const JobDevice& by = device_of(execution_class);
+  recipe.dtype = to_string(by.compute);
+  if (by.is_gpu()) {
+    recipe.device = by.device.kind;
+    if (!by.options.batch_invariant) {
+      recipe.bits = config::BitsMode::free;
+    }
+    if (by.options.tf32) {
+      recipe.tf32 = true;
+    }
+  }
   return recipe;
 }
 
 JobRequest make_request(const config::Config& config,
-                        const config::Recipe* recipe) {
+                        const config::Recipe* recipe, const Gpus& gpus) {
   ModelSource source = ModelSource::open(config);
   const double guidance = config.guidance_scale.value_or(
       source.dit().num_classes > 0 ? kDefaultGuidance : 1.0);
-  const bool guided = guidance > 1.0;
-  const int cores = num_usable_cores();
   std::vector<std::string> notes;
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
-  const config::Plan plan = config::make_plan(
-      config, {.num_samples = config.samples.size(),
-               .is_guided = guided,
-               .num_blocks = static_cast<int>(source.dit().num_layers),
-               .num_calls = schedule.num_model_calls(),
-               .num_cores = cores});
-  check_method(config, plan.method, schedule);
+  std::vector<JobDevice> devices =
+      choose_devices(config, recipe, gpus.found, notes);
   JobRequest request{.source = std::move(source),
-                     .plan = plan,
+                     .plan = {},
                      .schedule = std::move(schedule),
-                     .compute = compute_dtype(config.compute),
+                     .devices = std::move(devices),
+                     .max_rows = config.batch,
                      .guidance_scale = guidance,
                      .classes = {},
                      .samples = config.samples,
@@ -261,32 +252,33 @@ JobRequest make_request(const config::Config& config,
                      .init_latents = {},
                      .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
-  if (!config.init_latents.empty()) {
-    request.init_latents =
-        read_latents(config.init_latents, request.source.latent_shape());
-    const std::int64_t rows = request.init_latents.dim(0);
-    if (rows != 1 && static_cast<std::uint64_t>(rows) < config.samples.end) {
-      throw Error(Errc::invalid_argument, "--init-latents",
-                  fmt::format("fewer latents than samples: got {}, expected at "
-                              "least {}",
-                              rows, config.samples.end),
-                  "row i of the file belongs to sample i");
-    }
-  }
-  request.required_bytes = request.source.required_bytes(
-      request.compute, plan.num_workers, rows_per_forward(plan, guided));
-  request.required_bytes +=
-      plan_preparation(models::dit_info(request.source.dit(), request.compute),
-                       request.schedule.timesteps().size(),
-                       request.num_conditions(), guided)
-          .bytes;
-  check_cores(request, cores);
+  lay_out(config, gpus, request);
+  check_method(config, request.plan.method, request.schedule);
+  take_init_latents(config, request);
   note_method(config, request);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);
   }
   return request;
+}
+
+std::string describe_company(const JobRequest& request) {
+  if (!request.devices.front().is_gpu()) {
+    return fmt::format("{} workers × {} threads", request.plan.num_workers,
+                       request.plan.num_threads);
+  }
+  std::vector<std::string> parts;
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0) {
+      parts.push_back(fmt::format(
+          "{} worker{} {}", device.workers, device.workers == 1 ? "" : "s",
+          device.is_gpu()
+              ? "on " + to_string(device.device)
+              : fmt::format("× {} threads", request.plan.num_threads)));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, " and "));
 }
 
 std::unique_ptr<samplers::NoiseSource> make_noise(const JobRequest& request) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/company.h"
 #include "actors/cli/model_source.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"
@@ -21,15 +22,18 @@ struct JobRequest {
   ModelSource source;
   config::Plan plan;
   samplers::Schedule schedule;
-  DType compute = DType::f32;
+  /// GPUs first; `plan.device_workers` says how many workers each has.
+  std::vector<JobDevice> devices;
+  DType compute = DType::f32;  ///< of the first device
+  int max_rows = 0;            ///< of --batch
   double guidance_scale = 1.0;
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   config::SampleRange samples;
   std::uint64_t seed = 0;
   config::NoiseKind noise = config::NoiseKind::philox;
   Tensor init_latents;  ///< [n, C, H, W] or empty; row i for sample i
-  std::uint64_t required_bytes = 0;
-  std::vector<std::string> notes;  ///< what the user should know
+  std::uint64_t required_bytes = 0;  ///< of the host's memory
+  std::vector<std::string> notes;    ///< what the user should know
 
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
@@ -43,9 +47,18 @@ struct JobRequest {
     return static_cast<std::size_t>(
         std::min<std::uint64_t>(classes.size(), samples.size()));
   }
+  /// One per worker.
+  [[nodiscard]] std::vector<WorkerPlace> places() const {
+    return worker_places(devices, plan, max_rows);
+  }
+  /// The device that stands for a class of execution.
+  [[nodiscard]] const JobDevice& device_of(int execution_class) const;
+  /// "bf16", or "bf16,f32" where classes differ.
+  [[nodiscard]] std::string dtypes() const;
   [[nodiscard]] Tensor init_latents_of(std::uint64_t index) const;
-  /// A recipe with everything but hashes and execution class.
-  [[nodiscard]] config::Recipe recipe_of(std::uint64_t index) const;
+  /// A recipe with everything but hashes and the name of the class.
+  [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
+                                         int execution_class = 0) const;
 };
 
 /// `recipe`, if given, is what --from found: its schedule is the base that the
@@ -53,7 +66,11 @@ struct JobRequest {
 /// Errors: Errc::invalid_argument, Errc::out_of_memory (said before loading),
 /// Errc::unsupported, those of ModelSource::open and Schedule.
 [[nodiscard]] JobRequest make_request(const config::Config& config,
-                                      const config::Recipe* recipe = nullptr);
+                                      const config::Recipe* recipe = nullptr,
+                                      const Gpus& gpus = {});
+
+/// "2 workers × 4 threads", "1 worker on cuda:0 and 1 worker × 7 threads".
+[[nodiscard]] std::string describe_company(const JobRequest& request);
 
 /// The job's noise; with given initial latents those instead of the first draw.
 [[nodiscard]] std::unique_ptr<samplers::NoiseSource> make_noise(

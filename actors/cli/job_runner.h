@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/cli/job_request.h"
@@ -16,24 +17,38 @@ namespace troupe::actors {
 [[nodiscard]] std::uint64_t read_weights_hash(const ModelSource& source,
                                               StopFlag& stop);
 
-/// A request with its weights in memory: what a job runs on, as often as
-/// wanted.
+/// A request with its weights in memory, once on each of its devices: what a
+/// job runs on, as often as wanted.
 class JobRunner {
  public:
-  /// Loads the weights with all cores. Keeps a reference to `request`.
-  /// Errors: Errc::interrupted, Errc::terminated on a signal meanwhile.
+  /// Loads the weights with all cores. Keeps a reference to `request`. A GPU
+  /// that fails meanwhile is left out if others remain: see `lost`.
+  /// Errors: Errc::interrupted, Errc::terminated on a signal meanwhile; those
+  /// of the last device.
   JobRunner(const JobRequest& request, StopFlag& stop);
 
-  [[nodiscard]] const LoadedModel& model() const noexcept { return model_; }
-  [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
-  [[nodiscard]] const std::string& execution_class() const noexcept {
-    return execution_class_;
+  [[nodiscard]] std::uint64_t weights_hash() const noexcept {
+    return models_.front().model.weights_hash;
   }
-  /// The recipe of an image of this job, hash of the latents included.
+  [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
+  /// Of one class; of the first without a number.
+  [[nodiscard]] const std::string& execution_class(int number = 0) const {
+    return execution_classes_.at(static_cast<std::size_t>(number));
+  }
+  /// Devices that failed while they were loaded.
+  [[nodiscard]] const std::vector<LostDevice>& lost() const noexcept {
+    return lost_;
+  }
+  /// The recipe of an image of this job, hash of the latents included, computed
+  /// by workers of a class.
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
-                                         const Tensor& latents) const;
-  /// Latents [C, H, W] to pixels [3, H', W'].
+                                         const Tensor& latents,
+                                         int execution_class = 0) const;
+  /// Latents [C, H, W] to pixels [3, H', W'] on the host, with the weights of
+  /// ctx's device.
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
+  /// One that can decode: of the CPU if that has the model, else of a GPU.
+  [[nodiscard]] std::unique_ptr<ExecContext> make_decode_context() const;
 
   struct Options {
     std::vector<Observer*> observers;
@@ -49,10 +64,20 @@ class JobRunner {
   [[nodiscard]] JobResult run(const Options& options) const;
 
  private:
+  struct Loaded {
+    const JobDevice* on = nullptr;
+    LoadedModel model;
+  };
+  void load(const JobDevice& device, StopFlag& stop);
+  [[nodiscard]] const LoadedModel& model_on(Device device) const;
+  [[nodiscard]] std::vector<WorkerPlace> places_of(
+      const config::Plan& plan) const;
+
   const JobRequest& request_;
-  LoadedModel model_;
+  std::vector<Loaded> models_;  ///< in the order of the request's devices
+  std::vector<LostDevice> lost_;
   double load_seconds_ = 0;
-  std::string execution_class_;
+  std::vector<std::string> execution_classes_;  ///< by number
 };
 
 }  // namespace troupe::actors

@@ -151,6 +151,14 @@ std::string ModelSource::class_name(std::int64_t id) const {
                                                  : found->second;
 }
 
+MemoryNeeds ModelSource::memory_needs(DType compute) const {
+  const std::uint64_t decode = decode_bytes(compute);
+  const std::uint64_t weights = required_bytes(compute, 1, 0) - decode;
+  return {.weights_bytes = weights,
+          .row_bytes = required_bytes(compute, 1, 1) - decode - weights,
+          .decode_bytes = decode};
+}
+
 std::uint64_t ModelSource::required_bytes(DType compute, int workers,
                                           std::int64_t rows) const {
   // Weights are shared; everything else every worker has for itself.

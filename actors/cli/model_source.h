@@ -23,6 +23,13 @@ struct LoadedModel {
   std::uint64_t weights_hash = 0;
 };
 
+/// What a model takes of a device's memory.
+struct MemoryNeeds {
+  std::uint64_t weights_bytes = 0;
+  std::uint64_t row_bytes = 0;     ///< activations of one row (a branch)
+  std::uint64_t decode_bytes = 0;  ///< while one picture is decoded
+};
+
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {
  public:
@@ -66,6 +73,9 @@ class ModelSource {
   /// `rows` rows at once, and one picture being decoded per worker.
   [[nodiscard]] std::uint64_t required_bytes(DType compute, int workers,
                                              std::int64_t rows) const;
+
+  /// The parts of `required_bytes`.
+  [[nodiscard]] MemoryNeeds memory_needs(DType compute) const;
 
   /// Bytes of activations while one picture is decoded; 0 without a VAE.
   [[nodiscard]] std::uint64_t decode_bytes(DType compute) const;

@@ -5,13 +5,16 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "actors/cli/artefact_observer.h"
 #include "actors/cli/dry_run.h"
 #include "actors/cli/earlier_run.h"
+#include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/lost_devices.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/run_outputs.h"
@@ -51,8 +54,16 @@ void describe(const JobRequest& request, RunSummary& summary) {
   summary.steps = request.schedule.num_steps();
   summary.workers = request.plan.num_workers;
   summary.threads = request.plan.num_threads;
-  summary.dtype = to_string(request.compute);
+  summary.dtype = request.dtypes();
   summary.notes = request.notes;
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0) {
+      summary.devices.push_back({device.label(), "used", {}});
+      if (device.is_gpu()) {
+        summary.bits = bits_mode(device.options);
+      }
+    }
+  }
 }
 
 void fill_images(const JobRequest& request, const RunOutputs& outputs,
@@ -86,15 +97,28 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
     }
   }
   for (auto& [index, image] : all) {
+    if (summary.execution_class != "mixed") {
+      image.execution_class.clear();  // it is the job's
+    }
     summary.images.push_back(std::move(image));
   }
+}
+
+/// The classes of execution that made the images.
+std::set<std::string> classes_of(const ArtefactObserver& artefacts) {
+  std::set<std::string> classes;
+  for (const auto& [index, image] : artefacts.images()) {
+    classes.insert(image.execution_class);
+  }
+  return classes;
 }
 
 void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
                   const JobResult& result, RunSummary& summary) {
   summary.nfe = result.nfe;
   summary.rounds = result.rounds;
-  summary.recoveries = result.recoveries;
+  summary.recoveries =
+      result.recoveries + static_cast<std::int64_t>(runner.lost().size());
   summary.load_seconds = runner.load_seconds();
   for (const double seconds : result.compute_seconds) {
     summary.compute_seconds += seconds;
@@ -104,7 +128,10 @@ void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
           ? static_cast<double>(artefacts.images().size()) / result.wall_seconds
           : 0;
   summary.peak_memory_bytes = peak_rss_bytes();
-  summary.execution_class = runner.execution_class();
+  const std::set<std::string> classes = classes_of(artefacts);
+  summary.execution_class = classes.empty()       ? runner.execution_class()
+                            : classes.size() == 1 ? *classes.begin()
+                                                  : "mixed";
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
@@ -163,7 +190,8 @@ std::string count_of(const RunSummary& summary) {
   return text;
 }
 
-void print_result(const RunSummary& summary, const RunOutputs& outputs) {
+void print_result(const RunSummary& summary, const RunOutputs& outputs,
+                  const std::string& company) {
   std::string where;
   if (outputs.images && summary.images.size() == 1) {
     where = " → " + summary.images.front().path;
@@ -173,12 +201,11 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs) {
     where = " → " + outputs.grid;
   }
   fmt::print(
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {} "
-      "workers × {} threads, {}; {} network calls in {} rounds; latents {}\n",
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {}, {}; {} "
+      "network calls in {} rounds; latents {}\n",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
-      summary.sampler, summary.steps, summary.method, summary.workers,
-      summary.threads, summary.dtype, summary.nfe, summary.rounds,
-      summary.latents_xxh3);
+      summary.sampler, summary.steps, summary.method, company, summary.dtype,
+      summary.nfe, summary.rounds, summary.latents_xxh3);
 }
 
 /// Latents of other kinds are no picture without their decoder.
@@ -271,8 +298,8 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   std::uint64_t more = held_bytes(
       outputs, request.samples.size(), request.source.latent_shape(),
       request.schedule.num_model_calls(), request.source.pixel_shape());
-  if (!outputs.preview.empty()) {
-    more += request.source.decode_bytes(request.compute);
+  if (!outputs.preview.empty() && !request.devices.back().is_gpu()) {
+    more += request.source.decode_bytes(request.devices.back().compute);
   }
   request.required_bytes += more;
   const std::uint64_t available = memory_info().available_bytes;
@@ -332,14 +359,16 @@ int run_sample(Invocation& invocation) {
     return nothing_to_do(config, request, outputs, stop, summary);
   }
   const JobRunner runner(request, stop);
-  check_weights(outputs, to_hex(runner.model().weights_hash));
+  check_weights(outputs, to_hex(runner.weights_hash()));
   if (recipe) {
-    warn_of_others(*recipe, request, to_hex(runner.model().weights_hash));
+    warn_of_others(*recipe, request, to_hex(runner.weights_hash()));
   }
   ArtefactObserver artefacts(request, runner, outputs);
   const Run run = sample(invocation, runner, outputs, artefacts, stop);
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, artefacts, run.result, summary);
+  report_lost(request, runner.lost(), summary);
+  report_lost(request, run.result.lost, summary);
   fill_images(request, outputs, artefacts.images(), run.result, summary);
   if (run.unwritten) {
     throw lost_output(*run.unwritten, outputs);
@@ -348,7 +377,7 @@ int run_sample(Invocation& invocation) {
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {
-    print_result(summary, outputs);
+    print_result(summary, outputs, describe_company(request));
   }
   return 0;
 }

@@ -144,9 +144,10 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   if (hash != recipe.latents_xxh3) {
     std::string detail = fmt::format("latents {} against {} in the recipe",
                                      hash, recipe.latents_xxh3);
-    if (to_hex(runner.model().weights_hash) != recipe.weights_xxh3) {
+    if (to_hex(runner.weights_hash()) != recipe.weights_xxh3) {
       detail += "; the weights or their configuration are others";
-    } else if (runner.execution_class() != recipe.execution_class) {
+    } else if (runner.execution_class(outcome.report.execution_class) !=
+               recipe.execution_class) {
       detail += "; another execution class (machine, build or dtype)";
     }
     return {path, false, detail};

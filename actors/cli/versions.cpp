@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gnu/libc-version.h>
 
+#include "kernels/cuda/devices.h"
 #include "kernels/linear.h"
 
 namespace troupe::actors {
@@ -31,6 +32,19 @@ std::vector<LibraryVersion> library_versions() {
           {"CAF", TROUPE_CAF_VERSION},
           {"libpng", TROUPE_PNG_VERSION},
           {"fmt", TROUPE_FMT_VERSION}};
+}
+
+std::vector<LibraryVersion> gpu_library_versions() {
+  std::vector<LibraryVersion> all = library_versions();
+  std::erase_if(all, [](const LibraryVersion& library) {
+    return library.name == "oneDNN" || library.name == "Highway";
+  });
+  for (const kernels::LibraryVersion& library : kernels::cuda_libraries()) {
+    if (library.name != "CUDA driver" && library.name != "NCCL") {
+      all.push_back({library.name, library.version});
+    }
+  }
+  return all;
 }
 
 std::vector<LibraryVersion> all_libraries() {

@@ -21,6 +21,9 @@ struct LibraryVersion {
 /// What the execution class names: those whose arithmetic or files are part of
 /// a result. oneDNN and the C library as they are loaded.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
+/// The same for what a GPU computes: without the matrix library of the CPU,
+/// with those that are loaded for the GPU.
+[[nodiscard]] std::vector<LibraryVersion> gpu_library_versions();
 /// Everything this binary was built with: those, then the rest.
 [[nodiscard]] std::vector<LibraryVersion> all_libraries();
 

@@ -7,6 +7,9 @@
 #include <initializer_list>
 #include <memory>
 
+#include "kernels/core/device.h"
+#include "kernels/core/error.h"
+
 namespace troupe::kernels {
 namespace {
 
@@ -114,7 +117,8 @@ CudaDevices cuda_devices() {
       continue;
     }
     found.devices.push_back({index, properties.name, properties.totalGlobalMem,
-                             properties.major, properties.minor});
+                             properties.major, properties.minor,
+                             properties.multiProcessorCount});
   }
   if (!found.devices.empty()) {
     found.why_none.clear();
@@ -122,6 +126,20 @@ CudaDevices cuda_devices() {
     found.why_none = "the CUDA runtime reports: no device";
   }
   return found;
+}
+
+DeviceMemory cuda_memory(int index) {
+  cudaError_t status = cudaSetDevice(index);
+  std::size_t free = 0;
+  std::size_t total = 0;
+  if (status == cudaSuccess) {
+    status = cudaMemGetInfo(&free, &total);
+  }
+  if (status != cudaSuccess) {
+    throw Error(Errc::device_lost, to_string(Device{DeviceKind::cuda, index}),
+                sentence(status), "see nvidia-smi for the device");
+  }
+  return {free, total};
 }
 
 std::vector<LibraryVersion> cuda_libraries() {

@@ -12,6 +12,7 @@ struct CudaDevice {
   std::uint64_t memory_bytes = 0;
   int compute_major = 0;
   int compute_minor = 0;
+  int num_multiprocessors = 0;
 };
 
 struct CudaDevices {
@@ -23,6 +24,16 @@ struct CudaDevices {
 /// The CUDA devices this process can use, in the driver's order. Never throws
 /// for want of a driver or device. Thread: any.
 [[nodiscard]] CudaDevices cuda_devices();
+
+struct DeviceMemory {
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;
+};
+
+/// What a device has left at the moment. Makes the device ready for use, which
+/// takes some of its memory. Errors: Errc::unsupported in a build without CUDA,
+/// Errc::device_lost with the cause when the device does not answer.
+[[nodiscard]] DeviceMemory cuda_memory(int index);
 
 struct LibraryVersion {
   std::string name;

@@ -21,6 +21,11 @@ CudaDevices cuda_devices() {
   return {{}, "this build has no CUDA device layer"};
 }
 
+DeviceMemory cuda_memory(int index) {
+  throw Error(Errc::unsupported, to_string(Device{DeviceKind::cuda, index}),
+              "this build has no CUDA device layer");
+}
+
 std::vector<LibraryVersion> cuda_libraries() { return {}; }
 
 namespace cuda {

@@ -30,7 +30,7 @@ TEST(ExecutionClass, FollowsFromEachCondition) {
       [](auto& c) { c.isa = "avx2/AVX3"; },
       [](auto& c) { c.isa = "avx512_core/AVX2"; },
       [](auto& c) { c.compute = DType::bf16; },
-      [](auto& c) { c.plan = "stale"; },
+      [](auto& c) { c.plan = "stale"; }, [](auto& c) { c.mode = "free"; },
       // The same letters in other fields.
       [](auto& c) {
         c.libraries[0] = {"x1", ".0"};
@@ -51,7 +51,7 @@ TEST(ExecutionClass, IsTheSameForTheSameConditions) {
 
 TEST(ExecutionConditions, NameBothInstructionSetsAndTheSources) {
   const ExecutionConditions here =
-      execution_conditions(7, DType::bf16, MethodOptions{});
+      execution_conditions(7, {.compute = DType::bf16}, MethodOptions{});
   EXPECT_EQ(here.weights_hash, 7U);
   EXPECT_EQ(here.compute, DType::bf16);
   EXPECT_EQ(here.isa,

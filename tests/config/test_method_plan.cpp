@@ -72,5 +72,58 @@ TEST(MethodPlan, LeavesWorkersIdleRatherThanApproximate) {
   EXPECT_EQ(chosen(2, 4, false), MethodKind::batch);
 }
 
+Plan on_devices(const Config& config, std::uint64_t samples,
+                const std::vector<DeviceKind>& devices) {
+  return make_plan(config, {.num_samples = samples,
+                            .is_guided = true,
+                            .num_blocks = 4,
+                            .num_cores = 8,
+                            .devices = devices});
+}
+
+constexpr DeviceKind kGpu = DeviceKind::cuda;
+constexpr DeviceKind kCpu = DeviceKind::cpu;
+
+TEST(MethodPlan, GivesEveryGpuOneWorker) {
+  const Plan plan = on_devices({}, 16, {kGpu, kGpu});
+  EXPECT_EQ(plan.method.kind, MethodKind::batch);
+  EXPECT_EQ(plan.device_workers, (std::vector<int>{1, 1}));
+  EXPECT_EQ(plan.num_workers, 2);
+}
+
+TEST(MethodPlan, JoinsSamplesOnOneGpuAndSharesBranchesBetweenTwo) {
+  EXPECT_EQ(on_devices({}, 2, {kGpu}).method.kind, MethodKind::batch);
+  EXPECT_EQ(on_devices({}, 1, {kGpu}).method.kind, MethodKind::sequential);
+  EXPECT_EQ(on_devices({}, 1, {kGpu, kGpu}).method.kind, MethodKind::cfg);
+  // The branches of a sample cannot lie on devices of two kinds.
+  EXPECT_EQ(on_devices({}, 1, {kGpu, kCpu}).method.kind,
+            MethodKind::sequential);
+}
+
+TEST(MethodPlan, GivesTheCpuBesideGpusTheCoresThatAreLeft) {
+  const Plan plan = on_devices({}, 16, {kGpu, kGpu, kCpu});
+  EXPECT_EQ(plan.device_workers, (std::vector<int>{1, 1, 1}));
+  EXPECT_EQ(plan.num_threads, 6);
+}
+
+TEST(MethodPlan, DealsOutTheWorkersThatWereAskedFor) {
+  Config config;
+  config.num_workers = 5;
+  config.num_threads = 2;
+  const Plan plan = on_devices(config, 16, {kGpu, kGpu, kCpu});
+  EXPECT_EQ(plan.device_workers, (std::vector<int>{2, 2, 1}));
+  EXPECT_EQ(plan.num_threads, 2);
+  config.num_workers = 1;
+  EXPECT_EQ(on_devices(config, 16, {kGpu, kCpu}).device_workers,
+            (std::vector<int>{1, 0}));
+}
+
+TEST(MethodPlan, CutsANetworkOnceForEachGpu) {
+  Config config;
+  config.method.kind = MethodKind::pipeline;
+  EXPECT_EQ(on_devices(config, 4, {kGpu, kGpu, kGpu}).method.num_segments, 3);
+  EXPECT_EQ(on_devices(config, 4, {kGpu}).method.num_segments, 2);
+}
+
 }  // namespace
 }  // namespace troupe::config

@@ -1,0 +1,272 @@
+#include "actors/cli/company.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "actors/cli/execution_class.h"
+#include "kernels/core/error.h"
+#include "kernels/core/system.h"
+#include "kernels/linear.h"
+#include "models/dit_info.h"
+
+namespace troupe::actors {
+namespace {
+
+/// The kernels are built from here on (compute capability).
+constexpr int kOldestMajor = 8;
+
+/// Work of a forward pass that keeps a large GPU busy for some milliseconds:
+/// above it more rows gain little, below it the start of kernels shows.
+constexpr double kEnoughFlops = 4e12;
+constexpr int kMostRows = 64;
+
+DType cpu_dtype(const config::Config& config) {
+  switch (config.compute) {
+    case config::ComputeType::automatic:
+      return automatic_dtype();
+    case config::ComputeType::f32:
+      return DType::f32;
+    case config::ComputeType::bf16:
+      require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
+              "this processor cannot multiply bf16 matrices",
+              "use --dtype f32 or auto");
+      return DType::bf16;
+    case config::ComputeType::f16:
+      throw Error(Errc::unsupported, config.place_of("dtype"),
+                  "the CPU does not compute in f16",
+                  "use --dtype bf16, f32 or auto, or a GPU (--device cuda)");
+  }
+  return DType::f32;
+}
+
+DType gpu_dtype(const config::Config& config) {
+  switch (config.compute) {
+    case config::ComputeType::automatic:
+    case config::ComputeType::bf16:
+      return DType::bf16;
+    case config::ComputeType::f16:
+      return DType::f16;
+    case config::ComputeType::f32:
+      return DType::f32;
+  }
+  return DType::bf16;
+}
+
+JobDevice the_cpu(const config::Config& config) {
+  return {.device = {},
+          .name = cpu_model(),
+          .architecture = {},
+          .compute = cpu_dtype(config)};
+}
+
+bool is_new_enough(const kernels::CudaDevice& gpu) {
+  return gpu.compute_major >= kOldestMajor;
+}
+
+JobDevice the_gpu(const config::Config& config,
+                  const kernels::CudaDevice& gpu) {
+  if (!is_new_enough(gpu)) {
+    throw Error(Errc::unsupported, config.place_of("device"),
+                fmt::format("cuda:{} is too old: got compute capability {}.{} "
+                            "({}), expected at least {}.0",
+                            gpu.index, gpu.compute_major, gpu.compute_minor,
+                            gpu.name, kOldestMajor),
+                "run on the CPU (--device cpu)");
+  }
+  return {
+      .device = {DeviceKind::cuda, gpu.index},
+      .name = gpu.name,
+      .architecture = fmt::format("{}, compute {}.{}, {} multiprocessors",
+                                  gpu.name, gpu.compute_major,
+                                  gpu.compute_minor, gpu.num_multiprocessors),
+      .compute = gpu_dtype(config),
+      .options = {.batch_invariant = config.bits == config::BitsMode::invariant,
+                  .tf32 = config.tf32}};
+}
+
+std::vector<JobDevice> all_gpus(const config::Config& config,
+                                const kernels::CudaDevices& found) {
+  std::vector<JobDevice> devices;
+  for (const kernels::CudaDevice& gpu : found.devices) {
+    if (is_new_enough(gpu)) {
+      devices.push_back(the_gpu(config, gpu));
+    }
+  }
+  if (devices.empty() && !found.devices.empty()) {
+    (void)the_gpu(config, found.devices.front());  // says what is wrong
+  }
+  return devices;
+}
+
+void add_gpus(const config::Config& config, const config::DeviceChoice& choice,
+              const kernels::CudaDevices& found,
+              std::vector<JobDevice>& devices) {
+  const std::string place = config.place_of("device");
+  if (found.devices.empty()) {
+    throw Error(Errc::unsupported, place,
+                "no GPU can be used: " + found.why_none,
+                "run on the CPU (--device cpu), or see troupe doctor");
+  }
+  if (!choice.index) {
+    std::ranges::move(all_gpus(config, found), std::back_inserter(devices));
+    return;
+  }
+  const auto gpu = std::ranges::find(found.devices, *choice.index,
+                                     &kernels::CudaDevice::index);
+  if (gpu == found.devices.end()) {
+    throw Error(Errc::unsupported, place,
+                fmt::format("there is no cuda:{}: this machine has {} GPU{}",
+                            *choice.index, found.devices.size(),
+                            found.devices.size() == 1 ? "" : "s"),
+                found.devices.size() == 1
+                    ? std::string("use cuda:0")
+                    : fmt::format("choose cuda:0 to cuda:{}",
+                                  found.devices.size() - 1));
+  }
+  devices.push_back(the_gpu(config, *gpu));
+}
+
+std::vector<JobDevice> automatic_devices(const config::Config& config,
+                                         const config::Recipe* recipe,
+                                         const kernels::CudaDevices& found,
+                                         std::vector<std::string>& notes) {
+  const bool by_cpu = recipe != nullptr && !recipe->device;
+  const bool any_new = std::ranges::any_of(found.devices, is_new_enough);
+  if (any_new && !by_cpu) {
+    return all_gpus(config, found);
+  }
+  if (recipe != nullptr && recipe->device) {
+    notes.emplace_back(
+        "the image was made on a GPU, and none can be used here: the CPU gives "
+        "other bytes");
+  }
+  return {the_cpu(config)};
+}
+
+/// Of one worker, beside the weights. The network takes all rows at once.
+std::uint64_t worker_bytes(const JobDevice& gpu, const GpuLoad& load) {
+  const MemoryNeeds needs = load.source.memory_needs(gpu.compute);
+  const int branches = load.is_guided ? 2 : 1;
+  return needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
+         needs.decode_bytes + kGpuOverhead;
+}
+
+/// Rows that a worker can be handed at all, and that pay.
+int wanted_rows(const JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
+  if (load.max_rows > 0) {
+    return load.max_rows;
+  }
+  switch (load.method.kind) {
+    case samplers::MethodKind::sequential:
+      return 1;
+    case samplers::MethodKind::picard:
+      return std::max(load.method.window_size, 1);
+    default:
+      break;
+  }
+  const double flops =
+      models::dit_info(load.source.dit(), gpu.compute).flops() *
+      (load.is_guided ? 2 : 1);
+  const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
+  const std::uint64_t share = (load.samples + workers - 1) / workers;
+  const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));
+  return static_cast<int>(std::clamp<double>(
+      std::min(enough, static_cast<double>(share)), 1, kMostRows));
+}
+
+}  // namespace
+
+std::string JobDevice::label() const {
+  return is_gpu() ? fmt::format("{} ({})", to_string(device), name) : "cpu";
+}
+
+void number_classes(std::vector<JobDevice>& devices) {
+  int next = 0;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const auto alike = std::find_if(
+        devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(d),
+        [&](const JobDevice& other) {
+          return other.device.kind == devices[d].device.kind &&
+                 other.architecture == devices[d].architecture;
+        });
+    devices[d].execution_class =
+        alike - devices.begin() < static_cast<std::ptrdiff_t>(d)
+            ? alike->execution_class
+            : next++;
+  }
+}
+
+std::vector<JobDevice> choose_devices(const config::Config& config,
+                                      const config::Recipe* recipe,
+                                      const kernels::CudaDevices& found,
+                                      std::vector<std::string>& notes) {
+  std::vector<JobDevice> devices;
+  if (config.devices.empty()) {
+    devices = automatic_devices(config, recipe, found, notes);
+  }
+  bool with_cpu = false;
+  for (const config::DeviceChoice& choice : config.devices) {
+    if (choice.kind == DeviceKind::cpu) {
+      with_cpu = true;
+    } else {
+      add_gpus(config, choice, found, devices);
+    }
+  }
+  if (with_cpu) {
+    devices.push_back(the_cpu(config));
+  }
+  number_classes(devices);
+  const bool has_gpu = devices.front().is_gpu();
+  if (has_gpu && config.bits == config::BitsMode::free) {
+    notes.emplace_back(
+        "--bits free: an image's bytes may depend on the images computed "
+        "beside it, and no method is exact");
+  } else if (!has_gpu &&
+             (config.bits == config::BitsMode::free || config.tf32)) {
+    notes.emplace_back(
+        "--bits and --tf32 are about GPUs: the CPU computes as always");
+  }
+  return devices;
+}
+
+bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
+         const Gpus& gpus) {
+  gpu.available_bytes = gpus.memory(gpu.device.index).free_bytes;
+  const std::uint64_t shared =
+      load.source.memory_needs(gpu.compute).weights_bytes +
+      (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0);
+  const auto workers = static_cast<std::uint64_t>(std::max(gpu.workers, 1));
+  for (gpu.rows = wanted_rows(gpu, load, gpu_workers);; gpu.rows /= 2) {
+    gpu.required_bytes = shared + workers * worker_bytes(gpu, load);
+    if (gpu.required_bytes <= gpu.available_bytes) {
+      return true;
+    }
+    // A size that was asked for is not changed behind the user's back.
+    if (gpu.rows == 1 || load.max_rows > 0) {
+      return false;
+    }
+  }
+}
+
+std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,
+                                       const config::Plan& plan, int max_rows) {
+  std::vector<WorkerPlace> places;
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    const int workers =
+        d < plan.device_workers.size() ? plan.device_workers[d] : 0;
+    const JobDevice& on = devices[d];
+    for (int w = 0; w < workers; ++w) {
+      places.push_back({.device = on.device,
+                        .threads = on.is_gpu() ? 1 : plan.num_threads,
+                        .options = on.options,
+                        .execution_class = on.execution_class,
+                        .max_rows = on.is_gpu() ? on.rows : max_rows});
+    }
+  }
+  return places;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/cli/model_source.h"
+#include "actors/worker_place.h"
+#include "config/config.h"
+#include "config/method_plan.h"
+#include "config/recipe.h"
+#include "kernels/core/dtype.h"
+#include "kernels/cuda/devices.h"
+
+namespace troupe::actors {
+
+/// A device that a job uses, and how it computes.
+struct JobDevice {
+  Device device;
+  std::string name;  ///< as its vendor calls it
+  /// What of a GPU decides which kernels its libraries choose; empty: the CPU.
+  std::string architecture;
+  DType compute = DType::f32;
+  DeviceOptions options;
+  int execution_class = 0;  ///< devices with equal numbers compute alike
+  int workers = 0;
+  int rows = 0;  ///< most images of a forward pass; 0: a worker's threads
+  std::uint64_t required_bytes = 0;   ///< of its own memory; the CPU: 0
+  std::uint64_t available_bytes = 0;  ///< the same
+
+  [[nodiscard]] bool is_gpu() const noexcept {
+    return device.kind == DeviceKind::cuda;
+  }
+  /// "cpu", "cuda:0 (NVIDIA H200)".
+  [[nodiscard]] std::string label() const;
+};
+
+/// The GPUs there are; tests describe others.
+struct Gpus {
+  kernels::CudaDevices found = kernels::cuda_devices();
+  std::function<kernels::DeviceMemory(int)> memory = kernels::cuda_memory;
+};
+
+/// The devices that --device and --dtype mean here, GPUs first. For "auto" all
+/// GPUs that can run the kernels, else the CPU; where an image's recipe is run
+/// again, devices of the kind that made it if there are any.
+/// Errors: Errc::unsupported for a GPU that is not there or too old, and for a
+/// dtype that a device does not have; in a line, before anything is loaded.
+[[nodiscard]] std::vector<JobDevice> choose_devices(
+    const config::Config& config, const config::Recipe* recipe,
+    const kernels::CudaDevices& found, std::vector<std::string>& notes);
+
+/// Numbers the classes of execution from 0 on, in the order of the devices.
+void number_classes(std::vector<JobDevice>& devices);
+
+/// What decides how much of a GPU's memory a job takes.
+struct GpuLoad {
+  const ModelSource& source;
+  samplers::MethodOptions method;
+  bool is_guided = false;
+  std::uint64_t samples = 1;
+  int max_rows = 0;  ///< asked for; 0: not
+  /// What is kept beside weights, by dtype (conditions that are prepared).
+  std::function<std::uint64_t(DType)> kept_bytes;
+};
+
+/// Sets how many images a GPU takes at once and what that needs: enough work
+/// for one forward pass to outlast its start, as memory allows. False when not
+/// even one fits.
+[[nodiscard]] bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
+                       const Gpus& gpus);
+
+/// What a worker on a GPU takes beside tensors: libraries, recorded work.
+inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
+
+/// One place per worker of the plan, device by device.
+[[nodiscard]] std::vector<WorkerPlace> worker_places(
+    const std::vector<JobDevice>& devices, const config::Plan& plan,
+    int max_rows);
+
+}  // namespace troupe::actors

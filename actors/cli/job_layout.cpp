@@ -1,0 +1,168 @@
+#include "actors/cli/job_layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/denoiser_evaluator.h"
+#include "kernels/core/error.h"
+#include "kernels/core/system.h"
+#include "kernels/linear.h"
+#include "models/dit_info.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Rows of one forward pass of one worker of the CPU, both guidance branches
+/// counted.
+std::int64_t rows_per_forward(const JobRequest& request, bool guided) {
+  const config::Plan& plan = request.plan;
+  std::int64_t rows = plan.method.kind == samplers::MethodKind::picard
+                          ? plan.method.window_size
+                          : plan.num_threads;
+  if (request.max_rows > 0) {
+    rows = request.max_rows;
+  }
+  return rows * (guided ? 2 : 1);
+}
+
+void check_gpu_memory(const JobRequest& request) {
+  for (const JobDevice& gpu : request.devices) {
+    if (gpu.workers > 0 && gpu.required_bytes > gpu.available_bytes) {
+      throw Error(Errc::out_of_memory, to_string(gpu.device),
+                  "the job does not fit on " + gpu.name + ": got " +
+                      human_bytes(gpu.available_bytes) + " free, expected " +
+                      human_bytes(gpu.required_bytes),
+                  std::string(gpu.compute == DType::f32 ? "use --dtype bf16, "
+                                                        : "use ") +
+                      "a smaller --batch, a smaller model or --device cpu");
+    }
+  }
+}
+
+void check_cores(JobRequest& request, int cores) {
+  if (request.devices.front().is_gpu()) {
+    return;
+  }
+  const int wanted = request.plan.num_workers * request.plan.num_threads;
+  if (wanted > cores) {
+    request.notes.push_back(fmt::format(
+        "{} workers × {} threads on {} cores will be slower than fewer",
+        request.plan.num_workers, request.plan.num_threads, cores));
+  }
+}
+
+/// What conditions that are prepared for all timesteps take.
+std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
+  return plan_preparation(models::dit_info(request.source.dit(), compute),
+                          request.schedule.timesteps().size(),
+                          request.num_conditions(), request.guidance_scale > 1)
+      .bytes;
+}
+
+std::uint64_t host_bytes(const JobRequest& request) {
+  const JobDevice& last = request.devices.back();
+  if (last.is_gpu() || last.workers == 0) {
+    return 0;
+  }
+  const bool guided = request.guidance_scale > 1;
+  return request.source.required_bytes(last.compute, last.workers,
+                                       rows_per_forward(request, guided)) +
+         prepared_bytes(request, last.compute);
+}
+
+void make_plan(const config::Config& config, JobRequest& request) {
+  std::vector<DeviceKind> kinds;
+  for (const JobDevice& device : request.devices) {
+    kinds.push_back(device.device.kind);
+  }
+  request.plan = config::make_plan(
+      config, {.num_samples = config.samples.size(),
+               .is_guided = request.guidance_scale > 1,
+               .num_blocks = static_cast<int>(request.source.dit().num_layers),
+               .num_calls = request.schedule.num_model_calls(),
+               .num_cores = num_usable_cores(),
+               .devices = kinds});
+  for (std::size_t d = 0; d < request.devices.size(); ++d) {
+    request.devices[d].workers = request.plan.device_workers[d];
+  }
+  request.compute = request.devices.front().compute;
+}
+
+/// Whether every GPU has room for its part.
+bool fit_gpus(const Gpus& gpus, JobRequest& request) {
+  int workers = 0;
+  for (const JobDevice& device : request.devices) {
+    workers += device.is_gpu() ? device.workers : 0;
+  }
+  const GpuLoad load{.source = request.source,
+                     .method = request.plan.method,
+                     .is_guided = request.guidance_scale > 1,
+                     .samples = request.samples.size(),
+                     .max_rows = request.max_rows,
+                     .kept_bytes = [&request](DType compute) {
+                       return prepared_bytes(request, compute);
+                     }};
+  bool fits = true;
+  for (JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.workers > 0) {
+      fits = fit(device, load, workers, gpus) && fits;
+    }
+  }
+  return fits;
+}
+
+/// Devices that "auto" chose and that have no room are left out.
+void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
+                         JobRequest& request) {
+  const auto is_full = [](const JobDevice& gpu) {
+    return gpu.workers > 0 && gpu.required_bytes > gpu.available_bytes;
+  };
+  for (const JobDevice& gpu : request.devices) {
+    if (is_full(gpu)) {
+      request.notes.push_back(fmt::format(
+          "{} is left out: got {} free, expected {}", gpu.label(),
+          human_bytes(gpu.available_bytes), human_bytes(gpu.required_bytes)));
+    }
+  }
+  std::erase_if(request.devices, is_full);
+  number_classes(request.devices);
+  if (request.devices.empty()) {
+    config::Config on_cpu = config;
+    on_cpu.devices = {{DeviceKind::cpu, std::nullopt}};
+    request.devices =
+        choose_devices(on_cpu, nullptr, gpus.found, request.notes);
+  }
+  make_plan(config, request);
+  (void)fit_gpus(gpus, request);  // check_memory says what still does not fit
+}
+
+}  // namespace
+
+void lay_out(const config::Config& config, const Gpus& gpus,
+             JobRequest& request) {
+  make_plan(config, request);
+  if (!fit_gpus(gpus, request) && config.devices.empty()) {
+    leave_out_full_gpus(config, gpus, request);
+  }
+  request.required_bytes = host_bytes(request);
+  check_cores(request, num_usable_cores());
+}
+
+void check_memory(const JobRequest& request) {
+  check_gpu_memory(request);
+  const MemoryInfo memory = memory_info();
+  if (request.required_bytes > memory.available_bytes) {
+    const bool could_halve = request.devices.back().compute == DType::f32 &&
+                             kernels::supports(DType::bf16);
+    throw Error(
+        Errc::out_of_memory, "memory",
+        "the job does not fit: got " + human_bytes(memory.available_bytes) +
+            " free, expected " + human_bytes(request.required_bytes),
+        could_halve ? "use --dtype bf16 or fewer --workers"
+                    : "use fewer --workers, a smaller --window or a smaller "
+                      "model");
+  }
+}
+
+}  // namespace troupe::actors

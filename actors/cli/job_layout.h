@@ -1,0 +1,20 @@
+#pragma once
+
+#include "actors/cli/company.h"
+#include "actors/cli/job_request.h"
+#include "config/config.h"
+
+namespace troupe::actors {
+
+/// Decides for the request's devices how many workers each has, how many images
+/// at once, and what memory that takes; leaves out GPUs without room where
+/// --device is "auto" (the CPU takes over from the last). Errors: those of
+/// config::make_plan; of a GPU that does not answer.
+void lay_out(const config::Config& config, const Gpus& gpus,
+             JobRequest& request);
+
+/// Errors: Errc::out_of_memory, with the numbers, where the host or a GPU has
+/// less than the job needs.
+void check_memory(const JobRequest& request);
+
+}  // namespace troupe::actors

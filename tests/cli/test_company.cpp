@@ -1,0 +1,235 @@
+// Which devices a job gets, on machines that are described here.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "actors/cli/company.h"
+#include "actors/cli/execution_class.h"
+#include "actors/cli/job_request.h"
+#include "config/device_choice.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
+
+kernels::CudaDevice gpu(int index, const std::string& name, int major) {
+  return {.index = index,
+          .name = name,
+          .memory_bytes = 80 * kGiB,
+          .compute_major = major,
+          .compute_minor = 0,
+          .num_multiprocessors = 132};
+}
+
+Gpus machine(std::vector<kernels::CudaDevice> gpus,
+             std::uint64_t free_bytes = 70 * kGiB) {
+  return {.found = {std::move(gpus), {}}, .memory = [free_bytes](int) {
+            return kernels::DeviceMemory{free_bytes, 80 * kGiB};
+          }};
+}
+
+Gpus no_gpu() {
+  return {.found = {{}, "no NVIDIA driver is installed"},
+          .memory = [](int) -> kernels::DeviceMemory {
+            throw Error(Errc::internal, "test", "nobody asks");
+          }};
+}
+
+config::Config job(const std::string& devices, std::uint64_t samples = 8) {
+  config::Config config;
+  config.random_weights = "dit-tiny-vae";
+  config.classes = {"1"};
+  config.samples = {0, samples};
+  config.sampler.steps = 4;
+  config.devices = config::parse_devices("--device", devices);
+  return config;
+}
+
+std::string refusal(const config::Config& config, const Gpus& gpus) {
+  try {
+    (void)make_request(config, nullptr, gpus);
+  } catch (const Error& error) {
+    EXPECT_EQ(exit_code(error.code()), 2);
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "accepted";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST(Company, TakesEveryGpuByItself) {
+  const JobRequest request = make_request(
+      job("auto"), nullptr, machine({gpu(0, "A", 9), gpu(1, "A", 9)}));
+  ASSERT_EQ(request.devices.size(), 2U);
+  EXPECT_EQ(request.compute, DType::bf16);
+  EXPECT_EQ(request.devices[0].execution_class, 0);
+  EXPECT_EQ(request.devices[1].execution_class, 0);
+  EXPECT_EQ(request.required_bytes, 0U);
+  const std::vector<WorkerPlace> places = request.places();
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[1].device, (Device{DeviceKind::cuda, 1}));
+  EXPECT_EQ(places[1].threads, 1);
+  EXPECT_EQ(places[1].max_rows, 4) << "half of eight small images";
+  EXPECT_TRUE(places[1].options.batch_invariant);
+  EXPECT_EQ(describe_company(request),
+            "1 worker on cuda:0 and 1 worker on cuda:1");
+}
+
+TEST(Company, StaysOnTheCpuWhereThereIsNoGpu) {
+  const JobRequest request = make_request(job("auto"), nullptr, no_gpu());
+  ASSERT_EQ(request.devices.size(), 1U);
+  EXPECT_FALSE(request.devices[0].is_gpu());
+  EXPECT_GT(request.required_bytes, 0U);
+  const std::string recipe = config::to_json(request.recipe_of(0));
+  for (const char* key : {"device", "bits", "tf32"}) {
+    EXPECT_FALSE(contains(recipe, std::string("\"") + key + "\"")) << recipe;
+  }
+}
+
+TEST(Company, PutsDifferentArchitecturesIntoDifferentClasses) {
+  const JobRequest request =
+      make_request(job("cuda,cpu"), nullptr,
+                   machine({gpu(0, "A", 9), gpu(1, "B", 8), gpu(2, "A", 9)}));
+  ASSERT_EQ(request.devices.size(), 4U);
+  std::vector<int> classes;
+  for (const JobDevice& device : request.devices) {
+    classes.push_back(device.execution_class);
+  }
+  EXPECT_EQ(classes, (std::vector<int>{0, 1, 0, 2}));
+  EXPECT_FALSE(request.device_of(2).is_gpu());
+  EXPECT_FALSE(request.recipe_of(3, 2).device);
+  EXPECT_EQ(request.recipe_of(3, 1).device, DeviceKind::cuda);
+  EXPECT_EQ(request.recipe_of(3, 1).dtype, "bf16");
+}
+
+TEST(Company, NamesAGpuThatIsNotThere) {
+  EXPECT_TRUE(contains(refusal(job("cuda"), no_gpu()),
+                       "[--device] no GPU can be used: no NVIDIA driver is "
+                       "installed"));
+  const std::string two =
+      refusal(job("cuda:5"), machine({gpu(0, "A", 9), gpu(1, "A", 9)}));
+  EXPECT_TRUE(contains(two, "there is no cuda:5: this machine has 2 GPUs"));
+  EXPECT_TRUE(contains(two, "choose cuda:0 to cuda:1"));
+  EXPECT_TRUE(contains(refusal(job("cuda"), machine({gpu(0, "Old", 7)})),
+                       "compute capability 7.0 (Old), expected at least 8.0"));
+}
+
+TEST(Company, LeavesOldGpusToOthers) {
+  const JobRequest request = make_request(
+      job("auto"), nullptr, machine({gpu(0, "Old", 7), gpu(1, "A", 9)}));
+  ASSERT_EQ(request.devices.size(), 1U);
+  EXPECT_EQ(request.devices[0].device.index, 1);
+  EXPECT_FALSE(make_request(job("auto"), nullptr, machine({gpu(0, "Old", 7)}))
+                   .devices[0]
+                   .is_gpu());
+}
+
+TEST(Company, RefusesWithTheNumbersWhatDoesNotFit) {
+  const Gpus full = machine({gpu(0, "A", 9)}, kGiB / 8);
+  const std::string text = refusal(job("cuda:0"), full);
+  EXPECT_TRUE(contains(text,
+                       "[cuda:0] the job does not fit on A: got 128 MiB "
+                       "free, expected "))
+      << text;
+  EXPECT_TRUE(contains(text, "--device cpu")) << text;
+  const JobRequest request = make_request(job("auto"), nullptr, full);
+  EXPECT_FALSE(request.devices[0].is_gpu());
+  EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
+    return contains(note, "cuda:0 (A) is left out: got 128 MiB free");
+  }));
+}
+
+TEST(Company, TakesFewerImagesAtOnceWhereMemoryIsShort) {
+  config::Config config = job("cuda", 64);
+  config.random_weights = "dit-s-2";
+  const JobRequest roomy =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}));
+  ASSERT_GT(roomy.devices[0].rows, 8);
+  const std::uint64_t needed = roomy.devices[0].required_bytes;
+  const JobRequest tight =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}, needed - 1));
+  EXPECT_EQ(tight.devices[0].rows, roomy.devices[0].rows / 2);
+  EXPECT_LT(tight.devices[0].required_bytes, needed);
+  config.batch = roomy.devices[0].rows;
+  EXPECT_TRUE(contains(refusal(config, machine({gpu(0, "A", 9)}, needed - 1)),
+                       "--batch"));
+}
+
+TEST(Company, HasF16OnGpusOnly) {
+  config::Config config = job("cuda");
+  config.compute = config::ComputeType::f16;
+  const Gpus one = machine({gpu(0, "A", 9)});
+  EXPECT_EQ(make_request(config, nullptr, one).compute, DType::f16);
+  config.devices = config::parse_devices("--device", "cuda,cpu");
+  EXPECT_TRUE(
+      contains(refusal(config, one), "the CPU does not compute in f16"));
+  config.devices = {};
+  EXPECT_TRUE(contains(refusal(config, no_gpu()),
+                       "[--dtype] the CPU does not compute in f16"));
+}
+
+TEST(Company, RunsARecipeOnTheKindOfDeviceThatMadeIt) {
+  config::Recipe by_cpu;
+  config::Recipe by_gpu;
+  by_gpu.device = DeviceKind::cuda;
+  const kernels::CudaDevices found{{gpu(0, "A", 9)}, {}};
+  std::vector<std::string> notes;
+  EXPECT_FALSE(choose_devices(job("auto"), &by_cpu, found, notes)[0].is_gpu());
+  EXPECT_TRUE(choose_devices(job("auto"), &by_gpu, found, notes)[0].is_gpu());
+  EXPECT_TRUE(choose_devices(job("cuda"), &by_cpu, found, notes)[0].is_gpu());
+  EXPECT_TRUE(notes.empty());
+  EXPECT_FALSE(
+      choose_devices(job("auto"), &by_gpu, no_gpu().found, notes)[0].is_gpu());
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_TRUE(contains(notes[0], "other bytes"));
+}
+
+TEST(Company, SaysInTheRecipeWhatAGpuTraded) {
+  config::Config config = job("cuda,cpu");
+  config.bits = config::BitsMode::free;
+  config.tf32 = true;
+  const JobRequest request =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}));
+  EXPECT_EQ(request.recipe_of(0, 0).bits, config::BitsMode::free);
+  EXPECT_EQ(request.recipe_of(0, 0).tf32, true);
+  EXPECT_FALSE(request.recipe_of(0, 1).bits);
+  EXPECT_FALSE(request.places()[0].options.batch_invariant);
+  EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
+    return contains(note, "--bits free");
+  }));
+}
+
+TEST(ExecutionClass, OfAGpuFollowsFromItsArchitectureAndMode) {
+  const JobDevice one{.device = {DeviceKind::cuda, 0}, .architecture = "A"};
+  JobDevice twin = one;
+  twin.device.index = 1;
+  twin.name = "another name";
+  const auto name = [](const JobDevice& device) {
+    return execution_class(execution_conditions(7, device, {}));
+  };
+  EXPECT_EQ(name(one), name(twin));
+  JobDevice other = one;
+  other.architecture = "B";
+  JobDevice free = one;
+  free.options.batch_invariant = false;
+  JobDevice tf32 = one;
+  tf32.options.tf32 = true;
+  JobDevice cpu = one;
+  cpu.device = {};
+  for (const JobDevice& changed : {other, free, tf32, cpu}) {
+    EXPECT_NE(name(changed), name(one));
+  }
+  for (const LibraryVersion& library :
+       execution_conditions(7, one, {}).libraries) {
+    EXPECT_NE(library.name, "CUDA driver");
+    EXPECT_NE(library.name, "oneDNN");
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors
