@@ -179,11 +179,13 @@ void lay_out_on_gpus(const Config& config, const PlanInputs& inputs,
   plan.device_workers = deal(plan.num_workers, devices);
   const int gpu_workers = num_gpu_workers(inputs, plan.device_workers);
   const int cpu_workers = plan.num_workers - gpu_workers;
+  if (cpu_workers == 0) {
+    return;
+  }
   // Each worker of a GPU keeps a core busy with telling it what to do.
   const int cores = std::max(inputs.num_cores - gpu_workers, 1);
-  plan.num_threads = config.num_threads > 0
-                         ? config.num_threads
-                         : std::max(cores / std::max(cpu_workers, 1), 1);
+  plan.num_threads = config.num_threads > 0 ? config.num_threads
+                                            : std::max(cores / cpu_workers, 1);
 }
 
 }  // namespace

@@ -89,6 +89,7 @@ TEST(MethodPlan, GivesEveryGpuOneWorker) {
   EXPECT_EQ(plan.method.kind, MethodKind::batch);
   EXPECT_EQ(plan.device_workers, (std::vector<int>{1, 1}));
   EXPECT_EQ(plan.num_workers, 2);
+  EXPECT_EQ(plan.num_threads, 1) << "nobody computes on the CPU";
 }
 
 TEST(MethodPlan, JoinsSamplesOnOneGpuAndSharesBranchesBetweenTwo) {
