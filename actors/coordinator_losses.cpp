@@ -11,6 +11,10 @@
 namespace troupe::actors {
 namespace {
 
+/// More than a machine has GPUs: a sample that begins anew this often would
+/// for ever.
+constexpr std::uint32_t kMostRuns = 32;
+
 /// The error is one sample's own, so the others can go on.
 bool is_of_sample(Errc code) { return code == Errc::non_finite; }
 
@@ -24,14 +28,18 @@ Failure lost_too_often(const Pending& pending) {
 
 }  // namespace
 
-void CoordinatorPolicy::grant_failed(const Failure& failure, int worker,
+void CoordinatorPolicy::grant_failed(const GrantResult& event,
                                      Outstanding grant) {
+  const Failure& failure = *event.failure;
+  const int worker = event.worker;
   const bool all_in_flight = std::all_of(
       grant.tasks.begin(), grant.tasks.end(), [this](const Pending& pending) {
         const auto found = samples_.find(pending.work.sample_index);
         return found != samples_.end() && found->second.run == pending.work.run;
       });
-  if (failure.code == Errc::device_lost) {
+  if (failure.code == Errc::device_lost && event.failed_elsewhere) {
+    inputs_lost(failure, grant);
+  } else if (failure.code == Errc::device_lost) {
     retire(worker, failure, std::move(grant.tasks));
   } else if (failure.code == Errc::out_of_memory &&
              at(worker).traits.device.kind == DeviceKind::cuda) {
@@ -152,6 +160,25 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
     }
   }
   route_alone(std::move(lost));
+}
+
+/// What the grant was to read lay on a device that failed: that is found when
+/// it is next asked for something, and retired then.
+void CoordinatorPolicy::inputs_lost(const Failure& failure,
+                                    const Outstanding& grant) {
+  ++recoveries_;
+  for (const Pending& pending : grant.tasks) {
+    const auto found = samples_.find(pending.work.sample_index);
+    if (found == samples_.end() || found->second.run != pending.work.run) {
+      continue;
+    }
+    Sample& sample = found->second;
+    if (sample.run >= kMostRuns) {
+      end_job(false, failure);
+      return;
+    }
+    begin_anew(sample, best_group(class_of(sample)).value_or(sample.group));
+  }
 }
 
 /// From its first call, on workers of `group`. What still runs of it is not

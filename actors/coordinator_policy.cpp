@@ -154,7 +154,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   ++pace.num_results;
   settle_ticks(worker, event.ticks, grant);
   if (event.failure) {
-    grant_failed(*event.failure, event.worker, std::move(grant));
+    grant_failed(event, std::move(grant));
   } else {
     apply_results(event, grant);
   }

@@ -208,11 +208,12 @@ class CoordinatorPolicy {
   void apply_results(const GrantResult& event, const Outstanding& grant);
   void apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
-  void grant_failed(const Failure& failure, int worker, Outstanding grant);
+  void grant_failed(const GrantResult& event, Outstanding grant);
   void lose_worker(int worker);
   std::vector<Pending> take_tasks_of(int worker);
   void out_of_memory(const Failure& failure, int worker, Outstanding grant);
   void retire(int worker, const Failure& cause, std::vector<Pending> lost);
+  void inputs_lost(const Failure& failure, const Outstanding& grant);
   void begin_anew(Sample& sample, std::size_t group);
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,

@@ -67,6 +67,9 @@ struct GrantResult {
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
+  /// Of Errc::device_lost: the worker's own device is well, so what failed is
+  /// one whose memory the grant had to read.
+  bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;
   std::uint64_t ticks = 0;  ///< of the worker, when the grant was done

@@ -93,6 +93,16 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   ctx.synchronize();
 }
 
+/// Whether a device still answers. A lost one says so again.
+bool is_well(ExecContext& ctx) noexcept {
+  try {
+    ctx.synchronize();
+    return ctx.device().kind != DeviceKind::cpu;
+  } catch (...) {
+    return false;
+  }
+}
+
 /// Errors of a GPU name it.
 void name_device(const ExecContext& ctx, Failure& failure) {
   const bool is_of_device =
@@ -130,7 +140,11 @@ GrantResult execute(const Grant& grant, ExecContext& ctx,
   } catch (...) {
     result.results.clear();
     result.failure = current_failure();
-    name_device(ctx, *result.failure);
+    result.failed_elsewhere =
+        result.failure->code == Errc::device_lost && is_well(ctx);
+    if (!result.failed_elsewhere) {
+      name_device(ctx, *result.failure);
+    }
   }
   result.ticks = ctx.ticks();
   result.span.duration = job.clock.now() - result.span.start;

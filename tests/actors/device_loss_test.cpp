@@ -72,6 +72,38 @@ TEST(DeviceLoss, LeavesSamplesOfOtherDevicesAlone) {
   EXPECT_FALSE(company.workers_of_run.contains({1, 1}));
 }
 
+TEST(DeviceLoss, BlamesNoWorkerForWhatItReadsElsewhere) {
+  Company company({.kind = MethodKind::batch}, 2, 2,
+                  {.workers = {{0, kFirstGpu}, {0, kSecondGpu}}});
+  company.grant_duration = milliseconds(20);
+  company.raise_all();
+  company.run_one(0);
+  GrantResult result = company.fail(company.take(0), Errc::device_lost);
+  result.failed_elsewhere = true;
+  company.on(result);
+  EXPECT_TRUE(company.retired.empty());
+  EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_TRUE(company.end.lost.empty());
+  EXPECT_EQ(company.end.recoveries, 1);
+}
+
+TEST(DeviceLoss, GivesUpASampleWhoseInputsAreLostForEver) {
+  Company company({.kind = MethodKind::batch}, 1, 1,
+                  {.workers = {{0, kFirstGpu}}});
+  company.raise_all();
+  int failures = 0;
+  for (; company.times_ended == 0 && failures < 1000; ++failures) {
+    GrantResult result = company.fail(company.take(0), Errc::device_lost);
+    result.failed_elsewhere = true;
+    company.on(result);
+  }
+  EXPECT_LT(failures, 100);
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_EQ(company.end.failure->code, Errc::device_lost);
+}
+
 TEST(DeviceLoss, MovesSamplesToAnotherClassWhenTheirsIsGone) {
   Company company({.kind = MethodKind::batch}, 2, 6,
                   {.workers = {{0, kFirstGpu}, {1, {}}}});
