@@ -41,9 +41,9 @@ void DeviceEvaluators::evaluate(ExecContext& ctx,
   of(ctx.device()).evaluate(ctx, rows);
 }
 
-void DeviceEvaluators::combine(const Tensor& cond, const Tensor& uncond,
-                               Tensor& out) {
-  of(out.device()).combine(cond, uncond, out);
+void DeviceEvaluators::combine(ExecContext& ctx, const Tensor& cond,
+                               const Tensor& uncond, Tensor& out) {
+  of(ctx.device()).combine(ctx, cond, uncond, out);
 }
 
 void DeviceEvaluators::run_segment(ExecContext& ctx, int segment,

@@ -21,7 +21,8 @@ class DeviceEvaluators final : public samplers::Evaluator {
   [[nodiscard]] std::int64_t out_channels() const override;
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
-  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override;
+  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+               Tensor& out) override;
   [[nodiscard]] int num_segments() const override;
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;

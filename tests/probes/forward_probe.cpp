@@ -1,6 +1,9 @@
-// Times one guided forward pass (the pair cond, uncond) of a DiT with random
-// weights or of a folder, for scripts/bench_forward.sh. Prints one JSON line.
-//   forward_probe NAME|DIR f32|bf16 THREADS REPEATS
+// Times one guided forward pass (a pair cond, uncond per sample) of a DiT with
+// random weights or of a folder, for scripts/bench_forward.sh and
+// scripts/gpu_check.sh. Prints one JSON line. On a GPU also the time of a pass
+// when the next ones are queued behind it (`queued_s`).
+//   forward_probe NAME|DIR f32|bf16|f16 THREADS REPEATS
+//                 [cpu|cuda:N [SAMPLES [invariant|free]]]
 
 #include <algorithm>
 #include <chrono>
@@ -8,10 +11,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "config/bundled_models.h"
+#include "kernels/copy.h"
 #include "kernels/core/context.h"
 #include "kernels/core/error.h"
 #include "kernels/core/noise.h"
@@ -41,33 +46,91 @@ std::unique_ptr<models::Denoiser> load(ExecContext& ctx,
                                        weights);
 }
 
-double median_seconds(ExecContext& ctx, const models::Denoiser& denoiser,
-                      int repeats) {
-  const models::DenoiserInfo& info = denoiser.info();
-  const Shape& shape = info.latent_shape;
-  Tensor latents(shape, DType::f32);
-  fill_normal({.seed = 1}, latents);
-  std::vector<Tensor> rows(2, latents);
-  std::vector<Tensor> outputs;
-  for (int i = 0; i < 2; ++i) {
-    outputs.emplace_back(Shape{info.out_channels, shape[1], shape[2]},
-                         DType::f32);
+struct Options {
+  std::string model;
+  DType compute = DType::f32;
+  int threads = 1;
+  int repeats = 1;
+  Device device;
+  int samples = 1;
+  DeviceOptions device_options;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.model = argv[1];
+  const std::string dtype = argv[2];
+  options.compute = dtype == "bf16"  ? DType::bf16
+                    : dtype == "f16" ? DType::f16
+                                     : DType::f32;
+  options.threads = std::max(1, std::atoi(argv[3]));
+  options.repeats = std::max(1, std::atoi(argv[4]));
+  const std::string device = argc > 5 ? argv[5] : "cpu";
+  if (device.rfind("cuda:", 0) == 0) {
+    options.device = {DeviceKind::cuda, std::atoi(device.c_str() + 5)};
   }
-  const std::vector<double> timesteps(2, 500.0);
-  const auto cond = denoiser.prepare(ctx, {.class_label = 0});
-  const auto uncond = denoiser.prepare(ctx, {.class_label = info.num_classes});
-  const std::vector<const models::PreparedCondition*> conditions = {
-      cond.get(), uncond.get()};
-  ShardContext whole;
-  std::vector<double> seconds;
-  for (int i = 0; i < repeats + 2; ++i) {  // two to warm up
-    const auto start = std::chrono::steady_clock::now();
-    denoiser.predict(ctx, whole, {rows, timesteps, conditions}, outputs);
-    const std::chrono::duration<double> taken =
-        std::chrono::steady_clock::now() - start;
-    if (i >= 2) {
-      seconds.push_back(taken.count());
+  options.samples = argc > 6 ? std::max(1, std::atoi(argv[6])) : 1;
+  options.device_options.batch_invariant =
+      argc <= 7 || std::string(argv[7]) != "free";
+  return options;
+}
+
+/// A guided forward pass over `samples` samples, ready to be repeated.
+class Pass {
+ public:
+  Pass(ExecContext& ctx, const models::Denoiser& denoiser, int samples)
+      : ctx_(ctx), denoiser_(denoiser), timesteps_(2 * samples, 500.0) {
+    const models::DenoiserInfo& info = denoiser.info();
+    const Shape& shape = info.latent_shape;
+    conditions_ = {prepare(0), prepare(info.num_classes)};
+    for (int i = 0; i < 2 * samples; ++i) {
+      Tensor latents(shape, DType::f32);
+      fill_normal({.seed = static_cast<std::uint64_t>(i / 2)}, latents);
+      latents_.push_back(kernels::on_device(ctx, latents));
+      outputs_.push_back(
+          ctx.empty({info.out_channels, shape[1], shape[2]}, DType::f32));
+      rows_.push_back(conditions_[static_cast<std::size_t>(i % 2)].get());
     }
+  }
+
+  void operator()() {
+    ShardContext whole;
+    denoiser_.predict(ctx_, whole, {latents_, timesteps_, rows_}, outputs_);
+  }
+
+ private:
+  models::PreparedPtr prepare(std::int64_t label) {
+    // On a GPU a step is timed as a job has it: what follows from timestep and
+    // class alone is made before. On the CPU the pass makes it, as PyTorch's.
+    const bool announces = ctx_.device().kind != DeviceKind::cpu;
+    return denoiser_.prepare(
+        ctx_, {.class_label = label,
+               .timesteps = announces ? std::span<const double>(timesteps_)
+                                      : std::span<const double>()});
+  }
+
+  ExecContext& ctx_;
+  const models::Denoiser& denoiser_;
+  std::vector<double> timesteps_;
+  std::vector<models::PreparedPtr> conditions_;
+  std::vector<Tensor> latents_;
+  std::vector<Tensor> outputs_;
+  std::vector<const models::PreparedCondition*> rows_;
+};
+
+template <typename Fn>
+double seconds_of(ExecContext& ctx, Fn&& fn) {
+  const auto start = std::chrono::steady_clock::now();
+  fn();
+  ctx.synchronize();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+double median_seconds(ExecContext& ctx, Pass& pass, int repeats) {
+  std::vector<double> seconds;
+  for (int i = 0; i < repeats; ++i) {
+    seconds.push_back(seconds_of(ctx, pass));
   }
   std::nth_element(seconds.begin(), seconds.begin() + repeats / 2,
                    seconds.end());
@@ -77,22 +140,36 @@ double median_seconds(ExecContext& ctx, const models::Denoiser& denoiser,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5) {
-    std::fprintf(stderr, "usage: forward_probe NAME|DIR f32|bf16 T N\n");
+  if (argc < 5 || argc > 8) {
+    std::fprintf(stderr,
+                 "usage: forward_probe NAME|DIR f32|bf16|f16 T N "
+                 "[cpu|cuda:N [SAMPLES [invariant|free]]]\n");
     return 2;
   }
   try {
     use_one_openmp_thread();
-    ExecContext ctx(std::max(1, std::atoi(argv[3])));
-    const DType compute =
-        std::string(argv[2]) == "bf16" ? DType::bf16 : DType::f32;
-    const auto denoiser = load(ctx, argv[1], compute);
-    const double median =
-        median_seconds(ctx, *denoiser, std::max(1, std::atoi(argv[4])));
+    const Options options = parse(argc, argv);
+    ExecContext ctx(options.threads, options.device, options.device_options);
+    const auto denoiser = load(ctx, options.model, options.compute);
+    Pass pass(ctx, *denoiser, options.samples);
+    for (int i = 0; i < 3; ++i) {  // to warm up; on a GPU the third is played
+      (void)seconds_of(ctx, pass);
+    }
+    const double median = median_seconds(ctx, pass, options.repeats);
+    const double queued =
+        seconds_of(ctx,
+                   [&] {
+                     for (int i = 0; i < options.repeats; ++i) {
+                       pass();
+                     }
+                   }) /
+        options.repeats;
     std::printf(
-        "{\"forward_s\": %.6f, \"gflops\": %.1f, \"parameter_bytes\": %zu, "
-        "\"workspace_bytes\": %zu, \"peak_rss_bytes\": %llu}\n",
-        median, 2.0 * denoiser->info().flops() / median * 1e-9,
+        "{\"forward_s\": %.6f, \"queued_s\": %.6f, \"gflops\": %.1f, "
+        "\"parameter_bytes\": %zu, \"workspace_bytes\": %zu, "
+        "\"peak_rss_bytes\": %llu}\n",
+        median, queued,
+        2.0 * options.samples * denoiser->info().flops() / median * 1e-9,
         denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
         static_cast<unsigned long long>(peak_rss_bytes()));
     return 0;

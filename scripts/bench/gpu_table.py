@@ -1,0 +1,203 @@
+"""Runs the checks and benches of gpu_check.sh; prints what each found and one table last.
+
+  python3 gpu_table.py PROGRAMS
+PROGRAMS is a build folder, or what `gpu_check.sh --pack` put together.
+Exit code 1 when a test, a sanitizer or a comparison of bytes failed; times never fail.
+"""
+
+import glob
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+PROGRAMS = pathlib.Path(sys.argv[1])
+DEVICE = os.environ.get("DEVICE", "cuda:0")
+SCALE = os.environ.get("SCALE", "1")
+CHECK = os.environ.get("CHECK", "")
+DEMO = str(PROGRAMS / "models/demo" if (PROGRAMS / "models/demo").exists() else "models/demo")
+STEPS = os.environ.get("STEPS", "50")
+rows = []
+failed = []
+
+
+def row(name, value, target=""):
+    rows.append((name, value, target))
+    print(f"{name}: {value}", flush=True)
+
+
+def program(name):
+    found = sorted(glob.glob(str(PROGRAMS / "**" / name), recursive=True))
+    if not found:
+        raise SystemExit(f"gpu_check: {name} is not in {PROGRAMS}")
+    return found[0]
+
+
+def run(*command, limit=1200):
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit)
+
+
+def json_lines(done):
+    if done.returncode != 0:
+        print(done.stdout[-2000:], done.stderr[-2000:], sep="\n")
+        return []
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def tests():
+    done = run(program("test_cuda"))
+    summary = [line for line in done.stdout.splitlines() if line.startswith("[  ")]
+    passed = next((line for line in summary if "PASSED" in line), "none passed")
+    skipped = next((line for line in summary if "SKIPPED  ]" in line and "test" in line), "")
+    row("tests", f"exit {done.returncode}; {passed} {skipped}")
+    if done.returncode != 0:
+        failed.append("tests")
+        print(done.stdout[-4000:], done.stderr[-2000:])
+    sanitizer = shutil.which("compute-sanitizer")
+    if sanitizer is None:
+        row("compute-sanitizer", "not installed")
+        return
+    for tool in ("memcheck", "racecheck"):
+        done = run(sanitizer, "--tool", tool, "--error-exitcode", "9", program("test_cuda"),
+                   "--gtest_filter=-*Large*:*Emulat*")
+        last = [line for line in done.stdout.splitlines() if "SUMMARY" in line or "Error" in line]
+        row(f"compute-sanitizer {tool}", f"exit {done.returncode}; {'; '.join(last[-2:])}",
+            "no errors")
+        if done.returncode != 0:
+            failed.append(tool)
+            print(done.stdout[-4000:])
+
+
+def sample(*arguments):
+    found = json_lines(run(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
+                           "--steps", STEPS, "--seed", "1", *arguments))
+    return found[-1] if found else {}
+
+
+def equal_bytes():
+    """Every exact method gives the bytes of the sequential run, alone or in a batch."""
+    common = ("--model", DEMO, "--samples", "4", "--class", "0", "--guidance", "1.5")
+    want = sample(*common, "--method", "sequential").get("latents_xxh3", "nothing")
+    cases = {
+        "again": ("--method", "sequential"),
+        "batch": ("--method", "batch"),
+        "picard, tolerance 0": ("--method", "picard", "--window", "4", "--tolerance", "0"),
+        "pipeline": ("--method", "pipeline", "--segments", "2"),
+        "stale, age 0": ("--method", "stale", "--segments", "2", "--age", "0"),
+    }
+    differing = [name for name, arguments in cases.items()
+                 if sample(*common, *arguments).get("latents_xxh3") != want]
+    row("bytes equal to sequential", ", ".join(differing) + " differ" if differing
+        else ", ".join(cases), "all")
+    failed.extend(differing)
+
+
+def forward(model, samples, mode):
+    found = json_lines(run(program("forward_probe"), model, "bf16", "1", "50", DEVICE,
+                           str(samples), mode))
+    return found[-1] if found else None
+
+
+def peers():
+    """PyTorch's milliseconds by case."""
+    python = os.environ.get("BENCH_PYTHON", "python3")
+    done = run(python, "scripts/bench/pytorch_gpu.py", limit=1800)
+    found = {line["case"]: line for line in json_lines(done)}
+    if not found:
+        row("PyTorch", "left out: needs torch with CUDA and diffusers (BENCH_PYTHON)")
+    return found
+
+
+def against(peer, ms):
+    text = f"{ms:.3f} ms"
+    for key, name in (("compile_ms", "max-autotune"), ("eager_ms", "eager")):
+        if key in peer:
+            text += f"; {peer[key] / ms:.2f} x {name} ({peer[key]:.3f} ms)"
+    return text
+
+
+def speed():
+    torch = peers()
+    cases = {mode: {line["case"]: line for line in json_lines(
+        run(program("gpu_probe"), DEVICE, mode, SCALE))} for mode in ("invariant", "free")}
+    copy = cases["invariant"].get("copy", {}).get("gb_per_s")
+    matmul = cases["free"].get("matmul", {}).get("tflop_per_s")
+    row("copy, matmul (ceilings)", f"{copy} GB/s, {matmul} TFLOP/s bf16")
+    for name in ("adaln", "qk-norm-rope", "gate-residual", "gate-residual-adaln"):
+        found = cases["invariant"].get(name)
+        if found and copy:
+            row(name, f"{found['gb_per_s']:.0f} GB/s, {found['gb_per_s'] / copy:.0%} of copy",
+                ">= 80 %")
+    for mode, by_case in cases.items():
+        stack = by_case.get("flux-stack")
+        if stack and matmul:
+            row(f"flux-stack, {mode}", against(torch.get("flux-stack", {}), stack["ms"]) +
+                f"; {stack['tflop_per_s'] / matmul:.0%} of matmul", ">= 1.1 x, >= 65 %")
+        if "vae-512" in by_case:
+            row(f"vae-512, {mode}", against(torch.get("vae-512", {}), by_case["vae-512"]["ms"]),
+                ">= 1 x")
+    for model, samples, target in (("dit-xl-2-256", 1, ">= 1.5 x, eager 3 x, <= 1.5 ms (free)"),
+                                   ("dit-xl-2-512", 8, ">= 1.1 x, >= 65 %")):
+        for mode in ("invariant", "free"):
+            found = forward(model, samples, mode)
+            if found:
+                ms = found["queued_s"] * 1e3
+                rate = found["gflops"] * found["forward_s"] / found["queued_s"] / 1e3
+                share = f"; {rate / matmul:.0%} of matmul" if matmul else ""
+                row(f"{model}, {samples} guided, {mode}",
+                    against(torch.get(model, {}), ms) + share, target)
+    jobs()
+
+
+def jobs():
+    """Whole jobs: Picard on one GPU, the packer, control between steps."""
+    for name, source in (("demo", ("--model", DEMO)),
+                         ("dit-xl-2-256", ("--random-weights", "dit-xl-2-256"))):
+        common = (*source, "--class", "0", "--guidance", "1.5", "--samples", "1")
+        one = sample(*common, "--method", "sequential")
+        if not one:
+            continue
+        steps = int(STEPS)
+        found = forward(DEMO if name == "demo" else name, 1, "invariant")
+        if found:
+            gap = one["compute_seconds"] / steps - found["forward_s"]
+            row(f"{name}: control and solver between steps", f"{gap * 1e6:.0f} us", "<= 30 us")
+        for tolerance in ("0", "0.01", "0.03", "0.1"):
+            picard = sample(*common, "--method", "picard", "--window", "8", "--tolerance",
+                            tolerance, "--guess", "constant_x0")
+            if picard:
+                row(f"{name}: picard 8, tolerance {tolerance}",
+                    f"{one['wall_seconds'] / picard['wall_seconds']:.2f} x sequential, "
+                    f"{picard['rounds']} rounds",
+                    ">= 2 x" if name == "demo" else ">= 1.2 x")
+    rates = {}
+    for samples in (1, 4, 16, 64):
+        done = sample("--model", DEMO, "--class", "0", "--guidance", "1.5", "--samples",
+                      str(samples), "--method", "batch", "--workers", "1")
+        if done:
+            rates[samples] = done["images_per_second"]
+    if rates:
+        row("packer, demo, images/s by samples in flight",
+            ", ".join(f"{n}: {rate:.1f}" for n, rate in rates.items()))
+
+
+def main():
+    done = run("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
+    row("GPU", done.stdout.strip() or "nvidia-smi found none")
+    print(run(program("troupe"), "doctor").stdout)
+    if CHECK != "speed":
+        tests()
+        equal_bytes()
+    if CHECK != "tests":
+        speed()
+    width = max(len(name) for name, _, _ in rows)
+    print("\n" + "\n".join(f"{name:{width}}  {value}{'  [' + target + ']' if target else ''}"
+                           for name, value, target in rows))
+    print("failed: " + ", ".join(failed) if failed else "nothing failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

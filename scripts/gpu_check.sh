@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Everything that only a GPU can tell, in one run and one table: tests, memory
+# and race checks, equal bytes, speed beside PyTorch.
+#   scripts/gpu_check.sh                    builds, then checks the first GPU
+#   scripts/gpu_check.sh --pack FILE        builds; writes programs, libraries
+#                                           and the demo model to FILE.tar.xz,
+#                                           for a machine without the packages
+#   scripts/gpu_check.sh --unpack FILE      checks with those; needs only a GPU,
+#                                           its driver, CUDA's libraries, Python
+# DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
+# diffusers (left out otherwise), CHECK=tests|speed one half, SCALE=0.01 smaller
+# cases.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pack() {
+  local folder
+  folder=$(mktemp -d)
+  mkdir -p "$folder/lib" "$folder/models"
+  for program in troupe tests/cuda/test_cuda tests/probes/forward_probe \
+    tests/probes/gpu_probe; do
+    cp "build/cuda/$program" "$folder/"
+    strip "$folder/$(basename "$program")"
+    # All but the loader and the C library, which belong to the system.
+    ldd "build/cuda/$program" |
+      awk '$3 ~ /^\// && $1 !~ /^(libc|libm|libdl|libpthread|librt)\.so/ {print $3}' |
+      xargs -I{} cp -Ln {} "$folder/lib/"
+  done
+  cp -r models/demo "$folder/models/"
+  tar -C "$folder" -cJf "$1" .
+  rm -rf "$folder"
+  du -h "$1"
+}
+
+programs=build/cuda
+case "${1:-}" in
+  --unpack)
+    programs=$(mktemp -d)
+    trap 'rm -rf "$programs"' EXIT
+    tar -C "$programs" -xJf "$2"
+    export LD_LIBRARY_PATH=$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+    ;;
+  --pack | "")
+    scripts/setup.sh
+    scripts/build.sh cuda troupe test_cuda forward_probe gpu_probe
+    if [[ "${1:-}" == --pack ]]; then
+      pack "$2"
+      exit 0
+    fi
+    ;;
+  *)
+    echo "usage: scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
+    exit 2
+    ;;
+esac
+
+python3 scripts/bench/gpu_table.py "$programs"
