@@ -170,13 +170,13 @@ void ExecContext::replay(const std::shared_ptr<const void>& owner,
       static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(owner.get())),
       at.chunk, at.used};
   whole.insert(whole.end(), key.begin(), key.end());
-  Replayed& replayed = replayed_[whole];
-  replayed.owner = owner;
+  replayed_[whole].owner = owner;
   const std::uint64_t before = ticks_;
   if (device_backend_->replay(whole, fn)) {
-    replayed.ticks = ticks_ - before;
+    // A replay inside fn may have forgotten everything.
+    replayed_[whole] = {owner, ticks_ - before};
   } else {
-    tick(replayed.ticks);
+    tick(replayed_[whole].ticks);
   }
 }
 

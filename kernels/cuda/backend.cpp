@@ -133,29 +133,30 @@ bool Backend::replay(std::span<const std::uint64_t> key,
     fn();
     return true;
   }
-  Recording& recording = recordings_[{key.begin(), key.end()}];
-  if (!recording.has_run) {
+  const std::vector<std::uint64_t> name(key.begin(), key.end());
+  const Recording known = recordings_[name];
+  if (!known.has_run) {
     // The first time, libraries choose their kernels and memory is taken.
     fn();
-    recording.has_run = true;
+    recordings_[name].has_run = true;
     return true;
   }
-  if (recording.graph == nullptr) {
-    record(recording, fn);
+  if (known.graph == nullptr) {
+    recordings_[name].graph = record(fn);
     return true;
   }
-  check(cudaGraphLaunch(recording.graph, stream()), "playback");
+  check(cudaGraphLaunch(known.graph, stream()), "playback");
   return false;
 }
 
-void Backend::record(Recording& recording, const std::function<void()>& fn) {
+cudaGraphExec_t Backend::record(const std::function<void()>& fn) {
   // Until the work is launched: what it let go of is still used by it.
   Stream::Recording on_stream(*stream_);
   {
     const WhileTrue recording_now(is_recording_);
     fn();
   }
-  // Of another device, when fn used its context too.
+  // fn may have used another device's context too.
   check(cudaSetDevice(device()), "device");
   cudaGraphExec_t graph = on_stream.end();
   const cudaError_t launched = cudaGraphLaunch(graph, stream());
@@ -163,7 +164,7 @@ void Backend::record(Recording& recording, const std::function<void()>& fn) {
     ignore(cudaGraphExecDestroy(graph));
   }
   check(launched, "playback");
-  recording.graph = graph;
+  return graph;
 }
 
 void Backend::forget_recordings() {

@@ -66,7 +66,8 @@ class Backend final : public DeviceBackend {
     bool has_run = false;
     cudaGraphExec_t graph = nullptr;
   };
-  void record(Recording& recording, const std::function<void()>& fn);
+  /// Launches it once.
+  [[nodiscard]] cudaGraphExec_t record(const std::function<void()>& fn);
   void destroy_forgotten() noexcept;
 
   std::shared_ptr<Stream> stream_;

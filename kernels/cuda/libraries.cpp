@@ -22,7 +22,9 @@ using Library = std::shared_ptr<void>;
 
 Library open_first(const char* what, std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+    // They stay once loaded: each has a CUDA runtime of its own inside, whose
+    // kernels the driver still knows, and loading takes a second.
+    if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
       return {handle, CloseLibrary{}};
     }
   }

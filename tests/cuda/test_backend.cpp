@@ -284,6 +284,31 @@ TEST_F(BackendTest, ScratchOfAReplayMayGrowForAnother) {
   expect_same_bits(download(ctx, x), after_steps(start, steps));
 }
 
+TEST_F(BackendTest, ScratchMayGrowAroundAReplayInAReplay) {
+  const Tensor start = random({100}, DType::f32, 14);
+  ExecContext ctx(1, kGpu);
+  Tensor x = upload(ctx, start);
+  const auto work = [&](std::int64_t more) {
+    const Workspace::Scope scope(ctx.workspace());
+    Tensor scratch = ctx.workspace().take({more}, DType::f32).slice(0, 100);
+    step(ctx, x, scratch);
+    ctx.replay(nullptr, Key{2}, [&] {
+      const Workspace::Scope inner(ctx.workspace());
+      Tensor wide = ctx.workspace().take({more}, DType::f32).slice(0, 100);
+      step(ctx, x, wide);
+    });
+  };
+  int steps = 0;
+  for (const std::int64_t more : {100, 1 << 19, 1 << 21}) {
+    for (int i = 0; i < 6; ++i) {
+      ctx.replay(nullptr, Key{static_cast<std::uint64_t>(more)},
+                 [&] { work(more); });
+      steps += 2;
+    }
+  }
+  expect_same_bits(download(ctx, x), after_steps(start, steps));
+}
+
 TEST_F(BackendTest, AReplayDoesNotWriteToScratchThatIsTaken) {
   ExecContext ctx(1, kGpu);
   Tensor x = upload(ctx, filled(1000, 2));
