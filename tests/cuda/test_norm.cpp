@@ -1,3 +1,4 @@
+#include "kernels/cuda/ops.h"
 #include "kernels/norm.h"
 #include "tests/cuda/row_support.h"
 
@@ -135,6 +136,10 @@ TEST_F(AddGatedLayerNormOnGpu, HasTheBitsOfTheTwoSteps) {
                                       upload_at(ctx, c.y, move), c.shift,
                                       c.scale, 1e-6F, x, out);
         expect_same_bits(download(ctx, x), second.x);
+        Tensor sum = upload(ctx, c.x);
+        cuda::add_gated(ctx, upload(ctx, c.modulation), c.gate,
+                        upload(ctx, c.y), sum);
+        expect_same_bits(download(ctx, x), download(ctx, sum));
         expect_same_bits(download(ctx, out), normalise(ctx, second, dtype));
         expect_close(download(ctx, out), normalise_on_cpu(second),
                      rounding_of(dtype), 4);
