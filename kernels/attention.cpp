@@ -2,6 +2,7 @@
 
 #include "kernels/check.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
 
 namespace troupe::kernels {
@@ -29,7 +30,12 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   }
   const std::int64_t width = num_heads * head_dim;
   check_rank("attention", "q", q.base, 3);
-  check_dtype("attention", "q", q.base, {DType::f32, DType::bf16});
+  if (ctx.device().kind == DeviceKind::cpu) {
+    check_dtype("attention", "q", q.base, {DType::f32, DType::bf16});
+  } else {
+    check_dtype("attention", "q", q.base,
+                {DType::f32, DType::bf16, DType::f16});
+  }
   check_view("q", q, q, width);
   check_view("k", k, q, width);
   check_view("v", v, q, width);
@@ -46,7 +52,7 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     case DeviceKind::cpu:
       return cpu::attention(ctx, q, k, v, num_heads, head_dim, out);
     case DeviceKind::cuda:
-      break;
+      return cuda::attention(ctx, q, k, v, num_heads, head_dim, out);
   }
   throw_no_backend("attention", ctx.device());
 }

@@ -18,12 +18,15 @@ struct HeadsView {
 /// out = softmax(q·kᵀ / √head_dim) · v, without mask, for every item and head.
 ///
 /// Shapes: q [B, Nq, heads·head_dim], k and v [B, Nk, …] as views; out
-///         [B, Nq, heads·head_dim]. dtype f32 or bf16, the same for all;
-///         logits and softmax are f32.
-/// Bits:   one product pair per (item, head, block of query rows); the blocks
-///         follow from the token counts alone.
-/// Memory: workspace for copies of q, k and v; per thread the logits of one
-///         block (at most 256 rows, fewer as the keys grow).
+///         [B, Nq, heads·head_dim]. dtype f32 or bf16 (on a GPU also f16), the
+///         same for all; logits and softmax are f32.
+/// Bits:   an item's do not depend on the batch. CPU: one product pair per
+///         (item, head, block of query rows); the blocks follow from the token
+///         counts alone. GPU: see DeviceOptions::batch_invariant.
+/// Memory: CPU: workspace for copies of q, k and v; per thread the logits of
+///         one block (at most 256 rows, fewer as the keys grow). GPU, f32 or a
+///         head_dim or columns that are no multiples of 8: workspace, the
+///         logits of one block of rows (at most 64 MiB, or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 /// Thread: any, one ctx per thread.
 /// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.

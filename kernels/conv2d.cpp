@@ -1,11 +1,47 @@
 #include "kernels/conv2d.h"
 
+#include <variant>
+
 #include "kernels/check.h"
 #include "kernels/cpu/conv2d.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/linear.h"
 
 namespace troupe::kernels {
+
+/// The weights where they will be used, and what the checks look at.
+struct PackedConv2d::Impl {
+  std::variant<cpu::ConvWeights, cuda::ConvWeights> weights;
+  DType compute;
+  std::int64_t in_channels;
+  std::int64_t out_channels;
+  std::int64_t kernel_height;
+  std::int64_t kernel_width;
+  std::int64_t stride;
+  std::int64_t padding;
+};
+
+namespace {
+
+cpu::ConvWeights pack_on_cpu(ExecContext& ctx, const Tensor& weight,
+                             const Tensor& bias, std::int64_t stride,
+                             std::int64_t padding, DType compute) {
+  if (!supports(compute)) {
+    throw Error(Errc::unsupported, "conv2d",
+                "this CPU cannot multiply " + std::string(to_string(compute)) +
+                    " matrices",
+                "use --dtype f32");
+  }
+  return {.matrix = cpu::PackedMatrix(ctx, cpu::channels_last_weights(weight),
+                                      bias, compute),
+          .in_channels = weight.dim(1),
+          .kernel_height = weight.dim(2),
+          .kernel_width = weight.dim(3),
+          .stride = stride,
+          .padding = padding};
+}
+
+}  // namespace
 
 PackedConv2d::PackedConv2d() = default;
 PackedConv2d::~PackedConv2d() = default;
@@ -33,27 +69,30 @@ PackedConv2d::PackedConv2d(ExecContext& ctx, const Tensor& weight,
                     ", padding " + std::to_string(padding) +
                     ", expected at least 1 and 0");
   }
+  if (compute != DType::f32 && compute != DType::bf16 &&
+      compute != DType::f16) {
+    throw Error(Errc::invalid_argument, "conv2d",
+                "wrong compute type: got " + std::string(to_string(compute)) +
+                    ", expected f32 or bf16 or f16");
+  }
+  Impl impl{.weights = {},
+            .compute = compute,
+            .in_channels = weight.dim(1),
+            .out_channels = weight.dim(0),
+            .kernel_height = weight.dim(2),
+            .kernel_width = weight.dim(3),
+            .stride = stride,
+            .padding = padding};
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      if (!supports(compute)) {
-        throw Error(Errc::unsupported, "conv2d",
-                    "this CPU cannot multiply " +
-                        std::string(to_string(compute)) + " matrices",
-                    "use --dtype f32");
-      }
-      impl_ = std::make_unique<Impl>(
-          Impl{.matrix = cpu::PackedMatrix(
-                   ctx, cpu::channels_last_weights(weight), bias, compute),
-               .in_channels = weight.dim(1),
-               .kernel_height = weight.dim(2),
-               .kernel_width = weight.dim(3),
-               .stride = stride,
-               .padding = padding});
-      return;
+      impl.weights = pack_on_cpu(ctx, weight, bias, stride, padding, compute);
+      break;
     case DeviceKind::cuda:
+      impl.weights =
+          cuda::pack_conv2d(ctx, weight, bias, stride, padding, compute);
       break;
   }
-  throw_no_backend("conv2d", ctx.device());
+  impl_ = std::make_unique<Impl>(std::move(impl));
 }
 
 std::int64_t PackedConv2d::in_channels() const noexcept {
@@ -61,11 +100,18 @@ std::int64_t PackedConv2d::in_channels() const noexcept {
 }
 
 std::int64_t PackedConv2d::out_channels() const noexcept {
-  return impl_ ? impl_->matrix.rows() : 0;
+  return impl_ ? impl_->out_channels : 0;
 }
 
 std::size_t PackedConv2d::num_bytes() const noexcept {
-  return impl_ ? impl_->matrix.num_bytes() : 0;
+  if (!impl_) {
+    return 0;
+  }
+  if (const auto* conv = std::get_if<cpu::ConvWeights>(&impl_->weights)) {
+    return conv->matrix.num_bytes();
+  }
+  const auto& conv = std::get<cuda::ConvWeights>(impl_->weights);
+  return conv.filters.num_bytes() + conv.bias.num_bytes();
 }
 
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
@@ -76,8 +122,8 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
   }
   const PackedConv2d::Impl& conv = *packed.impl();
   check_rank("conv2d", "x", x, 4);
-  check_dtype("conv2d", "x", x, {conv.matrix.compute()});
-  check_dtype("conv2d", "out", out, {DType::f32, conv.matrix.compute()});
+  check_dtype("conv2d", "x", x, {conv.compute});
+  check_dtype("conv2d", "out", out, {DType::f32, conv.compute});
   check_shape("conv2d", "x", x.shape(),
               {x.dim(0), x.dim(1), x.dim(2), conv.in_channels});
   const std::int64_t room_y = x.dim(1) + 2 * conv.padding - conv.kernel_height;
@@ -91,14 +137,22 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
   }
   check_shape("conv2d", "out", out.shape(),
               {x.dim(0), room_y / conv.stride + 1, room_x / conv.stride + 1,
-               conv.matrix.rows()});
+               conv.out_channels});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::conv2d(ctx, x, conv, out);
+      if (const auto* on_cpu = std::get_if<cpu::ConvWeights>(&conv.weights)) {
+        return cpu::conv2d(ctx, x, *on_cpu, out);
+      }
+      break;
     case DeviceKind::cuda:
+      if (const auto* on_gpu = std::get_if<cuda::ConvWeights>(&conv.weights)) {
+        return cuda::conv2d(ctx, x, *on_gpu, out);
+      }
       break;
   }
-  throw_no_backend("conv2d", ctx.device());
+  throw Error(Errc::invalid_argument, "conv2d",
+              "the weights were packed for another device than " +
+                  to_string(ctx.device()));
 }
 
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {

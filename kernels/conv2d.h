@@ -17,7 +17,11 @@ class PackedConv2d {
   PackedConv2d(PackedConv2d&&) noexcept;
   PackedConv2d& operator=(PackedConv2d&&) noexcept;
 
-  /// `padding` zeros on every side; square strides. compute is f32 or bf16.
+  /// `padding` zeros on every side; square strides. weight and bias are on the
+  /// host, f32, bf16 or f16; they are kept on ctx's device, whose contexts may
+  /// share them. compute is f32 or bf16, on a GPU also f16.
+  /// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported
+  /// for a compute type that the device lacks.
   PackedConv2d(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
                std::int64_t stride, std::int64_t padding, DType compute);
 
@@ -33,11 +37,15 @@ class PackedConv2d {
 };
 
 /// out = conv2d(x) + bias. Shapes: x [B, H, W, I], out [B, H', W', O], channels
-/// last, both in the compute type (out may be f32). The patches of a block of
-/// output pixels are gathered into rows and multiplied like a linear layer; the
-/// blocks follow from the image size alone, so bits do not depend on batch or
-/// threads.
-/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
+/// last, both in the compute type (out may be f32); sums are f32.
+/// Bits:   an item's do not depend on batch or threads. CPU: the patches of a
+///         block of output pixels are gathered into rows and multiplied like a
+///         linear layer; the blocks follow from the image size alone. GPU: see
+///         DeviceOptions::batch_invariant.
+/// Memory: CPU: scratch for one block per thread. GPU: workspace, what the
+///         library's engine asks for (at most 256 MiB).
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument; on a GPU
+///         Errc::unsupported when cuDNN has no engine for it.
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out);
 

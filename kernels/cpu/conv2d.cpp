@@ -25,7 +25,7 @@ struct Image {
 };
 
 /// Writes the patches (kh, kw, I) of output pixels [begin, end) as rows.
-void gather_patches(const Image& image, const PackedConv2d::Impl& conv,
+void gather_patches(const Image& image, const ConvWeights& conv,
                     std::int64_t begin, std::int64_t end, std::byte* rows) {
   for (std::int64_t pixel = begin; pixel < end; ++pixel) {
     const std::int64_t top =
@@ -80,7 +80,7 @@ Tensor channels_last_weights(const Tensor& weight) {
   return rows;
 }
 
-void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d::Impl& conv,
+void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
             Tensor& out) {
   const PackedMatrix& matrix = conv.matrix;
   const std::int64_t items = out.dim(0);

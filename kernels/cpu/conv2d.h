@@ -5,8 +5,11 @@
 
 namespace troupe::kernels {
 
-struct PackedConv2d::Impl {
-  cpu::PackedMatrix matrix;  ///< [O, kh·kw·I]
+namespace cpu {
+
+/// Filters and bias as the products over patches want them.
+struct ConvWeights {
+  PackedMatrix matrix;  ///< [O, kh·kw·I]
   std::int64_t in_channels;
   std::int64_t kernel_height;
   std::int64_t kernel_width;
@@ -14,13 +17,11 @@ struct PackedConv2d::Impl {
   std::int64_t padding;
 };
 
-namespace cpu {
-
 /// [O, I, kh, kw] f32, bf16 or f16 → [O, kh·kw·I] of the same type.
 [[nodiscard]] Tensor channels_last_weights(const Tensor& weight);
 
 /// Arguments are checked by the caller.
-void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d::Impl& conv,
+void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
             Tensor& out);
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 

@@ -1,0 +1,277 @@
+#include "kernels/cuda/attention_products.cuh"
+
+#include <algorithm>
+#include <cmath>
+#include <compare>
+#include <map>
+
+#include "kernels/cuda/backend.cuh"
+#include "kernels/cuda/matmul.cuh"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+constexpr const char* kPlace = "attention";
+constexpr std::int64_t kLogitsBytes = std::int64_t{64} << 20U;
+constexpr std::int64_t kScratchBytes = std::int64_t{8} << 20U;
+constexpr std::uintptr_t kBestAlignment = 256;
+
+/// A matrix per head, as the library sees it: column by column.
+struct HeadMatrices {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t leading = 0;  ///< elements from column to column
+  std::int64_t head = 0;     ///< elements from head to head
+  DType dtype = DType::f32;
+  std::uint32_t alignment = 0;  ///< of the first, bytes
+
+  auto operator<=>(const HeadMatrices&) const = default;
+};
+
+/// c = α · op(a) · b for every head.
+struct HeadProduct {
+  HeadMatrices a;
+  HeadMatrices b;
+  HeadMatrices c;
+  std::int64_t num_heads = 0;
+  bool transposes_a = false;
+
+  auto operator<=>(const HeadProduct&) const = default;
+};
+
+cudaDataType_t library_type(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+/// The products of one context. The library's first choice that does not split
+/// sums serves a product; it follows from the product and the device.
+class HeadProducts {
+ public:
+  explicit HeadProducts(Backend& backend)
+      : backend_(backend),
+        handle_(make<cublasLtHandle_t>(blas().create, blas().destroy)) {}
+
+  void run(const HeadProduct& product, float alpha, const void* a,
+           const void* b, void* c, std::byte* scratch) {
+    const Plan& plan = this->plan(product);
+    const float beta = 0.0F;
+    check(blas().matmul(
+        handle_.get(), plan.description.get(), &alpha, a, plan.a.get(), b,
+        plan.b.get(), &beta, c, plan.c.get(), c, plan.c.get(), &plan.algorithm,
+        scratch, static_cast<std::size_t>(kScratchBytes), backend_.stream()));
+  }
+
+ private:
+  using Layout = BlasHandle<cublasLtMatrixLayout_t>;
+  struct Plan {
+    BlasHandle<cublasLtMatmulDesc_t> description;
+    Layout a;
+    Layout b;
+    Layout c;
+    cublasLtMatmulAlgo_t algorithm;
+  };
+
+  [[nodiscard]] const BlasLt& blas() const { return backend_.libraries().blas; }
+
+  void check(cublasStatus_t status) const {
+    cuda::check(blas(), status, kPlace);
+  }
+
+  template <typename Descriptor, typename Create, typename... Args>
+  BlasHandle<Descriptor> make(Create create,
+                              cublasStatus_t (*destroy)(Descriptor),
+                              Args... args) const {
+    Descriptor descriptor = nullptr;
+    check(create(&descriptor, args...));
+    return {descriptor, destroy};
+  }
+
+  template <typename Set, typename Descriptor, typename Name, typename Value>
+  void set(Set set_attribute, Descriptor descriptor, Name name,
+           Value value) const {
+    check(set_attribute(descriptor, name, &value, sizeof(value)));
+  }
+
+  [[nodiscard]] Layout layout(const HeadMatrices& m, std::int64_t heads) const {
+    auto made = make<cublasLtMatrixLayout_t>(
+        blas().matrix_layout_create, blas().matrix_layout_destroy,
+        library_type(m.dtype), static_cast<std::uint64_t>(m.rows),
+        static_cast<std::uint64_t>(m.columns), m.leading);
+    const auto put = blas().matrix_layout_set_attribute;
+    set(put, made.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+        static_cast<std::int32_t>(heads));
+    set(put, made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.head);
+    return made;
+  }
+
+  [[nodiscard]] const Plan& plan(const HeadProduct& product) {
+    const auto known = plans_.find(product);
+    if (known != plans_.end()) {
+      return known->second;
+    }
+    const bool rounds =
+        product.a.dtype == DType::f32 && backend_.options().tf32;
+    Plan plan{make<cublasLtMatmulDesc_t>(
+                  blas().matmul_desc_create, blas().matmul_desc_destroy,
+                  rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                  CUDA_R_32F),
+              layout(product.a, product.num_heads),
+              layout(product.b, product.num_heads),
+              layout(product.c, product.num_heads),
+              {}};
+    set(blas().matmul_desc_set_attribute, plan.description.get(),
+        CUBLASLT_MATMUL_DESC_TRANSA,
+        static_cast<std::int32_t>(product.transposes_a ? CUBLAS_OP_T
+                                                       : CUBLAS_OP_N));
+    set(blas().matmul_desc_set_attribute, plan.description.get(),
+        CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(CUBLAS_OP_N));
+    choose(product, plan);
+    return plans_.emplace(product, std::move(plan)).first->second;
+  }
+
+  void choose(const HeadProduct& product, Plan& plan) const {
+    auto preference = make<cublasLtMatmulPreference_t>(
+        blas().preference_create, blas().preference_destroy);
+    const auto put = blas().preference_set_attribute;
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+        static_cast<std::uint64_t>(kScratchBytes));
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+        product.a.alignment);
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        product.b.alignment);
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+        product.c.alignment);
+    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+        product.c.alignment);
+    cublasLtMatmulHeuristicResult_t best{};
+    int count = 0;
+    check(blas().algo_get_heuristic(
+        handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
+        plan.c.get(), plan.c.get(), preference.get(), 1, &best, &count));
+    check(count > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED);
+    plan.algorithm = best.algo;
+  }
+
+  Backend& backend_;
+  BlasHandle<cublasLtHandle_t> handle_;
+  std::map<HeadProduct, Plan> plans_;
+};
+
+/// What an address and steps of so many bytes have in common.
+std::uint32_t alignment_of(const void* address,
+                           std::initializer_list<std::int64_t> steps,
+                           DType dtype) {
+  auto bits = reinterpret_cast<std::uintptr_t>(address) | kBestAlignment;
+  for (const std::int64_t step : steps) {
+    bits |= static_cast<std::uintptr_t>(step) * size_of(dtype);
+  }
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+/// Rows of q, k, v or out: one head of one item is a matrix [head_dim, tokens]
+/// of columns `row` elements apart.
+struct HeadRows {
+  const std::byte* first;
+  std::int64_t tokens;
+  std::int64_t row;
+  DType dtype;
+
+  explicit HeadRows(const HeadsView& view)
+      : first(view.base.bytes().data() + static_cast<std::size_t>(view.column) *
+                                             size_of(view.base.dtype())),
+        tokens(view.base.dim(1)),
+        row(view.base.dim(2)),
+        dtype(view.base.dtype()) {}
+
+  [[nodiscard]] const std::byte* at(std::int64_t item,
+                                    std::int64_t token) const {
+    return first + static_cast<std::size_t>((item * tokens + token) * row) *
+                       size_of(dtype);
+  }
+  /// `count` tokens of every head. The alignment holds for every item and block
+  /// of `block` tokens, so it cannot change with the place in a batch.
+  [[nodiscard]] HeadMatrices matrices(std::int64_t count, std::int64_t head_dim,
+                                      std::int64_t block) const {
+    return {
+        .rows = head_dim,
+        .columns = count,
+        .leading = row,
+        .head = head_dim,
+        .dtype = dtype,
+        .alignment = alignment_of(first, {tokens * row, block * row}, dtype)};
+  }
+};
+
+}  // namespace
+
+void attend_by_products(ExecContext& ctx, const HeadsView& q,
+                        const HeadsView& k, const HeadsView& v,
+                        std::int64_t num_heads, std::int64_t head_dim,
+                        Tensor& out) {
+  auto& products = Backend::of(ctx).state<HeadProducts>();
+  const DType dtype = out.dtype();
+  const HeadRows q_rows(q);
+  const HeadRows k_rows(k);
+  const HeadRows v_rows(v);
+  const HeadRows out_rows({out, 0});
+  const std::int64_t queries = q_rows.tokens;
+  const std::int64_t keys = k_rows.tokens;
+  const std::int64_t row_bytes =
+      num_heads * keys * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t most =
+      std::clamp(kLogitsBytes / row_bytes, std::int64_t{1}, queries);
+  const std::int64_t num_blocks = (queries + most - 1) / most;
+  const std::int64_t block = (queries + num_blocks - 1) / num_blocks;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor scratch = ctx.workspace().take({kScratchBytes}, DType::u8);
+  const Tensor all_logits =
+      ctx.workspace().take({num_heads * block, keys}, DType::f32);
+  const Tensor all_powers =
+      dtype == DType::f32
+          ? all_logits
+          : ctx.workspace().take({num_heads * block, keys}, dtype);
+  for (std::int64_t item = 0; item < out.dim(0); ++item) {
+    for (std::int64_t begin = 0; begin < queries; begin += block) {
+      const std::int64_t rows = std::min(block, queries - begin);
+      Tensor logits = all_logits.slice(0, num_heads * rows);
+      Tensor powers = all_powers.slice(0, num_heads * rows);
+      // [keys, rows] per head; and row by row the softmax's [rows, keys].
+      HeadMatrices square{.rows = keys,
+                          .columns = rows,
+                          .leading = keys,
+                          .head = rows * keys,
+                          .dtype = DType::f32,
+                          .alignment = kBestAlignment};
+      products.run({.a = k_rows.matrices(keys, head_dim, keys),
+                    .b = q_rows.matrices(rows, head_dim, block),
+                    .c = square,
+                    .num_heads = num_heads,
+                    .transposes_a = true},
+                   scale, k_rows.at(item, 0), q_rows.at(item, begin),
+                   logits.bytes().data(), scratch.bytes().data());
+      attention_weights(ctx, logits, powers);
+      square.dtype = dtype;
+      products.run({.a = v_rows.matrices(keys, head_dim, keys),
+                    .b = square,
+                    .c = out_rows.matrices(rows, head_dim, block),
+                    .num_heads = num_heads,
+                    .transposes_a = false},
+                   1.0F, v_rows.at(item, 0), powers.bytes().data(),
+                   const_cast<std::byte*>(out_rows.at(item, begin)),
+                   scratch.bytes().data());
+    }
+  }
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "kernels/core/context.h"
+#include "kernels/cuda/backend.cuh"
+#include "kernels/cuda/dnn_graph.cuh"
+
+namespace troupe::kernels::cuda {
+
+/// cuDNN's handle of one context, on its stream. Made by Backend::state, so the
+/// first use must not be recorded.
+class DnnHandle {
+ public:
+  explicit DnnHandle(Backend& backend);
+  ~DnnHandle();
+  DnnHandle(const DnnHandle&) = delete;
+  DnnHandle& operator=(const DnnHandle&) = delete;
+
+  [[nodiscard]] DnnTarget target() const { return {dnn_, handle_}; }
+
+ private:
+  const Dnn& dnn_;
+  cudnnHandle_t handle_ = nullptr;
+};
+
+/// What a plan's tensor is bound to.
+struct DnnOperand {
+  enum class Role : std::uint8_t {
+    input,   ///< `elements` per item, items one behind the other
+    shared,  ///< `elements`, the same for all items
+    output,  ///< `elements` per item
+    number   ///< one f32 on the host
+  };
+  std::int64_t id = 0;
+  Role role = Role::input;
+  DType dtype = DType::f32;
+  std::int64_t elements = 0;
+  /// Of the first item. Nothing is written through an input.
+  std::byte* address = nullptr;
+};
+
+/// The plans of one problem, for every number of items.
+///
+/// In batch-invariant mode the engine is chosen for one item, and a batch is
+/// queued either as one graph on the same engine or item by item; the first
+/// only after a check on this device that both give the same bytes. The check
+/// runs once per number of items, with numbers of its own, outside recordings;
+/// a recording of a batch that was never checked queues item by item.
+/// In free mode the engine is chosen for the whole batch.
+/// Thread: as Backend.
+class DnnPlans {
+ public:
+  using GraphOf = std::function<DnnGraph(std::int64_t items)>;
+
+  DnnPlans(GraphOf graph_of, const DnnRules& rules)
+      : graph_of_(std::move(graph_of)), rules_(rules) {}
+
+  /// Queues the problem for `items` items. False, and nothing is queued, when
+  /// cuDNN has no engine for it: see `refusal`. The first call of a problem and
+  /// number of items makes plans, which takes time, and waits for the queue.
+  /// Errors: Errc::out_of_memory, Errc::device_lost, Errc::internal.
+  [[nodiscard]] bool run(ExecContext& ctx, std::int64_t items,
+                         std::span<const DnnOperand> operands);
+  [[nodiscard]] const std::string& refusal() const { return refusal_; }
+
+ private:
+  [[nodiscard]] std::optional<DnnPlan> find(std::int64_t items,
+                                            const DnnRules& rules);
+  /// The plan of one item, or null where cuDNN has none.
+  [[nodiscard]] const DnnPlan* item_plan();
+  /// The plan for all items at once, if it may be used.
+  [[nodiscard]] const DnnPlan* together(ExecContext& ctx, std::int64_t items,
+                                        std::span<const DnnOperand> operands);
+  [[nodiscard]] bool bytes_agree(ExecContext& ctx, const DnnPlan& plan,
+                                 std::int64_t items,
+                                 std::span<const DnnOperand> operands);
+  void queue_one_by_one(ExecContext& ctx, std::int64_t items,
+                        std::span<const DnnOperand> operands);
+
+  GraphOf graph_of_;
+  DnnRules rules_;
+  /// By number of items. Without a plan: refused, or (more than one item in
+  /// batch-invariant mode) not the same bytes.
+  std::map<std::int64_t, std::optional<DnnPlan>> plans_;
+  std::string refusal_;
+};
+
+}  // namespace troupe::kernels::cuda

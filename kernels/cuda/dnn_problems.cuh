@@ -1,0 +1,73 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+
+#include "kernels/cuda/dnn_graph.cuh"
+
+// The graphs that Troupe gives cuDNN. Each is described for `items` items of a
+// batch that lie one behind the other; one item is what decides its bits.
+
+namespace troupe::kernels::cuda {
+
+/// What a plan's tensors are bound by.
+enum DnnId : std::int64_t {
+  kFirstInput = 1,   ///< q, or the image
+  kSecondInput = 2,  ///< k, or the filters
+  kThirdInput = 3,   ///< v, or the bias
+  kScale = 4,
+  kOutput = 5,
+  kBetween = 6,  ///< and those behind it: never bound
+};
+
+/// Attention of one item whose heads lie inside wider rows. All elements of one
+/// type, bf16 or f16.
+struct AttentionProblem {
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  std::int64_t num_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t q_row = 0;  ///< elements from one row of q to the next
+  std::int64_t k_row = 0;
+  std::int64_t v_row = 0;
+  DType dtype = DType::bf16;
+
+  auto operator<=>(const AttentionProblem&) const = default;
+};
+
+/// out [items, queries, heads·head_dim]. Errors: Errc::unsupported.
+[[nodiscard]] DnnGraph attention_graph(const DnnTarget& target,
+                                       const AttentionProblem& problem,
+                                       std::int64_t items);
+
+/// A convolution over one image, channels last, with an f32 bias.
+struct ConvProblem {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t in_channels = 0;
+  std::int64_t out_channels = 0;
+  std::int64_t kernel_height = 0;
+  std::int64_t kernel_width = 0;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  DType compute = DType::f32;  ///< of images and filters
+  DType out = DType::f32;      ///< f32 or the compute type
+  std::int64_t x_alignment = 16;
+  std::int64_t out_alignment = 16;
+
+  [[nodiscard]] std::int64_t out_height() const {
+    return (height + 2 * padding - kernel_height) / stride + 1;
+  }
+  [[nodiscard]] std::int64_t out_width() const {
+    return (width + 2 * padding - kernel_width) / stride + 1;
+  }
+  auto operator<=>(const ConvProblem&) const = default;
+};
+
+/// x [items, H, W, I], filters [O, kh, kw, I], bias [O],
+/// out [items, H', W', O]. Errors: Errc::unsupported.
+[[nodiscard]] DnnGraph conv_graph(const DnnTarget& target,
+                                  const ConvProblem& problem,
+                                  std::int64_t items);
+
+}  // namespace troupe::kernels::cuda

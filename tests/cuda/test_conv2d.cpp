@@ -1,0 +1,185 @@
+#include "kernels/conv2d.h"
+#include "tests/cuda/support.h"
+
+namespace troupe::kernels {
+namespace {
+
+class ConvOnGpu : public CudaTest {};
+
+struct Case {
+  std::int64_t items;
+  std::int64_t height;
+  std::int64_t width;
+  std::int64_t in_channels;
+  std::int64_t out_channels;
+  std::int64_t kernel_height;
+  std::int64_t kernel_width;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  bool has_bias = true;
+
+  [[nodiscard]] Shape out() const {
+    return {items, (height + 2 * padding - kernel_height) / stride + 1,
+            (width + 2 * padding - kernel_width) / stride + 1, out_channels};
+  }
+};
+
+constexpr Case kCases[] = {{1, 1, 1, 1, 1, 1, 1},
+                           {2, 5, 7, 3, 5, 3, 3, 1, 1},
+                           {1, 8, 6, 4, 16, 3, 3, 1, 1},
+                           {3, 9, 9, 16, 3, 3, 3, 1, 1},
+                           {2, 7, 8, 8, 8, 1, 1, 1, 0},
+                           {1, 11, 6, 5, 4, 5, 3, 2, 2},
+                           {1, 6, 6, 24, 8, 3, 3, 2, 0, false}};
+
+struct Weights {
+  Tensor filters;
+  Tensor bias;
+
+  Weights(const Case& c, DType dtype, std::uint64_t seed)
+      : filters(random(
+            {c.out_channels, c.in_channels, c.kernel_height, c.kernel_width},
+            dtype, seed, 0.3F)),
+        bias(c.has_bias ? random({c.out_channels}, dtype, seed + 1)
+                        : Tensor()) {}
+};
+
+PackedConv2d packed(ExecContext& ctx, const Case& c, const Weights& w,
+                    DType compute) {
+  return {ctx, w.filters, w.bias, c.stride, c.padding, compute};
+}
+
+/// What the CPU makes of an image in f32, of weights rounded to `compute`.
+Tensor expected(const Case& c, const Tensor& x, const Weights& w,
+                DType compute) {
+  ExecContext cpu;
+  Weights rounded = w;
+  rounded.filters = as(as(w.filters, compute), DType::f32);
+  const PackedConv2d conv = packed(cpu, c, rounded, DType::f32);
+  Tensor want(c.out(), DType::f32);
+  conv2d(cpu, as(x, DType::f32), conv, want);
+  return want;
+}
+
+Tensor on_gpu(ExecContext& ctx, const Case& c, const Tensor& x,
+              const PackedConv2d& conv, DType out_type) {
+  Tensor out = poisoned(ctx, c.out(), out_type);
+  conv2d(ctx, upload(ctx, x), conv, out);
+  return download(ctx, out);
+}
+
+Tensor image(const Case& c, DType dtype, std::uint64_t seed) {
+  return random({c.items, c.height, c.width, c.in_channels}, dtype, seed);
+}
+
+TEST_F(ConvOnGpu, AgreesWithTheCpuForEveryGeometryAndType) {
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 1;
+  for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
+    for (const DType out : {DType::f32, compute}) {
+      for (const Case& c : kCases) {
+        const Weights w(c, DType::f32, ++seed);
+        const Tensor x = image(c, compute, ++seed);
+        const PackedConv2d conv = packed(ctx, c, w, compute);
+        // Sums are f32 whatever the type of the factors.
+        expect_close(on_gpu(ctx, c, x, conv, out), expected(c, x, w, compute),
+                     tolerance_of(out));
+      }
+    }
+  }
+}
+
+TEST_F(ConvOnGpu, TakesWeightsOfEveryType) {
+  ExecContext ctx(1, kGpu);
+  const Case& c = kCases[2];
+  for (const DType stored : {DType::f32, DType::bf16, DType::f16}) {
+    const Weights w(c, stored, 5);
+    const PackedConv2d conv = packed(ctx, c, w, DType::bf16);
+    EXPECT_EQ(conv.in_channels(), c.in_channels);
+    EXPECT_EQ(conv.out_channels(), c.out_channels);
+    EXPECT_EQ(conv.num_bytes(), 16U * 4 * 9 * 2 + 16 * 4);
+    const Tensor x = image(c, DType::bf16, 6);
+    expect_close(on_gpu(ctx, c, x, conv, DType::bf16),
+                 expected(c, x, w, DType::bf16), tolerance_of(DType::bf16));
+  }
+}
+
+TEST_F(ConvOnGpu, BitsOfAnImageDoNotDependOnTheBatch) {
+  ExecContext ctx(1, kGpu);
+  for (const DType compute : {DType::f32, DType::bf16, DType::f16}) {
+    // Images of an odd number of elements: unlike aligned inside the batch.
+    const Case all{4, 7, 9, 5, 3, 3, 3, 1, 1};
+    Case one = all;
+    one.items = 1;
+    const Weights w(all, DType::f32, 3);
+    const PackedConv2d conv = packed(ctx, all, w, compute);
+    const Tensor x = image(all, compute, 4);
+    const Tensor together = on_gpu(ctx, all, x, conv, compute);
+    for (std::int64_t item = 0; item < all.items; ++item) {
+      expect_same_bits(on_gpu(ctx, one, x.slice(item, item + 1), conv, compute),
+                       together.slice(item, item + 1));
+    }
+    expect_same_bits(on_gpu(ctx, all, x, conv, compute), together);
+  }
+}
+
+TEST_F(ConvOnGpu, AgreesWithTheCpuInFreeMode) {
+  ExecContext ctx(1, kGpu, {.batch_invariant = false, .tf32 = false});
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    const Case& c = kCases[3];
+    const Weights w(c, DType::f32, 3);
+    const PackedConv2d conv = packed(ctx, c, w, compute);
+    const Tensor x = image(c, compute, 4);
+    expect_close(on_gpu(ctx, c, x, conv, compute), expected(c, x, w, compute),
+                 tolerance_of(compute));
+  }
+}
+
+TEST_F(ConvOnGpu, IsPlayedBackWithNewNumbers) {
+  ExecContext ctx(1, kGpu);
+  const Case& c = kCases[1];
+  for (const DType compute : {DType::f32, DType::bf16}) {
+    const auto owner = std::make_shared<int>();
+    const std::uint64_t key[] = {static_cast<std::uint64_t>(compute)};
+    const Weights w(c, DType::f32, 3);
+    const PackedConv2d conv = packed(ctx, c, w, compute);
+    Tensor x = upload(ctx, image(c, compute, 1));
+    Tensor out = poisoned(ctx, c.out(), compute);
+    for (std::uint64_t round = 0; round < 5; ++round) {
+      const Tensor host = image(c, compute, 20 + round);
+      copy(ctx, host, x);
+      ctx.replay(owner, key, [&] { conv2d(ctx, x, conv, out); });
+      expect_close(download(ctx, out), expected(c, host, w, compute),
+                   tolerance_of(compute));
+    }
+  }
+}
+
+TEST_F(ConvOnGpu, PassesNanOn) {
+  ExecContext ctx(1, kGpu);
+  const Case c{1, 5, 5, 2, 3, 3, 3, 1, 1};
+  const Weights w(c, DType::f32, 3);
+  const PackedConv2d conv = packed(ctx, c, w, DType::f32);
+  Tensor x = image(c, DType::f32, 4);
+  x.data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor out = on_gpu(ctx, c, x, conv, DType::f32);
+  for (std::int64_t i = 0; i < out.num_elements(); ++i) {
+    const std::int64_t row = i / 15;
+    const std::int64_t column = i / 3 % 5;
+    EXPECT_EQ(std::isnan(out.data<float>()[i]), row < 2 && column < 2);
+  }
+}
+
+TEST_F(ConvOnGpu, RefusesWeightsOfAnotherDevice) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  const Case& c = kCases[1];
+  const PackedConv2d there =
+      packed(cpu, c, Weights(c, DType::f32, 3), DType::f32);
+  const Tensor x = upload(ctx, image(c, DType::f32, 1));
+  Tensor out = poisoned(ctx, c.out(), DType::f32);
+  EXPECT_THROW(conv2d(ctx, x, there, out), Error);
+}
+
+}  // namespace
+}  // namespace troupe::kernels
