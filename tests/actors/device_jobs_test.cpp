@@ -43,8 +43,9 @@ class TwoClasses final : public samplers::Evaluator {
       change(ctx, row.output);
     }
   }
-  void combine(const Tensor& cond, const Tensor& uncond, Tensor& out) override {
-    toy_.combine(cond, uncond, out);
+  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+               Tensor& out) override {
+    toy_.combine(ctx, cond, uncond, out);
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override {

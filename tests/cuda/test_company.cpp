@@ -1,0 +1,267 @@
+// Whole jobs on emulated GPUs: the same bytes on one and on two, and when one
+// of them fails.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "actors/runtime.h"
+#include "kernels/copy.h"
+#include "kernels/elementwise.h"
+#include "tests/cuda/emulator/emulator.h"
+#include "tests/cuda/emulator/faults.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+constexpr Device kFirst{DeviceKind::cuda, 0};
+constexpr Device kSecond{DeviceKind::cuda, 1};
+
+/// A network of scalings and sums, which have the same bits on every device.
+class Scaling final : public samplers::Evaluator {
+ public:
+  explicit Scaling(int num_segments) : num_segments_(num_segments) {}
+
+  [[nodiscard]] Shape latent_shape() const override { return {3, 5, 7}; }
+  [[nodiscard]] std::int64_t out_channels() const override { return 3; }
+  [[nodiscard]] int num_segments() const override { return num_segments_; }
+
+  void evaluate(ExecContext& ctx,
+                std::span<samplers::EvaluateRow> rows) override {
+    for (samplers::EvaluateRow& row : rows) {
+      const double weight =
+          row.branch == samplers::Branch::uncond ? 0.4 : weight_of(row);
+      stage(ctx, row.timestep, weight, row.latents, row.output);
+      for (int s = 1; s < num_segments_; ++s) {
+        stage(ctx, row.timestep, weight, row.output, row.output);
+      }
+    }
+    ctx.tick(rows.size());
+  }
+  void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
+               Tensor& out) override {
+    const std::array terms{kernels::Term{1.5, &cond},
+                           kernels::Term{-0.5, &uncond}};
+    kernels::combine(ctx, terms, out);
+  }
+  void run_segment(ExecContext& ctx, int segment,
+                   std::span<samplers::SegmentRow> rows) override {
+    for (samplers::SegmentRow& row : rows) {
+      const bool is_last = segment + 1 == num_segments_;
+      const Tensor& from =
+          segment == 0 ? row.latents : row.boundary.at(0).tensor;
+      Tensor to = is_last ? row.output : ctx.empty(latent_shape(), DType::f32);
+      stage(ctx, row.timestep, weight_of(row), from, to);
+      ctx.keep(from);
+      if (!is_last) {
+        row.boundary = {{"x", to}};
+      }
+    }
+    ctx.tick(rows.size());
+  }
+  void decode(ExecContext& ctx, const Tensor& latents,
+              Tensor& pixels) override {
+    pixels = kernels::on_host(ctx, latents);
+  }
+
+ private:
+  template <typename Row>
+  static double weight_of(const Row& row) {
+    return 0.5 + 0.01 * static_cast<double>(row.sample_index % 7);
+  }
+  static void stage(ExecContext& ctx, double timestep, double weight,
+                    const Tensor& from, Tensor& to) {
+    const std::array terms{kernels::Term{weight, &from},
+                           kernels::Term{timestep * 1e-4, &from}};
+    kernels::combine(ctx, terms, to);
+  }
+
+  int num_segments_;
+};
+
+class Results final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    if (outcome.report.status == SampleStatus::done) {
+      latents[outcome.report.sample_index] = outcome.latents;
+      pixels[outcome.report.sample_index] = outcome.pixels;
+    }
+  }
+  void on_preview(const Preview& preview) override {
+    EXPECT_EQ(preview.latents.device(), Device{});
+    ++previews;
+  }
+  void on_point(const TrajectoryPoint& point) override {
+    EXPECT_EQ(point.latents.device(), Device{});
+    ++points;
+  }
+  std::map<std::uint64_t, Tensor> latents;
+  std::map<std::uint64_t, Tensor> pixels;
+  int previews = 0;
+  int points = 0;
+};
+
+samplers::ScheduleOptions six_steps() {
+  samplers::ScheduleOptions options;
+  options.num_inference_steps = 6;
+  return options;
+}
+
+struct Job {
+  explicit Job(const MethodOptions& method)
+      : network(method.kind == MethodKind::pipeline ||
+                        method.kind == MethodKind::stale
+                    ? method.num_segments
+                    : 2) {
+    spec.schedule = &schedule;
+    spec.method = method;
+    spec.evaluator = &network;
+    spec.noise = &noise;
+    spec.end = 6;
+    spec.observers = {&seen};
+    spec.workers.clear();
+  }
+  void add(Device device, int execution_class = 0, int rows = 2) {
+    spec.workers.push_back({.device = device,
+                            .execution_class = execution_class,
+                            .max_rows = rows});
+  }
+
+  samplers::Schedule schedule{six_steps()};
+  Scaling network;
+  samplers::PhiloxNoise noise{11};
+  Results seen;
+  JobSpec spec;
+};
+
+/// Emulated machines of two GPUs.
+class EmulatedCompany : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    emulator::Config config = emulator::default_config();
+    config.devices = 2;
+    config.peer_access = GetParam() % 2 == 0;
+    config.seed = static_cast<std::uint64_t>(GetParam()) + 1;
+    emulator::configure(config);
+  }
+  void TearDown() override { emulator::configure(emulator::default_config()); }
+
+  static std::vector<MethodOptions> methods() {
+    return {{.kind = MethodKind::sequential},
+            {.kind = MethodKind::batch},
+            {.kind = MethodKind::cfg},
+            {.kind = MethodKind::picard, .window_size = 3},
+            {.kind = MethodKind::pipeline, .num_segments = 2},
+            {.kind = MethodKind::stale, .num_segments = 2, .age = 1}};
+  }
+  static std::map<std::uint64_t, Tensor> on_the_cpu(
+      const MethodOptions& method) {
+    Job job(method);
+    job.add({});
+    EXPECT_FALSE(run_job(job.spec).failure);
+    return job.seen.latents;
+  }
+  static void expect_bytes(const MethodOptions& method, const Job& job) {
+    const auto expected = on_the_cpu(method);
+    ASSERT_EQ(job.seen.latents.size(), expected.size());
+    for (const auto& [index, latents] : expected) {
+      EXPECT_TRUE(bytes_equal(latents, job.seen.latents.at(index)))
+          << "sample " << index << ", method " << int(method.kind);
+      EXPECT_TRUE(bytes_equal(latents, job.seen.pixels.at(index)));
+    }
+  }
+};
+
+TEST_P(EmulatedCompany, GivesTheSameBytesOnOneAndOnTwo) {
+  for (const MethodOptions& method : methods()) {
+    for (const int gpus : {1, 2}) {
+      Job job(method);
+      job.add(kFirst);
+      if (gpus == 2) {
+        job.add(kSecond);
+      }
+      const JobResult result = run_job(job.spec);
+      ASSERT_FALSE(result.failure)
+          << result.failure->place << ": " << result.failure->message;
+      expect_bytes(method, job);
+    }
+  }
+  EXPECT_EQ(emulator::bytes_in_use(0), 0U);
+  EXPECT_EQ(emulator::bytes_in_use(1), 0U);
+}
+
+TEST_P(EmulatedCompany, GivesTheSameBytesBesideTheCpu) {
+  for (const MethodOptions& method : methods()) {
+    Job job(method);
+    job.add(kFirst);
+    job.add(kFirst);
+    job.add({}, 1);
+    job.spec.preview_every = 2;
+    job.spec.trajectory = true;
+    const JobResult result = run_job(job.spec);
+    ASSERT_FALSE(result.failure) << result.failure->message;
+    expect_bytes(method, job);
+    EXPECT_GT(job.seen.previews, 0);
+    EXPECT_GT(job.seen.points, 0);
+  }
+}
+
+TEST_P(EmulatedCompany, GoesOnWithoutAGpuThatIsLost) {
+  for (const MethodOptions& method : methods()) {
+    for (const Device rest : {kSecond, Device{}}) {
+      SetUp();
+      Job job(method);
+      job.add(kFirst);
+      job.add(rest, rest == Device{} ? 1 : 0);
+      emulator::lose_device(0, 60 + static_cast<std::uint64_t>(GetParam()) * 7);
+      const JobResult result = run_job(job.spec);
+      ASSERT_FALSE(result.failure)
+          << result.failure->place << ": " << result.failure->message;
+      ASSERT_LE(result.lost.size(), 1U);
+      for (const LostDevice& lost : result.lost) {
+        EXPECT_EQ(lost.device, kFirst);
+        EXPECT_EQ(lost.cause.code, Errc::device_lost);
+        EXPECT_EQ(lost.cause.place, "cuda:0");
+        EXPECT_GE(result.recoveries, 1);
+      }
+      expect_bytes(method, job);
+    }
+  }
+}
+
+TEST_P(EmulatedCompany, FailsWithTheCauseWhenItsOnlyGpuIsLost) {
+  Job job({.kind = MethodKind::batch});
+  job.add(kFirst);
+  emulator::lose_device(0, 40);
+  const JobResult result = run_job(job.spec);
+  ASSERT_TRUE(result.failure);
+  EXPECT_EQ(result.failure->code, Errc::device_lost);
+  EXPECT_EQ(result.failure->place, "cuda:0");
+  EXPECT_NE(result.failure->message.find("cudaErrorLaunchFailure"),
+            std::string::npos)
+      << result.failure->message;
+  EXPECT_EQ(exit_code(result.failure->code), 3);
+}
+
+TEST_P(EmulatedCompany, TakesFewerRowsWhereMemoryIsShort) {
+  Job job({.kind = MethodKind::batch});
+  job.add(kFirst, 0, 4);
+  emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation,
+                      3 + GetParam());
+  const JobResult result = run_job(job.spec);
+  ASSERT_FALSE(result.failure)
+      << result.failure->place << ": " << result.failure->message;
+  EXPECT_EQ(result.recoveries, 1);
+  EXPECT_TRUE(result.lost.empty());
+  expect_bytes({.kind = MethodKind::batch}, job);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, EmulatedCompany, testing::Range(0, 4));
+
+}  // namespace
+}  // namespace troupe::actors
