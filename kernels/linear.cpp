@@ -44,9 +44,12 @@ const Weights& weights_for(ExecContext& ctx, const PackedLinear& packed) {
   return *weights;
 }
 
-const cuda::LinearWeights& gpu_weights(ExecContext& ctx,
-                                       const PackedLinear& packed) {
-  const auto& weights = weights_for<cuda::LinearWeights>(ctx, packed);
+/// With the matrix on the device, though it may be visiting.
+cuda::LinearWeights gpu_weights(ExecContext& ctx, const PackedLinear& packed) {
+  auto weights = weights_for<cuda::LinearWeights>(ctx, packed);
+  if (weights.weight.device().kind == DeviceKind::cpu) {
+    weights.weight = cuda::visiting_weight(ctx, weights.weight);
+  }
   check_device("linear", ctx.device(), {&weights.weight});
   return weights;
 }
@@ -123,6 +126,19 @@ DType PackedLinear::compute() const {
 
 std::size_t PackedLinear::num_bytes() const {
   return impl_ ? impl_->num_bytes : 0;
+}
+
+Tensor PackedLinear::device_weight() const {
+  const auto* weights =
+      impl_ ? std::get_if<cuda::LinearWeights>(&impl_->weights) : nullptr;
+  return weights != nullptr ? weights->weight : Tensor();
+}
+
+void PackedLinear::set_device_weight(const Tensor& weight) {
+  auto& weights = std::get<cuda::LinearWeights>(impl_->weights);
+  check_shape("linear", "weight", weight.shape(), weights.weight.shape());
+  check_dtype("linear", "weight", weight, {weights.weight.dtype()});
+  weights.weight = weight;
 }
 
 bool supports(DType compute) { return cpu::can_multiply(compute); }

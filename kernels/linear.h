@@ -42,6 +42,12 @@ class PackedLinear {
   /// Bytes of packed weights and bias.
   [[nodiscard]] std::size_t num_bytes() const;
 
+  /// The matrix [N, K] as a GPU has it, or as it waits in pinned memory; empty
+  /// on the CPU. For kernels/offload.h, as is its setter (same shape and
+  /// dtype).
+  [[nodiscard]] Tensor device_weight() const;
+  void set_device_weight(const Tensor& weight);
+
   struct Impl;
   [[nodiscard]] const Impl* impl() const noexcept { return impl_.get(); }
 

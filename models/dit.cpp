@@ -106,11 +106,11 @@ struct Dit::Activations {
 };
 
 Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
-         DType compute, WeightSource& source)
+         DType compute, WeightSource& source, WeightPlacement placement)
     : config_(config),
       compute_(compute),
       weights_(load_dit_weights(ctx, config, checked_segment(config, segment),
-                                compute, source)),
+                                compute, source, placement)),
       info_(dit_info(config, compute)) {
   info_.parameter_bytes = weights_.num_bytes;
   info_.weights_hash = weights_.hash;
@@ -130,23 +130,22 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
           "latents and results differ in number");
   const auto num_layers = static_cast<int>(config_.num_layers);
   check_owned(0, num_layers);
-  in_groups(
-      outputs.size(), dit_rows_at_once(config_),
-      [&](std::size_t at, std::size_t n) {
-        const Workspace::Scope scope(ctx.workspace());
-        const Batch rows = rows_of(batch, at, n);
-        const Tensor latents = gather_latents(ctx, rows.latents);
-        const Tensor modulation = modulation_of(ctx, rows, 0, num_layers + 1);
-        Tensor hidden_states = take_hidden_states(ctx, n);
-        Tensor images = take_images(ctx, n);
-        ctx.replay(identity_, replay_key(0, num_layers + 1, latents, images),
-                   [&] {
-                     embed_rows(ctx, latents, hidden_states);
-                     run_rows(ctx, modulation, 0, num_layers, hidden_states);
-                     finish_rows(ctx, modulation, hidden_states, images);
-                   });
-        scatter_images(ctx, images, outputs.subspan(at, n));
-      });
+  in_groups(outputs.size(), dit_rows_at_once(config_),
+            [&](std::size_t at, std::size_t n) {
+              const Workspace::Scope scope(ctx.workspace());
+              const Batch rows = rows_of(batch, at, n);
+              const Tensor latents = gather_latents(ctx, rows.latents);
+              const Tensor modulation =
+                  modulation_of(ctx, rows, 0, num_layers + 1);
+              Tensor hidden_states = take_hidden_states(ctx, n);
+              Tensor images = take_images(ctx, n);
+              replay(ctx, replay_key(0, num_layers + 1, latents, images), [&] {
+                embed_rows(ctx, latents, hidden_states);
+                run_rows(ctx, modulation, 0, num_layers, hidden_states);
+                finish_rows(ctx, modulation, hidden_states, images);
+              });
+              scatter_images(ctx, images, outputs.subspan(at, n));
+            });
 }
 
 void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -282,6 +281,15 @@ void Dit::embed_rows(ExecContext& ctx, const Tensor& latents,
   }
 }
 
+void Dit::replay(ExecContext& ctx, std::span<const std::uint64_t> key,
+                 const std::function<void()>& fn) const {
+  if (weights_.offloaded.empty()) {
+    ctx.replay(identity_, key, fn);
+  } else {
+    fn();
+  }
+}
+
 void Dit::check_owned(int begin, int end) const {
   const SegmentRange own = weights_.segment;
   if (begin < own.begin || end > own.end || begin > end) {
@@ -308,6 +316,8 @@ void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
   const Workspace::Scope scope(ctx.workspace());
   Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0));
   for (int i = begin; i < end; ++i) {
+    // After the last block the first: the next pass begins there.
+    weights_.visit_products(ctx, i, i + 1 < end ? i + 1 : begin);
     run_block(ctx, i, modulation, act, hidden_states);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "models/denoiser.h"
 #include "models/dit_config.h"
@@ -22,7 +24,8 @@ class Dit final : public Denoiser {
   /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
   /// that do not exist; as load_dit_weights.
   Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
-      DType compute, WeightSource& source);
+      DType compute, WeightSource& source,
+      WeightPlacement placement = WeightPlacement::resident);
 
   [[nodiscard]] const DitConfig& config() const noexcept { return config_; }
   [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
@@ -52,6 +55,9 @@ class Dit final : public Denoiser {
                       std::span<Tensor> outputs) const;
   void embed_rows(ExecContext& ctx, const Tensor& latents,
                   Tensor& hidden_states) const;
+  /// ExecContext::replay, unless weights come and go.
+  void replay(ExecContext& ctx, std::span<const std::uint64_t> key,
+              const std::function<void()>& fn) const;
   /// Errors: Errc::invalid_argument for blocks this instance does not hold.
   void check_owned(int begin, int end) const;
   [[nodiscard]] DitModulation modulation() const {

@@ -77,7 +77,8 @@ std::int64_t dit_rows_at_once(const DitConfig& config) noexcept {
 }
 
 std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
-                                 DType compute, std::int64_t rows) {
+                                 DType compute, std::int64_t rows,
+                                 WeightPlacement placement) {
   segment = checked_segment(config, segment);
   const auto element = static_cast<std::int64_t>(size_of(compute));
   std::int64_t parameters = 0;
@@ -88,6 +89,14 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
                           segment.begin == 0;
     parameters += repeated ? 0 : spec.shape.num_elements();
     largest = std::max(largest, spec.shape.num_elements());
+  }
+  if (placement == WeightPlacement::offloaded) {
+    const std::int64_t width = config.width();
+    const std::int64_t modulation = 6 * width * width;
+    const std::int64_t products =
+        4 * width * width + 2 * width * config.mlp_width();
+    parameters -= (segment.end - segment.begin) * (modulation + products);
+    parameters += 2 * std::max(modulation, products);
   }
   const std::int64_t positions = config.num_tokens() * config.width() * 4;
   // The residual stream, then normed, qkv, update and mlp.

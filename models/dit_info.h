@@ -4,6 +4,7 @@
 
 #include "models/denoiser.h"
 #include "models/dit_config.h"
+#include "models/placement.h"
 #include "models/segment.h"
 
 namespace troupe::models {
@@ -22,10 +23,10 @@ namespace troupe::models {
 
 /// Bytes a segment needs once loaded in `compute`: packed weights, and for
 /// `rows` rows (0: none) the activations, latents, outputs and what a sampler
-/// remembers. Known before any weight is read.
-[[nodiscard]] std::uint64_t dit_required_bytes(const DitConfig& config,
-                                               SegmentRange segment,
-                                               DType compute,
-                                               std::int64_t rows);
+/// remembers. Of offloaded weights, what they take on the device. Known before
+/// any weight is read.
+[[nodiscard]] std::uint64_t dit_required_bytes(
+    const DitConfig& config, SegmentRange segment, DType compute,
+    std::int64_t rows, WeightPlacement placement = WeightPlacement::resident);
 
 }  // namespace troupe::models

@@ -151,6 +151,10 @@ void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
       embedder = own;
       embed(ctx, rows, *embedder, embedding);
     }
+    if (!is_output) {
+      const int last = std::min<int>(end, weights_.segment.end) - 1;
+      weights_.visit_modulation(ctx, part, std::min(part + 1, last));
+    }
     Tensor& made = is_output ? output : block;
     kernels::linear(ctx, embedding.activated,
                     is_output ? weights_.proj_out_1 : weights->modulation,

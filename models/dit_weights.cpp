@@ -222,8 +222,17 @@ std::vector<TensorSpec> dit_tensors(const DitConfig& config,
 
 namespace {
 
+/// Groups 2i and 2i + 1 are block i's.
+void offload_block(ExecContext& ctx, DitWeights& weights) {
+  DitBlockWeights& block = weights.blocks.back();
+  weights.offloaded.add(
+      ctx, {&block.qkv, &block.out, &block.mlp_up, &block.mlp_down});
+  weights.offloaded.add(ctx, {&block.modulation});
+}
+
 DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
-                SegmentRange segment, WeightSource& source) {
+                SegmentRange segment, WeightSource& source,
+                WeightPlacement placement) {
   source.check(dit_tensors(config, segment));
   DitWeights weights;
   weights.segment = segment;
@@ -235,6 +244,9 @@ DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
   }
   for (int i = segment.begin; i < segment.end; ++i) {
     weights.blocks.push_back(loader.block(i));
+    if (placement == WeightPlacement::offloaded) {
+      offload_block(ctx, weights);
+    }
   }
   if (segment.end == config.num_layers) {
     weights.embedder_0 = segment.begin == 0 ? weights.blocks.front().embedder
@@ -251,9 +263,9 @@ DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
 
 DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
                             SegmentRange segment, DType compute,
-                            WeightSource& source) {
+                            WeightSource& source, WeightPlacement placement) {
   Loader loader(ctx, config, compute, source);
-  DitWeights weights = load(ctx, loader, config, segment, source);
+  DitWeights weights = load(ctx, loader, config, segment, source, placement);
   ctx.synchronize();  // every context of the device may read them
   return weights;
 }
@@ -261,7 +273,23 @@ DitWeights load_dit_weights(ExecContext& ctx, const DitConfig& config,
 std::uint64_t dit_weights_hash(ExecContext& ctx, const DitConfig& config,
                                SegmentRange segment, WeightSource& source) {
   Loader loader(ctx, config, std::nullopt, source);
-  return load(ctx, loader, config, segment, source).hash;
+  return load(ctx, loader, config, segment, source, WeightPlacement::resident)
+      .hash;
+}
+
+void DitWeights::visit_products(ExecContext& ctx, int index, int next) const {
+  if (!offloaded.empty()) {
+    offloaded.visit(ctx, 2 * static_cast<std::size_t>(index - segment.begin),
+                    2 * static_cast<std::size_t>(next - segment.begin));
+  }
+}
+
+void DitWeights::visit_modulation(ExecContext& ctx, int index, int next) const {
+  if (!offloaded.empty()) {
+    offloaded.visit(ctx,
+                    2 * static_cast<std::size_t>(index - segment.begin) + 1,
+                    2 * static_cast<std::size_t>(next - segment.begin) + 1);
+  }
 }
 
 }  // namespace troupe::models

@@ -6,7 +6,9 @@
 
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
+#include "kernels/offload.h"
 #include "models/dit_config.h"
+#include "models/placement.h"
 #include "models/segment.h"
 #include "models/weight_source.h"
 
@@ -39,8 +41,18 @@ struct DitWeights {
   std::shared_ptr<const DitEmbedder> embedder_0;  ///< block 0's, for the output
   kernels::PackedLinear proj_out_1;               ///< D → 2D: shift, scale
   kernels::PackedLinear proj_out_2;               ///< D → p·p·C_out
-  std::uint64_t hash = 0;                         ///< of tensors and config
-  std::size_t num_bytes = 0;                      ///< as packed
+  /// Offloaded blocks: two groups each, see `products` and `modulations`.
+  kernels::OffloadedLayers offloaded;
+  std::uint64_t hash = 0;     ///< of tensors and config
+  std::size_t num_bytes = 0;  ///< as packed
+
+  /// What is queued from here on may use the matrices that block `index` of the
+  /// network multiplies tokens with; those of `next` come meanwhile. Nothing
+  /// where weights are resident.
+  void visit_products(ExecContext& ctx, int index, int next) const;
+  /// The same for the matrices that make shift, scale and gate: a third of the
+  /// network, read once per job.
+  void visit_modulation(ExecContext& ctx, int index, int next) const;
 };
 
 /// Every tensor the segment needs, as diffusers names them.
@@ -50,10 +62,10 @@ struct DitWeights {
 /// Checks all tensors, then reads and packs them one after another, on ctx's
 /// device. Complete on return.
 /// Errors: as WeightSource and PackedLinear.
-[[nodiscard]] DitWeights load_dit_weights(ExecContext& ctx,
-                                          const DitConfig& config,
-                                          SegmentRange segment, DType compute,
-                                          WeightSource& source);
+[[nodiscard]] DitWeights load_dit_weights(
+    ExecContext& ctx, const DitConfig& config, SegmentRange segment,
+    DType compute, WeightSource& source,
+    WeightPlacement placement = WeightPlacement::resident);
 
 /// The hash that load_dit_weights gives, from the tensors alone: nothing is
 /// packed, one tensor at a time is in memory. Errors: as WeightSource;

@@ -14,16 +14,18 @@ namespace {
 constexpr std::int64_t kMostPixelsPerSide = 16384;
 
 std::unique_ptr<Denoiser> load_dit(ExecContext& ctx, const Component& component,
-                                   DType compute, SegmentRange segment) {
+                                   DType compute, SegmentRange segment,
+                                   WeightPlacement placement) {
   FileWeights weights(component.weights);
   return std::make_unique<Dit>(ctx, parse_dit_config(component.config), segment,
-                               compute, weights);
+                               compute, weights, placement);
 }
 
 std::uint64_t dit_bytes(const Component& component, DType compute,
-                        std::int64_t rows, SegmentRange segment) {
+                        std::int64_t rows, SegmentRange segment,
+                        WeightPlacement placement) {
   return dit_required_bytes(parse_dit_config(component.config), segment,
-                            compute, rows);
+                            compute, rows, placement);
 }
 
 Shape dit_latent_shape(const Component& component) {
@@ -34,8 +36,9 @@ Shape dit_latent_shape(const Component& component) {
 struct Row {
   std::string_view class_name;
   std::unique_ptr<Denoiser> (*load)(ExecContext&, const Component&, DType,
-                                    SegmentRange);
-  std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange);
+                                    SegmentRange, WeightPlacement);
+  std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange,
+                         WeightPlacement);
   Shape (*latent_shape)(const Component&);
 };
 
@@ -72,8 +75,9 @@ AutoencoderKlConfig autoencoder_config(const Component& component) {
 
 std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
                                         const Component& component,
-                                        DType compute, SegmentRange segment) {
-  return row_of(component).load(ctx, component, compute, segment);
+                                        DType compute, SegmentRange segment,
+                                        WeightPlacement placement) {
+  return row_of(component).load(ctx, component, compute, segment, placement);
 }
 
 std::unique_ptr<AutoencoderKl> load_autoencoder(ExecContext& ctx,
@@ -85,10 +89,11 @@ std::unique_ptr<AutoencoderKl> load_autoencoder(ExecContext& ctx,
 }
 
 std::uint64_t required_bytes(const Checkpoint& checkpoint, DType compute,
-                             std::int64_t rows, SegmentRange segment) {
+                             std::int64_t rows, SegmentRange segment,
+                             WeightPlacement placement) {
   const Row& row = row_of(checkpoint.transformer);
   std::uint64_t bytes =
-      row.bytes(checkpoint.transformer, compute, rows, segment);
+      row.bytes(checkpoint.transformer, compute, rows, segment, placement);
   if (checkpoint.vae) {
     const Shape latents = row.latent_shape(checkpoint.transformer);
     bytes += autoencoder_kl_required_bytes(autoencoder_config(*checkpoint.vae),

@@ -6,6 +6,7 @@
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
 #include "models/denoiser.h"
+#include "models/placement.h"
 #include "models/segment.h"
 
 namespace troupe::models {
@@ -15,16 +16,19 @@ namespace troupe::models {
 /// model's constructor.
 [[nodiscard]] std::unique_ptr<Denoiser> load_denoiser(
     ExecContext& ctx, const Component& component, DType compute,
-    SegmentRange segment = {});
+    SegmentRange segment = {},
+    WeightPlacement placement = WeightPlacement::resident);
 
 [[nodiscard]] std::unique_ptr<AutoencoderKl> load_autoencoder(
     ExecContext& ctx, const Component& component, DType compute);
 
 /// Bytes of packed weights and activations (`rows` rows at once; one picture of
-/// the transformer's size), known from headers and configurations alone.
-[[nodiscard]] std::uint64_t required_bytes(const Checkpoint& checkpoint,
-                                           DType compute, std::int64_t rows,
-                                           SegmentRange segment = {});
+/// the transformer's size), known from headers and configurations alone. Of
+/// offloaded weights what they take on the device.
+[[nodiscard]] std::uint64_t required_bytes(
+    const Checkpoint& checkpoint, DType compute, std::int64_t rows,
+    SegmentRange segment = {},
+    WeightPlacement placement = WeightPlacement::resident);
 
 /// Whether there is a class for every part and the parts fit together, before
 /// anything is loaded. Errors: Errc::unsupported; Errc::corrupt_file.

@@ -67,6 +67,19 @@ void linear_add_gated(ExecContext& ctx, const Tensor& /*x*/,
   throw_no_backend("linear_add_gated", ctx.device());
 }
 
+Tensor pinned_memory(ExecContext& ctx, std::int64_t /*bytes*/) {
+  throw_no_backend("weights", ctx.device());
+}
+
+void visit_weights(ExecContext& ctx, const Tensor& /*group*/,
+                   const Tensor& /*next*/, std::size_t /*room*/) {
+  throw_no_backend("weights", ctx.device());
+}
+
+Tensor visiting_weight(ExecContext& ctx, const Tensor& /*pinned*/) {
+  throw_no_backend("weights", ctx.device());
+}
+
 ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& /*weight*/,
                         const Tensor& /*bias*/, std::int64_t /*stride*/,
                         std::int64_t /*padding*/, DType /*compute*/) {

@@ -46,6 +46,17 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const LinearWeights& weights, const Tensor& modulation,
                       std::int64_t gate_column, Tensor& residual);
 
+// offload.cpp
+
+/// u8 [bytes], in pinned memory of the host.
+[[nodiscard]] Tensor pinned_memory(ExecContext& ctx, std::int64_t bytes);
+/// As OffloadedLayers::visit; `room` is the size of the largest group.
+void visit_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
+                   std::size_t room);
+/// The matrix on the device whose pinned original is given. Errors:
+/// Errc::internal outside the visit of its group.
+[[nodiscard]] Tensor visiting_weight(ExecContext& ctx, const Tensor& pinned);
+
 // conv2d.cpp (cuDNN)
 
 /// Filters [O, kh, kw, I] (channels last) and bias [O] in device memory.
