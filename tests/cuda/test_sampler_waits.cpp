@@ -105,7 +105,7 @@ TEST_P(SolverWaits, ASweepOnlyQueues) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, SolverWaits,
                          ::testing::ValuesIn(queued_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& item) { return item.param.name; });
 
 /// The tasks of `samples` samples at the start of a run, and their slots.
 struct Work {

@@ -106,7 +106,7 @@ TEST_P(CudaSamplers, PicardWithToleranceZeroIsSequential) {
 
 INSTANTIATE_TEST_SUITE_P(Solvers, CudaSamplers,
                          ::testing::ValuesIn(solver_cases(5)),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& item) { return item.param.name; });
 
 class CudaTasks : public kernels::CudaTest {
  protected:

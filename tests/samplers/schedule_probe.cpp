@@ -76,7 +76,7 @@ json answer(const json& in) {
   } else {
     Tensor unit(shape, DType::f32);
     noise.initial(0, unit);
-    ExecContext ctx;
+    troupe::ExecContext ctx;
     state = samplers::initial_state(ctx, schedule, unit);
   }
   samplers::testing::ToyModel model;
