@@ -9,13 +9,13 @@ namespace troupe::emulator {
 
 /// The machine that is emulated.
 struct Config {
-  /// TROUPE_EMULATED_GPUS.
+  /// EMULATED_GPUS.
   int devices = 1;
-  /// Of each device. TROUPE_EMULATED_MEMORY (bytes).
+  /// Of each device. EMULATED_MEMORY (bytes).
   std::size_t memory_bytes = std::size_t{4} << 30U;
   /// Whether a device can be given access to another's memory.
   bool peer_access = true;
-  /// Of every random choice. TROUPE_EMULATED_SEED.
+  /// Of every random choice. EMULATED_SEED.
   std::uint64_t seed = 1;
   /// Compute capability.
   int compute_major = 9;

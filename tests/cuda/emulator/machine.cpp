@@ -76,10 +76,10 @@ Machine& machine() {
 
 Config default_config() {
   Config config;
-  config.devices = static_cast<int>(number_of("TROUPE_EMULATED_GPUS", 1));
+  config.devices = static_cast<int>(number_of("EMULATED_GPUS", 1));
   config.memory_bytes =
-      number_of("TROUPE_EMULATED_MEMORY", config.memory_bytes);
-  config.seed = number_of("TROUPE_EMULATED_SEED", config.seed);
+      number_of("EMULATED_MEMORY", config.memory_bytes);
+  config.seed = number_of("EMULATED_SEED", config.seed);
   return config;
 }
 
@@ -134,7 +134,7 @@ void fail_call(std::string_view function, cudaError_t error, int nth) {
 }
 
 void report_bug(const std::string& what) {
-  std::fprintf(stderr, "emulated GPU: %s%s (TROUPE_EMULATED_SEED=%llu)\n",
+  std::fprintf(stderr, "emulated GPU: %s%s (EMULATED_SEED=%llu)\n",
                what.c_str(), while_running().c_str(),
                static_cast<unsigned long long>(machine().config.seed));
   std::abort();

@@ -1,0 +1,136 @@
+// The program itself on emulated GPUs, as a user would run it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/artefacts/png.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+const Program::Environment kTwoGpus = {"EMULATED_GPUS=2"};
+
+/// Four steps of a tiny network.
+std::vector<std::string> tiny(std::vector<std::string> more) {
+  std::vector<std::string> arguments = {"sample", "--random-weights",
+                                        "dit-tiny", "--steps", "4"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+/// Four guided samples of it.
+Outcome sample(std::vector<std::string> more,
+               const Program::Environment& environment = {}) {
+  std::vector<std::string> arguments = {"--samples", "4", "--guidance", "2",
+                                        "--class",   "1", "--json",     "-q"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(tiny(arguments), environment);
+}
+
+std::string hash_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.exit_code == 0 ? outcome.json()["latents_xxh3"] : "failed";
+}
+
+actors::Image picture(const TempFolder& folder, const std::string& name) {
+  const std::string content = folder.read(name);
+  return actors::decode_png(name, std::as_bytes(std::span(content)));
+}
+
+TEST(ProgramOnGpu, DrawsThePictureOfTheCpu) {
+  const TempFolder folder;
+  for (const std::string device : {"cpu", "cuda:0"}) {
+    const Outcome outcome = run(
+        tiny({"--device", device, "--dtype", "f32", "-o",
+              folder.path(device == "cpu" ? "cpu.png" : "gpu.png"), "--json"}));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  }
+  const actors::Image cpu = picture(folder, "cpu.png");
+  const actors::Image gpu = picture(folder, "gpu.png");
+  ASSERT_EQ(gpu.rgb.size(), cpu.rgb.size());
+  int most = 0;
+  for (std::size_t i = 0; i < cpu.rgb.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<int>(gpu.rgb[i]) -
+                                   static_cast<int>(cpu.rgb[i])));
+  }
+  EXPECT_LE(most, 1);  // of 255: another rounding at most
+}
+
+TEST(ProgramOnGpu, GivesEqualBytesByEveryExactMethod) {
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--device", "cuda:0", "--dtype", "bf16"});
+    return hash_of(sample(more));
+  };
+  const std::string want = with({"--method", "sequential"});
+  EXPECT_EQ(with({"--method", "sequential"}), want) << "run to run";
+  EXPECT_EQ(with({"--method", "batch", "--batch", "4"}), want);
+  EXPECT_EQ(with({"--method", "batch", "--batch", "3"}), want);
+  EXPECT_EQ(with({"--method", "cfg"}), want);
+  EXPECT_EQ(with({"--method", "pipeline", "--segments", "2"}), want);
+  EXPECT_EQ(with({"--method", "picard", "--window", "3", "--tolerance", "0"}),
+            want);
+  EXPECT_EQ(with({"--method", "stale", "--segments", "2", "--age", "0"}), want);
+}
+
+TEST(ProgramOnGpu, GivesEqualBytesInEveryType) {
+  // Heads of f32 go through the softmax kernel, which the emulator walks thread
+  // by thread: two samples are enough.
+  for (const std::string dtype : {"f16", "f32"}) {
+    const auto with = [&](std::vector<std::string> more) {
+      more.insert(more.end(), {"--device", "cuda:0", "--dtype", dtype,
+                               "--samples", "2", "--json", "-q"});
+      std::vector<std::string> arguments = {"sample", "--random-weights",
+                                            "dit-tiny", "--steps", "2"};
+      arguments.insert(arguments.end(), more.begin(), more.end());
+      return hash_of(run(arguments));
+    };
+    const std::string want = with({"--method", "sequential"});
+    EXPECT_EQ(with({"--method", "batch", "--batch", "2"}), want) << dtype;
+    EXPECT_EQ(with({"--method", "picard", "--window", "2", "--tolerance", "0"}),
+              want)
+        << dtype;
+  }
+}
+
+TEST(ProgramOnGpu, GivesTheSameBytesOnOneGpuAndOnTwo) {
+  const std::string one = hash_of(sample({"--device", "cuda:0"}));
+  EXPECT_EQ(hash_of(sample({"--device", "cuda"}, kTwoGpus)), one);
+  EXPECT_EQ(hash_of(sample({"--device", "cuda", "--workers", "4"}, kTwoGpus)),
+            one);
+  EXPECT_EQ(hash_of(sample({"--device", "cuda:1"}, kTwoGpus)), one);
+  // Boundaries travel from GPU to GPU.
+  EXPECT_EQ(hash_of(sample(
+                {"--device", "cuda", "--method", "pipeline", "--segments", "2"},
+                kTwoGpus)),
+            one);
+}
+
+TEST(ProgramOnGpu, RepeatsAPictureFromItself) {
+  const TempFolder folder;
+  const std::string first = folder.path("first.png");
+  ASSERT_EQ(run(tiny({"--device", "cuda:0", "-o", first})).exit_code, 0);
+  const Outcome again = run({"sample", "--from", first, "--device", "cuda:0",
+                             "-o", folder.path("again.png"), "--json"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("again.png"), folder.read("first.png"));
+  EXPECT_EQ(run({"verify", first, "--device", "cuda:0"}).exit_code, 0);
+}
+
+TEST(ProgramOnGpu, ListsTheGpuAndRefusesOneThatIsNotThere) {
+  const auto doctor = run({"doctor", "--json"}, kTwoGpus).json();
+  EXPECT_EQ(doctor["cuda"], true);
+  EXPECT_EQ(doctor["cuda_devices"].size(), 2U);
+  const Outcome outcome = sample({"--device", "cuda:2"}, kTwoGpus);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+}
+
+}  // namespace
+}  // namespace troupe::test
