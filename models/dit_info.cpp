@@ -15,6 +15,15 @@ constexpr std::int64_t kTokensAtOnce = 4096;
 /// tensors.
 constexpr std::int64_t kLatentsPerRow = 8;
 
+/// Elements of the matrices of a block that offloading moves.
+std::int64_t block_modulation(const DitConfig& config) {
+  return 6 * config.width() * config.width();
+}
+std::int64_t block_products(const DitConfig& config) {
+  return 4 * config.width() * config.width() +
+         2 * config.width() * config.mlp_width();
+}
+
 std::int64_t block_parameters(const DitConfig& config) {
   const std::int64_t width = config.width();
   const std::int64_t biases = 6 * width +
@@ -76,6 +85,12 @@ std::int64_t dit_rows_at_once(const DitConfig& config) noexcept {
   return std::max<std::int64_t>(1, kTokensAtOnce / config.num_tokens());
 }
 
+std::uint64_t dit_visiting_bytes(const DitConfig& config, DType compute) {
+  return 2 * size_of(compute) *
+         static_cast<std::uint64_t>(
+             std::max(block_modulation(config), block_products(config)));
+}
+
 std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
                                  DType compute, std::int64_t rows,
                                  WeightPlacement placement) {
@@ -91,12 +106,8 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
     largest = std::max(largest, spec.shape.num_elements());
   }
   if (placement == WeightPlacement::offloaded) {
-    const std::int64_t width = config.width();
-    const std::int64_t modulation = 6 * width * width;
-    const std::int64_t products =
-        4 * width * width + 2 * width * config.mlp_width();
-    parameters -= (segment.end - segment.begin) * (modulation + products);
-    parameters += 2 * std::max(modulation, products);
+    parameters -= (segment.end - segment.begin) *
+                  (block_modulation(config) + block_products(config));
   }
   const std::int64_t positions = config.num_tokens() * config.width() * 4;
   // The residual stream, then normed, qkv, update and mlp.

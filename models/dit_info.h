@@ -23,10 +23,15 @@ namespace troupe::models {
 
 /// Bytes a segment needs once loaded in `compute`: packed weights, and for
 /// `rows` rows (0: none) the activations, latents, outputs and what a sampler
-/// remembers. Of offloaded weights, what they take on the device. Known before
-/// any weight is read.
+/// remembers. Offloaded blocks count for nothing: see dit_visiting_bytes. Known
+/// before any weight is read.
 [[nodiscard]] std::uint64_t dit_required_bytes(
     const DitConfig& config, SegmentRange segment, DType compute,
     std::int64_t rows, WeightPlacement placement = WeightPlacement::resident);
+
+/// Bytes that offloaded blocks take on the device, in every context: the two
+/// places of kernels::OffloadedLayers.
+[[nodiscard]] std::uint64_t dit_visiting_bytes(const DitConfig& config,
+                                               DType compute);
 
 }  // namespace troupe::models

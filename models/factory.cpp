@@ -22,10 +22,9 @@ std::unique_ptr<Denoiser> load_dit(ExecContext& ctx, const Component& component,
 }
 
 std::uint64_t dit_bytes(const Component& component, DType compute,
-                        std::int64_t rows, SegmentRange segment,
-                        WeightPlacement placement) {
+                        std::int64_t rows, SegmentRange segment) {
   return dit_required_bytes(parse_dit_config(component.config), segment,
-                            compute, rows, placement);
+                            compute, rows);
 }
 
 Shape dit_latent_shape(const Component& component) {
@@ -37,8 +36,7 @@ struct Row {
   std::string_view class_name;
   std::unique_ptr<Denoiser> (*load)(ExecContext&, const Component&, DType,
                                     SegmentRange, WeightPlacement);
-  std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange,
-                         WeightPlacement);
+  std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange);
   Shape (*latent_shape)(const Component&);
 };
 
@@ -89,11 +87,10 @@ std::unique_ptr<AutoencoderKl> load_autoencoder(ExecContext& ctx,
 }
 
 std::uint64_t required_bytes(const Checkpoint& checkpoint, DType compute,
-                             std::int64_t rows, SegmentRange segment,
-                             WeightPlacement placement) {
+                             std::int64_t rows, SegmentRange segment) {
   const Row& row = row_of(checkpoint.transformer);
   std::uint64_t bytes =
-      row.bytes(checkpoint.transformer, compute, rows, segment, placement);
+      row.bytes(checkpoint.transformer, compute, rows, segment);
   if (checkpoint.vae) {
     const Shape latents = row.latent_shape(checkpoint.transformer);
     bytes += autoencoder_kl_required_bytes(autoencoder_config(*checkpoint.vae),

@@ -23,12 +23,10 @@ namespace troupe::models {
     ExecContext& ctx, const Component& component, DType compute);
 
 /// Bytes of packed weights and activations (`rows` rows at once; one picture of
-/// the transformer's size), known from headers and configurations alone. Of
-/// offloaded weights what they take on the device.
-[[nodiscard]] std::uint64_t required_bytes(
-    const Checkpoint& checkpoint, DType compute, std::int64_t rows,
-    SegmentRange segment = {},
-    WeightPlacement placement = WeightPlacement::resident);
+/// the transformer's size), known from headers and configurations alone.
+[[nodiscard]] std::uint64_t required_bytes(const Checkpoint& checkpoint,
+                                           DType compute, std::int64_t rows,
+                                           SegmentRange segment = {});
 
 /// Whether there is a class for every part and the parts fit together, before
 /// anything is loaded. Errors: Errc::unsupported; Errc::corrupt_file.

@@ -148,10 +148,11 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
 
 /// Of one worker, beside the weights. The network takes all rows at once.
 std::uint64_t worker_bytes(const JobDevice& gpu, const GpuLoad& load) {
-  const MemoryNeeds needs = load.source.memory_needs(gpu.compute);
+  const MemoryNeeds needs =
+      load.source.memory_needs(gpu.compute, gpu.placement);
   const int branches = load.is_guided ? 2 : 1;
   return needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
-         needs.decode_bytes + kGpuOverhead;
+         needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
 }
 
 /// Rows that a worker can be handed at all, and that pay.
@@ -232,11 +233,11 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
   return devices;
 }
 
-bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
-         const Gpus& gpus) {
-  gpu.available_bytes = gpus.memory(gpu.device.index).free_bytes;
+namespace {
+
+bool fit_placed(JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
   const std::uint64_t shared =
-      load.source.memory_needs(gpu.compute).weights_bytes +
+      load.source.memory_needs(gpu.compute, gpu.placement).weights_bytes +
       (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0);
   const auto workers = static_cast<std::uint64_t>(std::max(gpu.workers, 1));
   for (gpu.rows = wanted_rows(gpu, load, gpu_workers);; gpu.rows /= 2) {
@@ -249,6 +250,21 @@ bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
       return false;
     }
   }
+}
+
+}  // namespace
+
+bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
+         const Gpus& gpus) {
+  gpu.available_bytes = gpus.memory(gpu.device.index).free_bytes;
+  for (const auto placement : {models::WeightPlacement::resident,
+                               models::WeightPlacement::offloaded}) {
+    gpu.placement = placement;
+    if (fit_placed(gpu, load, gpu_workers)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,

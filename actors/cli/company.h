@@ -26,6 +26,7 @@ struct JobDevice {
   int execution_class = 0;  ///< devices with equal numbers compute alike
   int workers = 0;
   int rows = 0;  ///< most images of a forward pass; 0: a worker's threads
+  models::WeightPlacement placement = models::WeightPlacement::resident;
   std::uint64_t required_bytes = 0;   ///< of its own memory; the CPU: 0
   std::uint64_t available_bytes = 0;  ///< the same
 
@@ -66,8 +67,9 @@ struct GpuLoad {
 };
 
 /// Sets how many images a GPU takes at once and what that needs: enough work
-/// for one forward pass to outlast its start, as memory allows. False when not
-/// even one fits.
+/// for one forward pass to outlast its start, as memory allows. Where not even
+/// one fits beside the weights, blocks are offloaded. False when that is not
+/// enough either; the numbers are then the offloaded ones.
 [[nodiscard]] bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
                        const Gpus& gpus);
 

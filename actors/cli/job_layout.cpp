@@ -71,6 +71,19 @@ std::uint64_t host_bytes(const JobRequest& request) {
          prepared_bytes(request, last.compute);
 }
 
+/// Host memory of blocks that visit a GPU.
+std::uint64_t offloaded_bytes(const JobRequest& request) {
+  std::uint64_t bytes = 0;
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0) {
+      bytes += request.source.memory_needs(device.compute).weights_bytes -
+               request.source.memory_needs(device.compute, device.placement)
+                   .weights_bytes;
+    }
+  }
+  return bytes;
+}
+
 void make_plan(const config::Config& config, JobRequest& request) {
   std::vector<DeviceKind> kinds;
   for (const JobDevice& device : request.devices) {
@@ -145,7 +158,16 @@ void lay_out(const config::Config& config, const Gpus& gpus,
   if (!fit_gpus(gpus, request) && config.devices.empty()) {
     leave_out_full_gpus(config, gpus, request);
   }
-  request.required_bytes = host_bytes(request);
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0 &&
+        device.placement == models::WeightPlacement::offloaded) {
+      request.notes.push_back(fmt::format(
+          "the model does not fit on {}: its blocks' weights stay in the "
+          "host's memory and visit it in turn, which is slower",
+          device.label()));
+    }
+  }
+  request.required_bytes = host_bytes(request) + offloaded_bytes(request);
   check_cores(request, num_usable_cores());
 }
 

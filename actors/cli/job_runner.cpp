@@ -72,7 +72,8 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   check_threads(ctx.num_threads());
   const StopAction action(stop, [&ctx] { ctx.request_stop(); });
   try {
-    LoadedModel model = request_.source.load(ctx, device.compute);
+    LoadedModel model =
+        request_.source.load(ctx, device.compute, device.placement);
     ctx.synchronize();  // others read the weights in queues of their own
     models_.push_back({&device, std::move(model)});
   } catch (const Error&) {

@@ -151,10 +151,17 @@ std::string ModelSource::class_name(std::int64_t id) const {
                                                  : found->second;
 }
 
-MemoryNeeds ModelSource::memory_needs(DType compute) const {
+MemoryNeeds ModelSource::memory_needs(DType compute,
+                                      models::WeightPlacement placement) const {
+  const bool offloaded = placement == models::WeightPlacement::offloaded;
   const std::uint64_t decode = decode_bytes(compute);
   const std::uint64_t weights = required_bytes(compute, 1, 0) - decode;
-  return {.weights_bytes = weights,
+  const std::uint64_t moved =
+      models::dit_required_bytes(dit_, {}, compute, 0) -
+      models::dit_required_bytes(dit_, {}, compute, 0, placement);
+  return {.weights_bytes = weights - moved,
+          .visiting_bytes =
+              offloaded ? models::dit_visiting_bytes(dit_, compute) : 0,
           .row_bytes = required_bytes(compute, 1, 1) - decode - weights,
           .decode_bytes = decode};
 }
@@ -184,11 +191,13 @@ std::uint64_t ModelSource::decode_bytes(DType compute) const {
   return bytes(dit_.sample_size) - bytes(0);
 }
 
-LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {
+LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
+                              models::WeightPlacement placement) const {
   LoadedModel model;
   if (checkpoint_) {
     model.denoiser =
-        models::load_denoiser(ctx, checkpoint_->transformer, compute);
+        models::load_denoiser(ctx, checkpoint_->transformer, compute,
+                              models::SegmentRange{}, placement);
     if (checkpoint_->vae) {
       model.autoencoder =
           models::load_autoencoder(ctx, *checkpoint_->vae, compute);
@@ -196,7 +205,7 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute) const {
   } else {
     models::RandomWeights weights(ctx, kRandomWeightsSeed);
     model.denoiser = std::make_unique<models::Dit>(
-        ctx, dit_, models::SegmentRange{}, compute, weights);
+        ctx, dit_, models::SegmentRange{}, compute, weights, placement);
     if (autoencoder_) {
       model.autoencoder = std::make_unique<models::AutoencoderKl>(
           ctx, *autoencoder_, compute, weights);

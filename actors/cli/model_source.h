@@ -13,6 +13,7 @@
 #include "models/checkpoint.h"
 #include "models/denoiser.h"
 #include "models/dit_config.h"
+#include "models/placement.h"
 
 namespace troupe::actors {
 
@@ -25,9 +26,10 @@ struct LoadedModel {
 
 /// What a model takes of a device's memory.
 struct MemoryNeeds {
-  std::uint64_t weights_bytes = 0;
-  std::uint64_t row_bytes = 0;     ///< activations of one row (a branch)
-  std::uint64_t decode_bytes = 0;  ///< while one picture is decoded
+  std::uint64_t weights_bytes = 0;   ///< that stay there
+  std::uint64_t visiting_bytes = 0;  ///< of every worker: offloaded blocks
+  std::uint64_t row_bytes = 0;       ///< activations of one row (a branch)
+  std::uint64_t decode_bytes = 0;    ///< while one picture is decoded
 };
 
 /// A model as its files describe it: known before any weight is read.
@@ -75,13 +77,17 @@ class ModelSource {
                                              std::int64_t rows) const;
 
   /// The parts of `required_bytes`.
-  [[nodiscard]] MemoryNeeds memory_needs(DType compute) const;
+  [[nodiscard]] MemoryNeeds memory_needs(
+      DType compute, models::WeightPlacement placement =
+                         models::WeightPlacement::resident) const;
 
   /// Bytes of activations while one picture is decoded; 0 without a VAE.
   [[nodiscard]] std::uint64_t decode_bytes(DType compute) const;
 
   /// Reads and packs the weights.
-  [[nodiscard]] LoadedModel load(ExecContext& ctx, DType compute) const;
+  [[nodiscard]] LoadedModel load(ExecContext& ctx, DType compute,
+                                 models::WeightPlacement placement =
+                                     models::WeightPlacement::resident) const;
 
   /// The hash that a loaded model has: reads the weights and keeps none.
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;

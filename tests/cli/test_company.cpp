@@ -156,8 +156,26 @@ TEST(Company, TakesFewerImagesAtOnceWhereMemoryIsShort) {
   EXPECT_EQ(tight.devices[0].rows, roomy.devices[0].rows / 2);
   EXPECT_LT(tight.devices[0].required_bytes, needed);
   config.batch = roomy.devices[0].rows;
-  EXPECT_TRUE(contains(refusal(config, machine({gpu(0, "A", 9)}, needed - 1)),
+  EXPECT_TRUE(contains(refusal(config, machine({gpu(0, "A", 9)}, kGiB / 4)),
                        "--batch"));
+}
+
+TEST(Company, LetsWeightsVisitWhereTheyDoNotFit) {
+  config::Config config = job("cuda", 1);
+  config.random_weights = "dit-xl-2-256";
+  const JobRequest roomy =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}));
+  EXPECT_EQ(roomy.devices[0].placement, models::WeightPlacement::resident);
+  const JobRequest tight =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}, kGiB));
+  EXPECT_EQ(tight.devices[0].placement, models::WeightPlacement::offloaded);
+  EXPECT_LE(tight.devices[0].required_bytes, kGiB);
+  // They wait in the host's memory.
+  EXPECT_GE(tight.required_bytes + tight.devices[0].required_bytes,
+            roomy.devices[0].required_bytes);
+  EXPECT_TRUE(std::ranges::any_of(tight.notes, [](const auto& note) {
+    return contains(note, "does not fit on cuda:0 (A): its blocks' weights");
+  }));
 }
 
 TEST(Company, HasF16OnGpusOnly) {
