@@ -139,6 +139,9 @@ GrantResult execute(const Grant& grant, ExecContext& ctx,
     compute(grant, ctx, job, result);
   } catch (...) {
     result.results.clear();
+    // They may still lie on the device, and show what did not happen.
+    result.previews.clear();
+    result.points.clear();
     result.failure = current_failure();
     result.failed_elsewhere =
         result.failure->code == Errc::device_lost && is_well(ctx);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <vector>
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
@@ -222,16 +223,16 @@ Tensor Dit::gather_latents(ExecContext& ctx,
   const auto rows = static_cast<std::int64_t>(latents.size());
   Tensor gathered =
       ctx.workspace().take({rows, row[0], row[1], row[2]}, DType::f32);
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const Tensor& source = latents[static_cast<std::size_t>(i)];
+  std::vector<Tensor> sources;
+  for (const Tensor& source : latents) {
     if (source.shape() != row || source.dtype() != DType::f32) {
       throw Error(Errc::shape_mismatch, "dit",
                   "latents: got " + to_string(source.shape()) + ", expected " +
                       to_string(row) + " of f32");
     }
-    Tensor target = gathered.item(i);
-    kernels::copy(ctx, source, target);
+    sources.push_back(kernels::on_device(ctx, source));
   }
+  kernels::gather(ctx, sources, gathered);
   return gathered;
 }
 
@@ -250,15 +251,21 @@ Tensor Dit::take_images(ExecContext& ctx, std::size_t rows) const {
 
 void Dit::scatter_images(ExecContext& ctx, const Tensor& images,
                          std::span<Tensor> outputs) const {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor image = images.item(static_cast<std::int64_t>(i));
-    if (outputs[i].shape() != image.shape() ||
-        outputs[i].dtype() != DType::f32) {
+  const Shape row = images.item(0).shape();
+  bool is_here = true;
+  for (const Tensor& output : outputs) {
+    if (output.shape() != row || output.dtype() != DType::f32) {
       throw Error(Errc::shape_mismatch, "dit",
-                  "output: got " + to_string(outputs[i].shape()) +
-                      ", expected " + to_string(image.shape()) + " of f32");
+                  "output: got " + to_string(output.shape()) + ", expected " +
+                      to_string(row) + " of f32");
     }
-    kernels::copy(ctx, image, outputs[i]);
+    is_here = is_here && output.device() == ctx.device();
+  }
+  if (is_here) {
+    return kernels::scatter(ctx, images, outputs);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    kernels::copy(ctx, images.item(static_cast<std::int64_t>(i)), outputs[i]);
   }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is needed, checks the format, builds, and runs every test:
-# natively, with matrix products held to AVX2, under ASan+UBSan and under TSan.
+# natively, with matrix products held to AVX2, under ASan+UBSan and under TSan,
+# and on emulated GPUs where the CUDA Toolkit is installed.
 #   scripts/test.sh          everything
 #   scripts/test.sh quick    the release build only
 set -euo pipefail
@@ -39,6 +40,9 @@ else
 fi
 
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
-  echo "== CUDA build (compiled and linked, not run) =="
-  scripts/build.sh cuda troupe
+  echo "== CUDA build, on emulated GPUs (and on a real one if there is one) =="
+  scripts/build.sh cuda troupe test_cuda test_cuda_emulated \
+    test_company_emulated test_program_emulated test_dnn_plans forward_probe \
+    gpu_probe
+  ctest --preset cuda -j 2
 fi

@@ -139,47 +139,6 @@ struct Convert {
   }
 };
 
-/// out = x · factor[c] / divisor + offset[c].
-struct ScaleShift {
-  static constexpr const char* kName = "scale_shift_channels";
-  static constexpr int kWide = 4;
-  static constexpr int kUnits = 1;
-
-  const float* factor;
-  const float* offset;
-  float divisor;
-  const float* x;
-  float* out;
-  std::int64_t pixels;  ///< of a channel
-
-  template <int N>
-  struct Inputs {
-    Unit<float, N> x;
-  };
-  /// A unit lies within one channel.
-  [[nodiscard]] bool is_aligned() const {
-    return cuda::is_aligned<kWide>(x) && cuda::is_aligned<kWide>(out) &&
-           pixels % kWide == 0;
-  }
-  template <int N>
-  TROUPE_DEVICE Inputs<N> load(std::int64_t at) const {
-    return {cuda::load<N>(x + at)};
-  }
-  template <int N>
-  TROUPE_DEVICE void store(const Inputs<N>& inputs, std::int64_t at) const {
-    const std::int64_t channel = at / pixels;
-    Unit<float, N> result;
-    TROUPE_UNROLL
-    for (int i = 0; i < N; ++i) {
-      // nvcc's default division rounds to nearest.
-      result.values[i] =
-          add(multiply(inputs.x.values[i], factor[channel]) / divisor,
-              offset[channel]);
-    }
-    cuda::store<N>(result, out + at);
-  }
-};
-
 template <typename Y, int N>
 void launch_add_gated(Backend& backend, const Tensor& modulation,
                       std::int64_t gate_column, const Tensor& y, Tensor& x) {
@@ -244,20 +203,6 @@ void convert(ExecContext& ctx, const Tensor& x, Tensor& out) {
       }
     });
   });
-}
-
-void scale_shift_channels(ExecContext& ctx, const Tensor& factor,
-                          const Tensor& offset, float divisor, const Tensor& x,
-                          Tensor& out) {
-  Backend& backend = Backend::of(ctx);
-  if (x.empty()) {
-    return;
-  }
-  launch_each(backend,
-              ScaleShift{factor.data<float>(), offset.data<float>(), divisor,
-                         x.data<float>(), out.data<float>(),
-                         x.num_elements() / factor.num_elements()},
-              x.num_elements());
 }
 
 }  // namespace troupe::kernels::cuda

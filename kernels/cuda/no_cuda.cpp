@@ -166,12 +166,6 @@ void scale_by_learned_variance(ExecContext& ctx, const Tensor& /*variance*/,
   throw_no_backend("scale_by_learned_variance", ctx.device());
 }
 
-void scale_shift_channels(ExecContext& ctx, const Tensor& /*factor*/,
-                          const Tensor& /*offset*/, float /*divisor*/,
-                          const Tensor& /*x*/, Tensor& /*out*/) {
-  throw_no_backend("scale_shift_channels", ctx.device());
-}
-
 void sum_squared_difference(ExecContext& ctx, const Tensor& /*a*/,
                             const Tensor& /*b*/, Tensor& /*values*/,
                             std::size_t /*index*/) {

@@ -104,11 +104,6 @@ void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
-/// out = x · factor[c] / divisor + offset[c], rounded after each operation.
-/// x and out [C, …], factor and offset [C], all f32; out may be x.
-void scale_shift_channels(ExecContext& ctx, const Tensor& factor,
-                          const Tensor& offset, float divisor, const Tensor& x,
-                          Tensor& out);
 
 // solver.cu
 void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out);

@@ -93,6 +93,28 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
   EXPECT_TRUE(result.results.empty());
 }
 
+TEST(Execute, ShowsNothingOfAGrantThatFailed) {
+  Shop shop;
+  ExecContext ctx;
+  const JobContext shown{shop.schedule, shop.runner, shop.samples,
+                         shop.clock,    true,        true};
+  const auto method = make_method(shop.method, shop.schedule);
+  Grant evaluates;
+  evaluates.tasks.push_back({4, method->ready().at(0)});
+  const GrantResult first = execute(evaluates, ctx, shown);
+  ASSERT_TRUE(method->apply(first.results.at(0)));
+  const samplers::Task step = method->ready().at(0);
+  Grant steps;
+  steps.tasks = {{4, step}};
+  EXPECT_EQ(execute(steps, ctx, shown).previews.size(), 1U);
+  // Of sample 5 nothing was evaluated: its preview fails after that of 4.
+  steps.tasks = {{4, step}, {5, step}};
+  const GrantResult failed = execute(steps, ctx, shown);
+  EXPECT_TRUE(failed.failure);
+  EXPECT_TRUE(failed.previews.empty());
+  EXPECT_TRUE(failed.points.empty());
+}
+
 TEST(Execute, DoesNothingAfterAStop) {
   Shop shop;
   ExecContext ctx;

@@ -139,35 +139,5 @@ TEST_F(ElementwiseOnGpu, ConvertKeepsWhatIsSpecial) {
   }
 }
 
-TEST_F(ElementwiseOnGpu, ScaleShiftChannelsHasTheBitsOfTheLoop) {
-  ExecContext ctx(1, kGpu);
-  struct Size {
-    std::int64_t channels, height, width;
-  };
-  std::uint64_t seed = 0;
-  for (const Size& s : {Size{4, 8, 8}, Size{3, 5, 7}, Size{1, 1, 1},
-                        Size{16, 3, 4}, Size{4, 0, 4}, Size{4, 64, 64}}) {
-    for (const std::int64_t shift : {0, 1}) {
-      const Shape shape{s.channels, s.height, s.width};
-      const Tensor x = random(shape, DType::f32, ++seed);
-      const Tensor factor = random({s.channels}, DType::f32, ++seed);
-      const Tensor offset = random({s.channels}, DType::f32, ++seed);
-      constexpr float kDivisor = 0.18215F;
-      Tensor want(shape, DType::f32);
-      for (std::int64_t i = 0; i < x.num_elements(); ++i) {
-        const std::int64_t c = i / (s.height * s.width);
-        volatile float scaled = x.data<float>()[i] * factor.data<float>()[c];
-        volatile float quotient = scaled / kDivisor;
-        want.data<float>()[i] = quotient + offset.data<float>()[c];
-      }
-      GuardedOutput out(ctx, shape, DType::f32, shift);
-      cuda::scale_shift_channels(ctx, upload(ctx, factor), upload(ctx, offset),
-                                 kDivisor, upload(ctx, x), out.tensor);
-      expect_same_bits(download(ctx, out.tensor), want);
-      EXPECT_TRUE(out.intact(ctx));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace troupe::kernels

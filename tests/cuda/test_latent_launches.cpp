@@ -35,7 +35,6 @@ TEST(LatentsOnGpu, EveryOperationIsOneLaunchThatNobodyWaitsFor) {
   Tensor pixels = poisoned(ctx, {1, 32, 32, 4}, DType::bf16);
   Tensor doubled = poisoned(ctx, {1, 64, 64, 4}, DType::bf16);
   Tensor values = poisoned(ctx, {8, 8}, DType::u8);
-  const Tensor channel = upload(ctx, random({4}, DType::f32, 3));
   std::vector<Tensor> rows(64, poisoned(ctx, shape, DType::f32));
   Tensor batch = poisoned(ctx, {64, 1, 4, 32, 32}, DType::f32);
   const Term terms[] = {{0.5, &a}, {0.25, &b}, {2.0, &out}};
@@ -47,11 +46,6 @@ TEST(LatentsOnGpu, EveryOperationIsOneLaunchThatNobodyWaitsFor) {
       [&] { cuda::scale_by_learned_variance(ctx, a, true, -9, -4, out); },
       [&] { cuda::add(ctx, a, out); },
       [&] { cuda::convert(ctx, a, half); },
-      [&] {
-        Tensor planes = out.item(0);
-        cuda::scale_shift_channels(ctx, channel, channel, 0.5F, a.item(0),
-                                   planes);
-      },
       [&] { cuda::add_carry(ctx, out, 0.5F, a, b, out); },
       [&] { cuda::sum_squared_difference(ctx, a, b, values, 0); },
       [&] { cuda::sum_squares(ctx, a, values, 1); },

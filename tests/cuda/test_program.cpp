@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -110,6 +111,28 @@ TEST(ProgramOnGpu, GivesTheSameBytesOnOneGpuAndOnTwo) {
                 {"--device", "cuda", "--method", "pipeline", "--segments", "2"},
                 kTwoGpus)),
             one);
+}
+
+TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {
+  const std::vector<std::string> here = {"--device", "cuda:0",  "--method",
+                                         "batch",    "--batch", "1"};
+  std::vector<std::string> dry = here;
+  dry.emplace_back("--dry-run");
+  const Outcome plan = sample(dry);
+  ASSERT_EQ(plan.exit_code, 0) << plan.err;
+  const auto needed =
+      plan.json()["plan"]["gpus"][0]["memory_bytes"].get<std::uint64_t>();
+  const Program::Environment small = {"EMULATED_MEMORY=" +
+                                      std::to_string(needed - 100'000)};
+  EXPECT_EQ(hash_of(sample(here, small)), hash_of(sample(here)));
+  std::vector<std::string> loud = {
+      "sample", "--random-weights", "dit-tiny", "--steps", "1", "--samples",
+      "4",      "--guidance",       "2"};
+  loud.insert(loud.end(), here.begin(), here.end());
+  const Outcome noted = run(loud, small);
+  EXPECT_NE(noted.err.find("its blocks' weights stay in the host's memory"),
+            std::string::npos)
+      << noted.err;
 }
 
 TEST(ProgramOnGpu, RepeatsAPictureFromItself) {
