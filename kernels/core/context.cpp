@@ -130,7 +130,14 @@ ExecContext::ExecContext(int num_threads, Device device,
       workspace_(device, device_backend_.get()),
       scratch_(static_cast<std::size_t>(num_threads)) {}
 
-ExecContext::~ExecContext() = default;
+ExecContext::~ExecContext() {
+  try {
+    // What is kept may be let go only behind the work that reads it.
+    synchronize();
+  } catch (...) {
+    // A lost device reads nothing any more.
+  }
+}
 
 Tensor ExecContext::empty(const Shape& shape, DType dtype) {
   if (!device_backend_) {

@@ -413,6 +413,20 @@ TEST_F(BackendTest, KeepHoldsMemoryUntilTheNextSynchronize) {
   EXPECT_EQ(tensor.owner().use_count(), 1);
 }
 
+TEST_F(BackendTest, AContextThatGoesHoldsWhatItsQueueStillReads) {
+  ExecContext a(1, kGpu);
+  const Tensor host = random({4096}, DType::f32, 21);
+  for (int life = 0; life < 8; ++life) {
+    Tensor from_a = upload(a, host);
+    a.synchronize();
+    ExecContext b(1, kGpu);
+    Tensor copied = clone(b, from_a);
+    b.keep(from_a);
+    from_a = {};
+  }  // b ends with work in its queue: read-after-free faults
+  a.synchronize();
+}
+
 TEST_F(BackendTest, ThreadsWithContextsOfTheirOwnDoNotDisturbEachOther) {
   std::vector<std::thread> threads;
   std::vector<Tensor> results(3);
