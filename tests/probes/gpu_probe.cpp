@@ -142,11 +142,11 @@ void bandwidth(Bench& bench) {
     const Tensor cosines = bench.random({tokens, 64}, DType::f32);
     const Tensor sines = bench.random({tokens, 64}, DType::f32);
     kernels::HeadsView view{q, 0};
-    bench.print_bytes(
-        "qk-norm-rope", 2 * bytes_of(q) + 2 * bytes_of(cosines), [&] {
-          kernels::rms_norm_rope(ctx, weight, cosines, sines, 24, 128, 1e-6F,
-                                 view);
-        });
+    bench.print_bytes("qk-norm-rope", 2 * bytes_of(q) + 2 * bytes_of(cosines),
+                      [&] {
+                        kernels::rms_norm_rope(ctx, weight, cosines, sines, 24,
+                                               128, 1e-6F, view);
+                      });
   }
 }
 
@@ -271,9 +271,9 @@ void vae(Bench& bench) {
   const std::int64_t side = bench.scaled(64);
   const Tensor latents = bench.random({4, side, side}, DType::f32);
   Tensor picture = bench.ctx.empty({3, 8 * side, 8 * side}, DType::f32);
-  bench.print_flops(
-      "vae-512", models::autoencoder_kl_flops(config, side * side),
-      [&] { decoder.decode(bench.ctx, latents, picture); });
+  bench.print_flops("vae-512",
+                    models::autoencoder_kl_flops(config, side * side),
+                    [&] { decoder.decode(bench.ctx, latents, picture); });
 }
 
 }  // namespace
@@ -283,8 +283,8 @@ int main(int argc, char** argv) {
     const std::string device = argc > 1 ? argv[1] : "cuda:0";
     const DeviceOptions options{
         .batch_invariant = argc <= 2 || std::string(argv[2]) != "free"};
-    ExecContext ctx(
-        1, Device{DeviceKind::cuda, std::atoi(device.c_str() + 5)}, options);
+    ExecContext ctx(1, Device{DeviceKind::cuda, std::atoi(device.c_str() + 5)},
+                    options);
     Bench bench{.ctx = ctx,
                 .scale = argc > 3 ? std::atof(argv[3]) : 1.0,
                 .only = argc > 4 ? argv[4] : ""};

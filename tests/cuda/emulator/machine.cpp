@@ -77,8 +77,7 @@ Machine& machine() {
 Config default_config() {
   Config config;
   config.devices = static_cast<int>(number_of("EMULATED_GPUS", 1));
-  config.memory_bytes =
-      number_of("EMULATED_MEMORY", config.memory_bytes);
+  config.memory_bytes = number_of("EMULATED_MEMORY", config.memory_bytes);
   config.seed = number_of("EMULATED_SEED", config.seed);
   return config;
 }
