@@ -38,7 +38,6 @@ case "${1:-}" in
     programs=$(mktemp -d)
     trap 'rm -rf "$programs"' EXIT
     tar -C "$programs" -xJf "$2"
-    export LD_LIBRARY_PATH=$programs/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
     ;;
   --pack | "")
     scripts/setup.sh

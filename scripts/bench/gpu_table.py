@@ -35,8 +35,14 @@ def program(name):
     return found[0]
 
 
-def run(*command, limit=1200):
-    return subprocess.run(command, capture_output=True, text=True, timeout=limit)
+def run(*command, limit=1200, carried=True):
+    """With the libraries that came with the programs, if any; PyTorch keeps the system's."""
+    environment = dict(os.environ)
+    libraries = PROGRAMS / "lib"
+    if carried and libraries.is_dir():
+        found = [str(libraries), environment.get("LD_LIBRARY_PATH", "")]
+        environment["LD_LIBRARY_PATH"] = ":".join(part for part in found if part)
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment)
 
 
 def json_lines(done):
@@ -103,7 +109,7 @@ def forward(model, samples, mode):
 def peers():
     """PyTorch's milliseconds by case."""
     python = os.environ.get("BENCH_PYTHON", "python3")
-    done = run(python, "scripts/bench/pytorch_gpu.py", limit=1800)
+    done = run(python, "scripts/bench/pytorch_gpu.py", limit=1800, carried=False)
     found = {line["case"]: line for line in json_lines(done)}
     if not found:
         row("PyTorch", "left out: needs torch with CUDA and diffusers (BENCH_PYTHON)")
@@ -184,8 +190,12 @@ def jobs():
 
 
 def main():
-    done = run("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader")
-    row("GPU", done.stdout.strip() or "nvidia-smi found none")
+    if shutil.which("nvidia-smi"):
+        done = run("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
+                   "--format=csv,noheader", carried=False)
+        row("GPU", done.stdout.strip())
+    else:
+        row("GPU", "nvidia-smi is not there")
     print(run(program("troupe"), "doctor").stdout)
     if CHECK != "speed":
         tests()
