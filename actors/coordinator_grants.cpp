@@ -14,9 +14,6 @@ namespace {
 using samplers::Op;
 using samplers::Task;
 
-/// The error is one sample's own, so the others can go on.
-bool is_of_sample(Errc code) { return code == Errc::non_finite; }
-
 }  // namespace
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {

@@ -15,9 +15,6 @@ namespace {
 /// for ever.
 constexpr std::uint32_t kMostRuns = 32;
 
-/// The error is one sample's own, so the others can go on.
-bool is_of_sample(Errc code) { return code == Errc::non_finite; }
-
 Failure lost_too_often(const Pending& pending) {
   return {Errc::job_failed, "coordinator",
           "a task of sample " + std::to_string(pending.work.sample_index) +

@@ -30,6 +30,11 @@ struct WorkerTraits {
   int max_rows = 0;
 };
 
+/// The error is one sample's own, so the others can go on.
+[[nodiscard]] inline bool is_of_sample(Errc code) {
+  return code == Errc::non_finite;
+}
+
 struct CoordinatorOptions {
   /// Global indices still to do, in the order in which they begin.
   std::vector<std::uint64_t> samples;

@@ -16,11 +16,6 @@ using samplers::Op;
 // Previews and points leave the worker: who gets them knows no device, so their
 // tensors are on the host.
 
-Tensor brought(ExecContext& ctx, const Tensor& tensor) {
-  ctx.keep(tensor);
-  return kernels::on_device(ctx, tensor);
-}
-
 /// The clean latents that a model output implies; queued before the task runs,
 /// while its inputs are at hand. A sweep shows its first point, which is final.
 void add_preview(const BoundTask& bound, ExecContext& ctx,
@@ -35,10 +30,10 @@ void add_preview(const BoundTask& bound, ExecContext& ctx,
       std::get<samplers::SolverState>(bound.slots->get(task.inputs.at(0)));
   const auto output =
       std::get<Tensor>(bound.slots->get(task.inputs.at(first_output)));
-  previews.push_back(
-      {bound.sample_index, task.from,
-       samplers::denoised(ctx, job.schedule, task.from,
-                          brought(ctx, state.latents), brought(ctx, output))});
+  previews.push_back({bound.sample_index, task.from,
+                      samplers::denoised(ctx, job.schedule, task.from,
+                                         kernels::borrow(ctx, state.latents),
+                                         kernels::borrow(ctx, output))});
 }
 
 void add_point(const BoundTask& bound, ExecContext& ctx, samplers::Slot slot,
@@ -88,9 +83,6 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   for (const BoundTask& done : bound) {
     add_points(done, ctx, job, result.points);
   }
-  // A result says that the work is done: whoever takes it may read what it
-  // left, and a device that fails fails this grant.
-  ctx.synchronize();
 }
 
 /// Whether a device still answers. A lost one says so again.

@@ -82,6 +82,11 @@ Tensor on_device(ExecContext& ctx, const Tensor& tensor) {
   return tensor.device() == ctx.device() ? tensor : clone(ctx, tensor);
 }
 
+Tensor borrow(ExecContext& ctx, const Tensor& tensor) {
+  ctx.keep(tensor);
+  return on_device(ctx, tensor);
+}
+
 Tensor on_host(ExecContext& ctx, const Tensor& tensor) {
   if (tensor.device().kind == DeviceKind::cpu) {
     return tensor;

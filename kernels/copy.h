@@ -17,6 +17,9 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
 
 /// The tensor itself if it already is on ctx's device, else a copy there.
 [[nodiscard]] Tensor on_device(ExecContext& ctx, const Tensor& tensor);
+/// The same, the original held until ctx has synchronised: for operands that
+/// another context wrote and may let go of.
+[[nodiscard]] Tensor borrow(ExecContext& ctx, const Tensor& tensor);
 /// The tensor itself if it already is on the host, else a complete copy there.
 [[nodiscard]] Tensor on_host(ExecContext& ctx, const Tensor& tensor);
 /// A deep copy on ctx's device.

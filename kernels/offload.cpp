@@ -45,18 +45,6 @@ std::size_t OffloadedLayers::add(ExecContext& ctx,
   return groups_.size() - 1;
 }
 
-std::size_t OffloadedLayers::num_bytes() const noexcept {
-  std::size_t sum = 0;
-  for (const Tensor& group : groups_) {
-    sum += group.num_bytes();
-  }
-  return sum;
-}
-
-std::size_t OffloadedLayers::num_device_bytes() const noexcept {
-  return 2 * largest_;
-}
-
 void OffloadedLayers::visit(ExecContext& ctx, std::size_t group,
                             std::size_t next) const {
   if (ctx.device().kind != DeviceKind::cpu) {

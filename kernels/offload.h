@@ -28,10 +28,6 @@ class OffloadedLayers {
                   std::initializer_list<PackedLinear*> layers);
 
   [[nodiscard]] bool empty() const noexcept { return groups_.empty(); }
-  /// Bytes of the host's memory.
-  [[nodiscard]] std::size_t num_bytes() const noexcept;
-  /// Bytes of a context's two places: twice the largest group.
-  [[nodiscard]] std::size_t num_device_bytes() const noexcept;
 
   /// What is queued from here on may use the layers of `group`, until the next
   /// but one visit; `next` is copied meanwhile.

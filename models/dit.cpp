@@ -55,28 +55,34 @@ Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
           batch.conditions.subspan(begin, count)};
 }
 
+/// The one tensor of each row's boundary. Errors: Errc::shape_mismatch.
+std::vector<Tensor> hidden_states_of(std::span<const Boundary> boundaries,
+                                     const Shape& row) {
+  std::vector<Tensor> rows;
+  for (const Boundary& boundary : boundaries) {
+    require(boundary.size() == 1 && boundary[0].tensor.shape() == row &&
+                boundary[0].tensor.dtype() == DType::f32,
+            Errc::shape_mismatch, "dit",
+            "boundary: expected one tensor " + to_string(row) + " of f32");
+    rows.push_back(boundary[0].tensor);
+  }
+  return rows;
+}
+
 /// Rows' boundaries side by side, [B, N, D].
 void gather(ExecContext& ctx, std::span<const Boundary> boundaries,
             Tensor& hidden_states) {
-  for (std::size_t i = 0; i < boundaries.size(); ++i) {
-    Tensor row = hidden_states.item(static_cast<std::int64_t>(i));
-    require(
-        boundaries[i].size() == 1 &&
-            boundaries[i][0].tensor.shape() == row.shape() &&
-            boundaries[i][0].tensor.dtype() == DType::f32,
-        Errc::shape_mismatch, "dit",
-        "boundary: expected one tensor " + to_string(row.shape()) + " of f32");
-    kernels::copy(ctx, boundaries[i][0].tensor, row);
-  }
+  kernels::gather(ctx,
+                  hidden_states_of(boundaries, hidden_states.item(0).shape()),
+                  hidden_states);
 }
 
 /// And back.
 void scatter(ExecContext& ctx, const Tensor& hidden_states,
-             std::span<Boundary> boundaries) {
-  for (std::size_t i = 0; i < boundaries.size(); ++i) {
-    kernels::copy(ctx, hidden_states.item(static_cast<std::int64_t>(i)),
-                  boundaries[i][0].tensor);
-  }
+             std::span<const Boundary> boundaries) {
+  std::vector<Tensor> rows =
+      hidden_states_of(boundaries, hidden_states.item(0).shape());
+  kernels::scatter(ctx, hidden_states, rows);
 }
 
 /// Calls fn(begin, count) for groups of at most `most` rows.

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "kernels/cuda/backend.cuh"
-#include "kernels/cuda/matmul.cuh"
+#include "kernels/cuda/blas.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -39,33 +39,26 @@ struct HeadProduct {
   auto operator<=>(const HeadProduct&) const = default;
 };
 
-cudaDataType_t library_type(DType dtype) {
-  switch (dtype) {
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      return CUDA_R_32F;
-  }
-}
-
 /// The products of one context. The library's first choice that does not split
 /// sums serves a product; it follows from the product and the device.
 class HeadProducts {
  public:
   explicit HeadProducts(Backend& backend)
       : backend_(backend),
-        handle_(make<cublasLtHandle_t>(blas().create, blas().destroy)) {}
+        handle_(make_blas<cublasLtHandle_t>(blas(), kPlace, blas().create,
+                                            blas().destroy)) {}
 
   void run(const HeadProduct& product, float alpha, const void* a,
            const void* b, void* c, std::byte* scratch) {
     const Plan& plan = this->plan(product);
     const float beta = 0.0F;
-    check(blas().matmul(
-        handle_.get(), plan.description.get(), &alpha, a, plan.a.get(), b,
-        plan.b.get(), &beta, c, plan.c.get(), c, plan.c.get(), &plan.algorithm,
-        scratch, static_cast<std::size_t>(kScratchBytes), backend_.stream()));
+    check(blas(),
+          blas().matmul(handle_.get(), plan.description.get(), &alpha, a,
+                        plan.a.get(), b, plan.b.get(), &beta, c, plan.c.get(),
+                        c, plan.c.get(), &plan.algorithm, scratch,
+                        static_cast<std::size_t>(kScratchBytes),
+                        backend_.stream()),
+          kPlace);
   }
 
  private:
@@ -80,34 +73,22 @@ class HeadProducts {
 
   [[nodiscard]] const BlasLt& blas() const { return backend_.libraries().blas; }
 
-  void check(cublasStatus_t status) const {
-    cuda::check(blas(), status, kPlace);
-  }
-
-  template <typename Descriptor, typename Create, typename... Args>
-  BlasHandle<Descriptor> make(Create create,
-                              cublasStatus_t (*destroy)(Descriptor),
-                              Args... args) const {
-    Descriptor descriptor = nullptr;
-    check(create(&descriptor, args...));
-    return {descriptor, destroy};
-  }
-
-  template <typename Set, typename Descriptor, typename Name, typename Value>
-  void set(Set set_attribute, Descriptor descriptor, Name name,
+  template <typename Setter, typename Descriptor, typename Name, typename Value>
+  void set(Setter setter, const Descriptor& descriptor, Name name,
            Value value) const {
-    check(set_attribute(descriptor, name, &value, sizeof(value)));
+    set_blas(blas(), kPlace, setter, descriptor.get(), name, value);
   }
 
   [[nodiscard]] Layout layout(const HeadMatrices& m, std::int64_t heads) const {
-    auto made = make<cublasLtMatrixLayout_t>(
-        blas().matrix_layout_create, blas().matrix_layout_destroy,
-        library_type(m.dtype), static_cast<std::uint64_t>(m.rows),
+    auto made = make_blas<cublasLtMatrixLayout_t>(
+        blas(), kPlace, blas().matrix_layout_create,
+        blas().matrix_layout_destroy, blas_type(m.dtype),
+        static_cast<std::uint64_t>(m.rows),
         static_cast<std::uint64_t>(m.columns), m.leading);
     const auto put = blas().matrix_layout_set_attribute;
-    set(put, made.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+    set(put, made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
         static_cast<std::int32_t>(heads));
-    set(put, made.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.head);
+    set(put, made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, m.head);
     return made;
   }
 
@@ -118,46 +99,49 @@ class HeadProducts {
     }
     const bool rounds =
         product.a.dtype == DType::f32 && backend_.options().tf32;
-    Plan plan{make<cublasLtMatmulDesc_t>(
-                  blas().matmul_desc_create, blas().matmul_desc_destroy,
+    Plan plan{make_blas<cublasLtMatmulDesc_t>(
+                  blas(), kPlace, blas().matmul_desc_create,
+                  blas().matmul_desc_destroy,
                   rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
                   CUDA_R_32F),
               layout(product.a, product.num_heads),
               layout(product.b, product.num_heads),
               layout(product.c, product.num_heads),
               {}};
-    set(blas().matmul_desc_set_attribute, plan.description.get(),
+    set(blas().matmul_desc_set_attribute, plan.description,
         CUBLASLT_MATMUL_DESC_TRANSA,
         static_cast<std::int32_t>(product.transposes_a ? CUBLAS_OP_T
                                                        : CUBLAS_OP_N));
-    set(blas().matmul_desc_set_attribute, plan.description.get(),
+    set(blas().matmul_desc_set_attribute, plan.description,
         CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(CUBLAS_OP_N));
     choose(product, plan);
     return plans_.emplace(product, std::move(plan)).first->second;
   }
 
   void choose(const HeadProduct& product, Plan& plan) const {
-    auto preference = make<cublasLtMatmulPreference_t>(
-        blas().preference_create, blas().preference_destroy);
+    auto preference = make_blas<cublasLtMatmulPreference_t>(
+        blas(), kPlace, blas().preference_create, blas().preference_destroy);
     const auto put = blas().preference_set_attribute;
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+    set(put, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         static_cast<std::uint64_t>(kScratchBytes));
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+    set(put, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE));
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+    set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
         product.a.alignment);
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+    set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         product.b.alignment);
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+    set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
         product.c.alignment);
-    set(put, preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
+    set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
         product.c.alignment);
     cublasLtMatmulHeuristicResult_t best{};
     int count = 0;
-    check(blas().algo_get_heuristic(
-        handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
-        plan.c.get(), plan.c.get(), preference.get(), 1, &best, &count));
-    check(count > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED);
+    check(blas(),
+          blas().algo_get_heuristic(
+              handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
+              plan.c.get(), plan.c.get(), preference.get(), 1, &best, &count),
+          kPlace);
+    check(blas(), count > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED, kPlace);
     plan.algorithm = best.algo;
   }
 

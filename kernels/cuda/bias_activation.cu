@@ -1,11 +1,11 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/bias_activation.cuh"
-#include "kernels/cuda/numbers.cuh"
+#include "kernels/cuda/units.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
 
-/// Elements that a thread handles: two packs of f32, one of a 16-bit type.
+/// Elements that a thread handles: two units of f32, one of a 16-bit type.
 constexpr int kEach = 8;
 
 /// a / b for numbers from 0 on: the GPU divides 64 bits slowly.
@@ -36,15 +36,15 @@ TROUPE_DEVICE Place place_of(std::int64_t index, std::int64_t width) {
   return blocks_for(rows * ((width + kEach - 1) / kEach), threads);
 }
 
-/// `count` of kEach values; all of them by packs if kPacked.
+/// `count` of kEach values; all of them by units if kPacked.
 template <bool kPacked, typename T>
 TROUPE_DEVICE void load_each(const T* from, int count, float (&values)[kEach]) {
   if constexpr (kPacked) {
     constexpr int kStep = kPerLoad<T>;
     for (int i = 0; i < kEach; i += kStep) {
-      const Pack<T> pack = load_pack(from + i);
+      const auto unit = load<kStep>(from + i);
       for (int j = 0; j < kStep; ++j) {
-        values[i + j] = to_float(pack.values[j]);
+        values[i + j] = to_float(unit.values[j]);
       }
     }
   } else {
@@ -59,11 +59,11 @@ TROUPE_DEVICE void store_each(const float (&values)[kEach], int count, T* to) {
   if constexpr (kPacked) {
     constexpr int kStep = kPerLoad<T>;
     for (int i = 0; i < kEach; i += kStep) {
-      Pack<T> pack;
+      Unit<T, kStep> unit;
       for (int j = 0; j < kStep; ++j) {
-        pack.values[j] = from_float<T>(values[i + j]);
+        unit.values[j] = from_float<T>(values[i + j]);
       }
-      store_pack(pack, to + i);
+      store<kStep>(unit, to + i);
     }
   } else {
     for (int i = 0; i < count; ++i) {
@@ -158,10 +158,11 @@ const float* pointer(const Tensor& tensor) {
   return tensor.empty() ? nullptr : tensor.data<float>();
 }
 
-/// Whether threads may move their kEach elements by packs.
+/// Whether threads may move their kEach elements by units.
 template <typename T>
 bool aligned(const T* first, std::int64_t stride) {
-  return first == nullptr || (packs_fit(first, stride) && stride % kEach == 0);
+  return first == nullptr ||
+         (is_aligned<kPerLoad<T>>(first) && stride % kEach == 0);
 }
 
 /// Calls fn with std::true_type or std::false_type.
@@ -207,7 +208,8 @@ void add_gated_product(Backend& backend, const Tensor& product,
   // Gates of another item only have to start at 16 bytes.
   const bool packed = aligned(from, width) && aligned(biases, width) &&
                       aligned(static_cast<const float*>(to), width) &&
-                      packs_fit(gate, modulation.dim(1));
+                      is_aligned<kPerLoad<float>>(gate) &&
+                      modulation.dim(1) % kPerLoad<float> == 0;
   with_flag(packed, [&](auto flag) {
     using Kernel = AddGatedProduct<decltype(flag)::value>;
     launch(backend,

@@ -3,11 +3,11 @@
 #include <array>
 #include <map>
 
-#include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/cuda/dnn_batch.cuh"
 #include "kernels/cuda/dnn_problems.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/upload.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -19,39 +19,6 @@ struct ConvPlans {
   explicit ConvPlans(Backend& /*backend*/) {}
   std::map<ConvProblem, DnnPlans> plans;
 };
-
-float value_at(const Tensor& host, std::int64_t i) {
-  switch (host.dtype()) {
-    case DType::bf16:
-      return host.data<bfloat16>()[i].to_float();
-    case DType::f16:
-      return host.data<float16>()[i].to_float();
-    default:
-      return host.data<float>()[i];
-  }
-}
-
-/// A host tensor in another type, rounded once to nearest even.
-Tensor converted(const Tensor& host, DType dtype) {
-  if (host.dtype() == dtype) {
-    return host;
-  }
-  Tensor out(host.shape(), dtype);
-  for (std::int64_t i = 0; i < host.num_elements(); ++i) {
-    const float value = value_at(host, i);
-    switch (dtype) {
-      case DType::bf16:
-        out.data<bfloat16>()[i] = bfloat16::from_float(value);
-        break;
-      case DType::f16:
-        out.data<float16>()[i] = float16::from_float(value);
-        break;
-      default:
-        out.data<float>()[i] = value;
-    }
-  }
-  return out;
-}
 
 /// How every item of a batch is aligned, at most as far as a read goes.
 std::int64_t alignment_of(const Tensor& batch) {
@@ -92,17 +59,14 @@ DnnOperand operand(DnnId id, DnnOperand::Role role, const Tensor& tensor,
 ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                         const Tensor& bias, std::int64_t stride,
                         std::int64_t padding, DType compute) {
-  weight.check_on_host("conv2d");
-  bias.check_on_host("conv2d");
-  const Tensor filters = converted(cpu::channels_last_weights(weight), compute);
+  const Tensor filters =
+      upload(ctx, cpu::channels_last_weights(weight), compute);
   // Without a bias zeros are added: the same graph for all.
-  const Tensor offsets = bias.empty()
-                             ? Tensor::zeros({weight.dim(0)}, DType::f32)
-                             : converted(bias, DType::f32);
-  return {.filters = clone(ctx, filters)
-                         .reshape({weight.dim(0), weight.dim(2), weight.dim(3),
-                                   weight.dim(1)}),
-          .bias = clone(ctx, offsets),
+  const Tensor offsets =
+      bias.empty() ? Tensor::zeros({weight.dim(0)}, DType::f32) : bias;
+  return {.filters = filters.reshape(
+              {weight.dim(0), weight.dim(2), weight.dim(3), weight.dim(1)}),
+          .bias = upload(ctx, offsets, DType::f32),
           .stride = stride,
           .padding = padding};
 }

@@ -48,7 +48,6 @@ BlasLt find_blas(const Library& library) {
   BlasLt blas{};
   find(library, "cublasLtCreate", blas.create);
   find(library, "cublasLtDestroy", blas.destroy);
-  find(library, "cublasLtGetVersion", blas.version);
   find(library, "cublasLtGetStatusString", blas.status_string);
   find(library, "cublasLtMatmul", blas.matmul);
   find(library, "cublasLtMatmulDescCreate", blas.matmul_desc_create);

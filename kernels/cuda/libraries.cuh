@@ -13,7 +13,6 @@ namespace troupe::kernels::cuda {
 struct BlasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
-  decltype(&cublasLtGetVersion) version;
   decltype(&cublasLtGetStatusString) status_string;
   decltype(&cublasLtMatmul) matmul;
   decltype(&cublasLtMatmulDescCreate) matmul_desc_create;

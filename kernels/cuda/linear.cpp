@@ -3,87 +3,14 @@
 #include <optional>
 #include <type_traits>
 
-#include "kernels/copy.h"
 #include "kernels/cuda/bias_activation.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/plain_product.cuh"
+#include "kernels/cuda/upload.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
-
-// ------------------------------------------------------------- the weights
-
-/// Weights are converted by so many elements at a time: what the host holds
-/// beside the checkpoint's own tensor.
-constexpr std::int64_t kPieceElements = std::int64_t{1} << 20U;
-constexpr std::int64_t kRunElements = std::int64_t{1} << 14U;
-
-/// Calls fn with a value of the element type, as with_element of numbers.cuh,
-/// which is for kernels.
-template <typename Fn>
-void with_host_element(DType dtype, const Fn& fn) {
-  switch (dtype) {
-    case DType::bf16:
-      return fn(bfloat16{});
-    case DType::f16:
-      return fn(float16{});
-    default:
-      return fn(float{});
-  }
-}
-
-float value_of(float x) { return x; }
-float value_of(bfloat16 x) { return x.to_float(); }
-float value_of(float16 x) { return x.to_float(); }
-
-/// to = from, rounded once to nearest even: every type here is exact in f32.
-void convert_on_host(ThreadPool& pool, const Tensor& from, Tensor& to) {
-  const std::int64_t count = from.num_elements();
-  with_host_element(from.dtype(), [&](auto source) {
-    with_host_element(to.dtype(), [&](auto target) {
-      using From = decltype(source);
-      using To = decltype(target);
-      const From* first = from.data<From>();
-      To* out = to.data<To>();
-      pool.run((count + kRunElements - 1) / kRunElements, [&](std::int64_t run,
-                                                              int /*thread*/) {
-        const std::int64_t end = std::min(count, (run + 1) * kRunElements);
-        for (std::int64_t i = run * kRunElements; i < end; ++i) {
-          if constexpr (std::is_same_v<To, float>) {
-            out[i] = value_of(first[i]);
-          } else {
-            out[i] = To::from_float(value_of(first[i]));
-          }
-        }
-      });
-    });
-  });
-}
-
-/// A tensor of `dtype` on ctx's device, from one of the host.
-Tensor upload(ExecContext& ctx, const Tensor& host, DType dtype) {
-  host.check_on_host("linear");
-  Tensor device = ctx.empty(host.shape(), dtype);
-  if (host.dtype() == dtype) {
-    copy(ctx, host, device);
-    return device;
-  }
-  const std::int64_t count = host.num_elements();
-  const Tensor source = host.reshape(Shape{count});
-  Tensor target = device.reshape(Shape{count});
-  Tensor pieces(Shape{std::min(count, kPieceElements)}, dtype);
-  for (std::int64_t begin = 0; begin < count; begin += kPieceElements) {
-    const std::int64_t end = std::min(count, begin + kPieceElements);
-    Tensor piece = pieces.slice(0, end - begin);
-    convert_on_host(ctx.pool(), source.slice(begin, end), piece);
-    Tensor place = target.slice(begin, end);
-    copy(ctx, piece, place);
-  }
-  return device;
-}
-
-// ------------------------------------------------------------ the products
 
 /// The operands of a product where the chosen algorithms can read and write
 /// them. Views that start inside a row are copied: another algorithm would mean

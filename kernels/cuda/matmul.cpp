@@ -22,19 +22,6 @@ constexpr std::int64_t kFewestRows = 16;
 // "Usually only values that can be expressed as int32_t are supported."
 constexpr std::int64_t kMostRows = std::numeric_limits<std::int32_t>::max();
 
-cudaDataType_t library_type(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return CUDA_R_32F;
-    case DType::bf16:
-      return CUDA_R_16BF;
-    case DType::f16:
-      return CUDA_R_16F;
-    default:
-      throw Error(Errc::internal, kPlace, "no products of this element type");
-  }
-}
-
 std::string to_string(const Problem& problem) {
   using std::to_string;
   return "[" + to_string(problem.rows) + ", " + to_string(problem.k) + "] · [" +
@@ -47,42 +34,6 @@ bool has_bias(cublasLtEpilogue_t epilogue) {
           static_cast<unsigned>(CUBLASLT_EPILOGUE_BIAS)) != 0;
 }
 
-template <typename Descriptor, typename Create, typename... Args>
-BlasHandle<Descriptor> make(const BlasLt& blas, Create create,
-                            cublasStatus_t (*destroy)(Descriptor),
-                            Args... args) {
-  Descriptor descriptor = nullptr;
-  check(blas, create(&descriptor, args...), kPlace);
-  return {descriptor, destroy};
-}
-
-template <typename Value>
-void set(const BlasLt& blas, cublasLtMatmulDesc_t description,
-         cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(blas,
-        blas.matmul_desc_set_attribute(description, attribute, &value,
-                                       sizeof(value)),
-        kPlace);
-}
-
-template <typename Value>
-void set(const BlasLt& blas, cublasLtMatrixLayout_t layout,
-         cublasLtMatrixLayoutAttribute_t attribute, Value value) {
-  check(blas,
-        blas.matrix_layout_set_attribute(layout, attribute, &value,
-                                         sizeof(value)),
-        kPlace);
-}
-
-template <typename Value>
-void set(const BlasLt& blas, cublasLtMatmulPreference_t preference,
-         cublasLtMatmulPreferenceAttributes_t attribute, Value value) {
-  check(blas,
-        blas.preference_set_attribute(preference, attribute, &value,
-                                      sizeof(value)),
-        kPlace);
-}
-
 }  // namespace
 
 std::size_t row_alignment(std::int64_t width, DType dtype) {
@@ -90,59 +41,42 @@ std::size_t row_alignment(std::int64_t width, DType dtype) {
   return std::min(kBestAlignment, bytes & (~bytes + 1));
 }
 
-void check(const BlasLt& blas, cublasStatus_t status, std::string_view place) {
-  if (status == CUBLAS_STATUS_SUCCESS) {
-    return;
-  }
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED) {
-    check(cudaGetLastError(), place);
-  }
-  const std::string cause =
-      std::string("cuBLASLt reports: ") + blas.status_string(status);
-  switch (status) {
-    case CUBLAS_STATUS_ALLOC_FAILED:
-      throw Error(Errc::out_of_memory, place, cause);
-    case CUBLAS_STATUS_ARCH_MISMATCH:
-    case CUBLAS_STATUS_NOT_SUPPORTED:
-      throw Error(Errc::unsupported, place, cause);
-    default:
-      throw Error(Errc::internal, place, cause);
-  }
-}
-
 Products::Products(Backend& backend)
     : backend_(backend),
-      handle_(make<cublasLtHandle_t>(blas(), blas().create, blas().destroy)),
+      handle_(make_blas<cublasLtHandle_t>(blas(), kPlace, blas().create,
+                                          blas().destroy)),
       workspace_(backend.allocate(kWorkspaceBytes)) {}
 
 BlasHandle<cublasLtMatmulDesc_t> Products::describe(
     const Problem& problem) const {
   const bool rounds_operands =
       problem.compute == DType::f32 && backend_.options().tf32;
-  auto description = make<cublasLtMatmulDesc_t>(
-      blas(), blas().matmul_desc_create, blas().matmul_desc_destroy,
+  auto description = make_blas<cublasLtMatmulDesc_t>(
+      blas(), kPlace, blas().matmul_desc_create, blas().matmul_desc_destroy,
       rounds_operands ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
       CUDA_R_32F);
-  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_TRANSA,
-      static_cast<std::int32_t>(CUBLAS_OP_T));
-  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_TRANSB,
-      static_cast<std::int32_t>(CUBLAS_OP_N));
-  set(blas(), description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE,
-      static_cast<std::uint32_t>(problem.epilogue));
+  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
+           CUBLASLT_MATMUL_DESC_TRANSA, static_cast<std::int32_t>(CUBLAS_OP_T));
+  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
+           CUBLASLT_MATMUL_DESC_TRANSB, static_cast<std::int32_t>(CUBLAS_OP_N));
+  set_blas(blas(), kPlace, blas().matmul_desc_set_attribute, description.get(),
+           CUBLASLT_MATMUL_DESC_EPILOGUE,
+           static_cast<std::uint32_t>(problem.epilogue));
   if (has_bias(problem.epilogue)) {
     // The choice of algorithms looks at the address for its alignment; every
     // bias has that of the workspace.
-    set(blas(), description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        static_cast<const void*>(workspace_.get()));
+    set_blas(blas(), kPlace, blas().matmul_desc_set_attribute,
+             description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+             static_cast<const void*>(workspace_.get()));
   }
   return description;
 }
 
 Products::Layout Products::layout(DType dtype, std::int64_t rows,
                                   std::int64_t columns) const {
-  return make<cublasLtMatrixLayout_t>(
-      blas(), blas().matrix_layout_create, blas().matrix_layout_destroy,
-      library_type(dtype), static_cast<std::uint64_t>(rows),
+  return make_blas<cublasLtMatrixLayout_t>(
+      blas(), kPlace, blas().matrix_layout_create, blas().matrix_layout_destroy,
+      blas_type(dtype), static_cast<std::uint64_t>(rows),
       static_cast<std::uint64_t>(columns), rows);
 }
 
@@ -160,10 +94,11 @@ Products::Arrangement Products::strided(const Problem& problem,
                                         std::int64_t items) const {
   Arrangement arrangement = merged(problem, 1);
   const auto batch = [&](const Layout& layout, std::int64_t stride) {
-    set(blas(), layout.get(), CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-        static_cast<std::int32_t>(items));
-    set(blas(), layout.get(), CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-        stride);
+    set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
+             CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+             static_cast<std::int32_t>(items));
+    set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
+             CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   };
   batch(arrangement.weight, std::int64_t{0});
   batch(arrangement.x, problem.rows * problem.k);
@@ -209,28 +144,29 @@ bool Products::accepts(const Plan& plan, const Arrangement& arrangement,
 std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
                                                      const Plan& plan) const {
   const bool invariant = backend_.options().batch_invariant;
-  auto preference = make<cublasLtMatmulPreference_t>(
-      blas(), blas().preference_create, blas().preference_destroy);
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-      std::uint64_t{kWorkspaceBytes});
+  auto preference = make_blas<cublasLtMatmulPreference_t>(
+      blas(), kPlace, blas().preference_create, blas().preference_destroy);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+           std::uint64_t{kWorkspaceBytes});
   // Where sums may be split, their parts are still added as f32.
   const auto schemes = static_cast<std::uint32_t>(
       invariant ? CUBLASLT_REDUCTION_SCHEME_NONE
                 : CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE);
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-      schemes);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, schemes);
   const auto inputs =
       static_cast<std::uint32_t>(row_alignment(problem.k, problem.compute));
   const auto outputs =
       static_cast<std::uint32_t>(row_alignment(problem.n, problem.out));
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
-      inputs);
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-      inputs);
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
-      outputs);
-  set(blas(), preference.get(), CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
-      outputs);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, inputs);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, inputs);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, outputs);
+  set_blas(blas(), kPlace, blas().preference_set_attribute, preference.get(),
+           CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, outputs);
 
   Problem asked = problem;
   if (invariant) {
@@ -329,8 +265,9 @@ void Products::queue(const Problem& problem, Plan& plan,
                      const Arrangement& arrangement,
                      const ProductOperands& operands) {
   if (has_bias(problem.epilogue)) {
-    set(blas(), plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-        operands.bias);
+    set_blas(blas(), kPlace, blas().matmul_desc_set_attribute,
+             plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+             operands.bias);
   }
   const float alpha = 1.0F;
   const float beta = 0.0F;

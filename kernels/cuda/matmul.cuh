@@ -6,13 +6,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string_view>
-#include <type_traits>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensor.h"
 #include "kernels/cuda/backend.cuh"
-#include "kernels/cuda/libraries.cuh"
+#include "kernels/cuda/blas.cuh"
 
 // Matrix products by cuBLASLt, and what keeps their bits from depending on the
 // batch.
@@ -46,15 +44,6 @@ struct ProductOperands {
 /// starts at a multiple of 256 bytes. It follows from the width alone, so the
 /// place of an item in its batch cannot change the algorithm.
 [[nodiscard]] std::size_t row_alignment(std::int64_t width, DType dtype);
-
-/// Throws what `status` means: Errc::out_of_memory, Errc::unsupported,
-/// Errc::internal; for a failed execution, what the runtime says.
-void check(const BlasLt& blas, cublasStatus_t status, std::string_view place);
-
-/// A descriptor of the library, destroyed with its owner.
-template <typename Descriptor>
-using BlasHandle = std::unique_ptr<std::remove_pointer_t<Descriptor>,
-                                   cublasStatus_t (*)(Descriptor)>;
 
 /// The products of one context: handle, workspace, and the algorithms that were
 /// chosen. Made by Backend::state, so the first product of a context must not

@@ -80,43 +80,6 @@ TROUPE_DEVICE float16 from_float<float16>(float x) {
 template <typename T>
 inline constexpr int kPerLoad = 16 / static_cast<int>(sizeof(T));
 
-/// 16 bytes of elements, moved by one instruction.
-template <typename T>
-struct alignas(16) Pack {
-  T values[kPerLoad<T>];
-};
-
-/// `from` is aligned to 16 bytes.
-template <typename T>
-TROUPE_DEVICE Pack<T> load_pack(const T* from) {
-  Pack<T> pack;
-#if defined(__CUDA_ARCH__)
-  const uint4 words = *reinterpret_cast<const uint4*>(from);
-  memcpy(&pack, &words, sizeof(pack));
-#else
-  std::memcpy(static_cast<void*>(&pack), from, sizeof(pack));
-#endif
-  return pack;
-}
-/// `to` is aligned to 16 bytes.
-template <typename T>
-TROUPE_DEVICE void store_pack(const Pack<T>& pack, T* to) {
-#if defined(__CUDA_ARCH__)
-  uint4 words;
-  memcpy(&words, &pack, sizeof(words));
-  *reinterpret_cast<uint4*>(to) = words;
-#else
-  std::memcpy(static_cast<void*>(to), &pack, sizeof(pack));
-#endif
-}
-
-/// Whether rows of `width` elements from `pointer` on can be moved by packs.
-template <typename T>
-[[nodiscard]] inline bool packs_fit(const T* pointer, std::int64_t width) {
-  return reinterpret_cast<std::uintptr_t>(pointer) % 16 == 0 &&
-         width % kPerLoad<T> == 0;
-}
-
 /// Calls fn with a value of the element type that `dtype` names: f32, bf16 or
 /// f16. Errors: Errc::internal for another.
 template <typename Fn>

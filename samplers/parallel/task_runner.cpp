@@ -21,32 +21,19 @@ T read(const BoundTask& bound, std::size_t input) {
   return std::move(*held);
 }
 
-/// Brings an operand to ctx's device. It is held until ctx has synchronised,
-/// since whoever wrote it, another context perhaps, may let go of it before.
-void bring(ExecContext& ctx, Tensor& tensor) {
-  if (tensor.device().kind != DeviceKind::cpu) {
-    ctx.keep(tensor);
-  }
-  if (!(tensor.device() == ctx.device())) {
-    tensor = kernels::on_device(ctx, tensor);
-  }
-}
-
 Tensor read_tensor(ExecContext& ctx, const BoundTask& bound,
                    std::size_t input) {
-  auto tensor = read<Tensor>(bound, input);
-  bring(ctx, tensor);
-  return tensor;
+  return kernels::borrow(ctx, read<Tensor>(bound, input));
 }
 
 SolverState read_state(ExecContext& ctx, const BoundTask& bound,
                        std::size_t input) {
   auto state = read<SolverState>(bound, input);
-  bring(ctx, state.latents);
-  bring(ctx, state.anchor);
-  bring(ctx, state.slope);
+  for (Tensor* tensor : {&state.latents, &state.anchor, &state.slope}) {
+    *tensor = kernels::borrow(ctx, *tensor);
+  }
   for (Tensor& tensor : state.history) {
-    bring(ctx, tensor);
+    tensor = kernels::borrow(ctx, tensor);
   }
   return state;
 }
@@ -54,9 +41,7 @@ SolverState read_state(ExecContext& ctx, const BoundTask& bound,
 /// The latents alone: what a forward pass wants of a state.
 Tensor read_latents(ExecContext& ctx, const BoundTask& bound,
                     std::size_t input) {
-  Tensor latents = read<SolverState>(bound, input).latents;
-  bring(ctx, latents);
-  return latents;
+  return kernels::borrow(ctx, read<SolverState>(bound, input).latents);
 }
 
 /// A copy: a network works in place on what crosses a cut, and the slot must
@@ -65,9 +50,7 @@ Boundary read_boundary(ExecContext& ctx, const BoundTask& bound,
                        std::size_t input) {
   auto boundary = read<Boundary>(bound, input);
   for (NamedTensor& named : boundary) {
-    if (named.tensor.device().kind != DeviceKind::cpu) {
-      ctx.keep(named.tensor);
-    }
+    ctx.keep(named.tensor);
     named.tensor = kernels::clone(ctx, named.tensor);
   }
   return boundary;

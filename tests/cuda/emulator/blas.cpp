@@ -233,8 +233,6 @@ const char* status_string(cublasStatus_t status) {
   }
 }
 
-std::size_t version() { return 130100; }
-
 }  // namespace
 
 void set_blas_behaviour(const BlasBehaviour& behaviour) {
@@ -252,7 +250,6 @@ BlasCounters blas_counters() {
 kernels::cuda::BlasLt emulated_blas() {
   return {.create = blas_create,
           .destroy = blas_destroy,
-          .version = version,
           .status_string = status_string,
           .matmul = matmul,
           .matmul_desc_create = blas_matmul_desc_create,

@@ -1,0 +1,44 @@
+#include "kernels/cuda/blas.cuh"
+
+#include <string>
+
+#include "kernels/core/error.h"
+#include "kernels/cuda/backend.cuh"
+
+namespace troupe::kernels::cuda {
+
+void check(const BlasLt& blas, cublasStatus_t status, std::string_view place) {
+  if (status == CUBLAS_STATUS_SUCCESS) {
+    return;
+  }
+  if (status == CUBLAS_STATUS_EXECUTION_FAILED) {
+    check(cudaGetLastError(), place);
+  }
+  const std::string cause =
+      std::string("cuBLASLt reports: ") + blas.status_string(status);
+  switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+      throw Error(Errc::out_of_memory, place, cause);
+    case CUBLAS_STATUS_ARCH_MISMATCH:
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      throw Error(Errc::unsupported, place, cause);
+    default:
+      throw Error(Errc::internal, place, cause);
+  }
+}
+
+cudaDataType_t blas_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::f16:
+      return CUDA_R_16F;
+    default:
+      throw Error(Errc::internal, "cuBLASLt",
+                  "no products of this element type");
+  }
+}
+
+}  // namespace troupe::kernels::cuda

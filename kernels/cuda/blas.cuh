@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <type_traits>
+
+#include "kernels/core/dtype.h"
+#include "kernels/cuda/libraries.cuh"
+
+// What every caller of cuBLASLt does.
+
+namespace troupe::kernels::cuda {
+
+/// Throws what `status` means: Errc::out_of_memory, Errc::unsupported,
+/// Errc::internal; for a failed execution, what the runtime says.
+void check(const BlasLt& blas, cublasStatus_t status, std::string_view place);
+
+/// f32, bf16 or f16 in the library's terms. Errors: Errc::internal.
+[[nodiscard]] cudaDataType_t blas_type(DType dtype);
+
+/// A descriptor of the library, destroyed with its owner.
+template <typename Descriptor>
+using BlasHandle = std::unique_ptr<std::remove_pointer_t<Descriptor>,
+                                   cublasStatus_t (*)(Descriptor)>;
+
+template <typename Descriptor, typename Create, typename... Args>
+[[nodiscard]] BlasHandle<Descriptor> make_blas(
+    const BlasLt& blas, std::string_view place, Create create,
+    cublasStatus_t (*destroy)(Descriptor), Args... args) {
+  Descriptor descriptor = nullptr;
+  check(blas, create(&descriptor, args...), place);
+  return {descriptor, destroy};
+}
+
+/// `setter` is the table's function for this kind of descriptor.
+template <typename Setter, typename Descriptor, typename Name, typename Value>
+void set_blas(const BlasLt& blas, std::string_view place, Setter setter,
+              Descriptor descriptor, Name name, Value value) {
+  check(blas, setter(descriptor, name, &value, sizeof(value)), place);
+}
+
+}  // namespace troupe::kernels::cuda
