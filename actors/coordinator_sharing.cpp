@@ -10,7 +10,7 @@ namespace {
 
 // While grants take longer than this on average, a worker that waits for its
 // next one loses little: 20 to 60 us in a trace of two busy cores.
-constexpr Duration kLongGrant = std::chrono::milliseconds(4);
+constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 
 // A sample that begins anew elsewhere wastes what was done of it: only where
 // the gain is clear.

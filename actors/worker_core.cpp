@@ -1,6 +1,7 @@
 #include "actors/worker_core.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,24 +17,36 @@ using samplers::Op;
 // Previews and points leave the worker: who gets them knows no device, so their
 // tensors are on the host.
 
-/// The clean latents that a model output implies; queued before the task runs,
-/// while its inputs are at hand. A sweep shows its first point, which is final.
+/// Where a task's first state and model output are, if it takes a step. The
+/// first point of a sweep is final.
+std::optional<samplers::StepSlots> first_step(const samplers::Task& task) {
+  if (task.op != Op::sweep) {
+    return samplers::step_of(task);
+  }
+  return samplers::StepSlots{task.inputs.at(0),
+                             task.inputs.at(task.inputs.size() / 2 + 1),
+                             task.outputs.at(0)};
+}
+
+/// The clean latents that a model output implies; taken after the task ran.
 void add_preview(const BoundTask& bound, ExecContext& ctx,
                  const JobContext& job, std::vector<Preview>& previews) {
-  const samplers::Task& task = bound.task;
-  if (!job.previews || (task.op != Op::step && task.op != Op::sweep)) {
+  const auto step = job.previews ? first_step(bound.task) : std::nullopt;
+  if (!step) {
     return;
   }
-  const std::size_t first_output =
-      task.inputs.size() / 2 + (task.op == Op::sweep ? 1 : 0);
-  const auto state =
-      std::get<samplers::SolverState>(bound.slots->get(task.inputs.at(0)));
-  const auto output =
-      std::get<Tensor>(bound.slots->get(task.inputs.at(first_output)));
-  previews.push_back({bound.sample_index, task.from,
-                      samplers::denoised(ctx, job.schedule, task.from,
-                                         kernels::borrow(ctx, state.latents),
-                                         kernels::borrow(ctx, output))});
+  // Empty when the task ran twice and they have served.
+  const auto state = bound.slots->find(step->state);
+  const auto output = bound.slots->find(step->model_output);
+  if (!state || !output) {
+    return;
+  }
+  const Tensor preview = samplers::denoised(
+      ctx, job.schedule, bound.task.from,
+      kernels::borrow(ctx, std::get<samplers::SolverState>(*state).latents),
+      kernels::borrow(ctx, std::get<Tensor>(*output)));
+  previews.push_back(
+      {bound.sample_index, bound.task.from, kernels::on_host(ctx, preview)});
 }
 
 void add_point(const BoundTask& bound, ExecContext& ctx, samplers::Slot slot,
@@ -50,14 +63,15 @@ void add_point(const BoundTask& bound, ExecContext& ctx, samplers::Slot slot,
 void add_points(const BoundTask& bound, ExecContext& ctx, const JobContext& job,
                 std::vector<TrajectoryPoint>& points) {
   const samplers::Task& task = bound.task;
-  if (!job.trajectory || (task.op != Op::step && task.op != Op::sweep)) {
+  const auto step = job.trajectory ? first_step(task) : std::nullopt;
+  if (!step) {
     return;
   }
   if (task.from == 0) {
-    add_point(bound, ctx, task.inputs.at(0), 0, points);
+    add_point(bound, ctx, step->state, 0, points);
   }
-  if (task.op == Op::step) {
-    add_point(bound, ctx, task.outputs.at(0), task.to, points);
+  if (task.op != Op::sweep) {
+    add_point(bound, ctx, step->next_state, task.to, points);
     return;
   }
   for (int call = task.from; call < task.to; ++call) {
@@ -74,13 +88,10 @@ void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
   for (const SampleTask& work : grant.tasks) {
     tables.push_back(job.samples.open(work.sample_index, work.run));
     bound.push_back({work.sample_index, work.task, tables.back().get()});
-    add_preview(bound.back(), ctx, job, result.previews);
   }
   result.results = job.runner.run(ctx, bound);
-  for (Preview& preview : result.previews) {
-    preview.latents = kernels::on_host(ctx, preview.latents);
-  }
   for (const BoundTask& done : bound) {
+    add_preview(done, ctx, job, result.previews);
     add_points(done, ctx, job, result.points);
   }
 }

@@ -16,8 +16,8 @@ bool CallByCall::apply(const TaskResult& result) {
   if (!finished) {
     return false;
   }
-  if (finished->op == Op::step) {
-    state_ = finished->outputs.front();
+  if (const auto step = step_of(*finished)) {
+    state_ = step->next_state;
     ++call_;
   } else {
     advance(*finished);
@@ -45,6 +45,12 @@ void CallByCall::issue_step(Slot model_output) {
   task.outputs = {book_.new_slot()};
   task.frees = task.inputs;
   book_.add(std::move(task));
+}
+
+void CallByCall::go_on_to_step(Task& task) {
+  const Slot output = book_.new_slot();
+  task.outputs = {output, book_.new_slot()};
+  task.frees.insert(task.frees.end(), {state_, output});
 }
 
 std::string CallByCall::snapshot() const {

@@ -27,13 +27,15 @@ class CallByCall : public Method {
  protected:
   /// Issues the first tasks of the model call.
   virtual void begin_call() = 0;
-  /// A task of the model call is done: issues what it made possible, at last
-  /// the step.
-  virtual void advance(const Task& finished) = 0;
+  /// A task of the model call that has not ended with the step is done: issues
+  /// what it made possible.
+  virtual void advance(const Task& /*finished*/) {}
 
   /// A task of the present call, without slots.
   [[nodiscard]] Task task_of(Op op) const;
   void issue_step(Slot model_output);
+  /// Outputs of an evaluation or a combination that ends with the step.
+  void go_on_to_step(Task& task);
   [[nodiscard]] TaskBook& book() { return book_; }
   [[nodiscard]] Slot state() const { return state_; }
 

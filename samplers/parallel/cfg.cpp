@@ -16,18 +16,17 @@ void Cfg::begin_call() {
 }
 
 void Cfg::advance(const Task& finished) {
-  const Slot slot = finished.outputs.front();
-  if (finished.op == Op::combine) {
-    issue_step(slot);
-  } else if (book().idle()) {  // both branches are done
-    // Cond took the lower of two neighbouring slots.
-    const Slot cond = finished.branch == Branch::cond ? slot : slot - 1;
-    Task task = task_of(Op::combine);
-    task.inputs = {cond, cond + 1};
-    task.outputs = {book().new_slot()};
-    task.frees = task.inputs;
-    book().add(std::move(task));
+  if (!book().idle()) {
+    return;  // the other branch runs
   }
+  // Cond took the lower of two neighbouring slots.
+  const Slot slot = finished.outputs.front();
+  const Slot cond = finished.branch == Branch::cond ? slot : slot - 1;
+  Task task = task_of(Op::combine);
+  task.inputs = {cond, cond + 1, state()};
+  task.frees = {cond, cond + 1};
+  go_on_to_step(task);
+  book().add(std::move(task));
 }
 
 }  // namespace troupe::samplers

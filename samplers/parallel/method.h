@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,12 +16,14 @@ namespace troupe::samplers {
 /// What a task computes. Arithmetic is done by TaskRunner on the worker that
 /// holds the slots; methods only move slot numbers and scalars.
 enum class Op : std::uint8_t {
-  evaluate,  ///< state slot → model output slot (one branch or both)
-  segment,   ///< part of an evaluation: boundary in, boundary or output out
-  combine,   ///< two branch outputs → guided output
-  step,      ///< state + model output → next state
-  sweep,     ///< one Picard update of a window; scalars: residual per point
-  decode     ///< final state → pixels
+  evaluate,  ///< state slot → model output slot (one branch or both), and with
+             ///< a second output the next state: no wait between the two
+  segment,  ///< part of an evaluation: boundary in, boundary or output out
+  combine,  ///< two branch outputs → guided output, and with a state as
+            ///< third input the next state
+  step,     ///< state + model output → next state
+  sweep,    ///< one Picard update of a window; scalars: residual per point
+  decode    ///< final state → pixels
 };
 
 /// A place for a tensor, solver state or boundary, numbered by the method. A
@@ -44,6 +47,15 @@ struct Task {
   /// task can be run again at any time.
   std::vector<Slot> frees = {};
 };
+
+/// The solver step that a task ends with: a step, or an evaluation or a
+/// combination that goes on to it.
+struct StepSlots {
+  Slot state = 0;
+  Slot model_output = 0;
+  Slot next_state = 0;
+};
+[[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
 
 /// Scalars of a sweep over [from, to): two per point, for the value it gave
 /// point + 1: rms(new − old) ÷ residual scale, and 1 where every byte stayed

@@ -4,8 +4,8 @@
 
 namespace troupe::samplers {
 
-/// Evaluate, step, evaluate, step … on one worker: what every exact method is
-/// compared with. The batch method is one of these per sample.
+/// Evaluation and step, evaluation and step … on one worker: what every exact
+/// method is compared with. The batch method is one of these per sample.
 class Sequential final : public CallByCall {
  public:
   using CallByCall::CallByCall;
@@ -13,7 +13,6 @@ class Sequential final : public CallByCall {
 
  private:
   void begin_call() override;
-  void advance(const Task& finished) override;
 };
 
 }  // namespace troupe::samplers

@@ -60,6 +60,20 @@ Task load_task(ByteReader& in) {
 
 }  // namespace
 
+std::optional<StepSlots> step_of(const Task& task) {
+  const bool goes_on = task.outputs.size() == 2;
+  if (task.op == Op::step) {
+    return StepSlots{task.inputs.at(0), task.inputs.at(1), task.outputs.at(0)};
+  }
+  if (task.op == Op::evaluate && goes_on) {
+    return StepSlots{task.inputs.at(0), task.outputs.at(0), task.outputs.at(1)};
+  }
+  if (task.op == Op::combine && goes_on) {
+    return StepSlots{task.inputs.at(2), task.outputs.at(0), task.outputs.at(1)};
+  }
+  return std::nullopt;
+}
+
 void TaskBook::add(Task task) {
   if (task.id == 0) {
     task.id = next_id_++;

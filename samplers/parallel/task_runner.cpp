@@ -13,8 +13,8 @@ namespace troupe::samplers {
 namespace {
 
 template <typename T>
-T read(const BoundTask& bound, std::size_t input) {
-  SlotTable::Value value = bound.slots->get(bound.task.inputs.at(input));
+T read(const BoundTask& bound, Slot slot) {
+  SlotTable::Value value = bound.slots->get(slot);
   T* held = std::get_if<T>(&value);
   require(held != nullptr, Errc::internal, "task",
           "a slot holds another kind of value than the task expects");
@@ -23,12 +23,11 @@ T read(const BoundTask& bound, std::size_t input) {
 
 Tensor read_tensor(ExecContext& ctx, const BoundTask& bound,
                    std::size_t input) {
-  return kernels::borrow(ctx, read<Tensor>(bound, input));
+  return kernels::borrow(ctx, read<Tensor>(bound, bound.task.inputs.at(input)));
 }
 
-SolverState read_state(ExecContext& ctx, const BoundTask& bound,
-                       std::size_t input) {
-  auto state = read<SolverState>(bound, input);
+SolverState read_state(ExecContext& ctx, const BoundTask& bound, Slot slot) {
+  auto state = read<SolverState>(bound, slot);
   for (Tensor* tensor : {&state.latents, &state.anchor, &state.slope}) {
     *tensor = kernels::borrow(ctx, *tensor);
   }
@@ -39,16 +38,15 @@ SolverState read_state(ExecContext& ctx, const BoundTask& bound,
 }
 
 /// The latents alone: what a forward pass wants of a state.
-Tensor read_latents(ExecContext& ctx, const BoundTask& bound,
-                    std::size_t input) {
-  return kernels::borrow(ctx, read<SolverState>(bound, input).latents);
+Tensor read_latents(ExecContext& ctx, const BoundTask& bound) {
+  const Slot slot = bound.task.inputs.at(0);
+  return kernels::borrow(ctx, read<SolverState>(bound, slot).latents);
 }
 
 /// A copy: a network works in place on what crosses a cut, and the slot must
 /// keep its bytes.
-Boundary read_boundary(ExecContext& ctx, const BoundTask& bound,
-                       std::size_t input) {
-  auto boundary = read<Boundary>(bound, input);
+Boundary read_boundary(ExecContext& ctx, const BoundTask& bound) {
+  auto boundary = read<Boundary>(bound, bound.task.inputs.at(0));
   for (NamedTensor& named : boundary) {
     ctx.keep(named.tensor);
     named.tensor = kernels::clone(ctx, named.tensor);
@@ -67,7 +65,7 @@ std::size_t count_readings(std::span<const BoundTask> tasks) {
   std::size_t count = 0;
   for (const BoundTask& bound : tasks) {
     const Task& task = bound.task;
-    if (task.op == Op::step) {
+    if (step_of(task)) {
       ++count;
     } else if (task.op == Op::sweep) {
       count +=
@@ -104,10 +102,12 @@ struct TaskRunner::Pending {
   std::vector<Sweep> sweeps;
   std::vector<Output> outputs;
 
-  void write(const BoundTask& bound, std::size_t output,
-             SlotTable::Value value) {
-    outputs.push_back(
-        {bound.task.outputs.at(output), bound.slots, std::move(value)});
+  void write(const BoundTask& bound, Slot slot, SlotTable::Value value) {
+    outputs.push_back({slot, bound.slots, std::move(value)});
+  }
+  /// The first output, or the only one.
+  void write(const BoundTask& bound, SlotTable::Value value) {
+    write(bound, bound.task.outputs.at(0), std::move(value));
   }
 };
 
@@ -142,7 +142,7 @@ std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
         combine(ctx, bound, pending);
         break;
       case Op::step:
-        queue_step(ctx, bound, pending);
+        queue_step(ctx, bound, read_tensor(ctx, bound, 1), pending);
         break;
       case Op::sweep:
         queue_sweep(ctx, bound, results.size() - 1, pending);
@@ -177,12 +177,15 @@ void TaskRunner::evaluate(ExecContext& ctx,
                     .branch = task.branch,
                     .timestep = schedule_.timestep(task.timestep_call),
                     .latents = scale_model_input(ctx, schedule_, task.from,
-                                                 read_latents(ctx, *bound, 0)),
+                                                 read_latents(ctx, *bound)),
                     .output = output_tensor(ctx, evaluator_)});
   }
   evaluator_.evaluate(ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    pending.write(*tasks[i], 0, std::move(rows[i].output));
+    if (step_of(tasks[i]->task)) {
+      queue_step(ctx, *tasks[i], rows[i].output, pending);
+    }
+    pending.write(*tasks[i], std::move(rows[i].output));
   }
 }
 
@@ -202,9 +205,9 @@ void TaskRunner::run_segment(ExecContext& ctx,
                    .output = {}};
     if (segment == 0) {
       row.latents = scale_model_input(ctx, schedule_, task.from,
-                                      read_latents(ctx, *bound, 0));
+                                      read_latents(ctx, *bound));
     } else {
-      row.boundary = read_boundary(ctx, *bound, 0);
+      row.boundary = read_boundary(ctx, *bound);
     }
     if (last) {
       row.output = output_tensor(ctx, evaluator_);
@@ -214,9 +217,9 @@ void TaskRunner::run_segment(ExecContext& ctx,
   evaluator_.run_segment(ctx, segment, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (last) {
-      pending.write(*tasks[i], 0, std::move(rows[i].output));
+      pending.write(*tasks[i], std::move(rows[i].output));
     } else {
-      pending.write(*tasks[i], 0, std::move(rows[i].boundary));
+      pending.write(*tasks[i], std::move(rows[i].boundary));
     }
   }
 }
@@ -226,7 +229,10 @@ void TaskRunner::combine(ExecContext& ctx, const BoundTask& bound,
   Tensor out = output_tensor(ctx, evaluator_);
   evaluator_.combine(ctx, read_tensor(ctx, bound, 0),
                      read_tensor(ctx, bound, 1), out);
-  pending.write(bound, 0, std::move(out));
+  if (step_of(bound.task)) {
+    queue_step(ctx, bound, out, pending);
+  }
+  pending.write(bound, std::move(out));
 }
 
 void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
@@ -245,12 +251,11 @@ void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
 }
 
 void TaskRunner::queue_step(ExecContext& ctx, const BoundTask& bound,
-                            Pending& pending) {
+                            const Tensor& model_output, Pending& pending) {
   const Task& task = bound.task;
-  SolverState state = read_state(ctx, bound, 0);
-  SolverState next =
-      step(ctx, schedule_, task.from, task.to, state,
-           read_tensor(ctx, bound, 1), bound.sample_index, noise_);
+  SolverState state = read_state(ctx, bound, step_of(task)->state);
+  SolverState next = step(ctx, schedule_, task.from, task.to, state,
+                          model_output, bound.sample_index, noise_);
   const std::size_t finite = pending.readings->all_finite(next.latents);
   pending.steps.push_back(
       {&bound, std::move(state.latents), std::move(next), finite});
@@ -269,7 +274,7 @@ void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
                    .outputs = {},
                    .num_guesses = task.outputs.size() - size};
   for (std::size_t i = 0; i <= size; ++i) {
-    input.states.push_back(read_state(ctx, bound, i));
+    input.states.push_back(read_state(ctx, bound, task.inputs.at(i)));
   }
   for (std::size_t i = 0; i < size; ++i) {
     input.outputs.push_back(read_tensor(ctx, bound, size + 1 + i));
@@ -282,9 +287,9 @@ void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
 void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
                         Pending& pending) {
   Tensor pixels;
-  evaluator_.decode(ctx, read_latents(ctx, bound, 0), pixels);
+  evaluator_.decode(ctx, read_latents(ctx, bound), pixels);
   pixels.check_on_host("decode");
-  pending.write(bound, 0, std::move(pixels));
+  pending.write(bound, std::move(pixels));
 }
 
 void TaskRunner::judge(ExecContext& ctx, Pending& pending,
@@ -300,7 +305,8 @@ void TaskRunner::judge(ExecContext& ctx, Pending& pending,
           ctx, bound, bound.task.from, done.latents,
           non_finite_error(bound.sample_index, bound.task.from, schedule_));
     }
-    write_state(ctx, bound, 0, std::move(done.next), pending);
+    write_state(ctx, bound, step_of(bound.task)->next_state, bound.task.to,
+                std::move(done.next), pending);
   }
   for (Pending::Sweep& done : pending.sweeps) {
     try {
@@ -310,22 +316,21 @@ void TaskRunner::judge(ExecContext& ctx, Pending& pending,
       name_output(ctx, *done.bound, done.input, error);
     }
     for (std::size_t i = 0; i < done.output.states.size(); ++i) {
-      write_state(ctx, *done.bound, i, std::move(done.output.states[i]),
-                  pending);
+      const Task& task = done.bound->task;
+      write_state(ctx, *done.bound, task.outputs.at(i),
+                  task.from + 1 + static_cast<int>(i),
+                  std::move(done.output.states[i]), pending);
     }
   }
 }
 
 void TaskRunner::write_state(ExecContext& ctx, const BoundTask& bound,
-                             std::size_t output, SolverState state,
+                             Slot slot, int point, SolverState state,
                              Pending& pending) {
-  const int point = bound.task.op == Op::step
-                        ? bound.task.to
-                        : bound.task.from + 1 + static_cast<int>(output);
   if (point == schedule_.num_model_calls()) {
     state.latents = kernels::on_host(ctx, state.latents);
   }
-  pending.write(bound, output, std::move(state));
+  pending.write(bound, slot, std::move(state));
 }
 
 void TaskRunner::name_output(ExecContext& ctx, const BoundTask& bound,

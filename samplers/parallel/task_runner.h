@@ -60,9 +60,10 @@ struct BoundTask {
 /// all is done, so what stands in one is complete.
 ///
 /// Slots in and out, by op:
-///   evaluate  state → model output
+///   evaluate  state → model output (, next state)
 ///   segment   state (segment 0) or boundary → boundary, or model output (last)
-///   combine   cond output, uncond output → model output
+///   combine   cond output, uncond output (, state) → model output (, next
+///             state)
 ///   step      state, model output → state
 ///   sweep     states of [from, to], model outputs of [from, to) → states of
 ///             (from, to], then guesses for as many points as outputs are left
@@ -86,15 +87,16 @@ class TaskRunner {
   void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks,
                    Pending& pending);
   void combine(ExecContext& ctx, const BoundTask& bound, Pending& pending);
-  void queue_step(ExecContext& ctx, const BoundTask& bound, Pending& pending);
+  void queue_step(ExecContext& ctx, const BoundTask& bound,
+                  const Tensor& model_output, Pending& pending);
   void queue_sweep(ExecContext& ctx, const BoundTask& bound, std::size_t result,
                    Pending& pending);
   void decode(ExecContext& ctx, const BoundTask& bound, Pending& pending);
   /// Waits for what the steps and sweeps say and judges it: their outputs and
   /// scalars, or an error.
   void judge(ExecContext& ctx, Pending& pending, std::span<TaskResult> results);
-  void write_state(ExecContext& ctx, const BoundTask& bound, std::size_t output,
-                   SolverState state, Pending& pending);
+  void write_state(ExecContext& ctx, const BoundTask& bound, Slot slot,
+                   int point, SolverState state, Pending& pending);
   /// Adds to a sweep's error which evaluation it came from, and then its block.
   [[noreturn]] void name_output(ExecContext& ctx, const BoundTask& bound,
                                 const SweepInput& input, const Error& error);

@@ -92,8 +92,8 @@ TEST(CoordinatorPolicy, MarksASampleFailedAndGoesOn) {
   company.raise_all();
   while (company.times_ended == 0) {
     const Grant grant = company.take(0);
-    const bool bad =
-        grant.tasks[0].sample_index == 1 && grant.tasks[0].task.op == Op::step;
+    const bool bad = grant.tasks[0].sample_index == 1 &&
+                     samplers::step_of(grant.tasks[0].task).has_value();
     company.on(bad ? company.fail(grant, Errc::non_finite)
                    : company.answer(grant));
   }

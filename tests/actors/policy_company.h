@@ -42,7 +42,7 @@ class Company {
       if (auto* grant = std::get_if<Grant>(&command)) {
         const auto w = static_cast<std::size_t>(grant->worker);
         for (const SampleTask& work : grant->tasks) {
-          if (work.task.op == samplers::Op::step) {
+          if (samplers::step_of(work.task)) {
             step_workers[work.sample_index].insert(grant->worker);
           }
           workers_of_run[{work.sample_index, work.run}].insert(grant->worker);

@@ -113,7 +113,8 @@ struct Work {
   std::vector<BoundTask> tasks;
 };
 
-/// A sweep over a window, or a step, of each sample.
+/// A sweep over a window, a step, or an evaluation with its step, of each
+/// sample.
 Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
              Op op) {
   Work work{std::vector<SlotTable>(samples), {}};
@@ -126,10 +127,12 @@ Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
         task.inputs.push_back(i);
       }
     }
-    for (Slot i = 0; i < size; ++i) {
+    for (Slot i = 0; i < size && op != Op::evaluate; ++i) {
       work.slots[s].put(100 + i,
                         kernels::upload(ctx, bench.start(9 + i).latents));
       task.inputs.push_back(100 + i);
+    }
+    for (Slot i = 0; i < size + (op == Op::evaluate ? 1 : 0); ++i) {
       task.outputs.push_back(200 + i);
     }
     work.tasks.push_back({s, std::move(task), &work.slots[s]});
@@ -137,17 +140,17 @@ Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
   return work;
 }
 
-TEST(TaskWaits, StepsAndSweepsHandedOverTogetherAreReadBackOnce) {
+TEST(TaskWaits, CallsStepsAndSweepsHandedOverTogetherAreReadBackOnce) {
   ExecContext gpu(1, kGpu);
   Bench bench(steps(8));
   PortedEvaluator network(bench.evaluator);
   TaskRunner runner(bench.schedule, network, bench.noise, picard(6));
   std::vector<std::uint64_t> waits;
-  for (const Op op : {Op::step, Op::sweep}) {
+  for (const Op op : {Op::evaluate, Op::step, Op::sweep}) {
     for (const std::size_t samples : {1, 3}) {
       for (const int window : {1, 6}) {
         Work work =
-            work_of(gpu, bench, samples, op == Op::step ? 1 : window, op);
+            work_of(gpu, bench, samples, op == Op::sweep ? window : 1, op);
         (void)runner.run(gpu, work.tasks);  // the workspace grows
         gpu.synchronize();
         const Counters before = now();

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "tests/parallel/support.h"
@@ -145,6 +146,39 @@ TEST_F(TaskRunnerTest, WritesNoSlotBeforeAllTasksAreDone) {
   (void)runner.run(bench_.ctx, tasks);
   for (const Slot slot : {1U, 8U, 9U}) {
     EXPECT_TRUE(slots.find(slot).has_value()) << slot;
+  }
+}
+
+TEST_F(TaskRunnerTest, GoesOnToTheStepWithTheBytesOfATaskOfItsOwn) {
+  SlotTable& slots = sample(2);
+  const Task step{
+      .id = 2, .op = Op::step, .to = 1, .inputs = {0, 1}, .outputs = {2}};
+  const Task combine{
+      .id = 3, .op = Op::combine, .inputs = {1, 3}, .outputs = {4}};
+  const Task step_guided{
+      .id = 4, .op = Op::step, .to = 1, .inputs = {0, 4}, .outputs = {5}};
+  slots.put(3, bench_.start(9).latents);
+  for (const Task& task : {evaluate_at(0), step, combine, step_guided}) {
+    const std::vector<BoundTask> alone = {{2, task, &slots}};
+    (void)runner_.run(bench_.ctx, alone);
+  }
+  Task call = evaluate_at(0);
+  call.outputs = {11, 12};
+  const Task guided_call{.id = 6,
+                         .op = Op::combine,
+                         .to = 1,
+                         .inputs = {1, 3, 0},
+                         .outputs = {14, 15}};
+  const std::vector<BoundTask> joined = {{2, call, &slots},
+                                         {2, guided_call, &slots}};
+  EXPECT_EQ(runner_.run(bench_.ctx, joined).size(), 2U);
+  for (const auto& [one, other] : {std::pair{1U, 11U}, {4U, 14U}}) {
+    EXPECT_TRUE(bytes_equal(std::get<Tensor>(slots.get(one)),
+                            std::get<Tensor>(slots.get(other))));
+  }
+  for (const auto& [one, other] : {std::pair{2U, 12U}, {5U, 15U}}) {
+    EXPECT_TRUE(bytes_equal(std::get<SolverState>(slots.get(one)).latents,
+                            std::get<SolverState>(slots.get(other)).latents));
   }
 }
 
