@@ -96,6 +96,14 @@ Tensor on_host(ExecContext& ctx, const Tensor& tensor) {
   return host;
 }
 
+Tensor read_back(ExecContext& ctx, const Tensor& tensor) {
+  if (tensor.device().kind == DeviceKind::cpu) {
+    return tensor;
+  }
+  check_device("read_back", ctx.device(), {&tensor});
+  return ctx.device_backend()->read_back(tensor);
+}
+
 Tensor clone(ExecContext& ctx, const Tensor& tensor) {
   if (!tensor.owner()) {
     return tensor;

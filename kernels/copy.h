@@ -17,11 +17,18 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
 
 /// The tensor itself if it already is on ctx's device, else a copy there.
 [[nodiscard]] Tensor on_device(ExecContext& ctx, const Tensor& tensor);
-/// The same, the original held until ctx has synchronised: for operands that
+/// The same, the original held as by `ExecContext::keep`: for operands that
 /// another context wrote and may let go of.
 [[nodiscard]] Tensor borrow(ExecContext& ctx, const Tensor& tensor);
 /// The tensor itself if it already is on the host, else a complete copy there.
 [[nodiscard]] Tensor on_host(ExecContext& ctx, const Tensor& tensor);
+/// The tensor itself if it already is on the host, else a copy there that is on
+/// its way: complete when a mark that ctx takes afterwards has passed, and not
+/// to be touched before. Nothing waits. The copy may be let go at any time, the
+/// tensor as an operand of any other work may (another context's: `keep`).
+/// Errors: Errc::invalid_argument for a device that is not ctx's;
+/// Errc::out_of_memory; Errc::internal while ctx's work is recorded.
+[[nodiscard]] Tensor read_back(ExecContext& ctx, const Tensor& tensor);
 /// A deep copy on ctx's device.
 [[nodiscard]] Tensor clone(ExecContext& ctx, const Tensor& tensor);
 

@@ -99,15 +99,30 @@ std::size_t Readings::all_finite(const Tensor& x) {
   return index;
 }
 
-std::span<const double> Readings::wait() {
-  if (ctx_.device().kind == DeviceKind::cpu || count_ == 0) {
-    return values_;
+void Readings::send() {
+  if (ctx_.device().kind != DeviceKind::cpu && count_ > 0) {
+    sent_ = read_back(
+        ctx_, device_values_.slice(0, static_cast<std::int64_t>(count_)));
   }
-  const Tensor read =
-      on_host(ctx_, device_values_.slice(0, static_cast<std::int64_t>(count_)));
-  values_.resize(count_);
-  std::memcpy(values_.data(), read.bytes().data(), read.num_bytes());
+}
+
+std::span<const double> Readings::values() {
+  if (ctx_.device().kind != DeviceKind::cpu && count_ > 0) {
+    require(!sent_.empty(), Errc::internal, "readings",
+            "numbers are looked at that were not sent");
+    values_.resize(static_cast<std::size_t>(sent_.dim(0)));
+    std::memcpy(values_.data(), sent_.bytes().data(), sent_.num_bytes());
+  }
   return values_;
+}
+
+std::span<const double> Readings::wait() {
+  if (ctx_.device_backend() != nullptr && count_ > 0) {
+    send();
+    // What ctx keeps is not this function's to release.
+    ctx_.device_backend()->mark()->wait();
+  }
+  return values();
 }
 
 void add_carry(ExecContext& ctx, const Tensor& step, double carry,

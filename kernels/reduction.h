@@ -9,9 +9,12 @@
 
 namespace troupe::kernels {
 
-/// Numbers that are read off tensors. They are queued one by one and waited for
+/// Numbers that are read off tensors. They are queued one by one and read back
 /// together: on a GPU that is one transfer for all. Every call returns the
-/// number's place in `wait()`. Tensors are f32 on ctx's device.
+/// number's place among them. Tensors are f32 on ctx's device.
+///
+/// Either `wait()` for them, or `send()` them, take a mark of ctx, queue more
+/// work, and look at the `values()` when the mark has passed.
 ///
 /// Sums are in double, in an order fixed by the element count and the kind of
 /// device alone. Errors: Errc::shape_mismatch, Errc::invalid_argument; more
@@ -30,8 +33,17 @@ class Readings {
   /// 1 when every element is finite, else 0.
   std::size_t all_finite(const Tensor& x);
 
-  /// All numbers queued so far, in the order of the calls. On a GPU it waits
-  /// for the queue.
+  /// Queues the way of all numbers so far to the host: once, after the last.
+  /// Nothing on the CPU. Errors: as read_back.
+  void send();
+  /// The numbers that were sent (the CPU's: all), in the order of the calls;
+  /// right once a mark that ctx took after `send` has passed. Valid until the
+  /// next call of anything here.
+  /// Errors: Errc::internal when there are numbers and none was sent.
+  [[nodiscard]] std::span<const double> values();
+
+  /// All numbers queued so far, sent, waited for and read: on a GPU it waits
+  /// for what ctx has queued so far.
   [[nodiscard]] std::span<const double> wait();
 
  private:
@@ -40,7 +52,8 @@ class Readings {
 
   ExecContext& ctx_;
   std::size_t capacity_;
-  Tensor device_values_;        ///< f64 as u8 [capacity, 8]; empty on the CPU
+  Tensor device_values_;  ///< f64 as u8 [capacity, 8]; empty on the CPU
+  Tensor sent_;           ///< f64 as u8 [sent, 8], pinned; none on the CPU
   std::vector<double> values_;  ///< CPU: known at once; else as last read
   std::size_t count_ = 0;
 };

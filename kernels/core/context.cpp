@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 
@@ -152,6 +153,14 @@ void ExecContext::synchronize() {
     device_backend_->synchronize();
     kept_.clear();
   }
+}
+
+QueueMark ExecContext::mark() {
+  if (!device_backend_) {
+    return {};
+  }
+  std::unique_ptr<Moment> moment = device_backend_->mark();
+  return {std::move(moment), std::exchange(kept_, {})};
 }
 
 void ExecContext::keep(const Tensor& tensor) {

@@ -12,6 +12,7 @@
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
 #include "kernels/core/pool.h"
+#include "kernels/core/queue_mark.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe {
@@ -106,8 +107,13 @@ class ExecContext {
   /// Waits for the device's queue; nothing on the CPU. Errors: as
   /// DeviceBackend.
   void synchronize();
-  /// Holds a tensor's memory until the next `synchronize`: for operands that
-  /// another context allocated and may let go. Nothing on the CPU.
+  /// The moment behind everything queued so far, which more work may follow
+  /// before it is waited for. It takes over what is kept. On the CPU it has
+  /// passed. Errors: as DeviceBackend::mark; then everything is kept on.
+  [[nodiscard]] QueueMark mark();
+  /// Holds a tensor's memory until the next `synchronize`, or until the next
+  /// `mark` has passed: for operands that another context allocated and may let
+  /// go. Nothing on the CPU.
   void keep(const Tensor& tensor);
   /// Runs fn; on a device, work that comes again is recorded and played back:
   /// see DeviceBackend::replay. fn takes memory from the workspace alone; where

@@ -21,13 +21,26 @@ struct DeviceOptions {
   bool tf32 = false;
 };
 
+/// A moment in a device's queue (`DeviceBackend::mark`): passed when everything
+/// that was queued before it is done. It may outlive its backend.
+/// Errors: as DeviceBackend; Errc::internal on the thread that records work of
+/// the queue. Thread: any, one at a time.
+class Moment {
+ public:
+  virtual ~Moment() = default;
+  /// Asks, without waiting.
+  virtual bool has_passed() = 0;
+  /// Returns when it has passed; what is queued behind it is not waited for.
+  virtual void wait() = 0;
+};
+
 /// Port: a device with memory and a queue of its own, as one ExecContext sees
 /// it. What is queued runs in order and later; the host does not wait unless a
 /// function says so.
 ///
 /// Several backends may serve one device, each with its own queue. A tensor
-/// that crosses from one to another must be complete (`synchronize`) and be
-/// held until the other has synchronised (`ExecContext::keep`).
+/// that crosses from one to another must be complete (`synchronize`, or a mark
+/// that passed) and be held until the other read it (`ExecContext::keep`).
 /// Errors (all): Errc::out_of_memory with the numbers; Errc::device_lost when
 /// the device can do no more work (a later call says so again).
 /// Thread: one at a time, `allocate` and the release of memory from any.
@@ -44,6 +57,20 @@ class DeviceBackend {
   /// the host, on this device, or on another device of the same kind. A host
   /// source may be reused at once; a host target is complete on return.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
+
+  /// Queues a copy of a tensor of this device into memory of the host, and
+  /// returns it: complete when a `mark` taken afterwards has passed, and not to
+  /// be touched before that. The host does not wait, since the memory is pinned
+  /// (a copy to other memory would make it wait); it comes from a pool that
+  /// keeps what it has, and may outlive the backend. The tensor returned may be
+  /// let go at any time, on any thread (but when the backend is gone, none that
+  /// records); `from`, as an operand of any other work. Refused
+  /// (Errc::internal) while work is recorded.
+  [[nodiscard]] virtual Tensor read_back(const Tensor& from) = 0;
+
+  /// The moment behind everything queued so far. Refused (Errc::internal) while
+  /// work is recorded.
+  [[nodiscard]] virtual std::unique_ptr<Moment> mark() = 0;
 
   /// Returns when everything queued so far is done.
   virtual void synchronize() = 0;

@@ -5,6 +5,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/devices.h"
+#include "kernels/cuda/moment.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -51,7 +52,8 @@ Backend::Backend(int device, const DeviceOptions& options)
     : stream_(std::make_shared<Stream>(device)),
       options_(options),
       libraries_(load_libraries()),
-      staging_(stream_) {
+      staging_(stream_),
+      pinned_(std::make_shared<PinnedPool>(stream_)) {
   check(cudaDeviceGetAttribute(&num_multiprocessors_,
                                cudaDevAttrMultiProcessorCount, device),
         "device");
@@ -114,6 +116,31 @@ void Backend::copy(const Tensor& from, Tensor& to) {
                               from.device().index, bytes, stream()),
           "copy between devices");
   }
+}
+
+Tensor Backend::read_back(const Tensor& from) {
+  require(!is_recording_, Errc::internal, "cuda",
+          "host memory is written while work is recorded");
+  check(cudaSetDevice(device()), "device");
+  const Device here{DeviceKind::cuda, device()};
+  require(from.device() == here, Errc::internal, "cuda",
+          "a tensor of " + to_string(from.device()) + " is none of " +
+              to_string(here));
+  if (from.empty()) {
+    return {from.shape(), from.dtype()};
+  }
+  Tensor host(pinned_->take(from.num_bytes()), from.shape(), from.dtype());
+  check(cudaMemcpyAsync(host.bytes().data(), from.bytes().data(),
+                        from.num_bytes(), cudaMemcpyDeviceToHost, stream()),
+        "copy to the host");
+  return host;
+}
+
+std::unique_ptr<Moment> Backend::mark() {
+  require(!is_recording_, Errc::internal, "cuda",
+          "a mark is set while work is recorded");
+  check(cudaSetDevice(device()), "device");
+  return std::make_unique<StreamMoment>(stream_);
 }
 
 void Backend::synchronize() {

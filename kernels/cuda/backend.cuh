@@ -11,6 +11,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/device_backend.h"
 #include "kernels/cuda/libraries.cuh"
+#include "kernels/cuda/pinned.cuh"
 #include "kernels/cuda/staging.cuh"
 #include "kernels/cuda/stream.cuh"
 
@@ -29,6 +30,8 @@ class Backend final : public DeviceBackend {
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   void copy(const Tensor& from, Tensor& to) override;
+  [[nodiscard]] Tensor read_back(const Tensor& from) override;
+  [[nodiscard]] std::unique_ptr<Moment> mark() override;
   void synchronize() override;
   bool replay(std::span<const std::uint64_t> key,
               const std::function<void()>& fn) override;
@@ -76,6 +79,7 @@ class Backend final : public DeviceBackend {
   int num_multiprocessors_ = 0;
   bool is_recording_ = false;
   Staging staging_;
+  std::shared_ptr<PinnedPool> pinned_;
   std::map<std::vector<std::uint64_t>, Recording> recordings_;
   std::vector<cudaGraphExec_t> forgotten_;  ///< may still be running
   std::map<std::type_index, std::shared_ptr<void>> states_;

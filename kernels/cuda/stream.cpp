@@ -124,12 +124,14 @@ std::unique_lock<std::mutex> Stream::wait_for_recording() {
   return lock;
 }
 
+void Stream::refuse_while_recording(std::string_view what) {
+  const std::scoped_lock lock(mutex_);
+  require(recorder_ != std::this_thread::get_id(), Errc::internal, "cuda",
+          what);
+}
+
 std::byte* Stream::allocate(std::size_t bytes) {
-  {
-    const std::scoped_lock lock(mutex_);
-    require(recorder_ != std::this_thread::get_id(), Errc::internal, "cuda",
-            "memory is asked for while work is recorded");
-  }
+  refuse_while_recording("memory is asked for while work is recorded");
   const auto lock = wait_for_recording();
   const OnDevice on(device_);
   void* memory = nullptr;

@@ -50,6 +50,10 @@ class Stream {
   [[nodiscard]] int device() const noexcept { return device_; }
   [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
 
+  /// For what cannot be part of a recording; `what` is the message.
+  /// Errors: Errc::internal for the thread that records. Thread: any.
+  void refuse_while_recording(std::string_view what);
+
   /// Memory in the stream's order. While another thread records, it waits: an
   /// allocation would become part of the recording.
   /// Errors: Errc::out_of_memory with the numbers, Errc::device_lost;

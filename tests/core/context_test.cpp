@@ -146,6 +146,16 @@ TEST(ExecContext, TickCountsAndHonoursAStop) {
   EXPECT_NO_THROW(context.tick());
 }
 
+TEST(ExecContext, OnTheCpuAMarkHasPassed) {
+  ExecContext context;
+  const Tensor tensor(Shape{4}, DType::f32);
+  context.keep(tensor);
+  QueueMark mark = context.mark();
+  EXPECT_EQ(tensor.owner().use_count(), 1);
+  EXPECT_TRUE(mark.has_passed());
+  mark.wait();
+}
+
 TEST(ExecContext, RefusesADeviceWithoutBackend) {
   try {
     ExecContext context(1, Device{DeviceKind::cuda, 0});

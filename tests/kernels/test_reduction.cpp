@@ -69,6 +69,20 @@ TEST(Readings, CompareBytesAndNotValues) {
   EXPECT_EQ(read[2], 1.0);
 }
 
+TEST(Readings, OnTheCpuAreThereWithoutAWait) {
+  ExecContext ctx;
+  Readings readings(ctx, 2);
+  readings.send();
+  EXPECT_EQ(readings.values().size(), 0U);
+  readings.all_finite(Tensor::zeros({3}, DType::f32));
+  readings.sum_squares(Tensor::zeros({3}, DType::f32));
+  readings.send();
+  const auto values = readings.values();
+  ASSERT_EQ(values.size(), 2U);
+  EXPECT_EQ(values[0], 1.0);
+  EXPECT_EQ(values[1], 0.0);
+}
+
 TEST(Readings, RefuseWhatDoesNotFit) {
   ExecContext ctx;
   const Tensor x = Tensor::zeros({3}, DType::f32);

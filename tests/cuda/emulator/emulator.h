@@ -27,7 +27,8 @@ struct Config {
 [[nodiscard]] Config default_config();
 /// A new machine: no faults, no lost device, counters at 0. A program that
 /// calls nothing gets default_config(). Streams, events, graphs or memory that
-/// are still held are a bug that ends the program, except on lost devices.
+/// are still held are a bug that ends the program, except on lost devices
+/// (pinned memory is on none).
 /// Thread: none may be calling CUDA.
 void configure(const Config& config);
 [[nodiscard]] Config config();

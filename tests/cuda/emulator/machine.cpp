@@ -102,6 +102,9 @@ void configure(const Config& config) {
       !it.graphs.empty() || !it.executables.empty()) {
     report_bug("streams, events or graphs are still held");
   }
+  if (!it.pinned.empty()) {
+    report_bug("pinned memory is still held");
+  }
   set_up(it, config);
 }
 

@@ -61,6 +61,15 @@ void copy_rows(void* to, const void* from, const Rows& rows) {
   }
 }
 
+/// What the host reads too early, or writes too late, shows. (That work before
+/// the copy still reads these bytes is not emulated: nothing of ours does.)
+void poison_rows(void* to, const Rows& rows) {
+  for (std::size_t row = 0; row < rows.height; ++row) {
+    std::memset(static_cast<std::byte*>(to) + row * rows.to_pitch, 0xff,
+                rows.width);
+  }
+}
+
 bool agrees(cudaMemcpyKind kind, const Side& from, const Side& to) {
   const bool from_device = from.place == Place::device;
   const bool to_device = to.place == Place::device;
@@ -115,6 +124,9 @@ cudaError_t queue_copy(Stream& stream, Device& device, void* to,
     operation.run = [to, kept, rows] { copy_rows(to, kept->data(), rows); };
   } else {
     operation.run = [to, from, rows] { copy_rows(to, from, rows); };
+  }
+  if (target.place == Place::pinned && !stream.capture) {
+    poison_rows(to, rows);
   }
   const cudaError_t status = emulator::push(stream, std::move(operation));
   if (status != cudaSuccess || !waits) {

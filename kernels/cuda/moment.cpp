@@ -1,0 +1,54 @@
+#include "kernels/cuda/moment.cuh"
+
+#include <utility>
+
+#include "kernels/core/device.h"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// A question to CUDA spoils a recording as a wait does.
+constexpr const char* kRefused = "the host waits while work is recorded";
+
+}  // namespace
+
+StreamMoment::StreamMoment(std::shared_ptr<Stream> stream)
+    : stream_(std::move(stream)) {
+  check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "mark");
+  const cudaError_t recorded = cudaEventRecord(event_, stream_->get());
+  if (recorded != cudaSuccess) {
+    ignore(cudaEventDestroy(event_));
+  }
+  check(recorded, "mark");
+}
+
+StreamMoment::~StreamMoment() {
+  const OnDevice on(stream_->device());
+  // One that has not happened yet is released when it has.
+  ignore(cudaEventDestroy(event_));
+}
+
+std::string StreamMoment::where() const {
+  return to_string(Device{DeviceKind::cuda, stream_->device()});
+}
+
+bool StreamMoment::has_passed() {
+  stream_->refuse_while_recording(kRefused);
+  const OnDevice on(stream_->device());
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status == cudaErrorNotReady) {
+    // An answer, which CUDA keeps for the next check as it does an error.
+    ignore(status);
+    return false;
+  }
+  check(status, where());
+  return true;
+}
+
+void StreamMoment::wait() {
+  stream_->refuse_while_recording(kRefused);
+  const OnDevice on(stream_->device());
+  check(cudaEventSynchronize(event_), where());
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,74 @@
+#include "kernels/cuda/pinned.cuh"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// Memory is pinned in pages.
+constexpr std::size_t kSmallest = 4096;
+
+}  // namespace
+
+PinnedPool::PinnedPool(std::shared_ptr<Stream> stream)
+    : stream_(std::move(stream)) {}
+
+PinnedPool::~PinnedPool() {
+  const std::scoped_lock lock(set_up_mutex());
+  const OnDevice on(stream_->device());
+  // Copies into memory that nobody waited for.
+  ignore(cudaStreamSynchronize(stream_->get()));
+  for (const Buffer& buffer : buffers_) {
+    ignore(cudaFreeHost(buffer.memory));
+  }
+}
+
+std::shared_ptr<std::byte> PinnedPool::take(std::size_t bytes) {
+  // Sizes that are powers of two: what a job reads back varies little, and
+  // sizes that grow slowly must not leave a buffer each behind.
+  const std::size_t size = std::bit_ceil(std::max(bytes, kSmallest));
+  Buffer* buffer = find_free(size);
+  if (buffer == nullptr) {
+    buffer = add(size);
+  }
+  return {buffer->memory, [pool = shared_from_this(), buffer](std::byte*) {
+            pool->give_back(*buffer);
+          }};
+}
+
+PinnedPool::Buffer* PinnedPool::find_free(std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = std::ranges::find_if(buffers_, [&](const Buffer& buffer) {
+    return buffer.is_free && buffer.bytes == bytes;
+  });
+  if (found == buffers_.end()) {
+    return nullptr;
+  }
+  found->is_free = false;
+  return &*found;
+}
+
+PinnedPool::Buffer* PinnedPool::add(std::size_t bytes) {
+  // In this order: a thread that records holds the first lock, and may be
+  // giving memory back under the second.
+  const std::scoped_lock set_up(set_up_mutex());
+  const std::scoped_lock lock(mutex_);
+  Buffer& buffer = buffers_.emplace_back();
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status != cudaSuccess) {
+    buffers_.pop_back();
+  }
+  check(status, "pinned memory");
+  buffer = {static_cast<std::byte*>(memory), bytes, false};
+  return &buffer;
+}
+
+void PinnedPool::give_back(Buffer& buffer) noexcept {
+  const std::scoped_lock lock(mutex_);
+  buffer.is_free = true;
+}
+
+}  // namespace troupe::kernels::cuda
