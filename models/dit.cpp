@@ -137,7 +137,7 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
           "latents and results differ in number");
   const auto num_layers = static_cast<int>(config_.num_layers);
   check_owned(0, num_layers);
-  in_groups(outputs.size(), dit_rows_at_once(config_),
+  in_groups(outputs.size(), dit_rows_at_once(config_, ctx.device().kind),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
               const Batch rows = rows_of(batch, at, n);
@@ -168,7 +168,7 @@ void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
       boundary.assign(1, {"hidden_states", ctx.empty(row, DType::f32)});
     }
   }
-  in_groups(boundaries.size(), dit_rows_at_once(config_),
+  in_groups(boundaries.size(), dit_rows_at_once(config_, ctx.device().kind),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
               const Tensor latents =
@@ -185,7 +185,7 @@ void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   check_rows(batch, boundaries.size());
   check_owned(begin, end);
   in_groups(
-      boundaries.size(), dit_rows_at_once(config_),
+      boundaries.size(), dit_rows_at_once(config_, ctx.device().kind),
       [&](std::size_t at, std::size_t n) {
         const Workspace::Scope scope(ctx.workspace());
         Tensor hidden_states = take_hidden_states(ctx, n);
@@ -209,7 +209,7 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   require(weights_.embedder_0 != nullptr, Errc::invalid_argument, "dit",
           "finish: this segment does not hold the last block");
   const auto num_layers = static_cast<int>(config_.num_layers);
-  in_groups(outputs.size(), dit_rows_at_once(config_),
+  in_groups(outputs.size(), dit_rows_at_once(config_, ctx.device().kind),
             [&](std::size_t at, std::size_t n) {
               const Workspace::Scope scope(ctx.workspace());
               Tensor hidden_states = take_hidden_states(ctx, n);

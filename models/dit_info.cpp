@@ -9,7 +9,12 @@
 namespace troupe::models {
 namespace {
 
-constexpr std::int64_t kTokensAtOnce = 4096;
+// On the CPU activations of more tokens leave the caches and gain nothing. A
+// GPU wants many: the products of DiT-XL/2 fill an H100's processors to 55 % of
+// their last round with 4,096 tokens and to 87 % with 16,384 (tiles of
+// 128×256).
+constexpr std::int64_t kHostTokensAtOnce = 4096;
+constexpr std::int64_t kDeviceTokensAtOnce = 32768;
 /// What a sampler keeps of a row beside the network's output: latents before
 /// and after the step, the network's input, noise, and up to four remembered
 /// tensors.
@@ -81,8 +86,11 @@ DenoiserInfo dit_info(const DitConfig& config, DType compute) {
   return info;
 }
 
-std::int64_t dit_rows_at_once(const DitConfig& config) noexcept {
-  return std::max<std::int64_t>(1, kTokensAtOnce / config.num_tokens());
+std::int64_t dit_rows_at_once(const DitConfig& config,
+                              DeviceKind kind) noexcept {
+  const std::int64_t tokens =
+      kind == DeviceKind::cpu ? kHostTokensAtOnce : kDeviceTokensAtOnce;
+  return std::max<std::int64_t>(1, tokens / config.num_tokens());
 }
 
 std::uint64_t dit_visiting_bytes(const DitConfig& config, DType compute) {
@@ -117,7 +125,8 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
   const std::int64_t pixels = config.sample_size * config.sample_size;
   const std::int64_t per_pixel =
       config.in_channels * (4 + element) + config.out_channels * 4;
-  const std::int64_t at_once = std::min(rows, dit_rows_at_once(config));
+  const std::int64_t at_once =
+      std::min(rows, dit_rows_at_once(config, DeviceKind::cpu));
   return static_cast<std::uint64_t>(
       parameters * element + largest * 4 + positions +
       at_once * (config.num_tokens() * per_token + pixels * per_pixel +

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "kernels/core/device.h"
 #include "models/denoiser.h"
 #include "models/dit_config.h"
 #include "models/placement.h"
@@ -19,12 +20,13 @@ namespace troupe::models {
 
 /// Rows computed together; more are computed in turns. Bits do not depend on
 /// it, memory does.
-[[nodiscard]] std::int64_t dit_rows_at_once(const DitConfig& config) noexcept;
+[[nodiscard]] std::int64_t dit_rows_at_once(const DitConfig& config,
+                                            DeviceKind kind) noexcept;
 
 /// Bytes a segment needs once loaded in `compute`: packed weights, and for
-/// `rows` rows (0: none) the activations, latents, outputs and what a sampler
-/// remembers. Offloaded blocks count for nothing: see dit_visiting_bytes. Known
-/// before any weight is read.
+/// `rows` rows (0: none) the activations, as many as the CPU computes at once,
+/// latents, outputs and what a sampler remembers. Offloaded blocks count for
+/// nothing: see dit_visiting_bytes. Known before any weight is read.
 [[nodiscard]] std::uint64_t dit_required_bytes(
     const DitConfig& config, SegmentRange segment, DType compute,
     std::int64_t rows, WeightPlacement placement = WeightPlacement::resident);
