@@ -43,9 +43,19 @@ class WorkerShell final : public WorkerActor::base {
   }
 
   void perform(RunGrant& run) {
+    // A job ends before its executor does.
     spec_->executor->post([self = WorkerActor(this), ctx = ctx_,
-                           job = spec_->job, grant = std::move(run.grant)] {
-      caf::anon_send(self, WorkDone{execute(grant, *ctx, *job)});
+                           job = spec_->job, grant = std::move(run.grant),
+                           executor = spec_->executor.get()] {
+      const auto work = std::make_shared<Execution>(grant, *ctx, *job);
+      const auto answer = [self, ctx, work] {
+        caf::anon_send(self, WorkDone{work->finish()});
+      };
+      if (work->is_done()) {
+        answer();
+      } else {
+        executor->post_when([work] { return work->is_done(); }, answer);
+      }
     });
   }
   void perform(GrantResult& result) {

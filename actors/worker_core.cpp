@@ -1,11 +1,12 @@
 #include "actors/worker_core.h"
 
-#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/copy.h"
+#include "samplers/parallel/queued_tasks.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -81,21 +82,6 @@ void add_points(const BoundTask& bound, ExecContext& ctx, const JobContext& job,
   }
 }
 
-void compute(const Grant& grant, ExecContext& ctx, const JobContext& job,
-             GrantResult& result) {
-  std::vector<std::shared_ptr<samplers::SlotTable>> tables;
-  std::vector<BoundTask> bound;
-  for (const SampleTask& work : grant.tasks) {
-    tables.push_back(job.samples.open(work.sample_index, work.run));
-    bound.push_back({work.sample_index, work.task, tables.back().get()});
-  }
-  result.results = job.runner.run(ctx, bound);
-  for (const BoundTask& done : bound) {
-    add_preview(done, ctx, job, result.previews);
-    add_points(done, ctx, job, result.points);
-  }
-}
-
 /// Whether a device still answers. A lost one says so again.
 bool is_well(ExecContext& ctx) noexcept {
   try {
@@ -121,40 +107,83 @@ void name_device(const ExecContext& ctx, Failure& failure) {
 }  // namespace
 
 // Out of memory while an error is put into words ends the process: noexcept.
-GrantResult execute(const Grant& grant, ExecContext& ctx,
-                    const JobContext& job) noexcept {
-  GrantResult result;
-  result.id = grant.id;
-  result.worker = grant.worker;
-  result.epoch = grant.epoch;
+Execution::Execution(const Grant& grant, ExecContext& ctx,
+                     const JobContext& job) noexcept
+    : ctx_(ctx), job_(job) {
+  result_.id = grant.id;
+  result_.worker = grant.worker;
+  result_.epoch = grant.epoch;
   const SampleTask& first = grant.tasks.at(0);
-  result.span = {.worker = grant.worker,
-                 .op = first.task.op,
-                 .sample_index = first.sample_index,
-                 .rows = static_cast<int>(grant.tasks.size()),
-                 .step = first.task.from,
-                 .segment = first.task.segment,
-                 .start = job.clock.now()};
+  result_.span = {.worker = grant.worker,
+                  .op = first.task.op,
+                  .sample_index = first.sample_index,
+                  .rows = static_cast<int>(grant.tasks.size()),
+                  .step = first.task.from,
+                  .segment = first.task.segment,
+                  .start = job.clock.now()};
   try {
     // A stop may have come while the grant waited in the queue.
     require(!ctx.stop_requested(), Errc::interrupted, "worker",
             "stop was requested");
-    compute(grant, ctx, job, result);
-  } catch (...) {
-    result.results.clear();
-    // They may still lie on the device, and show what did not happen.
-    result.previews.clear();
-    result.points.clear();
-    result.failure = current_failure();
-    result.failed_elsewhere =
-        result.failure->code == Errc::device_lost && is_well(ctx);
-    if (!result.failed_elsewhere) {
-      name_device(ctx, *result.failure);
+    std::vector<BoundTask> bound;
+    for (const SampleTask& work : grant.tasks) {
+      tables_.push_back(job.samples.open(work.sample_index, work.run));
+      bound.push_back({work.sample_index, work.task, tables_.back().get()});
     }
+    queued_ = job.runner.queue(ctx, std::move(bound));
+  } catch (...) {
+    fail();
   }
-  result.ticks = ctx.ticks();
-  result.span.duration = job.clock.now() - result.span.start;
-  return result;
+  // Before the next grant adds its own.
+  result_.ticks = ctx.ticks();
+}
+
+Execution::~Execution() = default;
+
+bool Execution::is_done() noexcept {
+  if (!queued_) {
+    return true;
+  }
+  try {
+    return queued_->end.has_passed();
+  } catch (...) {
+    return true;  // `finish` meets the same error, and says so
+  }
+}
+
+GrantResult Execution::finish() noexcept {
+  try {
+    if (queued_) {
+      result_.results = job_.runner.finish(ctx_, *queued_);
+      for (const BoundTask& done : queued_->tasks) {
+        add_preview(done, ctx_, job_, result_.previews);
+        add_points(done, ctx_, job_, result_.points);
+      }
+    }
+  } catch (...) {
+    fail();
+  }
+  result_.span.duration = job_.clock.now() - result_.span.start;
+  return std::move(result_);
+}
+
+/// Call inside `catch`.
+void Execution::fail() noexcept {
+  result_.results.clear();
+  // They may still lie on the device, and show what did not happen.
+  result_.previews.clear();
+  result_.points.clear();
+  result_.failure = current_failure();
+  result_.failed_elsewhere =
+      result_.failure->code == Errc::device_lost && is_well(ctx_);
+  if (!result_.failed_elsewhere) {
+    name_device(ctx_, *result_.failure);
+  }
+}
+
+GrantResult execute(const Grant& grant, ExecContext& ctx,
+                    const JobContext& job) noexcept {
+  return Execution(grant, ctx, job).finish();
 }
 
 }  // namespace troupe::actors

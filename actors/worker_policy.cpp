@@ -1,5 +1,8 @@
 #include "actors/worker_policy.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace troupe::actors {
 
 std::vector<WorkerCommand> WorkerPolicy::on(const WorkerEvent& event) {
@@ -18,9 +21,15 @@ std::vector<WorkerCommand> WorkerPolicy::handle(const WorkDone& done) {
   if (held_.erase(done.result.id) == 0) {
     return {};
   }
-  rows_ += done.result.results.size();
-  busy_ += done.result.span.duration;
-  return {done.result};
+  GrantResult result = done.result;
+  // What was queued behind another grant began to run at the end of that.
+  const TimePoint end = result.span.start + result.span.duration;
+  result.span.start = std::clamp(last_end_, result.span.start, end);
+  result.span.duration = end - result.span.start;
+  last_end_ = end;
+  rows_ += result.results.size();
+  busy_ += result.span.duration;
+  return {std::move(result)};
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(const StopWork&) {

@@ -29,7 +29,8 @@ using WorkerCommand =
     std::variant<RunGrant, GrantResult, InterruptWork, WorkerBeat>;
 
 /// Decides what a worker does with what it hears. Its executor is the queue:
-/// grants go there at once, so the next begins without a message in between.
+/// grants go there at once, so the next begins without a message in between; on
+/// a GPU it is queued while the former runs.
 ///
 ///   working ──StopWork──▶ stopped (takes no grants, still answers)
 ///
@@ -54,6 +55,7 @@ class WorkerPolicy {
   std::set<std::uint64_t> held_;  ///< grants in the executor
   std::uint64_t rows_ = 0;
   Duration busy_{};
+  TimePoint last_end_{};  ///< of what was done last
 };
 
 }  // namespace troupe::actors

@@ -1,13 +1,9 @@
 #include "samplers/parallel/task_runner.h"
 
-#include <algorithm>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "kernels/copy.h"
-#include "kernels/reduction.h"
-#include "samplers/parallel/sweep.h"
+#include "samplers/parallel/queued_tasks.h"
 
 namespace troupe::samplers {
 namespace {
@@ -77,40 +73,6 @@ std::size_t count_readings(std::span<const BoundTask> tasks) {
 
 }  // namespace
 
-/// What is queued. Slots are written when it is done: a task that runs a second
-/// time must not replace a complete value by one that is still to come.
-struct TaskRunner::Pending {
-  struct Output {
-    Slot slot;
-    SlotTable* slots;
-    SlotTable::Value value;
-  };
-  struct Step {
-    const BoundTask* bound;
-    Tensor latents;  ///< that it started from
-    SolverState next;
-    std::size_t finite;  ///< the reading
-  };
-  struct Sweep {
-    const BoundTask* bound;
-    std::size_t result;
-    SweepInput input;
-    SweepOutput output;
-  };
-  std::optional<kernels::Readings> readings;
-  std::vector<Step> steps;
-  std::vector<Sweep> sweeps;
-  std::vector<Output> outputs;
-
-  void write(const BoundTask& bound, Slot slot, SlotTable::Value value) {
-    outputs.push_back({slot, bound.slots, std::move(value)});
-  }
-  /// The first output, or the only one.
-  void write(const BoundTask& bound, SlotTable::Value value) {
-    write(bound, bound.task.outputs.at(0), std::move(value));
-  }
-};
-
 TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
                        NoiseSource& noise, const MethodOptions& options)
     : schedule_(schedule),
@@ -118,19 +80,15 @@ TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
       noise_(noise),
       options_(options) {}
 
-std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
-                                        std::span<const BoundTask> tasks) {
-  std::vector<TaskResult> results;
-  results.reserve(tasks.size());
+std::unique_ptr<QueuedTasks> TaskRunner::queue(ExecContext& ctx,
+                                               std::vector<BoundTask> tasks) {
+  auto queued = std::make_unique<QueuedTasks>(std::move(tasks));
   std::vector<const BoundTask*> rows;
   std::map<int, std::vector<const BoundTask*>> segment_rows;
-  Pending pending;
-  pending.outputs.reserve(tasks.size());
-  if (const std::size_t count = count_readings(tasks); count > 0) {
-    pending.readings.emplace(ctx, count);
+  if (const std::size_t count = count_readings(queued->tasks); count > 0) {
+    queued->readings.emplace(ctx, count);
   }
-  for (const BoundTask& bound : tasks) {
-    results.push_back({bound.task.id, bound.task.version, {}});
+  for (const BoundTask& bound : queued->tasks) {
     switch (bound.task.op) {
       case Op::evaluate:
         rows.push_back(&bound);
@@ -139,36 +97,35 @@ std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
         segment_rows[bound.task.segment].push_back(&bound);
         break;
       case Op::combine:
-        combine(ctx, bound, pending);
+        combine(ctx, bound, *queued);
         break;
       case Op::step:
-        queue_step(ctx, bound, read_tensor(ctx, bound, 1), pending);
+        queue_step(ctx, bound, read_tensor(ctx, bound, 1), *queued);
         break;
       case Op::sweep:
-        queue_sweep(ctx, bound, results.size() - 1, pending);
+        queue_sweep(ctx, bound, *queued);
         break;
       case Op::decode:
-        decode(ctx, bound, pending);
+        decode(ctx, bound, *queued);
         break;
     }
   }
   if (!rows.empty()) {
-    evaluate(ctx, rows, pending);
+    evaluate(ctx, rows, *queued);
   }
   for (const auto& [segment, group] : segment_rows) {
-    run_segment(ctx, group, pending);
+    run_segment(ctx, group, *queued);
   }
-  judge(ctx, pending, results);
-  ctx.synchronize();
-  for (Pending::Output& output : pending.outputs) {
-    output.slots->put(output.slot, std::move(output.value));
+  if (queued->readings) {
+    queued->readings->send();
   }
-  return results;
+  queued->end = ctx.mark();
+  return queued;
 }
 
 void TaskRunner::evaluate(ExecContext& ctx,
                           std::span<const BoundTask* const> tasks,
-                          Pending& pending) {
+                          QueuedTasks& queued) {
   std::vector<EvaluateRow> rows;
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
@@ -183,15 +140,15 @@ void TaskRunner::evaluate(ExecContext& ctx,
   evaluator_.evaluate(ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (step_of(tasks[i]->task)) {
-      queue_step(ctx, *tasks[i], rows[i].output, pending);
+      queue_step(ctx, *tasks[i], rows[i].output, queued);
     }
-    pending.write(*tasks[i], std::move(rows[i].output));
+    queued.write(*tasks[i], std::move(rows[i].output));
   }
 }
 
 void TaskRunner::run_segment(ExecContext& ctx,
                              std::span<const BoundTask* const> tasks,
-                             Pending& pending) {
+                             QueuedTasks& queued) {
   const int segment = tasks.front()->task.segment;
   const bool last = segment + 1 == evaluator_.num_segments();
   std::vector<SegmentRow> rows;
@@ -217,52 +174,38 @@ void TaskRunner::run_segment(ExecContext& ctx,
   evaluator_.run_segment(ctx, segment, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (last) {
-      pending.write(*tasks[i], std::move(rows[i].output));
+      queued.write(*tasks[i], std::move(rows[i].output));
     } else {
-      pending.write(*tasks[i], std::move(rows[i].boundary));
+      queued.write(*tasks[i], std::move(rows[i].boundary));
     }
   }
 }
 
 void TaskRunner::combine(ExecContext& ctx, const BoundTask& bound,
-                         Pending& pending) {
+                         QueuedTasks& queued) {
   Tensor out = output_tensor(ctx, evaluator_);
   evaluator_.combine(ctx, read_tensor(ctx, bound, 0),
                      read_tensor(ctx, bound, 1), out);
   if (step_of(bound.task)) {
-    queue_step(ctx, bound, out, pending);
+    queue_step(ctx, bound, out, queued);
   }
-  pending.write(bound, std::move(out));
-}
-
-void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
-                            const Tensor& latents, const Error& error) {
-  const EvaluateRow row{
-      .sample_index = bound.sample_index,
-      .branch = Branch::guided,
-      .timestep = schedule_.timestep(call),
-      .latents = scale_model_input(ctx, schedule_, call, latents),
-      .output = {}};
-  const std::string where = evaluator_.first_non_finite(ctx, row);
-  const std::string cause =
-      where.empty() ? "" : "; the first NaN or infinity appears in " + where;
-  throw Error(error.code(), error.place(), error.message() + cause,
-              error.hint());
+  queued.write(bound, std::move(out));
 }
 
 void TaskRunner::queue_step(ExecContext& ctx, const BoundTask& bound,
-                            const Tensor& model_output, Pending& pending) {
+                            const Tensor& model_output, QueuedTasks& queued) {
   const Task& task = bound.task;
   SolverState state = read_state(ctx, bound, step_of(task)->state);
   SolverState next = step(ctx, schedule_, task.from, task.to, state,
                           model_output, bound.sample_index, noise_);
-  const std::size_t finite = pending.readings->all_finite(next.latents);
-  pending.steps.push_back(
-      {&bound, std::move(state.latents), std::move(next), finite});
+  const std::size_t finite = queued.readings->all_finite(next.latents);
+  queued.steps.push_back({&bound, std::move(state.latents), finite});
+  write_state(ctx, bound, step_of(task)->next_state, task.to, std::move(next),
+              queued);
 }
 
 void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
-                             std::size_t result, Pending& pending) {
+                             QueuedTasks& queued) {
   const Task& task = bound.task;
   const auto size = static_cast<std::size_t>(task.to - task.from);
   SweepInput input{.schedule = schedule_,
@@ -279,95 +222,29 @@ void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
   for (std::size_t i = 0; i < size; ++i) {
     input.outputs.push_back(read_tensor(ctx, bound, size + 1 + i));
   }
-  SweepOutput output = sweep_window(ctx, input, *pending.readings);
-  pending.sweeps.push_back(
-      {&bound, result, std::move(input), std::move(output)});
-}
-
-void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
-                        Pending& pending) {
-  Tensor pixels;
-  evaluator_.decode(ctx, read_latents(ctx, bound), pixels);
-  pixels.check_on_host("decode");
-  pending.write(bound, std::move(pixels));
-}
-
-void TaskRunner::judge(ExecContext& ctx, Pending& pending,
-                       std::span<TaskResult> results) {
-  if (!pending.readings) {
-    return;
+  SweepOutput output = sweep_window(ctx, input, *queued.readings);
+  for (std::size_t i = 0; i < output.states.size(); ++i) {
+    write_state(ctx, bound, task.outputs.at(i),
+                task.from + 1 + static_cast<int>(i), output.states[i], queued);
   }
-  const std::span<const double> values = pending.readings->wait();
-  for (Pending::Step& done : pending.steps) {
-    const BoundTask& bound = *done.bound;
-    if (values[done.finite] == 0.0) {
-      name_block(
-          ctx, bound, bound.task.from, done.latents,
-          non_finite_error(bound.sample_index, bound.task.from, schedule_));
-    }
-    write_state(ctx, bound, step_of(bound.task)->next_state, bound.task.to,
-                std::move(done.next), pending);
-  }
-  for (Pending::Sweep& done : pending.sweeps) {
-    try {
-      results[done.result].scalars =
-          sweep_scalars(done.input, done.output, values);
-    } catch (const Error& error) {
-      name_output(ctx, *done.bound, done.input, error);
-    }
-    for (std::size_t i = 0; i < done.output.states.size(); ++i) {
-      const Task& task = done.bound->task;
-      write_state(ctx, *done.bound, task.outputs.at(i),
-                  task.from + 1 + static_cast<int>(i),
-                  std::move(done.output.states[i]), pending);
-    }
-  }
+  queued.sweeps.push_back({&bound, std::move(input), std::move(output)});
 }
 
 void TaskRunner::write_state(ExecContext& ctx, const BoundTask& bound,
                              Slot slot, int point, SolverState state,
-                             Pending& pending) {
+                             QueuedTasks& queued) {
   if (point == schedule_.num_model_calls()) {
-    state.latents = kernels::on_host(ctx, state.latents);
+    state.latents = kernels::read_back(ctx, state.latents);
   }
-  pending.write(bound, slot, std::move(state));
+  queued.write(bound, slot, std::move(state));
 }
 
-void TaskRunner::name_output(ExecContext& ctx, const BoundTask& bound,
-                             const SweepInput& input, const Error& error) {
-  kernels::Readings readings(ctx, input.outputs.size());
-  for (const Tensor& output : input.outputs) {
-    readings.all_finite(output);
-  }
-  const std::span<const double> finite = readings.wait();
-  const auto bad = std::ranges::find(finite, 0.0);
-  if (bad == finite.end()) {
-    throw error;
-  }
-  const auto i = static_cast<std::size_t>(bad - finite.begin());
-  name_block(ctx, bound, input.from + static_cast<int>(i),
-             input.states[i].latents, error);
-}
-
-SolverState run_local(Method& method, TaskRunner& runner, ExecContext& ctx,
-                      std::uint64_t sample_index, SolverState initial) {
-  SlotTable slots;
-  slots.put(kInitialSlot, std::move(initial));
-  while (!method.done()) {
-    std::vector<BoundTask> tasks;
-    for (Task& task : method.ready()) {
-      tasks.push_back({sample_index, std::move(task), &slots});
-    }
-    require(!tasks.empty(), Errc::internal, "run_local",
-            "a method that is not done has nothing to do");
-    const std::vector<TaskResult> results = runner.run(ctx, tasks);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (method.apply(results[i])) {
-        slots.erase(tasks[i].task.frees);
-      }
-    }
-  }
-  return std::get<SolverState>(slots.get(method.result_slot()));
+void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
+                        QueuedTasks& queued) {
+  Tensor pixels;
+  evaluator_.decode(ctx, read_latents(ctx, bound), pixels);
+  pixels.check_on_host("decode");
+  queued.write(bound, std::move(pixels));
 }
 
 }  // namespace troupe::samplers

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,6 +17,7 @@
 namespace troupe::samplers {
 
 struct SweepInput;
+struct QueuedTasks;
 
 /// The values behind one sample's slots. In one process every worker sees the
 /// same table: a slot number is the in-process handle.
@@ -56,8 +58,9 @@ struct BoundTask {
 /// are brought to ctx's device, and what is made stays there, but for pixels
 /// and the latents at the end of the schedule, which go to the host. On a
 /// device work is only queued; what steps and sweeps must know of their latents
-/// is read back once for all tasks handed over together. Slots are written when
-/// all is done, so what stands in one is complete.
+/// is read back once for all tasks handed over together, and while it is on its
+/// way more tasks may be queued. Slots are written by `finish`, so what stands
+/// in one is complete.
 ///
 /// Slots in and out, by op:
 ///   evaluate  state → model output (, next state)
@@ -74,29 +77,36 @@ class TaskRunner {
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
              const MethodOptions& options);
 
-  /// Results in the order of the tasks. Errors: those of the evaluator;
-  /// Errc::non_finite with sample, step and, where the evaluator can say it,
-  /// block when a state is not finite.
+  /// Queues the tasks; on the CPU that computes them. Errors: those of the
+  /// evaluator.
+  [[nodiscard]] std::unique_ptr<QueuedTasks> queue(
+      ExecContext& ctx, std::vector<BoundTask> tasks);
+  /// Waits until they are done, unless they are; others may have been queued
+  /// meanwhile. Results in the order of the tasks. Errors: Errc::non_finite
+  /// with sample, step and, where the evaluator can say it, block when a state
+  /// is not finite; Errc::device_lost.
+  [[nodiscard]] std::vector<TaskResult> finish(ExecContext& ctx,
+                                               QueuedTasks& queued);
+  /// Both.
   [[nodiscard]] std::vector<TaskResult> run(ExecContext& ctx,
                                             std::span<const BoundTask> tasks);
 
  private:
-  struct Pending;
   void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks,
-                Pending& pending);
+                QueuedTasks& queued);
   void run_segment(ExecContext& ctx, std::span<const BoundTask* const> tasks,
-                   Pending& pending);
-  void combine(ExecContext& ctx, const BoundTask& bound, Pending& pending);
+                   QueuedTasks& queued);
+  void combine(ExecContext& ctx, const BoundTask& bound, QueuedTasks& queued);
   void queue_step(ExecContext& ctx, const BoundTask& bound,
-                  const Tensor& model_output, Pending& pending);
-  void queue_sweep(ExecContext& ctx, const BoundTask& bound, std::size_t result,
-                   Pending& pending);
-  void decode(ExecContext& ctx, const BoundTask& bound, Pending& pending);
-  /// Waits for what the steps and sweeps say and judges it: their outputs and
-  /// scalars, or an error.
-  void judge(ExecContext& ctx, Pending& pending, std::span<TaskResult> results);
+                  const Tensor& model_output, QueuedTasks& queued);
+  void queue_sweep(ExecContext& ctx, const BoundTask& bound,
+                   QueuedTasks& queued);
+  void decode(ExecContext& ctx, const BoundTask& bound, QueuedTasks& queued);
+  /// What the steps and sweeps say: scalars, or an error.
+  void judge(ExecContext& ctx, QueuedTasks& queued,
+             std::span<TaskResult> results);
   void write_state(ExecContext& ctx, const BoundTask& bound, Slot slot,
-                   int point, SolverState state, Pending& pending);
+                   int point, SolverState state, QueuedTasks& queued);
   /// Adds to a sweep's error which evaluation it came from, and then its block.
   [[noreturn]] void name_output(ExecContext& ctx, const BoundTask& bound,
                                 const SweepInput& input, const Error& error);

@@ -223,6 +223,9 @@ class FailingExecutor final : public Executor {
     require(left_-- > 0, Errc::internal, "test", "the worker ends here");
     inner_.post(std::move(job));
   }
+  void post_when(Condition condition, Job job) override {
+    inner_.post_when(std::move(condition), std::move(job));
+  }
 
  private:
   int left_;

@@ -35,6 +35,9 @@ class Borrowed final : public Executor {
     require(!broken_, Errc::internal, "test", "the worker ends here");
     inner_->post(std::move(job));
   }
+  void post_when(Condition condition, Job job) override {
+    inner_->post_when(std::move(condition), std::move(job));
+  }
 
  private:
   std::shared_ptr<ManualExecutor> inner_;

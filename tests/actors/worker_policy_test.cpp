@@ -61,5 +61,26 @@ TEST(WorkerPolicy, CountsRowsAndTimeInItsBeat) {
   EXPECT_EQ(beat.busy, std::chrono::milliseconds(5));
 }
 
+TEST(WorkerPolicy, CountsTimeOnceWhereGrantsWereQueuedBehindEachOther) {
+  using std::chrono::milliseconds;
+  WorkerPolicy policy(3, 1);
+  const auto done_between = [&](std::uint64_t id, int start, int end) {
+    (void)policy.on(grant(id));
+    WorkDone work = done(id);
+    work.result.span.start = TimePoint(milliseconds(start));
+    work.result.span.duration = milliseconds(end - start);
+    return std::get<GrantResult>(policy.on(work).at(0)).span;
+  };
+  (void)done_between(1, 10, 20);
+  const TraceSpan behind = done_between(2, 12, 35);
+  EXPECT_EQ(behind.start, TimePoint(milliseconds(20)));
+  EXPECT_EQ(behind.duration, milliseconds(15));
+  const TraceSpan later = done_between(3, 50, 60);
+  EXPECT_EQ(later.start, TimePoint(milliseconds(50)));
+  EXPECT_EQ(later.duration, milliseconds(10));
+  const auto commands = policy.on(BeatAsked{0});
+  EXPECT_EQ(std::get<WorkerBeat>(commands.at(0)).busy, milliseconds(35));
+}
+
 }  // namespace
 }  // namespace troupe::actors

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -133,6 +134,64 @@ TEST(ThreadExecutor, DestructorDropsJobsThatHaveNotBegun) {
     begun.get_future().wait();
   }
   EXPECT_GE(count, 1);
+}
+
+TEST(ThreadExecutor, RunsWaitingJobsInOrderBehindThoseThatNeedNotWait) {
+  std::vector<int> order;
+  std::atomic<bool> is_open{false};
+  std::promise<void> done;
+  {
+    ThreadExecutor executor;
+    executor.post([&] {
+      for (const int i : {1, 2}) {
+        executor.post_when([&] { return is_open.load(); },
+                           [&, i] { order.push_back(i); });
+      }
+      // Never asked before the two: it waits its turn.
+      executor.post_when([] { return true; }, [&] { done.set_value(); });
+      executor.post([&] {
+        order.push_back(0);
+        is_open = true;
+      });
+    });
+    done.get_future().wait();
+  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ThreadExecutor, DropsAJobWhoseConditionNeverHolds) {
+  std::promise<void> asked;
+  int times = 0;
+  bool has_run = false;
+  {
+    ThreadExecutor executor;
+    executor.post_when(
+        [&] {
+          if (times++ == 0) {
+            asked.set_value();
+          }
+          return false;
+        },
+        [&] { has_run = true; });
+    asked.get_future().wait();
+  }
+  EXPECT_FALSE(has_run);
+}
+
+TEST(ManualExecutor, AsksBeforeItRunsAJobThatWaits) {
+  ManualExecutor executor;
+  bool is_open = false;
+  std::vector<int> order;
+  executor.post_when([&] { return is_open; }, [&] { order.push_back(1); });
+  executor.post([&] { order.push_back(0); });
+  EXPECT_EQ(executor.pending(), 2U);
+  executor.run_all();
+  EXPECT_EQ(order, std::vector<int>{0});
+  EXPECT_FALSE(executor.run_one());
+  is_open = true;
+  EXPECT_TRUE(executor.run_one());
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+  EXPECT_EQ(executor.pending(), 0U);
 }
 
 TEST(ManualExecutor, RunsNothingByItself) {

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/queue_mark.h"
+#include "kernels/reduction.h"
+#include "samplers/parallel/sweep.h"
+#include "samplers/parallel/task_runner.h"
+
+namespace troupe::samplers {
+
+/// Tasks that a TaskRunner has queued, on the CPU done. Slots are written by
+/// TaskRunner::finish: a task that runs a second time must not replace a
+/// complete value by one that is still to come.
+/// Thread: the context's.
+struct QueuedTasks {
+  struct Output {
+    Slot slot;
+    SlotTable* slots;
+    SlotTable::Value value;
+  };
+  struct Step {
+    const BoundTask* bound;
+    Tensor latents;      ///< that it started from
+    std::size_t finite;  ///< the reading
+  };
+  struct Sweep {
+    const BoundTask* bound;
+    SweepInput input;
+    SweepOutput output;
+  };
+
+  explicit QueuedTasks(std::vector<BoundTask> bound)
+      : tasks(std::move(bound)) {}
+  QueuedTasks(const QueuedTasks&) = delete;  // there are pointers to tasks
+  QueuedTasks& operator=(const QueuedTasks&) = delete;
+
+  void write(const BoundTask& bound, Slot slot, SlotTable::Value value) {
+    outputs.push_back({slot, bound.slots, std::move(value)});
+  }
+  /// The first output, or the only one.
+  void write(const BoundTask& bound, SlotTable::Value value) {
+    write(bound, bound.task.outputs.at(0), std::move(value));
+  }
+
+  std::vector<BoundTask> tasks;
+  std::optional<kernels::Readings> readings;
+  std::vector<Step> steps;
+  std::vector<Sweep> sweeps;
+  std::vector<Output> outputs;
+  QueueMark end;  ///< when it has passed, all is done
+};
+
+}  // namespace troupe::samplers

@@ -1,0 +1,177 @@
+// Grants queued behind each other on an emulated GPU.
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "actors/worker_core.h"
+#include "tests/cuda/emulator/emulator.h"
+#include "tests/cuda/emulator/faults.h"
+#include "tests/cuda/scaling_evaluator.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr Device kGpu{DeviceKind::cuda, 0};
+constexpr std::uint64_t kSamples = 3;
+
+samplers::ScheduleOptions six_steps() {
+  samplers::ScheduleOptions options;
+  options.num_inference_steps = 6;
+  return options;
+}
+
+/// Samples on their way through the sequential method, one grant per call.
+struct Shop {
+  Shop() {
+    for (std::uint64_t s = 0; s < kSamples; ++s) {
+      methods.push_back(make_method({}, schedule));
+    }
+  }
+
+  [[nodiscard]] Grant grant(std::uint64_t sample) {
+    Grant made;
+    made.id = next_id++;
+    made.tasks.push_back({sample, methods[sample]->ready().at(0)});
+    return made;
+  }
+  void take(std::uint64_t sample, const GrantResult& result) const {
+    ASSERT_FALSE(result.failure) << result.failure->message;
+    ASSERT_TRUE(methods[sample]->apply(result.results.at(0)));
+  }
+  [[nodiscard]] Tensor on_the_cpu(std::uint64_t sample) {
+    ExecContext cpu;
+    const auto plain = make_method({}, schedule);
+    Tensor unit(network.latent_shape(), DType::f32);
+    noise.initial(sample, unit);
+    return run_local(*plain, runner, cpu, sample,
+                     initial_state(cpu, schedule, unit))
+        .latents;
+  }
+  [[nodiscard]] Tensor latents(std::uint64_t sample) {
+    const auto slot = methods[sample]->result_slot();
+    return std::get<samplers::SolverState>(samples.open(sample)->get(slot))
+        .latents;
+  }
+
+  samplers::Schedule schedule{six_steps()};
+  Scaling network{1};
+  samplers::PhiloxNoise noise{11};
+  samplers::TaskRunner runner{schedule, network, noise, {}};
+  SampleStore samples{schedule, noise, network.latent_shape()};
+  SteadyClock clock;
+  JobContext job{schedule, runner, samples, clock};
+  std::vector<std::unique_ptr<samplers::Method>> methods;
+  std::uint64_t next_id = 1;
+};
+
+class Executions : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    emulator::Config config = emulator::default_config();
+    config.seed = static_cast<std::uint64_t>(GetParam()) + 1;
+    emulator::configure(config);
+  }
+  void TearDown() override { emulator::configure(emulator::default_config()); }
+};
+
+TEST_P(Executions, AreQueuedBehindEachOtherWithoutAWaitAndGiveTheSameBytes) {
+  Shop shop;
+  ExecContext gpu(1, kGpu);
+  std::deque<std::pair<std::uint64_t, std::unique_ptr<Execution>>> queued;
+  const auto begin = [&](std::uint64_t sample) {
+    const std::uint64_t before = emulator::counters(0).host_waits;
+    queued.emplace_back(
+        sample, std::make_unique<Execution>(shop.grant(sample), gpu, shop.job));
+    EXPECT_EQ(emulator::counters(0).host_waits, before);
+  };
+  for (std::uint64_t s = 0; s < kSamples; ++s) {
+    begin(s);
+  }
+  while (!queued.empty()) {
+    const std::uint64_t sample = queued.front().first;
+    const auto execution = std::move(queued.front().second);
+    queued.pop_front();
+    const std::uint64_t before = emulator::counters(0).host_waits;
+    shop.take(sample, execution->finish());
+    EXPECT_LE(emulator::counters(0).host_waits, before + 1);
+    if (!shop.methods[sample]->done()) {
+      begin(sample);
+    }
+  }
+  for (std::uint64_t s = 0; s < kSamples; ++s) {
+    EXPECT_EQ(shop.latents(s).device(), Device{});
+    EXPECT_TRUE(bytes_equal(shop.latents(s), shop.on_the_cpu(s))) << s;
+  }
+}
+
+TEST_P(Executions, WriteTheirSlotsWhenTheyAreFinished) {
+  Shop shop;
+  ExecContext gpu(1, kGpu);
+  const Grant first = shop.grant(0);
+  const Grant second = shop.grant(1);
+  Execution a(first, gpu, shop.job);
+  Execution b(second, gpu, shop.job);
+  while (!b.is_done()) {
+  }
+  EXPECT_TRUE(a.is_done());  // it stands before b
+  const auto has_written = [&](std::uint64_t sample, const Grant& grant) {
+    return shop.samples.open(sample)
+        ->find(grant.tasks[0].task.outputs[1])
+        .has_value();
+  };
+  EXPECT_FALSE(has_written(0, first));
+  shop.take(0, a.finish());
+  EXPECT_TRUE(has_written(0, first));
+  EXPECT_FALSE(has_written(1, second));
+  shop.take(1, b.finish());
+  EXPECT_TRUE(has_written(1, second));
+}
+
+TEST_P(Executions, ThatAreLetGoLeaveNothingBehind) {
+  {
+    Shop shop;
+    ExecContext gpu(1, kGpu);
+    const auto a = std::make_unique<Execution>(shop.grant(0), gpu, shop.job);
+    auto b = std::make_unique<Execution>(shop.grant(1), gpu, shop.job);
+    b.reset();
+    shop.take(0, a->finish());
+  }
+  EXPECT_EQ(emulator::bytes_in_use(0), 0U);
+}
+
+TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
+  std::uint64_t operations = 0;
+  {
+    Shop shop;
+    ExecContext gpu(1, kGpu);
+    (void)execute(shop.grant(0), gpu, shop.job);
+    operations = emulator::counters(0).operations;
+  }
+  ASSERT_GT(operations, 3U);
+  for (std::uint64_t at = 0; at < operations; ++at) {
+    SetUp();
+    Shop shop;
+    ExecContext gpu(1, kGpu);
+    emulator::lose_device(0, at);
+    Execution a(shop.grant(0), gpu, shop.job);
+    Execution b(shop.grant(1), gpu, shop.job);
+    while (!b.is_done()) {
+    }
+    for (const GrantResult& result : {a.finish(), b.finish()}) {
+      ASSERT_TRUE(result.failure) << at;
+      EXPECT_EQ(result.failure->code, Errc::device_lost);
+      EXPECT_EQ(result.failure->place, "cuda:0");
+      EXPECT_FALSE(result.failed_elsewhere);
+      EXPECT_TRUE(result.results.empty());
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Executions, testing::Range(0, 6));
+
+}  // namespace
+}  // namespace troupe::actors
