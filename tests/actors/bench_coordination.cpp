@@ -1,12 +1,15 @@
 // Coordination alone: a network that costs nothing, many workers, many tasks.
-// Prints microseconds per task and the memory before and after.
+// Prints microseconds per task, the memory before and after, and the time from
+// call to call of a sample that is alone.
 //   bench_coordination [workers] [tasks]
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "actors/runtime.h"
 
@@ -45,10 +48,11 @@ double resident_mib() {
   return static_cast<double>(resident) * 4096 / (1 << 20);
 }
 
-/// Runs a job of about `tasks` tasks; returns microseconds per task.
-double run(int workers, std::uint64_t tasks) {
+/// Runs so many samples of so many calls, an evaluation with its step each;
+/// returns seconds.
+double seconds_of(int workers, std::uint64_t samples, int calls) {
   samplers::ScheduleOptions options;
-  options.num_inference_steps = 50;
+  options.num_inference_steps = calls;
   const samplers::Schedule schedule(options);
   NoNetwork network;
   samplers::PhiloxNoise noise(1);
@@ -57,7 +61,7 @@ double run(int workers, std::uint64_t tasks) {
   spec.method.kind = samplers::MethodKind::batch;
   spec.evaluator = &network;
   spec.noise = &noise;
-  spec.end = tasks / 50;  // an evaluation with its step at each of 50 calls
+  spec.end = samples;
   spec.decode = false;
   spec.workers = actors::cpu_workers(workers);
   const actors::JobResult result = actors::run_job(spec);
@@ -65,7 +69,20 @@ double run(int workers, std::uint64_t tasks) {
     std::fprintf(stderr, "%s\n", result.failure->message.c_str());
     std::exit(1);
   }
-  return result.wall_seconds * 1e6 / static_cast<double>(spec.end * 50);
+  return result.wall_seconds;
+}
+
+/// Microseconds per task of a job of about `tasks`.
+double run(int workers, std::uint64_t tasks) {
+  const std::uint64_t samples = tasks / 50;
+  return seconds_of(workers, samples, 50) * 1e6 /
+         static_cast<double>(samples * 50);
+}
+
+/// Microseconds between the calls of one sample, when nothing else is there to
+/// hide them: result, decision, grant.
+double alone() {
+  return (seconds_of(1, 1, 1000) - seconds_of(1, 1, 10)) * 1e6 / 990;
 }
 
 }  // namespace
@@ -79,9 +96,16 @@ int main(int argc, char** argv) {
   const double each = run(workers, tasks);
   const double middle = resident_mib();
   (void)run(workers, tasks);
+  const double after = resident_mib();
+  std::vector<double> one;
+  for (int i = 0; i < 9; ++i) {
+    one.push_back(alone());
+  }
+  std::nth_element(one.begin(), one.begin() + 4, one.end());
   std::printf(
       "workers %d  tasks %llu  %.2f us per task  resident %.1f MiB before, "
-      "%.1f after one job, %.1f after two\n",
+      "%.1f after one job, %.1f after two\n"
+      "one sample alone: %.1f us from call to call (median of 9)\n",
       workers, static_cast<unsigned long long>(tasks), each, before, middle,
-      resident_mib());
+      after, one[4]);
 }
