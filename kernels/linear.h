@@ -97,4 +97,21 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const PackedLinear& packed, const Tensor& modulation,
                       std::int64_t gate_column, Tensor& residual);
 
+/// linear_add_gated, then out = layer_norm_modulate(residual): from the end of
+/// one branch of an adaLN-zero block to the start of the next. The bits of the
+/// two ops; on the CPU it is them (the gate is applied while a product is in
+/// the cache), on a GPU what follows the product is one pass.
+///
+/// Shapes: as linear_add_gated; out [B, M, N] f32 or bf16 (on a GPU also f16);
+///         shift and scale: N columns of `modulation` each.
+/// Aliasing: residual overlaps neither x nor out; out may be x.
+/// Errors, thread: as the two. An error may leave residual updated.
+void linear_add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& x,
+                                          const PackedLinear& packed,
+                                          const Tensor& modulation,
+                                          std::int64_t gate_column,
+                                          std::int64_t shift_column,
+                                          std::int64_t scale_column, float eps,
+                                          Tensor& residual, Tensor& out);
+
 }  // namespace troupe::kernels

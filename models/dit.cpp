@@ -326,18 +326,27 @@ Tensor Dit::modulation_of(ExecContext& ctx, const Batch& batch, int begin,
 
 void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
                    int end, Tensor& hidden_states) const {
+  if (begin == end) {
+    return;
+  }
   const Workspace::Scope scope(ctx.workspace());
   Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0));
+  const std::int64_t column = this->modulation().column(begin);
+  kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
+                               column + config_.width(), kFirstNormEps,
+                               act.normed);  // [B, N, D]
   for (int i = begin; i < end; ++i) {
+    const bool is_last = i + 1 == end;
     // After the last block the first: the next pass begins there.
-    weights_.visit_products(ctx, i, i + 1 < end ? i + 1 : begin);
-    run_block(ctx, i, modulation, act, hidden_states);
+    weights_.visit_products(ctx, i, is_last ? begin : i + 1);
+    run_block(ctx, i, is_last, modulation, act, hidden_states);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }
 }
 
-void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
-                    Activations& act, Tensor& hidden_states) const {
+void Dit::run_block(ExecContext& ctx, int index, bool is_last,
+                    const Tensor& modulation, Activations& act,
+                    Tensor& hidden_states) const {
   using kernels::Activation;
   const DitBlockWeights& block =
       weights_.blocks[static_cast<std::size_t>(index - weights_.segment.begin)];
@@ -345,24 +354,26 @@ void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
   // Columns: shift, scale, gate of attention, then shift, scale, gate of MLP.
   const std::int64_t column = this->modulation().column(index);
 
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
-                               column + width, kFirstNormEps,
-                               act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.qkv, Activation::none,
                   act.qkv);  // [B, N, 3D]
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, width}, {act.qkv, 2 * width},
                      config_.num_attention_heads, config_.attention_head_dim,
                      act.normed);  // [B, N, D]
-  kernels::linear_add_gated(ctx, act.normed, block.out, modulation,
-                            column + 2 * width, hidden_states);
-
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation,
-                               column + 3 * width, column + 4 * width,
-                               config_.norm_eps, act.normed);  // [B, N, D]
+  kernels::linear_add_gated_layer_norm_modulate(
+      ctx, act.normed, block.out, modulation, column + 2 * width,
+      column + 3 * width, column + 4 * width, config_.norm_eps, hidden_states,
+      act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
                   act.mlp);  // [B, N, 4D]
-  kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,
-                            column + 5 * width, hidden_states);
+  const std::int64_t gate = column + 5 * width;
+  if (is_last) {
+    return kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,
+                                     gate, hidden_states);
+  }
+  const std::int64_t next = this->modulation().column(index + 1);
+  kernels::linear_add_gated_layer_norm_modulate(
+      ctx, act.mlp, block.mlp_down, modulation, gate, next, next + width,
+      kFirstNormEps, hidden_states, act.normed);  // [B, N, D]
 }
 
 void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,

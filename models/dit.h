@@ -68,8 +68,11 @@ class Dit final : public Denoiser {
                                      int begin, int end) const;
   void run_rows(ExecContext& ctx, const Tensor& modulation, int begin, int end,
                 Tensor& hidden_states) const;
-  void run_block(ExecContext& ctx, int index, const Tensor& modulation,
-                 Activations& act, Tensor& hidden_states) const;
+  /// Takes its first norm's result in act.normed and, unless it is the last,
+  /// leaves the next block's there: the residual is read once for both.
+  void run_block(ExecContext& ctx, int index, bool is_last,
+                 const Tensor& modulation, Activations& act,
+                 Tensor& hidden_states) const;
   void finish_rows(ExecContext& ctx, const Tensor& modulation,
                    const Tensor& hidden_states, Tensor& images) const;
 

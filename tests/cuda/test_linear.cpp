@@ -3,6 +3,7 @@
 
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
+#include "kernels/norm.h"
 #include "tests/cuda/linear_cases.h"
 
 namespace troupe::kernels {
@@ -131,6 +132,38 @@ TEST_F(LinearOnGpu, GatedFormHasTheBitsOfLinearThenAddGated) {
                            upload(ctx, modulation), column, residual);
           expect_same_bits(download(ctx, residual), want);
         }
+      }
+    }
+  }
+}
+
+// 63 columns: what the library may refuse, and rows that are not moved by
+// units.
+TEST_F(LinearOnGpu, GatedFormWithANormHasTheBitsOfTheTwo) {
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 1600;
+  for (const DType compute : kComputeTypes) {
+    for (const std::int64_t n : {63, 64}) {
+      for (const bool has_bias : {true, false}) {
+        // Square, so that the norm may be written over x.
+        const LinearCase layer({3, 33, n}, n, compute, seed += 3, has_bias);
+        const PackedLinear packed = layer.packed(ctx);
+        const Tensor modulation =
+            upload(ctx, random({3, 3 * n + 8}, DType::f32, seed));
+        const Tensor start = random(layer.out_shape(), DType::f32, seed + 9);
+        Tensor want = upload(ctx, start);
+        Tensor want_normed = poisoned(ctx, layer.out_shape(), compute);
+        linear_add_gated(ctx, upload(ctx, layer.x), packed, modulation, 4,
+                         want);
+        layer_norm_modulate(ctx, want, modulation, n + 4, 2 * n + 4, 1e-5F,
+                            want_normed);
+        Tensor got = upload(ctx, start);
+        Tensor inout = upload(ctx, layer.x);
+        linear_add_gated_layer_norm_modulate(ctx, inout, packed, modulation, 4,
+                                             n + 4, 2 * n + 4, 1e-5F, got,
+                                             inout);
+        expect_same_bits(download(ctx, got), download(ctx, want));
+        expect_same_bits(download(ctx, inout), download(ctx, want_normed));
       }
     }
   }

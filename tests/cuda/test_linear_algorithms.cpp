@@ -251,6 +251,7 @@ TEST_F(LinearAlgorithms, LeaveToUsWhatTheLibraryRefuses) {
 
 TEST_F(LinearAlgorithms, GateTheSameSumsWhoeverAddsTheBias) {
   Tensor residuals[2];
+  Tensor normed[2];
   for (const bool refuses : {false, true}) {
     emulator::set_blas_behaviour(
         {.order = {BlasAlgorithm::steady},
@@ -263,8 +264,31 @@ TEST_F(LinearAlgorithms, GateTheSameSumsWhoeverAddsTheBias) {
         upload(ctx, random(layer.values.out_shape(), DType::f32, 2));
     linear_add_gated(ctx, layer.x, layer.packed, gate, 0, residual);
     residuals[refuses ? 1 : 0] = download(ctx, residual);
+    Tensor out = layer.out;
+    linear_add_gated_layer_norm_modulate(ctx, layer.x, layer.packed, gate, 0, 0,
+                                         0, 1e-5F, residual, out);
+    normed[refuses ? 1 : 0] = download(ctx, out);
   }
   expect_same_bits(residuals[0], residuals[1]);
+  expect_same_bits(normed[0], normed[1]);
+}
+
+TEST_F(LinearAlgorithms, NormaliseInTheLaunchThatGates) {
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::steady}});
+  ExecContext ctx(1, kGpu);
+  Layer layer(ctx, {2, 8, 64}, 48);
+  const Tensor modulation = upload(ctx, random({2, 144}, DType::f32, 1));
+  Tensor residual =
+      upload(ctx, random(layer.values.out_shape(), DType::f32, 2));
+  const auto run = [&] {
+    linear_add_gated_layer_norm_modulate(ctx, layer.x, layer.packed, modulation,
+                                         0, 48, 96, 1e-5F, residual, layer.out);
+  };
+  run();
+  const emulator::Counters before = emulator::counters(0);
+  EXPECT_EQ(asked(run).fused_products, 1U);
+  EXPECT_EQ(emulator::counters(0).operations, before.operations + 2);
+  EXPECT_EQ(emulator::counters(0).allocations, before.allocations);
 }
 
 TEST_F(LinearAlgorithms, AreOursWhereTheLibraryHasNone) {

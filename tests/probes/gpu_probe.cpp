@@ -201,8 +201,10 @@ class FluxStack {
 
   void operator()() {
     ctx_.replay(identity_, {}, [this] {
+      kernels::layer_norm_modulate(ctx_, x_, modulation_, 0, kWidth, 1e-6F,
+                                   normed_);
       for (const Block& block : blocks_) {
-        run(block);
+        run(block, &block == &blocks_.back());
       }
     });
   }
@@ -222,9 +224,7 @@ class FluxStack {
     return {ctx_, weight, Tensor::zeros({out}, DType::f32), DType::bf16};
   }
 
-  void run(const Block& block) {
-    kernels::layer_norm_modulate(ctx_, x_, modulation_, 0, kWidth, 1e-6F,
-                                 normed_);
+  void run(const Block& block, bool is_last) {
     kernels::linear(ctx_, normed_, block.qkv, Activation::none, qkv_);
     for (const std::int64_t column : {std::int64_t{0}, kWidth}) {
       kernels::HeadsView view{qkv_, column};
@@ -233,13 +233,18 @@ class FluxStack {
     }
     kernels::attention(ctx_, {qkv_, 0}, {qkv_, kWidth}, {qkv_, 2 * kWidth},
                        kHeads, kHeadDim, normed_);
-    kernels::linear_add_gated(ctx_, normed_, block.out, modulation_, 2 * kWidth,
-                              x_);
-    kernels::layer_norm_modulate(ctx_, x_, modulation_, 3 * kWidth, 4 * kWidth,
-                                 1e-6F, normed_);
+    kernels::linear_add_gated_layer_norm_modulate(
+        ctx_, normed_, block.out, modulation_, 2 * kWidth, 3 * kWidth,
+        4 * kWidth, 1e-6F, x_, normed_);
     kernels::linear(ctx_, normed_, block.up, Activation::gelu_tanh, mlp_);
-    kernels::linear_add_gated(ctx_, mlp_, block.down, modulation_, 5 * kWidth,
-                              x_);
+    if (is_last) {
+      kernels::linear_add_gated(ctx_, mlp_, block.down, modulation_, 5 * kWidth,
+                                x_);
+    } else {
+      kernels::linear_add_gated_layer_norm_modulate(ctx_, mlp_, block.down,
+                                                    modulation_, 5 * kWidth, 0,
+                                                    kWidth, 1e-6F, x_, normed_);
+    }
   }
 
   ExecContext& ctx_;
