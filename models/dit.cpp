@@ -317,7 +317,8 @@ void Dit::check_owned(int begin, int end) const {
 Tensor Dit::modulation_of(ExecContext& ctx, const Batch& batch, int begin,
                           int end) const {
   const auto rows = static_cast<std::int64_t>(batch.conditions.size());
-  Tensor table = ctx.workspace().take({rows, modulation().width()}, DType::f32);
+  Tensor table =
+      ctx.workspace().take({rows, modulation().width(begin, end)}, DType::f32);
   if (begin < end) {
     modulation().fill(ctx, batch, begin, end, table);
   }
@@ -331,28 +332,26 @@ void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
   }
   const Workspace::Scope scope(ctx.workspace());
   Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0));
-  const std::int64_t column = this->modulation().column(begin);
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
-                               column + config_.width(), kFirstNormEps,
+  kernels::layer_norm_modulate(ctx, hidden_states, modulation, 0,
+                               config_.width(), kFirstNormEps,
                                act.normed);  // [B, N, D]
   for (int i = begin; i < end; ++i) {
     const bool is_last = i + 1 == end;
     // After the last block the first: the next pass begins there.
     weights_.visit_products(ctx, i, is_last ? begin : i + 1);
-    run_block(ctx, i, is_last, modulation, act, hidden_states);
+    run_block(ctx, i, modulation, this->modulation().width(begin, i), is_last,
+              act, hidden_states);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }
 }
 
-void Dit::run_block(ExecContext& ctx, int index, bool is_last,
-                    const Tensor& modulation, Activations& act,
+void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
+                    std::int64_t column, bool is_last, Activations& act,
                     Tensor& hidden_states) const {
   using kernels::Activation;
   const DitBlockWeights& block =
       weights_.blocks[static_cast<std::size_t>(index - weights_.segment.begin)];
   const std::int64_t width = config_.width();
-  // Columns: shift, scale, gate of attention, then shift, scale, gate of MLP.
-  const std::int64_t column = this->modulation().column(index);
 
   kernels::linear(ctx, act.normed, block.qkv, Activation::none,
                   act.qkv);  // [B, N, 3D]
@@ -370,7 +369,7 @@ void Dit::run_block(ExecContext& ctx, int index, bool is_last,
     return kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,
                                      gate, hidden_states);
   }
-  const std::int64_t next = this->modulation().column(index + 1);
+  const std::int64_t next = column + 6 * width;
   kernels::linear_add_gated_layer_norm_modulate(
       ctx, act.mlp, block.mlp_down, modulation, gate, next, next + width,
       kFirstNormEps, hidden_states, act.normed);  // [B, N, D]
@@ -380,8 +379,7 @@ void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,
                       const Tensor& hidden_states, Tensor& images) const {
   const std::int64_t rows = hidden_states.dim(0);
   const std::int64_t width = config_.width();
-  const std::int64_t column =
-      this->modulation().column(static_cast<int>(config_.num_layers));
+  const std::int64_t column = modulation.dim(1) - 2 * width;
   const Workspace::Scope scope(ctx.workspace());
   Tensor normed =
       ctx.workspace().take({rows, config_.num_tokens(), width}, compute_);

@@ -63,16 +63,20 @@ class Dit final : public Denoiser {
   [[nodiscard]] DitModulation modulation() const {
     return {config_, weights_, compute_};
   }
-  /// The rows' modulation of parts [begin, end), in the workspace.
+  /// The rows' modulation: a table of parts [begin, end), in the workspace.
   [[nodiscard]] Tensor modulation_of(ExecContext& ctx, const Batch& batch,
                                      int begin, int end) const;
+  /// `modulation`: a table from part `begin` on.
   void run_rows(ExecContext& ctx, const Tensor& modulation, int begin, int end,
                 Tensor& hidden_states) const;
   /// Takes its first norm's result in act.normed and, unless it is the last,
   /// leaves the next block's there: the residual is read once for both.
-  void run_block(ExecContext& ctx, int index, bool is_last,
-                 const Tensor& modulation, Activations& act,
+  /// Columns from `column` on: shift, scale, gate of attention, the same of the
+  /// MLP, then what the next block has.
+  void run_block(ExecContext& ctx, int index, const Tensor& modulation,
+                 std::int64_t column, bool is_last, Activations& act,
                  Tensor& hidden_states) const;
+  /// `modulation`: a table up to the output's part.
   void finish_rows(ExecContext& ctx, const Tensor& modulation,
                    const Tensor& hidden_states, Tensor& images) const;
 

@@ -61,19 +61,18 @@ struct DitModulation::Embedding {
   Tensor activated;        // [R, 1, D]
 };
 
-std::int64_t DitModulation::part_width(int part) const {
-  const std::int64_t rows = part == config_.num_layers ? 2 : 6;
-  return rows * config_.width();
-}
-
-std::int64_t DitModulation::column(int part) const {
-  const std::int64_t before = part - weights_.segment.begin;
-  return before * 6 * config_.width();
+std::int64_t DitModulation::width(int begin, int end) const {
+  const std::int64_t rows = std::int64_t{6} * (end - begin);
+  return (end > config_.num_layers ? rows - 4 : rows) * config_.width();
 }
 
 std::int64_t DitModulation::width() const {
-  const int end = weights_.segment.end;
-  return column(end) + (end == config_.num_layers ? part_width(end) : 0);
+  return width(weights_.segment.begin, end());
+}
+
+int DitModulation::end() const {
+  const int blocks_end = weights_.segment.end;
+  return blocks_end == config_.num_layers ? blocks_end + 1 : blocks_end;
 }
 
 PreparedPtr DitModulation::prepare(ExecContext& ctx,
@@ -98,9 +97,7 @@ PreparedPtr DitModulation::prepare(ExecContext& ctx,
     rows.push_back(
         {timesteps[i], label, table.item(static_cast<std::int64_t>(i))});
   }
-  const int end = weights_.segment.end;
-  compute(ctx, rows, weights_.segment.begin,
-          end == config_.num_layers ? end + 1 : end);
+  compute(ctx, rows, weights_.segment.begin, end());
   ctx.synchronize();  // other contexts of the device will read it
   return std::make_shared<const DitCondition>(label, std::move(timesteps),
                                               std::move(table));
@@ -108,23 +105,26 @@ PreparedPtr DitModulation::prepare(ExecContext& ctx,
 
 void DitModulation::fill(ExecContext& ctx, const Batch& batch, int begin,
                          int end, Tensor& table) const {
+  const Workspace::Scope scope(ctx.workspace());
+  const std::int64_t columns = width(begin, end);
+  const std::int64_t first = width(weights_.segment.begin, begin);
   std::vector<Row> missing;
+  std::vector<Tensor> rows;
   for (std::size_t i = 0; i < batch.conditions.size(); ++i) {
     const auto* condition =
         dynamic_cast<const DitCondition*>(batch.conditions[i]);
     require(condition != nullptr, Errc::invalid_argument, "dit",
             "the condition was not prepared by a DiT");
-    const Tensor row = table.item(static_cast<std::int64_t>(i));
-    const std::optional<Tensor> known = condition->find(batch.timesteps[i]);
-    if (!known) {
-      missing.push_back({batch.timesteps[i], condition->class_label, row});
+    if (const auto known = condition->find(batch.timesteps[i])) {
+      rows.push_back(known->slice(first, first + columns));
     } else {
-      const std::int64_t last = column(end - 1) + part_width(end - 1);
-      Tensor target = row.slice(column(begin), last);
-      kernels::copy(ctx, known->slice(column(begin), last), target);
+      rows.push_back(ctx.workspace().take({columns}, DType::f32));
+      missing.push_back(
+          {batch.timesteps[i], condition->class_label, rows.back()});
     }
   }
   compute(ctx, missing, begin, end);
+  kernels::gather(ctx, rows, table);
 }
 
 void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
@@ -135,9 +135,11 @@ void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
   const Workspace::Scope scope(ctx.workspace());
   const auto count = static_cast<std::int64_t>(rows.size());
   Embedding embedding(ctx.workspace(), count, config_.width(), compute_);
-  Tensor block = ctx.workspace().take({count, 1, part_width(0)}, DType::f32);
-  Tensor output = ctx.workspace().take(
-      {count, 1, part_width(static_cast<int>(config_.num_layers))}, DType::f32);
+  const auto take_part = [&](int part) {
+    return ctx.workspace().take({count, 1, width(part, part + 1)}, DType::f32);
+  };
+  Tensor block = take_part(0);
+  Tensor output = take_part(static_cast<int>(config_.num_layers));
   const DitEmbedder* embedder = nullptr;
   for (int part = begin; part < end; ++part) {
     const bool is_output = part == config_.num_layers;
@@ -159,12 +161,12 @@ void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
     kernels::linear(ctx, embedding.activated,
                     is_output ? weights_.proj_out_1 : weights->modulation,
                     kernels::Activation::none, made);  // [R, 1, 6D or 2D]
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const Tensor row = made.item(static_cast<std::int64_t>(i)).item(0);
-      Tensor target =
-          rows[i].target.slice(column(part), column(part) + row.dim(0));
-      kernels::copy(ctx, row, target);
+    std::vector<Tensor> targets;
+    for (const Row& row : rows) {
+      targets.push_back(
+          row.target.slice(width(begin, part), width(begin, part + 1)));
     }
+    kernels::scatter(ctx, made.reshape({count, made.dim(2)}), targets);
   }
 }
 

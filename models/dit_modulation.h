@@ -16,10 +16,10 @@ namespace troupe::models {
 /// third of the network's, but see one row per pass where all others see
 /// hundreds of tokens; so a job's timesteps are best done together, once.
 ///
-/// A table row holds the parts side by side: 6D columns (shift, scale, gate of
-/// attention, then of the MLP) per block of the segment, then 2D (shift, scale)
-/// of the output layers if the segment owns the last block.
-/// Parts are numbered as blocks; part `num_layers` is the output's.
+/// A table row holds consecutive parts side by side: 6D columns (shift, scale,
+/// gate of attention, then of the MLP) per block, 2D (shift, scale) of the
+/// output layers. Parts are numbered as blocks; part `num_layers` is the
+/// output's, and of a segment only if it owns the last block.
 /// Source: Peebles & Xie 2023, arXiv:2212.09748 (adaLN-zero).
 /// Thread: any, one ctx per thread.
 class DitModulation {
@@ -29,19 +29,19 @@ class DitModulation {
                 DType compute)
       : config_(config), weights_(weights), compute_(compute) {}
 
-  /// Columns of a table.
+  /// Columns of a table of parts [begin, end).
+  [[nodiscard]] std::int64_t width(int begin, int end) const;
+  /// Of all parts of the segment: what a condition remembers per timestep.
   [[nodiscard]] std::int64_t width() const;
-  /// The first column of a part.
-  [[nodiscard]] std::int64_t column(int part) const;
 
   /// A condition that remembers its table for `condition.timesteps`.
   /// Errors: Errc::invalid_argument for a class outside [0, num_classes].
   [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
                                     const Condition& condition) const;
 
-  /// Fills columns of parts [begin, end) of `table` [B, width()] f32 for the
-  /// batch's timesteps and conditions: remembered ones are copied, the others
-  /// computed. The bits are the same.
+  /// Fills `table` [B, width(begin, end)] f32 for the batch's timesteps and
+  /// conditions: remembered rows are copied, the others computed. The bits are
+  /// the same.
   /// Errors: Errc::invalid_argument for a condition of another network.
   void fill(ExecContext& ctx, const Batch& batch, int begin, int end,
             Tensor& table) const;
@@ -53,7 +53,8 @@ class DitModulation {
     Tensor target;  // row [W] of a table
   };
   struct Embedding;
-  [[nodiscard]] std::int64_t part_width(int part) const;
+  /// Behind the segment's last part.
+  [[nodiscard]] int end() const;
   void compute(ExecContext& ctx, std::span<const Row> rows, int begin,
                int end) const;
   void embed(ExecContext& ctx, std::span<const Row> rows,
