@@ -9,7 +9,7 @@
 #                                           its driver, CUDA's libraries, Python
 # DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
 # diffusers (left out otherwise), CHECK=tests|speed one half, SCALE=0.01 smaller
-# cases.
+# cases, STEPS=10 jobs of other than 50 steps (8 at least: Picard's window).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -48,7 +48,8 @@ case "${1:-}" in
     fi
     ;;
   *)
-    echo "usage: scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
+    echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests|speed] [SCALE=1] [STEPS=50]" \
+      "scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
     exit 2
     ;;
 esac

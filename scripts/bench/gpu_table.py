@@ -10,8 +10,10 @@ import json
 import os
 import pathlib
 import shutil
+import statistics
 import subprocess
 import sys
+import tempfile
 
 PROGRAMS = pathlib.Path(sys.argv[1])
 DEVICE = os.environ.get("DEVICE", "cuda:0")
@@ -42,7 +44,11 @@ def run(*command, limit=1200, carried=True):
     if carried and libraries.is_dir():
         found = [str(libraries), environment.get("LD_LIBRARY_PATH", "")]
         environment["LD_LIBRARY_PATH"] = ":".join(part for part in found if part)
-    return subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment)
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=limit,
+                              env=environment)
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 124, "", f"ended after {limit} s")
 
 
 def json_lines(done):
@@ -65,9 +71,10 @@ def tests():
     if sanitizer is None:
         row("compute-sanitizer", "not installed")
         return
-    for tool in ("memcheck", "racecheck"):
-        done = run(sanitizer, "--tool", tool, "--error-exitcode", "9", program("test_cuda"),
-                   "--gtest_filter=-*Large*:*Emulat*")
+    # Some tests ask for what CUDA must refuse; a refusal that none expects fails its test.
+    for tool, *options in (("memcheck", "--report-api-errors", "no"), ("racecheck",)):
+        done = run(sanitizer, "--tool", tool, *options, "--error-exitcode", "9",
+                   program("test_cuda"), limit=3600)
         last = [line for line in done.stdout.splitlines() if "SUMMARY" in line or "Error" in line]
         row(f"compute-sanitizer {tool}", f"exit {done.returncode}; {'; '.join(last[-2:])}",
             "no errors")
@@ -77,8 +84,11 @@ def tests():
 
 
 def sample(*arguments):
-    found = json_lines(run(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
-                           "--steps", STEPS, "--seed", "1", *arguments))
+    """A job's summary. Latents are what is kept: pictures would be timed too."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = json_lines(run(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
+                               "--steps", STEPS, "--seed", "1",
+                               "--save", f"latents={folder}/latents.npz", *arguments))
     return found[-1] if found else {}
 
 
@@ -158,35 +168,51 @@ def speed():
 
 
 def jobs():
-    """Whole jobs: Picard on one GPU, the packer, control between steps."""
-    for name, source in (("demo", ("--model", DEMO)),
-                         ("dit-xl-2-256", ("--random-weights", "dit-xl-2-256"))):
+    """Whole jobs: control between steps, Picard on one GPU, the packer."""
+    for name, source, target in (
+            ("demo", ("--model", DEMO), ">= 2 x"),
+            ("dit-xl-2-256", ("--random-weights", "dit-xl-2-256"), ">= 1.2 x")):
         common = (*source, "--class", "0", "--guidance", "1.5", "--samples", "1")
         one = sample(*common, "--method", "sequential")
-        if not one:
-            continue
-        steps = int(STEPS)
         found = forward(DEMO if name == "demo" else name, 1, "invariant")
-        if found:
-            gap = one["compute_seconds"] / steps - found["forward_s"]
+        if one and found:
+            gap = one["compute_seconds"] / int(STEPS) - found["forward_s"]
             row(f"{name}: control and solver between steps", f"{gap * 1e6:.0f} us", "<= 30 us")
         for tolerance in ("0", "0.01", "0.03", "0.1"):
-            picard = sample(*common, "--method", "picard", "--window", "8", "--tolerance",
-                            tolerance, "--guess", "constant_x0")
-            if picard:
-                row(f"{name}: picard 8, tolerance {tolerance}",
-                    f"{one['wall_seconds'] / picard['wall_seconds']:.2f} x sequential, "
-                    f"{picard['rounds']} rounds",
-                    ">= 2 x" if name == "demo" else ">= 1.2 x")
-    rates = {}
-    for samples in (1, 4, 16, 64):
-        done = sample("--model", DEMO, "--class", "0", "--guidance", "1.5", "--samples",
-                      str(samples), "--method", "batch", "--workers", "1")
-        if done:
-            rates[samples] = done["images_per_second"]
-    if rates:
-        row("packer, demo, images/s by samples in flight",
-            ", ".join(f"{n}: {rate:.1f}" for n, rate in rates.items()))
+            picard(name, common, tolerance, target)
+    packer()
+
+
+def picard(name, common, tolerance, target):
+    found = json_lines(run(program("troupe"), "bench", "--device", DEVICE, "--json", "-q",
+                           "--steps", STEPS, "--seed", "1", *common, "--method", "picard",
+                           "--window", "8", "--tolerance", tolerance, "--guess", "constant_x0"))
+    if found:
+        sequential, parallel = found[-1]["rows"]
+        row(f"{name}: picard 8, tolerance {tolerance}",
+            f"{sequential['seconds'] / parallel['seconds']:.2f} x sequential, "
+            f"relative RMSE {parallel['relative_rmse']:.4f}, {parallel['rounds']} rounds",
+            f"{target}, RMSE <= 0.02")
+
+
+def packer():
+    """The batch that is chosen against every fixed one: medians of runs in turns."""
+    samples = max(1, round(64 * float(SCALE)))
+    fixed = [n for n in (1, 2, 4, 8, 16, 32) if n <= samples]
+    rates = {n: [] for n in (0, *fixed)}  # 0: chosen
+    for _ in range(3):
+        for n, found in rates.items():
+            done = sample("--model", DEMO, "--class", "0", "--guidance", "1.5", "--samples",
+                          str(samples), "--method", "batch", "--batch", str(n))
+            if done:
+                found.append(done["images_per_second"])
+    if not all(rates.values()):
+        return
+    rates = {n: statistics.median(found) for n, found in rates.items()}
+    best = max(fixed, key=rates.get)
+    row(f"packer, demo, {samples} samples",
+        f"{rates[0]:.1f} images/s, {rates[0] / rates[best]:.2f} x the best --batch; "
+        + ", ".join(f"{n}: {rates[n]:.1f}" for n in fixed), ">= 0.95 x")
 
 
 def main():
