@@ -2,6 +2,10 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/row_plan.cuh"
 
+// Ours: cuDNN names a group norm that it does not compute (CUDNN_GROUP_NORM,
+// "unsupported" in the header of 9.26), and the activation behind it would be
+// another pass.
+
 namespace troupe::kernels::cuda {
 namespace {
 
