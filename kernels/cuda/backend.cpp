@@ -177,6 +177,10 @@ bool Backend::replay(std::span<const std::uint64_t> key,
 }
 
 cudaGraphExec_t Backend::record(const std::function<void()>& fn) {
+  // Whoever only takes marks would let them pile up. Seldom: memory has grown.
+  if (!forgotten_.empty()) {
+    synchronize();
+  }
   // Until the work is launched: what it let go of is still used by it.
   Stream::Recording on_stream(*stream_);
   {

@@ -31,6 +31,26 @@ bool is_poison(const Tensor& host) {
       host.bytes(), [](std::byte byte) { return byte == std::byte{0xff}; });
 }
 
+TEST_F(ReadBackFaults, RecordingsAreNotHeldForWhoeverOnlyTakesMarks) {
+  ExecContext ctx(1, kGpu);
+  const Tensor start = random({100}, DType::f32, 3);
+  Tensor x = upload(ctx, start);
+  int steps = 0;
+  for (std::int64_t more = 1 << 19; more <= 1 << 24; more *= 2) {
+    for (int i = 0; i < 4; ++i) {
+      ctx.replay(nullptr, Key{static_cast<std::uint64_t>(more)}, [&] {
+        const Workspace::Scope scope(ctx.workspace());
+        Tensor wide = ctx.workspace().take({more}, DType::f32).slice(0, 100);
+        step(ctx, x, wide);
+      });
+      ++steps;
+      ctx.mark().wait();
+    }
+    EXPECT_LE(emulator::graphs_held(), 1U) << more;
+  }
+  expect_same_bits(download(ctx, x), after_steps(start, steps));
+}
+
 TEST_F(ReadBackFaults, NothingWaitsAndNothingIsThereTooEarly) {
   ExecContext ctx(1, kGpu);
   const Tensor there = upload(ctx, filled(500, 1));

@@ -50,6 +50,8 @@ struct Counters {
 };
 /// Thread: any.
 [[nodiscard]] Counters counters(int device);
+/// Graphs that are ready to be launched. Thread: any.
+[[nodiscard]] std::size_t graphs_held();
 /// Device memory that is allocated, in multiples of 256 bytes. Thread: any.
 [[nodiscard]] std::size_t bytes_in_use(int device);
 

@@ -118,6 +118,11 @@ Counters counters(int device) {
   return machine().devices.at(static_cast<std::size_t>(device)).counters;
 }
 
+std::size_t graphs_held() {
+  const std::scoped_lock lock(machine().mutex);
+  return machine().executables.size();
+}
+
 std::size_t bytes_in_use(int device) {
   const std::scoped_lock lock(machine().mutex);
   return machine().arena.bytes_in_use(device);
