@@ -192,9 +192,8 @@ void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
         gather(ctx, boundaries.subspan(at, n), hidden_states);
         const Tensor modulation =
             modulation_of(ctx, rows_of(batch, at, n), begin, end);
-        ctx.replay(
-            identity_, replay_key(begin, end, hidden_states, modulation),
-            [&] { run_rows(ctx, modulation, begin, end, hidden_states); });
+        replay(ctx, replay_key(begin, end, hidden_states, modulation),
+               [&] { run_rows(ctx, modulation, begin, end, hidden_states); });
         scatter(ctx, hidden_states, boundaries.subspan(at, n));
       });
 }
