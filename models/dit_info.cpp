@@ -14,7 +14,7 @@ namespace {
 // their last round with 4,096 tokens and to 87 % with 16,384 (tiles of
 // 128×256).
 constexpr std::int64_t kHostTokensAtOnce = 4096;
-constexpr std::int64_t kDeviceTokensAtOnce = 32768;
+constexpr std::int64_t kDeviceTokensAtOnce = 16384;
 /// What a sampler keeps of a row beside the network's output: latents before
 /// and after the step, the network's input, noise, and up to four remembered
 /// tensors.
