@@ -59,6 +59,7 @@ DnnOperand operand(DnnId id, DnnOperand::Role role, const Tensor& tensor,
 ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                         const Tensor& bias, std::int64_t stride,
                         std::int64_t padding, DType compute) {
+  weight.check_on_host("weights");
   const Tensor filters =
       upload(ctx, cpu::channels_last_weights(weight), compute);
   // Without a bias zeros are added: the same graph for all.

@@ -1,5 +1,6 @@
 #include "kernels/cuda/stream.cuh"
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -8,6 +9,16 @@
 
 namespace troupe::kernels::cuda {
 namespace {
+
+/// A bit for every device that has had a stream.
+std::atomic<std::uint64_t>& devices_with_streams() {
+  static std::atomic<std::uint64_t> devices{0};
+  return devices;
+}
+
+bool has_streams(int device) noexcept {
+  return (devices_with_streams() >> static_cast<unsigned>(device) & 1U) != 0;
+}
 
 /// After these a context answers every call with the same error (CUDA runtime
 /// reference, cudaError_t).
@@ -105,10 +116,17 @@ OnDevice::OnDevice(int device) noexcept {
   ignore(cudaSetDevice(device));
 }
 
-OnDevice::~OnDevice() { ignore(cudaSetDevice(before_)); }
+OnDevice::~OnDevice() {
+  // A thread that chose none is said to be on device 0: going there would set
+  // up a device that nobody asked for.
+  if (has_streams(before_)) {
+    ignore(cudaSetDevice(before_));
+  }
+}
 
 Stream::Stream(int device) : device_(device) {
   check(cudaSetDevice(device), "device");
+  devices_with_streams() |= std::uint64_t{1} << static_cast<unsigned>(device);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
 }
 
