@@ -53,8 +53,13 @@ Task load_task(ByteReader& in) {
   task.inputs = load_slots(in);
   task.outputs = load_slots(in);
   task.frees = load_slots(in);
-  require(task.id != 0 && !task.inputs.empty() && !task.outputs.empty(),
-          Errc::corrupt_file, "snapshot", "has a task without slots");
+  const std::size_t least_inputs =
+      task.op == Op::combine && task.outputs.size() == 2 ? 3
+      : task.op == Op::step || task.op == Op::combine    ? 2
+                                                         : 1;
+  require(task.id != 0 && task.inputs.size() >= least_inputs &&
+              !task.outputs.empty(),
+          Errc::corrupt_file, "snapshot", "has a task with too few slots");
   return task;
 }
 
