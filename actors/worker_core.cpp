@@ -14,9 +14,16 @@ namespace {
 
 using samplers::BoundTask;
 using samplers::Op;
+using samplers::QueuedTasks;
 
 // Previews and points leave the worker: who gets them knows no device, so their
-// tensors are on the host.
+// tensors are on the host, complete when the grant is.
+
+Tensor brought_back(ExecContext& ctx, const Tensor& tensor) {
+  return tensor.device().kind == DeviceKind::cpu
+             ? tensor
+             : kernels::read_back(ctx, kernels::borrow(ctx, tensor));
+}
 
 /// Where a task's first state and model output are, if it takes a step. The
 /// first point of a sweep is final.
@@ -29,56 +36,50 @@ std::optional<samplers::StepSlots> first_step(const samplers::Task& task) {
                              task.outputs.at(0)};
 }
 
-/// The clean latents that a model output implies; taken after the task ran.
-void add_preview(const BoundTask& bound, ExecContext& ctx,
-                 const JobContext& job, std::vector<Preview>& previews) {
+Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
+                  samplers::Slot slot) {
+  return std::get<samplers::SolverState>(queued.get(bound, slot)).latents;
+}
+
+/// The clean latents that a model output implies.
+void add_preview(const QueuedTasks& queued, const BoundTask& bound,
+                 ExecContext& ctx, const JobContext& job,
+                 std::vector<Preview>& previews) {
   const auto step = job.previews ? first_step(bound.task) : std::nullopt;
   if (!step) {
     return;
   }
-  // Empty when the task ran twice and they have served.
-  const auto state = bound.slots->find(step->state);
-  const auto output = bound.slots->find(step->model_output);
-  if (!state || !output) {
-    return;
-  }
+  const auto output = std::get<Tensor>(queued.get(bound, step->model_output));
   const Tensor preview = samplers::denoised(
       ctx, job.schedule, bound.task.from,
-      kernels::borrow(ctx, std::get<samplers::SolverState>(*state).latents),
-      kernels::borrow(ctx, std::get<Tensor>(*output)));
+      kernels::borrow(ctx, latents_of(queued, bound, step->state)),
+      kernels::borrow(ctx, output));
   previews.push_back(
-      {bound.sample_index, bound.task.from, kernels::on_host(ctx, preview)});
+      {bound.sample_index, bound.task.from, brought_back(ctx, preview)});
 }
 
-void add_point(const BoundTask& bound, ExecContext& ctx, samplers::Slot slot,
-               int calls, std::vector<TrajectoryPoint>& points) {
-  // Empty when the task ran twice and its outputs have served.
-  if (const auto value = bound.slots->find(slot)) {
-    const auto& state = std::get<samplers::SolverState>(*value);
-    points.push_back(
-        {bound.sample_index, calls, kernels::on_host(ctx, state.latents)});
-  }
-}
-
-/// The latents that a task has made; taken after it ran.
-void add_points(const BoundTask& bound, ExecContext& ctx, const JobContext& job,
+/// The latents that a task makes, and those that the run begins with.
+void add_points(const QueuedTasks& queued, const BoundTask& bound,
+                ExecContext& ctx, const JobContext& job,
                 std::vector<TrajectoryPoint>& points) {
   const samplers::Task& task = bound.task;
   const auto step = job.trajectory ? first_step(task) : std::nullopt;
   if (!step) {
     return;
   }
+  const auto add = [&](samplers::Slot slot, int calls) {
+    points.push_back({bound.sample_index, calls,
+                      brought_back(ctx, latents_of(queued, bound, slot))});
+  };
   if (task.from == 0) {
-    add_point(bound, ctx, step->state, 0, points);
+    add(step->state, 0);
   }
   if (task.op != Op::sweep) {
-    add_point(bound, ctx, step->next_state, task.to, points);
+    add(step->next_state, task.to);
     return;
   }
   for (int call = task.from; call < task.to; ++call) {
-    add_point(bound, ctx,
-              task.outputs.at(static_cast<std::size_t>(call - task.from)),
-              call + 1, points);
+    add(task.outputs.at(static_cast<std::size_t>(call - task.from)), call + 1);
   }
 }
 
@@ -130,7 +131,13 @@ Execution::Execution(const Grant& grant, ExecContext& ctx,
       tables_.push_back(job.samples.open(work.sample_index, work.run));
       bound.push_back({work.sample_index, work.task, tables_.back().get()});
     }
-    queued_ = job.runner.queue(ctx, std::move(bound));
+    queued_ =
+        job.runner.queue(ctx, std::move(bound), [&](const QueuedTasks& queued) {
+          for (const BoundTask& one : queued.tasks) {
+            add_preview(queued, one, ctx, job, result_.previews);
+            add_points(queued, one, ctx, job, result_.points);
+          }
+        });
   } catch (...) {
     fail();
   }
@@ -155,10 +162,6 @@ GrantResult Execution::finish() noexcept {
   try {
     if (queued_) {
       result_.results = job_.runner.finish(ctx_, *queued_);
-      for (const BoundTask& done : queued_->tasks) {
-        add_preview(done, ctx_, job_, result_.previews);
-        add_points(done, ctx_, job_, result_.points);
-      }
     }
   } catch (...) {
     fail();
@@ -170,7 +173,7 @@ GrantResult Execution::finish() noexcept {
 /// Call inside `catch`.
 void Execution::fail() noexcept {
   result_.results.clear();
-  // They may still lie on the device, and show what did not happen.
+  // They show what did not happen.
   result_.previews.clear();
   result_.points.clear();
   result_.failure = current_failure();

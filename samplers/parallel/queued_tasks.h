@@ -46,6 +46,17 @@ struct QueuedTasks {
     write(bound, bound.task.outputs.at(0), std::move(value));
   }
 
+  /// What a slot holds, or will hold: on its way, if these tasks write it.
+  /// Errors: Errc::internal when the slot is empty.
+  [[nodiscard]] SlotTable::Value get(const BoundTask& bound, Slot slot) const {
+    for (const Output& output : outputs) {
+      if (output.slots == bound.slots && output.slot == slot) {
+        return output.value;
+      }
+    }
+    return bound.slots->get(slot);
+  }
+
   std::vector<BoundTask> tasks;
   std::optional<kernels::Readings> readings;
   std::vector<Step> steps;

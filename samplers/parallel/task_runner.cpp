@@ -80,8 +80,9 @@ TaskRunner::TaskRunner(const Schedule& schedule, Evaluator& evaluator,
       noise_(noise),
       options_(options) {}
 
-std::unique_ptr<QueuedTasks> TaskRunner::queue(ExecContext& ctx,
-                                               std::vector<BoundTask> tasks) {
+std::unique_ptr<QueuedTasks> TaskRunner::queue(
+    ExecContext& ctx, std::vector<BoundTask> tasks,
+    const std::function<void(const QueuedTasks&)>& behind) {
   auto queued = std::make_unique<QueuedTasks>(std::move(tasks));
   std::vector<const BoundTask*> rows;
   std::map<int, std::vector<const BoundTask*>> segment_rows;
@@ -118,6 +119,9 @@ std::unique_ptr<QueuedTasks> TaskRunner::queue(ExecContext& ctx,
   }
   if (queued->readings) {
     queued->readings->send();
+  }
+  if (behind) {
+    behind(*queued);
   }
   queued->end = ctx.mark();
   return queued;

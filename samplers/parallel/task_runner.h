@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,10 +78,12 @@ class TaskRunner {
   TaskRunner(const Schedule& schedule, Evaluator& evaluator, NoiseSource& noise,
              const MethodOptions& options);
 
-  /// Queues the tasks; on the CPU that computes them. Errors: those of the
-  /// evaluator.
+  /// Queues the tasks; on the CPU that computes them. `behind`, if any, may
+  /// queue more that shall be done when they are. Errors: those of the
+  /// evaluator and of `behind`.
   [[nodiscard]] std::unique_ptr<QueuedTasks> queue(
-      ExecContext& ctx, std::vector<BoundTask> tasks);
+      ExecContext& ctx, std::vector<BoundTask> tasks,
+      const std::function<void(const QueuedTasks&)>& behind = {});
   /// Waits until they are done, unless they are; others may have been queued
   /// meanwhile. Results in the order of the tasks. Errors: Errc::non_finite
   /// with sample, step and, where the evaluator can say it, block when a state

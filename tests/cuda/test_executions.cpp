@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <cmath>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -40,6 +40,18 @@ struct Shop {
   }
   void take(std::uint64_t sample, const GrantResult& result) const {
     ASSERT_FALSE(result.failure) << result.failure->message;
+    ASSERT_EQ(result.previews.size(), 1U);
+    ASSERT_FALSE(result.points.empty());
+    const Tensor& newest = result.points.back().latents;
+    const Tensor& preview = result.previews[0].latents;
+    ASSERT_EQ(newest.device(), Device{});
+    ASSERT_EQ(preview.device(), Device{});
+    for (const float value : newest.span<float>()) {
+      ASSERT_TRUE(std::isfinite(value));
+    }
+    for (const float value : preview.span<float>()) {
+      ASSERT_TRUE(std::isfinite(value));
+    }
     ASSERT_TRUE(methods[sample]->apply(result.results.at(0)));
   }
   [[nodiscard]] Tensor on_the_cpu(std::uint64_t sample) {
@@ -63,7 +75,8 @@ struct Shop {
   samplers::TaskRunner runner{schedule, network, noise, {}};
   SampleStore samples{schedule, noise, network.latent_shape()};
   SteadyClock clock;
-  JobContext job{schedule, runner, samples, clock};
+  // What is shown of a grant is queued with it.
+  JobContext job{schedule, runner, samples, clock, true, true};
   std::vector<std::unique_ptr<samplers::Method>> methods;
   std::uint64_t next_id = 1;
 };
