@@ -258,10 +258,8 @@ void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,
                                Tensor& pixels) {
   if (options_.decode) {
     options_.decode(ctx, latents, pixels);
-    pixels = kernels::on_host(ctx, pixels);
   } else {
-    pixels = Tensor(latents.shape(), latents.dtype());
-    kernels::copy(ctx, latents, pixels);
+    pixels = kernels::on_host(ctx, latents).clone();
   }
 }
 

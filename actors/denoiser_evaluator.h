@@ -24,7 +24,7 @@ struct EvaluatorOptions {
   std::size_t num_conditions = 1;
   /// Timesteps of the job, for conditions to be prepared for; may be empty.
   std::vector<double> timesteps;
-  /// Latents [C, H, W] on ctx's device to pixels [3, H', W'] in [−1, 1], there
+  /// Latents [C, H, W] to pixels [3, H', W'] in [−1, 1], each on ctx's device
   /// or on the host. Empty for models that work on pixels. Any thread, one ctx
   /// per thread.
   std::function<void(ExecContext&, const Tensor&, Tensor&)> decode;

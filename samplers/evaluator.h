@@ -58,8 +58,8 @@ class Evaluator {
       ExecContext& /*ctx*/, const EvaluateRow& /*row*/) {
     return {};
   }
-  /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1]. The
-  /// latents are on ctx's device, the pixels come back on the host, complete.
+  /// Latents of a finished sample to pixels [3, H', W'] f32 in [−1, 1], each on
+  /// the host or on ctx's device.
   virtual void decode(ExecContext& ctx, const Tensor& latents,
                       Tensor& pixels) = 0;
 };

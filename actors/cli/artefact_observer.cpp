@@ -6,6 +6,7 @@
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/sheet.h"
+#include "kernels/copy.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/pool.h"
 
@@ -149,6 +150,7 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
     Tensor pixels;
     try {
       runner_.decode(*preview_context_, latents, pixels);
+      pixels = kernels::on_host(*preview_context_, pixels);
     } catch (const Error& error) {
       // The run is being stopped, and nobody waits for this picture; or the
       // device can do no more, of which the job has its own news.

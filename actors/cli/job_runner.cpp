@@ -111,12 +111,8 @@ void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
   }
   const Shape wanted = request_.source.pixel_shape();
   if (ctx.device().kind != DeviceKind::cpu) {
-    Tensor there = ctx.empty(wanted, DType::f32);
-    model.autoencoder->decode(ctx, kernels::on_device(ctx, latents), there);
-    pixels = kernels::on_host(ctx, there);
-    return;
-  }
-  if (pixels.shape() != wanted) {
+    pixels = ctx.empty(wanted, DType::f32);
+  } else if (pixels.shape() != wanted) {
     pixels = Tensor(wanted, DType::f32);
   }
   model.autoencoder->decode(ctx, latents, pixels);

@@ -44,8 +44,8 @@ class JobRunner {
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
                                          const Tensor& latents,
                                          int execution_class = 0) const;
-  /// Latents [C, H, W] to pixels [3, H', W'] on the host, with the weights of
-  /// ctx's device.
+  /// Latents [C, H, W] to pixels [3, H', W'] with the weights of ctx's device;
+  /// each may be there or on the host.
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
   /// One that can decode: of the CPU if that has the model, else of a GPU.
   [[nodiscard]] std::unique_ptr<ExecContext> make_decode_context() const;

@@ -245,10 +245,14 @@ void TaskRunner::write_state(ExecContext& ctx, const BoundTask& bound,
 
 void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
                         QueuedTasks& queued) {
+  // They are on the host at the end of a run, and a decoder takes them there.
+  Tensor latents = read<SolverState>(bound, bound.task.inputs.at(0)).latents;
+  if (latents.device().kind != DeviceKind::cpu) {
+    latents = kernels::borrow(ctx, latents);
+  }
   Tensor pixels;
-  evaluator_.decode(ctx, read_latents(ctx, bound), pixels);
-  pixels.check_on_host("decode");
-  queued.write(bound, std::move(pixels));
+  evaluator_.decode(ctx, latents, pixels);
+  queued.write(bound, kernels::read_back(ctx, pixels));
 }
 
 }  // namespace troupe::samplers

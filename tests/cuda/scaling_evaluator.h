@@ -53,7 +53,7 @@ class Scaling final : public samplers::Evaluator {
   }
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    pixels = kernels::on_host(ctx, latents);
+    pixels = kernels::clone(ctx, latents);
   }
 
  private:

@@ -121,6 +121,29 @@ TEST_P(Executions, AreQueuedBehindEachOtherWithoutAWaitAndGiveTheSameBytes) {
   }
 }
 
+TEST_P(Executions, DecodeBehindAnotherGrantWithoutAWait) {
+  Shop shop;
+  ExecContext gpu(1, kGpu);
+  while (!shop.methods[0]->done()) {
+    shop.take(0, execute(shop.grant(0), gpu, shop.job));
+  }
+  Grant decode;
+  decode.tasks.push_back({0,
+                          {.id = 99,
+                           .op = samplers::Op::decode,
+                           .inputs = {shop.methods[0]->result_slot()},
+                           .outputs = {1000}}});
+  const std::uint64_t before = emulator::counters(0).host_waits;
+  Execution other(shop.grant(1), gpu, shop.job);
+  Execution execution(decode, gpu, shop.job);
+  EXPECT_EQ(emulator::counters(0).host_waits, before);
+  shop.take(1, other.finish());
+  EXPECT_FALSE(execution.finish().failure);
+  const auto pixels = std::get<Tensor>(shop.samples.open(0)->get(1000));
+  EXPECT_EQ(pixels.device(), Device{});
+  EXPECT_TRUE(bytes_equal(pixels, shop.on_the_cpu(0)));
+}
+
 TEST_P(Executions, WriteTheirSlotsWhenTheyAreFinished) {
   Shop shop;
   ExecContext gpu(1, kGpu);
