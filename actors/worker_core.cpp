@@ -184,9 +184,4 @@ void Execution::fail() noexcept {
   }
 }
 
-GrantResult execute(const Grant& grant, ExecContext& ctx,
-                    const JobContext& job) noexcept {
-  return Execution(grant, ctx, job).finish();
-}
-
 }  // namespace troupe::actors

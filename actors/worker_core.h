@@ -50,8 +50,4 @@ class Execution {
   GrantResult result_;
 };
 
-/// Both at once.
-[[nodiscard]] GrantResult execute(const Grant& grant, ExecContext& ctx,
-                                  const JobContext& job) noexcept;
-
 }  // namespace troupe::actors

@@ -24,8 +24,8 @@ void ignore(cudaError_t status) noexcept;
 /// github.com/ggml-org/llama.cpp/pull/14288).
 [[nodiscard]] std::recursive_mutex& set_up_mutex();
 
-/// Makes a device the calling thread's current one, and then the former again:
-/// memory is released wherever its last owner ends.
+/// Makes a device the calling thread's current one, and then the former again,
+/// if that was ever used: memory is released wherever its last owner ends.
 class OnDevice {
  public:
   explicit OnDevice(int device) noexcept;

@@ -12,6 +12,7 @@
 #include "actors/coordinator_policy.h"
 #include "kernels/core/executor.h"
 #include "samplers/noise_source.h"
+#include "tests/actors/plain_loop.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -38,13 +39,8 @@ struct Shop {
   JobContext job{schedule, runner, samples, clock, false};
 
   [[nodiscard]] Tensor sequential(std::uint64_t sample) {
-    ExecContext ctx;
-    const auto plain = make_method({}, schedule);
-    Tensor unit(evaluator.latent_shape(), DType::f32);
-    noise.initial(sample, unit);
-    return run_local(*plain, runner, ctx, sample,
-                     initial_state(ctx, schedule, unit))
-        .latents;
+    return plain_loop(schedule, noise, runner, evaluator.latent_shape(),
+                      sample);
   }
 };
 
@@ -62,7 +58,7 @@ TEST(Execute, WritesTheOutputsOfItsTasks) {
   Shop shop;
   ExecContext ctx;
   const Grant grant = first_grant(shop, 4);
-  const GrantResult result = execute(grant, ctx, shop.job);
+  const GrantResult result = Execution(grant, ctx, shop.job).finish();
   ASSERT_FALSE(result.failure);
   ASSERT_EQ(result.results.size(), 1U);
   const auto slots = shop.samples.open(4);
@@ -73,10 +69,10 @@ TEST(Execute, IsHarmlessTwice) {
   Shop shop;
   ExecContext ctx;
   const Grant grant = first_grant(shop, 4);
-  (void)execute(grant, ctx, shop.job);
+  (void)Execution(grant, ctx, shop.job).finish();
   const samplers::Slot out = grant.tasks[0].task.outputs[0];
   const auto once = std::get<Tensor>(shop.samples.open(4)->get(out)).clone();
-  (void)execute(grant, ctx, shop.job);
+  (void)Execution(grant, ctx, shop.job).finish();
   const auto twice = std::get<Tensor>(shop.samples.open(4)->get(out));
   EXPECT_TRUE(bytes_equal(once, twice));
 }
@@ -87,7 +83,8 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
     throw Error(Errc::unsupported, "toy", "does not want to");
   };
   ExecContext ctx;
-  const GrantResult result = execute(first_grant(shop, 0), ctx, shop.job);
+  const GrantResult result =
+      Execution(first_grant(shop, 0), ctx, shop.job).finish();
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::unsupported);
   EXPECT_TRUE(result.results.empty());
@@ -101,15 +98,15 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   const auto method = make_method(shop.method, shop.schedule);
   Grant evaluates;
   evaluates.tasks.push_back({4, method->ready().at(0)});
-  const GrantResult first = execute(evaluates, ctx, shown);
+  const GrantResult first = Execution(evaluates, ctx, shown).finish();
   ASSERT_TRUE(method->apply(first.results.at(0)));
   const samplers::Task step = method->ready().at(0);
   Grant steps;
   steps.tasks = {{4, step}};
-  EXPECT_EQ(execute(steps, ctx, shown).previews.size(), 1U);
+  EXPECT_EQ(Execution(steps, ctx, shown).finish().previews.size(), 1U);
   // Of sample 5 nothing was evaluated: its preview fails after that of 4.
   steps.tasks = {{4, step}, {5, step}};
-  const GrantResult failed = execute(steps, ctx, shown);
+  const GrantResult failed = Execution(steps, ctx, shown).finish();
   EXPECT_TRUE(failed.failure);
   EXPECT_TRUE(failed.previews.empty());
   EXPECT_TRUE(failed.points.empty());
@@ -119,7 +116,8 @@ TEST(Execute, DoesNothingAfterAStop) {
   Shop shop;
   ExecContext ctx;
   ctx.request_stop();
-  const GrantResult result = execute(first_grant(shop, 0), ctx, shop.job);
+  const GrantResult result =
+      Execution(first_grant(shop, 0), ctx, shop.job).finish();
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::interrupted);
   EXPECT_EQ(shop.samples.size(), 0U);
@@ -208,7 +206,7 @@ class ThreadCompany {
   void post(const Grant& grant) {
     const auto w = static_cast<std::size_t>(grant.worker);
     executors_[w]->post([this, w, grant] {
-      GrantResult result = execute(grant, *contexts_[w], shop_.job);
+      GrantResult result = Execution(grant, *contexts_[w], shop_.job).finish();
       const std::lock_guard lock(mutex_);
       inbox_.push_back(std::move(result));
       arrived_.notify_one();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/worker_core.h"
+#include "tests/actors/plain_loop.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
 #include "tests/cuda/scaling_evaluator.h"
@@ -55,13 +56,7 @@ struct Shop {
     ASSERT_TRUE(methods[sample]->apply(result.results.at(0)));
   }
   [[nodiscard]] Tensor on_the_cpu(std::uint64_t sample) {
-    ExecContext cpu;
-    const auto plain = make_method({}, schedule);
-    Tensor unit(network.latent_shape(), DType::f32);
-    noise.initial(sample, unit);
-    return run_local(*plain, runner, cpu, sample,
-                     initial_state(cpu, schedule, unit))
-        .latents;
+    return plain_loop(schedule, noise, runner, network.latent_shape(), sample);
   }
   [[nodiscard]] Tensor latents(std::uint64_t sample) {
     const auto slot = methods[sample]->result_slot();
@@ -125,7 +120,7 @@ TEST_P(Executions, DecodeBehindAnotherGrantWithoutAWait) {
   Shop shop;
   ExecContext gpu(1, kGpu);
   while (!shop.methods[0]->done()) {
-    shop.take(0, execute(shop.grant(0), gpu, shop.job));
+    shop.take(0, Execution(shop.grant(0), gpu, shop.job).finish());
   }
   Grant decode;
   decode.tasks.push_back({0,
@@ -184,7 +179,7 @@ TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
   {
     Shop shop;
     ExecContext gpu(1, kGpu);
-    (void)execute(shop.grant(0), gpu, shop.job);
+    (void)Execution(shop.grant(0), gpu, shop.job).finish();
     operations = emulator::counters(0).operations;
   }
   ASSERT_GT(operations, 3U);
