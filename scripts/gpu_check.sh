@@ -8,10 +8,17 @@
 #   scripts/gpu_check.sh --unpack FILE      checks with those; needs only a GPU,
 #                                           its driver, CUDA's libraries, Python
 # DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
-# diffusers (left out otherwise), CHECK=tests|speed one half, SCALE=0.01 smaller
-# cases, STEPS=10 jobs of other than 50 steps (8 at least: Picard's window).
+# diffusers (left out otherwise), CHECK=tests,speed leaves out the rest (tests,
+# sanitizers, speed), SCALE=0.01 smaller cases, STEPS=10 jobs of other than 50
+# steps (8 at least: Picard's window).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+usage() {
+  echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,speed] [SCALE=1] [STEPS=50]" \
+    "scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
+  exit 2
+}
 
 pack() {
   local folder
@@ -32,6 +39,9 @@ pack() {
   du -h "$1"
 }
 
+export CHECK=${CHECK:-tests,sanitizers,speed}
+[[ ",$CHECK," =~ ^,((tests|sanitizers|speed),)+$ ]] || usage
+
 programs=build/cuda
 case "${1:-}" in
   --unpack)
@@ -48,9 +58,7 @@ case "${1:-}" in
     fi
     ;;
   *)
-    echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests|speed] [SCALE=1] [STEPS=50]" \
-      "scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
-    exit 2
+    usage
     ;;
 esac
 

@@ -5,6 +5,7 @@ PROGRAMS is a build folder, or what `gpu_check.sh --pack` put together.
 Exit code 1 when a test, a sanitizer or a comparison of bytes failed; times never fail.
 """
 
+import concurrent.futures
 import glob
 import json
 import os
@@ -18,7 +19,7 @@ import tempfile
 PROGRAMS = pathlib.Path(sys.argv[1])
 DEVICE = os.environ.get("DEVICE", "cuda:0")
 SCALE = os.environ.get("SCALE", "1")
-CHECK = os.environ.get("CHECK", "")
+CHECK = os.environ.get("CHECK", "tests,sanitizers,speed").split(",")
 DEMO = str(PROGRAMS / "models/demo" if (PROGRAMS / "models/demo").exists() else "models/demo")
 STEPS = os.environ.get("STEPS", "50")
 rows = []
@@ -37,9 +38,9 @@ def program(name):
     return found[0]
 
 
-def run(*command, limit=1200, carried=True):
+def run(*command, limit=1200, carried=True, **variables):
     """With the libraries that came with the programs, if any; PyTorch keeps the system's."""
-    environment = dict(os.environ)
+    environment = {**os.environ, **variables}
     libraries = PROGRAMS / "lib"
     if carried and libraries.is_dir():
         found = [str(libraries), environment.get("LD_LIBRARY_PATH", "")]
@@ -67,20 +68,37 @@ def tests():
     if done.returncode != 0:
         failed.append("tests")
         print(done.stdout[-4000:], done.stderr[-2000:])
+
+
+def sanitize(*command):
+    """All tests, shared out to processes: most of it is the processor's work. Returns those
+    that failed and the lines to show."""
+    shares = max(1, min(8, (os.cpu_count() or 1) // 2))
+    with concurrent.futures.ThreadPoolExecutor(shares) as pool:
+        done = list(pool.map(
+            lambda index: run(*command, program("test_cuda"), limit=3600,
+                              GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(index)),
+            range(shares)))
+    found = [line for one in done for line in one.stdout.splitlines()
+             if "SUMMARY" in line or "Error" in line]
+    return [one for one in done if one.returncode != 0], list(dict.fromkeys(found))
+
+
+def sanitizers():
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         row("compute-sanitizer", "not installed")
         return
     # Some tests ask for what CUDA must refuse; a refusal that none expects fails its test.
     for tool, *options in (("memcheck", "--report-api-errors", "no"), ("racecheck",)):
-        done = run(sanitizer, "--tool", tool, *options, "--error-exitcode", "9",
-                   program("test_cuda"), limit=3600)
-        last = [line for line in done.stdout.splitlines() if "SUMMARY" in line or "Error" in line]
-        row(f"compute-sanitizer {tool}", f"exit {done.returncode}; {'; '.join(last[-2:])}",
-            "no errors")
-        if done.returncode != 0:
+        broken, found = sanitize(sanitizer, "--tool", tool, *options, "--error-exitcode", "9")
+        codes = sorted({one.returncode for one in broken}) or [0]
+        row(f"compute-sanitizer {tool}",
+            f"exit {', '.join(map(str, codes))}; {'; '.join(found[-2:])}", "no errors")
+        for one in broken:
+            print(one.stdout[-4000:], one.stderr[-500:])
+        if broken:
             failed.append(tool)
-            print(done.stdout[-4000:])
 
 
 def sample(*arguments, steps=STEPS):
@@ -237,10 +255,12 @@ def main():
     else:
         row("GPU", "nvidia-smi is not there")
     print(run(program("troupe"), "doctor").stdout)
-    if CHECK != "speed":
+    if "tests" in CHECK:
         tests()
         equal_bytes()
-    if CHECK != "tests":
+    if "sanitizers" in CHECK:
+        sanitizers()
+    if "speed" in CHECK:
         speed()
     width = max(len(name) for name, _, _ in rows)
     print("\n" + "\n".join(f"{name:{width}}  {value}{'  [' + target + ']' if target else ''}"
