@@ -1,11 +1,11 @@
 #include <array>
 #include <cstddef>
 #include <memory>
-#include <string>
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/backend.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/pinned.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -122,19 +122,8 @@ class WeightPlaces {
 
 Tensor pinned_memory(ExecContext& ctx, std::int64_t bytes) {
   (void)Backend::of(ctx);
-  void* memory = nullptr;
-  const cudaError_t status =
-      cudaMallocHost(&memory, static_cast<std::size_t>(bytes) + 1);
-  if (status == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();
-    throw Error(
-        Errc::out_of_memory, "weights",
-        "cannot pin " + std::to_string(bytes) + " bytes of the host's memory",
-        "free memory, or use a smaller model or --dtype bf16");
-  }
-  check(status, "pinned memory");
   return {std::shared_ptr<std::byte>(
-              static_cast<std::byte*>(memory),
+              pin_memory(static_cast<std::size_t>(bytes) + 1),
               [](std::byte* freed) { (void)cudaFreeHost(freed); }),
           Shape{bytes}, DType::u8};
 }

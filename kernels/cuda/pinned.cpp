@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
 #include <utility>
+
+#include "kernels/core/error.h"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -11,6 +14,22 @@ namespace {
 constexpr std::size_t kSmallest = 4096;
 
 }  // namespace
+
+std::byte* pin_memory(std::size_t bytes) {
+  const std::scoped_lock lock(set_up_mutex());
+  void* memory = nullptr;
+  const cudaError_t status = cudaMallocHost(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    ignore(cudaGetLastError());
+    throw Error(
+        Errc::out_of_memory, "pinned memory",
+        "cannot pin " + std::to_string(bytes) + " bytes of the host's memory",
+        "free memory, or use a smaller --batch, a smaller model or --dtype "
+        "bf16");
+  }
+  check(status, "pinned memory");
+  return static_cast<std::byte*>(memory);
+}
 
 PinnedPool::PinnedPool(std::shared_ptr<Stream> stream)
     : stream_(std::move(stream)) {}
@@ -55,15 +74,28 @@ PinnedPool::Buffer* PinnedPool::add(std::size_t bytes) {
   // giving memory back under the second.
   const std::scoped_lock set_up(set_up_mutex());
   const std::scoped_lock lock(mutex_);
-  Buffer& buffer = buffers_.emplace_back();
-  void* memory = nullptr;
-  const cudaError_t status = cudaMallocHost(&memory, bytes);
-  if (status != cudaSuccess) {
-    buffers_.pop_back();
+  std::byte* memory = nullptr;
+  try {
+    memory = pin_memory(bytes);
+  } catch (const Error& error) {
+    if (error.code() != Errc::out_of_memory) {
+      throw;
+    }
+    release_free();
+    memory = pin_memory(bytes);
   }
-  check(status, "pinned memory");
-  buffer = {static_cast<std::byte*>(memory), bytes, false};
-  return &buffer;
+  buffers_.push_back({memory, bytes, false});
+  return &buffers_.back();
+}
+
+void PinnedPool::release_free() {
+  check(cudaStreamSynchronize(stream_->get()), "pinned memory");
+  std::erase_if(buffers_, [](const Buffer& buffer) {
+    if (buffer.is_free) {
+      ignore(cudaFreeHost(buffer.memory));
+    }
+    return buffer.is_free;
+  });
 }
 
 void PinnedPool::give_back(Buffer& buffer) noexcept {

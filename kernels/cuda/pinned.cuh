@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
+#include <list>
 #include <memory>
 #include <mutex>
 
@@ -9,10 +9,16 @@
 
 namespace troupe::kernels::cuda {
 
+/// New pinned memory of the host, to be let go by cudaFreeHost. Slow, stops the
+/// whole device and waits for another thread's recording. Errors:
+/// Errc::out_of_memory with the number, Errc::device_lost. Thread: any but one
+/// that records.
+[[nodiscard]] std::byte* pin_memory(std::size_t bytes);
+
 /// Pinned memory that one stream copies results into. What is let go is handed
 /// out again, for taking pinned memory is slow and stops the whole device; it
-/// is released when the backend and the last of its memory are gone, so a
-/// tensor may outlive the backend.
+/// is released when the host can pin no more, or the backend and the last of
+/// its memory are gone, so a tensor may outlive the backend.
 ///
 /// Memory that is let go while a copy into it is still queued may be handed out
 /// at once: its next owner fills it by a copy on the same stream, behind that
@@ -43,11 +49,13 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   /// Marks it as taken; null when there is none.
   [[nodiscard]] Buffer* find_free(std::size_t bytes);
   [[nodiscard]] Buffer* add(std::size_t bytes);
+  /// Waits for the stream.
+  void release_free();
   void give_back(Buffer& buffer) noexcept;
 
   std::shared_ptr<Stream> stream_;
   std::mutex mutex_;
-  std::deque<Buffer> buffers_;  ///< addresses stay
+  std::list<Buffer> buffers_;  ///< addresses stay
 };
 
 }  // namespace troupe::kernels::cuda

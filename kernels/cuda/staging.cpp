@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/cuda/pinned.cuh"
+
 namespace troupe::kernels::cuda {
 namespace {
 
@@ -31,9 +33,7 @@ void Staging::add_slot() {
   const std::scoped_lock lock(set_up_mutex());
   Slot& slot = slots_.emplace_back();
   try {
-    void* memory = nullptr;
-    check(cudaMallocHost(&memory, kSlotBytes), "pinned memory");
-    slot.memory = static_cast<std::byte*>(memory);
+    slot.memory = pin_memory(kSlotBytes);
     check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming),
           "staging");
   } catch (...) {

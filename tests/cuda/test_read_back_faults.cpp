@@ -239,6 +239,7 @@ TEST_F(ReadBackFaults, AFailedCallLeavesEverythingUsable) {
   const std::uint64_t before = emulator::counters(0).pinned_changes;
   ctx.keep(there);
   emulator::fail_call("cudaMallocHost", cudaErrorMemoryAllocation);
+  emulator::fail_call("cudaMallocHost", cudaErrorMemoryAllocation);
   EXPECT_EQ(code_of([&] { (void)read_back(ctx, there); }), Errc::out_of_memory);
   emulator::fail_call("cudaMemcpyAsync", cudaErrorInvalidValue);
   EXPECT_EQ(code_of([&] { (void)read_back(ctx, there); }), Errc::internal);
@@ -252,6 +253,22 @@ TEST_F(ReadBackFaults, AFailedCallLeavesEverythingUsable) {
   expect_same_bits(read, filled(10, 1));
   EXPECT_EQ(there.owner().use_count(), 1);
   EXPECT_EQ(emulator::counters(0).pinned_changes - before, 1U);
+}
+
+TEST_F(ReadBackFaults, WhatNobodyHoldsIsReleasedWhenNoMoreCanBePinned) {
+  ExecContext ctx(1, kGpu);
+  const Tensor there = upload(ctx, filled(10'000, 1));
+  for (const std::int64_t length : {10, 2'000, 3'000}) {  // 4, 8 and 16 KiB
+    (void)read_back(ctx, there.slice(0, length));
+  }
+  const Tensor held = read_back(ctx, there.slice(0, 1'000));
+  const std::uint64_t before = emulator::counters(0).pinned_changes;
+  emulator::fail_call("cudaMallocHost", cudaErrorMemoryAllocation);
+  const Tensor read = read_back(ctx, there);
+  EXPECT_EQ(emulator::counters(0).pinned_changes - before, 2U + 1U);
+  ctx.mark().wait();
+  expect_same_bits(held, filled(1'000, 1));
+  expect_same_bits(read, filled(10'000, 1));
 }
 
 TEST_F(ReadBackFaults, ReadingsAreOneTransferThatNobodyWaitsFor) {
