@@ -45,7 +45,9 @@ def cut_off_differs(case, ours, theirs):
     """Respaced sigmas are turned back into timesteps through numpy's float32
     logarithm, whose last bit depends on CPU and version. The multistep classes
     then round, so 999 may come out as 998; at zero terminal SNR the last
-    interval of the table is so steep that a bit moves several timesteps."""
+    interval of the table is so steep that a bit moves several timesteps. There
+    torch.linspace counts too: its last bits differ between versions and CPUs,
+    and 1 - ᾱ of the first betas magnifies them (one case of 3,840)."""
     config = case["config"]
     spaced = any(config.get(key) for key in ("use_exponential_sigmas", "use_beta_sigmas", "use_lu_lambdas",
                                              "use_karras_sigmas"))
@@ -110,14 +112,15 @@ def main():
                  trajectory_error(ours["trajectory"], single["trajectory"]),
                  trajectory_error(single["trajectory"], exact["trajectory"])]
         entry[0] += 1
-        if found[0] > 1e-5 and cut_off_differs(case, ours["timesteps"], exact["timesteps"]):
+        off_table = found[0] > 1e-5 or found[1] > 1e-6
+        if off_table and found[1] < 0.01 and cut_off_differs(case, ours["timesteps"], exact["timesteps"]):
             continue
         rough = found[4] > 1e-4
         entry[7] += rough
         for i, value in enumerate(found):
             if i < 2 or not rough:
                 entry[i + 1] = max(entry[i + 1], value)
-        if found[0] > 1e-5 or found[1] > 1e-6 or found[2] > max(args.bound, 5.0 * found[4]):
+        if off_table or found[2] > max(args.bound, 5.0 * found[4]):
             failed = True
             print("DIFFERS", json.dumps(case), ["%.2e" % v for v in found])
     print(f"{'class':36} {'cases':>5} {'timesteps':>10} {'sigmas':>10} {'exact':>10} {'float':>10} {'theirs':>10} {'skipped':>7} {'rough':>5}")

@@ -3,6 +3,7 @@
 import copy
 import json
 import pathlib
+import random
 import tempfile
 
 import numpy as np
@@ -14,13 +15,14 @@ from safetensors.torch import load_file, save_file
 
 import models
 import probes
-from report import relative_l2
+from report import DRAWS, relative_l2
 
 RUN_LIMIT = 1e-4
 # Where the first estimates of x0 are clipped, rounding is divided by sqrt(ᾱ) ≈
 # 0.006 and an untrained network carries it on: one draw in forty passes
 # RUN_LIMIT. Ours may then be so many times further from diffusers' f32 run as
-# that is from its own f64 run (seen: up to 5), but never above CHAOS_LIMIT.
+# that is from its own f64 run (seen: up to 5), but never above CHAOS_LIMIT (one
+# draw in two hundred is: see DRAWS).
 CHAOS = 10
 CHAOS_LIMIT = 1e-3
 IMAGE_LIMIT = 1  # of 255: a value that lies between two may go either way
@@ -139,28 +141,39 @@ def write_pipeline(folder, model, scheduler, vae):
         "vae": ["diffusers", "AutoencoderKL"] if vae else [None, None]}))
 
 
+def random_pipeline_configs(rng, with_vae):
+    """Configurations of a DiT and, or None, of a decoder of its latents."""
+    config = models.random_dit_config(rng)
+    vae_config = models.random_vae_config(rng) if with_vae else None
+    channels = vae_config["latent_channels"] if with_vae else 3
+    config["in_channels"] = channels
+    config["out_channels"] = channels * rng.choice([1, 2])
+    return config, vae_config
+
+
 def check_runs(report, rng, count):
     for i in range(count):
-        config = models.random_dit_config(rng)
-        vae = None
-        if i % 2 == 0:
-            vae_config = models.random_vae_config(rng)
-            vae = models.random_vae(vae_config, rng)
-            config["in_channels"] = vae_config["latent_channels"]
-        else:
-            config["in_channels"] = 3
-        config["out_channels"] = config["in_channels"] * rng.choice([1, 2])
-        torch.manual_seed(rng.getrandbits(31))
-        model = DiTTransformer2DModel(**config).eval()
+        config, vae_config = random_pipeline_configs(rng, with_vae=i % 2 == 0)
         scheduler = DDIMScheduler(clip_sample=rng.random() < 0.5)
-        with tempfile.TemporaryDirectory() as folder:
-            folder = pathlib.Path(folder)
-            write_pipeline(folder, model, scheduler, vae)
-            compare_run(report, folder, model, vae, rng, str(config),
-                        untrained=True)
-            DDIMScheduler(clip_sample=False).save_pretrained(
-                folder / "scheduler")  # see CHAOS
-            compare_torch_noise(report, folder, model, vae, rng, str(config))
+        choices = rng.getrandbits(31)  # other weights, the same run
+        with report.middle_of_draws() as draws:
+            for _ in range(DRAWS):
+                vae = models.random_vae(vae_config, rng) if vae_config else None
+                torch.manual_seed(rng.getrandbits(31))
+                model = DiTTransformer2DModel(**config).eval()
+                check_pipeline(draws, model, scheduler, vae,
+                               random.Random(choices))
+
+
+def check_pipeline(report, model, scheduler, vae, rng):
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        case = str(dict(model.config))
+        write_pipeline(folder, model, scheduler, vae)
+        compare_run(report, folder, model, vae, rng, case, untrained=True)
+        DDIMScheduler(clip_sample=False).save_pretrained(
+            folder / "scheduler")  # see CHAOS
+        compare_torch_noise(report, folder, model, vae, rng, case)
 
 
 def check_checkpoint(report, folder, rng):
