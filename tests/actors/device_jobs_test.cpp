@@ -158,21 +158,45 @@ TEST(JobOverTwoClasses, KeepsEachSampleWithinOne) {
   }
 }
 
+/// Says when its worker has been taken out of the job.
+class DepartingExecutor final : public Executor {
+ public:
+  explicit DepartingExecutor(std::latch& departed) : departed_(&departed) {}
+  ~DepartingExecutor() override { departed_->count_down(); }
+  DepartingExecutor(const DepartingExecutor&) = delete;
+  DepartingExecutor& operator=(const DepartingExecutor&) = delete;
+  void post(Executor::Job job) override { thread_.post(std::move(job)); }
+  void post_when(Condition condition, Executor::Job job) override {
+    thread_.post_when(std::move(condition), std::move(job));
+  }
+
+ private:
+  std::latch* departed_;
+  ThreadExecutor thread_;
+};
+
 TEST(JobOverTwoClasses, GoesOnWithoutADeviceThatIsLost) {
   for (const MethodOptions& method : methods()) {
     Job job(method);
     job.add(0, 2);
     job.add(1);
-    // The rest wait for the loss, or they might finish before it.
+    // The rest wait until the loss is known: they would take over what its
+    // worker leaves undone, and might have ended the job before.
     std::atomic<int> forwards{0};
     std::latch lost{1};
     job.evaluator.before_forward = [&](ExecContext& ctx) {
       if (!is_other(ctx)) {
         lost.wait();
       } else if (++forwards == 4) {
-        lost.count_down();
         throw Error(Errc::device_lost, "toy", "fell off the bus");
       }
+    };
+    job.spec.make_executor = [&](int worker) -> std::unique_ptr<Executor> {
+      if (job.spec.workers[static_cast<std::size_t>(worker)].execution_class ==
+          1) {
+        return std::make_unique<DepartingExecutor>(lost);
+      }
+      return std::make_unique<ThreadExecutor>();
     };
     const JobResult result = run_job(job.spec);
     ASSERT_FALSE(result.failure) << result.failure->message;
