@@ -38,6 +38,19 @@ std::int64_t block_parameters(const DitConfig& config) {
          2 * width * config.mlp_width() + biases;
 }
 
+/// Of a token: products that are only rounded behind their epilogue. On a GPU
+/// the one that is added to the residual stream, and the one in front of an
+/// activation that cuBLASLt has not.
+std::int64_t product_bytes(const DitConfig& config, DType compute,
+                           DeviceKind kind) {
+  if (kind == DeviceKind::cpu) {
+    return 0;
+  }
+  const bool is_apart = compute != DType::f32 &&
+                        config.activation != kernels::Activation::gelu_tanh;
+  return 4 * (is_apart ? config.mlp_width() : config.width());
+}
+
 }  // namespace
 
 SegmentRange checked_segment(const DitConfig& config, SegmentRange segment) {
@@ -101,7 +114,7 @@ std::uint64_t dit_visiting_bytes(const DitConfig& config, DType compute) {
 
 std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
                                  DType compute, std::int64_t rows,
-                                 WeightPlacement placement) {
+                                 WeightPlacement placement, DeviceKind kind) {
   segment = checked_segment(config, segment);
   const auto element = static_cast<std::int64_t>(size_of(compute));
   std::int64_t parameters = 0;
@@ -118,15 +131,15 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
                   (block_modulation(config) + block_products(config));
   }
   const std::int64_t positions = config.num_tokens() * config.width() * 4;
-  // The residual stream, then normed, qkv, update and mlp.
-  const std::int64_t per_token = config.width() * (4 + 9 * element);
+  // The residual stream; normed, qkv and mlp.
+  const std::int64_t per_token =
+      config.width() * (4 + 8 * element) + product_bytes(config, compute, kind);
   // Images side by side and their patches, going in and coming out; and a
   // row of modulation.
   const std::int64_t pixels = config.sample_size * config.sample_size;
   const std::int64_t per_pixel =
       config.in_channels * (4 + element) + config.out_channels * 4;
-  const std::int64_t at_once =
-      std::min(rows, dit_rows_at_once(config, DeviceKind::cpu));
+  const std::int64_t at_once = std::min(rows, dit_rows_at_once(config, kind));
   return static_cast<std::uint64_t>(
       parameters * element + largest * 4 + positions +
       at_once * (config.num_tokens() * per_token + pixels * per_pixel +

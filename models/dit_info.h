@@ -24,12 +24,13 @@ namespace troupe::models {
                                             DeviceKind kind) noexcept;
 
 /// Bytes a segment needs once loaded in `compute`: packed weights, and for
-/// `rows` rows (0: none) the activations, as many as the CPU computes at once,
-/// latents, outputs and what a sampler remembers. Offloaded blocks count for
-/// nothing: see dit_visiting_bytes. Known before any weight is read.
+/// `rows` rows (0: none) the activations, as many as the device computes at
+/// once, latents, outputs and what a sampler remembers. Offloaded blocks count
+/// for nothing: see dit_visiting_bytes. Known before any weight is read.
 [[nodiscard]] std::uint64_t dit_required_bytes(
     const DitConfig& config, SegmentRange segment, DType compute,
-    std::int64_t rows, WeightPlacement placement = WeightPlacement::resident);
+    std::int64_t rows, WeightPlacement placement = WeightPlacement::resident,
+    DeviceKind kind = DeviceKind::cpu);
 
 /// Bytes that offloaded blocks take on the device, in every context: the two
 /// places of kernels::OffloadedLayers.

@@ -149,7 +149,7 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
 /// Of one worker, beside the weights. The network takes all rows at once.
 std::uint64_t worker_bytes(const JobDevice& gpu, const GpuLoad& load) {
   const MemoryNeeds needs =
-      load.source.memory_needs(gpu.compute, gpu.placement);
+      load.source.memory_needs(DeviceKind::cuda, gpu.compute, gpu.placement);
   const int branches = load.is_guided ? 2 : 1;
   return needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
          needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
@@ -237,7 +237,8 @@ namespace {
 
 bool fit_placed(JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
   const std::uint64_t shared =
-      load.source.memory_needs(gpu.compute, gpu.placement).weights_bytes +
+      load.source.memory_needs(DeviceKind::cuda, gpu.compute, gpu.placement)
+          .weights_bytes +
       (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0);
   const auto workers = static_cast<std::uint64_t>(std::max(gpu.workers, 1));
   for (gpu.rows = wanted_rows(gpu, load, gpu_workers);; gpu.rows /= 2) {

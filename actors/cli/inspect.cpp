@@ -58,7 +58,8 @@ void warn_of(const models::Checkpoint& checkpoint) {
 Json needs_on(const std::string& name, bool is_gpu, DType compute,
               const ModelSource& source,
               std::optional<std::uint64_t> available) {
-  const MemoryNeeds needs = source.memory_needs(compute);
+  const MemoryNeeds needs =
+      source.memory_needs(is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
   const std::uint64_t image = 2 * needs.row_bytes;
   const std::uint64_t shared =
       needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);

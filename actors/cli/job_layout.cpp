@@ -76,8 +76,11 @@ std::uint64_t offloaded_bytes(const JobRequest& request) {
   std::uint64_t bytes = 0;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
-      bytes += request.source.memory_needs(device.compute).weights_bytes -
-               request.source.memory_needs(device.compute, device.placement)
+      bytes += request.source.memory_needs(device.device.kind, device.compute)
+                   .weights_bytes -
+               request.source
+                   .memory_needs(device.device.kind, device.compute,
+                                 device.placement)
                    .weights_bytes;
     }
   }

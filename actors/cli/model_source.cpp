@@ -151,7 +151,7 @@ std::string ModelSource::class_name(std::int64_t id) const {
                                                  : found->second;
 }
 
-MemoryNeeds ModelSource::memory_needs(DType compute,
+MemoryNeeds ModelSource::memory_needs(DeviceKind kind, DType compute,
                                       models::WeightPlacement placement) const {
   const bool offloaded = placement == models::WeightPlacement::offloaded;
   const std::uint64_t decode = decode_bytes(compute);
@@ -162,7 +162,10 @@ MemoryNeeds ModelSource::memory_needs(DType compute,
   return {.weights_bytes = weights - moved,
           .visiting_bytes =
               offloaded ? models::dit_visiting_bytes(dit_, compute) : 0,
-          .row_bytes = required_bytes(compute, 1, 1) - decode - weights,
+          .row_bytes = models::dit_required_bytes(
+                           dit_, {}, compute, 1,
+                           models::WeightPlacement::resident, kind) -
+                       models::dit_required_bytes(dit_, {}, compute, 0),
           .decode_bytes = decode};
 }
 

@@ -76,10 +76,11 @@ class ModelSource {
   [[nodiscard]] std::uint64_t required_bytes(DType compute, int workers,
                                              std::int64_t rows) const;
 
-  /// The parts of `required_bytes`.
+  /// The parts of `required_bytes`, on such a device.
   [[nodiscard]] MemoryNeeds memory_needs(
-      DType compute, models::WeightPlacement placement =
-                         models::WeightPlacement::resident) const;
+      DeviceKind kind, DType compute,
+      models::WeightPlacement placement =
+          models::WeightPlacement::resident) const;
 
   /// Bytes of activations while one picture is decoded; 0 without a VAE.
   [[nodiscard]] std::uint64_t decode_bytes(DType compute) const;

@@ -158,6 +158,25 @@ TEST_P(DitOnGpu, ServesTwoContextsOfOneGpu) {
   }
 }
 
+class DitMemoryOnGpu : public CudaTest {};
+
+// In f32 attention takes up to 72 MiB more, however many rows there are: that
+// is counted once for a worker.
+TEST_F(DitMemoryOnGpu, IsWhatWasForecast) {
+  for (const DType compute : {DType::bf16, DType::f16}) {
+    for (const auto activation :
+         {kernels::Activation::gelu_tanh, kernels::Activation::gelu_erf}) {
+      for (const int rows : {1, 3}) {
+        ExecContext ctx(1, kGpu);
+        const double share =
+            workspace_over_forecast(ctx, activation, compute, rows);
+        EXPECT_LE(share, 1.0) << rows << " " << static_cast<int>(activation);
+        EXPECT_GE(share, 0.8) << rows << " " << static_cast<int>(activation);
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Types, DitOnGpu,
                          testing::Values(GpuCase{"f32", DType::f32, 12, 1e-5},
                                          GpuCase{"bf16", DType::bf16, 16, 2e-2},

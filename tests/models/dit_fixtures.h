@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/dit.h"
+#include "models/dit_info.h"
 #include "models/weight_source.h"
 #include "tests/models/dit_cases.h"
 
@@ -72,6 +73,29 @@ inline std::unique_ptr<Dit> small_dit(ExecContext& ctx, const DitCase& dit,
   RandomWeights weights(ctx, 11);
   return std::make_unique<Dit>(ctx, small_config(dit.head_dim), segment,
                                dit.compute, weights);
+}
+
+/// What a pass of `count` rows took of `ctx`'s workspace, over what
+/// dit_required_bytes said it would take beside the weights.
+inline double workspace_over_forecast(ExecContext& ctx,
+                                      kernels::Activation activation,
+                                      DType compute, int count) {
+  DitConfig config = small_config(64);
+  config.sample_size = 32;
+  config.activation = activation;
+  RandomWeights weights(ctx, 11);
+  const Dit dit(ctx, config, {}, compute, weights);
+  Rows rows;
+  for (int i = 0; i < count; ++i) {
+    rows.add(ctx, dit, Tensor(dit.info().latent_shape, DType::f32), 500.0, i);
+  }
+  (void)predict(ctx, dit, rows);
+  const auto forecast = [&](int n) {
+    return dit_required_bytes(config, {}, compute, n, WeightPlacement::resident,
+                              ctx.device().kind);
+  };
+  return static_cast<double>(ctx.workspace().capacity_bytes()) /
+         static_cast<double>(forecast(count) - forecast(0));
 }
 
 inline Rows small_rows(ExecContext& ctx, const Denoiser& denoiser, int count) {

@@ -105,6 +105,16 @@ TEST(Dit, AStepAllocatesNothingAfterTheFirst) {
   EXPECT_EQ(ctx.workspace().capacity_bytes(), held);
 }
 
+TEST(Dit, APassTakesTheMemoryThatWasForecast) {
+  for (const int rows : {1, 4}) {
+    ExecContext ctx;
+    const double share = workspace_over_forecast(
+        ctx, kernels::Activation::gelu_tanh, DType::f32, rows);
+    EXPECT_LE(share, 1.0) << rows;
+    EXPECT_GE(share, 0.8) << rows;
+  }
+}
+
 TEST(Dit, SegmentsHoldOnlyTheirOwnWeights) {
   ExecContext ctx;
   ShardContext whole;
