@@ -2,9 +2,9 @@
 # Everything that only a GPU can tell, in one run and one table: tests, memory
 # and race checks, equal bytes, speed beside PyTorch.
 #   scripts/gpu_check.sh                    builds, then checks the first GPU
-#   scripts/gpu_check.sh --pack FILE        builds; writes programs, libraries
-#                                           and the demo model to FILE.tar.xz,
-#                                           for a machine without the packages
+#   scripts/gpu_check.sh --pack FILE        builds; writes programs, libraries,
+#                                           diffusers and the demo model to
+#                                           FILE, for a machine without them
 #   scripts/gpu_check.sh --unpack FILE      checks with those; needs only a GPU,
 #                                           its driver, CUDA's libraries, Python
 # DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
@@ -34,6 +34,14 @@ pack() {
       xargs -I{} cp -Ln {} "$folder/lib/"
   done
   cp -r models/demo "$folder/models/"
+  # PyTorch is there, diffusers may not be: pure Python, beside its needs.
+  if python3 -m pip download -q --no-deps --disable-pip-version-check \
+    -d "$folder/wheel" "$(grep '^diffusers==' scripts/bench/requirements.txt)"; then
+    python3 -m zipfile -e "$folder"/wheel/*.whl "$folder/python"
+  else
+    echo "gpu_check: left out of $1: diffusers" >&2
+  fi
+  rm -rf "$folder/wheel"
   tar -C "$folder" -cJf "$1" .
   rm -rf "$folder"
   du -h "$1"

@@ -6,6 +6,7 @@ Exit code 1 when a test, a sanitizer or a comparison of bytes failed; times neve
 """
 
 import concurrent.futures
+import functools
 import glob
 import json
 import os
@@ -17,6 +18,7 @@ import sys
 import tempfile
 
 PROGRAMS = pathlib.Path(sys.argv[1])
+PYTHON = os.environ.get("BENCH_PYTHON", "python3")
 DEVICE = os.environ.get("DEVICE", "cuda:0")
 SCALE = os.environ.get("SCALE", "1")
 CHECK = os.environ.get("CHECK", "tests,sanitizers,speed").split(",")
@@ -38,18 +40,39 @@ def program(name):
     return found[0]
 
 
-def run(*command, limit=1200, carried=True, **variables):
-    """With the libraries that came with the programs, if any; PyTorch keeps the system's."""
-    environment = {**os.environ, **variables}
-    libraries = PROGRAMS / "lib"
-    if carried and libraries.is_dir():
-        found = [str(libraries), environment.get("LD_LIBRARY_PATH", "")]
-        environment["LD_LIBRARY_PATH"] = ":".join(part for part in found if part)
+def joined_paths(*paths):
+    return ":".join(str(path) for path in paths if path)
+
+
+@functools.cache
+def wheel_libraries():
+    """Folders of CUDA's libraries that came with PyTorch's wheels, which no loader knows."""
+    found = subprocess.run([PYTHON, "-c", "import nvidia; print(*nvidia.__path__, sep='\\n')"],
+                           capture_output=True, text=True)
+    return [folder for root in found.stdout.split()
+            for folder in sorted(pathlib.Path(root).glob("*/lib"))]
+
+
+def run(*command, limit=1200, **variables):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=limit,
-                              env=environment)
+                              env={**os.environ, **variables})
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"ended after {limit} s")
+
+
+def run_ours(*command, **options):
+    """With the libraries that came with the programs, if any, and PyTorch's copies of CUDA's."""
+    if (PROGRAMS / "lib").is_dir():
+        options["LD_LIBRARY_PATH"] = joined_paths(
+            PROGRAMS / "lib", os.environ.get("LD_LIBRARY_PATH"), *wheel_libraries())
+    return run(*command, **options)
+
+
+def run_python(*command, **options):
+    """With the diffusers that came with the programs, if any."""
+    return run(PYTHON, *command, PYTHONPATH=joined_paths(
+        PROGRAMS / "python", os.environ.get("PYTHONPATH")), **options)
 
 
 def json_lines(done):
@@ -60,7 +83,7 @@ def json_lines(done):
 
 
 def tests():
-    done = run(program("test_cuda"))
+    done = run_ours(program("test_cuda"))
     summary = [line for line in done.stdout.splitlines() if line.startswith("[  ")]
     passed = next((line for line in summary if "PASSED" in line), "none passed")
     skipped = next((line for line in summary if "SKIPPED  ]" in line and "test" in line), "")
@@ -76,7 +99,7 @@ def sanitize(*command):
     shares = max(1, min(8, (os.cpu_count() or 1) // 2))
     with concurrent.futures.ThreadPoolExecutor(shares) as pool:
         done = list(pool.map(
-            lambda index: run(*command, program("test_cuda"), limit=3600,
+            lambda index: run_ours(*command, program("test_cuda"), limit=3600,
                               GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(index)),
             range(shares)))
     found = [line for one in done for line in one.stdout.splitlines()
@@ -104,7 +127,7 @@ def sanitizers():
 def sample(*arguments, steps=STEPS):
     """A job's summary. Latents are what is kept: pictures would be timed too."""
     with tempfile.TemporaryDirectory() as folder:
-        found = json_lines(run(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
+        found = json_lines(run_ours(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
                                "--steps", str(steps), "--seed", "1",
                                "--save", f"latents={folder}/latents.npz", *arguments))
     return found[-1] if found else {}
@@ -129,15 +152,14 @@ def equal_bytes():
 
 
 def forward(model, samples, mode):
-    found = json_lines(run(program("forward_probe"), model, "bf16", "1", "50", DEVICE,
+    found = json_lines(run_ours(program("forward_probe"), model, "bf16", "1", "50", DEVICE,
                            str(samples), mode))
     return found[-1] if found else None
 
 
 def peers():
     """PyTorch's milliseconds by case."""
-    python = os.environ.get("BENCH_PYTHON", "python3")
-    done = run(python, "scripts/bench/pytorch_gpu.py", limit=1800, carried=False)
+    done = run_python("scripts/bench/pytorch_gpu.py", limit=1800)
     found = {line["case"]: line for line in json_lines(done)}
     if not found:
         row("PyTorch", "left out: needs torch with CUDA and diffusers (BENCH_PYTHON)")
@@ -155,7 +177,7 @@ def against(peer, ms):
 def speed():
     torch = peers()
     cases = {mode: {line["case"]: line for line in json_lines(
-        run(program("gpu_probe"), DEVICE, mode, SCALE))} for mode in ("invariant", "free")}
+        run_ours(program("gpu_probe"), DEVICE, mode, SCALE))} for mode in ("invariant", "free")}
     copy = cases["invariant"].get("copy", {}).get("gb_per_s")
     matmul = cases["free"].get("matmul", {}).get("tflop_per_s")
     row("copy, matmul (ceilings)", f"{copy} GB/s, {matmul} TFLOP/s bf16")
@@ -216,7 +238,7 @@ def control(name, common):
 
 
 def picard(name, common, tolerance, target):
-    found = json_lines(run(program("troupe"), "bench", "--device", DEVICE, "--json", "-q",
+    found = json_lines(run_ours(program("troupe"), "bench", "--device", DEVICE, "--json", "-q",
                            "--steps", STEPS, "--seed", "1", *common, "--method", "picard",
                            "--window", "8", "--tolerance", tolerance, "--guess", "constant_x0"))
     if found:
@@ -250,11 +272,11 @@ def packer():
 def main():
     if shutil.which("nvidia-smi"):
         done = run("nvidia-smi", "--query-gpu=name,driver_version,memory.total",
-                   "--format=csv,noheader", carried=False)
+                   "--format=csv,noheader")
         row("GPU", done.stdout.strip())
     else:
         row("GPU", "nvidia-smi is not there")
-    print(run(program("troupe"), "doctor").stdout)
+    print(run_ours(program("troupe"), "doctor").stdout)
     if "tests" in CHECK:
         tests()
         equal_bytes()
