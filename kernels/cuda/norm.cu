@@ -222,13 +222,13 @@ struct RmsNorm {
     const T* from = x + std::int64_t{share.row} * plan.width;
     T* to = out + std::int64_t{share.row} * plan.width;
     Unit<T, kUnit> units[RowShare<kUnit, access>::kKept];
-    if constexpr (access == RowAccess::held) {
+    if constexpr (kIsHeld<access>) {
       share.each([&](int slot, int first, int count) {
         units[slot] = load_row<access, kUnit>(from + first, count);
       });
     }
     const auto read = [&](int slot, int first, int count) {
-      if constexpr (access != RowAccess::held) {
+      if constexpr (!kIsHeld<access>) {
         units[0] = load_row<access, kUnit>(from + first, count);
       }
       return floats(units[slot]);

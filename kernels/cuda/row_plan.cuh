@@ -30,6 +30,7 @@ struct RowPlan {
   int rows_per_block = 1;
   int place_shift = 0;   ///< thread >> place_shift is the row in the block
   bool can_hold = true;  ///< each thread can keep its units in registers
+  bool is_full = false;  ///< a block has one row, each thread as many as it can
 
   [[nodiscard]] std::int64_t blocks() const {
     return blocks_for(rows, rows_per_block);
@@ -67,15 +68,25 @@ inline RowPlan plan_rows(std::int64_t rows, std::int64_t width, int unit,
         kWarp);
   }
   plan.can_hold = units <= std::int64_t{kHeldUnits} * plan.threads;
+  plan.is_full = plan.rows_per_block == 1 &&
+                 units == std::int64_t{kHeldUnits} * plan.threads;
   return plan;
 }
 
 /// How a kernel reaches its rows. The bits are the same.
 enum class RowAccess : std::uint8_t {
+  full,     ///< as held, where no thread has to ask whether a unit is there:
+            ///< the loads of all are in flight together (nvcc 13 puts waits
+            ///< between loads that it has to guard)
   held,     ///< by units, read once and kept in registers
   by_unit,  ///< by units, read again by every pass: wide rows
   single,   ///< element by element, read again: odd widths and addresses
 };
+
+/// Whether a row is read once.
+template <RowAccess access>
+inline constexpr bool kIsHeld =
+    access == RowAccess::full || access == RowAccess::held;
 
 /// Calls fn(std::integral_constant<RowAccess, access>).
 template <typename Fn>
@@ -84,8 +95,10 @@ void with_access(const RowPlan& plan, bool aligned, const Fn& fn) {
     fn(std::integral_constant<RowAccess, RowAccess::single>{});
   } else if (!plan.can_hold) {
     fn(std::integral_constant<RowAccess, RowAccess::by_unit>{});
-  } else {
+  } else if (!plan.is_full) {
     fn(std::integral_constant<RowAccess, RowAccess::held>{});
+  } else {
+    fn(std::integral_constant<RowAccess, RowAccess::full>{});
   }
 }
 
@@ -93,7 +106,7 @@ void with_access(const RowPlan& plan, bool aligned, const Fn& fn) {
 /// thread takes part in the sums.
 template <int N, RowAccess access>
 struct RowShare {
-  static constexpr bool kHeld = access == RowAccess::held;
+  static constexpr bool kHeld = kIsHeld<access>;
   static constexpr bool kByUnit = access != RowAccess::single;
   /// Units to keep at once.
   static constexpr int kKept = kHeld ? kHeldUnits : 1;
@@ -106,7 +119,7 @@ struct RowShare {
     row = static_cast<std::uint32_t>(lane.block()) *
               static_cast<std::uint32_t>(plan.rows_per_block) +
           static_cast<std::uint32_t>(place);
-    width = row < plan.rows ? plan.width : 0;
+    width = access == RowAccess::full || row < plan.rows ? plan.width : 0;
   }
 
   /// Calls fn(slot, first, count) for this thread's units: elements
@@ -117,7 +130,7 @@ struct RowShare {
       TROUPE_UNROLL
       for (int slot = 0; slot < kHeldUnits; ++slot) {
         const int first = (thread + slot * threads) * N;
-        if (first < width) {
+        if (access == RowAccess::full || first < width) {
           fn(slot, first, N);
         }
       }
@@ -150,39 +163,18 @@ TROUPE_DEVICE Unit<T, N> load_row(const T* from, int count) {
   }
 #if defined(__CUDA_ARCH__)
   // Not for rows that a kernel reads again: the loads may be moved.
-  if constexpr (access == RowAccess::held && sizeof(unit) == 16) {
+  if constexpr (kIsHeld<access> && sizeof(unit) == 16) {
     const uint4 words = __ldcg(reinterpret_cast<const uint4*>(from));
     memcpy(&unit, &words, sizeof(unit));
     return unit;
   }
-  if constexpr (access == RowAccess::held && sizeof(unit) == 8) {
+  if constexpr (kIsHeld<access> && sizeof(unit) == 8) {
     const uint2 words = __ldcg(reinterpret_cast<const uint2*>(from));
     memcpy(&unit, &words, sizeof(unit));
     return unit;
   }
 #endif
   return load<N>(from);
-}
-
-/// The unit by one instruction, whatever the compiler makes of what is around:
-/// it splits plain stores where paths of the program join before them.
-template <int N, typename T>
-TROUPE_DEVICE void store_whole(const Unit<T, N>& unit, T* to) {
-#if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(unit) == 16) {
-    uint4 words;
-    memcpy(&words, &unit, sizeof(unit));
-    __stcg(reinterpret_cast<uint4*>(to), words);
-    return;
-  }
-  if constexpr (sizeof(unit) == 8) {
-    uint2 words;
-    memcpy(&words, &unit, sizeof(unit));
-    __stcg(reinterpret_cast<uint2*>(to), words);
-    return;
-  }
-#endif
-  store<N>(unit, to);
 }
 
 template <RowAccess access, int N, typename T>

@@ -69,6 +69,27 @@ TROUPE_DEVICE void store(const Unit<T, N>& unit, T* to) {
 #endif
 }
 
+/// The unit by one instruction, whatever the compiler makes of what is around:
+/// it splits plain stores where paths of the program join before them.
+template <int N, typename T>
+TROUPE_DEVICE void store_whole(const Unit<T, N>& unit, T* to) {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(unit) == 16) {
+    uint4 words;
+    memcpy(&words, &unit, sizeof(unit));
+    __stcg(reinterpret_cast<uint4*>(to), words);
+    return;
+  }
+  if constexpr (sizeof(unit) == 8) {
+    uint2 words;
+    memcpy(&words, &unit, sizeof(unit));
+    __stcg(reinterpret_cast<uint2*>(to), words);
+    return;
+  }
+#endif
+  store<N>(unit, to);
+}
+
 /// N bytes of any elements: 16, 4, 2 or 1.
 template <int N>
 using Word =
