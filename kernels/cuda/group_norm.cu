@@ -50,7 +50,8 @@ struct GroupMoments {
   static constexpr int kThreads = kBlock;
   static constexpr bool kCooperates = true;
   static constexpr int kUnit = kPerLoad<T>;
-  static constexpr int kAhead = 4;
+  /// Loads in flight: more would take more registers than a block has.
+  static constexpr int kAhead = kUnit == 8 ? 2 : 4;
   static constexpr std::size_t kSharedBytes =
       std::size_t{2} * kUnit * kBlock * sizeof(double);
   static constexpr RowAccess kAccess =
@@ -93,23 +94,33 @@ struct GroupMoments {
       const T* column = from + unit * kUnit;
       const auto step = std::int64_t{image.lanes} * image.channels;
       const T* at = column + std::int64_t{pixel_lane} * image.channels;
-      for (int pixel = pixel_lane; pixel < pixels;
-           pixel += kAhead * image.lanes, at += kAhead * step) {
-        Unit<T, kUnit> ahead[kAhead] = {};
+      Unit<T, kUnit> ahead[kAhead] = {};
+      int pixel = pixel_lane;
+      const auto fetch = [&] {
         TROUPE_UNROLL
         for (int i = 0; i < kAhead; ++i) {
           if (pixel + i * image.lanes < pixels) {
             ahead[i] = load_row<kAccess, kUnit>(at + i * step, count);
           }
         }
-        // The zeros of pixels past the end add nothing.
+      };
+      // The next ones are on their way while these are summed: nvcc 13 waits
+      // for each load of a batch that is summed as soon as it is there.
+      fetch();
+      while (pixel < pixels) {
+        Unit<T, kUnit> now[kAhead];
         TROUPE_UNROLL
         for (int i = 0; i < kAhead; ++i) {
-          TROUPE_UNROLL
-          for (int j = 0; j < kUnit; ++j) {
-            const double value = to_float(ahead[i].values[j]);
-            sums[j] += value;
-            squares[j] = multiply_add_double(value, value, squares[j]);
+          now[i] = ahead[i];
+        }
+        const int here = pixel;
+        pixel += kAhead * image.lanes;
+        at += kAhead * step;
+        fetch();
+        TROUPE_UNROLL
+        for (int i = 0; i < kAhead; ++i) {
+          if (here + i * image.lanes < pixels) {
+            take(now[i], sums, squares);
           }
         }
       }
@@ -121,6 +132,17 @@ struct GroupMoments {
       shared[(kUnit + j) * kBlock + lane.thread()] = squares[j];
     }
     lane.sync();
+  }
+
+  static TROUPE_DEVICE void take(const Unit<T, kUnit>& unit,
+                                 double (&sums)[kUnit],
+                                 double (&squares)[kUnit]) {
+    TROUPE_UNROLL
+    for (int j = 0; j < kUnit; ++j) {
+      const double value = to_float(unit.values[j]);
+      sums[j] += value;
+      squares[j] = multiply_add_double(value, value, squares[j]);
+    }
   }
 
   /// Pixel lanes in order, then a group's channels in order.
@@ -156,15 +178,6 @@ struct GroupMoments {
       to[2 * group + 1] = squares;
     }
     lane.sync();
-  }
-
-  TROUPE_DEVICE static double multiply_add_double(double a, double b,
-                                                  double c) {
-#if defined(__CUDA_ARCH__)
-    return __fma_rn(a, b, c);
-#else
-    return std::fma(a, b, c);
-#endif
   }
 };
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 
@@ -26,6 +27,14 @@ TROUPE_DEVICE float add(float a, float b) {
   return __fadd_rn(a, b);
 #else
   return a + b;
+#endif
+}
+/// a · b + c in double, rounded once.
+TROUPE_DEVICE double multiply_add_double(double a, double b, double c) {
+#if defined(__CUDA_ARCH__)
+  return __fma_rn(a, b, c);
+#else
+  return std::fma(a, b, c);
 #endif
 }
 
