@@ -45,7 +45,17 @@ struct Activate {
     }
     const std::int64_t end =
         begin + kPerBlock < count ? begin + kPerBlock : count;
-    for (std::int64_t i = begin + lane.thread(); i < end; i += kThreads) {
+    std::int64_t rest = begin;
+    if (aligned) {
+      rest += (end - begin) / kUnit * kUnit;
+      for (std::int64_t at = begin + lane.thread() * kUnit; at < rest;
+           at += kThreads * kUnit) {
+        Floats<kUnit> values = floats(load<kUnit>(x + at));
+        activate_all<kCoarse>(values.values, activation);
+        store_whole<kUnit>(rounded<To>(values), out + at);
+      }
+    }
+    for (std::int64_t i = rest + lane.thread(); i < end; i += kThreads) {
       float value[1] = {to_float(x[i])};
       activate_all<kCoarse>(value, activation);
       out[i] = from_float<To>(value[0]);

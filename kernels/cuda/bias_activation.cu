@@ -41,15 +41,20 @@ template <bool kPacked, typename T>
 TROUPE_DEVICE void load_each(const T* from, int count, float (&values)[kEach]) {
   if constexpr (kPacked) {
     constexpr int kStep = kPerLoad<T>;
+    TROUPE_UNROLL
     for (int i = 0; i < kEach; i += kStep) {
       const auto unit = load<kStep>(from + i);
+      TROUPE_UNROLL
       for (int j = 0; j < kStep; ++j) {
         values[i + j] = to_float(unit.values[j]);
       }
     }
   } else {
-    for (int i = 0; i < count; ++i) {
-      values[i] = to_float(from[i]);
+    TROUPE_UNROLL  // or the values would live in memory
+        for (int i = 0; i < kEach; ++i) {
+      if (i < count) {
+        values[i] = to_float(from[i]);
+      }
     }
   }
 }
@@ -58,16 +63,21 @@ template <bool kPacked, typename T>
 TROUPE_DEVICE void store_each(const float (&values)[kEach], int count, T* to) {
   if constexpr (kPacked) {
     constexpr int kStep = kPerLoad<T>;
+    TROUPE_UNROLL
     for (int i = 0; i < kEach; i += kStep) {
       Unit<T, kStep> unit;
+      TROUPE_UNROLL
       for (int j = 0; j < kStep; ++j) {
         unit.values[j] = from_float<T>(values[i + j]);
       }
-      store<kStep>(unit, to + i);
+      store_whole<kStep>(unit, to + i);
     }
   } else {
-    for (int i = 0; i < count; ++i) {
-      to[i] = from_float<T>(values[i]);
+    TROUPE_UNROLL
+    for (int i = 0; i < kEach; ++i) {
+      if (i < count) {
+        to[i] = from_float<T>(values[i]);
+      }
     }
   }
 }
@@ -103,6 +113,7 @@ struct ActivateProduct {
     if (bias != nullptr) {
       load_each<kPacked>(bias + column, count, biases);
     }
+    TROUPE_UNROLL
     for (int i = 0; i < kEach; ++i) {
       const float sum = bias != nullptr ? add(values[i], biases[i]) : values[i];
       values[i] = activated(sum, activation);
@@ -146,6 +157,7 @@ struct AddGatedProduct {
     if (bias != nullptr) {
       load_each<kPacked>(bias + column, count, biases);
     }
+    TROUPE_UNROLL
     for (int i = 0; i < kEach; ++i) {
       const float sum = bias != nullptr ? add(values[i], biases[i]) : values[i];
       sums[i] = add(sums[i], multiply(gates[i], sum));

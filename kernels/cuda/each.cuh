@@ -39,8 +39,8 @@ struct Each {
   TROUPE_DEVICE void operator()(Lane& lane) const {
     const std::int64_t units = count / N;
     const std::int64_t first = lane.block() * kPerBlock + lane.thread();
+    typename Op::template Inputs<N> inputs[kUnits];
     if ((lane.block() + 1) * kPerBlock <= units) {
-      typename Op::template Inputs<N> inputs[kUnits];
       TROUPE_UNROLL
       for (int i = 0; i < kUnits; ++i) {
         inputs[i] = op.template load<N>((first + i * kThreads) * N);
@@ -50,9 +50,17 @@ struct Each {
         op.template store<N>(inputs[i], (first + i * kThreads) * N);
       }
     } else {
-      for (int i = 0; i < kUnits && first + i * kThreads < units; ++i) {
-        const std::int64_t at = (first + i * kThreads) * N;
-        op.template store<N>(op.template load<N>(at), at);
+      TROUPE_UNROLL
+      for (int i = 0; i < kUnits; ++i) {
+        if (first + i * kThreads < units) {
+          inputs[i] = op.template load<N>((first + i * kThreads) * N);
+        }
+      }
+      TROUPE_UNROLL
+      for (int i = 0; i < kUnits; ++i) {
+        if (first + i * kThreads < units) {
+          op.template store<N>(inputs[i], (first + i * kThreads) * N);
+        }
       }
     }
     // The elements after the last unit.

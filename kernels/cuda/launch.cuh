@@ -44,7 +44,8 @@ __global__ void __launch_bounds__(Kernel::kThreads)
 
 /// Queues `kernel` with blocks of `threads` (at most kThreads) and
 /// `shared_bytes` of dynamic shared memory (at most 48 KiB); an empty grid is
-/// no work. Errors: Errc::device_lost, Errc::internal.
+/// no work. Errors: Errc::unsupported for more than 2^31 - 1 blocks (65,535 in
+/// y), Errc::device_lost, Errc::internal.
 template <typename Kernel>
 void launch(Backend& backend, const Kernel& kernel, Grid grid,
             int threads = Kernel::kThreads, std::size_t shared_bytes = 0) {
@@ -53,6 +54,8 @@ void launch(Backend& backend, const Kernel& kernel, Grid grid,
   if (grid.x < 1 || grid.y < 1) {
     return;
   }
+  require(grid.x <= 0x7fffffff && grid.y <= 0xffff, Errc::unsupported,
+          Kernel::kName, "more blocks than a GPU takes");
   require(threads >= 1 && threads <= Kernel::kThreads, Errc::internal,
           Kernel::kName,
           "more threads in a block than the kernel was built for");
