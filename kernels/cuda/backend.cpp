@@ -32,7 +32,8 @@ void prepare_pool(int device) {
       access.location.type = cudaMemLocationTypeDevice;
       access.location.id = peer;
       access.flags = cudaMemAccessFlagsProtReadWrite;
-      check(cudaMemPoolSetAccess(pool, &access, 1), "peer access");
+      // Faster where it works; copies find another way.
+      ignore(cudaMemPoolSetAccess(pool, &access, 1));
     }
   }
 }
@@ -67,6 +68,9 @@ Backend::~Backend() {
   forget_recordings();
   destroy_forgotten();
   states_.clear();
+  // Of one that loaded a model, more than any other needs.
+  ignore(cudaStreamSynchronize(stream()));
+  trim_pool(device());
 }
 
 Backend& Backend::of(ExecContext& ctx) {

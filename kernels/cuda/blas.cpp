@@ -11,9 +11,7 @@ void check(const BlasLt& blas, cublasStatus_t status, std::string_view place) {
   if (status == CUBLAS_STATUS_SUCCESS) {
     return;
   }
-  if (status == CUBLAS_STATUS_EXECUTION_FAILED) {
-    check(cudaGetLastError(), place);
-  }
+  check_alive(place);
   const std::string cause =
       std::string("cuBLASLt reports: ") + blas.status_string(status);
   switch (status) {

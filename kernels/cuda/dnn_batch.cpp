@@ -114,6 +114,8 @@ DnnHandle::~DnnHandle() { (void)dnn_.destroy(handle_); }
 
 std::optional<DnnPlan> DnnPlans::find(std::int64_t items,
                                       const DnnRules& rules) {
+  // Kernels are compiled, loaded and let go.
+  const std::scoped_lock lock(set_up_mutex());
   try {
     return DnnPlan::find(graph_of_(items), rules, &refusal_);
   } catch (const Error& error) {
@@ -188,18 +190,22 @@ const DnnPlan* DnnPlans::together(ExecContext& ctx, std::int64_t items,
   if (must_agree) {
     rules.only = &item_plan()->engine();
   }
+  const auto drop = [](std::optional<DnnPlan>& unfit) {
+    const std::scoped_lock lock(set_up_mutex());
+    unfit.reset();
+  };
   std::optional<DnnPlan> plan = find(items, rules);
   if (plan && must_agree) {
     try {
       if (!bytes_agree(ctx, *plan, items, operands)) {
-        plan.reset();
+        drop(plan);
       }
     } catch (const Error& error) {
       // Item by item needs no more memory than the operation itself.
       if (error.code() != Errc::out_of_memory) {
         throw;
       }
-      plan.reset();
+      drop(plan);
     }
   }
   const auto made = plans_.emplace(items, std::move(plan)).first;

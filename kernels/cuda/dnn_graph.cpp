@@ -37,9 +37,7 @@ void check(const Dnn& dnn, cudnnStatus_t status, std::string_view place) {
   if (status == CUDNN_STATUS_SUCCESS) {
     return;
   }
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_EXECUTION_FAILED) {
-    check(cudaGetLastError(), place);
-  }
+  check_alive(place);
   const std::string cause = std::string("cuDNN reports: ") +
                             dnn.error_string(status) + last_message(dnn);
   switch (CUDNN_STATUS_CATEGORY(status)) {

@@ -12,8 +12,8 @@ namespace troupe::kernels::cuda {
 namespace {
 
 constexpr const char* kHint =
-    "install cuBLAS 12 or 13 and cuDNN 9 and put them on the loader's path "
-    "(LD_LIBRARY_PATH), or run with --device cpu";
+    "install cuBLAS 12 or 13, cuDNN 9 and NVRTC and put them on the loader's "
+    "path (LD_LIBRARY_PATH), or run with --device cpu";
 
 struct CloseLibrary {
   void operator()(void* handle) const { dlclose(handle); }
@@ -21,18 +21,19 @@ struct CloseLibrary {
 using Library = std::shared_ptr<void>;
 
 Library open_first(const char* what, std::initializer_list<const char*> names) {
+  std::string reasons;
   for (const char* name : names) {
     // They stay once loaded: each has a CUDA runtime of its own inside, whose
     // kernels the driver still knows, and loading takes a second.
     if (void* handle = dlopen(name, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE)) {
       return {handle, CloseLibrary{}};
     }
+    const char* reason = dlerror();
+    reasons += reasons.empty() ? ": " : "; ";
+    reasons += reason != nullptr ? reason : "no reason given";
   }
-  const char* reason = dlerror();
   throw Error(Errc::unsupported, "cuda",
-              std::string(what) + " cannot be loaded: " +
-                  (reason != nullptr ? reason : "no reason given"),
-              kHint);
+              std::string(what) + " cannot be loaded" + reasons, kHint);
 }
 
 template <typename Function>

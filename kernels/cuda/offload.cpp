@@ -28,11 +28,11 @@ class WeightPlaces {
     }
   }
   ~WeightPlaces() {
-    (void)cudaSetDevice(backend_.device());
-    (void)cudaStreamSynchronize(copies_->get());
-    (void)cudaEventDestroy(earlier_);
+    const OnDevice on(backend_.device());
+    ignore(cudaStreamSynchronize(copies_->get()));
+    ignore(cudaEventDestroy(earlier_));
     for (const Place& place : places_) {
-      (void)cudaEventDestroy(place.filled);
+      ignore(cudaEventDestroy(place.filled));
     }
   }
   WeightPlaces(const WeightPlaces&) = delete;
@@ -124,7 +124,10 @@ Tensor pinned_memory(ExecContext& ctx, std::int64_t bytes) {
   (void)Backend::of(ctx);
   return {std::shared_ptr<std::byte>(
               pin_memory(static_cast<std::size_t>(bytes) + 1),
-              [](std::byte* freed) { (void)cudaFreeHost(freed); }),
+              [](std::byte* freed) {
+                const std::scoped_lock lock(set_up_mutex());
+                ignore(cudaFreeHost(freed));
+              }),
           Shape{bytes}, DType::u8};
 }
 

@@ -70,6 +70,23 @@ std::uint64_t pool_bytes(int device, cudaMemPoolAttr attribute) {
               "use fewer samples at once, a smaller model or --dtype bf16");
 }
 
+/// Lets a thread that records give memory back on another stream, which is not
+/// part of the recording: calls like that otherwise spoil it.
+class OutsideOfRecordings {
+ public:
+  OutsideOfRecordings() noexcept {
+    ignore(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
+  ~OutsideOfRecordings() {
+    ignore(cudaThreadExchangeStreamCaptureMode(&mode_));
+  }
+  OutsideOfRecordings(const OutsideOfRecordings&) = delete;
+  OutsideOfRecordings& operator=(const OutsideOfRecordings&) = delete;
+
+ private:
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 struct DestroyGraph {
   cudaGraph_t graph = nullptr;
   ~DestroyGraph() {
@@ -105,10 +122,22 @@ void ignore(cudaError_t status) noexcept {
   }
 }
 
+void check_alive(std::string_view place) {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total), place);
+}
+
 std::recursive_mutex& set_up_mutex() {
   // Tensors may be released when main is over.
   static auto* const mutex = new std::recursive_mutex;
   return *mutex;
+}
+
+void trim_pool(int device) noexcept {
+  cudaMemPool_t pool = nullptr;
+  ignore(cudaDeviceGetDefaultMemPool(&pool, device));
+  ignore(cudaMemPoolTrimTo(pool, 0));
 }
 
 OnDevice::OnDevice(int device) noexcept {
@@ -153,7 +182,14 @@ std::byte* Stream::allocate(std::size_t bytes) {
   const auto lock = wait_for_recording();
   const OnDevice on(device_);
   void* memory = nullptr;
-  const cudaError_t status = cudaMallocAsync(&memory, bytes, stream_);
+  cudaError_t status = cudaMallocAsync(&memory, bytes, stream_);
+  if (status == cudaErrorMemoryAllocation) {
+    // What was given back may still be in use, or lie in pieces too small.
+    ignore(status);
+    check(cudaStreamSynchronize(stream_), "memory");
+    trim_pool(device_);
+    status = cudaMallocAsync(&memory, bytes, stream_);
+  }
   if (status == cudaErrorMemoryAllocation) {
     ignore(status);
     throw_out_of_memory(device_, bytes);
@@ -169,6 +205,7 @@ void Stream::release(std::byte* memory) noexcept {
     return;
   }
   const OnDevice on(device_);
+  const OutsideOfRecordings apart;
   ignore(cudaFreeAsync(memory, stream_));
 }
 

@@ -18,6 +18,14 @@ void check(cudaError_t status, std::string_view place);
 /// Where nothing can be thrown: a failure is not left for the next check.
 void ignore(cudaError_t status) noexcept;
 
+/// For errors of libraries, which have a CUDA runtime of their own and do not
+/// say that the device is lost. Errors: Errc::device_lost.
+void check_alive(std::string_view place);
+
+/// Hands what the device's pool keeps for the next request to whoever does not
+/// ask the pool: libraries, modules, recordings. Only what no queued work uses.
+void trim_pool(int device) noexcept;
+
 /// Held while something is recorded, and by whatever makes or destroys library
 /// handles, pinned memory or backends: those call device-wide functions, which
 /// can spoil a recording of another thread too (seen with cuBLAS handles: ggml,
@@ -55,7 +63,8 @@ class Stream {
   void refuse_while_recording(std::string_view what);
 
   /// Memory in the stream's order. While another thread records, it waits: an
-  /// allocation would become part of the recording.
+  /// allocation would become part of the recording. Where there is too little,
+  /// it waits for the stream and asks again.
   /// Errors: Errc::out_of_memory with the numbers, Errc::device_lost;
   /// Errc::internal for the thread that records. Thread: any.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);

@@ -115,10 +115,23 @@ TEST_F(BackendFaults, ReportsTheMemoryThatIsLeft) {
 TEST_F(BackendFaults, AFailedAllocationLeavesEverythingUsable) {
   ExecContext ctx(1, kGpu);
   const Tensor host = random({10}, DType::f32, 3);
+  // The second allocation, and what asks again once the queue is empty.
+  emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   const Tensor first = upload(ctx, host);
   expect_error(Errc::out_of_memory, "", [&] { (void)upload(ctx, host); });
   expect_same_bits(download(ctx, upload(ctx, first)), host);
+}
+
+TEST_F(BackendFaults, AsksForMemoryAgainWhenTheQueueIsEmpty) {
+  ExecContext ctx(1, kGpu);
+  const Tensor host = random({10}, DType::f32, 3);
+  const Tensor before = upload(ctx, host);
+  const std::uint64_t waits = emulator::counters(0).host_waits;
+  emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation);
+  const Tensor there = ctx.empty({100}, DType::f32);
+  EXPECT_EQ(emulator::counters(0).host_waits - waits, 1U);
+  expect_same_bits(download(ctx, before), host);
 }
 
 TEST_F(BackendFaults, StagingSurvivesTheLackOfPinnedMemory) {
@@ -165,8 +178,7 @@ TEST_F(BackendFaults, ABackendThatCannotBeMadeLeavesNothing) {
   emulator::configure({.devices = 2});
   for (const char* function :
        {"cudaStreamCreateWithFlags", "cudaDeviceGetAttribute",
-        "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute",
-        "cudaMemPoolSetAccess"}) {
+        "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"}) {
     emulator::fail_call(function, cudaErrorInvalidValue);
     expect_error(Errc::internal, "cudaErrorInvalidValue",
                  [] { const ExecContext ctx(1, kGpu); });

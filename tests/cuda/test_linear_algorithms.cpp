@@ -200,8 +200,9 @@ TEST_F(LinearAlgorithms, WithoutMemoryForTheCheckGoItemByItem) {
   (void)run_linear(ctx, layer.values.x.slice(0, 1), layer.packed,
                    Activation::none, DType::bf16);
   // For the merged batch, then for the strided one.
-  emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 1);
-  emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 1);
+  for (int i = 0; i < 4; ++i) {  // two ways, each asks twice
+    emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation);
+  }
   const BlasCounters counters = asked(
       [&] { linear(ctx, layer.x, layer.packed, Activation::none, layer.out); });
   EXPECT_EQ(counters.products, 3U);

@@ -128,7 +128,9 @@ cudaError_t device_call(const char* function,
 cudaError_t stream_call(const char* function, cudaStream_t stream,
                         const std::function<cudaError_t(Stream&, Device&)>& fn);
 
-/// For what stops a capture by the calling thread (in its mode): invalidates
+/// The calling thread's own, beside that of its capture.
+[[nodiscard]] cudaStreamCaptureMode& capture_mode();
+/// For what stops a capture by the calling thread (in both modes): invalidates
 /// it. cudaSuccess without a capture.
 [[nodiscard]] cudaError_t refuse_in_capture();
 

@@ -57,6 +57,13 @@ cudaError_t destroy(std::set<Graph*>& live, Graph* graph) {
 
 extern "C" {
 
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  return call("cudaThreadExchangeStreamCaptureMode", [&] {
+    std::swap(*mode, emulator::capture_mode());
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle,
                                    cudaStreamCaptureMode mode) {
   return stream_call("cudaStreamBeginCapture", handle,

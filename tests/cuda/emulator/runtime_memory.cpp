@@ -99,6 +99,10 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes,
           stream.capture->is_valid = false;
           return cudaErrorStreamCaptureUnsupported;
         }
+        // On another stream than the one that is captured.
+        if (const cudaError_t status = emulator::refuse_in_capture()) {
+          return status;
+        }
         if (!make_room(device, bytes)) {
           return cudaErrorMemoryAllocation;
         }
@@ -124,6 +128,9 @@ cudaError_t cudaFreeAsync(void* memory, cudaStream_t handle) {
           // Only memory that the same graph allocated may be released in it.
           stream.capture->is_valid = false;
           return cudaErrorInvalidValue;
+        }
+        if (const cudaError_t status = emulator::refuse_in_capture()) {
+          return status;
         }
         allocation->is_freed = true;
         ++device.counters.frees;

@@ -131,10 +131,16 @@ cudaError_t push(Stream& stream, Operation operation) {
   return cudaSuccess;
 }
 
+cudaStreamCaptureMode& capture_mode() {
+  thread_local cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+  return mode;
+}
+
 cudaError_t refuse_in_capture() {
   Stream* stream = capturing_stream();
   if (stream == nullptr || !stream->capture ||
-      stream->capture->mode == cudaStreamCaptureModeRelaxed) {
+      stream->capture->mode == cudaStreamCaptureModeRelaxed ||
+      capture_mode() == cudaStreamCaptureModeRelaxed) {
     return cudaSuccess;
   }
   stream->capture->is_valid = false;
