@@ -62,9 +62,9 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   auto& known = backend.state<FlashPlans>().plans;
   auto plans = known.find(problem);
   if (plans == known.end()) {
-    const auto graph_of = [&backend, problem](std::int64_t items) {
-      return attention_graph(backend.state<DnnHandle>().target(), problem,
-                             items);
+    const auto graph_of = [handle = backend.shared_state<DnnHandle>(),
+                           problem](std::int64_t items) {
+      return attention_graph(handle->target(), problem, items);
     };
     plans = known.try_emplace(problem, graph_of, DnnRules{}).first;
   }

@@ -52,15 +52,20 @@ class Backend final : public DeviceBackend {
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
 
   /// State that an operation keeps between calls (handles, chosen algorithms,
-  /// plans), made on first use as State(*this).
+  /// plans), made on first use as State(*this). They end in any order: whoever
+  /// needs another's to the end shares it.
   template <typename State>
-  [[nodiscard]] State& state() {
+  [[nodiscard]] std::shared_ptr<State> shared_state() {
     std::shared_ptr<void>& slot = states_[typeid(State)];
     if (!slot) {
       const std::scoped_lock lock(set_up_mutex());
       slot = std::make_shared<State>(*this);
     }
-    return *static_cast<State*>(slot.get());
+    return std::static_pointer_cast<State>(slot);
+  }
+  template <typename State>
+  [[nodiscard]] State& state() {
+    return *shared_state<State>();
   }
 
  private:

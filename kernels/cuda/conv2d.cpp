@@ -82,8 +82,9 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
   auto& known = backend.state<ConvPlans>().plans;
   auto plans = known.find(problem);
   if (plans == known.end()) {
-    const auto graph_of = [&backend, problem](std::int64_t items) {
-      return conv_graph(backend.state<DnnHandle>().target(), problem, items);
+    const auto graph_of = [handle = backend.shared_state<DnnHandle>(),
+                           problem](std::int64_t items) {
+      return conv_graph(handle->target(), problem, items);
     };
     const DnnRules rules{.tensor_cores =
                              x.dtype() != DType::f32 || backend.options().tf32};

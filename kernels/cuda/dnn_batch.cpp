@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::kernels::cuda {
@@ -117,14 +118,19 @@ std::optional<DnnPlan> DnnPlans::find(std::int64_t items,
   // Kernels are compiled, loaded and let go.
   const std::scoped_lock lock(set_up_mutex());
   try {
-    return DnnPlan::find(graph_of_(items), rules, &refusal_);
+    std::optional<DnnPlan> plan =
+        DnnPlan::find(graph_of_(items), rules, &refusal_);
+    if (plan) {
+      return plan;
+    }
   } catch (const Error& error) {
     if (error.code() != Errc::unsupported) {
       throw;
     }
     refusal_ = error.what();
-    return std::nullopt;
   }
+  log_message(LogLevel::info, "cuDNN has no plan: " + refusal_);
+  return std::nullopt;
 }
 
 const DnnPlan* DnnPlans::item_plan() {

@@ -84,7 +84,7 @@ class DnnPlans {
   void queue_one_by_one(ExecContext& ctx, std::int64_t items,
                         std::span<const DnnOperand> operands);
 
-  GraphOf graph_of_;
+  GraphOf graph_of_;  ///< holds the handle, which must outlive the plans
   DnnRules rules_;
   /// By number of items. Without a plan: refused, or (more than one item in
   /// batch-invariant mode) not the same bytes.

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/cuda/product_check.cuh"
 
 namespace troupe::kernels::cuda {
@@ -204,6 +205,13 @@ Products::Plan& Products::plan(const Problem& problem) {
   }
   Plan plan{describe(problem), std::nullopt, {}};
   plan.algorithm = choose(problem, plan);
+  if (!plan.algorithm) {
+    log_message(LogLevel::info, "cuBLASLt has no algorithm for " +
+                                    std::to_string(problem.rows) + " x " +
+                                    std::to_string(problem.k) + " by " +
+                                    std::to_string(problem.n) +
+                                    ": a slow product of our own is used");
+  }
   return plans_.emplace(problem, std::move(plan)).first->second;
 }
 
