@@ -31,15 +31,6 @@ TROUPE_DEVICE float quotient(float a, float b) {
 #endif
 }
 
-/// a · b + c, rounded once.
-TROUPE_DEVICE float multiply_add(float a, float b, float c) {
-#if defined(__CUDA_ARCH__)
-  return __fmaf_rn(a, b, c);
-#else
-  return std::fma(a, b, c);
-#endif
-}
-
 /// The larger one, x itself when it is NaN.
 TROUPE_DEVICE float at_least(float bound, float x) {
   return x < bound ? bound : x;

@@ -141,7 +141,7 @@ struct GroupMoments {
     for (int j = 0; j < kUnit; ++j) {
       const double value = to_float(unit.values[j]);
       sums[j] += value;
-      squares[j] = multiply_add_double(value, value, squares[j]);
+      squares[j] = multiply_add(value, value, squares[j]);
     }
   }
 

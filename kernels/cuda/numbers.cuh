@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/core/dtype.h"
 #include "kernels/core/error.h"
@@ -29,10 +30,15 @@ TROUPE_DEVICE float add(float a, float b) {
   return a + b;
 #endif
 }
-/// a · b + c in double, rounded once.
-TROUPE_DEVICE double multiply_add_double(double a, double b, double c) {
+/// a · b + c, rounded once, in float or double.
+template <typename Real>
+TROUPE_DEVICE Real multiply_add(Real a, Real b, Real c) {
 #if defined(__CUDA_ARCH__)
-  return __fma_rn(a, b, c);
+  if constexpr (std::is_same_v<Real, float>) {
+    return __fmaf_rn(a, b, c);
+  } else {
+    return __fma_rn(a, b, c);
+  }
 #else
   return std::fma(a, b, c);
 #endif

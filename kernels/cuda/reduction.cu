@@ -65,7 +65,7 @@ struct Squares {
   static TROUPE_DEVICE void add_square(double& sum, float a, float b) {
     const double value = kHasB ? static_cast<double>(a) - static_cast<double>(b)
                                : static_cast<double>(a);
-    sum = multiply_add_double(value, value, sum);
+    sum = multiply_add(value, value, sum);
   }
   static TROUPE_DEVICE void take(State& state, const Group& group) {
     TROUPE_UNROLL
