@@ -55,20 +55,24 @@ class Backend final : public DeviceBackend {
   /// plans), made on first use as State(*this). They end in any order: whoever
   /// needs another's to the end shares it.
   template <typename State>
+  [[nodiscard]] State& state() {
+    return *static_cast<State*>(slot_of<State>().get());
+  }
+  template <typename State>
   [[nodiscard]] std::shared_ptr<State> shared_state() {
+    return std::static_pointer_cast<State>(slot_of<State>());
+  }
+
+ private:
+  template <typename State>
+  [[nodiscard]] const std::shared_ptr<void>& slot_of() {
     std::shared_ptr<void>& slot = states_[typeid(State)];
     if (!slot) {
       const std::scoped_lock lock(set_up_mutex());
       slot = std::make_shared<State>(*this);
     }
-    return std::static_pointer_cast<State>(slot);
+    return slot;
   }
-  template <typename State>
-  [[nodiscard]] State& state() {
-    return *shared_state<State>();
-  }
-
- private:
   /// What is known of a key; a graph once it was recorded.
   struct Recording {
     bool has_run = false;

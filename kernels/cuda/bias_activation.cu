@@ -50,8 +50,9 @@ TROUPE_DEVICE void load_each(const T* from, int count, float (&values)[kEach]) {
       }
     }
   } else {
-    TROUPE_UNROLL  // or the values would live in memory
-        for (int i = 0; i < kEach; ++i) {
+    // Not up to `count`: the values would live in memory.
+    TROUPE_UNROLL
+    for (int i = 0; i < kEach; ++i) {
       if (i < count) {
         values[i] = to_float(from[i]);
       }

@@ -3,6 +3,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/dnn_graph.cuh"
+#include "kernels/cuda/stream.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -123,6 +124,7 @@ bool DnnPlan::take(DnnDescriptor proposal, const DnnRules& rules,
   }
   const cudnnStatus_t status = target.dnn.finalize(plan.get());
   if (status != CUDNN_STATUS_SUCCESS) {
+    check_alive("cudnn");
     *why += std::string("; an engine: ") + target.dnn.error_string(status);
     return false;
   }

@@ -20,7 +20,7 @@ std::byte* pin_memory(std::size_t bytes) {
   void* memory = nullptr;
   const cudaError_t status = cudaMallocHost(&memory, bytes);
   if (status == cudaErrorMemoryAllocation) {
-    ignore(cudaGetLastError());
+    ignore(status);
     throw Error(
         Errc::out_of_memory, "pinned memory",
         "cannot pin " + std::to_string(bytes) + " bytes of the host's memory",

@@ -125,7 +125,11 @@ void ignore(cudaError_t status) noexcept {
 void check_alive(std::string_view place) {
   std::size_t free = 0;
   std::size_t total = 0;
-  check(cudaMemGetInfo(&free, &total), place);
+  const cudaError_t status = cudaMemGetInfo(&free, &total);
+  if (is_fatal(status)) {
+    check(status, place);
+  }
+  ignore(status);
 }
 
 std::recursive_mutex& set_up_mutex() {

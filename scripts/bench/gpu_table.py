@@ -11,6 +11,7 @@ import glob
 import json
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import subprocess
@@ -82,14 +83,17 @@ def json_lines(done):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+def count(output, what):
+    """Of GoogleTest's last lines, such as "[  PASSED  ] 515 tests."."""
+    found = re.findall(rf"^\[ +{what} +\] (\d+) tests?\b", output, re.MULTILINE)
+    return int(found[-1]) if found else 0
+
+
 def tests():
     done = run_ours(program("test_cuda"))
-    summary = [line for line in done.stdout.splitlines() if line.startswith("[  ")]
-    passed = next((line for line in summary if "PASSED" in line), "none passed")
-    skipped = next((line for line in summary if "SKIPPED  ]" in line and "test" in line), "")
-    row("tests", f"exit {done.returncode}; {passed} {skipped}", "few skipped")
-    counts = [int(line.split("]")[1].split()[0]) for line in (passed, skipped) if "]" in line]
-    if done.returncode != 0 or len(counts) == 2 and counts[1] > counts[0]:
+    passed, skipped = (count(done.stdout, what) for what in ("PASSED", "SKIPPED"))
+    row("tests", f"exit {done.returncode}; {passed} passed, {skipped} skipped", "few skipped")
+    if done.returncode != 0 or skipped > passed:
         failed.append("tests")
         print(done.stdout[-4000:], done.stderr[-2000:])
 
@@ -101,7 +105,7 @@ def sanitize(*command):
     with concurrent.futures.ThreadPoolExecutor(shares) as pool:
         done = list(pool.map(
             lambda index: run_ours(*command, program("test_cuda"), limit=3600,
-                              GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(index)),
+                                   GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(index)),
             range(shares)))
     found = [line for one in done for line in one.stdout.splitlines()
              if "SUMMARY" in line or "Error" in line]
@@ -128,9 +132,9 @@ def sanitizers():
 def sample(*arguments, steps=STEPS):
     """A job's summary. Latents are what is kept: pictures would be timed too."""
     with tempfile.TemporaryDirectory() as folder:
-        found = json_lines(run_ours(program("troupe"), "sample", "--device", DEVICE, "--json", "-q",
-                               "--steps", str(steps), "--seed", "1",
-                               "--save", f"latents={folder}/latents.npz", *arguments))
+        found = json_lines(run_ours(
+            program("troupe"), "sample", "--device", DEVICE, "--json", "-q", "--steps", str(steps),
+            "--seed", "1", "--save", f"latents={folder}/latents.npz", *arguments))
     return found[-1] if found else {}
 
 
@@ -154,7 +158,7 @@ def equal_bytes():
 
 def forward(model, samples, mode):
     found = json_lines(run_ours(program("forward_probe"), model, "bf16", "1", "50", DEVICE,
-                           str(samples), mode))
+                                str(samples), mode))
     return found[-1] if found else None
 
 
@@ -239,9 +243,10 @@ def control(name, common):
 
 
 def picard(name, common, tolerance, target):
-    found = json_lines(run_ours(program("troupe"), "bench", "--device", DEVICE, "--json", "-q",
-                           "--steps", STEPS, "--seed", "1", *common, "--method", "picard",
-                           "--window", "8", "--tolerance", tolerance, "--guess", "constant_x0"))
+    found = json_lines(run_ours(
+        program("troupe"), "bench", "--device", DEVICE, "--json", "-q", "--steps", STEPS,
+        "--seed", "1", *common, "--method", "picard", "--window", "8", "--tolerance", tolerance,
+        "--guess", "constant_x0"))
     if found:
         sequential, parallel = found[-1]["rows"]
         row(f"{name}: picard 8, tolerance {tolerance}",
