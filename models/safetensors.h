@@ -155,6 +155,6 @@ class TensorFiles {
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata = {},
-                       IfThere if_there = IfThere::replace);
+                       const FileRule& rule = {});
 
 }  // namespace troupe::models

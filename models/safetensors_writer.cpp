@@ -29,7 +29,7 @@ std::string_view file_name_of(DType dtype) {
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const NamedTensor> tensors,
                        const std::map<std::string, std::string>& metadata,
-                       IfThere if_there) {
+                       const FileRule& rule) {
   std::vector<const NamedTensor*> order;
   for (const NamedTensor& tensor : tensors) {
     order.push_back(&tensor);
@@ -59,7 +59,7 @@ void write_safetensors(const std::filesystem::path& path,
   text.append((8 - text.size() % 8) % 8, ' ');
   const std::uint64_t length = text.size();
 
-  AtomicFile file(path, if_there);
+  AtomicFile file(path, rule);
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(std::as_bytes(std::span(text)));
   for (const NamedTensor* named : order) {

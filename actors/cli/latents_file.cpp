@@ -64,11 +64,11 @@ void check_tensor_path(const std::string& place,
 }
 
 void write_tensors(const std::filesystem::path& path,
-                   std::span<const NamedTensor> tensors, IfThere if_there) {
+                   std::span<const NamedTensor> tensors, const FileRule& rule) {
   if (path.extension() == ".npz") {
-    write_file(path, encode_npz(tensors), if_there);
+    write_file(path, encode_npz(tensors), rule);
   } else {
-    models::write_safetensors(path, tensors, {}, if_there);
+    models::write_safetensors(path, tensors, {}, rule);
   }
 }
 

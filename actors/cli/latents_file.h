@@ -19,7 +19,7 @@ inline constexpr std::size_t kMaxTensorFileBytes = std::size_t{4} << 30U;
 /// ending; those of write_file.
 void write_tensors(const std::filesystem::path& path,
                    std::span<const NamedTensor> tensors,
-                   IfThere if_there = IfThere::replace);
+                   const FileRule& rule = {});
 
 /// Errors: Errc::invalid_argument unless `path` ends in a known way.
 void check_tensor_path(const std::string& place,

@@ -10,6 +10,7 @@
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/temporary_files.h"
 
 namespace troupe::actors {
 namespace {
@@ -156,6 +157,24 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
   }
 }
 
+/// Half-written files that a killed run left where this one writes.
+void sweep_folders(const RunOutputs& outputs) {
+  std::set<fs::path> folders;
+  for (const std::string& path :
+       {outputs.grid, outputs.latents, outputs.trajectory, outputs.preview,
+        outputs.trace}) {
+    if (!path.empty()) {
+      folders.insert(resolved(path).parent_path());
+    }
+  }
+  if (outputs.images) {
+    folders.insert(resolved(outputs.images->folder()));
+  }
+  for (const fs::path& folder : folders) {
+    sweep_temporaries(folder);
+  }
+}
+
 }  // namespace
 
 RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
@@ -197,6 +216,9 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   if (outputs.images) {
     look_for_images(config, stop, outputs);
     outputs.new_folder = outputs.images->prepare();
+  }
+  if (!config.dry_run) {
+    sweep_folders(outputs);
   }
   return outputs;
 }

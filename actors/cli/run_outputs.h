@@ -50,7 +50,9 @@ struct RunOutputs {
 };
 
 /// Reads --out, --grid, --save, --preview and --trace; makes the output folder,
-/// tries to write in every place, and looks for outputs that are there.
+/// tries to write in every place, and looks for outputs that are there. What a
+/// killed run left half-written in these places is removed (sweep_temporaries),
+/// unless nothing is to be written (--dry-run).
 /// `picture` is the shape [C, H, W] of one picture.
 /// Errors: Errc::invalid_argument (a bad name, two outputs of one name, an
 /// output that exists, a contact sheet too large), Errc::io (not writable),

@@ -1,12 +1,15 @@
 #include "kernels/core/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -14,6 +17,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/temporary_files.h"
 
 namespace troupe {
 namespace {
@@ -110,12 +114,14 @@ fs::path folder_of(const fs::path& path) {
 // Creates a new empty file in `folder`; `shown` is what an error names.
 std::pair<int, fs::path> create_temporary(const fs::path& folder,
                                           const fs::path& shown) {
-  const std::string stem = ".troupe-" + std::to_string(::getpid()) + "-";
+  const std::string stem = temporary_stem(this_process());
   for (int attempt = 0; attempt < kMaxNameAttempts; ++attempt) {
     fs::path name = folder / (stem + std::to_string(attempt) + ".tmp");
     const int descriptor =
         ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) {
+      // Tells a sweep that this process lives; best effort.
+      (void)::flock(descriptor, LOCK_EX | LOCK_NB);
       return {descriptor, std::move(name)};
     }
     if (errno != EEXIST && errno != EINTR) {
@@ -128,23 +134,6 @@ std::pair<int, fs::path> create_temporary(const fs::path& folder,
 // 0, or why not.
 int rename_over(const fs::path& from, const fs::path& to) {
   return ::rename(from.c_str(), to.c_str()) == 0 ? 0 : errno;
-}
-
-// The same, but EEXIST if something is there.
-int rename_to_new(const fs::path& from, const fs::path& to) {
-  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
-                  RENAME_NOREPLACE) == 0) {
-    return 0;
-  }
-  if (errno != EINVAL && errno != ENOSYS) {
-    return errno;
-  }
-  // A file system without it, such as NFS.
-  if (::link(from.c_str(), to.c_str()) == 0) {
-    ::unlink(from.c_str());
-    return 0;
-  }
-  return errno == EEXIST ? EEXIST : rename_over(from, to);
 }
 
 class Descriptor {
@@ -163,10 +152,63 @@ class Descriptor {
   int value_;
 };
 
+// The same, but EEXIST if something is there.
+int rename_to_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(),
+                  RENAME_NOREPLACE) == 0) {
+    return 0;
+  }
+  if (errno != EINVAL && errno != ENOSYS) {
+    return errno;
+  }
+  // A file system without it, such as NFS.
+  if (::link(from.c_str(), to.c_str()) == 0) {
+    ::unlink(from.c_str());
+    return 0;
+  }
+  if (errno == EEXIST) {
+    return EEXIST;
+  }
+  // And without links, such as FAT: an empty file takes the name first.
+  const Descriptor claim(
+      ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  return claim.get() < 0 ? errno : rename_over(from, to);
+}
+
+bool have_equal_bytes(const fs::path& one, const fs::path& other) {
+  constexpr std::size_t kPiece = 65536;
+  std::ifstream a(one, std::ios::binary);
+  std::ifstream b(other, std::ios::binary);
+  std::string left(kPiece, 0);
+  std::string right(kPiece, 0);
+  while (a && b) {
+    a.read(left.data(), kPiece);
+    b.read(right.data(), kPiece);
+    if (a.gcount() != b.gcount() ||
+        !std::equal(left.begin(), left.begin() + a.gcount(), right.begin())) {
+      return false;
+    }
+  }
+  return a.eof() && b.eof();
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(const fs::path& path, IfThere if_there)
-    : path_(target_of(path)), if_there_(if_there) {
+std::optional<FileStamp> stamp_of(const fs::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return FileStamp{.device = status.st_dev,
+                   .inode = status.st_ino,
+                   .size = static_cast<std::uint64_t>(status.st_size),
+                   .modified = status.st_mtim.tv_sec * kNanoseconds +
+                               status.st_mtim.tv_nsec};
+}
+
+AtomicFile::AtomicFile(const fs::path& path, FileRule rule)
+    : path_(target_of(path)), rule_(rule) {
   std::tie(descriptor_, temporary_) = create_temporary(folder_of(path_), path);
   struct stat status {};
   if (::stat(path_.c_str(), &status) == 0) {
@@ -194,8 +236,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::commit() {
-  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
+void AtomicFile::close_synced() {
   const bool is_synced = ::fsync(descriptor_) == 0;
   const int sync_reason = errno;
   const bool is_closed = ::close(std::exchange(descriptor_, -1)) == 0;
@@ -209,16 +250,29 @@ void AtomicFile::commit() {
     discard();
     fail("write", path_, close_reason);
   }
-  const int reason = if_there_ == IfThere::refuse
-                         ? rename_to_new(temporary_, path_)
-                         : rename_over(temporary_, path_);
+}
+
+// 0, or why not; EEXIST for a file that must not be replaced.
+int AtomicFile::publish() const {
+  if (rule_.if_there == IfThere::replace ||
+      (rule_.known && stamp_of(path_) == rule_.known)) {
+    return rename_over(temporary_, path_);
+  }
+  return rename_to_new(temporary_, path_);
+}
+
+bool AtomicFile::try_commit() {
+  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
+  close_synced();
+  const int reason = publish();
+  if (reason == EEXIST) {
+    const bool is_taken =
+        rule_.takes_equal && have_equal_bytes(temporary_, path_);
+    discard();
+    return is_taken;
+  }
   if (reason != 0) {
     discard();
-    if (reason == EEXIST) {
-      throw Error(Errc::invalid_argument, "file",
-                  "the file is there already: " + path_.string(),
-                  "another run made it meanwhile: give each run its own files");
-    }
     fail("write", path_, reason);
   }
   temporary_.clear();
@@ -227,6 +281,15 @@ void AtomicFile::commit() {
       ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) {
     (void)::fsync(folder.get());
+  }
+  return true;
+}
+
+void AtomicFile::commit() {
+  if (!try_commit()) {
+    throw Error(Errc::invalid_argument, "file",
+                "the file is there already: " + path_.string(),
+                "another run made it meanwhile: give each run its own files");
   }
 }
 
@@ -240,9 +303,16 @@ void AtomicFile::discard() noexcept {
   }
 }
 
+bool try_write_file(const fs::path& path, std::span<const std::byte> bytes,
+                    const FileRule& rule) {
+  AtomicFile file(path, rule);
+  file.write(bytes);
+  return file.try_commit();
+}
+
 void write_file(const fs::path& path, std::span<const std::byte> bytes,
-                IfThere if_there) {
-  AtomicFile file(path, if_there);
+                const FileRule& rule) {
+  AtomicFile file(path, rule);
   file.write(bytes);
   file.commit();
 }

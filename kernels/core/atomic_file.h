@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,18 +12,43 @@ namespace troupe {
 /// What becomes of a file that stands where one is to appear.
 enum class IfThere : std::uint8_t { replace, refuse };
 
+/// One state of one file: another file, or another content, has another stamp.
+struct FileStamp {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  std::uint64_t size = 0;
+  std::int64_t modified = 0;  ///< nanoseconds
+
+  bool operator==(const FileStamp&) const = default;
+};
+
+/// Of the file that `path` names or links to; null if there is none.
+[[nodiscard]] std::optional<FileStamp> stamp_of(
+    const std::filesystem::path& path);
+
+/// The same with its exceptions.
+struct FileRule {
+  FileRule(IfThere what = IfThere::replace) : if_there(what) {}  // NOLINT
+
+  IfThere if_there;
+  /// A file with this stamp is replaced in any case.
+  std::optional<FileStamp> known = {};
+  /// Not refused, but left as it is: a file of the very same bytes.
+  bool takes_equal = false;
+};
+
 /// A file that is there whole or not at all: written under a temporary name in
 /// the same folder, synced, then renamed over `path`. Without `commit` nothing
-/// is left behind. A symbolic link is followed, also to a file that is not
-/// there yet; a file that is replaced keeps its permissions.
+/// is left behind, unless the process is killed: see `sweep_temporaries`. A
+/// symbolic link is followed, also to a file that is not there yet; a file that
+/// is replaced keeps its permissions.
 ///
 /// Thread: one per object; several objects may write in one folder.
 class AtomicFile {
  public:
   /// Errors: Errc::io with path and reason (missing folder, no permission,
   /// `path` is a folder or a device, read-only file system).
-  explicit AtomicFile(const std::filesystem::path& path,
-                      IfThere if_there = IfThere::replace);
+  explicit AtomicFile(const std::filesystem::path& path, FileRule rule = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -31,23 +57,32 @@ class AtomicFile {
   void write(std::span<const std::byte> bytes);
   /// Makes the file appear under its name; durable on return. Once only.
   /// Errors: Errc::io; Errc::invalid_argument for a file that is there and
-  /// must not be replaced, also if it came meanwhile (file systems that cannot
-  /// tell replace it). The temporary file is then removed.
+  /// must not be replaced, also if it came meanwhile. The temporary file is
+  /// then removed.
   void commit();
+  /// The same, but false for a file that must not be replaced. Of two that
+  /// must not replace each other, one alone appears.
+  [[nodiscard]] bool try_commit();
 
  private:
+  void close_synced();
+  [[nodiscard]] int publish() const;
   void discard() noexcept;
 
   std::filesystem::path path_;  // links resolved
   std::filesystem::path temporary_;
   int descriptor_ = -1;
-  IfThere if_there_ = IfThere::replace;
+  FileRule rule_;
 };
 
 /// Writes `bytes` to `path` atomically.
 void write_file(const std::filesystem::path& path,
-                std::span<const std::byte> bytes,
-                IfThere if_there = IfThere::replace);
+                std::span<const std::byte> bytes, const FileRule& rule = {});
+
+/// The same, but false for a file that is there and must not be replaced.
+[[nodiscard]] bool try_write_file(const std::filesystem::path& path,
+                                  std::span<const std::byte> bytes,
+                                  const FileRule& rule);
 
 /// Throws Errc::io with path, reason and hint unless a file could be written
 /// at `path` now. Tries it with an empty temporary file and leaves no trace.

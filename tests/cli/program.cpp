@@ -99,7 +99,11 @@ Program::~Program() {
   ::close(err_);
 }
 
-void Program::signal(int number) const { ::kill(pid_, number); }
+void Program::signal(int number) const {
+  if (pid_ > 0) {  // -1 would be every process there is
+    ::kill(pid_, number);
+  }
+}
 
 Outcome Program::wait() {
   Outcome outcome;

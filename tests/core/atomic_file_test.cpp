@@ -1,11 +1,13 @@
 #include "kernels/core/atomic_file.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstddef>
 #include <filesystem>
@@ -16,6 +18,36 @@
 
 #include "kernels/core/error.h"
 #include "temporary_folder.h"
+
+namespace {
+/// What the file system under test cannot do.
+bool lacks_exclusive_rename = false;
+bool lacks_links = false;
+}  // namespace
+
+// Instead of the C library's, so that one machine shows several file systems.
+extern "C" int renameat2(int from_folder, const char* from, int to_folder,
+                         const char* to, unsigned int flags) noexcept {
+  if (lacks_exclusive_rename) {
+    errno = EINVAL;
+    return -1;
+  }
+  using Function = int (*)(int, const char*, int, const char*, unsigned int);
+  static const auto kReal =
+      reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "renameat2"));
+  return kReal(from_folder, from, to_folder, to, flags);
+}
+
+extern "C" int link(const char* from, const char* to) noexcept {
+  if (lacks_links) {
+    errno = EPERM;
+    return -1;
+  }
+  using Function = int (*)(const char*, const char*);
+  static const auto kReal =
+      reinterpret_cast<Function>(::dlsym(RTLD_NEXT, "link"));
+  return kReal(from, to);
+}
 
 namespace troupe {
 namespace {
@@ -138,6 +170,50 @@ TEST_F(AtomicFileTest, KeepsWhatCameMeanwhileWhereItMust) {
   EXPECT_EQ(error->code(), Errc::invalid_argument);
   EXPECT_THAT(error->what(), HasSubstr(in("a").string()));
   EXPECT_EQ(read_file(in("a"), 100), "first");
+  EXPECT_EQ(num_entries(), 1U);
+}
+
+TEST_F(AtomicFileTest, LetsOneAppearOnEveryFileSystem) {
+  for (const auto& [rename, links] :
+       {std::pair{true, true}, {false, true}, {false, false}}) {
+    lacks_exclusive_rename = !rename;
+    lacks_links = !links;
+    fs::remove(in("a"));
+    EXPECT_TRUE(try_write_file(in("a"), bytes_of("first"), IfThere::refuse));
+    EXPECT_FALSE(try_write_file(in("a"), bytes_of("second"), IfThere::refuse));
+    EXPECT_EQ(read_file(in("a"), 100), "first") << rename << links;
+    EXPECT_EQ(num_entries(), 1U);
+  }
+  lacks_exclusive_rename = false;
+  lacks_links = false;
+}
+
+TEST_F(AtomicFileTest, ReplacesOnlyTheFileThatIsKnown) {
+  write_file(in("a"), bytes_of("damaged"));
+  FileRule rule(IfThere::refuse);
+  rule.known = stamp_of(in("a"));
+  EXPECT_TRUE(try_write_file(in("a"), bytes_of("mended"), rule));
+  EXPECT_EQ(read_file(in("a"), 100), "mended");
+  EXPECT_FALSE(try_write_file(in("a"), bytes_of("again"), rule))
+      << "what is there now is another file";
+  EXPECT_EQ(read_file(in("a"), 100), "mended");
+  fs::remove(in("a"));
+  EXPECT_EQ(stamp_of(in("a")), std::nullopt);
+  EXPECT_TRUE(try_write_file(in("a"), bytes_of("new"), rule));
+}
+
+TEST_F(AtomicFileTest, TakesEqualBytesForItsOwn) {
+  const std::string text(200000, 'x');
+  write_file(in("a"), bytes_of(text));
+  const auto before = stamp_of(in("a"));
+  FileRule rule(IfThere::refuse);
+  rule.takes_equal = true;
+  EXPECT_TRUE(try_write_file(in("a"), bytes_of(text), rule));
+  EXPECT_EQ(stamp_of(in("a")), before);
+  for (const std::string& other : {text + "x", text.substr(1), std::string(),
+                                   std::string(199999, 'x') + "y"}) {
+    EXPECT_FALSE(try_write_file(in("a"), bytes_of(other), rule));
+  }
   EXPECT_EQ(num_entries(), 1U);
 }
 
