@@ -6,10 +6,11 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "actors/artefacts/png_chunks.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 
@@ -24,14 +25,19 @@ constexpr std::array<const char*, 3> kKinds = {"image", "sheet", "preview"};
 constexpr std::uint32_t kMaxSide = 16384;
 constexpr std::size_t kMaxRecipeBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20U;
+/// Around a recipe: its keyword and the names of its language.
+constexpr std::size_t kMaxChunkBytes = kMaxRecipeBytes + 1024;
 
 /// What libpng's callbacks see. The message is kept here because libpng is C:
 /// its error handler may not return, and ours throws through C frames built
 /// with unwind tables (as Debian builds them).
 struct Session {
   std::string place;
-  std::span<const std::byte> input;
-  std::istream* stream = nullptr;  ///< instead of `input`
+  const PngBytes* input = nullptr;
+  std::span<const ByteRange> passed_over;  ///< of the input, in its order
+  std::uint64_t at = 0;                    ///< where the next read begins
+  /// Bytes that may still be read.
+  std::uint64_t budget = std::numeric_limits<std::uint64_t>::max();
   std::vector<std::byte>* output = nullptr;
 };
 
@@ -46,18 +52,20 @@ void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 
 void read_bytes(png_structp png, png_bytep out, std::size_t count) {
   auto* session = static_cast<Session*>(png_get_io_ptr(png));
-  if (session->stream != nullptr) {
-    if (!session->stream->read(reinterpret_cast<char*>(out),
-                               static_cast<std::streamsize>(count))) {
-      png_error(png, "the file ends too early");
-    }
-    return;
+  while (!session->passed_over.empty() &&
+         session->at == session->passed_over.front().begin) {
+    session->at = session->passed_over.front().end;
+    session->passed_over = session->passed_over.subspan(1);
   }
-  if (count > session->input.size()) {
+  if (count > session->budget) {
+    png_error(png, "more compressed bytes than its pixels need");
+  }
+  if (!session->input->read(session->at,
+                            {reinterpret_cast<std::byte*>(out), count})) {
     png_error(png, "the file ends too early");
   }
-  std::memcpy(out, session->input.data(), count);
-  session->input = session->input.subspan(count);
+  session->at += count;
+  session->budget -= count;
 }
 
 void write_bytes(png_structp png, png_bytep data, std::size_t count) {
@@ -234,7 +242,7 @@ std::vector<std::byte> encode_png(const Image& image) {
                                       3,
           Errc::internal, "png", "an image without its pixels");
   std::vector<std::byte> bytes;
-  Session session{.place = "png", .input = {}, .stream = {}, .output = &bytes};
+  Session session{.place = "png", .output = &bytes};
   Writer writer(session);
   png_set_IHDR(writer.png, writer.info, static_cast<png_uint_32>(image.width),
                static_cast<png_uint_32>(image.height), 8, PNG_COLOR_TYPE_RGB,
@@ -254,16 +262,15 @@ std::vector<std::byte> encode_png(const Image& image) {
 }
 
 Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
-  constexpr std::size_t kSignature = 8;
-  if (bytes.size() < kSignature ||
-      png_sig_cmp(reinterpret_cast<png_const_bytep>(bytes.data()), 0,
-                  kSignature) != 0) {
-    throw Error(Errc::corrupt_file, place,
-                "not a PNG: the first eight bytes are not its signature",
-                "give an image that troupe sample wrote");
-  }
+  const PngInMemory input(bytes);
+  require(is_png(input), Errc::corrupt_file, place,
+          "not a PNG: the first eight bytes are not its signature",
+          "give an image that troupe sample wrote");
+  const PngLayout layout = walk_png(place, kDamaged, input, kMaxChunkBytes);
+  require(layout.fault.empty(), Errc::corrupt_file, place,
+          "not a readable PNG: " + layout.fault, kDamaged);
   Session session{
-      .place = place, .input = bytes, .stream = {}, .output = nullptr};
+      .place = place, .input = &input, .passed_over = layout.too_large};
   Reader reader(session);
   png_read_info(reader.png, reader.info);
   const std::size_t width = png_get_image_width(reader.png, reader.info);
@@ -281,6 +288,11 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   const int passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   const std::size_t stride = png_get_rowbytes(reader.png, reader.info);
+  // Rows may be stored without being compressed, in many small chunks; beyond
+  // that bytes that make no pixels would only be swallowed.
+  constexpr std::uint64_t kMaxPixelBytes = 8;
+  constexpr std::uint64_t kFew = std::uint64_t{64} << 10U;
+  const std::uint64_t row_budget = 2 * width * kMaxPixelBytes + kFew;
   require(stride == width * 3, Errc::corrupt_file, place,
           "the PNG has a colour type that cannot be read", kDamaged);
   Image image{.width = static_cast<int>(width),
@@ -290,9 +302,11 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
               .stored = std::move(stored)};
   for (int pass = 0; pass < passes; ++pass) {
     for (std::size_t row = 0; row < height; ++row) {
+      session.budget = row_budget;
       png_read_row(reader.png, image.rgb.data() + row * stride, nullptr);
     }
   }
+  session.budget = std::numeric_limits<std::uint64_t>::max();
   png_read_end(reader.png, reader.info);
   image.recipe = find_text(reader.png, reader.info, kKeyword);
   image.kind = find_kind(reader.png, reader.info);
@@ -300,34 +314,23 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
 }
 
 PngHead read_png_head(const std::filesystem::path& path) {
-  constexpr std::size_t kSignature = 8;
-  constexpr std::array<unsigned char, 12> kEnd = {
-      0, 0, 0, 0, 'I', 'E', 'N', 'D', 0xAE, 0x42, 0x60, 0x82};
   const std::string place = path.string();
   const char* hint = "remove the file, or make it anew with --exists replace";
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), Errc::io, place, "cannot read the file",
-          "check its permissions");
-  std::array<unsigned char, kSignature> signature{};
-  file.read(reinterpret_cast<char*>(signature.data()), signature.size());
-  require(file && png_sig_cmp(signature.data(), 0, kSignature) == 0,
-          Errc::corrupt_file, place,
-          "not a PNG: the first eight bytes are not its signature", hint);
-  Session session{
-      .place = place, .input = {}, .stream = &file, .output = nullptr};
+  const PngFile input(path);
+  const PngLayout layout = walk_png(place, hint, input, kMaxChunkBytes);
   PngHead head;
   {
+    Session session{
+        .place = place, .input = &input, .passed_over = layout.too_large};
     Reader reader(session);
-    png_set_sig_bytes(reader.png, kSignature);
     png_read_info(reader.png, reader.info);
     head = {.recipe = find_text(reader.png, reader.info, kKeyword),
             .kind = find_kind(reader.png, reader.info)};
   }
-  std::array<unsigned char, kEnd.size()> end{};
-  file.seekg(-static_cast<std::streamoff>(end.size()), std::ios::end);
-  file.read(reinterpret_cast<char*>(end.data()), end.size());
-  require(file && end == kEnd, Errc::corrupt_file, place,
-          "not a readable PNG: the file ends too early", hint);
+  require(layout.fault.empty(), Errc::corrupt_file, place,
+          "not a readable PNG: " + layout.fault, hint);
+  require(layout.end == input.size(), Errc::corrupt_file, place,
+          "not a readable PNG: bytes follow its end", hint);
   return head;
 }
 

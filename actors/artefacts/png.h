@@ -46,7 +46,7 @@ struct Image {
 
 /// Reads any PNG as 8-bit RGB (transparency over black) with its "troupe"
 /// chunks, tEXt or iTXt. Made for hostile files: at most 16384² pixels, 1 MiB
-/// of recipe and 256 MiB of memory, whatever the header says.
+/// of recipe and 256 MiB of memory, whatever the header and the chunks say.
 /// `place` names the file. Errors: Errc::corrupt_file.
 [[nodiscard]] Image decode_png(const std::string& place,
                                std::span<const std::byte> bytes);
@@ -57,7 +57,8 @@ struct PngHead {
   PictureKind kind = PictureKind::image;
 };
 
-/// Reads the head of the file, and its last bytes to see that it is whole.
+/// Reads the head of the file, and the lengths of all its chunks to see that
+/// it is whole.
 /// Errors: Errc::io, Errc::corrupt_file.
 [[nodiscard]] PngHead read_png_head(const std::filesystem::path& path);
 

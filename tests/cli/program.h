@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +15,7 @@ struct Outcome {
   int exit_code = -1;
   std::string out;
   std::string err;
+  std::uint64_t peak_rss_bytes = 0;  ///< the most memory it held
 
   /// The last line of stdout as JSON.
   [[nodiscard]] nlohmann::json json() const;

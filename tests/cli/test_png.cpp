@@ -114,6 +114,88 @@ TEST(Png, RefusesAHeaderThatPromisesMoreThanTheFileHolds) {
   EXPECT_EQ(code_of(bytes), Errc::corrupt_file);
 }
 
+/// The bytes of all chunks of this name, one after the other.
+std::vector<std::byte> content_of(std::span<const std::byte> png,
+                                  std::string_view name) {
+  constexpr std::size_t kSignature = 8;
+  constexpr std::size_t kFrame = 12;
+  std::vector<std::byte> content;
+  for (std::size_t at = kSignature; at < png.size();) {
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < 4; ++i) {
+      length = length << 8U | std::to_integer<std::size_t>(png[at + i]);
+    }
+    const auto* text = reinterpret_cast<const char*>(png.data() + at + 4);
+    if (std::string_view(text, 4) == name) {
+      const auto data = png.subspan(at + 8, length);
+      content.insert(content.end(), data.begin(), data.end());
+    }
+    at += kFrame + length;
+  }
+  return content;
+}
+
+/// A chunk with its checksum.
+std::vector<std::byte> chunk(std::string_view name,
+                             std::span<const std::byte> content) {
+  std::vector<std::byte> bytes(4);
+  put_big(bytes, 0, static_cast<std::uint32_t>(content.size()));
+  for (const char letter : name) {
+    bytes.push_back(static_cast<std::byte>(letter));
+  }
+  bytes.insert(bytes.end(), content.begin(), content.end());
+  const std::uint32_t sum = crc32(std::span(bytes).subspan(4));
+  bytes.resize(bytes.size() + 4);
+  put_big(bytes, bytes.size() - 4, sum);
+  return bytes;
+}
+
+/// With `more` before the chunk of this name; `replaced`: and without it.
+std::vector<std::byte> with(std::span<const std::byte> png,
+                            std::string_view before, bool replaced,
+                            std::span<const std::byte> more) {
+  const std::string_view text(reinterpret_cast<const char*>(png.data()),
+                              png.size());
+  const std::size_t at = text.find(before) - 4;
+  std::vector<std::byte> bytes(png.begin(), png.begin() + std::ssize(png));
+  bytes.resize(at);
+  bytes.insert(bytes.end(), more.begin(), more.end());
+  const std::size_t skipped =
+      replaced ? content_of(png, before).size() + 12 : 0;
+  bytes.insert(bytes.end(),
+               png.begin() + static_cast<std::ptrdiff_t>(at + skipped),
+               png.end());
+  return bytes;
+}
+
+TEST(Png, RefusesPixelsThatGoOnBehindTheLast) {
+  // 108 MB of zeros in a hundred kilobytes, behind one pixel.
+  const std::vector<std::byte> zeros = content_of(
+      encode_png({.width = 6000,
+                  .height = 6000,
+                  .rgb = std::vector<std::uint8_t>(std::size_t{108'000'000}),
+                  .recipe = {}}),
+      "IDAT");
+  const auto png = encode_png(gradient(1, 1));
+  EXPECT_EQ(code_of(with(png, "IDAT", true, chunk("IDAT", zeros))),
+            Errc::corrupt_file);
+}
+
+TEST(Png, PassesOverLargeChunksThatItDoesNotNeed) {
+  Image image = gradient(3, 2);
+  image.recipe = "{}";
+  const auto png = encode_png(image);
+  const std::vector<std::byte> large(std::size_t{5} << 20U, std::byte{'x'});
+  for (const char* name : {"tEXt", "iTXt", "zTXt", "iCCP", "prVt"}) {
+    for (const char* before : {"iTXt", "IDAT", "IEND"}) {
+      const Image read =
+          decode_png("x.png", with(png, before, false, chunk(name, large)));
+      EXPECT_EQ(read.rgb, image.rgb) << name << before;
+      EXPECT_EQ(read.recipe, "{}") << name << before;
+    }
+  }
+}
+
 TEST(Png, SaysWhatEightBitsOfColourLeaveOut) {
   // One pixel of 16-bit RGBA.
   constexpr std::array<unsigned char, 69> kFile = {

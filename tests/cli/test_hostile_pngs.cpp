@@ -1,0 +1,77 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+std::string big_endian(std::uint32_t value) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes += static_cast<char>(value >> static_cast<unsigned>(shift));
+  }
+  return bytes;
+}
+
+/// A PNG of one pixel that ends with a chunk of eight bytes: no more than the
+/// length it claims and its name.
+std::string claiming(const std::string& chunk, std::uint32_t length) {
+  const std::string header(
+      "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x8\2\0\0\0\x90wS\xde", 33);
+  return header + big_endian(length) + chunk;
+}
+
+constexpr std::uint32_t kMost = 0x7FFFFFFF;
+constexpr std::uint64_t kBound = std::uint64_t{256} << 20U;
+
+class HostileChunk : public testing::TestWithParam<const char*> {};
+
+/// Every way in which a stranger's PNG is read.
+TEST_P(HostileChunk, OfTwoGigabytesTakesNoMemoryAnywhere) {
+  const TempFolder folder;
+  const std::string content = claiming(GetParam(), kMost);
+  ASSERT_EQ(content.size(), 41U);
+  const std::string png = folder.write("a.png", content);
+  const std::string kept = folder.path("latents.npz");
+  const std::vector<std::vector<std::string>> all = {
+      {"inspect", png},
+      {"verify", png},
+      {"sample", "--from", png, "--save", "latents=" + kept},
+      tiny_sample({"-o", png, "--exists", "skip"}),
+      tiny_sample(
+          {"--save", "latents=" + kept, "--grid", png, "--exists", "skip"}),
+      tiny_sample(
+          {"--save", "latents=" + kept, "--preview", png, "--exists", "skip"})};
+  for (const std::vector<std::string>& arguments : all) {
+    const Outcome outcome = run(arguments);
+    const std::string what = testing::PrintToString(arguments);
+    EXPECT_EQ(outcome.exit_code, 6) << what << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << what << outcome.err;
+    EXPECT_NE(outcome.err.find("claims 2147483647 bytes"), std::string::npos)
+        << what << outcome.err;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LT(outcome.peak_rss_bytes, kBound) << what;
+#endif
+    EXPECT_EQ(folder.names(), std::vector<std::string>{"a.png"}) << what;
+    EXPECT_EQ(folder.read("a.png"), content) << what;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, HostileChunk,
+                         testing::Values("iTXt", "tEXt", "zTXt", "iCCP", "sPLT",
+                                         "eXIf", "PLTE", "abCd"));
+
+TEST(HostilePng, OfAPipeIsNotWaitedFor) {
+  const TempFolder folder;
+  const std::string pipe = folder.path("a.png");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome outcome =
+      run(tiny_sample({"--save", "latents=" + folder.path("latents.npz"),
+                       "--grid", pipe, "--exists", "skip"}));
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+}
+
+}  // namespace
+}  // namespace troupe::test
