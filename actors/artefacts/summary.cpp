@@ -56,6 +56,7 @@ ordered_json plan_json(const PlanSummary& plan) {
       {"images", plan.images},
       {"memory_bytes", plan.memory_bytes},
       {"available_memory_bytes", plan.available_memory_bytes},
+      {"memory_limit", plan.memory_limit},
       {"gpus", gpus_json(plan)},
       {"forward_rows", static_cast<std::int64_t>(std::llround(
                            std::min(plan.forward_rows, kMostRows)))},

@@ -78,10 +78,8 @@ std::vector<std::string> advice(
   }
   constexpr std::uint64_t kFew = std::uint64_t{2} << 30U;
   if (memory.available_bytes < kFew) {
-    lines.emplace_back("less than 2 GiB free: large models will not fit" +
-                       std::string(memory.is_limited_by_cgroup
-                                       ? " (a container limits it)"
-                                       : ""));
+    lines.push_back("less than 2 GiB free: large models will not fit (" +
+                    to_string(memory.binding()) + ")");
   }
   return lines;
 }
@@ -123,6 +121,7 @@ void print_cuda(const kernels::CudaDevices& cuda,
 /// What doctor found.
 struct Findings {
   MemoryInfo memory = memory_info();
+  CoreInfo cores = core_info();
   kernels::CudaDevices cuda = kernels::cuda_devices();
   std::vector<kernels::LibraryVersion> cuda_libraries =
       kernels::cuda_libraries();
@@ -142,12 +141,28 @@ void print_json(const Findings& found) {
                        {"cpu_features", cpu_features()},
                        {"isa", found.ok ? selected_isa() : ""},
                        {"automatic_dtype", to_string(automatic_dtype())},
-                       {"cores", num_usable_cores()},
+                       {"cores", found.cores.usable()},
+                       {"affinity_cores", found.cores.affinity},
+                       {"quota_cores", nullptr},
+                       {"quota_file", found.cores.quota_file},
                        {"default_plans", ordered_json::array()},
                        {"memory_bytes", found.memory.physical_bytes},
                        {"available_bytes", found.memory.available_bytes},
+                       {"memory_limits", ordered_json::array()},
                        {"cuda", found.cuda.why_none.empty()},
                        {"cuda_devices", ordered_json::array()}};
+  if (found.cores.quota > 0) {
+    json["quota_cores"] = found.cores.quota;
+  }
+  for (const MemoryLimit& limit : found.memory.limits) {
+    json["memory_limits"].push_back(
+        {{"name", limit.name},
+         {"allowed_bytes", limit.allowed_bytes},
+         {"used_bytes", limit.used_bytes},
+         {"own_bytes", limit.own_bytes},
+         {"available_bytes", limit.available_bytes()},
+         {"binds", &limit == &found.memory.binding()}});
+  }
   for (const DefaultPlan& item : default_plans()) {
     json["default_plans"].push_back(
         {{"for", item.what},
@@ -185,18 +200,25 @@ void print_text(const Findings& found) {
   fmt::print("extensions  {}\n", cpu_features());
   fmt::print("kernels     {}\n", found.ok ? selected_isa() : "none");
   fmt::print("dtype auto  {}\n", to_string(automatic_dtype()));
-  fmt::print("cores       {} usable\n", num_usable_cores());
+  fmt::print("cores       {} usable{}\n", found.cores.usable(),
+             found.cores.quota > 0
+                 ? fmt::format(" of {}: {} grants the time of {:.3g}",
+                               found.cores.affinity, found.cores.quota_file,
+                               found.cores.quota)
+                 : "");
   for (const DefaultPlan& item : default_plans()) {
     fmt::print("threads     {}: {} on {} worker{} × {} thread{}\n", item.what,
                config::name_of(item.plan.method.kind), item.plan.num_workers,
                item.plan.num_workers == 1 ? "" : "s", item.plan.num_threads,
                item.plan.num_threads == 1 ? "" : "s");
   }
-  fmt::print(
-      "memory      {}, {} available{}\n",
-      human_bytes(found.memory.physical_bytes),
-      human_bytes(found.memory.available_bytes),
-      found.memory.is_limited_by_cgroup ? " (limited by a container)" : "");
+  fmt::print("memory      {}, {} available\n",
+             human_bytes(found.memory.physical_bytes),
+             human_bytes(found.memory.available_bytes));
+  for (const MemoryLimit& limit : found.memory.limits) {
+    fmt::print("  limit     {}{}\n", to_string(limit),
+               &limit == &found.memory.binding() ? " (this one binds)" : "");
+  }
   print_cuda(found.cuda, found.cuda_libraries);
   for (const LibraryVersion& library : all_libraries()) {
     fmt::print("{:<11} {}\n", library.name, library.version);

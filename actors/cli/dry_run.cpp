@@ -45,9 +45,12 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
         gpu.memory_bytes <= gpu.available_memory_bytes ? "fits"
                                                        : "does not fit");
   }
-  fmt::print("memory     {} needed, {} available\n",
+  fmt::print("memory     {} needed, {} available: {} ({})\n",
              human_bytes(plan.memory_bytes),
-             human_bytes(plan.available_memory_bytes));
+             human_bytes(plan.available_memory_bytes),
+             plan.memory_bytes <= plan.available_memory_bytes ? "fits"
+                                                              : "does not fit",
+             plan.memory_limit);
   fmt::print("cost       {}{:.0f} forward rows, {:.3g} TFLOP\n",
              plan.prediction == "about" ? "" : plan.prediction + " ",
              plan.forward_rows, plan.flops / 1e12);
@@ -61,7 +64,9 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   PlanSummary plan;
   plan.images = request.samples.size() - outputs.skipped.size();
   plan.memory_bytes = request.required_bytes;
-  plan.available_memory_bytes = memory_info().available_bytes;
+  const MemoryInfo memory = memory_info();
+  plan.available_memory_bytes = memory.available_bytes;
+  plan.memory_limit = to_string(memory.binding());
   for (const JobDevice& device : request.devices) {
     if (device.is_gpu() && device.workers > 0) {
       plan.gpus.push_back({device.label(), device.workers, device.rows,

@@ -74,9 +74,11 @@ void explain(const config::Config& config, const JobRequest& request,
                       human_bytes(device.available_bytes)));
     }
   }
-  say(fmt::format("memory: {} needed, {} free",
+  const MemoryInfo memory = memory_info();
+  say(fmt::format("memory: {} needed, {} free ({})",
                   human_bytes(request.required_bytes),
-                  human_bytes(memory_info().available_bytes)));
+                  human_bytes(memory.available_bytes),
+                  to_string(memory.binding())));
 }
 
 }  // namespace troupe::actors

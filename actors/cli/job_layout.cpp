@@ -183,7 +183,8 @@ void check_memory(const JobRequest& request) {
     throw Error(
         Errc::out_of_memory, "memory",
         "the job does not fit: got " + human_bytes(memory.available_bytes) +
-            " free, expected " + human_bytes(request.required_bytes),
+            " free, expected " + human_bytes(request.required_bytes) + " (" +
+            to_string(memory.binding()) + ")",
         could_halve ? "use --dtype bf16 or fewer --workers"
                     : "use fewer --workers, a smaller --window or a smaller "
                       "model");

@@ -302,14 +302,15 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
     more += request.source.decode_bytes(request.devices.back().compute);
   }
   request.required_bytes += more;
-  const std::uint64_t available = memory_info().available_bytes;
-  if (!dry_run && request.required_bytes > available) {
+  const MemoryInfo memory = memory_info();
+  if (!dry_run && request.required_bytes > memory.available_bytes) {
     throw Error(
         Errc::out_of_memory, "memory",
         "the job does not fit with all that --save, --grid and --preview keep "
         "until the end: got " +
-            human_bytes(available) + " free, expected " +
-            human_bytes(request.required_bytes),
+            human_bytes(memory.available_bytes) + " free, expected " +
+            human_bytes(request.required_bytes) + " (" +
+            to_string(memory.binding()) + ")",
         "make fewer samples at a time with --samples A:B");
   }
 }

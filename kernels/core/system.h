@@ -3,19 +3,44 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 /// Facts about the machine, for `doctor` and for checks before work starts.
 /// `root` stands for "/" and lets tests show another machine's /proc and /sys.
 /// Thread: any.
 namespace troupe {
 
+/// Something that bounds the memory of this process.
+struct MemoryLimit {
+  enum class Kind : std::uint8_t { machine, cgroup, address_space };
+  Kind kind = Kind::machine;
+  /// For people: "this machine", "the control group /sys/fs/cgroup/job
+  /// (memory.max)", "ulimit -v".
+  std::string name;
+  std::uint64_t allowed_bytes = 0;
+  /// By all whom it binds. What the system can free again is not counted.
+  std::uint64_t used_bytes = 0;
+  /// Of what is left, what the program takes for itself whatever it computes:
+  /// code, stacks, the allocator's arenas, page tables.
+  std::uint64_t own_bytes = 0;
+
+  [[nodiscard]] std::uint64_t available_bytes() const noexcept;
+};
+
+/// "the control group /job (memory.max) allows 24.0 MiB: 3.10 MiB are used,
+/// 8.00 MiB kept for the program itself".
+[[nodiscard]] std::string to_string(const MemoryLimit& limit);
+
 struct MemoryInfo {
   std::uint64_t physical_bytes = 0;
-  /// What this process may still take: what the system has free or can free,
-  /// or less where a control group (a container, a Slurm job) or the address
-  /// space (`ulimit -v`, less room for stacks and arenas) sets a limit.
+  /// What this process may still take for its data.
   std::uint64_t available_bytes = 0;
-  bool is_limited_by_cgroup = false;
+  /// The machine's memory, then every control group (a container, a Slurm job)
+  /// and the address space (`ulimit -v`), where they have a limit.
+  std::vector<MemoryLimit> limits;
+
+  /// The one that leaves least.
+  [[nodiscard]] const MemoryLimit& binding() const;
 };
 
 /// "512 B", "31.4 MiB", "1.98 GiB": three digits, in the unit that fits.
@@ -28,8 +53,21 @@ struct MemoryInfo {
 [[nodiscard]] std::uint64_t peak_rss_bytes(
     const std::filesystem::path& root = "/");
 
-/// Cores that this process may run on (affinity mask), at least 1.
-[[nodiscard]] int num_usable_cores();
+/// What bounds the cores of this process.
+struct CoreInfo {
+  int affinity = 1;  ///< cores of its affinity mask
+  /// Cores whose time the tightest control group grants it; 0: no quota.
+  double quota = 0;
+  std::string quota_file;  ///< that says so
+  /// As many threads as can run all the time, at least 1: those of the mask,
+  /// or the quota rounded up.
+  [[nodiscard]] int usable() const noexcept;
+};
+
+[[nodiscard]] CoreInfo core_info(const std::filesystem::path& root = "/");
+
+/// core_info().usable().
+[[nodiscard]] int num_usable_cores(const std::filesystem::path& root = "/");
 
 /// As the vendor prints it; "unknown" where it is not known.
 [[nodiscard]] std::string cpu_model(const std::filesystem::path& root = "/");

@@ -263,6 +263,8 @@ TEST(BadInput, TooLittleMemoryIsSaidBeforeLoading) {
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
   EXPECT_TRUE(outcome.err.starts_with("troupe: [memory]")) << outcome.err;
+  EXPECT_NE(outcome.err.find("ulimit -v allows 2.00 GiB: "), std::string::npos)
+      << outcome.err;
   EXPECT_TRUE(folder.names().empty());
 }
 

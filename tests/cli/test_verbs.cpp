@@ -84,6 +84,15 @@ TEST(DoctorVerb, SaysWhatIsThere) {
   const nlohmann::json json = outcome.json();
   EXPECT_GT(json["cores"], 0);
   EXPECT_GT(json["available_bytes"], 0);
+  ASSERT_GE(json["memory_limits"].size(), 1U);
+  EXPECT_EQ(json["memory_limits"][0]["name"], "this machine");
+  int binding = 0;
+  for (const auto& limit : json["memory_limits"]) {
+    EXPECT_GE(limit["available_bytes"], json["available_bytes"]) << limit;
+    binding += limit["binds"].get<bool>() ? 1 : 0;
+  }
+  EXPECT_EQ(binding, 1);
+  EXPECT_GE(json["affinity_cores"], json["cores"]);
   for (const char* library : {"oneDNN", "CAF", "Highway", "xxHash", "spdlog",
                               "json", "CLI11", "toml++", "Boost.Math"}) {
     const auto version = json["libraries"].value(library, std::string());
