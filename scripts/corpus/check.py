@@ -1,0 +1,230 @@
+"""Runs one case through the program and says what is wrong with what it did."""
+import dataclasses
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import stat
+import subprocess
+import threading
+import time
+import unicodedata
+
+MIB = 1 << 20
+MOST_CHARACTERS = 2000
+NOTE = re.compile(r"^\d\d:\d\d:\d\d (info|warning|error) ")
+ERROR = "troupe: "
+MOST_NOTES = 20
+# What one run may print: far more than any of these has to say.
+MOST_OUTPUT = 64 * MIB
+
+
+@dataclasses.dataclass
+class Case:
+    """A hostile input. `build(folder, rng)` writes it; {in} of an argument is
+    that folder, {out} an empty one for what the run writes."""
+    name: str
+    build: object
+    runs: list  # argument lists
+    codes: tuple = (2, 6)  # exit codes that are right, 0 where it is valid
+    more_bytes: int = 0  # of memory, beside the bound for all
+    needs_user: bool = False  # means nothing to root: run as nobody
+
+
+@dataclasses.dataclass
+class Limits:
+    program: str
+    cpu_seconds: int = 10
+    wall_seconds: int = 60
+    memory: int = 256 * MIB
+    bounds_memory: bool = True  # a sanitizer's shadow is no use of memory
+
+
+@dataclasses.dataclass
+class Result:
+    name: str
+    failures: list
+    command: str = ""
+    seconds: float = 0.0
+    peak: int = 0
+    skipped: str = ""
+
+
+def sizes(folder):
+    """Every path below `folder`, with what a change of it would change."""
+    found = {}
+    for base, folders, files in os.walk(folder):
+        for name in folders + files:
+            path = os.path.join(base, name)
+            status = os.lstat(path)
+            is_folder = stat.S_ISDIR(status.st_mode)
+            found[os.path.relpath(path, folder)] = (
+                stat.S_IFMT(status.st_mode), status.st_ino,
+                0 if is_folder else status.st_size,
+                0 if is_folder else status.st_mtime_ns)
+    return found
+
+
+def check_text(what, content, failures):
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        failures.append("%s is not UTF-8: %r" % (
+            what, content[max(0, error.start - 20):error.start + 20]))
+        return content.decode("utf-8", "replace")
+    for at, character in enumerate(text):
+        if character not in "\n\t" and unicodedata.category(character) == "Cc":
+            failures.append("%s has a control character: %r" % (
+                what, text[max(0, at - 20):at + 20]))
+            break
+    return text
+
+
+def check_stderr(text, code, failures):
+    lines = text.split("\n")
+    if lines.pop() != "":
+        failures.append("stderr does not end with a line's end")
+    errors = [line for line in lines if line.startswith(ERROR)]
+    notes = [line for line in lines if NOTE.match(line)]
+    if len(errors) + len(notes) != len(lines):
+        other = [l for l in lines if l not in errors and l not in notes]
+        failures.append("stderr has a line of no known kind: %.200r" % other[0])
+    if len(errors) != (1 if code != 0 else 0):
+        failures.append("stderr has %d error lines: %.300r" % (len(errors), text))
+    if len(notes) > MOST_NOTES:
+        failures.append("stderr has %d notes" % len(notes))
+    for line in lines:
+        if len(line) > MOST_CHARACTERS:
+            failures.append("stderr has a line of %d characters: %.100r…" % (
+                len(line), line))
+            break
+
+
+def check_stdout(text, code, arguments, failures):
+    if "--json" in arguments:
+        lines = text.split("\n")
+        try:
+            if len(lines) != 2 or lines[1] != "":
+                raise ValueError("%d lines" % len(lines))
+            if json.loads(lines[0])["exit_code"] != code:
+                failures.append("the JSON names another exit code: %.200r" % text)
+        except (ValueError, KeyError, TypeError) as error:
+            failures.append("stdout is not one JSON object (%s): %.200r" % (
+                error, text))
+    elif code != 0 and text != "":
+        failures.append("stdout is not empty: %.200r" % text)
+
+
+def check_left(before, after, code, failures):
+    changed = sorted(path for path in before.keys() | after.keys()
+                     if before.get(path) != after.get(path))
+    if code == 0:  # only what was asked for, under its name
+        changed = [path for path in changed if not path.startswith("out/") or
+                   path.endswith(".tmp")]
+    if changed:
+        failures.append("left behind or changed: %s" % ", ".join(changed[:5]))
+
+
+def run_bounded(limits, arguments, folder, as_nobody):
+    """(exit code or None, stdout, stderr, seconds of CPU, bytes held)"""
+    # Also keeps a run that takes what it likes from ending the machine.
+    most = limits.memory * 16
+
+    def bound():
+        os.setsid()
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        # The first ends a run with SIGXCPU, the second with SIGKILL.
+        resource.setrlimit(resource.RLIMIT_CPU,
+                           (limits.cpu_seconds, limits.cpu_seconds + 5))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_OUTPUT, MOST_OUTPUT))
+        if limits.bounds_memory:
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith("TROUPE_")}
+    for name in ("HOME", "TMPDIR", "XDG_CACHE_HOME"):
+        environment[name] = os.path.join(folder, "home")
+    output = [os.path.join(folder, name) for name in ("stdout", "stderr")]
+    with open(output[0], "wb") as out, open(output[1], "wb") as err:
+        child = subprocess.Popen(
+            [limits.program] + arguments, stdin=subprocess.DEVNULL, stdout=out,
+            stderr=err, preexec_fn=bound, env=environment,
+            cwd=os.path.join(folder, "work"),
+            **({"user": "nobody", "group": "nogroup"} if as_nobody else {}))
+        watch = threading.Timer(limits.wall_seconds,
+                                lambda: os.kill(child.pid, signal.SIGKILL))
+        watch.start()
+        started = time.monotonic()
+        _, status, usage = os.wait4(child.pid, 0)
+        watch.cancel()
+        child.returncode = 0  # it has been waited for
+    is_late = time.monotonic() - started >= limits.wall_seconds
+    code = os.waitstatus_to_exitcode(status)
+    if is_late or code == -signal.SIGXCPU:
+        code = None
+    contents = []
+    for name in output:
+        with open(name, "rb") as f:
+            contents.append(f.read(MOST_OUTPUT))
+        os.remove(name)
+    return (code, contents[0], contents[1], usage.ru_utime + usage.ru_stime,
+            usage.ru_maxrss * 1024)
+
+
+def can_become_nobody():
+    return os.geteuid() == 0
+
+
+def run_case(case, rng, folder, limits):
+    """Builds the case in `folder`, an empty one, and runs all of its commands."""
+    result = Result(case.name, [])
+    if case.needs_user and os.geteuid() == 0 and not can_become_nobody():
+        result.skipped = "needs another user than root"
+        return result
+    for name in ("in", "out", "work", "home"):
+        os.makedirs(os.path.join(folder, name))
+        os.chmod(os.path.join(folder, name), 0o777)
+    inputs = os.path.join(folder, "in")
+    case.build(inputs, rng)
+    input_bytes = sum(size for kind, _, size, _ in sizes(inputs).values()
+                      if kind == stat.S_IFREG)
+    bound = limits.memory + 2 * input_bytes + case.more_bytes
+    for command in case.runs:
+        arguments = [a.replace("{in}", inputs).replace(
+            "{out}", os.path.join(folder, "out")) for a in command]
+        before = sizes(folder)
+        code, out, err, seconds, peak = run_bounded(
+            limits, arguments, folder, case.needs_user and os.geteuid() == 0)
+        after = sizes(folder)
+        failures = []
+        if code is None:
+            failures.append("took more than %d s (%d s on the clock)" % (
+                limits.cpu_seconds, limits.wall_seconds))
+        elif code < 0:
+            failures.append("ended by %s: %.300r" % (
+                signal.Signals(-code).name, err[-300:]))
+        else:
+            if code not in case.codes:
+                failures.append("exit code %d, expected %s: %.300s" % (
+                    code, " or ".join(map(str, case.codes)),
+                    err.decode("utf-8", "replace")))
+            check_stderr(check_text("stderr", err, failures), code, failures)
+            check_stdout(check_text("stdout", out, failures), code, arguments,
+                         failures)
+            check_left(before, after, code, failures)
+        if limits.bounds_memory and peak > bound:
+            failures.append("held %d MiB, at most %d expected" % (
+                peak // MIB, bound // MIB))
+        result.seconds = max(result.seconds, seconds)
+        result.peak = max(result.peak, peak)
+        if failures:
+            result.failures = failures
+            result.command = " ".join(
+                a if len(a) < 100 else a[:100] + "…" for a in arguments)
+            return result
+        shutil.rmtree(os.path.join(folder, "out"))
+        os.mkdir(os.path.join(folder, "out"))
+        os.chmod(os.path.join(folder, "out"), 0o777)
+    return result
