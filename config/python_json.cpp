@@ -27,7 +27,7 @@ std::string without_bare_words(std::string_view text) {
       ++i;
     } else if (!in_string) {
       if (const std::size_t length = bare_word_length(text.substr(i))) {
-        clean += "null";
+        clean.append("\"").append(text.substr(i, length)).append("\"");
         i += length - 1;
         continue;
       }

@@ -266,6 +266,8 @@ NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
   check(bytes.size() >= 12 &&
             std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) == 0,
         "not a .npy file: its first bytes are not NumPy's");
+  check(bytes[6] >= std::byte{1} && bytes[6] <= std::byte{3},
+        "a version of .npy other than 1 to 3");
   const bool long_header = bytes[6] != std::byte{1};
   const std::size_t start = long_header ? 12 : 10;
   const std::size_t length = get_little(bytes, 8, long_header ? 4 : 2);

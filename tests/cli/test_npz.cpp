@@ -107,6 +107,21 @@ TEST(Npy, ReadsDoublesRounded) {
   EXPECT_EQ(std::memcmp(view.data.data(), values, sizeof values), 0);
 }
 
+TEST(Npy, RefusesVersionsThatNumpyHasNot) {
+  std::vector<std::byte> bytes =
+      encode_npy(Tensor::from<float>(std::vector<float>{1.0F}, {1}));
+  constexpr std::size_t kVersion = 6;
+  for (const int version : {0, 4, 9, 255}) {
+    bytes[kVersion] = static_cast<std::byte>(version);
+    try {
+      (void)decode_npy("a.npy", bytes);
+      FAIL() << version;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_file) << version;
+    }
+  }
+}
+
 TEST(Npy, NamesTheFileOfAShapeBeyondCounting) {
   std::vector<std::byte> bytes = encode_npy(Tensor({9, 9}, DType::u8));
   const std::string shape = "(9, 9)";

@@ -48,6 +48,23 @@ TEST(SchedulerConfig, TakesPythonsBareInfinity) {
   EXPECT_EQ(options.algorithm, DpmAlgorithm::sde_dpmsolver_pp);
 }
 
+TEST(SchedulerConfig, TakesNoBareWordForANumberThatDecides) {
+  for (const char* word : {"NaN", "Infinity", "-Infinity"}) {
+    const std::string text =
+        std::string(R"({"_class_name": "DDIMScheduler", "beta_end": )") + word +
+        "}";
+    try {
+      (void)parse_scheduler_config(text, "ddim");
+      FAIL() << word;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what())
+                    .find("beta_end: got \"" + std::string(word) + "\""),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 TEST(SchedulerConfig, UsesTheDefaultsOfTheClass) {
   const auto heun =
       parse_scheduler_config(R"({"_class_name": "HeunDiscreteScheduler"})", "");
