@@ -31,6 +31,13 @@ VALUES = {
     "nan": b"NaN", "infinity": b"-Infinity",
     "tiny": b"1e-999999999999", "surrogate": b'"\\ud800"', "nul": b'"a\\u0000b"',
 }
+# Defaults that a model's folder carries.
+DEFAULTS_FILE = "sampling.json"
+DEFAULTS = {"guidance": 1.5, "sampler": "ddim", "eta": 0.0,
+            "timestep_spacing": "leading", "steps": 4}
+ANY_NUMBER = {"zero", "half", "huge", "tiny", "negative", "two_31", "two_63",
+              "two_64"}
+
 # What no reader of JSON may take, whatever the key.
 NEVER = {"ill_formed", "nested", "nan", "infinity"}
 
@@ -68,12 +75,15 @@ def harmless(file, key, value):
         return key in IGNORED or key in {"scaling_factor", "shift_factor",
                                          "latents_mean", "latents_std"} or (
             value == "true" and key.startswith(("use_", "mid_")))
+    if file == DEFAULTS_FILE:
+        return key in ("guidance", "eta") and value in ANY_NUMBER
     return True  # the scheduler's own keys are judged by what they give
 
 
 def value_cases(golden):
     files = {CONFIG_FILE: golden.dit_config, SCHEDULER_FILE: SCHEDULER,
-             INDEX_FILE: MODEL_INDEX, VAE_CONFIG_FILE: golden.vae_config}
+             INDEX_FILE: MODEL_INDEX, VAE_CONFIG_FILE: golden.vae_config,
+             DEFAULTS_FILE: DEFAULTS}
     for file, config in files.items():
         for key in config:
             for value, raw in VALUES.items():
@@ -82,7 +92,8 @@ def value_cases(golden):
                     codes += (0,)
                 vae = file == VAE_CONFIG_FILE
                 runs = {CONFIG_FILE: [SAMPLE], SCHEDULER_FILE: [SCHEDULE],
-                        INDEX_FILE: [INSPECT], VAE_CONFIG_FILE: [INSPECT]}[file]
+                        INDEX_FILE: [INSPECT], VAE_CONFIG_FILE: [INSPECT],
+                        DEFAULTS_FILE: [DRY]}[file]
                 yield Case("json-%s-%s-%s" % (file.split("/")[0], key, value),
                            replaced(golden, file, functools.partial(
                                with_value, config, key, raw), vae), runs, codes,
@@ -135,10 +146,11 @@ def broken_texts(config):
 
 def text_cases(golden):
     files = {CONFIG_FILE: golden.dit_config, SCHEDULER_FILE: SCHEDULER,
-             INDEX_FILE: MODEL_INDEX, VAE_CONFIG_FILE: golden.vae_config}
+             INDEX_FILE: MODEL_INDEX, VAE_CONFIG_FILE: golden.vae_config,
+             DEFAULTS_FILE: DEFAULTS}
     for file, config in files.items():
         for name, (content, is_valid) in broken_texts(config).items():
-            runs = [DRY if file == CONFIG_FILE else INSPECT]
+            runs = [DRY if file in (CONFIG_FILE, DEFAULTS_FILE) else INSPECT]
             if file == SCHEDULER_FILE:
                 runs.append(SCHEDULE)
             # Nothing known in a file of the network or decoder: its weights do
@@ -181,7 +193,8 @@ def instead(golden, file, make, vae):
     def build(folder, _):
         checkpoint(folder, golden, vae)
         path = os.path.join(folder, file)
-        os.remove(path)
+        if os.path.exists(path):
+            os.remove(path)
         make(path)
     return build
 
@@ -215,19 +228,19 @@ KINDS = {
 
 
 def kind_cases(golden, weights_files):
-    for file in (CONFIG_FILE, SCHEDULER_FILE, INDEX_FILE,
-                 VAE_CONFIG_FILE) + weights_files:
+    for file in (CONFIG_FILE, SCHEDULER_FILE, INDEX_FILE, VAE_CONFIG_FILE,
+                 DEFAULTS_FILE) + weights_files:
         for kind, make in KINDS.items():
             vae = file.startswith("vae")
             # A scheduler's file may be missing, and so may be the pipeline's.
             codes = (2, 6)
-            if kind in ("gone", "dangling") and file in (SCHEDULER_FILE,
-                                                         INDEX_FILE):
+            may_be_gone = (SCHEDULER_FILE, INDEX_FILE, DEFAULTS_FILE)
+            if kind in ("gone", "dangling") and file in may_be_gone:
                 codes = (0, 2, 6)
             yield Case("kind-%s-%s-%s" % (file.split("/")[0],
                                           file.split("/")[-1].split(".")[0], kind),
-                       instead(golden, file, make, vae), [INSPECT, DRY], codes,
-                       needs_user=kind == "unreadable")
+                       instead(golden, file, make, vae), [DRY] if file == DEFAULTS_FILE else [INSPECT, DRY],
+                       codes, needs_user=kind == "unreadable")
 
 
 def cases(golden, weights_files):
