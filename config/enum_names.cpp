@@ -59,7 +59,8 @@ const Names& names_of<samplers::PredictionType>() {
 }
 template <>
 const Names& names_of<samplers::BetaSchedule>() {
-  static const Names kNames = {"linear", "scaled_linear", "squaredcos_cap_v2"};
+  static const Names kNames = {"linear", "scaled_linear", "squaredcos_cap_v2",
+                               "sigmoid", "laplace"};
   return kNames;
 }
 template <>

@@ -133,7 +133,8 @@ std::span<const Option> sampling_rows() {
          return name_of(c.sampler.prediction_type);
        }},
       {"beta-schedule", "", 0, "KIND",
-       "linear, scaled_linear or squaredcos_cap_v2", kSamplerGroup, kSamplers,
+       "linear, scaled_linear, squaredcos_cap_v2, sigmoid or laplace",
+       kSamplerGroup, kSamplers,
        [](Config& c, Text at, Text text) {
          c.sampler.beta_schedule = parse_enum<samplers::BetaSchedule>(at, text);
        },

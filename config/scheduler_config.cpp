@@ -174,7 +174,9 @@ void read_noise_schedule(Reader& in, ScheduleOptions& o) {
       "beta_schedule", kNotFlow,
       {{"linear", BetaSchedule::linear},
        {"scaled_linear", BetaSchedule::scaled_linear},
-       {"squaredcos_cap_v2", BetaSchedule::squaredcos_cap_v2}},
+       {"squaredcos_cap_v2", BetaSchedule::squaredcos_cap_v2},
+       {"sigmoid", BetaSchedule::sigmoid},
+       {"laplace", BetaSchedule::laplace}},
       o.beta_schedule);
   in.list("trained_betas", kNotFlow, o.trained_betas);
   in.flag("rescale_betas_zero_snr", kNotFlow & ~bit(Solver::heun),
@@ -341,6 +343,21 @@ SolverChoice choice_of(const json& object, std::string_view place) {
   }
 }
 
+/// As diffusers: these two are made by DDPM's class only. Another solver may
+/// run over them, its own class cannot name them.
+void check_beta_schedule(const json& object, std::string_view place,
+                         const ScheduleOptions& o) {
+  const bool is_of_ddpm = o.beta_schedule == BetaSchedule::sigmoid ||
+                          o.beta_schedule == BetaSchedule::laplace;
+  if (is_of_ddpm && o.solver != Solver::ddpm && o.trained_betas.empty()) {
+    throw Error(Errc::corrupt_file, place,
+                "beta_schedule: got " + object["beta_schedule"].dump() +
+                    ", which of diffusers' classes DDPMScheduler alone has",
+                "correct this key, or choose another solver over it with "
+                "--sampler");
+  }
+}
+
 std::vector<std::string> read_all(Reader in, std::string_view place, Errc code,
                                   ScheduleOptions& options) {
   read_noise_schedule(in, options);
@@ -372,6 +389,9 @@ ScheduleOptions parse_scheduler_config(std::string_view text,
   const std::vector<std::string> known =
       read_all(Reader(object, place, Errc::corrupt_file, choice.solver), place,
                Errc::corrupt_file, options);
+  if (!overrides.solver) {
+    check_beta_schedule(object, place, options);
+  }
   for (const auto& [key, value] : over.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       throw Error(Errc::invalid_argument, "scheduler overrides",

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numbers>
 
+#include "kernels/core/error.h"
 #include "samplers/numeric.h"
 
 namespace troupe::samplers {
@@ -33,16 +34,63 @@ double squared_cosine(double t) {
   return c * c;
 }
 
-std::vector<float> squared_cosine_betas(int count) {
+/// diffusers' "laplace" of DDPMScheduler: λ = log SNR of a Laplace
+/// distribution.
+double laplace(double t) {
+  const double lambda = -0.5 * std::copysign(1.0, 0.5 - t) *
+                        std::log(1.0 - 2.0 * std::fabs(0.5 - t) + 1e-6);
+  const double snr = std::exp(lambda);
+  return std::sqrt(snr / (1.0 + snr));
+}
+
+/// β that make `alpha_bar`, a function of t from 0 to 1, the running product.
+std::vector<float> betas_of(double (*alpha_bar)(double), int count) {
   constexpr double kMaxBeta = 0.999;
   std::vector<float> betas(static_cast<std::size_t>(count));
   for (int i = 0; i < count; ++i) {
-    const double now = squared_cosine(static_cast<double>(i) / count);
-    const double next = squared_cosine(static_cast<double>(i + 1) / count);
+    const double now = alpha_bar(static_cast<double>(i) / count);
+    const double next = alpha_bar(static_cast<double>(i + 1) / count);
     betas[static_cast<std::size_t>(i)] =
         static_cast<float>(std::min(1.0 - next / now, kMaxBeta));
   }
   return betas;
+}
+
+/// Xu et al. 2022, arXiv:2203.02923 (GeoDiff), float32 at every operation.
+std::vector<float> sigmoid_betas(double start, double end, int count) {
+  std::vector<float> betas = torch_linspace(-6.0, 6.0, count);
+  for (float& beta : betas) {
+    const auto rise =
+        static_cast<float>(1.0 / (1.0 + std::exp(-static_cast<double>(beta))));
+    beta = rise * static_cast<float>(end - start) + static_cast<float>(start);
+  }
+  return betas;
+}
+
+std::vector<float> scaled_linear_betas(double start, double end, int count) {
+  std::vector<float> betas =
+      torch_linspace(std::sqrt(start), std::sqrt(end), count);
+  for (float& beta : betas) {
+    beta *= beta;
+  }
+  return betas;
+}
+
+std::vector<float> scheduled_betas(const ScheduleOptions& o) {
+  const int count = o.num_train_timesteps;
+  switch (o.beta_schedule) {
+    case BetaSchedule::linear:
+      return torch_linspace(o.beta_start, o.beta_end, count);
+    case BetaSchedule::scaled_linear:
+      return scaled_linear_betas(o.beta_start, o.beta_end, count);
+    case BetaSchedule::squaredcos_cap_v2:
+      return betas_of(squared_cosine, count);
+    case BetaSchedule::sigmoid:
+      return sigmoid_betas(o.beta_start, o.beta_end, count);
+    case BetaSchedule::laplace:
+      return betas_of(laplace, count);
+  }
+  throw Error(Errc::internal, "betas", "unknown schedule");
 }
 
 void rescale_to_zero_terminal_snr(std::vector<float>& betas) {
@@ -67,19 +115,10 @@ void rescale_to_zero_terminal_snr(std::vector<float>& betas) {
 
 std::vector<float> make_betas(const ScheduleOptions& options) {
   std::vector<float> betas;
-  const int count = options.num_train_timesteps;
   if (!options.trained_betas.empty()) {
     betas.assign(options.trained_betas.begin(), options.trained_betas.end());
-  } else if (options.beta_schedule == BetaSchedule::linear) {
-    betas = torch_linspace(options.beta_start, options.beta_end, count);
-  } else if (options.beta_schedule == BetaSchedule::scaled_linear) {
-    betas = torch_linspace(std::sqrt(options.beta_start),
-                           std::sqrt(options.beta_end), count);
-    for (float& beta : betas) {
-      beta *= beta;
-    }
   } else {
-    betas = squared_cosine_betas(count);
+    betas = scheduled_betas(options);
   }
   if (options.rescale_betas_zero_snr) {
     rescale_to_zero_terminal_snr(betas);

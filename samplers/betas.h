@@ -9,9 +9,11 @@
 
 namespace troupe::samplers {
 
-/// β per training step in float32: linear, scaled_linear, squaredcos_cap_v2 or
-/// trained, then the zero-terminal-SNR rescale if asked (Lin et al. 2023,
-/// arXiv:2305.08891, algorithm 1). Same bits as diffusers.
+/// β per training step in float32: trained or of `beta_schedule`, then the
+/// zero-terminal-SNR rescale if asked (Lin et al. 2023, arXiv:2305.08891,
+/// algorithm 1). Roots and exponentials are rounded correctly, which those of
+/// PyTorch are not everywhere (see samplers/README.md); else the bits of
+/// diffusers.
 [[nodiscard]] std::vector<float> make_betas(const ScheduleOptions& options);
 
 /// ᾱ per training step: running product in double, stored as float32. With

@@ -21,7 +21,9 @@ enum class Solver : std::uint8_t {
 enum class BetaSchedule : std::uint8_t {
   linear,
   scaled_linear,
-  squaredcos_cap_v2
+  squaredcos_cap_v2,
+  sigmoid,  ///< GeoDiff's; in diffusers of DDPM only, as laplace
+  laplace
 };
 enum class PredictionType : std::uint8_t {
   epsilon,

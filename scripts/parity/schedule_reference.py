@@ -148,6 +148,8 @@ def random_case(rng: random.Random, solver=None):
         config["beta_start"], config["beta_end"] = rng.choice([(0.00085, 0.012), (0.0001, 0.02), (0.001, 0.01)])
     if rng.random() < 0.2:
         config["num_train_timesteps"] = rng.choice([500, 1100, 777])
+    if solver == "DDPMScheduler" and rng.random() < 0.3:
+        config["beta_schedule"] = rng.choice(["sigmoid", "laplace"])  # no other class has them
     config["prediction_type"] = rng.choice(["epsilon", "v_prediction", "sample"])
     config["timestep_spacing"] = rng.choice(["leading", "trailing", "linspace"])
     if config["timestep_spacing"] == "leading":

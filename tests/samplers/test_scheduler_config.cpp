@@ -117,6 +117,22 @@ TEST(SchedulerConfig, RefusesCorruptText) {
   }
 }
 
+TEST(SchedulerConfig, TakesTheBetasThatOnlyDdpmHasFromDdpmOnly) {
+  for (const char* name : {"sigmoid", "laplace"}) {
+    const auto file = [name](const char* solver) {
+      return R"({"_class_name": ")" + std::string(solver) +
+             R"(", "beta_schedule": ")" + name + "\"}";
+    };
+    EXPECT_NO_THROW((void)parse_scheduler_config(file("DDPMScheduler"), ""));
+    EXPECT_EQ(code_of(file("DDIMScheduler")), Errc::corrupt_file);
+    SchedulerOverrides over;
+    over.solver = parse_solver("dpm++2m");
+    EXPECT_NE(
+        parse_scheduler_config(file("DDPMScheduler"), "", over).beta_schedule,
+        samplers::BetaSchedule::linear);
+  }
+}
+
 TEST(SchedulerConfig, SaysWhatItHasNot) {
   EXPECT_EQ(code_of(R"({"_class_name": "PNDMScheduler"})"), Errc::unsupported);
   EXPECT_EQ(code_of(R"({"_class_name": "EulerDiscreteScheduler",
