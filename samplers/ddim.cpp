@@ -50,7 +50,7 @@ SolverState step_ddim(const StepInput& in) {
 
 double carry_ddim(const Schedule& schedule, int from, int to) {
   const Coefficients c = coefficients(schedule, from, to);
-  return c.clean * clean_reading(schedule, from).latents +
+  return c.clean * clean_slope(schedule, from) +
          c.direction * noise_reading(schedule, from).latents;
 }
 

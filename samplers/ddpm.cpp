@@ -71,7 +71,7 @@ SolverState step_ddpm(const StepInput& in) {
 
 double carry_ddpm(const Schedule& schedule, int from, int to) {
   const Coefficients c = coefficients(schedule, from, to);
-  return c.latents + c.clean * clean_reading(schedule, from).latents;
+  return c.latents + c.clean * clean_slope(schedule, from);
 }
 
 }  // namespace troupe::samplers

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "kernels/copy.h"
@@ -132,6 +133,24 @@ Tensor apply(ExecContext& ctx, Memory memory, const Reading& reading,
                 {{reading.latents, &latents}, {reading.output, &output}});
 }
 
+Tensor read_clean(ExecContext& ctx, Memory memory, const Schedule& schedule,
+                  int call, const Tensor& latents, const Tensor& output) {
+  if (!schedule.tells_sign_only(call)) {
+    return apply(ctx, memory, clean_reading(schedule, call), latents, output);
+  }
+  // (x − σ·ε)/0, the difference first: ∞·x − ∞·ε would be NaN.
+  Tensor clean = linear(
+      ctx, memory, {{1.0, &latents}, {-schedule.level(call).sigma, &output}});
+  const kernels::Term term{std::numeric_limits<double>::infinity(), &clean};
+  kernels::combine(ctx, {&term, 1}, clean);
+  return clean;
+}
+
+double clean_slope(const Schedule& schedule, int call) {
+  return schedule.tells_sign_only(call) ? 0.0
+                                        : clean_reading(schedule, call).latents;
+}
+
 void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,
                 Tensor& clean) {
   if (o.thresholding) {
@@ -142,8 +161,8 @@ void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,
 }
 
 Tensor clean_sample(const StepInput& in, Memory memory, bool may_clip) {
-  Tensor clean = apply(in.ctx, memory, clean_reading(in.schedule, in.from),
-                       in.state.latents, in.output);
+  Tensor clean = read_clean(in.ctx, memory, in.schedule, in.from,
+                            in.state.latents, in.output);
   clip_clean(in.ctx, in.schedule.options(), may_clip, clean);
   return clean;
 }

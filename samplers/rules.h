@@ -57,6 +57,17 @@ struct Reading {
                            const Reading& reading, const Tensor& latents,
                            const Tensor& output);
 
+/// The clean sample that the output of `call` implies, not clipped. Where ᾱ is
+/// 0 an output that predicts noise tells its sign alone: ±∞ (NaN where it
+/// equals the latents), as in diffusers; schedules allow that only if it is
+/// clipped.
+[[nodiscard]] Tensor read_clean(ExecContext& ctx, Memory memory,
+                                const Schedule& schedule, int call,
+                                const Tensor& latents, const Tensor& output);
+/// What the clipped clean sample passes on of the latents: the reading's
+/// factor, 0 where only the sign is told. For carry coefficients.
+[[nodiscard]] double clean_slope(const Schedule& schedule, int call);
+
 /// Clips to ±clip_sample_range (where the solver does, `may_clip`) or applies
 /// dynamic thresholding (Saharia et al. 2022, arXiv:2205.11487, §2.3). The
 /// quantile is taken on the host: on a GPU thresholding waits for the queue.

@@ -104,16 +104,17 @@ void Schedule::build_levels() {
     }
     arrivals_.assign(levels_.begin() + 1, levels_.end());
   }
-  for (std::size_t i = 0; i < calls; ++i) {
-    const bool divides_by_alpha =
-        o.prediction_type == PredictionType::epsilon && !is_flow(o);
-    if (divides_by_alpha && !(levels_[i].alpha > 0.0)) {
+  // Clipping makes a number of ±∞; a quantile of infinities is none.
+  const bool is_clipped = *o.clip_sample && !o.thresholding;
+  for (std::size_t i = 0; i < calls && !is_clipped; ++i) {
+    if (tells_sign_only(static_cast<int>(i))) {
       throw Error(Errc::invalid_argument, "schedule",
                   "prediction_type: epsilon says nothing at timestep " +
                       std::to_string(static_cast<long>(timesteps_[i])) +
                       ", where no signal is left",
-                  "with rescale_betas_zero_snr use v_prediction or sample, or "
-                  "a spacing that leaves the last training step out");
+                  "with rescale_betas_zero_snr use v_prediction or sample, "
+                  "--clip-sample true, or a spacing that leaves the last "
+                  "training step out");
     }
   }
 }
@@ -160,6 +161,11 @@ double Schedule::alpha_cumprod(int call) const {
   const NoiseLevel at = level(call);
   const double signal = at.alpha * at.alpha;
   return signal / (signal + at.sigma * at.sigma);
+}
+
+bool Schedule::tells_sign_only(int call) const {
+  return options_.prediction_type == PredictionType::epsilon &&
+         !is_flow(options_) && !(level(call).alpha > 0.0);
 }
 
 bool Schedule::is_stochastic() const noexcept {

@@ -66,6 +66,9 @@ class Schedule {
   /// num_model_calls(). Equal to level(call) but for DDIM, whose steps span
   /// num_train_timesteps // num_inference_steps whatever the spacing.
   [[nodiscard]] NoiseLevel arrival(int call) const;
+  /// True where no signal is left (ᾱ = 0) and the network predicts noise: its
+  /// output tells the sign of the clean sample alone, which the solver clips.
+  [[nodiscard]] bool tells_sign_only(int call) const;
   /// Standard deviation of the initial latents.
   [[nodiscard]] double init_noise_sigma() const noexcept {
     return init_noise_sigma_;

@@ -144,8 +144,12 @@ Tensor denoised(ExecContext& ctx, const Schedule& schedule, int call,
   check_calls(schedule, call, schedule.num_model_calls());
   check_latents(latents);
   const SplitOutput split = split_output(latents, model_output);
-  return apply(ctx, Memory::lasting, clean_reading(schedule, call), latents,
-               split.prediction);
+  Tensor clean = read_clean(ctx, Memory::lasting, schedule, call, latents,
+                            split.prediction);
+  if (schedule.tells_sign_only(call)) {
+    clip_clean(ctx, schedule.options(), true, clean);
+  }
+  return clean;
 }
 
 Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
@@ -158,8 +162,8 @@ Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
                         options.solver == Solver::ddpm ||
                         options.solver == Solver::heun;
   const Workspace::Scope scope(ctx.workspace());
-  Tensor clean = apply(ctx, Memory::scratch, clean_reading(schedule, from),
-                       latents, split.prediction);
+  Tensor clean = read_clean(ctx, Memory::scratch, schedule, from, latents,
+                            split.prediction);
   clip_clean(ctx, options, may_clip, clean);
   const Tensor noise =
       apply(ctx, Memory::scratch, noise_reading(schedule, from), latents,

@@ -34,6 +34,11 @@ def steps_cases():
     yield case("DDIMScheduler", 5, {"thresholding": True, "sample_max_value": 1.5}, eta=1.0)
     yield case("DDIMScheduler", 5, {"rescale_betas_zero_snr": True, "prediction_type": "v_prediction",
                                     "timestep_spacing": "trailing"})
+    for name, extra in (("DDIMScheduler", {}), ("DDIMScheduler", {"eta": 0.8}), ("DDPMScheduler", {})):
+        yield case(name, 5, {"rescale_betas_zero_snr": True, "prediction_type": "epsilon", "clip_sample": True,
+                             "clip_sample_range": 1.5, "timestep_spacing": "trailing"}, **extra)
+    for schedule in ("sigmoid", "laplace"):
+        yield case("DDPMScheduler", 6, {"beta_schedule": schedule, "beta_start": 0.001, "timestep_spacing": "linspace"})
     for variance in ("fixed_small_log", "fixed_large", "learned_range"):
         c = case("DDPMScheduler", 6, {"variance_type": variance, "beta_schedule": "squaredcos_cap_v2"})
         c["model"]["learned_variance"] = variance == "learned_range"

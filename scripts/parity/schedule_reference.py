@@ -168,18 +168,16 @@ def _steps(rng, case, config):
     if config["_class_name"] == "DDIMScheduler":
         config["set_alpha_to_one"] = rng.choice([True, False])
         case["eta"] = rng.choice([0.0, 0.0, 0.5, 1.0])
-        zero_snr = rng.random() < 0.2
     else:
         config["variance_type"] = rng.choice(
             ["fixed_small", "fixed_small_log", "fixed_large", "learned_range"])
         case["model"]["learned_variance"] = config["variance_type"] == "learned_range"
-        zero_snr = False
         if rng.random() < 0.2:
             case["timesteps"] = [480, 333, 200, 99, 1]
-    if zero_snr:
+    if rng.random() < 0.3:
         config["rescale_betas_zero_snr"] = True
-        if config["prediction_type"] == "epsilon":
-            config["prediction_type"] = "v_prediction"
+        if rng.random() < 0.5:  # noise at a signal of 0 is finite if it is clipped
+            config.update(prediction_type="epsilon", timestep_spacing="trailing", clip_sample=True, thresholding=False)
     if config["timestep_spacing"] == "leading" and case["num_inference_steps"] == 1:
         config["steps_offset"] = 0
 

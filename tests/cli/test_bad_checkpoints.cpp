@@ -179,6 +179,50 @@ TEST(Checkpoint, WithASchedulerThatIsNotThereNamesTheFileAndTheWayPast) {
   EXPECT_EQ(pipeline.sample({"--sampler", "ddim"}).exit_code, 0);
 }
 
+TEST(Checkpoint, OfAFlowModelRunsWhatIntegratesFlowsOnly) {
+  const Pipeline pipeline;
+  pipeline.replace(kScheduler,
+                   R"({"_class_name": "FlowMatchEulerDiscreteScheduler",
+                       "shift": 3.0})");
+  for (const char* sampler : {"ddim", "ddpm", "euler", "euler_a", "heun"}) {
+    const Outcome refused = pipeline.sample({"--sampler", sampler});
+    expect_refused(pipeline, refused, 2, "[--sampler]");
+    EXPECT_NE(refused.err.find("flow_prediction"), std::string::npos)
+        << refused.err;
+    EXPECT_EQ(run({"schedule", "-m", pipeline.path(), "--sampler", sampler})
+                  .exit_code,
+              2)
+        << sampler;
+  }
+  EXPECT_EQ(pipeline.sample().exit_code, 0);
+  const Outcome taken = pipeline.sample({"--sampler", "unipc", "--json"});
+  EXPECT_EQ(taken.exit_code, 0) << taken.err;
+  ASSERT_EQ(taken.json()["notes"].size(), 1U) << taken.err;
+  EXPECT_NE(taken.json()["notes"][0].get<std::string>().find(
+                "flow sigmas with the model's shift of 3"),
+            std::string::npos)
+      << taken.err;
+  const Outcome said = pipeline.sample(
+      {"--sampler", "euler", "--prediction-type", "epsilon", "--json"});
+  EXPECT_EQ(said.exit_code, 0) << said.err;
+  EXPECT_EQ(said.json()["notes"].size(), 1U) << said.err;
+}
+
+TEST(Checkpoint, ThatPredictsNoiseWithoutASignalRunsIfItIsClipped) {
+  const Pipeline pipeline;
+  pipeline.replace(kScheduler, R"({"_class_name": "DDIMScheduler",
+                                   "rescale_betas_zero_snr": true,
+                                   "timestep_spacing": "trailing"})");
+  for (const char* sampler : {"ddim", "ddpm"}) {
+    const Outcome outcome = pipeline.sample({"--sampler", sampler});
+    EXPECT_EQ(outcome.exit_code, 0) << sampler << outcome.err;
+    std::filesystem::remove(pipeline.path("out.npz"));
+    const Outcome refused =
+        pipeline.sample({"--sampler", sampler, "--clip-sample", "false"});
+    expect_refused(pipeline, refused, 2, "no signal is left");
+  }
+}
+
 TEST(Checkpoint, WithTimestepsSaysThatTheLevelAfterThemIsZero) {
   const Pipeline pipeline;
   const auto noted = [&](const char* timesteps) {

@@ -66,6 +66,10 @@ void add_ddim(Cases& cases) {
   zero_snr.prediction_type = PredictionType::v_prediction;
   zero_snr.rescale_betas_zero_snr = true;
   zero_snr.timestep_spacing = TimestepSpacing::trailing;
+  ScheduleOptions& signs = cases.add("ddim_zero_snr_clipped", Solver::ddim);
+  signs.clip_sample = true;
+  signs.rescale_betas_zero_snr = true;
+  signs.timestep_spacing = TimestepSpacing::trailing;
 }
 
 void add_ddpm(Cases& cases) {

@@ -100,7 +100,16 @@ TEST(ScheduleErrors, RefuseEpsilonWhereNoSignalIsLeft) {
   ScheduleOptions options = of(Solver::ddim);
   options.rescale_betas_zero_snr = true;
   options.timestep_spacing = TimestepSpacing::trailing;
+  options.clip_sample = false;
   expect_refused(options, "prediction_type");
+  // A quantile of infinities is none: NaN in diffusers.
+  options.clip_sample = true;
+  options.thresholding = true;
+  expect_refused(options, "prediction_type");
+  options.thresholding = false;
+  const Schedule clipped(options);
+  EXPECT_TRUE(clipped.tells_sign_only(0));
+  EXPECT_FALSE(clipped.tells_sign_only(1));
 }
 
 TEST(ScheduleErrors, RefuseWhatTheDiffusersClassRefuses) {
