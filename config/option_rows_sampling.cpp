@@ -38,7 +38,9 @@ std::span<const Option> sampling_rows() {
        [](Config& c, Text at, Text text) { c.seed = parse_unsigned(at, text); },
        [](const Config& c) -> std::string { return std::to_string(c.seed); }},
       {"noise", "", 0, "KIND",
-       "philox, or torch for the images diffusers draws", kModel, kRuns,
+       "philox, or torch: as diffusers with a generator per image, seed + "
+       "index, for latents and steps (DiTPipeline gives steps none)",
+       kModel, kRuns,
        [](Config& c, Text at, Text text) {
          c.noise = parse_enum<NoiseKind>(at, text);
        },

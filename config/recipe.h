@@ -26,6 +26,10 @@ struct Recipe {
   std::uint64_t index = 0;  ///< global sample index
   NoiseKind noise = NoiseKind::philox;
   std::string init_latents_xxh3;  ///< set when latents came from a file
+  /// Whether torch's generator drew latents before the given ones replaced
+  /// them. Set (to false) where that matters: torch noise, given latents, steps
+  /// that draw. Recipes of before have no such key and did draw them.
+  std::optional<bool> init_latents_drawn;
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;

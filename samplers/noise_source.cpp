@@ -18,26 +18,31 @@ void PhiloxNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
               out);
 }
 
-TorchNoise::TorchNoise(std::uint64_t seed, const Schedule& schedule)
-    : seed_(seed) {
-  std::size_t draws = 1;  // the initial latents come first
+TorchNoise::TorchNoise(std::uint64_t seed, const Schedule& schedule,
+                       InitialLatents latents)
+    : seed_(seed), latents_(latents) {
+  std::size_t draws = latents == InitialLatents::drawn ? 1 : 0;
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
-    draw_of_call_.push_back(schedule.draws_noise(call) ? draws++ : 0);
+    draw_of_call_.push_back(schedule.draws_noise(call)
+                                ? std::optional<std::size_t>(draws++)
+                                : std::nullopt);
   }
 }
 
 void TorchNoise::initial(std::uint64_t sample_index, Tensor& out) {
+  require(latents_ == InitialLatents::drawn, Errc::invalid_argument,
+          "torch noise", "the initial latents are given: none are drawn");
   draw(sample_index, 0, out);
 }
 
 void TorchNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
   const auto index = static_cast<std::size_t>(call);
-  if (call < 0 || index >= draw_of_call_.size() || draw_of_call_[index] == 0) {
+  if (call < 0 || index >= draw_of_call_.size() || !draw_of_call_[index]) {
     throw Error(Errc::invalid_argument, "torch noise",
                 "model call " + std::to_string(call) +
                     ": its step draws no noise in this schedule");
   }
-  draw(sample_index, draw_of_call_[index], out);
+  draw(sample_index, *draw_of_call_[index], out);
 }
 
 TorchNoise::Stream& TorchNoise::stream(std::uint64_t sample_index) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "kernels/core/tensor.h"
@@ -35,17 +36,24 @@ class PhiloxNoise final : public NoiseSource {
   std::uint64_t seed_;
 };
 
+/// Whether a generator draws the latents a sample starts from. Latents that are
+/// given are not drawn: the first draw is the first step's, as in diffusers.
+enum class InitialLatents : std::uint8_t { drawn, given };
+
 /// The numbers a diffusers user gets: one CPU torch.Generator per sample,
-/// seeded with seed + sample_index, which draws the initial latents and then
-/// once for every step of the schedule that draws (Schedule::draws_noise).
+/// seeded with seed + sample_index, which draws the initial latents (unless
+/// they are given) and then once for every step of the schedule that draws
+/// (Schedule::draws_noise).
 /// A late draw replays the earlier ones; generator states are kept for the
 /// samples used last, so going back is cheap.
 ///
 /// All tensors of one job have the same number of elements.
-/// Errors: Errc::invalid_argument for a call whose step draws nothing.
+/// Errors: Errc::invalid_argument for a call whose step draws nothing, and for
+/// initial latents that are given.
 class TorchNoise final : public NoiseSource {
  public:
-  TorchNoise(std::uint64_t seed, const Schedule& schedule);
+  TorchNoise(std::uint64_t seed, const Schedule& schedule,
+             InitialLatents latents = InitialLatents::drawn);
 
   void initial(std::uint64_t sample_index, Tensor& out) override;
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
@@ -62,7 +70,8 @@ class TorchNoise final : public NoiseSource {
   static constexpr std::size_t kMaxStreams = 64;
 
   std::uint64_t seed_;
-  std::vector<std::size_t> draw_of_call_;  ///< 0: draws nothing
+  InitialLatents latents_;
+  std::vector<std::optional<std::size_t>> draw_of_call_;
   std::mutex mutex_;
   std::map<std::uint64_t, Stream> streams_;
   std::uint64_t clock_ = 0;

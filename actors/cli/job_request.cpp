@@ -153,7 +153,22 @@ void take_init_latents(const config::Config& config, JobRequest& request) {
   }
 }
 
-/// The job's noise with given latents in place of the first draw.
+/// A recipe of before torch noise followed diffusers here keeps its meaning.
+void keep_stream(const config::Recipe* recipe, JobRequest& request) {
+  if (recipe == nullptr || recipe->noise != config::NoiseKind::torch ||
+      recipe->init_latents_xxh3.empty() ||
+      recipe->init_latents_drawn == false ||
+      !request.draws_after_given_latents()) {
+    return;
+  }
+  request.torch_latents = samplers::InitialLatents::drawn;
+  request.notes.emplace_back(
+      "the recipe is older than the order of torch's draws after given "
+      "latents: "
+      "its own order is kept, which skips a draw that diffusers makes");
+}
+
+/// The job's noise with given latents in place of a draw.
 class GivenLatents final : public samplers::NoiseSource {
  public:
   GivenLatents(const JobRequest& request,
@@ -213,6 +228,10 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (!init_latents.empty()) {
     recipe.init_latents_xxh3 = to_hex(xxh3_64(init_latents_of(index).bytes()));
   }
+  if (draws_after_given_latents() &&
+      torch_latents == samplers::InitialLatents::given) {
+    recipe.init_latents_drawn = false;
+  }
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
@@ -255,6 +274,7 @@ JobRequest make_request(const config::Config& config,
   lay_out(config, gpus, request);
   check_method(config, request.plan.method, request.schedule);
   take_init_latents(config, request);
+  keep_stream(recipe, request);
   note_method(config, request);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
@@ -284,8 +304,10 @@ std::string describe_company(const JobRequest& request) {
 std::unique_ptr<samplers::NoiseSource> make_noise(const JobRequest& request) {
   std::unique_ptr<samplers::NoiseSource> noise;
   if (request.noise == config::NoiseKind::torch) {
-    noise =
-        std::make_unique<samplers::TorchNoise>(request.seed, request.schedule);
+    noise = std::make_unique<samplers::TorchNoise>(
+        request.seed, request.schedule,
+        request.init_latents.empty() ? samplers::InitialLatents::drawn
+                                     : request.torch_latents);
   } else {
     noise = std::make_unique<samplers::PhiloxNoise>(request.seed);
   }

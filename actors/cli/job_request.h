@@ -32,6 +32,9 @@ struct JobRequest {
   std::uint64_t seed = 0;
   config::NoiseKind noise = config::NoiseKind::philox;
   Tensor init_latents;  ///< [n, C, H, W] or empty; row i for sample i
+  /// What torch's generator did of given latents; `drawn` (and thrown away)
+  /// only for recipes of before that was put right.
+  samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   std::vector<std::string> notes;    ///< what the user should know
 
@@ -50,6 +53,11 @@ struct JobRequest {
   /// One per worker.
   [[nodiscard]] std::vector<WorkerPlace> places() const {
     return worker_places(devices, plan, max_rows);
+  }
+  /// Whether the steps draw from a torch generator after given latents.
+  [[nodiscard]] bool draws_after_given_latents() const {
+    return noise == config::NoiseKind::torch && !init_latents.empty() &&
+           schedule.is_stochastic();
   }
   /// The device that stands for a class of execution.
   [[nodiscard]] const JobDevice& device_of(int execution_class) const;

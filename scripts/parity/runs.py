@@ -25,6 +25,8 @@ RUN_LIMIT = 1e-4
 # draw in two hundred is: see DRAWS).
 CHAOS = 10
 CHAOS_LIMIT = 1e-3
+STOCHASTIC = [("ddpm", DDPMScheduler, {}), ("ddim", DDIMScheduler, {"eta": 1.0}),
+              ("euler-ancestral", EulerAncestralDiscreteScheduler, {})]
 IMAGE_LIMIT = 1  # of 255: a value that lies between two may go either way
 
 
@@ -107,9 +109,7 @@ def compare_run(report, folder, model, vae, rng, case, *, untrained):
 def compare_torch_noise(report, folder, model, vae, rng, case):
     """Nothing is handed over: one torch.Generator per image (seed + index)
     draws the latents, then the noise of every step."""
-    name, cls, options = rng.choice([
-        ("ddpm", DDPMScheduler, {}), ("ddim", DDIMScheduler, {"eta": 1.0}),
-        ("euler-ancestral", EulerAncestralDiscreteScheduler, {})])
+    name, cls, options = rng.choice(STOCHASTIC)
     scheduler = cls.from_pretrained(folder / "scheduler")
     count, steps, guidance = 3, 20, rng.choice([1.5, 4.0])
     seed = rng.getrandbits(31)
@@ -126,6 +126,28 @@ def compare_torch_noise(report, folder, model, vae, rng, case):
     report.add("run with --noise torch, f32", f"{name} {case}",
                relative_l2(ours, theirs), RUN_LIMIT)
     add_images(report, "images of --noise torch", f"{name} {case}", images,
+               levels(vae, theirs))
+
+
+def compare_given_latents(report, folder, model, vae, rng, case):
+    """Latents are handed over and drawn by nobody: the first numbers of each
+    torch.Generator are the first step's noise."""
+    name, cls, options = rng.choice(STOCHASTIC)
+    scheduler = cls.from_pretrained(folder / "scheduler")
+    count, steps, guidance = 2, 10, 1.5
+    seed = rng.getrandbits(31)
+    latents = torch.randn(latent_shape(model, count))
+    labels = random_labels(model, rng, count)
+    generators = [torch.Generator().manual_seed(seed + i) for i in range(count)]
+    theirs = diffusers_run(model, scheduler, latents, labels, guidance, steps,
+                           generator=generators, **options)
+    flags = ["--noise", "torch", "--seed", seed, "--sampler", name]
+    for key, value in options.items():
+        flags += [f"--{key}", value]
+    ours, images = troupe_run(folder, labels, guidance, steps, latents, flags)
+    report.add("given latents and --noise torch, f32", f"{name} {case}",
+               relative_l2(ours, theirs), RUN_LIMIT)
+    add_images(report, "images of given latents", f"{name} {case}", images,
                levels(vae, theirs))
 
 
@@ -174,6 +196,7 @@ def check_pipeline(report, model, scheduler, vae, rng):
         DDIMScheduler(clip_sample=False).save_pretrained(
             folder / "scheduler")  # see CHAOS
         compare_torch_noise(report, folder, model, vae, rng, case)
+        compare_given_latents(report, folder, model, vae, rng, case)
 
 
 def check_checkpoint(report, folder, rng):
@@ -199,3 +222,4 @@ def check_checkpoint(report, folder, rng):
         vae = load(AutoencoderKL, folder / "vae")
     compare_run(report, folder, model, vae, rng, str(folder), untrained=False)
     compare_torch_noise(report, folder, model, vae, rng, str(folder))
+    compare_given_latents(report, folder, model, vae, rng, str(folder))

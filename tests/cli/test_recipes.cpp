@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <span>
+
+#include "actors/artefacts/npz.h"
+#include "actors/artefacts/png.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -47,6 +51,69 @@ TEST(From, RepeatsAnyImageOfTorchNoise) {
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(folder.read("again.png"), folder.read("first/00002.png"));
   EXPECT_EQ(again.json()["images"][0]["seed"], 7);
+}
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The same picture with another recipe.
+void write_with_recipe(const std::string& path, const TempFolder& folder,
+                       const std::string& name, const nlohmann::json& recipe) {
+  const std::string file = folder.read(path);
+  actors::Image image =
+      actors::decode_png(path, std::as_bytes(std::span(file)));
+  image.recipe = recipe.dump();
+  (void)folder.write(name, text_of(actors::encode_png(image)));
+}
+
+/// Given latents are not drawn: the first step's noise is what they would have
+/// been.
+TEST(InitLatents, LeaveTorchsFirstDrawToTheFirstStep) {
+  const TempFolder folder;
+  const auto sample = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--json"});
+    const Outcome outcome = run(std::move(more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  };
+  const std::vector<std::string> torch = {"--noise", "torch",     "--seed",
+                                          "5",       "--sampler", "ddpm"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), torch.begin(), torch.end());
+    return tiny_sample(more);
+  };
+  const auto drawn =
+      sample(with({"--save", "trajectory=" + folder.path("all.npz"), "-o",
+                   folder.path("drawn.png")}));
+  // The first point of the trajectory: what the generator drew.
+  const std::string file = folder.read("all.npz");
+  const auto all =
+      actors::decode_npz("all.npz", std::as_bytes(std::span(file)));
+  const std::string latents = folder.write(
+      "first.npy",
+      text_of(actors::encode_npy(all.at(0).tensor.item(0).slice(0, 1))));
+  const auto given =
+      sample(with({"--init-latents", latents, "-o", folder.path("new.png")}));
+  EXPECT_NE(given["latents_xxh3"], drawn["latents_xxh3"]);
+  const auto recipe = run({"inspect", folder.path("new.png"), "--json"})
+                          .json()["items"][0]["recipe"];
+  EXPECT_EQ(recipe["init_latents_drawn"], false);
+  const auto again =
+      sample({"sample", "--from", folder.path("new.png"), "--init-latents",
+              latents, "-o", folder.path("again.png")});
+  EXPECT_EQ(again["latents_xxh3"], given["latents_xxh3"]);
+  EXPECT_EQ(again["notes"].dump().find("older"), std::string::npos);
+  // A recipe of before keeps the stream it was made with, and says so.
+  auto old = recipe;
+  old.erase("init_latents_drawn");
+  write_with_recipe("new.png", folder, "old.png", old);
+  const auto kept =
+      sample({"sample", "--from", folder.path("old.png"), "--init-latents",
+              latents, "-o", folder.path("kept.png")});
+  EXPECT_EQ(kept["latents_xxh3"], drawn["latents_xxh3"]);
+  EXPECT_NE(kept["notes"].dump().find("the recipe is older"), std::string::npos)
+      << kept["notes"];
 }
 
 /// The schedule in an image's recipe.

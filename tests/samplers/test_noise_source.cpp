@@ -41,6 +41,18 @@ TEST(TorchNoise, DrawsInSchedulerOrderFromSeedPlusIndex) {
   }
 }
 
+TEST(TorchNoise, DrawsNothingForLatentsThatAreGiven) {
+  const Schedule schedule = ddpm(4);
+  TorchNoise noise(7, schedule, InitialLatents::given);
+  TorchGenerator reference(7 + 2);
+  Tensor expected({1, 4, 5}, DType::f32);
+  for (int call = 0; call < 3; ++call) {
+    reference.fill_normal(expected);
+    EXPECT_TRUE(bytes_equal(step_of(noise, 2, call), expected)) << call;
+  }
+  EXPECT_THROW((void)initial_of(noise, 2), Error);
+}
+
 TEST(TorchNoise, AnswersInAnyOrder) {
   const Schedule schedule = ddpm(6);
   TorchNoise forward(3, schedule);
