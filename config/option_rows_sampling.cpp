@@ -33,9 +33,9 @@ std::span<const Option> sampling_rows() {
        "how many images, or global indices [A, B)", kModel, kSample | kBench,
        [](Config& c, Text at, Text text) { c.samples = parse_range(at, text); },
        [](const Config& c) -> std::string { return to_string(c.samples); }},
-      {"seed", "", 's', "N", "the same seed gives the same images", kModel,
-       kRuns,
-       [](Config& c, Text at, Text text) { c.seed = parse_unsigned(at, text); },
+      {"seed", "", 's', "N",
+       "the same seed gives the same images; -1 is 2^64 - 1", kModel, kRuns,
+       [](Config& c, Text at, Text text) { c.seed = parse_seed(at, text); },
        [](const Config& c) -> std::string { return std::to_string(c.seed); }},
       {"noise", "", 0, "KIND",
        "philox, or torch: as diffusers with a generator per image, seed + "

@@ -63,12 +63,17 @@ std::int64_t parse_integer(std::string_view place, std::string_view text,
   return value;
 }
 
-std::uint64_t parse_unsigned(std::string_view place, std::string_view text) {
-  std::uint64_t value = 0;
-  if (!read_all(trim(text), value)) {
-    fail(place, text, "a whole number from 0 to 18446744073709551615");
+std::uint64_t parse_seed(std::string_view place, std::string_view text) {
+  std::int64_t below_zero = 0;
+  if (read_all(trim(text), below_zero) && below_zero < 0) {
+    return static_cast<std::uint64_t>(below_zero);
   }
-  return value;
+  std::uint64_t seed = 0;
+  if (!read_all(trim(text), seed)) {
+    fail(place, text,
+         "a whole number from -9223372036854775808 to 18446744073709551615");
+  }
+  return seed;
 }
 
 double parse_real(std::string_view place, std::string_view text, double min,

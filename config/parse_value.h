@@ -14,8 +14,10 @@ namespace troupe::config {
 [[nodiscard]] std::int64_t parse_integer(std::string_view place,
                                          std::string_view text,
                                          std::int64_t min, std::int64_t max);
-[[nodiscard]] std::uint64_t parse_unsigned(std::string_view place,
-                                           std::string_view text);
+/// From −2^63 to 2^64 − 1; a negative seed is its two's complement, as in
+/// torch.Generator.manual_seed: −1 is 2^64 − 1.
+[[nodiscard]] std::uint64_t parse_seed(std::string_view place,
+                                       std::string_view text);
 /// Finite, in [min, max].
 [[nodiscard]] double parse_real(std::string_view place, std::string_view text,
                                 double min, double max);

@@ -32,6 +32,21 @@ TEST(Seeds, OfTorchNoiseAreThoseOfEachImage) {
   EXPECT_EQ(skipped[1]["seed"], 6);
 }
 
+TEST(Seeds, BelowZeroAreTorchs) {
+  const auto latents = [](const char* seed, const char* noise) {
+    const TempFolder folder;
+    const Outcome outcome =
+        run(tiny_sample({"--seed", seed, "--noise", noise, "--json", "-o",
+                         folder.path("a.png")}));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["latents_xxh3"];
+  };
+  for (const char* noise : {"torch", "philox"}) {
+    EXPECT_EQ(latents("-1", noise), latents("18446744073709551615", noise));
+    EXPECT_NE(latents("-1", noise), latents("1", noise));
+  }
+}
+
 TEST(Seeds, OfOurNoiseAreTheRunsOwn) {
   const TempFolder folder;
   const Outcome outcome = run(

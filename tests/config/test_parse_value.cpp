@@ -44,12 +44,21 @@ TEST(ParseReal, SaysWhatItGotAndExpected) {
             "from 0 to 1");
 }
 
-TEST(ParseUnsigned, CoversSixtyFourBits) {
-  EXPECT_EQ(parse_unsigned("x", "18446744073709551615"),
-            std::numeric_limits<std::uint64_t>::max());
-  EXPECT_NE(
-      message_of([] { (void)parse_unsigned("x", "18446744073709551616"); }),
-      "no error");
+TEST(ParseSeed, TakesWhatTorchTakes) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_EQ(parse_seed("x", "0"), 0U);
+  EXPECT_EQ(parse_seed("x", "18446744073709551615"), kMost);
+  EXPECT_EQ(parse_seed("x", "-1"), kMost);
+  EXPECT_EQ(parse_seed("x", " -2 "), kMost - 1);
+  EXPECT_EQ(parse_seed("x", "-9223372036854775808"), std::uint64_t{1} << 63U);
+  for (const char* text :
+       {"18446744073709551616", "-9223372036854775809", "1.5", "-", ""}) {
+    const std::string message =
+        message_of([text] { (void)parse_seed("--seed", text); });
+    EXPECT_NE(message.find("-9223372036854775808 to 18446744073709551615"),
+              std::string::npos)
+        << message;
+  }
 }
 
 TEST(ParseRange, ReadsCountsAndIndexRanges) {
