@@ -93,6 +93,14 @@ std::string solver_label(const samplers::ScheduleOptions& options) {
         break;
     }
   }
+  const bool is_heun = options.solver == Solver::dpmpp &&
+                       options.solver_order == 2 &&
+                       options.solver_type == "heun";
+  const bool is_bh1 =
+      options.solver == Solver::unipc && options.solver_type == "bh1";
+  if (is_heun || is_bh1) {
+    label += "-" + options.solver_type;  // of two kinds the rarer is said
+  }
   if (options.sigma_spacing != samplers::SigmaSpacing::none) {
     label += " " + name_of(options.sigma_spacing);
   }

@@ -18,6 +18,7 @@ struct SolverChoice {
   std::optional<samplers::DpmAlgorithm> algorithm;
   std::optional<samplers::SigmaSpacing> sigma_spacing;
   std::optional<bool> final_sigma_zero;
+  std::optional<std::string> solver_type;
 };
 
 /// Our names, those of diffusers' classes and the field's spellings: ddim,

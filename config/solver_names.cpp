@@ -1,10 +1,10 @@
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "config/foreign_solvers.h"
 #include "config/scheduler_config.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -21,70 +21,71 @@ struct Name {
   SolverChoice choice;
 };
 
-SolverChoice dpm(DpmAlgorithm algorithm, std::optional<int> order) {
-  return {Solver::dpmpp, order, algorithm, {}, {}};
+SolverChoice of(Solver solver, const char* type = nullptr) {
+  SolverChoice choice;
+  choice.solver = solver;
+  if (type != nullptr) {
+    choice.solver_type = type;
+  }
+  return choice;
+}
+
+SolverChoice dpm(DpmAlgorithm algorithm, std::optional<int> order,
+                 const char* type = nullptr) {
+  SolverChoice choice = of(Solver::dpmpp, type);
+  choice.order = order;
+  choice.algorithm = algorithm;
+  return choice;
 }
 
 /// The forms that predict noise divide by the last σ.
 SolverChoice dpm_noise(DpmAlgorithm algorithm) {
-  return {Solver::dpmpp, {}, algorithm, {}, false};
+  SolverChoice choice = dpm(algorithm, std::nullopt);
+  choice.final_sigma_zero = false;
+  return choice;
 }
 
 const std::vector<Name>& names() {
   constexpr auto kOde = DpmAlgorithm::dpmsolver_pp;
   constexpr auto kSde = DpmAlgorithm::sde_dpmsolver_pp;
   static const std::vector<Name> table = {
-      {"ddim", {Solver::ddim, {}, {}, {}}},
-      {"ddpm", {Solver::ddpm, {}, {}, {}}},
-      {"euler", {Solver::euler, {}, {}, {}}},
-      {"eulerdiscrete", {Solver::euler, {}, {}, {}}},
-      {"eulera", {Solver::euler_ancestral, {}, {}, {}}},
-      {"eulerancestral", {Solver::euler_ancestral, {}, {}, {}}},
-      {"eulerancestraldiscrete", {Solver::euler_ancestral, {}, {}, {}}},
-      {"heun", {Solver::heun, {}, {}, {}}},
-      {"heundiscrete", {Solver::heun, {}, {}, {}}},
-      {"flow", {Solver::flow_euler, {}, {}, {}}},
-      {"floweuler", {Solver::flow_euler, {}, {}, {}}},
-      {"flowmatch", {Solver::flow_euler, {}, {}, {}}},
-      {"flowmatcheuler", {Solver::flow_euler, {}, {}, {}}},
-      {"flowmatcheulerdiscrete", {Solver::flow_euler, {}, {}, {}}},
-      {"unipc", {Solver::unipc, {}, {}, {}}},
-      {"unipcmultistep", {Solver::unipc, {}, {}, {}}},
-      {"dpmsolvermultistep", {Solver::dpmpp, {}, {}, {}}},
+      {"ddim", of(Solver::ddim)},
+      {"ddimparallel", of(Solver::ddim)},
+      {"ddpm", of(Solver::ddpm)},
+      {"ddpmparallel", of(Solver::ddpm)},
+      {"euler", of(Solver::euler)},
+      {"eulerdiscrete", of(Solver::euler)},
+      {"eulera", of(Solver::euler_ancestral)},
+      {"eulerancestral", of(Solver::euler_ancestral)},
+      {"eulerancestraldiscrete", of(Solver::euler_ancestral)},
+      {"heun", of(Solver::heun)},
+      {"heundiscrete", of(Solver::heun)},
+      {"flow", of(Solver::flow_euler)},
+      {"floweuler", of(Solver::flow_euler)},
+      {"flowmatch", of(Solver::flow_euler)},
+      {"flowmatcheuler", of(Solver::flow_euler)},
+      {"flowmatcheulerdiscrete", of(Solver::flow_euler)},
+      {"unipc", of(Solver::unipc)},
+      {"unipcmultistep", of(Solver::unipc)},
+      {"unipcbh1", of(Solver::unipc, "bh1")},
+      {"unipcbh2", of(Solver::unipc, "bh2")},
+      {"dpmsolvermultistep", of(Solver::dpmpp)},
       {"dpmpp", dpm(kOde, std::nullopt)},
       {"dpmsolverpp", dpm(kOde, std::nullopt)},
       {"dpmpp1m", dpm(kOde, 1)},
       {"dpmpp2m", dpm(kOde, 2)},
+      {"dpmpp2mheun", dpm(kOde, 2, "heun")},
       {"dpmpp3m", dpm(kOde, 3)},
-      {"dpmppsde", dpm(kSde, std::nullopt)},
       {"sdedpmsolverpp", dpm(kSde, std::nullopt)},
       {"dpmpp1msde", dpm(kSde, 1)},
       {"dpmpp2msde", dpm(kSde, 2)},
+      {"dpmpp2msdeheun", dpm(kSde, 2, "heun")},
       {"dpmpp3msde", dpm(kSde, 3)},
       {"dpmsolver", dpm_noise(DpmAlgorithm::dpmsolver)},
       {"sdedpmsolver", dpm_noise(DpmAlgorithm::sde_dpmsolver)},
   };
   return table;
 }
-
-constexpr std::array<std::string_view, 17> kKnownElsewhere = {
-    "pndm",
-    "plms",
-    "lms",
-    "lmsdiscrete",
-    "deis",
-    "deismultistep",
-    "kdpm2",
-    "kdpm2discrete",
-    "kdpm2ancestraldiscrete",
-    "dpm2",
-    "dpm2a",
-    "dpmsolversinglestep",
-    "edmeuler",
-    "edmdpmsolvermultistep",
-    "lcm",
-    "tcd",
-    "ipndm"};
 
 std::string normalised(std::string_view name) {
   std::string key;
@@ -106,14 +107,35 @@ bool drop_suffix(std::string& word, std::string_view suffix) {
   return true;
 }
 
+const Name* find(std::string_view key) {
+  const auto found = std::ranges::find(names(), key, &Name::key);
+  return found == names().end() ? nullptr : &*found;
+}
+
+/// Karras, exponential or beta behind the solver's name is a spacing of σ.
+std::optional<SigmaSpacing> drop_spacing(std::string& key) {
+  if (drop_suffix(key, "karras")) {
+    return SigmaSpacing::karras;
+  }
+  if (!key.ends_with("polyexponential") && drop_suffix(key, "exponential")) {
+    return SigmaSpacing::exponential;
+  }
+  if (drop_suffix(key, "beta")) {
+    return SigmaSpacing::beta;
+  }
+  return std::nullopt;
+}
+
 [[noreturn]] void refuse(std::string_view name, const std::string& key) {
   const std::string there_is =
       "there is " + join_names(solver_names(), solver_names().size());
-  if (std::find(kKnownElsewhere.begin(), kKnownElsewhere.end(), key) !=
-      kKnownElsewhere.end()) {
+  const ForeignSolver foreign = foreign_solver(
+      key, [](std::string_view other) { return find(other) != nullptr; });
+  if (!foreign.means.empty()) {
     throw Error(Errc::unsupported, "solver",
-                "got " + std::string(name) + ", which Troupe does not have",
-                there_is);
+                "got '" + std::string(name.substr(0, 64)) + "', which is " +
+                    std::string(foreign.means) + ": Troupe does not have that",
+                "nearest is " + std::string(foreign.instead) + "; " + there_is);
   }
   std::vector<std::string> keys;
   for (const std::string& candidate : solver_names()) {
@@ -145,18 +167,9 @@ const std::vector<std::string>& solver_names() {
 SolverChoice parse_solver(std::string_view name) {
   std::string key = normalised(name.substr(0, 128));
   drop_suffix(key, "scheduler");
-  std::optional<SigmaSpacing> spacing;
-  if (drop_suffix(key, "karras")) {
-    spacing = SigmaSpacing::karras;
-  } else if (drop_suffix(key, "exponential")) {
-    spacing = SigmaSpacing::exponential;
-  } else if (drop_suffix(key, "beta")) {
-    spacing = SigmaSpacing::beta;
-  }
-  const auto found =
-      std::find_if(names().begin(), names().end(),
-                   [&](const Name& candidate) { return candidate.key == key; });
-  if (found == names().end()) {
+  const std::optional<SigmaSpacing> spacing = drop_spacing(key);
+  const Name* const found = find(key);
+  if (found == nullptr) {
     refuse(name, key);
   }
   SolverChoice choice = found->choice;
@@ -171,6 +184,7 @@ void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {
   options.sigma_spacing = choice.sigma_spacing.value_or(options.sigma_spacing);
   options.final_sigma_zero =
       choice.final_sigma_zero.value_or(options.final_sigma_zero);
+  options.solver_type = choice.solver_type.value_or(options.solver_type);
 }
 
 }  // namespace troupe::config

@@ -33,9 +33,9 @@ class Schedule {
   /// the diffusers class refuses.
   explicit Schedule(const ScheduleOptions& options);
 
-  /// The options with every default filled in: timestep_spacing, clip_sample
-  /// and solver_type are set, num_inference_steps counts explicit lists, and
-  /// prediction_type is flow_prediction for flow_euler.
+  /// The options with every default filled in: timestep_spacing, clip_sample,
+  /// prediction_type and solver_type are set, and num_inference_steps counts
+  /// explicit lists.
   [[nodiscard]] const ScheduleOptions& options() const noexcept {
     return options_;
   }

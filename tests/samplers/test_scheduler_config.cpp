@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "config/scheduler_config.h"
@@ -200,6 +202,95 @@ TEST(ParseSolver, AcceptsTheSpellingsOfTheField) {
             DpmAlgorithm::sde_dpmsolver_pp);
   EXPECT_EQ(parse_solver("DPM++ 2M Karras").sigma_spacing,
             SigmaSpacing::karras);
+}
+
+TEST(ParseSolver, TakesVariantsByTheirNames) {
+  EXPECT_EQ(parse_solver("uni_pc_bh2").solver_type, "bh2");
+  EXPECT_EQ(parse_solver("unipc-bh1 karras").solver_type, "bh1");
+  EXPECT_EQ(parse_solver("dpm++2m").solver_type, std::nullopt);
+  const SolverChoice heun = parse_solver("DPM++ 2M SDE Heun");
+  EXPECT_EQ(heun.solver_type, "heun");
+  EXPECT_EQ(heun.order, 2);
+  EXPECT_EQ(heun.algorithm, DpmAlgorithm::sde_dpmsolver_pp);
+  EXPECT_EQ(parse_solver("DDIMParallelScheduler").solver, Solver::ddim);
+}
+
+struct Foreign {
+  const char* name;
+  const char* means;    ///< a part of the message
+  const char* instead;  ///< the hint begins "nearest is" this
+};
+
+/// Names of k-diffusion, A1111, ComfyUI and diffusers' classes.
+TEST(ParseSolver, RefusesNamesThatMeanSomethingElseElsewhere) {
+  for (const Foreign& c : std::initializer_list<Foreign>{
+           {"DPM++ SDE", "singlestep SDE", "dpm++2m-sde"},
+           {"dpmpp_sde", "singlestep SDE", "dpm++2m-sde"},
+           {"dpmpp_sde_gpu", "singlestep SDE", "dpm++2m-sde"},
+           {"DPM++ SDE Karras", "singlestep SDE", "dpm++2m-sde"},
+           {"DPMSolverSDEScheduler", "singlestep SDE", "dpm++2m-sde"},
+           {"DPM++ 2S a", "ancestral singlestep", "dpm++2m-sde"},
+           {"DPM++ 2S a Karras", "ancestral singlestep", "dpm++2m-sde"},
+           {"dpmpp_2s_ancestral", "ancestral singlestep", "dpm++2m-sde"},
+           {"dpmpp_2s_ancestral_cfg_pp", "ancestral singlestep", "dpm++2m"},
+           {"DPMSolverSinglestepScheduler", "singlestep", "dpm++2m"},
+           {"DPM-Solver-2", "singlestep", "dpmsolver"},
+           {"dpm-solver-3", "singlestep", "dpmsolver"},
+           {"DPM2", "KDPM2DiscreteScheduler", "heun"},
+           {"dpm_2", "KDPM2DiscreteScheduler", "heun"},
+           {"KDPM2DiscreteScheduler", "KDPM2DiscreteScheduler", "heun"},
+           {"DPM2 a Karras", "KDPM2Ancestral", "euler_a"},
+           {"dpm_2_ancestral", "KDPM2Ancestral", "euler_a"},
+           {"KDPM2AncestralDiscreteScheduler", "KDPM2Ancestral", "euler_a"},
+           {"DPM fast", "singlestep", "dpm++2m"},
+           {"DPM adaptive", "chooses its own number of steps", "dpm++3m"},
+           {"LMS", "linear multistep", "unipc"},
+           {"LMS Karras", "linear multistep", "unipc"},
+           {"LMSDiscreteScheduler", "linear multistep", "unipc"},
+           {"PLMS", "linear multistep", "unipc"},
+           {"PNDMScheduler", "linear multistep", "unipc"},
+           {"ipndm_v", "linear multistep", "unipc"},
+           {"deis", "exponential integrator", "unipc"},
+           {"DEISMultistepScheduler", "exponential integrator", "unipc"},
+           {"heunpp2", "third order", "heun"},
+           {"Restart", "goes back to noise", "heun"},
+           {"LCM", "distilled", "ddim"},
+           {"LCMScheduler", "distilled", "ddim"},
+           {"TCDScheduler", "distilled", "ddim"},
+           {"sa_solver", "stochastic Adams", "dpm++3m-sde"},
+           {"SASolverScheduler", "stochastic Adams", "dpm++3m-sde"},
+           {"res_multistep_cfg_pp", "another solver", "dpm++2m"},
+           {"gradient_estimation", "another solver", "euler"},
+           {"EDMEulerScheduler", "EDM", "euler"},
+           {"FlowMatchHeunDiscreteScheduler", "Heun's rule", "flow or unipc"},
+           {"DDIMInverseScheduler", "back to noise", "ddim"},
+           {"DDIM CFG++", "CFG++", "the same name without CFG++"},
+           {"euler_cfg_pp", "CFG++", "the same name without CFG++"},
+           {"dpmpp_2m_cfg_pp", "CFG++", "the same name without CFG++"},
+           {"dpmpp_2m_sde_gpu", "made on the GPU", "the same name"},
+           {"dpmpp_3m_sde_gpu", "made on the GPU", "the same name"},
+           {"DPM++ 2M SGM Uniform", "SGM Uniform",
+            "--timestep-spacing trailing"},
+           {"Euler Simple", "simple", "--timestep-spacing trailing"},
+           {"euler normal", "normal", "--timestep-spacing linspace"},
+           {"DPM++ 3M SDE Polyexponential", "polyexponential",
+            "--sigma-spacing exponential"},
+           {"DPM++ 2M Align Your Steps", "Align Your Steps", "--timesteps"},
+           {"DPM++ 2M KL Optimal", "KL Optimal", "--sigmas"}}) {
+    try {
+      (void)parse_solver(c.name);
+      ADD_FAILURE() << c.name << " runs something";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::unsupported) << c.name;
+      EXPECT_NE(error.message().find(c.means), std::string::npos)
+          << error.what();
+      EXPECT_TRUE(
+          error.hint().starts_with("nearest is " + std::string(c.instead)))
+          << c.name << ": " << error.hint();
+      EXPECT_NE(error.hint().find("there is ddim"), std::string::npos)
+          << error.hint();
+    }
+  }
 }
 
 TEST(ParseSolver, KnowsEveryNameItLists) {
