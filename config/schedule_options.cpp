@@ -1,6 +1,7 @@
 #include "config/schedule_options.h"
 
 #include "config/enum_names.h"
+#include "config/model_prediction.h"
 #include "config/sampler_check.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
@@ -37,7 +38,10 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
   } else if (overrides.solver) {
     apply(*overrides.solver, options);
   }
+  const ModelPrediction model = model_prediction(scheduler_config, place);
+  take_flow_path(sampler, model, options);
   apply(sampler, options);
+  check_prediction(sampler, model, place, options);
   return options;
 }
 

@@ -11,7 +11,8 @@ namespace troupe::config {
 /// The sampler a job runs: the checkpoint's scheduler_config.json (or DDIM's
 /// defaults without one), another solver over its noise schedule if one was
 /// named, then every option the user set.
-/// Errors: those of parse_solver, parse_scheduler_config and check_sampler.
+/// Errors: those of parse_solver, parse_scheduler_config, check_sampler and
+/// check_prediction.
 [[nodiscard]] samplers::ScheduleOptions schedule_options(
     const SamplerConfig& sampler, std::string_view scheduler_config,
     std::string_view place);

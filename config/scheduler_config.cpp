@@ -185,13 +185,17 @@ void read_noise_schedule(Reader& in, ScheduleOptions& o) {
 }
 
 void read_prediction(Reader& in, ScheduleOptions& o) {
+  PredictionType prediction = PredictionType::epsilon;
   in.choice<PredictionType>(
       "prediction_type", kNotFlow,
       {{"epsilon", PredictionType::epsilon},
        {"v_prediction", PredictionType::v_prediction},
        {"sample", PredictionType::sample},
        {"flow_prediction", PredictionType::flow_prediction}},
-      o.prediction_type);
+      prediction);
+  if (o.solver != Solver::flow_euler) {
+    o.prediction_type = prediction;
+  }
   bool clip = o.clip_sample.value_or((bit(o.solver) & kSteps) != 0);
   in.flag("clip_sample", kSteps | bit(Solver::heun), clip);
   o.clip_sample = clip;

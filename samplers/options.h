@@ -63,7 +63,8 @@ struct ScheduleOptions {
   std::vector<double> trained_betas;
   bool rescale_betas_zero_snr = false;
 
-  PredictionType prediction_type = PredictionType::epsilon;
+  /// Unset: flow_prediction for flow_euler, epsilon for the others.
+  std::optional<PredictionType> prediction_type;
   std::optional<TimestepSpacing> timestep_spacing;
   int steps_offset = 0;
   SigmaSpacing sigma_spacing = SigmaSpacing::none;

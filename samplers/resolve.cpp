@@ -266,9 +266,10 @@ ScheduleOptions resolve(ScheduleOptions o) {
   if (!o.clip_sample) {
     o.clip_sample = integer_steps;
   }
-  if (o.solver == Solver::flow_euler &&
-      o.prediction_type == PredictionType::epsilon) {
-    o.prediction_type = PredictionType::flow_prediction;
+  if (!o.prediction_type) {
+    o.prediction_type = o.solver == Solver::flow_euler
+                            ? PredictionType::flow_prediction
+                            : PredictionType::epsilon;
   }
   // diffusers maps the type names of one multistep family to the other's
   // default.

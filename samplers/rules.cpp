@@ -69,7 +69,7 @@ Tensor StepInput::draw() const {
 
 Reading clean_reading(const Schedule& schedule, int call) {
   const NoiseLevel at = schedule.level(call);
-  switch (schedule.options().prediction_type) {
+  switch (*schedule.options().prediction_type) {
     case PredictionType::epsilon:
       return {1.0 / at.alpha, -at.sigma / at.alpha};
     case PredictionType::v_prediction: {

@@ -15,6 +15,7 @@
 #include "actors/cli/latents_file.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/versions.h"
+#include "config/model_prediction.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
@@ -65,10 +66,17 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
       std::ranges::move(scheduler_notes(*checkpoint),
                         std::back_inserter(notes));
     }
-    return config::schedule_options(
-        config.sampler, source.scheduler_config(),
-        checkpoint ? scheduler_path(*checkpoint) : source.name());
+    const std::string place =
+        checkpoint ? scheduler_path(*checkpoint) : source.name();
+    samplers::ScheduleOptions options = config::schedule_options(
+        config.sampler, source.scheduler_config(), place);
+    std::ranges::move(
+        model_notes(config.sampler, source.scheduler_config(), place, options),
+        std::back_inserter(notes));
+    return options;
   }
+  const config::ModelPrediction model =
+      config::model_prediction(recipe->schedule);
   samplers::ScheduleOptions options = recipe->schedule;
   if (!config.sampler.name.empty()) {
     const config::SolverChoice solver = solver_named(config);
@@ -77,7 +85,13 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
     }
     config::apply(solver, options);
   }
+  config::take_flow_path(config.sampler, model, options);
   config::apply(config.sampler, options);
+  if (!config.sampler.name.empty()) {
+    config::check_prediction(config.sampler, model, config.from_image, options);
+  }
+  std::ranges::move(config::prediction_notes(config.sampler, model, options),
+                    std::back_inserter(notes));
   return options;
 }
 
@@ -256,6 +270,7 @@ JobRequest make_request(const config::Config& config,
       source.dit().num_classes > 0 ? kDefaultGuidance : 1.0);
   std::vector<std::string> notes;
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
+  check_lists(config.sampler, schedule);
   std::vector<JobDevice> devices =
       choose_devices(config, recipe, gpus.found, notes);
   JobRequest request{.source = std::move(source),

@@ -1,6 +1,15 @@
 #include "actors/cli/notes.h"
 
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+
 #include "config/known_keys.h"
+#include "config/model_prediction.h"
+#include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
 namespace troupe::actors {
@@ -10,6 +19,17 @@ void add(std::vector<std::string>& notes, std::string note) {
   if (!note.empty()) {
     notes.push_back(std::move(note));
   }
+}
+
+/// σ of the first and the last training step; none for flow schedules.
+std::optional<std::pair<double, double>> trained_sigmas(
+    const samplers::Schedule& schedule) {
+  const std::span<const float> alphas = schedule.alphas_cumprod();
+  if (alphas.empty()) {
+    return std::nullopt;
+  }
+  const auto sigma = [](double a) { return std::sqrt((1 - a) / a); };
+  return std::pair(sigma(alphas.front()), sigma(alphas.back()));
 }
 
 void add(std::vector<std::string>& notes, const models::Component& component) {
@@ -46,6 +66,38 @@ std::vector<std::string> network_notes(const models::Checkpoint& checkpoint) {
   return notes;
 }
 
+std::vector<std::string> model_notes(const config::SamplerConfig& sampler,
+                                     std::string_view scheduler_config,
+                                     std::string_view place,
+                                     const samplers::ScheduleOptions& options) {
+  const config::ModelPrediction model =
+      config::model_prediction(scheduler_config, place);
+  if (!model.is_known && options.solver == samplers::Solver::flow_euler) {
+    return {
+        "no scheduler_config.json says what the model predicts: taken as "
+        "flow_prediction, which this sampler needs"};
+  }
+  return config::prediction_notes(sampler, model, options);
+}
+
+void check_lists(const config::SamplerConfig& sampler,
+                 const samplers::Schedule& schedule) {
+  constexpr double kTooFar = 2;
+  const auto trained = trained_sigmas(schedule);
+  if (sampler.sigmas.empty() || !trained) {
+    return;
+  }
+  const double highest = sampler.sigmas.front();
+  if (highest > kTooFar * trained->second) {
+    throw Error(Errc::invalid_argument, "--sigmas",
+                fmt::format("far above the noise that the model was trained "
+                            "with: got {:g}, expected at most {:g}",
+                            highest, trained->second),
+                "begin the list there; troupe schedule shows the levels of a "
+                "number of steps");
+  }
+}
+
 std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
                                     const samplers::Schedule& schedule) {
   const auto lacks_zero = [](const std::vector<double>& list) {
@@ -54,6 +106,21 @@ std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
   std::vector<std::string> notes;
   if (lacks_zero(sampler.sigmas)) {
     notes.emplace_back("a final noise level of 0 was added to --sigmas");
+  }
+  const auto trained = trained_sigmas(schedule);
+  if (!sampler.sigmas.empty() && trained) {
+    // A list that is printed with six digits ends where the table does.
+    constexpr double kRounding = 1e-5;
+    for (const double sigma : sampler.sigmas) {
+      const bool above = sigma > trained->second * (1 + kRounding);
+      if (above || (sigma > 0 && sigma < trained->first * (1 - kRounding))) {
+        notes.push_back(fmt::format(
+            "--sigmas {:g} lies {} the {:g} to {:g} that the model was trained "
+            "with: the network is told the nearest training step",
+            sigma, above ? "above" : "below", trained->first, trained->second));
+        break;
+      }
+    }
   }
   if (lacks_zero(sampler.timesteps) && schedule.sigmas().back() == 0) {
     notes.emplace_back(

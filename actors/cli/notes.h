@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.h"
@@ -21,7 +22,20 @@ namespace troupe::actors {
 [[nodiscard]] std::vector<std::string> network_notes(
     const models::Checkpoint& checkpoint);
 
-/// What was added to the lists that the user gave for `schedule`.
+/// What works and is unusual of a sampler for the model whose scheduler this
+/// is, or what had to be guessed because there is none.
+[[nodiscard]] std::vector<std::string> model_notes(
+    const config::SamplerConfig& sampler, std::string_view scheduler_config,
+    std::string_view place, const samplers::ScheduleOptions& options);
+
+/// Refuses noise levels of --sigmas of which the network knows nothing: it is
+/// told the last training step there, and latents of twice that level and more
+/// end as noise. Errors: Errc::invalid_argument.
+void check_lists(const config::SamplerConfig& sampler,
+                 const samplers::Schedule& schedule);
+
+/// What was added to the lists that the user gave for `schedule`, and levels
+/// outside those that the model was trained with.
 [[nodiscard]] std::vector<std::string> list_notes(
     const config::SamplerConfig& sampler, const samplers::Schedule& schedule);
 

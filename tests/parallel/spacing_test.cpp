@@ -103,7 +103,8 @@ TEST(Spacing, AndTheScheduleEndChangeTheAnswer) {
   for (const SolverCase& solver : every_spacing(8)) {
     if (solver.options.solver == Solver::ddim && solver.options.eta == 0 &&
         solver.options.clip_sample == false && !solver.options.thresholding &&
-        solver.options.prediction_type == PredictionType::epsilon) {
+        solver.options.prediction_type.value_or(PredictionType::epsilon) ==
+            PredictionType::epsilon) {
       Bench bench(solver.options);
       results.push_back(bench.run({}, 3).latents);
       for (std::size_t i = 0; i + 1 < results.size(); ++i) {
