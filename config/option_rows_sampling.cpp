@@ -54,7 +54,8 @@ std::span<const Option> sampling_rows() {
        [](Config& c, Text at, Text text) { c.from_image = filled(at, text); },
        [](const Config& c) -> std::string { return c.from_image; }},
       {"sampler", "scheduler,solver", 0, "NAME",
-       "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class",
+       "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class; "
+       "schedule compares several",
        kSamplerGroup, kSamplers,
        [](Config& c, Text at, Text text) { c.sampler.name = filled(at, text); },
        [](const Config& c) -> std::string { return c.sampler.name; }},

@@ -3,20 +3,29 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <vector>
 
+#include "actors/artefacts/plot_ticks.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr double kPanelWidth = 420;
-constexpr double kHeight = 320;
-constexpr double kLeft = 64;
-constexpr double kRight = 16;
-constexpr double kTop = 56;
-constexpr double kBottom = 40;
+constexpr double kPanelWidth = 440;
+constexpr double kPanelHeight = 320;
+constexpr double kLeft = 76;
+constexpr double kRight = 20;
+constexpr double kAbove = 14;
+constexpr double kBelow = 52;
+constexpr double kTitleHeight = 58;
+constexpr double kLegendLine = 20;
+constexpr double kLetter = 6.6;  ///< mean width of a character at 12 pixels
+
+/// Okabe & Ito 2008: told apart with any colour vision.
+constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                 "#e69f00", "#56b4e9", "#000000"};
+constexpr std::array kDashes = {"none", "7 3", "2 3", "9 3 2 3"};
 
 struct Point {
   double x;
@@ -39,84 +48,202 @@ std::string escaped(const std::string& text) {
       case '"':
         out += "&quot;";
         break;
+      case '\'':
+        out += "&#39;";
+        break;
       default:
-        out += c;
+        // XML has no other control characters.
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return out;
 }
 
-std::vector<Point> points_of(const PlotSeries& series) {
+/// Colour and dash of a series: 28 pairs before one comes again.
+std::string stroke(std::size_t series) {
+  return fmt::format("stroke='{}' stroke-dasharray='{}'",
+                     kColours.at(series % kColours.size()),
+                     kDashes.at(series / kColours.size() % kDashes.size()));
+}
+
+std::vector<Point> points_of(const std::vector<double>& values,
+                             bool logarithmic) {
   std::vector<Point> points;
-  for (std::size_t i = 0; i < series.values.size(); ++i) {
-    const double value = series.values[i];
-    if (std::isfinite(value) && (!series.logarithmic || value > 0)) {
-      points.push_back({static_cast<double>(i),
-                        series.logarithmic ? std::log10(value) : value});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i]) && (!logarithmic || values[i] > 0)) {
+      points.push_back({static_cast<double>(i), values[i]});
     }
   }
   return points;
 }
 
-std::string panel(const PlotSeries& series, double origin) {
-  const std::vector<Point> points = points_of(series);
-  require(!points.empty(), Errc::invalid_argument, "plot",
-          "a series without points to draw");
-  const auto [low, high] = std::ranges::minmax_element(points, {}, &Point::y);
-  const double y0 = low->y;
-  const double span = std::max(high->y - low->y, 1e-12);
-  const double last =
-      std::max(static_cast<double>(series.values.size()) - 1, 1.0);
-  const double width = kPanelWidth - kLeft - kRight;
-  const double height = kHeight - kTop - kBottom;
-  const auto x_of = [&](double x) { return origin + kLeft + x / last * width; };
-  const auto y_of = [&](double y) {
-    return kTop + height - (y - y0) / span * height;
-  };
-  std::string svg = fmt::format(
-      "<text x='{:.1f}' y='44' class='name'>{}{}</text>\n", origin + kLeft,
-      escaped(series.name), series.logarithmic ? " (log scale)" : "");
-  for (int tick = 0; tick <= 4; ++tick) {
-    const double y = y0 + span * tick / 4;
-    const double x = std::round(last * tick / 4);
+/// Values to pixels within one panel.
+class Frame {
+ public:
+  Frame(const Axis& x, const Axis& y, bool logarithmic, double left, double top)
+      : x_(x), y_(y), logarithmic_(logarithmic), left_(left), top_(top) {}
+
+  [[nodiscard]] double left() const { return left_; }
+  [[nodiscard]] double right() const {
+    return left_ + kPanelWidth - kLeft - kRight;
+  }
+  [[nodiscard]] double top() const { return top_; }
+  [[nodiscard]] double bottom() const {
+    return top_ + kPanelHeight - kAbove - kBelow;
+  }
+  [[nodiscard]] double x(double value) const {
+    return left_ + (value - x_.low) / (x_.high - x_.low) * (right() - left_);
+  }
+  [[nodiscard]] double y(double value) const {
+    const double share =
+        logarithmic_ ? std::log(value / y_.low) / std::log(y_.high / y_.low)
+                     : (value - y_.low) / (y_.high - y_.low);
+    return bottom() - share * (bottom() - top_);
+  }
+
+ private:
+  const Axis& x_;
+  const Axis& y_;
+  bool logarithmic_;
+  double left_;
+  double top_;
+};
+
+std::string axes(const Frame& frame, const Axis& x, const Axis& y,
+                 const PlotPanel& panel) {
+  std::string svg;
+  for (const double tick : y.ticks) {
     svg += fmt::format(
         "<line x1='{:.1f}' y1='{:.1f}' x2='{:.1f}' y2='{:.1f}' class='grid'/>"
-        "<text x='{:.1f}' y='{:.1f}' class='y'>{:.3g}</text>"
-        "<text x='{:.1f}' y='{:.1f}' class='x'>{:.0f}</text>\n",
-        x_of(0), y_of(y), x_of(last), y_of(y), x_of(0) - 6, y_of(y) + 4,
-        series.logarithmic ? std::pow(10.0, y) : y, x_of(x), kTop + height + 18,
-        x);
+        "<text x='{:.1f}' y='{:.1f}' class='y'>{:g}</text>\n",
+        frame.left(), frame.y(tick), frame.right(), frame.y(tick),
+        frame.left() - 6, frame.y(tick) + 4, tick);
   }
-  std::string line;
+  for (const double tick : x.ticks) {
+    svg += fmt::format(
+        "<line x1='{:.1f}' y1='{:.1f}' x2='{:.1f}' y2='{:.1f}' class='axis'/>"
+        "<text x='{:.1f}' y='{:.1f}' class='x'>{:g}</text>\n",
+        frame.x(tick), frame.bottom(), frame.x(tick), frame.bottom() + 4,
+        frame.x(tick), frame.bottom() + 18, tick);
+  }
+  const double middle = (frame.top() + frame.bottom()) / 2;
+  const double y_name = frame.left() - 56;
+  return svg + fmt::format(
+                   "<polyline points='{0:.1f},{1:.1f} {0:.1f},{2:.1f} "
+                   "{3:.1f},{2:.1f}'"
+                   " class='axis'/>\n"
+                   "<text x='{4:.1f}' y='{5:.1f}' class='x name'>{6}</text>\n"
+                   "<text x='{7:.1f}' y='{8:.1f}' class='x name' "
+                   "transform='rotate(-90 {7:.1f} {8:.1f})'>{9}{10}</text>\n",
+                   frame.left(), frame.top(), frame.bottom(), frame.right(),
+                   (frame.left() + frame.right()) / 2, frame.bottom() + 38,
+                   escaped(panel.x_axis), y_name, middle, escaped(panel.y_axis),
+                   panel.logarithmic ? " (log scale)" : "");
+}
+
+std::string line(const Frame& frame, const std::vector<Point>& points,
+                 std::size_t series) {
+  std::string path;
   std::string dots;
   for (const Point& point : points) {
-    line += fmt::format("{:.2f},{:.2f} ", x_of(point.x), y_of(point.y));
-    dots += fmt::format("<circle cx='{:.2f}' cy='{:.2f}' r='2'/>",
-                        x_of(point.x), y_of(point.y));
+    const double x = frame.x(point.x);
+    const double y = frame.y(point.y);
+    path += fmt::format("{:.2f},{:.2f} ", x, y);
+    dots += fmt::format("<circle cx='{:.2f}' cy='{:.2f}' r='2'/>", x, y);
   }
-  return svg + "<polyline points='" + line + "'/>\n<g class='dots'>" + dots +
-         "</g>\n";
+  return fmt::format(
+      "<polyline points='{}' class='line' {}/>\n<g fill='{}'>{}</g>\n", path,
+      stroke(series), kColours.at(series % kColours.size()), dots);
+}
+
+std::string draw_panel(const PlotPanel& panel, double origin, double top) {
+  std::vector<std::vector<Point>> lines;
+  std::vector<double> values;
+  double last = 0;
+  for (const std::vector<double>& series : panel.lines) {
+    lines.push_back(points_of(series, panel.logarithmic));
+    for (const Point& point : lines.back()) {
+      values.push_back(point.y);
+      last = std::max(last, point.x);
+    }
+  }
+  require(!values.empty(), Errc::invalid_argument, "plot",
+          "a series without points to draw");
+  const auto [low, high] = std::ranges::minmax(values);
+  const Axis x = linear_axis(0, last, true);
+  const Axis y =
+      panel.logarithmic ? logarithmic_axis(low, high) : linear_axis(low, high);
+  const Frame frame(x, y, panel.logarithmic, origin + kLeft, top + kAbove);
+  std::string svg = axes(frame, x, y, panel);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    svg += line(frame, lines[i], i);
+  }
+  return svg;
+}
+
+double width_of(const std::string& text) {
+  const auto letters = std::ranges::count_if(text, [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+  });
+  return kLetter * static_cast<double>(letters);
+}
+
+/// The legend's entries in lines of `width` pixels, and where they end.
+struct Legend {
+  std::string svg;
+  double bottom;
+};
+
+Legend draw_legend(const std::vector<std::string>& names, double width) {
+  Legend legend{{}, kTitleHeight};
+  if (names.size() < 2) {
+    return legend;
+  }
+  constexpr double kSwatch = 34;
+  double x = kLeft;
+  legend.bottom += kLegendLine;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const double room = kSwatch + width_of(names[i]) + 20;
+    if (x > kLeft && x + room > width) {
+      x = kLeft;
+      legend.bottom += kLegendLine;
+    }
+    const double y = legend.bottom - 8;
+    legend.svg += fmt::format(
+        "<line x1='{:.1f}' y1='{:.1f}' x2='{:.1f}' y2='{:.1f}' class='line' "
+        "{}/>"
+        "<text x='{:.1f}' y='{:.1f}'>{}</text>\n",
+        x, y - 4, x + kSwatch - 6, y - 4, stroke(i), x + kSwatch, y,
+        escaped(names[i]));
+    x += room;
+  }
+  return legend;
 }
 
 }  // namespace
 
-std::string plot_svg(const std::string& title,
-                     std::span<const PlotSeries> series) {
-  require(!series.empty(), Errc::invalid_argument, "plot", "nothing to draw");
-  const double width = kPanelWidth * static_cast<double>(series.size());
+std::string plot_svg(const Plot& plot) {
+  require(!plot.panels.empty(), Errc::invalid_argument, "plot",
+          "nothing to draw");
+  const double width = kPanelWidth * static_cast<double>(plot.panels.size());
+  const Legend legend = draw_legend(plot.legend, width);
   std::string svg = fmt::format(
       "<svg xmlns='http://www.w3.org/2000/svg' width='{0:.0f}' "
       "height='{1:.0f}' viewBox='0 0 {0:.0f} {1:.0f}'>\n"
       "<style>text{{font:12px sans-serif;fill:#333}}"
-      ".title{{font-size:15px;font-weight:bold}}.y{{text-anchor:end}}"
-      ".x{{text-anchor:middle}}.grid{{stroke:#ddd}}"
-      "polyline{{fill:none;stroke:#2060c0;stroke-width:1.5}}"
-      ".dots{{fill:#2060c0}}</style>\n"
+      ".title{{font-size:16px;font-weight:bold}}.y{{text-anchor:end}}"
+      ".x{{text-anchor:middle}}.name{{fill:#111}}.grid{{stroke:#ddd}}"
+      ".axis{{fill:none;stroke:#555}}"
+      ".line{{fill:none;stroke-width:1.6}}</style>\n"
       "<rect width='100%' height='100%' fill='white'/>\n"
-      "<text x='{2:.0f}' y='22' class='title'>{3}</text>\n",
-      width, kHeight, kLeft, escaped(title));
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    svg += panel(series[i], kPanelWidth * static_cast<double>(i));
+      "<text x='{2:.0f}' y='26' class='title'>{3}</text>\n"
+      "<text x='{2:.0f}' y='46'>{4}</text>\n",
+      width, legend.bottom + kPanelHeight, kLeft, escaped(plot.title),
+      escaped(plot.subtitle));
+  svg += legend.svg;
+  for (std::size_t i = 0; i < plot.panels.size(); ++i) {
+    svg += draw_panel(plot.panels[i], kPanelWidth * static_cast<double>(i),
+                      legend.bottom);
   }
   return svg + "</svg>\n";
 }

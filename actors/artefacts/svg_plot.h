@@ -1,20 +1,30 @@
 #pragma once
 
-#include <span>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
-/// A line of a plot: values over their index.
-struct PlotSeries {
-  std::string name;
-  std::span<const double> values;
-  bool logarithmic = false;  ///< points ≤ 0 are left out and said so
+/// One panel: a line per series over the index of its values.
+struct PlotPanel {
+  std::string x_axis;  ///< "network call"
+  std::string y_axis;  ///< with its unit
+  /// Points ≤ 0 are left out, and the axis says that it is logarithmic.
+  bool logarithmic = false;
+  std::vector<std::vector<double>> lines;  ///< as many as names in the legend
 };
 
-/// An SVG picture with one panel per series, side by side: axes, ticks, line
-/// and points. Text is escaped. Errors: Errc::invalid_argument without points.
-[[nodiscard]] std::string plot_svg(const std::string& title,
-                                   std::span<const PlotSeries> series);
+struct Plot {
+  std::string title;
+  std::string subtitle;
+  std::vector<std::string> legend;  ///< shown where there is more than one
+  std::vector<PlotPanel> panels;    ///< side by side
+};
+
+/// An SVG picture: axes with names and round ticks, lines and points, each
+/// series in its own colour and dash. Text is escaped; a point that is not
+/// finite is left out. Errors: Errc::invalid_argument for a panel without
+/// points.
+[[nodiscard]] std::string plot_svg(const Plot& plot);
 
 }  // namespace troupe::actors

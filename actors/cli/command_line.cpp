@@ -27,11 +27,14 @@ constexpr std::array kVerbs = {
         "  troupe sample -m DIR --method picard --tolerance 0.01 -o fast.png\n"
         "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
         "  troupe sample -m DIR --from dog.png -o again.png\n"},
-    VerbInfo{Verb::schedule, "schedule",
-             "print or draw the timesteps and noise levels of a sampler",
-             "[options]",
-             "  troupe schedule --sampler dpm++2m --karras --steps 20\n"
-             "  troupe schedule --model DIR --steps 50 --plot schedule.svg\n"},
+    VerbInfo{
+        Verb::schedule, "schedule",
+        "print or draw the timesteps and noise levels of a sampler",
+        "[options]",
+        "  troupe schedule --sampler dpm++2m --karras --steps 20\n"
+        "  troupe schedule --model DIR --steps 50 --plot schedule.svg\n"
+        "  troupe schedule --sampler ddim --sampler dpm++2m --plot both.svg"
+        "\n"},
     VerbInfo{Verb::inspect, "inspect",
              "say what a checkpoint folder, tensor file or image holds",
              "PATH… [options]",
@@ -159,8 +162,10 @@ class FlagParser {
       const auto found = values_.find(&option);
       if (found != values_.end() && !found->second.empty()) {
         // A list given in pieces is one list; of anything else the last counts.
+        // Schedules of several samplers are compared.
         const bool is_list =
-            option.value == "LIST" || option.value == "KIND=FILE";
+            option.value == "LIST" || option.value == "KIND=FILE" ||
+            (verb_ == Verb::schedule && option.key == "sampler");
         line_.flags.push_back(
             {"--" + key, key,
              is_list ? joined(found->second) : found->second.back()});

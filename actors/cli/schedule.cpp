@@ -1,9 +1,11 @@
 #include "samplers/schedule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "actors/cli/converter.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
+#include "config/enum_names.h"
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -20,28 +23,77 @@
 namespace troupe::actors {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 /// log of the signal-to-noise power ratio; infinite where a level vanishes.
 double log_snr(const samplers::NoiseLevel& level) {
   return 2 * (std::log(level.alpha) - std::log(level.sigma));
 }
 
-samplers::ScheduleOptions options_of(const config::Config& config,
-                                     std::vector<std::string>& notes) {
-  std::string scheduler;
+/// The model whose noise schedule is shown; empty without --model.
+struct Scheduler {
+  std::string model;
+  std::string text;
   std::string place = "scheduler_config.json";
-  if (!config.model_dir.empty()) {
-    const auto checkpoint =
-        models::open_checkpoint(config.model_dir, {}, converter());
-    scheduler = checkpoint.scheduler_config;
-    place = scheduler_path(checkpoint);
-    notes = scheduler_notes(checkpoint);
+  std::vector<std::string> notes;
+};
+
+Scheduler scheduler_of(const config::Config& config) {
+  Scheduler scheduler;
+  if (config.model_dir.empty()) {
+    return scheduler;
   }
-  return config::schedule_options(config.sampler, scheduler, place);
+  const auto checkpoint =
+      models::open_checkpoint(config.model_dir, {}, converter());
+  std::error_code error;
+  scheduler.model = std::filesystem::weakly_canonical(config.model_dir, error)
+                        .filename()
+                        .string();
+  scheduler.text = checkpoint.scheduler_config;
+  scheduler.place = scheduler_path(checkpoint);
+  scheduler.notes = scheduler_notes(checkpoint);
+  return scheduler;
+}
+
+/// One schedule per sampler that was named; the other options hold for all.
+std::vector<samplers::Schedule> schedules_of(const config::Config& config,
+                                             const Scheduler& scheduler,
+                                             std::vector<std::string>& notes) {
+  const auto add = [&notes](std::vector<std::string> more) {
+    for (std::string& note : more) {
+      if (std::ranges::find(notes, note) == notes.end()) {
+        notes.push_back(std::move(note));
+      }
+    }
+  };
+  std::vector<std::string> names =
+      config::parse_list(config.place_of("sampler"), config.sampler.name);
+  if (names.empty()) {
+    names.emplace_back();
+  }
+  std::vector<samplers::Schedule> schedules;
+  for (const std::string& name : names) {
+    config::SamplerConfig sampler = config.sampler;
+    sampler.name = name;
+    const samplers::ScheduleOptions options =
+        config::schedule_options(sampler, scheduler.text, scheduler.place);
+    schedules.emplace_back(options);
+    if (!scheduler.model.empty()) {
+      add(model_notes(sampler, scheduler.text, scheduler.place, options));
+    }
+    check_lists(sampler, schedules.back());
+    add(list_notes(sampler, schedules.back()));
+  }
+  return schedules;
+}
+
+std::string label_of(const samplers::Schedule& schedule) {
+  return config::solver_label(schedule.options());
 }
 
 void print_table(const samplers::Schedule& schedule) {
   fmt::print("{} with {} steps, {} model calls, initial deviation {:.6g}\n\n",
-             config::solver_label(schedule.options()), schedule.num_steps(),
+             label_of(schedule), schedule.num_steps(),
              schedule.num_model_calls(), schedule.init_noise_sigma());
   fmt::print("{:>5}  {:>12}  {:>12}  {:>12}  {:>9}\n", "call", "timestep",
              "sigma", "next sigma", "log SNR");
@@ -53,36 +105,114 @@ void print_table(const samplers::Schedule& schedule) {
   }
 }
 
-nlohmann::ordered_json to_json(const samplers::Schedule& schedule,
-                               const std::vector<std::string>& notes) {
-  return {{"schema", 1},
-          {"verb", "schedule"},
-          {"status", "done"},
-          {"exit_code", 0},
-          {"sampler", config::solver_label(schedule.options())},
+Json to_json(const samplers::Schedule& schedule) {
+  return {{"sampler", label_of(schedule)},
           {"steps", schedule.num_steps()},
           {"model_calls", schedule.num_model_calls()},
           {"init_noise_sigma", schedule.init_noise_sigma()},
           {"is_stochastic", schedule.is_stochastic()},
           {"timesteps", schedule.timesteps()},
-          {"sigmas", schedule.sigmas()},
-          {"notes", notes}};
+          {"sigmas", schedule.sigmas()}};
 }
 
-void plot(const samplers::Schedule& schedule, const std::string& path) {
-  std::vector<double> snr;
-  snr.reserve(static_cast<std::size_t>(schedule.num_model_calls()));
-  for (int call = 0; call < schedule.num_model_calls(); ++call) {
-    snr.push_back(log_snr(schedule.level(call)));
+/// A single schedule's fields stand at the top too.
+Json to_json(const std::vector<samplers::Schedule>& schedules,
+             const std::vector<std::string>& notes) {
+  Json json = {{"schema", 1},
+               {"verb", "schedule"},
+               {"status", "done"},
+               {"exit_code", 0}};
+  if (schedules.size() == 1) {
+    json.update(to_json(schedules.front()));
   }
-  const std::vector<PlotSeries> series = {
-      {"timestep", schedule.timesteps(), false},
-      {"sigma", schedule.sigmas(), true},
-      {"log SNR", snr, false}};
-  const std::string svg = plot_svg(
-      fmt::format("{}, {} steps", config::solver_label(schedule.options()),
-                  schedule.num_steps()),
-      series);
+  json["schedules"] = Json::array();
+  for (const samplers::Schedule& schedule : schedules) {
+    json["schedules"].push_back(to_json(schedule));
+  }
+  json["notes"] = notes;
+  return json;
+}
+
+/// "betas linear from 0.0001 to 0.02 over 1000 training steps".
+std::string describe_levels(const samplers::ScheduleOptions& o) {
+  std::string text;
+  if (o.solver == samplers::Solver::flow_euler || o.use_flow_sigmas) {
+    const bool is_flow = o.solver == samplers::Solver::flow_euler;
+    text = o.use_dynamic_shifting
+               ? fmt::format("flow path, dynamic shift exp({:g})",
+                             o.mu.value_or(0))
+               : fmt::format("flow path, shift {:g}",
+                             is_flow ? o.shift : o.flow_shift);
+  } else if (!o.trained_betas.empty()) {
+    text = "betas as trained";
+  } else if (o.beta_schedule == samplers::BetaSchedule::squaredcos_cap_v2 ||
+             o.beta_schedule == samplers::BetaSchedule::laplace) {
+    text = "betas " + config::name_of(o.beta_schedule);  // has no ends
+  } else {
+    text =
+        fmt::format("betas {} from {:g} to {:g}",
+                    config::name_of(o.beta_schedule), o.beta_start, o.beta_end);
+  }
+  if (o.rescale_betas_zero_snr) {
+    text += ", rescaled to zero SNR";
+  }
+  return text + fmt::format(" over {} training steps", o.num_train_timesteps);
+}
+
+std::string subtitle_of(const std::vector<samplers::Schedule>& schedules,
+                        const std::string& model) {
+  std::vector<std::string> parts = {model.empty() ? "no model"
+                                                  : "model " + model};
+  for (const samplers::Schedule& schedule : schedules) {
+    std::string levels = describe_levels(schedule.options());
+    if (std::ranges::find(parts, levels) == parts.end()) {
+      parts.push_back(std::move(levels));
+    }
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string steps_of(const samplers::Schedule& schedule) {
+  const int steps = schedule.num_steps();
+  const int calls = schedule.num_model_calls();
+  return fmt::format("{} step{}", steps, steps == 1 ? "" : "s") +
+         (calls == steps ? "" : fmt::format(", {} calls", calls));
+}
+
+Plot plot_of(const std::vector<samplers::Schedule>& schedules,
+             const std::string& model) {
+  PlotPanel timesteps{"network call", "timestep (training steps)", false, {}};
+  PlotPanel sigmas{"network call, and the end",
+                   "sigma (noise per unit of signal)",
+                   true,
+                   {}};
+  PlotPanel snr{"network call",
+                "log SNR (ln of signal power over noise power)",
+                false,
+                {}};
+  Plot plot;
+  for (const samplers::Schedule& schedule : schedules) {
+    plot.legend.push_back(label_of(schedule) + ", " + steps_of(schedule));
+    timesteps.lines.emplace_back(schedule.timesteps().begin(),
+                                 schedule.timesteps().end());
+    std::vector<double>& ratios = snr.lines.emplace_back();
+    std::vector<double>& levels = sigmas.lines.emplace_back();
+    for (int call = 0; call < schedule.num_model_calls(); ++call) {
+      ratios.push_back(log_snr(schedule.level(call)));
+    }
+    levels.assign(schedule.sigmas().begin(), schedule.sigmas().end());
+  }
+  plot.title = schedules.size() == 1
+                   ? plot.legend.front()
+                   : fmt::format("{} schedules", schedules.size());
+  plot.subtitle = subtitle_of(schedules, model);
+  plot.panels = {std::move(timesteps), std::move(sigmas), std::move(snr)};
+  return plot;
+}
+
+void write_plot(const Plot& plot, const std::string& path) {
+  check_writable(path);
+  const std::string svg = plot_svg(plot);
   write_file(path, std::as_bytes(std::span(svg)));
 }
 
@@ -90,10 +220,10 @@ void plot(const samplers::Schedule& schedule, const std::string& path) {
 
 int run_schedule(Invocation& invocation) {
   const config::Config& config = invocation.config;
-  std::vector<std::string> notes;
-  const samplers::Schedule schedule(options_of(config, notes));
-  std::ranges::move(list_notes(config.sampler, schedule),
-                    std::back_inserter(notes));
+  const Scheduler scheduler = scheduler_of(config);
+  std::vector<std::string> notes = scheduler.notes;
+  const std::vector<samplers::Schedule> schedules =
+      schedules_of(config, scheduler, notes);
   print_notes(notes);
   if (!config.plot.empty()) {
     if (!config.plot.ends_with(".svg")) {
@@ -101,13 +231,15 @@ int run_schedule(Invocation& invocation) {
                   "the plot is written as SVG: got '" + config.plot + "'",
                   "end the name in .svg");
     }
-    check_writable(config.plot);
-    plot(schedule, config.plot);
+    write_plot(plot_of(schedules, scheduler.model), config.plot);
   }
   if (config.json) {
-    fmt::print("{}\n", to_json(schedule, notes).dump());
+    fmt::print("{}\n", to_json(schedules, notes).dump());
   } else if (!config.quiet) {
-    print_table(schedule);
+    for (const samplers::Schedule& schedule : schedules) {
+      fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");
+      print_table(schedule);
+    }
   }
   return 0;
 }

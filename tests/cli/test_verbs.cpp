@@ -63,6 +63,51 @@ TEST(ScheduleVerb, PrintsTheTableAndDrawsIt) {
   EXPECT_TRUE(folder.read("a.svg").starts_with("<svg"));
 }
 
+TEST(ScheduleVerb, ComparesSeveralSamplersInOnePlot) {
+  const TempFolder folder;
+  for (const auto& named : std::vector<std::vector<std::string>>{
+           {"--sampler", "ddim", "--sampler", "heun", "--sampler", "flow"},
+           {"--sampler", "ddim,heun,flow"}}) {
+    std::vector<std::string> arguments = {
+        "schedule", "--steps", "6", "--json", "--plot", folder.path("b.svg")};
+    arguments.insert(arguments.end(), named.begin(), named.end());
+    const Outcome outcome = run(arguments);
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    const nlohmann::json json = outcome.json();
+    ASSERT_EQ(json["schedules"].size(), 3U);
+    EXPECT_EQ(json["schedules"][1]["sampler"], "heun");
+    EXPECT_EQ(json["schedules"][1]["model_calls"], 11);
+    EXPECT_FALSE(json.contains("sampler"));
+    const std::string svg = folder.read("b.svg");
+    for (const char* says : {"3 schedules", ">ddim, 6 steps<",
+                             ">heun, 6 steps, 11 calls<", ">network call<",
+                             "no model; betas linear from 0.0001 to 0.02 over "
+                             "1000 training steps; flow path, shift 1"}) {
+      EXPECT_NE(svg.find(says), std::string::npos) << says;
+    }
+  }
+  const Outcome tables =
+      run({"schedule", "--sampler", "ddim,euler", "--steps", "3"});
+  EXPECT_NE(tables.out.find("ddim with 3 steps"), std::string::npos);
+  EXPECT_NE(tables.out.find("\neuler with 3 steps"), std::string::npos);
+  const Outcome wrong = run({"schedule", "--sampler", "ddim,eulre"});
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_NE(wrong.err.find("'eulre'"), std::string::npos) << wrong.err;
+}
+
+TEST(ScheduleVerb, SaysWhichLevelsTheModelNeverSaw) {
+  const auto notes = [](const char* list) {
+    const Outcome outcome =
+        run({"schedule", "--sampler", "euler", "--sigmas", list, "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["notes"].dump();
+  };
+  EXPECT_NE(notes("200,10,1,0").find("200 lies above the 0.0100005 to 157.407"),
+            std::string::npos);
+  EXPECT_NE(notes("80,10,0.002,0").find("0.002 lies below"), std::string::npos);
+  EXPECT_EQ(notes("157.407,10,1,0"), "[]");
+}
+
 TEST(ScheduleVerb, SaysThatItAddedTheFinalZero) {
   const std::string note = "a final noise level of 0 was added to --sigmas";
   const auto schedule = [](const char* list) {
