@@ -2,14 +2,17 @@
 # Configures and builds one preset: scripts/build.sh [release|dev|asan|tsan|cuda] [targets…]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 # Lets clones of the repository share one compiler cache.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+# And lets it keep what includes a precompiled header: the tests.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
 preset=${1:-release}
 shift || true
 cmake --preset "$preset" >"build-$preset.log" 2>&1 || {
   cat "build-$preset.log" >&2
   rm -f "build-$preset.log"
-  exit 2
+  die "cmake --preset $preset failed: see above"
 }
 rm -f "build-$preset.log"
 ninja --quiet -C "build/$preset" -j "$(nproc)" "$@"
