@@ -3,5 +3,9 @@
 #   scripts/bench_coordination.sh [workers] [tasks]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
+(($# <= 2)) || die "got $# arguments, expected [workers] [tasks]"
+need_number workers "${1:-64}"
+need_number tasks "${2:-100000}"
 scripts/build.sh release bench_coordination
 exec build/release/tests/actors/bench_coordination "${1:-64}" "${2:-100000}"

@@ -1,8 +1,9 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Builds and runs the kernel benchmark. Nothing else should be running: a
 # background process takes a whole core.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
-cmake --preset release >/dev/null
-cmake --build --preset release --target bench_kernels
+source scripts/say_why.sh
+(($# == 0)) || die "takes no arguments: got $*"
+scripts/build.sh release bench_kernels
 exec build/release/kernels/bench_kernels

@@ -5,6 +5,10 @@
 #   scripts/bench_parallel.sh [MODEL_DIR|BUNDLED_NAME] [STEPS] [REPEATS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
+(($# <= 3)) || die "got $# arguments, expected [MODEL_DIR|BUNDLED_NAME] [STEPS] [REPEATS]"
+need_number STEPS "${2:-50}"
+need_number REPEATS "${3:-5}"
 scripts/build.sh release troupe
 exec python3 scripts/bench/parallel_table.py build/release/troupe \
   "${1:-models/demo}" "${2:-50}" "${3:-5}"

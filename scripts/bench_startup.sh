@@ -3,9 +3,19 @@
 # one-image run: medians of seven.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
+(($# == 0)) || die "takes no arguments: got $*"
 scripts/build.sh release troupe
 exec python3 - <<'PY'
 import json, statistics, subprocess, tempfile, time
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"bench_startup: troupe ended with exit code {done.returncode}: "
+                         f"{done.stderr.strip()}")
+    return done.stdout
+
+
 first, whole, load = [], [], []
 with tempfile.TemporaryDirectory() as folder:
     for _ in range(7):
@@ -14,14 +24,12 @@ with tempfile.TemporaryDirectory() as folder:
                    "--out", folder + "/one.png", "--progress", "none", "--json",
                    "-q"]
         start = time.perf_counter()
-        subprocess.run(command + ["--steps", "1"], check=True,
-                       capture_output=True)
+        run(command + ["--steps", "1"])
         first.append(time.perf_counter() - start)
         start = time.perf_counter()
-        done = subprocess.run(command + ["--steps", "50"], check=True,
-                              capture_output=True, text=True)
+        summary = run(command + ["--steps", "50"])
         whole.append(time.perf_counter() - start)
-        load.append(json.loads(done.stdout)["load_seconds"])
+        load.append(json.loads(summary)["load_seconds"])
 print(f"process with one step, start to exit: {statistics.median(first):.3f} s"
       f" (load {statistics.median(load):.3f} s)")
 print(f"process with 50 steps, start to exit: {statistics.median(whole):.3f} s")

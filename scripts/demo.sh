@@ -3,6 +3,7 @@
 # bundled model with a company of two workers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 scripts/setup.sh
 scripts/build.sh release troupe
 exec build/release/troupe sample --model models/demo --samples 16 \

@@ -1,11 +1,13 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Feeds hostile files to the safetensors reader: libFuzzer with AddressSanitizer,
 # at most 512 MiB of memory; the target stops where a file makes the reader hold
 # more than a small multiple of its size.
 # usage: scripts/fuzz_safetensors.sh [RUNS]    (default 1000000)
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 runs=${1:-1000000}
+need_number RUNS "$runs"
 build=build/fuzz
 mkdir -p "$build/corpus"
 

@@ -13,6 +13,7 @@
 # steps (8 at least: Picard's window).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 
 usage() {
   echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,speed] [SCALE=1] [STEPS=50]" \
@@ -53,11 +54,13 @@ export CHECK=${CHECK:-tests,sanitizers,speed}
 programs=build/cuda
 case "${1:-}" in
   --unpack)
+    [[ -f "${2:-}" ]] || die "--unpack: no such file: '${2:-}'"
     programs=$(mktemp -d)
     trap 'rm -rf "$programs"' EXIT
     tar -C "$programs" -xJf "$2"
     ;;
   --pack | "")
+    [[ "${1:-}" != --pack || -n "${2:-}" ]] || usage
     scripts/setup.sh
     scripts/build.sh cuda troupe test_cuda forward_probe gpu_probe
     if [[ "${1:-}" == --pack ]]; then

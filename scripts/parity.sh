@@ -7,6 +7,7 @@
 # PARITY_PYTHON names a Python that already has torch and diffusers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 python=${PARITY_PYTHON:-}
 if [[ -z "$python" ]]; then
   scripts/setup.sh parity
@@ -20,7 +21,7 @@ if [[ -z "$python" ]]; then
     cp scripts/parity/requirements.txt "$venv/"
   fi
 fi
-scripts/build.sh release troupe model_probe schedule_probe
+scripts/build.sh release troupe model_probe forward_probe schedule_probe
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1
@@ -29,4 +30,5 @@ if [[ "$*" != *--model* ]]; then
   "$python" scripts/parity/compare_schedules.py \
     build/release/tests/samplers/schedule_probe --cases 240 || status=1
 fi
+((status == 0)) || echo "parity: not within the bounds: see above" >&2
 exit "$status"

@@ -3,6 +3,8 @@
 #   scripts/setup.sh           to build and run
 #   scripts/setup.sh parity    also what scripts/parity.sh needs
 set -euo pipefail
+source "$(dirname "$0")/say_why.sh"
+[[ $# == 0 || "$*" == parity ]] || die "got '$*', expected nothing or parity"
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config
@@ -26,13 +28,13 @@ if ((${#missing[@]} == 0)); then
   exit 0
 fi
 
+command -v apt-get >/dev/null ||
+  die "no apt-get: this is for Debian 12; install by hand: ${missing[*]}"
 echo "setup: installing ${missing[*]}" >&2
 as_root=()
 if ((EUID != 0)); then
-  command -v sudo >/dev/null || {
-    echo "setup: not root and no sudo; run as root: apt-get install ${missing[*]}" >&2
-    exit 2
-  }
+  command -v sudo >/dev/null ||
+    die "not root and no sudo; run as root: apt-get install ${missing[*]}"
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq

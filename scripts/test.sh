@@ -6,6 +6,8 @@
 #   scripts/test.sh quick    the release build only
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
+[[ $# == 0 || "$*" == quick ]] || die "got '$*', expected nothing or quick"
 scripts/setup.sh
 
 echo "== format =="

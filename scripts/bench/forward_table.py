@@ -26,8 +26,12 @@ def memory_line(rows):
             f"20 % + activations")
 
 
+if len(sys.argv) != 3:
+    raise SystemExit("usage: forward_table.py MODEL DTYPE < LINES")
 rows = [json.loads(line) for line in sys.stdin if line.strip()]
 ours = median(rows, "forward_s")
+if ours is None:
+    raise SystemExit("forward_table: no line of forward_probe came in")
 print(f"{sys.argv[1]} {sys.argv[2]}: troupe {ours * 1e3:.1f} ms "
       f"({median(rows, 'gflops'):.0f} GFLOP/s)")
 print(memory_line(rows))

@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+if len(sys.argv) != 2:
+    raise SystemExit("usage: gpu_table.py PROGRAMS")
 PROGRAMS = pathlib.Path(sys.argv[1])
 PYTHON = os.environ.get("BENCH_PYTHON", "python3")
 DEVICE = os.environ.get("DEVICE", "cuda:0")
@@ -78,7 +80,8 @@ def run_python(*command, **options):
 
 def json_lines(done):
     if done.returncode != 0:
-        print(done.stdout[-2000:], done.stderr[-2000:], sep="\n")
+        print(f"{' '.join(map(str, done.args))}: exit code {done.returncode}",
+              done.stdout[-2000:], done.stderr[-2000:], sep="\n")
         return []
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
@@ -164,7 +167,16 @@ def forward(model, samples, mode):
 
 def peers():
     """PyTorch's milliseconds by case."""
-    done = run_python("scripts/bench/pytorch_gpu.py", limit=1800)
+    configs = {}
+    for name in ("dit-xl-2-256", "dit-xl-2-512"):
+        done = run_ours(program("forward_probe"), "config", name)
+        if done.returncode != 0:
+            raise SystemExit(f"gpu_check: {done.stderr}")
+        configs[name] = json.loads(done.stdout)
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump(configs, file)
+        file.flush()
+        done = run_python("scripts/bench/pytorch_gpu.py", "--configs", file.name, limit=1800)
     found = {line["case"]: line for line in json_lines(done)}
     if not found:
         row("PyTorch", "left out: needs torch with CUDA and diffusers (BENCH_PYTHON)")

@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 
-TROUPE, MODEL, STEPS, REPEATS = sys.argv[1:5]
+if len(sys.argv) != 5:
+    raise SystemExit("usage: parallel_table.py TROUPE MODEL STEPS REPEATS")
+TROUPE, MODEL, STEPS, REPEATS = sys.argv[1:]
 WARMUP = 5
 GUIDANCE = "1.5"
 
@@ -19,7 +21,8 @@ def bench(samples, *arguments):
          "--workers", "2", "--threads", "1", "--repeats", REPEATS, "--json", "-q",
          *arguments], capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(done.stdout + done.stderr)
+        raise SystemExit(f"troupe bench ended with exit code {done.returncode}: "
+                         f"{done.stdout}{done.stderr}")
     return json.loads(done.stdout.strip().splitlines()[-1])["rows"]
 
 

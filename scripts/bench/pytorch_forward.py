@@ -1,8 +1,10 @@
 """Times one guided forward pass of a DiT in PyTorch (diffusers' class).
 
 Prints one JSON line: median seconds of eager and of torch.compile.
-  python pytorch_forward.py --model dit-xl-2-256 --dtype bf16 --threads 2
+  python pytorch_forward.py --config FILE --dtype bf16 --threads 2
   python pytorch_forward.py --folder models/demo --dtype f32 --no-compile
+FILE is what `forward_probe config NAME` prints of a bundled model; its weights
+are random.
 """
 
 import argparse
@@ -13,22 +15,19 @@ import time
 import torch
 from diffusers import DiTTransformer2DModel
 
-SIZES = {
-    "dit-xl-2-256": dict(num_attention_heads=16, attention_head_dim=72,
-                         num_layers=28, sample_size=32),
-    "dit-s-2": dict(num_attention_heads=6, attention_head_dim=64,
-                    num_layers=12, sample_size=32),
-}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
-def build(args, dtype):
-    if args.folder:
-        model = DiTTransformer2DModel.from_pretrained(
-            args.folder + "/transformer")
-    else:
-        model = DiTTransformer2DModel(in_channels=4, out_channels=8,
-                                      **SIZES[args.model])
-    return model.to(dtype).eval()
+def build(folder, config_file):
+    if folder:
+        return DiTTransformer2DModel.from_pretrained(folder + "/transformer")
+    with open(config_file, encoding="utf-8") as file:
+        config = json.load(file)["transformer"]
+    model, unused = DiTTransformer2DModel.from_config(config, return_unused_kwargs=True)
+    if unused:
+        raise SystemExit(f"pytorch_forward: {config_file}: diffusers' class has no "
+                         + ", ".join(sorted(unused)))
+    return model
 
 
 def median_seconds(call, repeats):
@@ -43,19 +42,10 @@ def median_seconds(call, repeats):
 
 
 @torch.inference_mode()
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=SIZES, default="dit-xl-2-256")
-    parser.add_argument("--folder")
-    parser.add_argument("--dtype", choices=["f32", "bf16"], default="bf16")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--no-compile", action="store_true")
-    args = parser.parse_args()
-
+def measure(args):
     torch.set_num_threads(args.threads)
-    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[args.dtype]
-    model = build(args, dtype)
+    dtype = DTYPES[args.dtype]
+    model = build(args.folder, args.config).to(dtype).eval()
     config = model.config
     latents = torch.randn(2, config.in_channels, config.sample_size,
                           config.sample_size).to(dtype)
@@ -70,7 +60,21 @@ def main():
         compiled = torch.compile(model)
         result["compile_s"] = median_seconds(
             lambda: compiled(latents, timesteps, labels).sample, args.repeats)
-    print(json.dumps(result), flush=True)
+    return result
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--config", metavar="FILE")
+    source.add_argument("--folder", metavar="DIR")
+    parser.add_argument("--dtype", choices=DTYPES, default="bf16")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--no-compile", action="store_true")
+    args = parser.parse_args()
+    print(json.dumps(measure(args)), flush=True)
 
 
 if __name__ == "__main__":

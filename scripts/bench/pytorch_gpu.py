@@ -2,7 +2,9 @@
 
 Prints one JSON line per case: median milliseconds of eager and of
 torch.compile(mode="max-autotune"), which records CUDA graphs.
-  python pytorch_gpu.py [--cases dit-xl-2-256,dit-xl-2-512,flux-stack,vae-512] [--no-compile]
+  python pytorch_gpu.py --configs FILE
+      [--cases dit-xl-2-256,dit-xl-2-512,flux-stack,vae-512] [--no-compile]
+FILE holds what `forward_probe config NAME` prints, by name, of the two bundled models.
 Needs torch 2 with CUDA and diffusers. bf16 throughout; inputs are random.
 """
 
@@ -14,17 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-XL = dict(num_attention_heads=16, attention_head_dim=72, num_layers=28, in_channels=4,
-          out_channels=8)
 
-
-def dit(sample_size, samples):
+def dit(config, samples):
     from diffusers import DiTTransformer2DModel
-    model = DiTTransformer2DModel(sample_size=sample_size, **XL).to("cuda", torch.bfloat16).eval()
+    model = DiTTransformer2DModel.from_config(config).to("cuda", torch.bfloat16).eval()
     rows = 2 * samples  # a pair cond, uncond per sample
-    latents = torch.randn(rows, 4, sample_size, sample_size, device="cuda", dtype=torch.bfloat16)
+    side = config["sample_size"]
+    latents = torch.randn(rows, config["in_channels"], side, side, device="cuda",
+                          dtype=torch.bfloat16)
     timesteps = torch.full((rows,), 500, device="cuda")
-    labels = torch.tensor([1, 1000] * samples, device="cuda")
+    labels = torch.tensor([1, config["num_embeds_ada_norm"]] * samples, device="cuda")
     return model, (latents, timesteps, labels), lambda out: out.sample
 
 
@@ -79,21 +80,20 @@ def flux_stack(blocks=8, width=3072, heads=24, tokens=4608):
     return model, (x, modulation, angle.cos(), angle.sin()), lambda out: out
 
 
-def vae(side=512):
+def vae(config, side=512):
     from diffusers import AutoencoderKL
-    model = AutoencoderKL(
-        down_block_types=("DownEncoderBlock2D",) * 4, up_block_types=("UpDecoderBlock2D",) * 4,
-        block_out_channels=(128, 256, 512, 512), layers_per_block=2, latent_channels=4,
-    ).to("cuda", torch.bfloat16).eval().to(memory_format=torch.channels_last)
-    latents = torch.randn(1, 4, side // 8, side // 8, device="cuda", dtype=torch.bfloat16)
+    model = AutoencoderKL.from_config(config).to(
+        "cuda", torch.bfloat16).eval().to(memory_format=torch.channels_last)
+    latents = torch.randn(1, config["latent_channels"], side // 8, side // 8, device="cuda",
+                          dtype=torch.bfloat16)
     return model.decode, (latents,), lambda out: out.sample
 
 
 CASES = {
-    "dit-xl-2-256": lambda: dit(32, 1),
-    "dit-xl-2-512": lambda: dit(64, 8),
-    "flux-stack": flux_stack,
-    "vae-512": vae,
+    "dit-xl-2-256": lambda configs: dit(configs["dit-xl-2-256"]["transformer"], 1),
+    "dit-xl-2-512": lambda configs: dit(configs["dit-xl-2-512"]["transformer"], 8),
+    "flux-stack": lambda _: flux_stack(),
+    "vae-512": lambda configs: vae(configs["dit-xl-2-512"]["vae"]),
 }
 
 
@@ -114,15 +114,23 @@ def median_ms(call, repeats):
 
 @torch.inference_mode()
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--configs", metavar="FILE", required=True)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--repeats", type=int, default=30)
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
-    for name in args.cases.split(","):
+    names = args.cases.split(",")
+    unknown = [name for name in names if name not in CASES]
+    if unknown:
+        parser.error(f"--cases: got {', '.join(unknown)}, expected of {', '.join(CASES)}")
+    with open(args.configs, encoding="utf-8") as file:
+        configs = json.load(file)
+    for name in names:
         torch.manual_seed(0)
         torch.compiler.reset()
-        model, inputs, result_of = CASES[name]()
+        model, inputs, result_of = CASES[name](configs)
         row = {"case": name, "torch": torch.__version__,
                "eager_ms": median_ms(lambda: result_of(model(*inputs)), args.repeats)}
         if not args.no_compile:

@@ -97,7 +97,11 @@ def main():
             valid, reason = False, repr(error)
         process.stdin.write(json.dumps(case) + "\n")
         process.stdin.flush()
-        ours = json.loads(process.stdout.readline())
+        answer = process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"compare_schedules: {args.probe} ended with exit code "
+                             f"{process.wait()} at {json.dumps(case)}")
+        ours = json.loads(answer)
         entry = errors[name]
         if not valid or "error" in ours:
             entry[6] += 1

@@ -9,6 +9,7 @@ import torch_compat  # noqa: F401  (before diffusers)
 
 import diffusers
 
+import bundled
 import conversion
 import models
 import probes
@@ -31,6 +32,7 @@ def main():
     if args.model:
         runs.check_checkpoint(report, args.model, rng)
     else:
+        bundled.check_bundled(report, rng)
         models.check_dit(report, rng, args.cases)
         models.check_vae(report, rng, args.cases)
         conversion.check_conversion(report, rng, max(2, args.cases // 4))

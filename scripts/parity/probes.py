@@ -22,8 +22,8 @@ def find(name):
 def has_bf16():
     """Whether Troupe can multiply in bf16 here. Where it cannot, for want of
     AVX-512, neither can Debian's torch."""
-    done = subprocess.run([find("troupe"), "doctor", "--json"], check=True,
-                          capture_output=True, text=True)
+    done = subprocess.run([find("troupe"), "doctor", "--json"],
+                          stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)["isa"].startswith("avx512")
 
 

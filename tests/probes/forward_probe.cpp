@@ -4,15 +4,22 @@
 // when the next ones are queued behind it (`queued_s`).
 //   forward_probe NAME|DIR f32|bf16|f16 THREADS REPEATS
 //                 [cpu|cuda:N [SAMPLES [invariant|free]]]
+//   forward_probe models         the bundled models, one name a line
+//   forward_probe config NAME    what a bundled model consists of, as JSON:
+//                                {"transformer": {…}, "vae": {…} or null,
+//                                 "scheduler": {…}}, each as diffusers has it
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "config/bundled_models.h"
@@ -56,23 +63,69 @@ struct Options {
   DeviceOptions device_options;
 };
 
-Options parse(int argc, char** argv) {
+constexpr const char* kUsage =
+    "usage: forward_probe NAME|DIR f32|bf16|f16 THREADS REPEATS "
+    "[cpu|cuda:N [SAMPLES [invariant|free]]] | models | config NAME";
+
+int whole_number(const char* what, std::string_view text, int least) {
+  int number = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  require(error == std::errc{} && rest == end && number >= least,
+          Errc::invalid_argument, what,
+          "got '" + std::string(text) + "', expected a whole number of at " +
+              "least " + std::to_string(least),
+          kUsage);
+  return number;
+}
+
+/// `text` as one of `names`: its index.
+std::size_t choice(const char* what, std::string_view text,
+                   std::span<const char* const> names) {
+  const auto found = std::ranges::find(names, text);
+  require(found != names.end(), Errc::invalid_argument, what,
+          "unknown: got '" + std::string(text) + "'", kUsage);
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+Options parse(std::span<char* const> words) {
+  constexpr std::array kDTypes = {"f32", "bf16", "f16"};
+  constexpr std::array kModes = {"invariant", "free"};
+  require(words.size() >= 4 && words.size() <= 7, Errc::invalid_argument,
+          "forward_probe",
+          "got " + std::to_string(words.size()) + " arguments, expected 4 to 7",
+          kUsage);
   Options options;
-  options.model = argv[1];
-  const std::string dtype = argv[2];
-  options.compute = dtype == "bf16"  ? DType::bf16
-                    : dtype == "f16" ? DType::f16
-                                     : DType::f32;
-  options.threads = std::max(1, std::atoi(argv[3]));
-  options.repeats = std::max(1, std::atoi(argv[4]));
-  const std::string device = argc > 5 ? argv[5] : "cpu";
-  if (device.rfind("cuda:", 0) == 0) {
-    options.device = {DeviceKind::cuda, std::atoi(device.c_str() + 5)};
+  options.model = words[0];
+  options.compute = std::array{DType::f32, DType::bf16,
+                               DType::f16}[choice("dtype", words[1], kDTypes)];
+  options.threads = whole_number("THREADS", words[2], 1);
+  options.repeats = whole_number("REPEATS", words[3], 1);
+  const std::string_view device = words.size() > 4 ? words[4] : "cpu";
+  if (device.starts_with("cuda:")) {
+    options.device = {DeviceKind::cuda,
+                      whole_number("device", device.substr(5), 0)};
+  } else {
+    (void)choice("device", device, std::array{"cpu"});
   }
-  options.samples = argc > 6 ? std::max(1, std::atoi(argv[6])) : 1;
+  options.samples = words.size() > 5 ? whole_number("SAMPLES", words[5], 1) : 1;
   options.device_options.batch_invariant =
-      argc <= 7 || std::string(argv[7]) != "free";
+      words.size() <= 6 || choice("mode", words[6], kModes) == 0;
   return options;
+}
+
+void print_models() {
+  for (const config::BundledModel& model : config::bundled_models()) {
+    std::printf("%s\n", std::string(model.name).c_str());
+  }
+}
+
+void print_config(const std::string& name) {
+  const config::BundledModel& model = config::find_bundled_model(name);
+  std::printf("{\"transformer\": %s, \"vae\": %s, \"scheduler\": %s}\n",
+              model.transformer.c_str(),
+              model.vae.empty() ? "null" : std::string(model.vae).c_str(),
+              std::string(model.scheduler).c_str());
 }
 
 /// A guided forward pass over `samples` samples, ready to be repeated.
@@ -137,44 +190,49 @@ double median_seconds(ExecContext& ctx, Pass& pass, int repeats) {
   return seconds[static_cast<std::size_t>(repeats / 2)];
 }
 
+void time_passes(const Options& options) {
+  use_one_openmp_thread();
+  ExecContext ctx(options.threads, options.device, options.device_options);
+  const auto denoiser = load(ctx, options.model, options.compute);
+  Pass pass(ctx, *denoiser, options.samples);
+  for (int i = 0; i < 3; ++i) {  // to warm up; on a GPU the third is played
+    (void)seconds_of(ctx, pass);
+  }
+  const double median = median_seconds(ctx, pass, options.repeats);
+  const double queued = seconds_of(ctx,
+                                   [&] {
+                                     for (int i = 0; i < options.repeats; ++i) {
+                                       pass();
+                                     }
+                                   }) /
+                        options.repeats;
+  std::printf(
+      "{\"forward_s\": %.6f, \"queued_s\": %.6f, \"gflops\": %.1f, "
+      "\"parameter_bytes\": %zu, \"workspace_bytes\": %zu, "
+      "\"peak_rss_bytes\": %llu}\n",
+      median, queued,
+      2.0 * options.samples * denoiser->info().flops() / median * 1e-9,
+      denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
+      static_cast<unsigned long long>(peak_rss_bytes()));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 5 || argc > 8) {
-    std::fprintf(stderr,
-                 "usage: forward_probe NAME|DIR f32|bf16|f16 T N "
-                 "[cpu|cuda:N [SAMPLES [invariant|free]]]\n");
-    return 2;
-  }
+  const std::span<char* const> words(argv + 1,
+                                     static_cast<std::size_t>(argc - 1));
   try {
-    use_one_openmp_thread();
-    const Options options = parse(argc, argv);
-    ExecContext ctx(options.threads, options.device, options.device_options);
-    const auto denoiser = load(ctx, options.model, options.compute);
-    Pass pass(ctx, *denoiser, options.samples);
-    for (int i = 0; i < 3; ++i) {  // to warm up; on a GPU the third is played
-      (void)seconds_of(ctx, pass);
+    if (words.size() == 1 && std::string_view(words[0]) == "models") {
+      print_models();
+    } else if (words.size() == 2 && std::string_view(words[0]) == "config") {
+      print_config(words[1]);
+    } else {
+      time_passes(parse(words));
     }
-    const double median = median_seconds(ctx, pass, options.repeats);
-    const double queued =
-        seconds_of(ctx,
-                   [&] {
-                     for (int i = 0; i < options.repeats; ++i) {
-                       pass();
-                     }
-                   }) /
-        options.repeats;
-    std::printf(
-        "{\"forward_s\": %.6f, \"queued_s\": %.6f, \"gflops\": %.1f, "
-        "\"parameter_bytes\": %zu, \"workspace_bytes\": %zu, "
-        "\"peak_rss_bytes\": %llu}\n",
-        median, queued,
-        2.0 * options.samples * denoiser->info().flops() / median * 1e-9,
-        denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
-        static_cast<unsigned long long>(peak_rss_bytes()));
     return 0;
   } catch (const Error& error) {
-    std::fprintf(stderr, "forward_probe: %s\n", error.what());
+    std::fprintf(stderr, "forward_probe: %s%s%s\n", error.what(),
+                 error.hint().empty() ? "" : "; ", error.hint().c_str());
     return exit_code(error.code());
   }
 }

@@ -1,0 +1,130 @@
+"""What the scripts say when they cannot do what is asked; bench_forward.sh without PyTorch.
+
+  python3 test_scripts.py FORWARD_PROBE [unittest's arguments]
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROBE = str(pathlib.Path(sys.argv.pop(1)).resolve())
+
+# Stands for a Python with PyTorch: leaves its arguments and the configuration
+# it was given, and answers with a time.
+PEER = """#!/bin/sh
+printf '%s\\n' "$@" >"$SEEN/arguments"
+[ "$2" = --config ] && cp "$3" "$SEEN/config.json"
+echo "a warning of torch" >&2
+echo '{"eager_s": 1.0}'
+"""
+BROKEN_PEER = "#!/bin/sh\necho 'No module named torch' >&2\nexit 3\n"
+
+
+def run(*command, **variables):
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "FORWARD_PROBE": PROBE, **variables})
+
+
+def bundled_models():
+    return run(PROBE, "models").stdout.split()
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def peer(self, text):
+        path = self.folder / "python"
+        path.write_text(text)
+        path.chmod(0o755)
+        return {"BENCH_PYTHON": str(path), "SEEN": str(self.folder)}
+
+    def assert_refused(self, done, *parts):
+        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        for part in parts:
+            self.assertIn(part, done.stderr)
+
+    def test_every_bundled_model_has_a_configuration(self):
+        models = bundled_models()
+        self.assertIn("dit-xl-2-512", models)
+        for name in models:
+            done = run(PROBE, "config", name)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            config = json.loads(done.stdout)
+            self.assertEqual(config["transformer"]["_class_name"], "DiTTransformer2DModel")
+            self.assertGreater(config["transformer"]["num_layers"], 0)
+            self.assertIn("_class_name", config["scheduler"])
+            self.assertIn("vae", config)
+
+    def test_a_peer_gets_the_bundled_configuration(self):
+        for name in ("dit-tiny", "dit-tiny-vae"):
+            done = run("scripts/bench_forward.sh", name, "f32", "1", **self.peer(PEER))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(f"{name} f32: troupe ", done.stdout)
+            self.assertIn("PyTorch eager: 1000.0 ms", done.stdout)
+            self.assertEqual(done.stderr, "")
+            given = json.loads((self.folder / "config.json").read_text())
+            self.assertEqual(given, json.loads(run(PROBE, "config", name).stdout))
+
+    def test_a_peer_gets_the_folder(self):
+        done = run("scripts/bench_forward.sh", "models/demo", "f32", "1", **self.peer(PEER))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--folder\nmodels/demo\n", (self.folder / "arguments").read_text())
+
+    def test_an_unknown_model_is_named_beside_those_there_are(self):
+        self.assert_refused(run("scripts/bench_forward.sh", "dit-xl-3", **self.peer(PEER)),
+                            "dit-xl-3", *bundled_models())
+
+    def test_a_peer_that_fails_is_heard(self):
+        done = run("scripts/bench_forward.sh", "dit-tiny", "f32", "1", **self.peer(BROKEN_PEER))
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("No module named torch", done.stderr)
+        self.assertIn("exit code 3", done.stderr)
+
+    def test_a_python_that_is_not_there_is_named(self):
+        self.assert_refused(run("scripts/bench_forward.sh", "dit-tiny", "f32", "1",
+                                BENCH_PYTHON="/nowhere/python"), "/nowhere/python")
+
+    def test_words_that_mean_nothing_are_refused_before_any_work(self):
+        for command in (("bench_forward.sh", "dit-tiny", "f64"),
+                        ("bench_forward.sh", "dit-tiny", "f32", "0"),
+                        ("bench_forward.sh", "dit-tiny", "f32", "1", "2"),
+                        ("bench_parallel.sh", "models/demo", "many"),
+                        ("bench_coordination.sh", "many"),
+                        ("bench_startup.sh", "many"),
+                        ("bench_kernels.sh", "many"),
+                        ("fuzz_safetensors.sh", "many"),
+                        ("setup.sh", "many"),
+                        ("test.sh", "many")):
+            self.assert_refused(run("scripts/" + command[0], *command[1:]), command[0][:-3])
+
+    def test_the_probe_refuses_what_it_does_not_know(self):
+        for arguments in (("dit-tiny", "f64", "1", "1"), ("dit-tiny", "f32", "x", "1"),
+                          ("dit-tiny", "f32", "1", "1", "gpu"), ("dit-tiny",), ()):
+            self.assert_refused(run(PROBE, *arguments), "forward_probe: ")
+
+    def test_every_script_says_why_it_ends(self):
+        for script in sorted((ROOT / "scripts").glob("**/*.sh")):
+            if script.name != "say_why.sh":
+                self.assertIn("say_why.sh", script.read_text(), script)
+
+    def test_what_fails_is_said_once(self):
+        script = self.folder / "job.sh"
+        script.write_text(f"set -euo pipefail\nsource '{ROOT}/scripts/say_why.sh'\n"
+                          "f() { local x; x=$(exit 7); }\nf\n")
+        done = run("bash", str(script))
+        self.assertEqual(done.returncode, 7)
+        self.assertEqual(done.stderr, "job: line 3: 'x=$(exit 7)' ended with exit code 7\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
