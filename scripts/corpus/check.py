@@ -14,6 +14,8 @@ import unicodedata
 
 MIB = 1 << 20
 MOST_CHARACTERS = 2000
+# They reorder what stands around them on a terminal.
+OVERRIDES = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 NOTE = re.compile(r"^\d\d:\d\d:\d\d (info|warning|error) ")
 ERROR = "troupe: "
 MOST_NOTES = 20
@@ -69,7 +71,7 @@ def sizes(folder):
     return found
 
 
-def check_text(what, content, failures):
+def check_text(what, content, failures, is_json=False):
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -77,7 +79,9 @@ def check_text(what, content, failures):
             what, content[max(0, error.start - 20):error.start + 20]))
         return content.decode("utf-8", "replace")
     for at, character in enumerate(text):
-        if character not in "\n\t" and unicodedata.category(character) == "Cc":
+        is_control = character not in "\n\t" and \
+            unicodedata.category(character) == "Cc"
+        if is_control or (character in OVERRIDES and not is_json):
             failures.append("%s has a control character: %r" % (
                 what, text[max(0, at - 20):at + 20]))
             break
@@ -214,9 +218,10 @@ def run_case(case, rng, folder, limits):
                     err.decode("utf-8", "replace")))
             check_stderr(check_text("stderr", err, failures), code,
                          case.most_errors, failures)
-            text = check_text("stdout", out, failures)
+            is_json = "--json" in arguments
+            text = check_text("stdout", out, failures, is_json)
             if not case.may_print:
-                check_stdout(text, code, "--json" in arguments, failures)
+                check_stdout(text, code, is_json, failures)
             elif code != 0 and text:
                 check_stdout(text, code, True, failures)
             check_left(before, after, code, failures)

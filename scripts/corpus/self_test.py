@@ -30,6 +30,7 @@ WAYS = {
     "bytes": ('raw(b"troupe: \\xff\\xfe\\n"); sys.exit(2)', "not UTF-8"),
     "escape": ('err("troupe: \\x1b[31m"); sys.exit(2)', "control character"),
     "c1": ('err("troupe: \\u009b31m"); sys.exit(2)', "control character"),
+    "override": ('err("troupe: a\\u202eb"); sys.exit(2)', "control character"),
     "stdout": ('print("half a result"); ' + GOOD, "stdout is not empty"),
     "stdout_escape": ('print("\\x07"); ' + GOOD, "control character"),
     "output": ('put(sys.argv[2] + "/a.png"); ' + GOOD, "left behind"),
