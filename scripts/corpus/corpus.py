@@ -21,6 +21,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 FEWEST = 1000
 
 
+def refuse(text):
+    """A mistake of the caller's: one line, as the other scripts say it."""
+    print("corpus: " + text, file=sys.stderr)
+    sys.exit(2)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        refuse(message)
+
+
 def all_cases(program, folder):
     golden = Golden(os.path.join(ROOT, "tests", "golden"))
     made = []
@@ -33,7 +44,7 @@ def all_cases(program, folder):
     twice = {name for name in names if names.count(name) > 1} if len(
         set(names)) < len(names) else set()
     if twice:
-        sys.exit("corpus: names that stand twice: %s" % sorted(twice)[:5])
+        refuse("names that stand twice: %s" % sorted(twice)[:5])
     return made
 
 
@@ -72,8 +83,7 @@ def report(results):
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(prog="scripts/corpus.sh",
-                                     description=__doc__)
+    parser = Parser(prog="scripts/corpus.sh", description=__doc__)
     parser.add_argument("--program", default=os.path.join(
         ROOT, "build", "release", "troupe"))
     parser.add_argument("--only", metavar="NAME", help="* and ? stand for others")
@@ -97,7 +107,7 @@ def main():
         import self_test
         return self_test.main()
     if not os.access(options.program, os.X_OK):
-        sys.exit("corpus: no program at %s: scripts/build.sh release troupe" %
+        refuse("no program at %s: scripts/build.sh release troupe" %
                  options.program)
     folder = tempfile.mkdtemp(prefix="troupe_corpus_")
     os.chmod(folder, 0o755)
@@ -119,7 +129,7 @@ def main():
             return 0
         if not indices or (not options.only and options.every == 1 and
                            len(indices) < FEWEST):
-            sys.exit("corpus: only %d cases" % len(indices))
+            refuse("only %d cases" % len(indices))
         slower = 8 if options.sanitized else 1
         limits = Limits(program, cpu_seconds=10 * slower,
                         wall_seconds=60 * slower,
@@ -130,7 +140,7 @@ def main():
             results = list(pool.imap_unordered(run_one, tasks, chunksize=4))
         own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         if own > limits.memory // 2:
-            sys.exit("corpus: it holds %d MiB itself, and its figures are not "
+            refuse("it holds %d MiB itself, and its figures are not "
                      "the program's" % (own // MIB))
         return report(sorted(results, key=lambda r: r.name))
     finally:

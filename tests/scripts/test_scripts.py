@@ -103,6 +103,8 @@ class Scripts(unittest.TestCase):
                         ("bench_startup.sh", "many"),
                         ("bench_kernels.sh", "many"),
                         ("fuzz_safetensors.sh", "many"),
+                        ("corpus.sh", "many"),
+                        ("corpus.sh", "--program", "/nowhere"),
                         ("setup.sh", "many"),
                         ("test.sh", "many")):
             self.assert_refused(run("scripts/" + command[0], *command[1:]), command[0][:-3])
