@@ -27,6 +27,12 @@ int columns_of(std::FILE* out) {
   return known && size.ws_col > 0 ? size.ws_col : kDefaultColumns;
 }
 
+/// "100 %  2/2 images".
+std::string render_state(const ProgressView& view) {
+  return fmt::format("{:3.0f} %  {}/{} images", std::floor(view.fraction * 100),
+                     view.images_done, view.images_total);
+}
+
 double seconds_between(TimePoint from, TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
 }
@@ -119,7 +125,7 @@ void ProgressPrinter::finish() {
     put("\r\x1b[K");
     bar_on_screen_ = false;
   }
-  if (kind_ == ProgressKind::plain && last_view_.images_done != images_said_) {
+  if (has_news_ && render_state(last_view_) != last_said_) {
     print_line(last_view_, last_update_);
   }
 }
@@ -143,11 +149,14 @@ void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
 
 void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
   constexpr double kLongestSilence = 30;
+  constexpr double kShortestSilence = 1;
   last_view_ = view;
   last_update_ = now;
+  has_news_ = true;
   const int tenth = static_cast<int>(std::floor(view.fraction * 10));
-  if (tenth <= last_tenth_ &&
-      seconds_between(last_drawn_, now) < kLongestSilence) {
+  const double silence = seconds_between(last_drawn_, now);
+  if (silence < kShortestSilence ||
+      (tenth <= last_tenth_ && silence < kLongestSilence)) {
     return;
   }
   last_tenth_ = std::max(tenth, last_tenth_);
@@ -156,11 +165,10 @@ void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
 
 void ProgressPrinter::print_line(const ProgressView& view, TimePoint now) {
   last_drawn_ = now;
-  images_said_ = view.images_done;
-  std::string line = fmt::format("{:3.0f} %  {}/{} images  {} elapsed",
-                                 std::floor(view.fraction * 100),
-                                 view.images_done, view.images_total,
-                                 render_seconds(seconds_between(start_, now)));
+  last_said_ = render_state(view);
+  has_news_ = false;
+  std::string line = last_said_ + "  " +
+                     render_seconds(seconds_between(start_, now)) + " elapsed";
   if (view.seconds_left >= 0 && view.fraction < 1) {
     line += ", " + render_seconds(view.seconds_left) + " left";
   }

@@ -28,7 +28,8 @@ struct ProgressView {
 [[nodiscard]] std::string render_seconds(double seconds);
 
 /// Says how far a job is, on stderr: a bar that redraws itself at most ten
-/// times a second, a line every 10 % or 30 s, JSON lines, or nothing.
+/// times a second; a line every 10 % or 30 s, at most one a second and one at
+/// the end; JSON lines; or nothing.
 /// Thread: one.
 class ProgressPrinter {
  public:
@@ -40,7 +41,7 @@ class ProgressPrinter {
 
   void update(const JobProgress& progress, TimePoint now);
   /// Clears the bar so that other lines can be written; the last plain line
-  /// says how many images there are.
+  /// says how far the job came, if no line has said so yet.
   void finish();
 
  private:
@@ -58,7 +59,8 @@ class ProgressPrinter {
   int last_tenth_ = 0;
   ProgressView last_view_;
   TimePoint last_update_;
-  std::uint64_t images_said_ = 0;
+  std::string last_said_;  ///< how far the last plain line was
+  bool has_news_ = false;  ///< an update since
   bool bar_on_screen_ = false;
 };
 

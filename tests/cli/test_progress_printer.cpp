@@ -103,6 +103,40 @@ TEST(ProgressPrinter, EndsPlainLinesWithTheFinalCount) {
             "100 %  2/2 images  0:03 elapsed\n");
 }
 
+/// What a job of `calls` calls in `duration` prints that ends twice.
+std::string printed_in(std::chrono::milliseconds duration, int calls) {
+  char* text = nullptr;
+  std::size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  {
+    ManualClock clock;
+    ProgressPrinter printer(config::ProgressKind::plain, out, clock.now());
+    for (int call = 1; call <= calls; ++call) {
+      clock.advance(duration / calls);
+      const bool is_last = call == calls;
+      printer.update({.samples_total = 1,
+                      .samples_done = is_last ? 1U : 0U,
+                      .calls_done = call,
+                      .calls_total = calls},
+                     clock.now());
+    }
+    printer.finish();
+  }
+  std::fclose(out);
+  const std::string result(text, size);
+  std::free(text);
+  return result;
+}
+
+TEST(ProgressPrinter, PrintsAtMostALineASecondAndTheLastOneOnce) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(printed_in(milliseconds(400), 40),
+            "100 %  1/1 images  0:00 elapsed\n");
+  // At 1, 2 and 2.5 seconds.
+  EXPECT_EQ(lines(printed_in(milliseconds(2500), 50)), 3);
+  EXPECT_EQ(lines(printed_in(milliseconds(3000), 60)), 3);
+}
+
 TEST(ProgressPrinter, MovesWithinACall) {
   char* text = nullptr;
   std::size_t size = 0;
