@@ -65,6 +65,9 @@ ordered_json plan_json(const PlanSummary& plan) {
       {"prediction", plan.prediction},
       {"measured", plan.measured}};
   if (plan.predicted_seconds) {
+  const double rows = std::min(plan.sequential_rows, kMostRows);
+  out["sequential_forward_rows"] =
+      static_cast<std::int64_t>(std::llround(rows));
     out["predicted_seconds"] = *plan.predicted_seconds;
   }
   return out;

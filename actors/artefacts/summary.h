@@ -47,6 +47,7 @@ struct PlanSummary {
   std::string memory_limit;  ///< what leaves no more, in words
   std::vector<DevicePlan> gpus;             ///< with memory of their own
   double forward_rows = 0;                  ///< both guidance branches counted
+  double sequential_rows = 0;               ///< of the sequential run
   double flops = 0;                         ///< of the network
   std::optional<double> predicted_seconds;  ///< loading not counted
   std::string prediction;  ///< "about", "at most": of rows, flops and seconds

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "actors/cli/forecast.h"
 #include "actors/cli/progress_printer.h"
 #include "config/enum_names.h"
@@ -21,6 +23,18 @@ std::string time_text(const PlanSummary& plan) {
                      seconds < kClock ? fmt::format("{:.3g} s", seconds)
                                       : render_seconds(seconds),
                      plan.measured);
+}
+
+/// ", 1.4 × the rows of the sequential run".
+std::string compared_with_sequential(const PlanSummary& plan) {
+  if (plan.sequential_rows <= 0) {
+    return {};  // nothing is left to do
+  }
+  constexpr double kNearlyOne = 0.005;
+  const double times = plan.forward_rows / plan.sequential_rows;
+  return std::abs(times - 1) < kNearlyOne
+             ? ", as the sequential run"
+             : fmt::format(", {:.3g} × the rows of the sequential run", times);
 }
 
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
@@ -51,9 +65,10 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
              plan.memory_bytes <= plan.available_memory_bytes ? "fits"
                                                               : "does not fit",
              plan.memory_limit);
-  fmt::print("cost       {}{:.0f} forward rows, {:.3g} TFLOP\n",
+  fmt::print("cost       {}{:.0f} forward rows{}, {:.3g} TFLOP\n",
              plan.prediction == "about" ? "" : plan.prediction + " ",
-             plan.forward_rows, plan.flops / 1e12);
+             plan.forward_rows, compared_with_sequential(plan),
+             plan.flops / 1e12);
   fmt::print("time       {}\n", time_text(plan));
 }
 
@@ -77,6 +92,7 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   const Forecast cost =
       forecast(request, plan.images, outputs.pictures(), *invocation.stop);
   plan.forward_rows = cost.forward_rows;
+  plan.sequential_rows = cost.sequential_rows;
   plan.flops = cost.flops;
   plan.predicted_seconds = cost.seconds;
   plan.prediction = cost.is_bound ? "at most" : "about";

@@ -337,6 +337,9 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
                    .method = request.plan.method});
   const int branches = request.guidance_scale > 1 ? 2 : 1;
   Forecast result{.forward_rows = work.evaluations * branches,
+                  .sequential_rows = static_cast<double>(samples) *
+                                     request.schedule.num_model_calls() *
+                                     branches,
                   .is_bound = work.is_bound};
   result.flops =
       result.forward_rows *

@@ -53,6 +53,7 @@ struct Pace {
 /// What a run takes, before it is run.
 struct Forecast {
   double forward_rows = 0;        ///< guidance branches counted
+  double sequential_rows = 0;     ///< what the sequential run computes
   double flops = 0;               ///< of the network; decoding not counted
   std::optional<double> seconds;  ///< loading not counted
   bool is_bound = false;          ///< at most, not about

@@ -43,10 +43,19 @@ TEST(DryRun, CallsPicardsFiguresABound) {
                "--guidance", "1"});
   EXPECT_EQ(plan["prediction"], "at most");
   EXPECT_EQ(plan["forward_rows"], 2 + 2 + 2 + 1);
-  const Outcome text = run(
-      tiny_sample({"--method", "picard", "--tolerance", "0.1", "--dry-run"}));
+  EXPECT_EQ(plan["sequential_forward_rows"], 4);
+  const Outcome text = run(tiny_sample({"--method", "picard", "--window", "4",
+                                        "--tolerance", "0.1", "--dry-run"}));
   EXPECT_NE(text.out.find("time       at most "), std::string::npos)
       << text.out;
+  // Windows of 4, 3, 2 and 1 points of a run of 4 steps.
+  EXPECT_NE(text.out.find(", 2.5 × the rows of the sequential run, "),
+            std::string::npos)
+      << text.out;
+  const Outcome exact = run(tiny_sample({"--dry-run"}));
+  EXPECT_NE(exact.out.find(" forward rows, as the sequential run, "),
+            std::string::npos)
+      << exact.out;
 }
 
 TEST(DryRun, PlansOnlyTheImagesThatAreMissing) {
