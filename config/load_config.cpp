@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "config/parse_value.h"
+#include "config/sampling_defaults.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 
@@ -90,6 +93,9 @@ void apply(Config& config, const std::vector<Setting>& settings) {
     }
     option->set(config, setting.place, setting.text);
     config.places.insert_or_assign(std::string(option->key), setting.place);
+    if (option->key == "karras" && !is_no(setting.text)) {
+      config.places.insert_or_assign("sigma-spacing", setting.place);
+    }
   }
   if (chooses) {
     keep_options(weaker, config.method);
@@ -113,6 +119,51 @@ void apply_recipe(Config& config, const Sources& sources) {
     throw Error(Errc::corrupt_file, error.place(), error.message(),
                 "was the recipe changed?");
   }
+}
+
+/// What the model's folder says, weaker than everything that was said. Where
+/// somebody names a sampler, what the folder says about its own is nothing to
+/// go by.
+void apply_model_defaults(const std::vector<Setting>& defaults,
+                          bool names_sampler, Config& config) {
+  std::vector<Setting> kept;
+  std::ranges::copy_if(
+      defaults, std::back_inserter(kept), [&](const Setting& setting) {
+        const std::string_view key = find_option(setting.key)->key;
+        return !names_sampler || key == "guidance" || key == "steps";
+      });
+  try {
+    apply(config, std::as_const(kept));
+  } catch (const Error& error) {
+    throw Error(Errc::corrupt_file, error.place(), error.message(),
+                error.hint().empty() ? "correct this key" : error.hint());
+  }
+}
+
+Config merge(const Sources& sources, const std::vector<Setting>& file,
+             const std::vector<Setting>& model_defaults) {
+  Config config;
+  if (sources.recipe.empty()) {
+    const bool names_sampler = says(file, "sampler") ||
+                               says(sources.environment, "sampler") ||
+                               says(sources.flags, "sampler");
+    apply_model_defaults(model_defaults, names_sampler, config);
+  }
+  apply(config, file);
+  apply(config, sources.environment);
+  apply_recipe(config, sources);
+  apply(config, sources.flags);
+  // What was taken back was set by nobody.
+  std::erase_if(config.places, [&config](const auto& place) {
+    const Option* option = find_option(place.first);
+    return option->get != nullptr && option->get(config).empty();
+  });
+  return config;
+}
+
+/// Which verbs sample, and so take what the model's folder says.
+bool takes_model_defaults(Verb verb) {
+  return find_option("sampler")->serves(verb);
 }
 
 /// One option under two names: which of them counts would be chance.
@@ -179,26 +230,6 @@ void check_printing(const Config& config) {
   }
 }
 
-/// TOML basic string.
-std::string quoted(const std::string& text) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (byte < 0x20 || byte == 0x7f) {
-      out += "\\u00";
-      out += kHex[byte >> 4U];
-      out += kHex[byte & 15U];
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 }  // namespace
 
 Sources read_environment() {
@@ -232,19 +263,25 @@ Config load_config(Verb verb, const Sources& sources) {
       fail_unknown_option(verb, flag.place);
     }
   }
-  Config config;
+  std::vector<Setting> file;
   if (!sources.file.empty()) {
-    const std::vector<Setting> file = read_toml(sources.file);
-    check_repeated(file);
-    check_exclusive(file);
-    apply(config, file);
+    file = read_toml(sources.file);
   }
-  check_repeated(sources.environment);
-  check_exclusive(sources.environment);
-  apply(config, sources.environment);
-  apply_recipe(config, sources);
-  check_exclusive(sources.flags);
-  apply(config, sources.flags);
+  const auto check = [](const std::vector<Setting>& settings) {
+    check_repeated(settings);
+    check_exclusive(settings);
+  };
+  check(file);
+  check(sources.environment);
+  check(sources.flags);
+  Config config = merge(sources, file, {});
+  if (takes_model_defaults(verb) && !config.model_dir.empty() &&
+      sources.recipe.empty()) {
+    const auto defaults = read_sampling_defaults(config.model_dir);
+    if (!defaults.empty()) {
+      config = merge(sources, file, defaults);
+    }
+  }
   check_method(config);
   check_printing(config);
   return config;
@@ -271,19 +308,17 @@ bool asks_for_json(const Sources& sources) {
   return wanted;
 }
 
-std::string to_toml(Verb verb, const Config& config) {
-  std::string text;
-  for (const Option& option : option_table()) {
-    if (!option.serves(verb)) {
-      continue;
-    }
-    const std::string value = option.get(config);
-    if (!value.empty()) {
-      text += std::string(option.key) + " = " +
-              (option.is_switch() ? value : quoted(value)) + "\n";
-    }
+Error at_its_source(const Config& config, const Error& error) {
+  const std::string key =
+      error.place().starts_with("--") ? error.place().substr(2) : std::string();
+  const auto place = config.places.find(key);
+  if (place == config.places.end() || place->second == error.place()) {
+    return error;
   }
-  return text;
+  return {place->second.find(kSamplingDefaults) == std::string::npos
+              ? error.code()
+              : Errc::corrupt_file,
+          place->second, error.message(), error.hint()};
 }
 
 void fail_unknown_option(Verb verb, const std::string& written) {

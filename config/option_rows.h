@@ -43,9 +43,7 @@ inline std::string text_of(const std::optional<int>& value) {
 inline std::string text_of(const std::optional<double>& value) {
   return value ? to_text(*value) : std::string();
 }
-inline std::string text_of(bool value) {
-  return value ? "true" : std::string();
-}
+inline std::string text_of(bool value) { return value ? "true" : "false"; }
 inline std::string joined(const std::vector<std::string>& items) {
   std::string text;
   for (const std::string& item : items) {

@@ -12,7 +12,13 @@ std::span<const Option> running_rows() {
        "auto, sequential, batch, cfg, picard, pipeline or stale", kMethodGroup,
        kSample | kBench,
        [](Config& c, Text at, Text text) { set_method(c.method, at, text); },
-       [](const Config& c) -> std::string { return name_of(c.method.kind); }},
+       [](const Config& c) -> std::string {
+         if (c.method.kind) {
+           return name_of(c.method.kind);
+         }
+         return c.method.preset.empty() ? "auto" : "";
+       },
+       "stale, of the preset"},
       {"preset", "", 0, "NAME", "asyncdiff (stride 1) or asyncdiff2 (stride 2)",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -20,7 +26,7 @@ std::span<const Option> running_rows() {
              "asyncdiff",
              "asyncdiff2"}[parse_choice(at, text, {"asyncdiff", "asyncdiff2"})];
        },
-       [](const Config& c) -> std::string { return c.method.preset; }},
+       [](const Config& c) -> std::string { return c.method.preset; }, "none"},
       {"window", "window-size", 0, "N", "picard: timesteps iterated together",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -28,21 +34,24 @@ std::span<const Option> running_rows() {
        },
        [](const Config& c) -> std::string {
          return text_of(c.method.window_size);
-       }},
-      {"tolerance", "tol", 0, "X", "picard: 0 is bit-equal to sequential",
-       kMethodGroup, kSample | kBench,
+       },
+       "8, at most the model calls of a sample"},
+      {"tolerance", "tol", 0, "X",
+       "picard: 0 is bit-equal to sequential", kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
          c.method.tolerance = parse_real(at, text, 0, kHuge);
        },
        [](const Config& c) -> std::string {
          return text_of(c.method.tolerance);
-       }},
+       },
+       "0"},
       {"carry", "", 0, "KIND", "picard: identity or coefficient", kMethodGroup,
        kSample | kBench,
        [](Config& c, Text at, Text text) {
          c.method.carry = parse_enum<samplers::Carry>(at, text);
        },
-       [](const Config& c) -> std::string { return name_of(c.method.carry); }},
+       [](const Config& c) -> std::string { return name_of(c.method.carry); },
+       "identity"},
       {"guess", "initial-guess", 0, "KIND", "picard: last_point or constant_x0",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -50,7 +59,8 @@ std::span<const Option> running_rows() {
        },
        [](const Config& c) -> std::string {
          return name_of(c.method.initial_guess);
-       }},
+       },
+       "last_point"},
       {"segments", "num-segments", 0, "N",
        "pipeline, stale: parts the network is cut in", kMethodGroup,
        kSample | kBench,
@@ -59,17 +69,20 @@ std::span<const Option> running_rows() {
        },
        [](const Config& c) -> std::string {
          return text_of(c.method.num_segments);
-       }},
+       },
+       "one per worker, at least 2"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) { set_ages(c.method, at, text); },
-       [](const Config& c) -> std::string { return joined(c.method.ages); }},
+       [](const Config& c) -> std::string { return joined(c.method.ages); },
+       "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
        kSample | kBench,
        [](Config& c, Text at, Text text) {
          c.method.stride = static_cast<int>(parse_integer(at, text, 1, 2));
        },
-       [](const Config& c) -> std::string { return text_of(c.method.stride); }},
+       [](const Config& c) -> std::string { return text_of(c.method.stride); },
+       "1"},
       {"warmup", "warmup-steps", 0, "N",
        "stale: exact model calls at the start (Heun: two a step)", kMethodGroup,
        kSample | kBench,
@@ -78,7 +91,8 @@ std::span<const Option> running_rows() {
        },
        [](const Config& c) -> std::string {
          return text_of(c.method.warmup_steps);
-       }},
+       },
+       "1"},
       {"final-fresh", "final-fresh-steps", 0, "N",
        "stale: exact steps at the end", kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -86,7 +100,8 @@ std::span<const Option> running_rows() {
        },
        [](const Config& c) -> std::string {
          return text_of(c.method.final_fresh_steps);
-       }},
+       },
+       "0"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        kRuns,
@@ -147,11 +162,11 @@ std::span<const Option> running_rows() {
       {"out", "output", 'o', "PATH",
        "FILE.png, a folder, or a pattern with {index:05}", kOutput, kSample,
        [](Config& c, Text at, Text text) { c.out = filled(at, text); },
-       [](const Config& c) -> std::string { return c.out; }},
+       [](const Config& c) -> std::string { return c.out; }, "none"},
       {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,
        kSample,
        [](Config& c, Text at, Text text) { c.grid = filled(at, text); },
-       [](const Config& c) -> std::string { return c.grid; }},
+       [](const Config& c) -> std::string { return c.grid; }, "none"},
       {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",
        kOutput, kSample,
        [](Config& c, Text at, Text text) {
@@ -164,11 +179,11 @@ std::span<const Option> running_rows() {
        "model call [n, calls + 1, C, H, W] (.safetensors or .npz)",
        kOutput, kSample,
        [](Config& c, Text at, Text text) { c.save = parse_list(at, text); },
-       [](const Config& c) -> std::string { return joined(c.save); }},
+       [](const Config& c) -> std::string { return joined(c.save); }, "none"},
       {"preview", "", 0, "FILE", "the image so far, every few steps", kOutput,
        kSample,
        [](Config& c, Text at, Text text) { c.preview = filled(at, text); },
-       [](const Config& c) -> std::string { return c.preview; }},
+       [](const Config& c) -> std::string { return c.preview; }, "none"},
       {"preview-every", "", 0, "K", "steps between previews", kOutput, kSample,
        [](Config& c, Text at, Text text) {
          c.preview_every = small(at, text, 1);
@@ -179,14 +194,15 @@ std::span<const Option> running_rows() {
       {"trace", "", 0, "FILE", "timeline for Perfetto or chrome://tracing",
        kOutput, kSample,
        [](Config& c, Text at, Text text) { c.trace = filled(at, text); },
-       [](const Config& c) -> std::string { return c.trace; }},
+       [](const Config& c) -> std::string { return c.trace; }, "none"},
       {"plot", "", 0, "FILE", "draw the schedule as SVG", kOutput, kSchedule,
        [](Config& c, Text at, Text text) { c.plot = filled(at, text); },
-       [](const Config& c) -> std::string { return c.plot; }},
+       [](const Config& c) -> std::string { return c.plot; }, "none"},
       {"against", "", 0, "FILE",
        "compare with this file instead of running again", kOutput, kVerify,
        [](Config& c, Text at, Text text) { c.against = filled(at, text); },
-       [](const Config& c) -> std::string { return c.against; }},
+       [](const Config& c) -> std::string { return c.against; },
+       "none: run the recipe again"},
       {"progress", "", 0, "KIND", "auto, bar, plain, json or none (to stderr)",
        kTalk, kSample | kVerify,
        [](Config& c, Text at, Text text) {
@@ -209,10 +225,9 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string { return text_of(c.dry_run); }},
       {"print-config", "", 0, "", "print the merged options as TOML", kTalk,
        kAll,
-       [](Config& c, Text at, Text text) {
-         c.print_config = parse_bool(at, text);
-       },
-       [](const Config&) { return std::string(); }},
+       [](Config& c, Text at,
+          Text text) { c.print_config = parse_bool(at, text); },
+       nullptr},
   });
   return kTable;
 }

@@ -17,6 +17,28 @@ std::span<const Option> option_table() {
   return kTable;
 }
 
+ValueKind Option::kind() const noexcept {
+  if (is_switch() || value == "BOOL") {
+    return ValueKind::truth;
+  }
+  if (value == "N" || value == "K" || value == "N|A:B") {
+    return ValueKind::whole;
+  }
+  if (value == "X" || value == "W") {
+    return ValueKind::real;
+  }
+  return value == "LIST" || value == "KIND=FILE" ? ValueKind::list
+                                                 : ValueKind::text;
+}
+
+std::string default_of(const Option& option) {
+  if (option.is_switch()) {
+    return "off";
+  }
+  const std::string text = option.get == nullptr ? "" : option.get(Config{});
+  return text.empty() ? std::string(option.unset) : text;
+}
+
 const Option* find_option(std::string_view key) {
   std::string wanted(key);
   std::ranges::replace(wanted, '_', '-');

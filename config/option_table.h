@@ -19,6 +19,9 @@ enum class Verb : std::uint8_t {
   doctor = 32
 };
 
+/// What a value is, in TOML's terms.
+enum class ValueKind : std::uint8_t { text, whole, real, truth, list };
+
 /// One option: the same row serves the flag, the environment variable, the
 /// key of a TOML file and the line of --print-config.
 struct Option {
@@ -31,10 +34,16 @@ struct Option {
   std::uint8_t verbs;  ///< bits of Verb
   /// Parses `text` into the config. Errors: Errc::invalid_argument.
   void (*set)(Config&, std::string_view place, std::string_view text);
-  /// The value as text that `set` reads back; empty: not set.
+  /// The value as text that `set` reads back; empty: not set. Null: another
+  /// spelling of an option that has its own row, or not a part of a job.
   std::string (*get)(const Config&);
+  /// What holds while it is not set, or how that is chosen. Not needed where
+  /// `get` of a fresh config says it.
+  std::string_view unset = {};
 
   [[nodiscard]] bool is_switch() const noexcept { return value.empty(); }
+  /// As the placeholder says: N, K: whole; X, W: real; LIST: a list; …
+  [[nodiscard]] ValueKind kind() const noexcept;
   [[nodiscard]] bool serves(Verb verb) const noexcept {
     return (verbs & static_cast<std::uint8_t>(verb)) != 0;
   }
@@ -42,6 +51,10 @@ struct Option {
 
 /// All options, in the order of the help text.
 [[nodiscard]] std::span<const Option> option_table();
+
+/// What the option is while nobody sets it, for --help: "50", "off", or how it
+/// is chosen.
+[[nodiscard]] std::string default_of(const Option& option);
 
 /// The row of a key or alias ('_' counts as '-'), or null.
 [[nodiscard]] const Option* find_option(std::string_view key);

@@ -7,5 +7,5 @@ source scripts/say_why.sh
 scripts/setup.sh
 scripts/build.sh release troupe
 exec build/release/troupe sample --model models/demo --samples 16 \
-  --seed 2024 --steps 50 --guidance 1.5 --workers 2 --threads 1 \
+  --seed 2024 --workers 2 --threads 1 \
   --out demo --exists replace --grid demo.png "$@"

@@ -147,6 +147,8 @@ for anything else.
   directly on pixels in −1…1 (no VAE); {cfg.num_classes} classes, and label {cfg.num_classes} means "no class".
 - Predicts the noise (`epsilon`); 1000 timesteps, linear betas 1e-4…0.02. Sampling clips the estimate of
   the clean picture to −1…1, which is right for pixels (`clip_sample` in the scheduler's config).
+- `sampling.json` holds what Troupe takes where nobody says otherwise: 50 steps at guidance 1.5.
+  Stronger guidance, such as the 4 of diffusers' pipeline, turns pictures into dark squares.
 - {parameters:.1f} million stored parameters in bf16. Training has one embedder of timestep and class; diffusers
   keeps one per block, so the file holds {cfg.layers} equal copies.
 - The diffusers class loads the folder and gives the same numbers; the export checks it.

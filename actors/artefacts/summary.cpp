@@ -83,6 +83,7 @@ ordered_json base_json(const RunSummary& s) {
                       {"sampler", s.sampler},
                       {"steps", s.steps},
                       {"nfe", s.nfe},
+                      {"guidance", s.guidance},
                       {"rounds", s.rounds},
                       {"workers", s.workers},
                       {"threads", s.threads},

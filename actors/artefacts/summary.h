@@ -63,6 +63,7 @@ struct RunSummary {
   std::string method;
   std::string sampler;
   int steps = 0;
+  double guidance = 1;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
   int workers = 0;

@@ -175,6 +175,7 @@ void print_json(const config::Config& config, const JobRequest& request,
       {"samples", request.samples.size()},
       {"sampler", config::solver_label(request.schedule.options())},
       {"steps", request.schedule.num_steps()},
+      {"guidance", request.guidance_scale},
       {"dtype", request.dtypes()},
       {"repeats", config.repeats},
       {"bits", bits_of(request)},
@@ -185,10 +186,11 @@ void print_json(const config::Config& config, const JobRequest& request,
 
 void print_table(const config::Config& config, const JobRequest& request,
                  const Json& table) {
-  fmt::print("{}: {} samples, {} {} steps, {}, median of {}\n\n",
+  fmt::print("{}: {} samples, {} {} steps, guidance {}, {}, median of {}\n\n",
              request.source.name(), request.samples.size(),
              config::solver_label(request.schedule.options()),
-             request.schedule.num_steps(), request.dtypes(), config.repeats);
+             request.schedule.num_steps(), request.guidance_scale,
+             request.dtypes(), config.repeats);
   const bool on_gpu = request.devices.front().is_gpu();
   fmt::print("{:<36} {:>9} {:>9} {:>9} {:>7} {:>7} {:>10}\n", "", "seconds",
              on_gpu ? "× 1 wkr." : "× 1 thr.", on_gpu ? "" : "× 2 thr.", "NFE",

@@ -263,10 +263,14 @@ std::string help_text(std::optional<Verb> verb) {
         "{}--{}{}{}",
         option.letter != 0 ? fmt::format("-{}, ", option.letter) : "    ",
         option.key, option.is_switch() ? "" : " ", option.value);
-    text += fmt::format("  {:<30} {}\n", name, option.help);
+    text += fmt::format("  {:<30} {} [{}]\n", name, option.help,
+                        config::default_of(option));
   }
   text +=
-      "      --config FILE              options from a TOML file\n"
+      "      --config FILE              options from a TOML file "
+      "[TROUPE_CONFIG, else none]\n"
+      "\nIn brackets: the default. --print-config says what holds for a job, "
+      "and why.\n"
       "\nExamples\n";
   return text + info.examples;
 }

@@ -57,6 +57,9 @@ void explain(const config::Config& config, const JobRequest& request,
                   request.schedule.num_steps(),
                   request.schedule.num_model_calls(),
                   schedule_source(config, request, from_image)));
+  say(fmt::format(
+      "guidance: {}, from {}", request.guidance_scale,
+      config.guidance_scale ? config.place_of("guidance") : "the default"));
   say(fmt::format("method: {} on {} ({} cores usable): {}",
                   config::name_of(request.plan.method.kind),
                   describe_company(request), num_usable_cores(),

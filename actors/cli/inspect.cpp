@@ -15,6 +15,8 @@
 #include "config/schedule_options.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "config/option_table.h"
+#include "config/sampling_defaults.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
 #include "models/safetensors.h"
@@ -106,6 +108,18 @@ Json describe_checkpoint(const std::string& path) {
   const models::Checkpoint& checkpoint = *source.checkpoint();
   warn_of(checkpoint);
   Json json = {
+/// What the folder says of how it is sampled best.
+Json describe_defaults(const std::string& path) {
+  Json json = Json::object();
+  for (const config::Setting& setting : config::read_sampling_defaults(path)) {
+    const config::Option& option = *config::find_option(setting.key);
+    json[std::string(option.key)] = option.kind() == config::ValueKind::text
+                                        ? Json(setting.text)
+                                        : Json::parse(setting.text);
+  }
+  return json;
+}
+
       {"kind", "checkpoint"},
       {"path", path},
       {"pipeline", checkpoint.pipeline_class},
@@ -122,7 +136,8 @@ Json describe_checkpoint(const std::string& path) {
       {"memory_bytes_bf16", source.required_bytes(DType::bf16, 1, 2)},
       {"memory", needs_by_device(source)},
       {"sampler", describe_scheduler(checkpoint)},
-      {"classes", source.dit().num_classes}};
+      {"classes", source.dit().num_classes},
+      {"defaults", describe_defaults(path)}};
   json["class_names"] = Json::object();
   for (const auto& [id, name] : checkpoint.class_names) {
     json["class_names"][std::to_string(id)] = name;
@@ -246,6 +261,10 @@ void print_image(const Json& j) {
   fmt::print("{}: {}×{} pixels, hash {}\n", j["path"].get<std::string>(),
              j["width"].get<int>(), j["height"].get<int>(),
              j["pixels_xxh3"].get<std::string>());
+  for (const auto& [key, value] : j["defaults"].items()) {
+    fmt::print("  default of {}: {}\n", key,
+               value.is_string() ? value.get<std::string>() : value.dump());
+  }
   fmt::print("{}\n", j["recipe"].is_null() ? std::string("  no recipe")
                                            : j["recipe"].dump(2));
 }

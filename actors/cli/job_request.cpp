@@ -15,6 +15,7 @@
 #include "actors/cli/latents_file.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/versions.h"
+#include "config/load_config.h"
 #include "config/model_prediction.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
@@ -53,10 +54,10 @@ config::SolverChoice solver_named(const config::Config& config) {
   }
 }
 
-samplers::ScheduleOptions base_schedule(const config::Config& config,
-                                        const ModelSource& source,
-                                        const config::Recipe* recipe,
-                                        std::vector<std::string>& notes) {
+samplers::ScheduleOptions unnamed_schedule(const config::Config& config,
+                                           const ModelSource& source,
+                                           const config::Recipe* recipe,
+                                           std::vector<std::string>& notes) {
   const auto& checkpoint = source.checkpoint();
   if (checkpoint) {
     notes = network_notes(*checkpoint);
@@ -93,6 +94,18 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
   std::ranges::move(config::prediction_notes(config.sampler, model, options),
                     std::back_inserter(notes));
   return options;
+}
+
+/// Errors name the source that set an option that does not fit.
+samplers::ScheduleOptions base_schedule(const config::Config& config,
+                                        const ModelSource& source,
+                                        const config::Recipe* recipe,
+                                        std::vector<std::string>& notes) {
+  try {
+    return unnamed_schedule(config, source, recipe, notes);
+  } catch (const Error& error) {
+    throw config::at_its_source(config, error);
+  }
 }
 
 /// Window, segments and warm-up against the schedule, found before any weight

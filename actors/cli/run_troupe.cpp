@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "actors/cli/command_line.h"
+#include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "config/load_config.h"
@@ -92,7 +93,7 @@ int run(const std::vector<std::string>& arguments,
   set_last_words(*invocation.signals, invocation.summary,
                  invocation.config.json);
   if (invocation.config.print_config) {
-    fmt::print("{}", config::to_toml(*line.verb, invocation.config));
+    fmt::print("{}", values_in_force(*line.verb, invocation));
     return 0;
   }
   set_log_level(level_of(invocation.config));

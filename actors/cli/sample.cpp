@@ -30,28 +30,11 @@
 namespace troupe::actors {
 namespace {
 
-std::optional<config::Recipe> read_recipe(Invocation& invocation) {
-  const std::string& path = invocation.config.from_image;
-  if (path.empty()) {
-    return std::nullopt;
-  }
-  config::Recipe recipe = runnable_recipe_in(path, read_image(path));
-  require(recipe.init_latents_xxh3.empty() ||
-              !invocation.config.init_latents.empty(),
-          Errc::invalid_argument, "--from",
-          "the image was made from given latents, which its recipe cannot hold",
-          "add --init-latents FILE");
-  config::Sources sources = invocation.sources;
-  sources.recipe = config::to_settings(recipe, path);
-  sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
-  invocation.config = config::load_config(config::Verb::sample, sources);
-  return recipe;
-}
-
 void describe(const JobRequest& request, RunSummary& summary) {
   summary.method = config::name_of(request.plan.method.kind);
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
+  summary.guidance = request.guidance_scale;
   summary.workers = request.plan.num_workers;
   summary.threads = request.plan.num_threads;
   summary.dtype = request.dtypes();
@@ -201,11 +184,12 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     where = " → " + outputs.grid;
   }
   fmt::print(
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, {} on {}, {}; {} "
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
+      "{}; {} "
       "network calls in {} rounds; latents {}\n",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
-      summary.sampler, summary.steps, summary.method, company, summary.dtype,
-      summary.nfe, summary.rounds, summary.latents_xxh3);
+      summary.sampler, summary.steps, summary.guidance, summary.method, company,
+      summary.dtype, summary.nfe, summary.rounds, summary.latents_xxh3);
 }
 
 /// Latents of other kinds are no picture without their decoder.
@@ -334,8 +318,26 @@ int nothing_to_do(const config::Config& config, const JobRequest& request,
 
 }  // namespace
 
+std::optional<config::Recipe> take_recipe(Invocation& invocation) {
+  const std::string& path = invocation.config.from_image;
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  config::Recipe recipe = runnable_recipe_in(path, read_image(path));
+  require(recipe.init_latents_xxh3.empty() ||
+              !invocation.config.init_latents.empty(),
+          Errc::invalid_argument, "--from",
+          "the image was made from given latents, which its recipe cannot hold",
+          "add --init-latents FILE");
+  config::Sources sources = invocation.sources;
+  sources.recipe = config::to_settings(recipe, path);
+  sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
+  invocation.config = config::load_config(config::Verb::sample, sources);
+  return recipe;
+}
+
 int run_sample(Invocation& invocation) {
-  const std::optional<config::Recipe> recipe = read_recipe(invocation);
+  const std::optional<config::Recipe> recipe = take_recipe(invocation);
   const config::Config& config = invocation.config;
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;

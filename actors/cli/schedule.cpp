@@ -15,6 +15,7 @@
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
+#include "config/load_config.h"
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -55,6 +56,17 @@ Scheduler scheduler_of(const config::Config& config) {
   return scheduler;
 }
 
+/// Errors name the source that set an option that does not fit.
+samplers::ScheduleOptions options_of(const config::Config& config,
+                                     const config::SamplerConfig& sampler,
+                                     const Scheduler& scheduler) {
+  try {
+    return config::schedule_options(sampler, scheduler.text, scheduler.place);
+  } catch (const Error& error) {
+    throw config::at_its_source(config, error);
+  }
+}
+
 /// One schedule per sampler that was named; the other options hold for all.
 std::vector<samplers::Schedule> schedules_of(const config::Config& config,
                                              const Scheduler& scheduler,
@@ -76,7 +88,7 @@ std::vector<samplers::Schedule> schedules_of(const config::Config& config,
     config::SamplerConfig sampler = config.sampler;
     sampler.name = name;
     const samplers::ScheduleOptions options =
-        config::schedule_options(sampler, scheduler.text, scheduler.place);
+        options_of(config, sampler, scheduler);
     schedules.emplace_back(options);
     if (!scheduler.model.empty()) {
       add(model_notes(sampler, scheduler.text, scheduler.place, options));

@@ -7,6 +7,7 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/signals.h"
 #include "config/load_config.h"
+#include "config/recipe.h"
 
 namespace troupe::actors {
 
@@ -23,6 +24,11 @@ struct Invocation {
   /// Filled as the run goes, so that a failure reports what is known.
   RunSummary summary;
 };
+
+/// The recipe of the image that --from names, merged into `invocation.config`
+/// above environment and file; nothing without --from. Errors:
+/// Errc::corrupt_file, Errc::invalid_argument for one that needs latents.
+[[nodiscard]] std::optional<config::Recipe> take_recipe(Invocation& invocation);
 
 /// Each returns the exit code and prints to stdout what it found; with --json
 /// the last thing it prints is one object. Errors: thrown as Error.

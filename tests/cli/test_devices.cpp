@@ -90,8 +90,8 @@ TEST(Devices, AreKeysOfAFile) {
   const Outcome outcome =
       run(tiny_sample({"--config", file, "--print-config"}));
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "device = \"cpu\"\n")) << outcome.out;
-  EXPECT_TRUE(contains(outcome.out, "batch = \"3\"\n")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "device = [\"cpu\"] ")) << outcome.out;
+  EXPECT_TRUE(contains(outcome.out, "batch = 3 ")) << outcome.out;
 }
 
 TEST(Devices, StandInTheDryRun) {

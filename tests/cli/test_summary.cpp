@@ -18,6 +18,7 @@ TEST(Summary, HasEveryPromisedKey) {
                           "method",
                           "sampler",
                           "steps",
+                          "guidance",
                           "nfe",
                           "rounds",
                           "workers",

@@ -29,9 +29,9 @@ TEST(PrintConfig, MergesAllSources) {
       run({"sample", "--config", file, "--steps", "30", "--print-config"},
           {"TROUPE_SEED=2", "TROUPE_STEPS=20"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.out.find("steps = \"30\"\n"), std::string::npos);
-  EXPECT_NE(outcome.out.find("seed = \"2\"\n"), std::string::npos);
-  EXPECT_NE(outcome.out.find("workers = \"3\"\n"), std::string::npos);
+  EXPECT_NE(outcome.out.find("steps = 30 "), std::string::npos);
+  EXPECT_NE(outcome.out.find("seed = 2 "), std::string::npos);
+  EXPECT_NE(outcome.out.find("workers = 3 "), std::string::npos);
 }
 
 TEST(PrintConfig, CannotBeJson) {

@@ -2,6 +2,7 @@
 
 #include "config/device_choice.h"
 #include "config/load_config.h"
+#include "config/print_config.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
@@ -64,7 +65,7 @@ TEST(DeviceChoice, ComesFromFlagsTheEnvironmentAndFiles) {
   const Config config = load_config(Verb::sample, sources);
   EXPECT_TRUE(config.devices.empty());
   EXPECT_EQ(config.place_of("device"), "--device");
-  EXPECT_NE(to_toml(Verb::sample, config).find("device = \"auto\"\n"),
+  EXPECT_NE(to_toml(Verb::sample, config).find("device = [\"auto\"] "),
             std::string::npos);
 }
 

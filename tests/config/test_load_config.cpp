@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
@@ -189,25 +190,6 @@ TEST(LoadConfig, RefusesOptionsThatExcludeEachOther) {
             Errc::invalid_argument);
 }
 
-TEST(LoadConfig, PrintedConfigReadsBackToTheSameConfig) {
-  const Sources sources{
-      .flags = {flag("steps", "12"), flag("class", "a \"b\",c\\d"),
-                flag("method", "picard"), flag("tolerance", "0.1"),
-                flag("samples", "4:9"), flag("clip-sample", "false"),
-                flag("json", "true")},
-      .environment = {},
-      .file = {}};
-  const std::string printed =
-      to_toml(Verb::sample, load_config(Verb::sample, sources));
-  const TempFile file(printed);
-  const Config again = load_config(
-      Verb::sample, {.flags = {}, .environment = {}, .file = file.path()});
-  EXPECT_EQ(to_toml(Verb::sample, again), printed);
-  EXPECT_EQ(again.sampler.steps, 12);
-  EXPECT_EQ(again.sampler.clip_sample, false);
-  EXPECT_EQ(again.samples, (SampleRange{4, 9}));
-}
-
 TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
   const TempFile file("eta = 0.5\nwindow = 3\ninit-latents = \"a.npy\"\n");
   Sources sources{.flags = {flag("beta-end", "0.5")},
@@ -301,6 +283,26 @@ TEST(ScheduleOptions, StepsTakeBackTheListsOfTheRecipe) {
   EXPECT_EQ(options.timesteps, std::vector<double>{});
   EXPECT_EQ(options.sigmas, std::vector<double>{});
   EXPECT_EQ(options.num_inference_steps, 4);
+}
+
+TEST(OptionTable, SaysTheDefaultOfEveryOption) {
+  for (const Option& option : option_table()) {
+    EXPECT_NE(default_of(option), "") << option.key;
+  }
+  const samplers::MethodOptions method;
+  const auto starts_with = [](const char* key, const std::string& value) {
+    return default_of(*find_option(key)).starts_with(value);
+  };
+  EXPECT_TRUE(starts_with("window", std::to_string(method.window_size)));
+  EXPECT_TRUE(starts_with("tolerance", to_text(method.tolerance)));
+  EXPECT_TRUE(starts_with("carry", name_of(method.carry)));
+  EXPECT_TRUE(starts_with("guess", name_of(method.initial_guess)));
+  EXPECT_TRUE(starts_with("ages", std::to_string(method.age)));
+  EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
+  EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));
+  EXPECT_TRUE(
+      starts_with("final-fresh", std::to_string(method.final_fresh_steps)));
+  EXPECT_TRUE(starts_with("workers", "0"));
 }
 
 TEST(OptionTable, HasNoSpellingTwice) {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/load_config.h"
+#include "config/print_config.h"
 #include "config/recipe.h"
 #include "config/schedule_options.h"
 #include "config/scheduler_config.h"
@@ -63,7 +64,7 @@ TEST(ScheduleOptions, TakeTheFinalSigmaFromItsFlag) {
       {.flags = {{"--final-sigmas-type", "final-sigmas-type", "sigma_min"}}});
   EXPECT_EQ(config.sampler.final_sigma_zero, false);
   EXPECT_NE(
-      to_toml(Verb::sample, config).find("final-sigmas-type = \"sigma_min\"\n"),
+      to_toml(Verb::sample, config).find("final-sigmas-type = \"sigma_min\" "),
       std::string::npos);
   SamplerConfig sampler = config.sampler;
   sampler.name = "dpm++2m";

@@ -1,0 +1,330 @@
+#include "actors/cli/values_in_force.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "actors/cli/job_request.h"
+#include "actors/cli/notes.h"
+#include "config/enum_names.h"
+#include "config/print_config.h"
+#include "config/python_json.h"
+#include "config/recipe.h"
+#include "config/schedule_options.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using config::Config;
+using config::Decisions;
+using config::SamplerConfig;
+using samplers::ScheduleOptions;
+
+/// Where a schedule comes from.
+struct Origin {
+  std::string scheduler_config;  ///< its text; empty: none
+  std::string path;              ///< of it, for messages
+  std::string recipe;            ///< image of --from; empty: none
+};
+
+/// An option of the sampler that the schedule decides when nobody sets it.
+struct Field {
+  std::string_view key;
+  std::vector<std::string> json;  ///< its keys in scheduler_config.json
+  void (*fill)(SamplerConfig&, const ScheduleOptions&);
+};
+
+/// As --sampler takes it, without the spacing, which has its own option.
+std::string solver_name(ScheduleOptions options) {
+  options.sigma_spacing = samplers::SigmaSpacing::none;
+  return config::solver_label(options);
+}
+
+/// The sampler last: its name may bring along what the others say.
+const std::vector<Field>& fields() {
+  using S = SamplerConfig;
+  using O = ScheduleOptions;
+  static const std::vector<Field> kFields = {
+      {"eta", {}, [](S& s, const O& o) { s.eta = o.eta; }},
+      {"order",
+       {"solver_order"},
+       [](S& s, const O& o) { s.solver_order = o.solver_order; }},
+      {"timestep-spacing",
+       {"timestep_spacing"},
+       [](S& s, const O& o) { s.timestep_spacing = o.timestep_spacing; }},
+      {"sigma-spacing",
+       {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"},
+       [](S& s, const O& o) { s.sigma_spacing = o.sigma_spacing; }},
+      {"final-sigmas-type",
+       {"final_sigmas_type"},
+       [](S& s, const O& o) { s.final_sigma_zero = o.final_sigma_zero; }},
+      {"prediction-type",
+       {"prediction_type"},
+       [](S& s, const O& o) { s.prediction_type = o.prediction_type; }},
+      {"beta-schedule",
+       {"beta_schedule"},
+       [](S& s, const O& o) { s.beta_schedule = o.beta_schedule; }},
+      {"beta-start",
+       {"beta_start"},
+       [](S& s, const O& o) { s.beta_start = o.beta_start; }},
+      {"beta-end",
+       {"beta_end"},
+       [](S& s, const O& o) { s.beta_end = o.beta_end; }},
+      {"train-steps",
+       {"num_train_timesteps"},
+       [](S& s, const O& o) { s.num_train_timesteps = o.num_train_timesteps; }},
+      {"shift",
+       {"shift", "flow_shift"},
+       [](S& s, const O& o) {
+         s.shift = o.use_flow_sigmas ? o.flow_shift : o.shift;
+       }},
+      {"variance-type",
+       {"variance_type"},
+       [](S& s, const O& o) { s.variance_type = o.variance_type; }},
+      {"clip-sample",
+       {"clip_sample"},
+       [](S& s, const O& o) { s.clip_sample = o.clip_sample; }},
+      {"steps",
+       {},
+       [](S& s, const O& o) {
+         if (o.sigmas.empty() && o.timesteps.empty()) {
+           s.steps = o.num_inference_steps;
+         }
+       }},
+      {"sigmas", {}, [](S& s, const O& o) { s.sigmas = o.sigmas; }},
+      {"timesteps", {}, [](S& s, const O& o) { s.timesteps = o.timesteps; }},
+      {"sampler",
+       {"_class_name"},
+       [](S& s, const O& o) { s.name = solver_name(o); }},
+  };
+  return kFields;
+}
+
+std::string text_of(const ScheduleOptions& options) {
+  config::Recipe recipe;
+  recipe.schedule = options;
+  return config::to_json(recipe);
+}
+
+/// Whether the solver takes all that `said` sets.
+bool takes(const SamplerConfig& said, const ScheduleOptions& in_force) {
+  try {
+    ScheduleOptions options = in_force;
+    config::apply(said, options);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Whether a run that is told `said` has the schedule `in_force`.
+bool makes(const SamplerConfig& said, const ScheduleOptions& in_force,
+           const Origin& origin) {
+  try {
+    const samplers::Schedule schedule(
+        config::schedule_options(said, origin.scheduler_config, origin.path));
+    return text_of(schedule.options()) == text_of(in_force);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+std::string source_of(const Field& field, const Origin& origin,
+                      const nlohmann::json& file) {
+  if (!origin.recipe.empty()) {
+    return "recipe of " + origin.recipe;
+  }
+  const bool is_there =
+      file.is_object() &&
+      std::ranges::any_of(field.json, [&file](const std::string& key) {
+        return file.contains(key) && !file[key].is_null();
+      });
+  return is_there ? origin.path : "default";
+}
+
+/// What the schedule says of the options that nobody set. Those that the solver
+/// has no use for stay unset.
+void decide_sampler(const Config& config, const samplers::Schedule& schedule,
+                    const Origin& origin, Decisions& decisions) {
+  const ScheduleOptions& in_force = schedule.options();
+  const auto file = nlohmann::json::parse(
+      config::without_bare_words(origin.scheduler_config), nullptr, false);
+  SamplerConfig said = config.sampler;
+  for (const Field& field : fields()) {
+    const config::Option& option = *config::find_option(field.key);
+    if (!option.get(config).empty()) {
+      continue;
+    }
+    SamplerConfig more = said;
+    field.fill(more, in_force);
+    Config shown;
+    shown.sampler = more;
+    const std::string text = option.get(shown);
+    if (text.empty() || !takes(more, in_force)) {
+      continue;
+    }
+    // A recipe stands above a file whatever the file says.
+    const bool repeats =
+        !origin.recipe.empty() || makes(more, in_force, origin);
+    decisions[std::string(field.key)] = {text, source_of(field, origin, file),
+                                         repeats};
+    if (repeats) {
+      said = more;
+    }
+  }
+  if (!in_force.sigmas.empty() || !in_force.timesteps.empty()) {
+    decisions["steps"] = {std::to_string(schedule.num_steps()),
+                          "as many as the list has", false};
+  }
+}
+
+void decide_method(const Config& config, const samplers::MethodOptions& method,
+                   Decisions& decisions) {
+  using samplers::MethodKind;
+  Config decided;
+  config::MethodConfig& m = decided.method;
+  std::vector<std::string_view> keys;
+  m.kind = method.kind;
+  if (method.kind == MethodKind::picard) {
+    m.window_size = method.window_size;
+    m.tolerance = method.tolerance;
+    m.carry = method.carry;
+    m.initial_guess = method.initial_guess;
+    keys = {"window", "tolerance", "carry", "guess"};
+  } else if (method.kind == MethodKind::pipeline) {
+    m.num_segments = method.num_segments;
+    keys = {"segments"};
+  } else if (method.kind == MethodKind::stale) {
+    m.num_segments = method.num_segments;
+    m.ages = method.ages.empty() ? std::vector{method.age} : method.ages;
+    m.stride = method.stride;
+    m.warmup_steps = method.warmup_steps;
+    m.final_fresh_steps = method.final_fresh_steps;
+    keys = {"method", "segments", "ages", "stride", "warmup", "final-fresh"};
+  }
+  for (const std::string_view key : keys) {
+    const config::Option& option = *config::find_option(key);
+    if (option.get(config).empty()) {
+      decisions[std::string(key)] = {option.get(decided), "default"};
+    }
+  }
+}
+
+/// What "auto" and 0 come to.
+void remark(const Config& config, const JobRequest& request,
+            Decisions& decisions) {
+  const auto here = [&](const char* key, bool is_open,
+                        const std::string& what) {
+    if (is_open) {
+      decisions[key].remark = what + " here";
+    }
+  };
+  const bool is_auto = !config.method.kind && config.method.preset.empty();
+  here("method", is_auto, config::name_of(request.plan.method.kind));
+  here("workers", config.num_workers == 0,
+       std::to_string(request.plan.num_workers));
+  here("threads", config.num_threads == 0,
+       std::to_string(request.plan.num_threads));
+  here("dtype", config.compute == config::ComputeType::automatic,
+       request.dtypes());
+  std::vector<std::string> devices;
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0) {
+      devices.push_back(device.label());
+    }
+  }
+  here("device", config.devices.empty(),
+       fmt::format("{}", fmt::join(devices, ", ")));
+}
+
+Origin origin_of(const ModelSource& source) {
+  const auto& checkpoint = source.checkpoint();
+  return {source.scheduler_config(),
+          checkpoint ? scheduler_path(*checkpoint)
+                     : "bundled with " + source.name(),
+          {}};
+}
+
+Decisions decide_job(const Config& config, const config::Recipe* recipe) {
+  Config unchecked = config;
+  unchecked.dry_run = true;  // whether it fits is no matter here
+  const JobRequest request = make_request(unchecked, recipe);
+  Origin origin = origin_of(request.source);
+  origin.recipe = config.from_image;
+  Decisions decisions;
+  decide_sampler(config, request.schedule, origin, decisions);
+  if (!config.guidance_scale) {
+    decisions["guidance"] = {config::to_text(request.guidance_scale),
+                             "default"};
+  }
+  decide_method(config, request.plan.method, decisions);
+  remark(config, request, decisions);
+  return decisions;
+}
+
+Decisions decide_schedule(const Config& config) {
+  if (config.sampler.name.find(',') != std::string::npos) {
+    return {};  // several samplers, of which each decides for itself
+  }
+  Origin origin;
+  if (!config.model_dir.empty()) {
+    origin = origin_of(ModelSource::open(config));
+  }
+  const samplers::Schedule schedule(config::schedule_options(
+      config.sampler, origin.scheduler_config, origin.path));
+  Decisions decisions;
+  decide_sampler(config, schedule, origin, decisions);
+  return decisions;
+}
+
+/// Flags that a file cannot repeat, because the recipe of --from stands above
+/// it.
+std::string only_flags(const Config& config) {
+  const std::string_view sampler = config::find_option("sampler")->group;
+  const std::string_view method = config::find_option("method")->group;
+  constexpr std::array<std::string_view, 7> kMore = {
+      "class", "samples", "seed", "noise", "dtype", "bits", "tf32"};
+  std::string flags;
+  for (const config::Option& option : config::option_table()) {
+    const auto place = config.places.find(std::string(option.key));
+    const bool decides = option.group == sampler || option.group == method ||
+                         std::ranges::find(kMore, option.key) != kMore.end();
+    if (decides && place != config.places.end() &&
+        place->second.starts_with("--")) {
+      flags += " " + place->second;
+    }
+  }
+  return flags.empty() ? flags
+                       : "# The recipe of --from stands above this file: give "
+                         "again as flags" +
+                             flags + "\n";
+}
+
+}  // namespace
+
+std::string values_in_force(config::Verb verb, Invocation& invocation) {
+  using config::Verb;
+  std::optional<config::Recipe> recipe;
+  if (verb == Verb::sample) {
+    recipe = take_recipe(invocation);
+  }
+  const Config& config = invocation.config;
+  const bool has_model =
+      !config.model_dir.empty() || !config.random_weights.empty();
+  Decisions decisions;
+  if (verb == Verb::schedule) {
+    decisions = decide_schedule(config);
+  } else if ((verb == Verb::sample || verb == Verb::bench) && has_model) {
+    decisions = decide_job(config, recipe ? &*recipe : nullptr);
+  }
+  return (recipe ? only_flags(config) : std::string()) +
+         config::to_toml(verb, config, decisions);
+}
+
+}  // namespace troupe::actors

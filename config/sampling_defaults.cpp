@@ -1,0 +1,154 @@
+#include "config/sampling_defaults.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/option_table.h"
+#include "config/scheduler_config.h"
+#include "config/suggest.h"
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
+
+namespace troupe::config {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxBytes = std::size_t{64} << 10U;
+constexpr int kDeepest = 16;
+
+const std::vector<std::string>& known_keys() {
+  static const std::vector<std::string> kKeys = {
+      "sampler",          "steps",         "guidance", "eta", "order",
+      "timestep_spacing", "sigma_spacing", "shift"};
+  return kKeys;
+}
+
+[[noreturn]] void refuse(const std::string& place, const std::string& what,
+                         const std::string& hint = "correct this file") {
+  throw Error(Errc::corrupt_file, place, what, hint);
+}
+
+json parse_object(std::string_view text, const std::string& place) {
+  if (text.size() > kMaxBytes) {
+    refuse(place, "got more than 64 KiB, expected a short JSON file");
+  }
+  std::vector<std::set<std::string>> open;
+  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
+    using Event = json::parse_event_t;
+    if (depth > kDeepest) {
+      refuse(place, "nested too deeply: expected a flat object");
+    }
+    if (event == Event::object_start) {
+      open.emplace_back();
+    } else if (event == Event::object_end) {
+      open.pop_back();
+    } else if (event == Event::key &&
+               !open.back().insert(parsed.get<std::string>()).second) {
+      refuse(place,
+             "the key " + shown(parsed.get<std::string>()) + " is there twice");
+    }
+    return true;
+  };
+  json object;
+  try {
+    object = json::parse(text, check);
+  } catch (const json::exception&) {
+    refuse(place, "not valid JSON");
+  }
+  if (!object.is_object()) {
+    refuse(place, std::string("got ") + object.type_name() +
+                      ", expected a JSON object");
+  }
+  return object;
+}
+
+/// The row of a key that such a file may have. Errors: any other key.
+const Option& option_of(const std::string& key, const std::string& place) {
+  const Option* option = find_option(key);
+  const auto is_it = [option](const std::string& known) {
+    return option != nullptr && option == find_option(known);
+  };
+  if (std::ranges::none_of(known_keys(), is_it)) {
+    refuse(place, "unknown key " + shown(key),
+           suggestion(key, known_keys(),
+                      "expected some of " + join_names(known_keys())));
+  }
+  return *option;
+}
+
+std::string text_of(const Option& option, const json& value,
+                    const std::string& place) {
+  const auto expect = [&](bool good, const char* what) {
+    if (!good) {
+      const std::string got =
+          value.dump(-1, ' ', true, json::error_handler_t::replace);
+      refuse(place, "got " + shown(got) + ", expected " + what,
+             "correct this key");
+    }
+  };
+  switch (option.kind()) {
+    case ValueKind::whole:
+      expect(value.is_number_integer(), "a whole number");
+      return value.dump();
+    case ValueKind::real:
+      expect(value.is_number(), "a number");
+      return to_text(value.get<double>());
+    default:
+      expect(value.is_string(), "a name in quotes");
+      return value.get<std::string>();
+  }
+}
+
+/// A name that no solver has is found here, not when it is used.
+void check_sampler(const Setting& setting) {
+  try {
+    (void)parse_solver(setting.text);
+  } catch (const Error& error) {
+    refuse(setting.place, error.message(), error.hint());
+  }
+}
+
+}  // namespace
+
+std::vector<Setting> parse_sampling_defaults(std::string_view text,
+                                             const std::string& place) {
+  std::vector<Setting> settings;
+  std::set<const Option*> seen;
+  const json object = parse_object(text, place);
+  for (const auto& [key, value] : object.items()) {
+    if (key.starts_with('_')) {
+      continue;
+    }
+    const Option& option = option_of(key, place);
+    const std::string at = place + ": " + key;
+    if (!seen.insert(&option).second) {
+      refuse(at, "sets what another key sets too", "leave one of the two out");
+    }
+    if (value.is_null()) {
+      continue;
+    }
+    settings.push_back({at, key, text_of(option, value, at)});
+    if (option.key == "sampler") {
+      check_sampler(settings.back());
+    }
+  }
+  return settings;
+}
+
+std::vector<Setting> read_sampling_defaults(
+    const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / kSamplingDefaults;
+  std::error_code error;
+  // A folder that cannot be looked into is refused where the model is opened.
+  if (!std::filesystem::exists(path, error)) {
+    return {};
+  }
+  if (std::filesystem::file_size(path, error) > kMaxBytes && !error) {
+    refuse(path.string(), "got more than 64 KiB, expected a short JSON file");
+  }
+  return parse_sampling_defaults(read_file(path, kMaxBytes), path.string());
+}
+
+}  // namespace troupe::config

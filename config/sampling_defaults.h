@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/toml_file.h"
+
+namespace troupe::config {
+
+/// The file in which a model's folder says how it is sampled best. diffusers
+/// does not read it, and it is no part of the weights' hash.
+inline constexpr std::string_view kSamplingDefaults = "sampling.json";
+
+/// The settings of DIR/sampling.json; none where there is no such file. It is
+/// one flat JSON object:
+///   {"guidance": 1.5, "steps": 50, "sampler": "ddim"}
+/// with the keys sampler, steps, guidance, eta, order, timestep_spacing,
+/// sigma_spacing and shift (or their other spellings, as --help has them);
+/// values are numbers and strings, null means not set, and keys that begin with
+/// '_' are left to others.
+/// Errors: Errc::corrupt_file for anything else (more than 64 KiB, not JSON,
+/// unknown or repeated keys, wrong types, unknown solvers); Errc::io.
+[[nodiscard]] std::vector<Setting> read_sampling_defaults(
+    const std::filesystem::path& folder);
+
+/// The same of its text; `place` names the file in messages.
+[[nodiscard]] std::vector<Setting> parse_sampling_defaults(
+    std::string_view text, const std::string& place);
+
+}  // namespace troupe::config
