@@ -1,6 +1,7 @@
 // A table file: one row per option.
 #include <array>
 
+#include "config/number_list.h"
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {
@@ -210,18 +211,20 @@ std::span<const Option> sampling_rows() {
                     : std::string();
        },
        "scheduler_config.json, else true for ddim and ddpm"},
-      {"sigmas", "", 0, "LIST", "explicit noise levels, descending",
+      {"sigmas", "", 0, "LIST",
+       "explicit noise levels, descending: numbers with commas or spaces, in "
+       "brackets or not; @FILE reads them from a text file",
        kSamplerGroup, kSamplers,
        [](Config& c, Text at, Text text) {
-         c.sampler.sigmas = parse_reals(at, text);
+         c.sampler.sigmas = parse_numbers(at, text);
        },
        [](const Config& c) -> std::string { return joined(c.sampler.sigmas); },
        "made from --steps and the spacing"},
       {"timesteps", "", 0, "LIST",
-       "explicit timesteps, descending", kSamplerGroup,
+       "explicit timesteps, descending: written like --sigmas", kSamplerGroup,
        kSamplers,
        [](Config& c, Text at, Text text) {
-         c.sampler.timesteps = parse_reals(at, text);
+         c.sampler.timesteps = parse_numbers(at, text);
        },
        [](const Config& c) -> std::string {
          return joined(c.sampler.timesteps);
