@@ -37,7 +37,10 @@ std::span<const Option> running_rows() {
        },
        "8, at most the model calls of a sample"},
       {"tolerance", "tol", 0, "X",
-       "picard: 0 is bit-equal to sequential", kMethodGroup, kSample | kBench,
+       "picard: 0 is bit-equal to sequential; verify --against: same is also "
+       "what differs by at most X times the other file's largest |element| (of "
+       "each tensor; 255 for pictures)",
+       kMethodGroup, kSample | kBench | kVerify,
        [](Config& c, Text at, Text text) {
          c.method.tolerance = parse_real(at, text, 0, kHuge);
        },
@@ -176,7 +179,7 @@ std::span<const Option> running_rows() {
       {"save", "", 0, "KIND=FILE",
        "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
        "every "
-       "model call [n, calls + 1, C, H, W] (.safetensors or .npz)",
+       "model call [n, calls + 1, C, H, W] (.safetensors, .npz or .npy)",
        kOutput, kSample,
        [](Config& c, Text at, Text text) { c.save = parse_list(at, text); },
        [](const Config& c) -> std::string { return joined(c.save); }, "none"},

@@ -1,6 +1,7 @@
 #include "actors/artefacts/summary.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -64,10 +65,10 @@ ordered_json plan_json(const PlanSummary& plan) {
       {"predicted_seconds", nullptr},
       {"prediction", plan.prediction},
       {"measured", plan.measured}};
-  if (plan.predicted_seconds) {
   const double rows = std::min(plan.sequential_rows, kMostRows);
   out["sequential_forward_rows"] =
       static_cast<std::int64_t>(std::llround(rows));
+  if (plan.predicted_seconds) {
     out["predicted_seconds"] = *plan.predicted_seconds;
   }
   return out;
@@ -82,8 +83,8 @@ ordered_json base_json(const RunSummary& s) {
                       {"method", s.method},
                       {"sampler", s.sampler},
                       {"steps", s.steps},
-                      {"nfe", s.nfe},
                       {"guidance", s.guidance},
+                      {"nfe", s.nfe},
                       {"rounds", s.rounds},
                       {"workers", s.workers},
                       {"threads", s.threads},
@@ -143,6 +144,13 @@ std::string to_json(RunSummary summary, const Error& error) {
   ordered_json out = base_json(summary);
   out["error"] = to_json(error);
   return dump(out);
+}
+
+bool is_worse(const Error& error, const std::optional<Error>& than) {
+  const auto rank = [](const Error& e) {
+    return e.code() == Errc::internal ? INT_MAX : exit_code(e.code());
+  };
+  return !than || rank(error) > rank(*than);
 }
 
 std::string one_line(const Error& error) {

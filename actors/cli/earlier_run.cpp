@@ -133,7 +133,8 @@ std::map<std::string, Tensor> read_rows(const std::string& path,
                                         const char* name, const Shape& row) {
   const std::vector<NamedTensor> tensors = read_tensors(path);
   const bool fits =
-      tensors.size() == 1 && tensors[0].name == name &&
+      tensors.size() == 1 &&
+      (tensors[0].name == name || path.ends_with(".npy")) &&  // has no names
       tensors[0].tensor.dtype() == DType::f32 &&
       tensors[0].tensor.shape().rank() == row.rank() + 1 &&
       std::ranges::equal(tensors[0].tensor.shape().extents().subspan(1),

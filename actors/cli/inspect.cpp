@@ -1,22 +1,25 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "actors/artefacts/summary.h"
 #include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/stored_tensor.h"
 #include "actors/cli/verbs.h"
 #include "config/known_keys.h"
+#include "config/option_table.h"
+#include "config/sampling_defaults.h"
 #include "config/schedule_options.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
-#include "config/option_table.h"
-#include "config/sampling_defaults.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
 #include "models/safetensors.h"
@@ -25,6 +28,10 @@ namespace troupe::actors {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr const char* kKinds =
+    "give a checkpoint folder, a .safetensors, .npz or .npy file, or a .png "
+    "image";
 
 std::uint64_t num_parameters(const models::Component& component) {
   std::uint64_t count = 0;
@@ -101,13 +108,6 @@ Json needs_by_device(const ModelSource& source) {
   return list;
 }
 
-Json describe_checkpoint(const std::string& path) {
-  config::Config config;
-  config.model_dir = path;
-  const ModelSource source = ModelSource::open(config);
-  const models::Checkpoint& checkpoint = *source.checkpoint();
-  warn_of(checkpoint);
-  Json json = {
 /// What the folder says of how it is sampled best.
 Json describe_defaults(const std::string& path) {
   Json json = Json::object();
@@ -120,6 +120,13 @@ Json describe_defaults(const std::string& path) {
   return json;
 }
 
+Json describe_checkpoint(const std::string& path) {
+  config::Config config;
+  config.model_dir = path;
+  const ModelSource source = ModelSource::open(config);
+  const models::Checkpoint& checkpoint = *source.checkpoint();
+  warn_of(checkpoint);
+  Json json = {
       {"kind", "checkpoint"},
       {"path", path},
       {"pipeline", checkpoint.pipeline_class},
@@ -163,6 +170,24 @@ Json describe_tensors(const std::string& path) {
   return json;
 }
 
+/// NumPy's files.
+Json describe_arrays(const std::string& path) {
+  Json json = {{"kind", path.ends_with(".npz") ? "npz" : "npy"},
+               {"path", path},
+               {"tensors", Json::array()}};
+  std::uint64_t elements = 0;
+  for (const StoredTensor& tensor : read_stored(path)) {
+    elements += static_cast<std::uint64_t>(tensor.shape.num_elements());
+    json["tensors"].push_back(
+        {{"name", json["kind"] == "npy" ? "" : tensor.name},
+         {"dtype", tensor.dtype},
+         {"shape", to_string(tensor.shape)},
+         {"bytes", tensor.bytes.size()}});
+  }
+  json["elements"] = elements;
+  return json;
+}
+
 Json describe_image(const std::string& path) {
   const Image image = read_image(path);
   Json json = {
@@ -183,9 +208,7 @@ Json describe(const std::string& path) {
   std::error_code error;
   const auto type = std::filesystem::status(path, error).type();
   if (type == std::filesystem::file_type::not_found) {
-    throw Error(
-        Errc::not_found, path, "no such file or folder",
-        "give a checkpoint folder, a .safetensors file or a .png image");
+    throw Error(Errc::not_found, path, "no such file or folder", kKinds);
   }
   if (error) {
     throw Error(Errc::io, path, "cannot look at it: " + error.message(),
@@ -197,12 +220,14 @@ Json describe(const std::string& path) {
   if (path.ends_with(".safetensors")) {
     return describe_tensors(path);
   }
+  if (path.ends_with(".npz") || path.ends_with(".npy")) {
+    return describe_arrays(path);
+  }
   if (path.ends_with(".png")) {
     return describe_image(path);
   }
   throw Error(Errc::invalid_argument, path,
-              "not a kind of file that Troupe knows",
-              "give a checkpoint folder, a .safetensors file or a .png image");
+              "not a kind of file that Troupe knows", kKinds);
 }
 
 void print_checkpoint(const Json& j) {
@@ -236,6 +261,10 @@ void print_checkpoint(const Json& j) {
                   needs["fits"].get<bool>() ? "fits" : "does not fit"));
   }
   fmt::print("  sampler {}\n", j["sampler"].get<std::string>());
+  for (const auto& [key, value] : j["defaults"].items()) {
+    fmt::print("  default of {}: {}\n", key,
+               value.is_string() ? value.get<std::string>() : value.dump());
+  }
   fmt::print("  {} classes", j["classes"].get<int>());
   std::vector<std::string> names;
   for (const auto& [id, name] : j["class_names"].items()) {
@@ -261,44 +290,58 @@ void print_image(const Json& j) {
   fmt::print("{}: {}×{} pixels, hash {}\n", j["path"].get<std::string>(),
              j["width"].get<int>(), j["height"].get<int>(),
              j["pixels_xxh3"].get<std::string>());
-  for (const auto& [key, value] : j["defaults"].items()) {
-    fmt::print("  default of {}: {}\n", key,
-               value.is_string() ? value.get<std::string>() : value.dump());
-  }
   fmt::print("{}\n", j["recipe"].is_null() ? std::string("  no recipe")
                                            : j["recipe"].dump(2));
+}
+
+void print(const Json& item) {
+  if (item["kind"] == "checkpoint") {
+    print_checkpoint(item);
+  } else if (item["kind"] == "image") {
+    print_image(item);
+  } else {
+    print_tensors(item);
+  }
 }
 
 }  // namespace
 
 int run_inspect(Invocation& invocation) {
   require(!invocation.files.empty(), Errc::invalid_argument, "inspect",
-          "nothing to look at",
-          "give a checkpoint folder, a .safetensors file or a .png image");
+          "nothing to look at", kKinds);
   Json items = Json::array();
+  std::optional<Error> worst;
   for (const std::string& path : invocation.files) {
-    Json item = describe(path);
-    if (!invocation.config.json) {
-      if (item["kind"] == "checkpoint") {
-        print_checkpoint(item);
-      } else if (item["kind"] == "safetensors") {
-        print_tensors(item);
-      } else {
-        print_image(item);
+    try {
+      Json item = describe(path);
+      if (!invocation.config.json) {
+        print(item);
+      }
+      items.push_back(std::move(item));
+    } catch (const Error& error) {
+      // What is wrong with one file is no reason to pass over the others.
+      std::fflush(stdout);
+      fmt::print(stderr, "{}\n", one_line(error));
+      items.push_back({{"path", path}, {"error", to_json(error)}});
+      if (is_worse(error, worst)) {
+        worst = error;
       }
     }
-    items.push_back(std::move(item));
   }
+  const int code = worst ? exit_code(worst->code()) : 0;
   if (invocation.config.json) {
-    const Json json = {{"schema", 1},
-                       {"verb", "inspect"},
-                       {"status", "done"},
-                       {"exit_code", 0},
-                       {"items", std::move(items)}};
+    Json json = {{"schema", 1},
+                 {"verb", "inspect"},
+                 {"status", code == 0 ? "done" : "failed"},
+                 {"exit_code", code},
+                 {"items", std::move(items)}};
+    if (worst) {
+      json["error"] = to_json(*worst);
+    }
     fmt::print("{}\n",
                json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
-  return 0;
+  return code;
 }
 
 }  // namespace troupe::actors

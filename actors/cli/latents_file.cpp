@@ -54,9 +54,9 @@ std::string names_of(std::span<const NamedTensor> tensors) {
 void check_tensor_path(const std::string& place,
                        const std::filesystem::path& path) {
   const std::string ending = path.extension().string();
-  if (ending != ".safetensors" && ending != ".npz") {
+  if (ending != ".safetensors" && ending != ".npz" && ending != ".npy") {
     throw Error(Errc::invalid_argument, place,
-                "tensors are written as .safetensors or .npz: got '" +
+                "tensors are written as .safetensors, .npz or .npy: got '" +
                     path.string() + "'",
                 "change the file's ending");
   }
@@ -67,6 +67,10 @@ void write_tensors(const std::filesystem::path& path,
                    std::span<const NamedTensor> tensors, const FileRule& rule) {
   if (path.extension() == ".npz") {
     write_file(path, encode_npz(tensors), rule);
+  } else if (path.extension() == ".npy") {
+    require(tensors.size() == 1, Errc::invalid_argument, path.string(),
+            "a .npy file holds one array", "write .npz or .safetensors");
+    write_file(path, encode_npy(tensors.front().tensor), rule);
   } else {
     models::write_safetensors(path, tensors, {}, rule);
   }

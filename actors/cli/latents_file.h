@@ -14,9 +14,9 @@ namespace troupe::actors {
 /// Latents of ten thousand large images; more is a mistake.
 inline constexpr std::size_t kMaxTensorFileBytes = std::size_t{4} << 30U;
 
-/// Tensors by name to a file of the kind its ending says: .safetensors or
-/// .npz. Whole or not at all. Errors: Errc::invalid_argument for another
-/// ending; those of write_file.
+/// Tensors by name to a file of the kind its ending says: .safetensors, .npz or
+/// .npy (one tensor, its name is lost). Whole or not at all. Errors:
+/// Errc::invalid_argument for several in a .npy; those of write_file.
 void write_tensors(const std::filesystem::path& path,
                    std::span<const NamedTensor> tensors,
                    const FileRule& rule = {});

@@ -229,7 +229,7 @@ std::uint64_t held_bytes(const RunOutputs& outputs, std::uint64_t samples,
   // An archive is made in memory beside the rows; a sheet beside the pictures,
   // and its file beside the sheet.
   const auto copies = [](const std::string& path) {
-    return path.empty() ? 0.0 : path.ends_with(".npz") ? 2.0 : 1.0;
+    return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
   };
   constexpr double kSheetCopies = 3;
   const auto row = static_cast<double>(latents.num_elements()) * sizeof(float);

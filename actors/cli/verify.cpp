@@ -2,18 +2,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <climits>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "actors/artefacts/summary.h"
+#include "actors/cli/compare_files.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
-#include "actors/cli/stored_tensor.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
 #include "kernels/core/error.h"
@@ -28,7 +27,9 @@ struct Finding {
   std::string path;
   bool same = false;
   std::string detail;
-  std::optional<Error> error = {};  ///< why it could not be told
+  std::optional<Error> error = {};              ///< why it could not be told
+  std::optional<double> largest_absolute = {};  ///< of --against
+  std::optional<double> largest_relative = {};
 };
 
 /// Keeps the pixels of the one sample of a job.
@@ -41,53 +42,11 @@ class PictureObserver final : public Observer {
   SampleOutcome outcome_;
 };
 
-std::string describe(const StoredColour& stored) {
-  return fmt::format("{} bits a channel{}, {}", stored.bit_depth,
-                     stored.has_alpha ? " with transparency" : "",
-                     stored.space.empty() ? "no colour space" : stored.space);
-}
-
-Finding compare_images(const std::string& path, const std::string& other) {
-  const Image a = read_image(path);
-  const Image b = read_image(other);
-  if (a.width != b.width || a.height != b.height) {
-    return {path, false,
-            fmt::format("{}×{} pixels against {}×{}", a.width, a.height,
-                        b.width, b.height)};
-  }
-  if (a.stored != b.stored) {
-    return {path, false, describe(a.stored) + " against " + describe(b.stored)};
-  }
-  if (a.stored.bit_depth != 8 || a.stored.has_alpha) {
-    throw Error(Errc::unsupported, path,
-                "only 8-bit pixels without transparency are compared: got " +
-                    describe(a.stored),
-                "compare the files with cmp");
-  }
-  std::size_t different = 0;
-  for (std::size_t i = 0; i < a.rgb.size(); ++i) {
-    different += a.rgb[i] == b.rgb[i] ? 0U : 1U;
-  }
-  if (different > 0) {
-    return {path, false,
-            fmt::format("{} of {} bytes differ", different, a.rgb.size())};
-  }
-  return {path, true, "same pixels"};
-}
-
-Finding compare_tensors(const std::string& path, const std::string& other) {
-  const std::vector<StoredTensor> a = read_stored(path);
-  const std::vector<StoredTensor> b = read_stored(other);
-  if (a.size() != b.size()) {
-    return {path, false,
-            fmt::format("{} tensors against {}", a.size(), b.size())};
-  }
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    if (const std::string what = difference(a[i], b[i]); !what.empty()) {
-      return {path, false, what};
-    }
-  }
-  return {path, true, fmt::format("{} tensors, same bytes", a.size())};
+/// --tolerance, which is one of this verb as a flag only: elsewhere it is meant
+/// for picard.
+std::optional<double> tolerance_of(const config::Config& config) {
+  return config.place_of("tolerance") == "--tolerance" ? config.method.tolerance
+                                                       : std::nullopt;
 }
 
 /// What holds for several files is said once.
@@ -163,18 +122,21 @@ Finding check(Invocation& invocation, const std::string& path,
               std::vector<std::string>& said) {
   const std::string& other = invocation.config.against;
   if (other.empty()) {
+    require(!tolerance_of(invocation.config), Errc::invalid_argument,
+            "--tolerance", "a recipe that is run again gives the same bytes",
+            "give it together with --against FILE");
     require(path.ends_with(".png"), Errc::invalid_argument, path,
             "only images carry a recipe that can be run again",
             "give --against FILE to compare two files");
     return sample_again(invocation, path, said);
   }
-  require(
-      path.ends_with(".png") == other.ends_with(".png"), Errc::invalid_argument,
-      "--against",
-      "an image and tensors cannot be compared: got " + path + " and " + other,
-      "give two .png images, or two tensor files");
-  return path.ends_with(".png") ? compare_images(path, other)
-                                : compare_tensors(path, other);
+  const Comparison found =
+      compare_files(path, other, tolerance_of(invocation.config));
+  return {.path = path,
+          .same = found.same,
+          .detail = found.detail,
+          .largest_absolute = found.largest_absolute,
+          .largest_relative = found.largest_relative};
 }
 
 /// A file that cannot be checked does not keep the others from being looked at.
@@ -190,19 +152,14 @@ Finding look_at(Invocation& invocation, const std::string& path,
   }
 }
 
-/// Of two errors the one to end with: our bug, else the higher exit code.
-bool is_worse(const Error& error, const std::optional<Error>& than) {
-  const auto rank = [](const Error& e) {
-    const int code = exit_code(e.code());
-    return e.code() == Errc::internal ? INT_MAX : code;
-  };
-  return !than || rank(error) > rank(*than);
-}
-
 Json json_of(const Finding& finding) {
   Json json = {{"path", finding.path},
                {"same", finding.same},
                {"detail", finding.detail}};
+  if (finding.largest_absolute) {
+    json["largest_absolute_difference"] = *finding.largest_absolute;
+    json["largest_relative_difference"] = *finding.largest_relative;
+  }
   if (finding.error) {
     json["same"] = nullptr;
     json["error"] = to_json(*finding.error);
