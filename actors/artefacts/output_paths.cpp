@@ -86,9 +86,9 @@ std::filesystem::path OutputPaths::folder() const {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
-std::unique_ptr<NewFolder> OutputPaths::prepare() const {
+std::unique_ptr<NewFolder> OutputPaths::prepare(std::size_t num_there) {
   const std::filesystem::path where = folder();
-  std::unique_ptr<NewFolder> made;
+  bool is_new = false;
   std::error_code error;
   if (std::filesystem::exists(where, error) &&
       !std::filesystem::is_directory(where, error)) {
@@ -96,9 +96,7 @@ std::unique_ptr<NewFolder> OutputPaths::prepare() const {
          "name another folder, or end the name in .png");
   }
   if (has_index_ && !std::filesystem::exists(where, error)) {
-    if (std::filesystem::create_directory(where, error)) {
-      made = std::make_unique<NewFolder>(where);
-    }
+    is_new = std::filesystem::create_directory(where, error);
     if (error) {
       throw Error(
           Errc::io, "--out",
@@ -106,25 +104,67 @@ std::unique_ptr<NewFolder> OutputPaths::prepare() const {
           "its parent folder must exist and be writable");
     }
   }
+  watched_ = std::make_shared<const WatchedFolder>(where);
+  num_there_ = num_there;
+  auto made = is_new ? std::make_unique<NewFolder>(watched_) : nullptr;
   check_writable_folder(where);
   return made;
 }
 
-void OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
-                        IfThere if_there) const {
-  std::error_code error;
-  if (has_index_ && !std::filesystem::exists(folder(), error)) {
-    std::filesystem::create_directory(folder(), error);
+void OutputPaths::check_folder() const {
+  if (!watched_ || watched_->is_in_place()) {
+    return;
   }
-  write_file(path(index), bytes, if_there);
+  const std::string path = watched_->path().string();
+  const std::string count =
+      fmt::format("{} image{}", num_there_, num_there_ == 1 ? "" : "s");
+  if (watched_->is_removed()) {
+    throw Error(Errc::job_failed, path,
+                "the output folder was removed while the job ran, with " +
+                    count + " of it",
+                "let it stand until the job has ended");
+  }
+  const std::string at = watched_->found_at().string();
+  throw Error(Errc::job_failed, path,
+              "the output folder was moved away while the job ran, with " +
+                  count + " of it" + (at.empty() ? "" : ", to " + at),
+              "move it back to " + path);
 }
 
-NewFolder::NewFolder(std::filesystem::path folder)
+void OutputPaths::make_removed_folder() {
+  if (!watched_ || !has_index_ || num_there_ > 0 || watched_->is_in_place() ||
+      !watched_->is_removed()) {
+    return;
+  }
+  std::error_code error;
+  std::filesystem::create_directory(folder(), error);
+  watched_ = std::make_shared<const WatchedFolder>(folder());
+}
+
+bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
+                        const FileRule& rule) {
+  make_removed_folder();
+  check_folder();
+  bool is_written = false;
+  try {
+    is_written = try_write_file(path(index), bytes, rule);
+  } catch (const Error&) {
+    check_folder();  // why there is no such folder
+    throw;
+  }
+  ++num_there_;
+  check_folder();
+  return is_written;
+}
+
+NewFolder::NewFolder(std::shared_ptr<const WatchedFolder> folder)
     : folder_(std::move(folder)) {}
 
 NewFolder::~NewFolder() {
   std::error_code error;
-  std::filesystem::remove(folder_, error);  // fails where there is something
+  if (folder_->is_in_place()) {  // fails where there is something
+    std::filesystem::remove(folder_->path(), error);
+  }
 }
 
 }  // namespace troupe::actors

@@ -7,22 +7,24 @@
 #include <string>
 #include <string_view>
 
+#include "actors/artefacts/watched_folder.h"
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
 
 namespace troupe::actors {
 
-/// A folder that a run made: removed with the object if nothing is in it, so
-/// that a run that comes to nothing leaves nothing. Thread: one.
+/// A folder that a run made: removed with the object if nothing is in it and it
+/// is where it was, so that a run that comes to nothing leaves nothing.
+/// Thread: one.
 class NewFolder {
  public:
-  explicit NewFolder(std::filesystem::path folder);
+  explicit NewFolder(std::shared_ptr<const WatchedFolder> folder);
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
  private:
-  std::filesystem::path folder_;
+  std::shared_ptr<const WatchedFolder> folder_;
 };
 
 /// Where the images of a run go: one file, or a file per sample from a folder
@@ -37,20 +39,30 @@ class OutputPaths {
   [[nodiscard]] std::filesystem::path path(std::uint64_t index) const;
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
-  /// Makes the folder (its parent must exist) and tries to write there.
-  /// Returns the folder if it is new, else null. Errors: Errc::io.
-  [[nodiscard]] std::unique_ptr<NewFolder> prepare() const;
-  /// Writes a file under `path(index)`, whole or not at all. The folder is made
-  /// anew if another run of the same folder, having come to nothing, took it
-  /// away. Errors: those of write_file.
-  void write(std::uint64_t index, std::span<const std::byte> bytes,
-             IfThere if_there = IfThere::replace) const;
+  /// Makes the folder (its parent must exist), tries to write there and keeps
+  /// it open; `num_there` images of this run are in it already. Returns the
+  /// folder if it is new, else null. Errors: Errc::io.
+  [[nodiscard]] std::unique_ptr<NewFolder> prepare(std::size_t num_there = 0);
+  /// Writes a file under `path(index)`, whole or not at all; false for one that
+  /// is there and must not be replaced. The folder is made anew only if another
+  /// run of the same folder, having come to nothing, took it away before the
+  /// first image. Errors: those of check_folder and write_file.
+  [[nodiscard]] bool write(std::uint64_t index,
+                           std::span<const std::byte> bytes,
+                           const FileRule& rule = {});
+  /// Errors: Errc::job_failed if the folder that was prepared has gone or
+  /// another stands in its place: images are not where they are said to be.
+  void check_folder() const;
 
  private:
+  void make_removed_folder();
+
   std::string before_;  ///< text around the index; the whole path if none
   std::string after_;
   int width_ = 0;
   bool has_index_ = false;
+  std::shared_ptr<const WatchedFolder> watched_;  ///< null: not prepared
+  std::size_t num_there_ = 0;
 };
 
 }  // namespace troupe::actors

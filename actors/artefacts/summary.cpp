@@ -97,8 +97,10 @@ ordered_json base_json(const RunSummary& s) {
                       {"bytes_sent", s.bytes_sent},
                       {"recoveries", s.recoveries},
                       {"devices", devices_json(s)},
-                      {"execution_class", s.execution_class},
-                      {"latents_xxh3", s.latents_xxh3}};
+                      {"execution_class", s.execution_class}};
+  if (!s.latents_xxh3.empty()) {
+    out["latents_xxh3"] = s.latents_xxh3;
+  }
   if (!s.bits.empty()) {
     out["bits"] = s.bits;
   }

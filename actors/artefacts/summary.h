@@ -19,7 +19,8 @@ struct ImageSummary {
   std::string latents_xxh3;
   std::string status = "done";       ///< "done", "skipped", "failed"
   std::string message;               ///< why it failed
-  std::string execution_class = {};  ///< set where a job has several
+  std::string execution_class = {};  ///< set where a job has several, and
+                                     ///< for images that were there
 };
 
 /// A device of a run.
@@ -81,7 +82,7 @@ struct RunSummary {
   std::vector<DeviceSummary> devices;
   std::string bits;             ///< "invariant", "free", …; empty: no GPU
   std::string execution_class;  ///< "mixed": see the images
-  std::string latents_xxh3;
+  std::string latents_xxh3;     ///< of all images; empty: left out, see notes
   std::vector<ImageSummary> images;
   std::vector<std::string> notes;
   std::optional<PlanSummary> plan;

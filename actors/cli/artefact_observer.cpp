@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <span>
 
+#include "actors/artefacts/png_check.h"
 #include "actors/artefacts/trace_writer.h"
+#include "actors/cli/earlier_run.h"
 #include "actors/cli/latents_file.h"
 #include "actors/cli/sheet.h"
 #include "kernels/copy.h"
 #include "kernels/core/atomic_file.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/pool.h"
 
 namespace troupe::actors {
@@ -40,9 +43,11 @@ void copy(const Tensor& from, std::span<std::byte> to) {
 
 }  // namespace
 
-ArtefactObserver::ArtefactObserver(const JobRequest& request,
+ArtefactObserver::ArtefactObserver(const config::Config& config,
+                                   const JobRequest& request,
                                    const JobRunner& runner, RunOutputs& outputs)
-    : request_(request),
+    : config_(config),
+      request_(request),
       runner_(runner),
       outputs_(outputs),
       hash_(known(request, outputs)) {
@@ -108,9 +113,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
     if (outputs_.images) {
       summary.path = outputs_.images->path(index).string();
       store_.post([this, index, image = std::move(image)] {
-        outputs_.images->write(index, encode_png(image), outputs_.if_there);
-        const std::lock_guard lock(written_mutex_);
-        written_.insert(index);
+        write_image(index, encode_png(image));
       });
     }
   }
@@ -118,11 +121,49 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   images_.emplace(index, std::move(summary));
 }
 
+/// An image that appeared since the start is kept if it is this job's: the same
+/// command may run twice. No image of another job is ever replaced.
+void ArtefactObserver::write_image(std::uint64_t index,
+                                   std::span<const std::byte> bytes) {
+  const std::string path = outputs_.images->path(index).string();
+  FileRule rule = outputs_.rule_for(path);
+  rule.takes_equal = false;  // it would not be counted as skipped
+  while (!outputs_.images->write(index, bytes, rule)) {
+    require(outputs_.exists == config::ExistsPolicy::skip,
+            Errc::invalid_argument, "--out",
+            "the file is there already: " + path,
+            "another run made it meanwhile: give each run its own files");
+    rule.known = stamp_of(path);
+    if (!rule.known) {
+      continue;  // it has gone again
+    }
+    FoundImage found = examine_image(config_, request_, path, index);
+    check_weights(found.image, path, to_hex(runner_.weights_hash()));
+    if (found.damage.empty()) {
+      const std::lock_guard lock(written_mutex_);
+      kept_.emplace(index, std::move(found.image));
+      return;
+    }
+  }
+  const std::lock_guard lock(written_mutex_);
+  written_.insert(index);
+}
+
 /// A row counts when its image does: the next run finds it by the image.
 void ArtefactObserver::settle() {
   const std::lock_guard lock(written_mutex_);
   for (auto& [index, image] : images_) {
-    if (outputs_.images && !written_.contains(index)) {
+    const auto kept = kept_.find(index);
+    if (kept != kept_.end()) {
+      const bool is_other = kept->second.latents_xxh3 != image.latents_xxh3;
+      image.status = "skipped";
+      image.latents_xxh3 = kept->second.latents_xxh3;
+      image.execution_class = kept->second.execution_class;
+      keeps_other_latents_ = keeps_other_latents_ || is_other;
+      if (is_other) {
+        continue;  // no row of ours belongs to it
+      }
+    } else if (outputs_.images && !written_.contains(index)) {
       image.status = "failed";
       image.message = "the image could not be written";
       continue;
@@ -164,9 +205,25 @@ void ArtefactObserver::write_preview(const Tensor& latents) {
     }
     Image image = to_image(pixels);
     image.kind = PictureKind::preview;
-    write_file(outputs_.preview, encode_png(image));
+    write_file(outputs_.preview, encode_png(image), preview_rule());
+    last_preview_ = stamp_of(outputs_.preview);
     preview_pending_ = false;
   });
+}
+
+/// Previews replace each other, those of an earlier run too if that goes on.
+FileRule ArtefactObserver::preview_rule() const {
+  FileRule rule = outputs_.rule_for(outputs_.preview);
+  if (last_preview_) {
+    rule.known = last_preview_;
+  }
+  if (outputs_.exists == config::ExistsPolicy::skip) {
+    const std::optional<FileStamp> there = stamp_of(outputs_.preview);
+    if (there && check_png(outputs_.preview).kind == PictureKind::preview) {
+      rule.known = there;
+    }
+  }
+  return rule;
 }
 
 void ArtefactObserver::on_point(const TrajectoryPoint& point) {
@@ -187,7 +244,7 @@ void ArtefactObserver::write_rows(const std::string& path, const char* name,
   const Tensor all = rows ? rows->take() : Tensor();
   if (!all.empty()) {
     const std::vector<NamedTensor> tensors = {{name, all}};
-    write_tensors(path, tensors, outputs_.if_there);
+    write_tensors(path, tensors, outputs_.rule_for(path));
   }
 }
 
@@ -195,7 +252,7 @@ void ArtefactObserver::write_trace(TimePoint start) const {
   if (!outputs_.trace.empty()) {
     const std::string text = trace_json(spans_, start);
     write_file(outputs_.trace, std::as_bytes(std::span(text)),
-               outputs_.if_there);
+               outputs_.rule_for(outputs_.trace));
   }
 }
 
@@ -210,9 +267,28 @@ void ArtefactObserver::attempt(const Body& body) {
   }
 }
 
-std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
+/// Waits for the images, and sees that they are where they are said to be.
+void ArtefactObserver::end_images() {
   attempt([&] { store_.flush(); });
   settle();
+  if (outputs_.images && !(written_.empty() && outputs_.skipped.empty())) {
+    attempt([&] { outputs_.images->check_folder(); });
+  }
+}
+
+std::string ArtefactObserver::latents_xxh3() {
+  const std::string hash = hash_.finish();
+  const bool is_whole =
+      hash_.num_added() == request_.samples.size() && !keeps_other_latents_;
+  return is_whole ? hash : std::string();
+}
+
+std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
+  end_images();
+  if (first_failure_ && first_failure_->code == Errc::invalid_argument) {
+    // The folder is another job's, and its other files may have these names.
+    return first_failure_;
+  }
   attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
   attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
   attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
@@ -223,8 +299,7 @@ std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
 std::optional<Failure> ArtefactObserver::finish_early(
     TimePoint start, std::uint64_t most_bytes) {
   constexpr std::uint64_t kSpanBytes = 200;  // of JSON, about
-  attempt([&] { store_.flush(); });
-  settle();
+  end_images();
   const auto write_small = [&](const char* flag, std::uint64_t bytes,
                                const auto& body) {
     if (bytes <= most_bytes) {

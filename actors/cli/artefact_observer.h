@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,8 @@ class ArtefactObserver final : public Observer {
  public:
   /// Keeps references; takes the earlier rows out of `outputs`. Errors:
   /// Errc::out_of_memory.
-  ArtefactObserver(const JobRequest& request, const JobRunner& runner,
-                   RunOutputs& outputs);
+  ArtefactObserver(const config::Config& config, const JobRequest& request,
+                   const JobRunner& runner, RunOutputs& outputs);
 
   void on_sample(const SampleOutcome& outcome) override;
   void on_preview(const Preview& preview) override;
@@ -47,7 +48,8 @@ class ArtefactObserver final : public Observer {
     }
   }
   /// Waits for the files under way, then writes contact sheet, latents,
-  /// trajectory and trace of what is there: each, whatever befell the others.
+  /// trajectory and trace of what is there: each, whatever befell the others,
+  /// but nothing where an image of another job is in the way.
   /// Returns the first failure that writing met.
   [[nodiscard]] std::optional<Failure> finish(TimePoint start);
 
@@ -62,13 +64,15 @@ class ArtefactObserver final : public Observer {
   }
 
   /// Samples that are done, by index; once finished, those whose image could
-  /// not be written are "failed".
+  /// not be written are "failed", and those whose image another run of this job
+  /// had put there meanwhile are "skipped".
   [[nodiscard]] const std::map<std::uint64_t, ImageSummary>& images()
       const noexcept {
     return images_;
   }
-  /// XXH3-64 over the final latents in index order.
-  [[nodiscard]] std::string latents_xxh3() { return hash_.finish(); }
+  /// XXH3-64 over the final latents in index order; empty unless it would be
+  /// over those of every sample of the job.
+  [[nodiscard]] std::string latents_xxh3();
 
  private:
   /// What even a slow disk takes in a second.
@@ -77,16 +81,20 @@ class ArtefactObserver final : public Observer {
   /// Writes one output; remembers the first failure.
   template <typename Body>
   void attempt(const Body& body);
+  void write_image(std::uint64_t index, std::span<const std::byte> bytes);
   void write_preview(const Tensor& latents);
+  [[nodiscard]] FileRule preview_rule() const;
   void take_earlier(RunOutputs& outputs);
   void settle();
+  void end_images();
   void write_rows(const std::string& path, const char* name,
                   std::optional<SampleRows>& rows) const;
   void write_trace(TimePoint start) const;
 
+  const config::Config& config_;
   const JobRequest& request_;
   const JobRunner& runner_;
-  const RunOutputs& outputs_;
+  RunOutputs& outputs_;
   std::map<std::uint64_t, ImageSummary> images_;
   OrderedHash hash_;
   std::optional<SampleRows> latents_;
@@ -98,6 +106,9 @@ class ArtefactObserver final : public Observer {
   std::uint64_t preview_sample_ = 0;  ///< the first that is not skipped
   std::mutex written_mutex_;
   std::set<std::uint64_t> written_;  ///< images, by the store's thread
+  std::map<std::uint64_t, EarlierImage> kept_;  ///< that came meanwhile
+  bool keeps_other_latents_ = false;
+  std::optional<FileStamp> last_preview_;  ///< of this run; the store's thread
   std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
   std::atomic<bool> preview_pending_{false};
   Store store_;  // last: its thread uses what stands above

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "actors/artefacts/png.h"
+#include "actors/artefacts/png_check.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/latents_file.h"
 #include "kernels/core/error.h"
@@ -74,35 +76,24 @@ bool computes_in(const JobRequest& request, const std::string& dtype) {
   });
 }
 
-/// The recipe of an image that is there, which must be of this job.
-config::Recipe matching_recipe(const config::Config& config,
-                               const JobRequest& request,
-                               const std::string& path, std::uint64_t index) {
-  const std::string text = read_png_head(path).recipe;
-  require(!text.empty(), Errc::invalid_argument, path,
-          "an image without a recipe is there: whether it is of this job "
-          "cannot be told",
-          kHint);
-  config::Recipe recipe = config::parse_recipe(path, text);
-  const config::Recipe here = request.recipe_of(index);
-  std::string what = difference(recipe, here);
+/// What keeps an image with the recipe `there` from being this job's; empty if
+/// nothing does.
+std::string hindrance(const config::Config& config, const JobRequest& request,
+                      const config::Recipe& there, std::uint64_t index) {
+  std::string what = difference(there, request.recipe_of(index));
   // Bits that are freer than asked for would weaken what this run promises.
-  if (what.empty() && recipe.bits == config::BitsMode::free &&
+  if (what.empty() && there.bits == config::BitsMode::free &&
       config.bits == config::BitsMode::invariant) {
     what = "bits are free there and invariant here";
-  } else if (what.empty() && recipe.tf32.value_or(false) && !config.tf32) {
+  } else if (what.empty() && there.tf32.value_or(false) && !config.tf32) {
     what = "tf32 is on there and off here";
   }
-  if (what.empty() && !computes_in(request, recipe.dtype) &&
+  if (what.empty() && !computes_in(request, there.dtype) &&
       config.compute != config::ComputeType::automatic) {
-    what = fmt::format("dtype is {} there and {} here", recipe.dtype,
+    what = fmt::format("dtype is {} there and {} here", there.dtype,
                        request.dtypes());
   }
-  if (!what.empty()) {
-    throw Error(Errc::invalid_argument, path,
-                "an image of another job is there: " + what, kHint);
-  }
-  return recipe;
+  return what;
 }
 
 void note_once(JobRequest& request, const std::string& note) {
@@ -111,21 +102,40 @@ void note_once(JobRequest& request, const std::string& note) {
   }
 }
 
+void note_damage(const RunOutputs& outputs, const std::string& first,
+                 JobRequest& request) {
+  const std::size_t count = outputs.damaged.size();
+  if (count > 0) {
+    request.notes.push_back(fmt::format(
+        "{} of the images that are there {} damaged and made anew: {}{}", count,
+        count == 1 ? "is" : "are", count == 1 ? "" : "the first is ", first));
+  }
+}
+
 void read_images(const config::Config& config, const StopFlag& stop,
                  JobRequest& request, RunOutputs& outputs) {
-  for (EarlierImage& image : outputs.skipped) {
+  std::vector<EarlierImage> whole;
+  std::string first_damage;
+  for (const EarlierImage& there : outputs.skipped) {
     stop.check("sample", "stopped before it began");
-    const std::string path = outputs.images->path(image.index).string();
-    const config::Recipe recipe =
-        matching_recipe(config, request, path, image.index);
-    image.weights_xxh3 = recipe.weights_xxh3;
-    image.latents_xxh3 = recipe.latents_xxh3;
-    if (!computes_in(request, recipe.dtype)) {
+    const std::string path = outputs.images->path(there.index).string();
+    FoundImage found = examine_image(config, request, path, there.index);
+    if (!found.damage.empty()) {
+      if (outputs.damaged.empty()) {
+        first_damage = path + ", " + found.damage;
+      }
+      outputs.damaged.push_back(std::move(found.image));
+      continue;
+    }
+    whole.push_back(std::move(found.image));
+    if (!computes_in(request, found.dtype)) {
       note_once(request, fmt::format("images that are there were computed in "
                                      "{}, this run computes in {}",
-                                     recipe.dtype, request.dtypes()));
+                                     found.dtype, request.dtypes()));
     }
   }
+  outputs.skipped = std::move(whole);
+  note_damage(outputs, first_damage, request);
 }
 
 /// The rows of a file of --save, by the hash of each one's final latents.
@@ -180,6 +190,11 @@ std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
       used.insert(found->first);
     }
   }
+  for (const EarlierImage& image : outputs.damaged) {
+    if (rows.contains(image.latents_xxh3)) {  // made anew with its image
+      used.insert(image.latents_xxh3);
+    }
+  }
   if (used.size() < rows.size()) {
     throw Error(
         Errc::invalid_argument, path,
@@ -228,14 +243,52 @@ void find_earlier(const config::Config& config, JobRequest& request,
   }
 }
 
-void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
-  for (const EarlierImage& image : outputs.skipped) {
-    if (image.weights_xxh3 != weights_xxh3) {
-      throw Error(
-          Errc::invalid_argument, outputs.images->path(image.index).string(),
-          "an image of another job is there: its weights have the hash " +
-              image.weights_xxh3 + ", these " + weights_xxh3,
+FoundImage examine_image(const config::Config& config,
+                         const JobRequest& request, const std::string& path,
+                         std::uint64_t index) {
+  CheckedPng png = check_png(path);
+  if (png.recipe.empty() && !png.damage.empty()) {
+    throw Error(Errc::corrupt_file, path,
+                "not a readable PNG: " + png.damage +
+                    ", and no recipe says whose image it was",
+                "remove the file, or make it anew with --exists replace");
+  }
+  if (png.recipe.empty()) {  // another program may have written it anew
+    png.recipe = read_png_head(path).recipe;
+  }
+  require(!png.recipe.empty(), Errc::invalid_argument, path,
+          "an image without a recipe is there: whether it is of this job "
+          "cannot be told",
           kHint);
+  config::Recipe recipe = config::parse_recipe(path, png.recipe);
+  const std::string what = hindrance(config, request, recipe, index);
+  if (!what.empty()) {
+    throw Error(Errc::invalid_argument, path,
+                "an image of another job is there: " + what, kHint);
+  }
+  return {.image = {.index = index,
+                    .weights_xxh3 = std::move(recipe.weights_xxh3),
+                    .latents_xxh3 = std::move(recipe.latents_xxh3),
+                    .execution_class = std::move(recipe.execution_class)},
+          .dtype = std::move(recipe.dtype),
+          .damage = std::move(png.damage)};
+}
+
+void check_weights(const EarlierImage& image, const std::string& path,
+                   const std::string& weights_xxh3) {
+  if (image.weights_xxh3 != weights_xxh3) {
+    throw Error(Errc::invalid_argument, path,
+                "an image of another job is there: its weights have the hash " +
+                    image.weights_xxh3 + ", these " + weights_xxh3,
+                kHint);
+  }
+}
+
+void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
+  for (const auto* images : {&outputs.skipped, &outputs.damaged}) {
+    for (const EarlierImage& image : *images) {
+      check_weights(image, outputs.images->path(image.index).string(),
+                    weights_xxh3);
     }
   }
 }

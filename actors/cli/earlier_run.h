@@ -13,16 +13,37 @@ namespace troupe::actors {
 /// that the image's recipe names. Fills `outputs.skipped` and the earlier rows;
 /// adds what the user should know to `request.notes`.
 ///
-/// Errors: Errc::invalid_argument for an image whose recipe is not that of
-/// this job (weights excepted, see check_weights) or that carries none, and
-/// for a file of --save that holds rows of other samples: two jobs are never
-/// mixed in one folder, and no row is lost. Errc::corrupt_file, Errc::io, those
-/// of StopFlag::check.
+/// A damaged image of this job is not skipped but made anew.
+///
+/// Errors: those of examine_image; Errc::invalid_argument for a file of --save
+/// that holds rows of other samples: two jobs are never mixed in one folder,
+/// and no row is lost. Errc::corrupt_file, Errc::io, those of StopFlag::check.
 void find_earlier(const config::Config& config, JobRequest& request,
                   RunOutputs& outputs, const StopFlag& stop);
 
-/// Errors: Errc::invalid_argument if an image that is skipped was made with
-/// other weights than these.
+/// An image of this job that is there.
+struct FoundImage {
+  EarlierImage image;
+  std::string dtype;
+  std::string damage;  ///< of its pixels; empty: it is whole
+};
+
+/// Reads the recipe in an image that stands where sample `index` goes. Thread:
+/// any.
+/// Errors: Errc::invalid_argument for a recipe that is not of this job (weights
+/// excepted, see check_weights), naming the first difference, and for an image
+/// without one; Errc::corrupt_file for a file that is damaged and names no job;
+/// Errc::io.
+[[nodiscard]] FoundImage examine_image(const config::Config& config,
+                                       const JobRequest& request,
+                                       const std::string& path,
+                                       std::uint64_t index);
+
+/// Errors: Errc::invalid_argument if an image at `path` was made with other
+/// weights than these.
+void check_weights(const EarlierImage& image, const std::string& path,
+                   const std::string& weights_xxh3);
+/// The same for all that are skipped or made anew.
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
 
 }  // namespace troupe::actors

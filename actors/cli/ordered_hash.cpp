@@ -8,7 +8,7 @@ OrderedHash::OrderedHash(std::vector<std::uint64_t> indices)
     : indices_(std::move(indices)) {}
 
 void OrderedHash::add(std::uint64_t index, const Tensor& tensor) {
-  is_empty_ = is_empty_ && tensor.empty();
+  num_added_ += tensor.empty() ? 0 : 1;
   held_.insert_or_assign(index, tensor);
   advance();
 }
@@ -29,7 +29,7 @@ std::string OrderedHash::finish() {
     hash_.update(tensor.bytes());
   }
   next_ = indices_.size();
-  return is_empty_ ? std::string() : to_hex(hash_.digest());
+  return num_added_ == 0 ? std::string() : to_hex(hash_.digest());
 }
 
 }  // namespace troupe::actors

@@ -23,6 +23,8 @@ class OrderedHash {
   /// Nothing will come for `index`.
   void pass(std::uint64_t index);
 
+  /// Tensors that came.
+  [[nodiscard]] std::size_t num_added() const noexcept { return num_added_; }
   /// Tensors held back.
   [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
   /// Over all that came; what never came is passed. Empty if nothing came.
@@ -34,7 +36,7 @@ class OrderedHash {
   std::vector<std::uint64_t> indices_;
   std::size_t next_ = 0;                  ///< position in indices_
   std::map<std::uint64_t, Tensor> held_;  ///< empty: passed
-  bool is_empty_ = true;
+  std::size_t num_added_ = 0;
   Xxh3Stream hash_;
 };
 

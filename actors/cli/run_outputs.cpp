@@ -5,6 +5,7 @@
 
 #include "actors/artefacts/contact_sheet.h"
 #include "actors/artefacts/png.h"
+#include "actors/artefacts/png_check.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/latents_file.h"
 #include "config/suggest.h"
@@ -38,7 +39,7 @@ void read_save(const std::vector<std::string>& items, RunOutputs& outputs) {
   }
 }
 
-void check_png(const char* flag, const std::string& path) {
+void check_png_name(const char* flag, const std::string& path) {
   if (path.empty()) {
     return;
   }
@@ -85,7 +86,7 @@ void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
   };
   const auto is_of = [](PictureKind kind) {
     return [kind](const std::string& path) {
-      return read_png_head(path).kind == kind;
+      return check_png(path).kind == kind;  // damaged or not: made anew
     };
   };
   check("--grid", outputs.grid, "contact sheet", is_of(PictureKind::sheet));
@@ -110,6 +111,12 @@ bool is_there(const fs::path& path) {
   return true;
 }
 
+void remember(const std::string& path, RunOutputs& outputs) {
+  if (const std::optional<FileStamp> stamp = stamp_of(path)) {
+    outputs.standing.emplace(path, *stamp);
+  }
+}
+
 void look_for_images(const config::Config& config, const StopFlag& stop,
                      RunOutputs& outputs) {
   for (std::uint64_t i = config.samples.begin; i < config.samples.end; ++i) {
@@ -122,7 +129,8 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
     if (config.exists == config::ExistsPolicy::replace) {
       check_writable(path);
     } else {
-      outputs.skipped.push_back({i, {}, {}});
+      outputs.skipped.push_back({.index = i});
+      remember(path.string(), outputs);
     }
   }
 }
@@ -187,18 +195,18 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
                      .preview = config.preview,
                      .preview_every = config.preview_every,
                      .trace = config.trace,
-                     .if_there = config.exists == config::ExistsPolicy::error
-                                     ? IfThere::refuse
-                                     : IfThere::replace,
+                     .exists = config.exists,
+                     .standing = {},
                      .skipped = {},
+                     .damaged = {},
                      .earlier_latents = {},
                      .earlier_trajectory = {}};
   if (!config.out.empty()) {
     outputs.images.emplace(config.out, config.samples);
   }
   read_save(config.save, outputs);
-  check_png("--grid", outputs.grid);
-  check_png("--preview", outputs.preview);
+  check_png_name("--grid", outputs.grid);
+  check_png_name("--preview", outputs.preview);
   if (!outputs.trace.empty()) {
     check_writable(outputs.trace);
   }
@@ -208,6 +216,12 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   check_exists("--save", outputs.trajectory, config.exists);
   check_exists("--preview", outputs.preview, config.exists);
   check_exists("--trace", outputs.trace, config.exists);
+  if (config.exists == config::ExistsPolicy::skip) {
+    for (const std::string& path :
+         {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
+      remember(path, outputs);
+    }
+  }
   check_earlier(outputs, config.exists);
   if (!outputs.grid.empty()) {
     check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
@@ -215,12 +229,26 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   }
   if (outputs.images) {
     look_for_images(config, stop, outputs);
-    outputs.new_folder = outputs.images->prepare();
+    outputs.new_folder = outputs.images->prepare(outputs.skipped.size());
   }
   if (!config.dry_run) {
     sweep_folders(outputs);
   }
   return outputs;
+}
+
+FileRule RunOutputs::rule_for(const std::string& path) const {
+  if (exists == config::ExistsPolicy::replace) {
+    return IfThere::replace;
+  }
+  FileRule rule(IfThere::refuse);
+  // The same command may run twice at once.
+  rule.takes_equal = exists == config::ExistsPolicy::skip;
+  const auto found = standing.find(path);
+  if (found != standing.end()) {
+    rule.known = found->second;
+  }
+  return rule;
 }
 
 std::uint64_t held_bytes(const RunOutputs& outputs, std::uint64_t samples,

@@ -22,6 +22,7 @@ struct EarlierImage {
   std::uint64_t index = 0;
   std::string weights_xxh3;  ///< as its recipe says
   std::string latents_xxh3;
+  std::string execution_class;
 };
 
 /// Where a run writes, checked before it starts.
@@ -34,15 +35,22 @@ struct RunOutputs {
   std::string preview;
   int preview_every = 1;  ///< model calls between previews
   std::string trace;
-  IfThere if_there = IfThere::replace;  ///< as --exists says
+  config::ExistsPolicy exists = config::ExistsPolicy::error;
+  /// What stands where an output goes (--exists skip), by path as written: it
+  /// may be replaced, and what comes later may not.
+  std::map<std::string, FileStamp> standing;
   /// Samples that are there (--exists skip), by index; find_earlier says more.
   std::vector<EarlierImage> skipped;
+  /// Those of this job that are damaged, and are made anew.
+  std::vector<EarlierImage> damaged;
   std::map<std::uint64_t, Tensor> earlier_latents;     ///< rows of the file
   std::map<std::uint64_t, Tensor> earlier_trajectory;  ///< the same
 
   [[nodiscard]] bool is_skipped(std::uint64_t index) const {
     return std::ranges::binary_search(skipped, index, {}, &EarlierImage::index);
   }
+  /// What may be done with a file that stands at `path` when it is written.
+  [[nodiscard]] FileRule rule_for(const std::string& path) const;
   /// Whether pixels are wanted, not only latents.
   [[nodiscard]] bool pictures() const noexcept {
     return images || !grid.empty();

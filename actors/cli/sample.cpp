@@ -20,6 +20,7 @@
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
+#include "actors/cli/whole_job.h"
 #include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/schedule_options.h"
@@ -52,16 +53,18 @@ void describe(const JobRequest& request, RunSummary& summary) {
 void fill_images(const JobRequest& request, const RunOutputs& outputs,
                  std::map<std::uint64_t, ImageSummary> all,
                  const JobResult& result, RunSummary& summary) {
-  for (const auto& [index, weights, latents_xxh3] : outputs.skipped) {
+  for (const EarlierImage& earlier : outputs.skipped) {
+    const std::uint64_t index = earlier.index;
     ImageSummary image{
         .index = index,
         .seed = request.seed_of(index),
         .class_id = request.class_of(index),
         .class_name = request.source.class_name(request.class_of(index)),
         .path = outputs.images->path(index).string(),
-        .latents_xxh3 = latents_xxh3,
+        .latents_xxh3 = earlier.latents_xxh3,
         .status = "skipped",
-        .message = {}};
+        .message = {},
+        .execution_class = earlier.execution_class};
     all.emplace(index, std::move(image));
   }
   for (const SampleReport& report : result.samples) {
@@ -80,24 +83,16 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
     }
   }
   for (auto& [index, image] : all) {
-    if (summary.execution_class != "mixed") {
+    if (summary.execution_class != "mixed" && image.status != "skipped") {
       image.execution_class.clear();  // it is the job's
     }
     summary.images.push_back(std::move(image));
   }
 }
 
-/// The classes of execution that made the images.
-std::set<std::string> classes_of(const ArtefactObserver& artefacts) {
-  std::set<std::string> classes;
-  for (const auto& [index, image] : artefacts.images()) {
-    classes.insert(image.execution_class);
-  }
-  return classes;
-}
-
-void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
-                  const JobResult& result, RunSummary& summary) {
+void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
+                  ArtefactObserver& artefacts, const JobResult& result,
+                  RunSummary& summary) {
   summary.nfe = result.nfe;
   summary.rounds = result.rounds;
   summary.recoveries =
@@ -111,10 +106,12 @@ void fill_figures(const JobRunner& runner, ArtefactObserver& artefacts,
           ? static_cast<double>(artefacts.images().size()) / result.wall_seconds
           : 0;
   summary.peak_memory_bytes = peak_rss_bytes();
-  const std::set<std::string> classes = classes_of(artefacts);
-  summary.execution_class = classes.empty()       ? runner.execution_class()
-                            : classes.size() == 1 ? *classes.begin()
-                                                  : "mixed";
+  std::set<std::string> classes = classes_there(outputs);
+  for (const auto& [index, image] : artefacts.images()) {
+    classes.insert(image.execution_class);
+  }
+  summary.execution_class =
+      classes.empty() ? runner.execution_class() : one_class(classes);
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
@@ -185,11 +182,13 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
   }
   fmt::print(
       "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
-      "{}; {} "
-      "network calls in {} rounds; latents {}\n",
+      "{}; {} network calls in {} rounds; {}\n",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, summary.steps, summary.guidance, summary.method, company,
-      summary.dtype, summary.nfe, summary.rounds, summary.latents_xxh3);
+      summary.dtype, summary.nfe, summary.rounds,
+      summary.latents_xxh3.empty()
+          ? "no hash of all latents: " + why_no_hash(summary)
+          : "latents " + summary.latents_xxh3);
 }
 
 /// Latents of other kinds are no picture without their decoder.
@@ -209,6 +208,9 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
 /// A full disk and the like is no fault of the command: the job failed.
 Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   std::string hint = failure.hint;
+  if (failure.code == Errc::invalid_argument) {  // another run's file is there
+    return to_error(failure);
+  }
   if (hint.empty() && failure.code == Errc::io) {
     hint = "make room there: on the disk, in the quota or file-size limit";
   }
@@ -307,7 +309,10 @@ int nothing_to_do(const config::Config& config, const JobRequest& request,
   check_weights(outputs, to_hex(read_weights_hash(request.source, stop)));
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
+  summary.execution_class = one_class(classes_there(outputs));
+  summary.latents_xxh3 = hash_of_earlier_rows(outputs);
   fill_images(request, outputs, {}, {}, summary);
+  note_missing_hash(summary);
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {
@@ -366,13 +371,14 @@ int run_sample(Invocation& invocation) {
   if (recipe) {
     warn_of_others(*recipe, request, to_hex(runner.weights_hash()));
   }
-  ArtefactObserver artefacts(request, runner, outputs);
+  ArtefactObserver artefacts(config, request, runner, outputs);
   const Run run = sample(invocation, runner, outputs, artefacts, stop);
   summary.wall_seconds = run.wall_seconds;
-  fill_figures(runner, artefacts, run.result, summary);
+  fill_figures(runner, outputs, artefacts, run.result, summary);
   report_lost(request, runner.lost(), summary);
   report_lost(request, run.result.lost, summary);
   fill_images(request, outputs, artefacts.images(), run.result, summary);
+  note_missing_hash(summary);
   if (run.unwritten) {
     throw lost_output(*run.unwritten, outputs);
   }

@@ -22,7 +22,7 @@ void write_sheet(const RunOutputs& outputs,
   }
   if (!order.empty()) {
     write_file(outputs.grid, encode_png(contact_sheet(order)),
-               outputs.if_there);
+               outputs.rule_for(outputs.grid));
   }
 }
 

@@ -14,7 +14,7 @@ struct Job {
       : request(make_request(config)),
         runner(request, stop),
         outputs(prepare_outputs(config, request.source.pixel_shape(), stop)),
-        artefacts(request, runner, outputs) {}
+        artefacts(config, request, runner, outputs) {}
 
   /// Latents as they would come from the network.
   [[nodiscard]] Tensor latents() const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "tests/cli/program.h"
 
@@ -57,6 +58,216 @@ TEST(OutputFolder, IsRidOfWhatAKilledRunLeft) {
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_FALSE(std::filesystem::exists(folder.path(left)));
   EXPECT_TRUE(std::filesystem::exists(folder.path(other)));
+}
+
+/// A run that stands still once it has written its first image.
+class HeldRun {
+ public:
+  /// Images 0 to 199 of a seed go to out/ in the folder.
+  HeldRun(const TempFolder& folder, std::vector<std::string> more)
+      : program_(arguments(folder, std::move(more))) {
+    while (!std::filesystem::exists(folder.path("out/00000.png")) &&
+           !std::filesystem::exists(folder.path("out/00001.png"))) {
+      std::this_thread::yield();
+    }
+    program_.signal(SIGSTOP);
+  }
+  /// Lets it go on to its end.
+  [[nodiscard]] Outcome go_on() {
+    program_.signal(SIGCONT);
+    return program_.wait();
+  }
+
+ private:
+  static std::vector<std::string> arguments(const TempFolder& folder,
+                                            std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"-n", "200", "-o", folder.path("out"), "--class", "1",
+                 "--seed", "7", "--json", "--progress", "none"});
+    return tiny_sample(std::move(more));
+  }
+  Program program_;
+};
+
+/// The last image of such a run, of another seed or of its own.
+std::string last_image(const char* seed) {
+  const TempFolder folder;
+  EXPECT_EQ(run(tiny_sample({"-n", "199:200", "-o", folder.path("out"),
+                             "--class", "1", "--seed", seed}))
+                .exit_code,
+            0);
+  return folder.read("out/00199.png");
+}
+
+/// Puts a file there as another run would, whole at once.
+void put(const TempFolder& folder, const std::string& name,
+         const std::string& content) {
+  EXPECT_FALSE(std::filesystem::exists(folder.path(name)));
+  (void)folder.write("put", content);
+  std::filesystem::rename(folder.path("put"), folder.path(name));
+}
+
+constexpr const char* kLast = "out/00199.png";
+
+TEST(TwoJobs, NeverReplaceAnImageThatCameMeanwhile) {
+  const std::string other = last_image("8");
+  for (const auto& [policy, says] :
+       {std::pair{"skip", "seed is 8 there and 7 here"},
+        std::pair{"error", "the file is there already"}}) {
+    const TempFolder folder;
+    HeldRun held(folder, {"--exists", policy});
+    put(folder, kLast, other);
+    const Outcome outcome = held.go_on();
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(kLast), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.json()["status"], "failed");
+    EXPECT_EQ(folder.read(kLast), other);
+  }
+}
+
+TEST(TwoJobs, KeepAnImageOfThisJobThatCameMeanwhile) {
+  const std::string own = last_image("7");
+  const TempFolder folder;
+  HeldRun held(folder, {"--exists", "skip"});
+  put(folder, kLast, own);
+  const auto before = std::filesystem::last_write_time(folder.path(kLast));
+  const Outcome outcome = held.go_on();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  EXPECT_EQ(json["images"][199]["status"], "skipped");
+  EXPECT_EQ(json["images"][198]["status"], "done");
+  EXPECT_TRUE(json.contains("latents_xxh3")) << "all were computed here";
+  EXPECT_EQ(std::filesystem::last_write_time(folder.path(kLast)), before);
+}
+
+TEST(TwoJobs, MendADamagedImageOfThisJobThatCameMeanwhile) {
+  const std::string own = last_image("7");
+  const TempFolder folder;
+  HeldRun held(folder, {"--exists", "skip"});
+  put(folder, kLast, own.substr(0, own.size() - 20));
+  const Outcome outcome = held.go_on();
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(folder.read(kLast), own);
+}
+
+TEST(TwoJobs, KeepEachOthersSheetRowsAndTrace) {
+  for (const auto& [flag, name] : {std::pair{"--grid", "a.png"},
+                                   {"--save", "a.npz"},
+                                   {"--trace", "a.json"}}) {
+    for (const char* policy : {"skip", "error"}) {
+      const TempFolder folder;
+      const std::string value = std::string(flag) == "--save"
+                                    ? "latents=" + folder.path(name)
+                                    : folder.path(name);
+      HeldRun held(folder, {"--exists", policy, flag, value});
+      put(folder, name, "another's");
+      const Outcome outcome = held.go_on();
+      EXPECT_EQ(outcome.exit_code, 2) << flag << policy << outcome.err;
+      EXPECT_NE(outcome.err.find("the file is there already"),
+                std::string::npos)
+          << outcome.err;
+      EXPECT_EQ(folder.read(name), "another's");
+      EXPECT_TRUE(std::filesystem::exists(folder.path(kLast)));
+    }
+  }
+}
+
+/// Both runs at once, into one folder.
+std::pair<Outcome, Outcome> race(const TempFolder& folder,
+                                 const std::string& one,
+                                 const std::string& other) {
+  const auto arguments = [&](const std::string& seed) {
+    return tiny_sample({"-n", "8", "-o", folder.path("out"), "--grid",
+                        folder.path("grid.png"), "--class", "1", "--seed", seed,
+                        "--exists", "skip", "--json"});
+  };
+  Program first(arguments(one));
+  Program second(arguments(other));
+  Outcome outcome = first.wait();
+  return {std::move(outcome), second.wait()};
+}
+
+TEST(TwoJobs, OfOneFolderLoseNoImage) {
+  constexpr int kTrials = 8;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const TempFolder folder;
+    const auto [seven, eight] = race(folder, "7", "8");
+    EXPECT_FALSE(seven.exit_code == 0 && eight.exit_code == 0);
+    for (const auto& [outcome, seed, other] :
+         {std::tuple{&seven, 7, 8}, std::tuple{&eight, 8, 7}}) {
+      if (outcome->exit_code != 0) {
+        EXPECT_EQ(outcome->exit_code, 2) << outcome->err;
+        const std::string says = "seed is " + std::to_string(other) +
+                                 " there and " + std::to_string(seed) + " here";
+        EXPECT_NE(outcome->err.find(says), std::string::npos) << outcome->err;
+      }
+      // What it says it made is there, and is its own.
+      for (const auto& image : outcome->json()["images"]) {
+        if (image["status"] == "done") {
+          const std::string name =
+              std::filesystem::path(image["path"].get<std::string>())
+                  .filename();
+          const std::string file = folder.read("out/" + name);
+          EXPECT_NE(file.find("\"seed\":" + std::to_string(seed)),
+                    std::string::npos)
+              << name;
+        }
+      }
+    }
+  }
+}
+
+TEST(TwoJobs, OfOneCommandShareTheWork) {
+  constexpr int kTrials = 4;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const TempFolder folder;
+    const auto [one, other] = race(folder, "7", "7");
+    for (const Outcome& outcome : {one, other}) {
+      EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+      for (const auto& image : outcome.json()["images"]) {
+        EXPECT_TRUE(std::filesystem::exists(image["path"]));
+      }
+    }
+  }
+}
+
+TEST(OutputFolder, ThatIsMovedAwayEndsTheJob) {
+  const TempFolder folder;
+  HeldRun held(folder, {"--exists", "skip"});
+  std::filesystem::rename(folder.path("out"), folder.path("elsewhere"));
+  const Outcome outcome = held.go_on();
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("moved away while the job ran"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find(folder.path("elsewhere")), std::string::npos);
+  EXPECT_EQ(outcome.json()["exit_code"], 3);
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out"))) << "made again";
+  EXPECT_TRUE(std::filesystem::exists(folder.path("elsewhere/00000.png")) ||
+              std::filesystem::exists(folder.path("elsewhere/00001.png")));
+}
+
+TEST(OutputFolder, ThatIsReplacedOrRemovedEndsTheJob) {
+  for (const bool replaced : {true, false}) {
+    const TempFolder folder;
+    HeldRun held(folder, {"--exists", "skip"});
+    if (replaced) {
+      std::filesystem::rename(folder.path("out"), folder.path("elsewhere"));
+      std::filesystem::create_directory(folder.path("out"));
+    } else {
+      std::error_code error;
+      do {  // until it has come to a stand, it may put a file there
+        std::filesystem::remove_all(folder.path("out"), error);
+      } while (error);
+    }
+    const Outcome outcome = held.go_on();
+    EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+    EXPECT_NE(outcome.err.find(replaced ? "moved away" : "was removed"),
+              std::string::npos)
+        << outcome.err;
+    EXPECT_EQ(std::filesystem::exists(folder.path("out")), replaced);
+  }
 }
 
 }  // namespace

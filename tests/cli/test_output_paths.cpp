@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -5,6 +6,7 @@
 
 #include "actors/artefacts/output_paths.h"
 #include "kernels/core/error.h"
+#include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {
 namespace {
@@ -41,7 +43,8 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
                     ("troupe_paths_" + std::to_string(::getpid()));
   std::filesystem::create_directory(root);
   {
-    const auto made = OutputPaths((root / "new").string(), kMany).prepare();
+    OutputPaths paths((root / "new").string(), kMany);
+    const auto made = paths.prepare();
     EXPECT_NE(made, nullptr);
     EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
   }
@@ -53,12 +56,12 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
 TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
   const auto root = std::filesystem::temp_directory_path() /
                     ("troupe_new_" + std::to_string(::getpid()));
-  const OutputPaths paths(root.string(), kMany);
+  OutputPaths paths(root.string(), kMany);
   (void)paths.prepare();
   EXPECT_FALSE(std::filesystem::exists(root));
   {
     const auto made = paths.prepare();
-    paths.write(3, {});
+    EXPECT_TRUE(paths.write(3, {}));
   }
   EXPECT_TRUE(std::filesystem::exists(root / "00003.png"));
   std::filesystem::remove(root / "00003.png");
@@ -66,9 +69,60 @@ TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
   EXPECT_TRUE(std::filesystem::exists(root));
   // Another run that had made it may take it away while this one works.
   std::filesystem::remove(root);
-  paths.write(4, {});
+  EXPECT_TRUE(paths.write(4, {}));
   EXPECT_TRUE(std::filesystem::exists(root / "00004.png"));
   std::filesystem::remove_all(root);
+}
+
+/// A folder of its own, with an output folder "out" in it.
+class MovedFolder : public testing::Test {
+ protected:
+  MovedFolder() : out_(root_.path() / "out"), paths_(out_.string(), kMany) {}
+
+  /// What writing the next image says; empty if it succeeds.
+  std::string complaint(std::uint64_t index) {
+    try {
+      EXPECT_TRUE(paths_.write(index, {}));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::job_failed) << error.what();
+      return error.what();
+    }
+    return {};
+  }
+
+  TemporaryFolder root_;
+  std::filesystem::path out_;
+  OutputPaths paths_;
+};
+
+TEST_F(MovedFolder, IsNoticedAndNotMadeAgain) {
+  const auto made = paths_.prepare();
+  EXPECT_EQ(complaint(3), "");
+  std::filesystem::rename(out_, root_.path() / "elsewhere");
+  EXPECT_THAT(complaint(4), testing::HasSubstr("moved away while the job ran, "
+                                               "with 1 image of it, to "));
+  EXPECT_THAT(complaint(4), testing::HasSubstr("/elsewhere"));
+  EXPECT_FALSE(std::filesystem::exists(out_));
+  EXPECT_THROW(paths_.check_folder(), Error);
+  std::filesystem::rename(root_.path() / "elsewhere", out_);
+  EXPECT_EQ(complaint(4), "");
+}
+
+TEST_F(MovedFolder, IsToldFromAnotherOfItsName) {
+  auto made = paths_.prepare();
+  std::filesystem::rename(out_, root_.path() / "elsewhere");
+  std::filesystem::create_directory(out_);
+  EXPECT_THAT(complaint(3), testing::HasSubstr("moved away"));
+  made.reset();
+  EXPECT_TRUE(std::filesystem::exists(out_)) << "it is somebody else's";
+}
+
+TEST_F(MovedFolder, IsMissedOnceItHeldAnImage) {
+  (void)paths_.prepare(1);
+  std::filesystem::remove_all(out_);
+  std::filesystem::create_directory(out_);
+  EXPECT_THAT(complaint(3), testing::HasSubstr("was removed"));
+  EXPECT_TRUE(std::filesystem::is_empty(out_));
 }
 
 }  // namespace

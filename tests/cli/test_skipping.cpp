@@ -90,20 +90,6 @@ TEST(Skipping, RefusesImagesOfOtherWeights) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("out/00001.png")));
 }
 
-TEST(Skipping, RefusesHalfAnImage) {
-  const TempFolder folder;
-  ASSERT_EQ(skipping(folder, {"-n", "1"}).exit_code, 0);
-  const std::string whole = folder.read("out/00000.png");
-  for (const std::size_t size :
-       {std::size_t{0}, std::size_t{20}, whole.size() / 2, whole.size() - 1}) {
-    (void)folder.write("out/00000.png", whole.substr(0, size));
-    const Outcome outcome = skipping(folder, {"-n", "2"});
-    EXPECT_EQ(outcome.exit_code, 6) << size << outcome.err;
-  }
-  (void)folder.write("out/00000.png", whole);
-  EXPECT_EQ(skipping(folder, {"-n", "2"}).exit_code, 0);
-}
-
 TEST(Skipping, KeepsTheRowsThatWereSaved) {
   const TempFolder folder;
   const TempFolder whole;
@@ -155,7 +141,11 @@ TEST(Skipping, CountsWhatItMadeApartFromWhatWasThere) {
     return outcome.out;
   };
   EXPECT_TRUE(skip("1").starts_with("1 image in "));
-  EXPECT_TRUE(skip("3").starts_with("2 images made, 1 was there in "));
+  const std::string more = skip("3");
+  EXPECT_TRUE(more.starts_with("2 images made, 1 was there in "));
+  EXPECT_NE(more.find("no hash of all latents: 1 of 3 images was there"),
+            std::string::npos)
+      << more;
   EXPECT_TRUE(skip("4").starts_with("1 image made, 3 were there in "));
 }
 

@@ -1,0 +1,199 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <span>
+
+#include "actors/artefacts/png.h"
+#include "kernels/core/hash.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+/// A run that skips what is there, of seed 7 unless more is said.
+Outcome skipping(const TempFolder& folder, const char* samples,
+                 const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {
+      "-n",   samples, "--class",          "1",     "--seed", "7", "--exists",
+      "skip", "-o",    folder.path("out"), "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run(tiny_sample(std::move(arguments)));
+}
+
+/// Changes a key of the recipe in the first image.
+void change_recipe(const TempFolder& folder, const char* key,
+                   const nlohmann::json& value) {
+  const std::string file = folder.read("out/00000.png");
+  actors::Image image = actors::decode_png("a", std::as_bytes(std::span(file)));
+  auto recipe = nlohmann::json::parse(image.recipe);
+  recipe[key] = value;
+  image.recipe = recipe.dump();
+  const std::vector<std::byte> changed = actors::encode_png(image);
+  const auto* text = reinterpret_cast<const char*>(changed.data());
+  (void)folder.write("out/00000.png", {text, text + changed.size()});
+}
+
+bool notes_say(const nlohmann::json& json, const std::string& what) {
+  return std::ranges::any_of(json["notes"], [&](const auto& note) {
+    return note.template get<std::string>().find(what) != std::string::npos;
+  });
+}
+
+/// Every way to damage a PNG behind its recipe.
+std::vector<std::string> damaged(const std::string& whole) {
+  const std::size_t pixels = whole.find("IDAT") - 4;
+  std::vector<std::string> all = {whole + "x"};
+  for (const std::size_t size :
+       {pixels, pixels + 5, pixels + 20, whole.size() - 12, whole.size() - 1}) {
+    all.push_back(whole.substr(0, size));
+  }
+  for (const std::size_t at :
+       {pixels + 1, pixels + 12, pixels + 30, whole.size() - 14}) {
+    all.push_back(whole);
+    all.back()[at] = static_cast<char>(all.back()[at] ^ 1);
+  }
+  return all;
+}
+
+TEST(Resuming, MakesADamagedImageOfThisJobAnew) {
+  const TempFolder folder;
+  ASSERT_EQ(skipping(folder, "2").exit_code, 0);
+  const std::string whole = folder.read("out/00000.png");
+  for (const std::string& bad : damaged(whole)) {
+    (void)folder.write("out/00000.png", bad);
+    const Outcome outcome = skipping(folder, "2");
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(folder.read("out/00000.png"), whole);
+    EXPECT_NE(outcome.err.find("damaged and made anew"), std::string::npos)
+        << outcome.err;
+    EXPECT_NE(outcome.err.find("00000.png"), std::string::npos) << outcome.err;
+    const nlohmann::json json = outcome.json();
+    EXPECT_TRUE(notes_say(json, "damaged and made anew"));
+    EXPECT_EQ(json["images"][0]["status"], "done");
+    EXPECT_EQ(json["images"][1]["status"], "skipped");
+  }
+}
+
+TEST(Resuming, MakesTheRowOfADamagedImageAnewToo) {
+  const TempFolder folder;
+  const std::vector<std::string> save = {
+      "--save", "latents=" + folder.path("latents.npz")};
+  ASSERT_EQ(skipping(folder, "2", save).exit_code, 0);
+  const std::string rows = folder.read("latents.npz");
+  const std::string whole = folder.read("out/00000.png");
+  (void)folder.write("out/00000.png", whole.substr(0, whole.size() - 1));
+  const Outcome outcome = skipping(folder, "2", save);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["images"][1]["status"], "skipped");
+  EXPECT_EQ(folder.read("out/00000.png"), whole);
+  EXPECT_EQ(folder.read("latents.npz"), rows);
+}
+
+TEST(Resuming, LeavesADamagedFileThatNamesNoJob) {
+  const TempFolder folder;
+  ASSERT_EQ(skipping(folder, "1").exit_code, 0);
+  const std::string whole = folder.read("out/00000.png");
+  const std::size_t recipe = whole.find("iTXt") - 4;
+  const std::size_t pixels = whole.find("IDAT") - 4;
+  std::vector<std::string> files;
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{20}, recipe + 30, pixels - 1}) {
+    files.push_back(whole.substr(0, size));
+  }
+  files.push_back(whole);
+  files.back()[recipe + 60] ^= 1;
+  for (const std::string& bad : files) {
+    (void)folder.write("out/00000.png", bad);
+    const Outcome outcome = skipping(folder, "2");
+    EXPECT_EQ(outcome.exit_code, 6) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_EQ(folder.read("out/00000.png"), bad);
+    EXPECT_FALSE(std::filesystem::exists(folder.path("out/00001.png")));
+  }
+}
+
+TEST(Resuming, LeavesADamagedImageOfAnotherJob) {
+  const TempFolder folder;
+  ASSERT_EQ(skipping(folder, "1").exit_code, 0);
+  const auto expect_refused = [&](const std::vector<std::string>& more,
+                                  const char* says) {
+    std::string bad = folder.read("out/00000.png");
+    bad.resize(bad.size() - 20);
+    (void)folder.write("out/00000.png", bad);
+    const Outcome outcome = skipping(folder, "2", more);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+    EXPECT_EQ(folder.read("out/00000.png"), bad);
+  };
+  const std::string whole = folder.read("out/00000.png");
+  expect_refused({"--seed", "8"}, "seed is 7 there and 8 here");
+  (void)folder.write("out/00000.png", whole);
+  change_recipe(folder, "weights_xxh3", "0123456789abcdef");
+  expect_refused({}, "weights have the hash 0123456789abcdef");
+}
+
+TEST(Resuming, MakesADamagedSheetAnew) {
+  const TempFolder folder;
+  const std::vector<std::string> grid = {"--grid", folder.path("grid.png")};
+  ASSERT_EQ(skipping(folder, "2", grid).exit_code, 0);
+  const std::string whole = folder.read("grid.png");
+  (void)folder.write("grid.png", whole.substr(0, whole.size() - 5));
+  const Outcome outcome = skipping(folder, "2", grid);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(folder.read("grid.png"), whole);
+}
+
+TEST(Resuming, NamesTheClassOfImagesThatWereThere) {
+  const TempFolder folder;
+  const Outcome first = skipping(folder, "1");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const auto here = first.json()["execution_class"].get<std::string>();
+  EXPECT_FALSE(first.json()["images"][0].contains("execution_class"));
+  const nlohmann::json same = skipping(folder, "2").json();
+  EXPECT_EQ(same["images"][0]["execution_class"], here);
+  EXPECT_EQ(same["execution_class"], here);
+  change_recipe(folder, "execution_class", "0123456789abcdef");
+  const nlohmann::json mixed = skipping(folder, "3").json();
+  EXPECT_EQ(mixed["execution_class"], "mixed");
+  EXPECT_EQ(mixed["images"][0]["execution_class"], "0123456789abcdef");
+  EXPECT_EQ(mixed["images"][1]["execution_class"], here);
+  EXPECT_EQ(mixed["images"][2]["execution_class"], here);
+  const nlohmann::json nothing_new = skipping(folder, "3").json();
+  EXPECT_EQ(nothing_new["execution_class"], "mixed");
+  EXPECT_EQ(nothing_new["images"][0]["execution_class"], "0123456789abcdef");
+}
+
+TEST(Resuming, LeavesTheHashOfTheWholeJobOutWhereItKnowsAPart) {
+  const TempFolder folder;
+  const nlohmann::json first = skipping(folder, "2").json();
+  EXPECT_TRUE(first.contains("latents_xxh3"));
+  for (const char* samples : {"3", "3"}) {  // then nothing is left to do
+    const nlohmann::json json = skipping(folder, samples).json();
+    EXPECT_EQ(json["status"], "done");
+    EXPECT_FALSE(json.contains("latents_xxh3")) << json;
+    EXPECT_TRUE(notes_say(json, "latents_xxh3 of the whole job is left out"));
+    EXPECT_TRUE(
+        notes_say(json, "of 3 images were there without their latents"));
+    for (const auto& i : {0, 1}) {
+      EXPECT_EQ(json["images"][i]["latents_xxh3"],
+                first["images"][i]["latents_xxh3"]);
+    }
+  }
+}
+
+TEST(Resuming, KnowsTheWholeHashByTheRowsThatWereSaved) {
+  const TempFolder folder;
+  const std::vector<std::string> save = {
+      "--save", "latents=" + folder.path("latents.npz")};
+  ASSERT_EQ(skipping(folder, "2", save).exit_code, 0);
+  const nlohmann::json more = skipping(folder, "3", save).json();
+  const TempFolder whole;
+  EXPECT_EQ(more["latents_xxh3"], skipping(whole, "3").json()["latents_xxh3"]);
+  EXPECT_FALSE(notes_say(more, "left out"));
+  const nlohmann::json nothing_new = skipping(folder, "3", save).json();
+  EXPECT_EQ(nothing_new["nfe"], 0);
+  EXPECT_EQ(nothing_new["latents_xxh3"], more["latents_xxh3"]);
+}
+
+}  // namespace
+}  // namespace troupe::test
