@@ -5,6 +5,7 @@
 
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -98,8 +99,8 @@ const BundledModel& find_bundled_model(const std::string& name) {
     names.emplace_back(model.name);
   }
   throw Error(Errc::not_found, "--random-weights",
-              "no bundled model of this name: got '" + name +
-                  "', expected one of " + join_names(names),
+              "no bundled model of this name: got " + in_quotes(name) +
+                  ", expected one of " + join_names(names),
               suggestion(name, names));
 }
 

@@ -7,6 +7,7 @@
 #include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -51,7 +52,7 @@ DeviceChoice parse_device(std::string_view place, const std::string& item) {
   }
   throw Error(
       Errc::invalid_argument, place,
-      "no such device: got " + shown(item) +
+      "no such device: got " + in_quotes(item) +
           ", expected auto, cpu, cuda (all GPUs), cuda:N, or several with "
           "commas",
       suggestion(name,
@@ -72,7 +73,7 @@ std::vector<DeviceChoice> parse_devices(std::string_view place,
   std::vector<DeviceChoice> devices;
   for (const std::string& item : items) {
     require(lower(item) != "auto", Errc::invalid_argument, place,
-            "auto stands alone: got " + shown(text),
+            "auto stands alone: got " + in_quotes(text),
             "name the devices, or leave the choice to auto");
     const DeviceChoice device = parse_device(place, item);
     const bool is_double =
@@ -82,7 +83,7 @@ std::vector<DeviceChoice> parse_devices(std::string_view place,
                  (other.index == device.index || !other.index || !device.index);
         });
     require(!is_double, Errc::invalid_argument, place,
-            "a device is named twice: got " + shown(text),
+            "a device is named twice: got " + in_quotes(text),
             "several workers on one device: --workers");
     devices.push_back(device);
   }

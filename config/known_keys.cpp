@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "config/parse_value.h"
 #include "config/python_json.h"
 #include "config/suggest.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -186,9 +186,16 @@ std::string note(std::string_view place, std::string_view owner,
   constexpr std::size_t kShown = 4;
   Keys unknown;
   for (const std::string& key : keys) {
-    if (!key.starts_with('_') && !is_in(known, key) && !is_in(others, key)) {
+    if (key.starts_with('_') || is_in(known, key) || is_in(others, key)) {
+      continue;
+    }
+    // A file may have any number of them: work goes into those that are shown.
+    if (unknown.size() < kShown) {
       const std::string meant = suggestion(key, known);
-      unknown.push_back(shown(key) + (meant.empty() ? "" : " (" + meant + ")"));
+      unknown.push_back(in_quotes(key) +
+                        (meant.empty() ? "" : " (" + meant + ")"));
+    } else {
+      unknown.emplace_back();
     }
   }
   return unknown.empty()

@@ -12,6 +12,7 @@
 #include "config/sampling_defaults.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -88,7 +89,7 @@ void apply(Config& config, const std::vector<Setting>& settings) {
     if (option == nullptr) {
       const std::vector<std::string> names = option_names();
       throw Error(Errc::invalid_argument, setting.place,
-                  "unknown option '" + setting.key + "'",
+                  "unknown option " + in_quotes(setting.key),
                   suggestion(setting.key, names, "see troupe sample --help"));
     }
     option->set(config, setting.place, setting.text);

@@ -11,6 +11,7 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -26,10 +27,7 @@ template <typename T>
 concept NamedEnum = std::is_enum_v<T>;
 
 std::string shown(const json& value) {
-  constexpr std::size_t kLongest = 60;
-  const std::string text =
-      value.dump(-1, ' ', true, json::error_handler_t::replace);
-  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
 }
 
 class JsonReader {
@@ -177,19 +175,26 @@ bool is_newer(std::string_view version, std::string_view than) {
 void check_keys(const std::string& place, const std::string& section,
                 const json& in, const std::vector<std::string>& known,
                 bool by_newer) {
+  std::vector<std::string> unknown;
   for (const auto& item : in.items()) {
     if (std::ranges::find(known, item.key()) != known.end()) {
       continue;
     }
-    const std::string name = shown(section + item.key());
     if (!by_newer) {
-      throw Error(Errc::corrupt_file, place,
-                  "the recipe has the unknown key " + name,
-                  suggestion(item.key(), known, kHint));
+      throw Error(
+          Errc::corrupt_file, place,
+          "the recipe has the unknown key " + shown(section + item.key()),
+          suggestion(item.key(), known, kHint));
     }
+    unknown.push_back(shown(section + item.key()));
+  }
+  if (!unknown.empty()) {
+    constexpr std::size_t kShown = 4;
     log_message(LogLevel::warning,
-                place + ": a newer troupe wrote the recipe: its key " + name +
-                    " is unknown here and ignored");
+                place +
+                    ": a newer troupe wrote the recipe; ignored, because "
+                    "unknown here: " +
+                    join_names(unknown, kShown));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -19,7 +20,7 @@ constexpr std::uint64_t kMaxSamples = 10'000'000;
 [[noreturn]] void fail(std::string_view place, std::string_view text,
                        std::string_view expected, std::string_view hint = {}) {
   throw Error(Errc::invalid_argument, place,
-              "cannot use this value: got " + shown(text) + ", expected " +
+              "cannot use this value: got " + in_quotes(text) + ", expected " +
                   std::string(expected),
               hint);
 }
@@ -41,16 +42,6 @@ bool read_all(std::string_view text, T& value) {
 }
 
 }  // namespace
-
-std::string shown(std::string_view text) {
-  constexpr std::size_t kLongest = 60;
-  std::string out = "'";
-  for (const char c : text.substr(0, kLongest)) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7f ? '?' : c;
-  }
-  return out + (text.size() > kLongest ? "…'" : "'");
-}
 
 std::int64_t parse_integer(std::string_view place, std::string_view text,
                            std::int64_t min, std::int64_t max) {

@@ -51,9 +51,6 @@ struct SampleRange {
                                        std::string_view text,
                                        const std::vector<std::string>& names);
 
-/// `text` in quotes as a message shows it: short, without control characters.
-[[nodiscard]] std::string shown(std::string_view text);
-
 /// Shortest decimal text that reads back to the same double.
 [[nodiscard]] std::string to_text(double value);
 

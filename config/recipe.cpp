@@ -7,27 +7,17 @@
 
 #include "config/enum_names.h"
 #include "config/recipe_fields.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
 
 using nlohmann::json;
 
-/// Text as a reader takes it: UTF-8 without control characters, not too long.
-/// Names of classes and folders may be anything.
-std::string printable(const std::string& text) {
-  std::string clean = json::parse(
-      json(text).dump(-1, ' ', false, json::error_handler_t::replace));
-  std::ranges::replace_if(
-      clean, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
-  if (clean.size() > kLongestRecipeText) {
-    std::size_t end = kLongestRecipeText;
-    while ((static_cast<unsigned char>(clean[end]) & 0xC0U) == 0x80U) {
-      --end;  // not within a character
-    }
-    clean.resize(end);
-  }
-  return clean;
+/// Text as a reader takes it: names of classes and folders may be anything.
+std::string readable(const std::string& text) {
+  // A character takes up to four bytes, and so does the mark of what is cut.
+  return printable(text, kLongestRecipeText / 4 - 1);
 }
 
 /// JSON has no infinity: the one infinite default is left out.
@@ -44,7 +34,7 @@ class JsonWriter {
         out_[key] = value;
       }
     } else if constexpr (std::is_same_v<T, std::string>) {
-      out_[key] = printable(value);
+      out_[key] = readable(value);
     } else {
       out_[key] = value;
     }

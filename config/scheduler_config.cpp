@@ -9,6 +9,7 @@
 
 #include "config/python_json.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -126,8 +127,7 @@ class Reader {
     return &*found;
   }
   static std::string shown(const json& value) {
-    return value.dump(-1, ' ', true, json::error_handler_t::replace)
-        .substr(0, 64);
+    return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
   }
   [[noreturn]] void refuse(const char* key, const json& value,
                            const std::string& expected) const {
@@ -296,11 +296,10 @@ void read_flow(Reader& in, ScheduleOptions& o) {
 
 /// What the library says, without its own numbering.
 std::string reason_of(const json::exception& problem) {
-  constexpr std::size_t kLongest = 160;
   const std::string_view text = problem.what();
   const std::size_t begin = text.find("] ");
-  const std::string detail(
-      text.substr(begin == std::string_view::npos ? 0 : begin + 2, kLongest));
+  const std::string detail =
+      printable(text.substr(begin == std::string_view::npos ? 0 : begin + 2));
   const bool is_range =
       dynamic_cast<const json::out_of_range*>(&problem) != nullptr;
   return (is_range ? "a number is too large: " : "not valid JSON: ") + detail;
@@ -399,8 +398,8 @@ ScheduleOptions parse_scheduler_config(std::string_view text,
   for (const auto& [key, value] : over.items()) {
     if (std::find(known.begin(), known.end(), key) == known.end()) {
       throw Error(Errc::invalid_argument, "scheduler overrides",
-                  "got the unknown key '" + key.substr(0, 64) +
-                      "', expected a key of scheduler_config.json",
+                  "got the unknown key " + in_quotes(key) +
+                      ", expected a key of scheduler_config.json",
                   "check the spelling");
     }
     object[key] = value;

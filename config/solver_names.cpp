@@ -8,6 +8,7 @@
 #include "config/scheduler_config.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -133,7 +134,7 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
       key, [](std::string_view other) { return find(other) != nullptr; });
   if (!foreign.means.empty()) {
     throw Error(Errc::unsupported, "solver",
-                "got '" + std::string(name.substr(0, 64)) + "', which is " +
+                "got " + in_quotes(name) + ", which is " +
                     std::string(foreign.means) + ": Troupe does not have that",
                 "nearest is " + std::string(foreign.instead) + "; " + there_is);
   }
@@ -148,10 +149,9 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
           : "did you mean '" +
                 solver_names()[static_cast<std::size_t>(near - keys.begin())] +
                 "'? ";
-  throw Error(
-      Errc::invalid_argument, "solver",
-      "got '" + std::string(name.substr(0, 64)) + "', expected a solver's name",
-      meant + there_is);
+  throw Error(Errc::invalid_argument, "solver",
+              "got " + in_quotes(name) + ", expected a solver's name",
+              meant + there_is);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <vector>
 
+#include "kernels/core/text.h"
+
 namespace troupe::config {
 namespace {
 
@@ -53,7 +55,11 @@ std::string nearest(std::string_view word,
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
-    if (candidate.size() > kLongestWord) {
+    const std::size_t longer = std::max(candidate.size(), word.size()) -
+                               std::min(candidate.size(), word.size());
+    // A checkpoint may name any number of classes: no table for those that
+    // differ too much by their length alone.
+    if (candidate.size() > kLongestWord || longer >= best_distance) {
       continue;
     }
     const std::size_t distance = edit_distance(word, candidate);
@@ -80,7 +86,8 @@ std::string suggestion(std::string_view word,
                        std::span<const std::string> candidates,
                        std::string_view otherwise) {
   const std::string best = nearest(word, candidates);
-  return best.empty() ? std::string(otherwise) : "did you mean '" + best + "'?";
+  return best.empty() ? std::string(otherwise)
+                      : "did you mean " + in_quotes(best) + "?";
 }
 
 std::string join_names(std::span<const std::string> names, std::size_t limit) {

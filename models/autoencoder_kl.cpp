@@ -8,6 +8,7 @@
 #include "kernels/conv2d.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
@@ -28,7 +29,7 @@ Activation parse_activation(const Json& json) {
     return Activation::silu;
   }
   require(name == "gelu", Errc::unsupported, json.place(),
-          "act_fn: got '" + name + "', expected silu, swish or gelu",
+          "act_fn: got " + in_quotes(name) + ", expected silu, swish or gelu",
           "this autoencoder cannot be run");
   return Activation::gelu_erf;
 }

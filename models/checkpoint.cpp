@@ -6,6 +6,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::models {
 namespace {
@@ -113,9 +114,10 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
     const auto [end, error] =
         std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0) {
-      throw Error(Errc::corrupt_file, index.place(),
-                  "id2label: got key '" + key + "', expected a class id",
-                  "correct this file");
+      throw Error(
+          Errc::corrupt_file, index.place(),
+          "id2label: got key " + in_quotes(key) + ", expected a class id",
+          "correct this file");
     }
     checkpoint.class_names[id] = names;
     for (std::size_t begin = 0; begin <= names.size();) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::models {
 namespace {
@@ -24,8 +25,8 @@ kernels::Activation parse_activation(const Json& json) {
     return kernels::Activation::silu;
   }
   throw Error(Errc::unsupported, json.place(),
-              "activation_fn: got '" + name +
-                  "', expected gelu-approximate, gelu or linear-silu",
+              "activation_fn: got " + in_quotes(name) +
+                  ", expected gelu-approximate, gelu or linear-silu",
               "this network cannot be run");
 }
 
@@ -35,9 +36,10 @@ void check_kind(const Json& json, bool old_class) {
   const std::string norm =
       json.string("norm_type", old_class ? "layer_norm" : "ada_norm_zero");
   if (norm != "ada_norm_zero") {
-    throw Error(Errc::unsupported, json.place(),
-                "norm_type: got '" + norm + "', expected ada_norm_zero",
-                "only DiT checkpoints can be run");
+    throw Error(
+        Errc::unsupported, json.place(),
+        "norm_type: got " + in_quotes(norm) + ", expected ada_norm_zero",
+        "only DiT checkpoints can be run");
   }
   require(!json.boolean("norm_elementwise_affine", false), Errc::unsupported,
           json.place(), "norm_elementwise_affine: got true, expected false",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
 
@@ -53,19 +54,19 @@ const Row& row_of(const Component& component) {
       });
   if (row == kDenoisers.end()) {
     throw Error(Errc::unsupported, component.config.place(),
-                "_class_name: got '" + component.class_name +
-                    "', expected DiTTransformer2DModel",
+                "_class_name: got " + in_quotes(component.class_name) +
+                    ", expected DiTTransformer2DModel",
                 "only DiT checkpoints can be run");
   }
   return *row;
 }
 
 AutoencoderKlConfig autoencoder_config(const Component& component) {
-  require(
-      component.class_name == "AutoencoderKL", Errc::unsupported,
-      component.config.place(),
-      "_class_name: got '" + component.class_name + "', expected AutoencoderKL",
-      "this autoencoder cannot be run");
+  require(component.class_name == "AutoencoderKL", Errc::unsupported,
+          component.config.place(),
+          "_class_name: got " + in_quotes(component.class_name) +
+              ", expected AutoencoderKL",
+          "this autoencoder cannot be run");
   return parse_autoencoder_kl_config(component.config);
 }
 

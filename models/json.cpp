@@ -6,6 +6,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::models {
 namespace {
@@ -18,15 +19,13 @@ constexpr double kLargestNumber = 1e30;
                        const std::string& got, const std::string& expected) {
   throw Error(
       Errc::corrupt_file, place,
-      "key '" + std::string(key) + "': got " + got + ", expected " + expected,
+      "key " + in_quotes(key) + ": got " + got + ", expected " + expected,
       "correct this file");
 }
 
 std::string shown(const nlohmann::json& value) {
-  constexpr std::size_t kLongest = 60;
-  const std::string text =
-      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+  return printable(
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 std::int64_t bounded(const std::string& place, std::string_view key,
@@ -100,11 +99,11 @@ Json Json::parse(std::string_view text, std::string_view place) {
     document->root = nlohmann::json::parse(text.begin(), text.end(), check);
   } catch (const nlohmann::json::out_of_range& error) {
     throw Error(Errc::corrupt_file, place,
-                std::string("a number is too large: ") + error.what(),
+                "a number is too large: " + printable(error.what()),
                 "correct this file");
   } catch (const nlohmann::json::exception& error) {
     throw Error(Errc::corrupt_file, place,
-                std::string("not valid JSON: ") + error.what(),
+                "not valid JSON: " + printable(error.what()),
                 "correct this file");
   }
   require(document->root.is_object(), Errc::corrupt_file, place,

@@ -13,6 +13,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/json.h"
 
 namespace troupe::models {
@@ -114,7 +115,7 @@ bool is_float(FileDType dtype) {
 
 std::string tensor_place(const std::filesystem::path& path,
                          const SafetensorsEntry& entry) {
-  return path.string() + ": tensor '" + entry.name + "'";
+  return path.string() + ": tensor " + in_quotes(entry.name);
 }
 
 }  // namespace
@@ -260,15 +261,17 @@ TensorFiles::TensorFiles(const std::vector<std::filesystem::path>& files) {
   }
 }
 
-void TensorFiles::add(const std::filesystem::path& path) {
+const SafetensorsFile& TensorFiles::add(const std::filesystem::path& path) {
   const SafetensorsFile& file =
       *files_.emplace_back(std::make_unique<SafetensorsFile>(path));
   for (const SafetensorsEntry& entry : file.header().entries) {
     if (!by_name_.emplace(entry.name, Found{&file, &entry}).second) {
       throw Error(Errc::corrupt_file, path.string(),
-                  "tensor '" + entry.name + "' is in two shards", kHint);
+                  "tensor " + in_quotes(entry.name) + " is in two shards",
+                  kHint);
     }
   }
+  return file;
 }
 
 TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
@@ -277,24 +280,25 @@ TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
   require(!weight_map.empty(), Errc::corrupt_file, index.string(),
           "weight_map is missing or empty", kHint);
   TensorFiles result;
+  std::map<std::string, const SafetensorsFile*> opened;
   for (const auto& [tensor, shard] : weight_map) {
     if (shard.empty() || shard.find_first_of("/\\") != std::string::npos ||
         shard.find("..") != std::string::npos) {
-      throw Error(Errc::corrupt_file, index.string(),
-                  "shard name '" + shard + "': expected a plain file name",
-                  "do not use this checkpoint: it reaches outside its folder");
+      throw Error(
+          Errc::corrupt_file, index.string(),
+          "shard name " + in_quotes(shard) + ": expected a plain file name",
+          "do not use this checkpoint: it reaches outside its folder");
     }
-    const auto path = index.parent_path() / shard;
-    const bool known =
-        std::any_of(result.files_.begin(), result.files_.end(),
-                    [&](const auto& file) { return file->path() == path; });
-    if (!known) {
-      result.add(path);
+    const auto [at, is_new] = opened.try_emplace(shard);
+    if (is_new) {
+      at->second = &result.add(index.parent_path() / shard);
     }
     const auto found = result.find(tensor);
-    if (!found || found->file->path() != path) {
-      throw Error(Errc::corrupt_file, index.string(),
-                  "tensor '" + tensor + "' is not in " + shard, kHint);
+    if (!found || found->file != at->second) {
+      throw Error(
+          Errc::corrupt_file, index.string(),
+          "tensor " + in_quotes(tensor) + " is not in " + printable(shard),
+          kHint);
     }
   }
   return result;

@@ -144,7 +144,7 @@ class TensorFiles {
 
  private:
   TensorFiles() = default;
-  void add(const std::filesystem::path& path);
+  const SafetensorsFile& add(const std::filesystem::path& path);
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Found, std::less<>> by_name_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/safetensors.h"
 
 namespace troupe::models {
@@ -43,16 +44,6 @@ constexpr std::array<DTypeRow, 22> kDTypes = {{
 
 constexpr std::string_view kHint = "the file is damaged: download it again";
 
-std::string shown(std::string_view text) {
-  constexpr std::size_t kLongest = 120;
-  std::string result;
-  for (const char c : text.substr(0, kLongest)) {
-    const bool printable = static_cast<unsigned char>(c) >= 0x20 && c != 0x7f;
-    result += printable ? c : '?';
-  }
-  return text.size() > kLongest ? result + "…" : result;
-}
-
 /// Reads the header's grammar: {name: {dtype, shape, data_offsets}, …,
 /// "__metadata__": {string: string}}. Stops at the first deviation.
 class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
@@ -86,7 +77,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
         return field_key(text);
       case Level::metadata:
         if (header_.metadata.contains(text)) {
-          return fail("duplicate key in __metadata__: " + shown(text));
+          return fail("duplicate key in __metadata__: " + in_quotes(text));
         }
         name_ = text;
         level_ = Level::metadata_value;
@@ -125,7 +116,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
         kDTypes.begin(), kDTypes.end(),
         [&](const DTypeRow& candidate) { return candidate.name == text; });
     if (row == kDTypes.end()) {
-      return fail("unknown dtype '" + shown(text) + "'");
+      return fail("unknown dtype " + in_quotes(text));
     }
     header_.entries.back().dtype = row->dtype;
     bits_ = row->bits;
@@ -175,7 +166,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
     return fail("a negative number");
   }
   bool number_float(number_float_t /*value*/, const string_t& text) override {
-    return fail("a number that is not a whole one: " + shown(text));
+    return fail("a number that is not a whole one: " + printable(text));
   }
   bool null() override { return fail("a null"); }
   bool boolean(bool /*value*/) override { return fail("a boolean"); }
@@ -206,16 +197,17 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
       const bool in_tensor = level_ >= Level::tensor_name &&
                              level_ <= Level::offsets &&
                              !header_.entries.empty();
-      problem_ = in_tensor ? "tensor '" + shown(header_.entries.back().name) +
-                                 "': " + problem
-                           : std::move(problem);
+      problem_ = in_tensor
+                     ? "tensor " + in_quotes(header_.entries.back().name) +
+                           ": " + problem
+                     : std::move(problem);
     }
     return false;
   }
 
   bool top_key(const std::string& text) {
     if (!names_.insert(text).second) {
-      return fail("duplicate key '" + shown(text) + "'");
+      return fail("duplicate key " + in_quotes(text));
     }
     if (text == "__metadata__") {
       level_ = Level::metadata_name;
@@ -238,7 +230,7 @@ class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
       field = 4;
       level_ = Level::offsets_name;
     } else {
-      return fail("unknown key '" + shown(text) + "'");
+      return fail("unknown key " + in_quotes(text));
     }
     if ((fields_ & field) != 0) {
       return fail("duplicate key '" + text + "'");
@@ -304,14 +296,13 @@ void check_tiling(const SafetensorsHeader& header, std::uint64_t data_bytes,
   std::uint64_t expected = 0;
   for (const SafetensorsEntry* entry : order) {
     if (entry->begin != expected) {
-      throw Error(
-          Errc::corrupt_file, place,
-          "tensor '" + shown(entry->name) +
-              (entry->begin < expected ? "' overlaps another" : "' leaves") +
-              (entry->begin < expected ? "" : " a gap") + ": got offset " +
-              std::to_string(entry->begin) + ", expected " +
-              std::to_string(expected),
-          kHint);
+      throw Error(Errc::corrupt_file, place,
+                  "tensor " + in_quotes(entry->name) +
+                      (entry->begin < expected ? " overlaps another"
+                                               : " leaves a gap") +
+                      ": got offset " + std::to_string(entry->begin) +
+                      ", expected " + std::to_string(expected),
+                  kHint);
     }
     expected = entry->end;
   }

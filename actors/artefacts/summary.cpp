@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "kernels/core/text.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -156,12 +158,10 @@ bool is_worse(const Error& error, const std::optional<Error>& than) {
 }
 
 std::string one_line(const Error& error) {
-  std::string line = std::string("troupe: ") + error.what();
+  std::string line = "troupe: " + printable(error.what(), kLongestLine);
   if (!error.hint().empty()) {
-    line += "; " + error.hint();
+    line += "; " + printable(error.hint(), kLongestLine);
   }
-  std::ranges::replace_if(
-      line, [](unsigned char c) { return c < 0x20 || c == 0x7f; }, ' ');
   return line;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/company.h"
@@ -22,6 +23,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {
@@ -146,8 +148,11 @@ Json describe_checkpoint(const std::string& path) {
       {"classes", source.dit().num_classes},
       {"defaults", describe_defaults(path)}};
   json["class_names"] = Json::object();
+  // An ordered object looks for a key from its beginning; these are different.
+  auto& names = json["class_names"].get_ref<Json::object_t&>();
+  names.reserve(checkpoint.class_names.size());
   for (const auto& [id, name] : checkpoint.class_names) {
-    json["class_names"][std::to_string(id)] = name;
+    names.emplace_back(std::to_string(id), name);
   }
   return json;
 }
@@ -230,10 +235,14 @@ Json describe(const std::string& path) {
               "not a kind of file that Troupe knows", kKinds);
 }
 
+/// A text that a stranger's file may have chosen.
+std::string text_of(const Json& json) {
+  return printable(json.get_ref<const std::string&>());
+}
+
 void print_checkpoint(const Json& j) {
   fmt::print("{}: {} ({})\n", j["path"].get<std::string>(),
-             j["architecture"].get<std::string>(),
-             j["pipeline"].get<std::string>());
+             text_of(j["architecture"]), text_of(j["pipeline"]));
   fmt::print("  {} blocks, width {}, {} heads, {} tokens, latents {}{}\n",
              j["blocks"].get<int>(), j["width"].get<int>(),
              j["heads"].get<int>(), j["tokens"].get<int>(),
@@ -260,17 +269,17 @@ void print_checkpoint(const Json& j) {
                   human_bytes(needs["available_bytes"].get<std::uint64_t>()),
                   needs["fits"].get<bool>() ? "fits" : "does not fit"));
   }
-  fmt::print("  sampler {}\n", j["sampler"].get<std::string>());
+  fmt::print("  sampler {}\n", text_of(j["sampler"]));
   for (const auto& [key, value] : j["defaults"].items()) {
     fmt::print("  default of {}: {}\n", key,
-               value.is_string() ? value.get<std::string>() : value.dump());
+               value.is_string() ? text_of(value) : value.dump());
   }
   fmt::print("  {} classes", j["classes"].get<int>());
+  constexpr std::size_t kShown = 40;
   std::vector<std::string> names;
   for (const auto& [id, name] : j["class_names"].items()) {
-    names.push_back(id + " " + name.get<std::string>());
+    names.push_back(names.size() < kShown ? id + " " + text_of(name) : id);
   }
-  constexpr std::size_t kShown = 40;
   fmt::print("{}{}\n", names.empty() ? ", without names" : ": ",
              config::join_names(names, kShown));
 }
@@ -281,8 +290,7 @@ void print_tensors(const Json& j) {
              j["elements"].get<double>() / 1e6);
   for (const Json& tensor : j["tensors"]) {
     fmt::print("  {:<5} {:<24} {}\n", tensor["dtype"].get<std::string>(),
-               tensor["shape"].get<std::string>(),
-               tensor["name"].get<std::string>());
+               tensor["shape"].get<std::string>(), text_of(tensor["name"]));
   }
 }
 
@@ -290,8 +298,11 @@ void print_image(const Json& j) {
   fmt::print("{}: {}×{} pixels, hash {}\n", j["path"].get<std::string>(),
              j["width"].get<int>(), j["height"].get<int>(),
              j["pixels_xxh3"].get<std::string>());
-  fmt::print("{}\n", j["recipe"].is_null() ? std::string("  no recipe")
-                                           : j["recipe"].dump(2));
+  std::istringstream recipe(j["recipe"].is_null() ? "  no recipe"
+                                                  : j["recipe"].dump(2));
+  for (std::string line; std::getline(recipe, line);) {
+    fmt::print("{}\n", printable(line, kLongestLine));
+  }
 }
 
 void print(const Json& item) {

@@ -7,6 +7,7 @@
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {
@@ -18,10 +19,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 
 [[noreturn]] void fail_non_finite(const std::filesystem::path& path,
                                   const std::string& name) {
-  throw Error(
-      Errc::invalid_argument, path.string(),
-      "tensor '" + name + "': got NaN or infinity, expected finite numbers",
-      "give a file whose numbers are all finite");
+  throw Error(Errc::invalid_argument, path.string(),
+              "tensor " + in_quotes(name) +
+                  ": got NaN or infinity, expected finite numbers",
+              "give a file whose numbers are all finite");
 }
 
 std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
@@ -43,7 +44,7 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
 std::string names_of(std::span<const NamedTensor> tensors) {
   std::vector<std::string> names;
   for (const NamedTensor& item : tensors) {
-    names.push_back("'" + item.name + "'");
+    names.push_back(in_quotes(item.name));
   }
   constexpr std::size_t kShown = 5;
   return config::join_names(names, kShown);

@@ -10,6 +10,7 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/text.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
 #include "models/dit_weights.h"
@@ -97,13 +98,15 @@ std::int64_t ModelSource::the_only_class(
   if (ids.size() == 1) {
     return *ids.begin();
   }
-  std::string several;
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> several;
   for (const std::int64_t id : ids) {
-    several += several.empty() ? "" : " and ";
-    several += std::to_string(id) + " (" + class_name(id) + ")";
+    several.push_back(std::to_string(id) + " (" + printable(class_name(id)) +
+                      ")");
   }
   throw Error(Errc::invalid_argument, "--class",
-              "several classes have the name '" + wanted + "': " + several,
+              "several classes have the name " + in_quotes(wanted) + ": " +
+                  config::join_names(several, kShown),
               "give the number of the one you mean");
 }
 
@@ -131,7 +134,7 @@ std::vector<std::int64_t> ModelSource::resolve_classes(
       ids.push_back(*id);
     } else {
       throw Error(Errc::invalid_argument, "--class",
-                  "no such class: got '" + wanted + "', expected " +
+                  "no such class: got " + in_quotes(wanted) + ", expected " +
                       (names.empty() ? range : "a class name or " + range),
                   config::suggestion(wanted, names,
                                      names.empty()

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "kernels/core/text.h"
+
 namespace troupe {
 namespace {
 
@@ -39,8 +41,9 @@ spdlog::logger& logger() {
 }  // namespace
 
 void log_message(LogLevel level, std::string_view text) {
+  const std::string line = printable(text, kLongestLine);
   logger().log(to_spdlog(level),
-               spdlog::string_view_t(text.data(), text.size()));
+               spdlog::string_view_t(line.data(), line.size()));
 }
 
 void set_log_level(LogLevel level) noexcept {

@@ -1,89 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
 
-#include "tests/cli/program.h"
+#include "tests/cli/pipeline.h"
 
 namespace troupe::test {
 namespace {
-
-constexpr const char* kWeights =
-    "transformer/diffusion_pytorch_model.safetensors";
-
-constexpr const char* kScheduler = "scheduler/scheduler_config.json";
-
-/// A folder as diffusers writes it, around a small golden network: two blocks,
-/// four latent channels, five classes.
-class Pipeline {
- public:
-  Pipeline() {
-    std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/dit_default",
-                          folder_.path("transformer"));
-    (void)folder_.write("model_index.json",
-                        R"({"_class_name": "DiTPipeline",
-                            "id2label": {"0": "tench, fish", "3": "owl"}})");
-    std::filesystem::create_directory(folder_.path("scheduler"));
-    replace(kScheduler, R"({"_class_name": "DDIMScheduler"})");
-  }
-
-  void replace(const std::string& name, const std::string& content) const {
-    (void)folder_.write(name, content);
-  }
-  /// Sets every element of a tensor.
-  void fill(const std::string& tensor, float value) const {
-    std::string file = folder_.read(kWeights);
-    std::uint64_t size = 0;
-    std::memcpy(&size, file.data(), sizeof size);
-    const auto header = nlohmann::json::parse(file.substr(sizeof size, size));
-    const auto offsets = header.at(tensor).at("data_offsets");
-    const std::size_t begin = sizeof size + size;
-    for (std::size_t at = offsets[0]; at < offsets[1]; at += sizeof value) {
-      std::memcpy(file.data() + begin + at, &value, sizeof value);
-    }
-    replace(kWeights, file);
-  }
-  [[nodiscard]] std::string file(const std::string& name) const {
-    return folder_.read(name);
-  }
-  [[nodiscard]] Outcome sample(std::vector<std::string> more = {}) const {
-    std::vector<std::string> arguments = {"sample",
-                                          "-m",
-                                          folder_.path(),
-                                          "--steps",
-                                          "3",
-                                          "--class",
-                                          "1",
-                                          "--dtype",
-                                          "f32",
-                                          "--progress",
-                                          "none",
-                                          "--save",
-                                          "latents=" + folder_.path("out.npz")};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run(std::move(arguments));
-  }
-  [[nodiscard]] std::string path(const std::string& name = {}) const {
-    return folder_.path(name);
-  }
-  [[nodiscard]] bool wrote_something() const {
-    return std::filesystem::exists(folder_.path("out.npz"));
-  }
-
- private:
-  TempFolder folder_;
-};
-
-void expect_refused(const Pipeline& pipeline, const Outcome& outcome,
-                    int exit_code, const std::string& says) {
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
-  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_FALSE(pipeline.wrote_something());
-}
 
 TEST(Checkpoint, OfTheGoldenNetworkRuns) {
   const Pipeline pipeline;
@@ -251,7 +174,7 @@ TEST(Checkpoint, RefusesANameOfSeveralClassesButTakesTheirNumbers) {
                    R"({"_class_name": "DiTPipeline",
                        "id2label": {"0": "Crane, bird", "3": "crane"}})");
   expect_refused(pipeline, pipeline.sample({"--class", "crane"}), 2,
-                 "several classes have the name 'crane': 0 (Crane, bird) and 3 "
+                 "several classes have the name 'crane': 0 (Crane, bird), 3 "
                  "(crane); give the number");
   EXPECT_EQ(pipeline.sample({"--class", "3"}).exit_code, 0);
 }

@@ -53,7 +53,7 @@ TEST(Summary, SaysWhatFailed) {
 
 TEST(OneLine, IsOneLineWhateverTheMessageHolds) {
   const Error error(Errc::corrupt_file, "a\nb", "c\x1b[2Jd", "e\r\nf");
-  EXPECT_EQ(one_line(error), "troupe: [a b] c [2Jd; e  f");
+  EXPECT_EQ(one_line(error), "troupe: [a b] c?[2Jd; e  f");
 }
 
 }  // namespace
