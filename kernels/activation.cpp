@@ -21,6 +21,31 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
   throw_no_backend("activate", ctx.device());
 }
 
+void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
+                    Tensor& out) {
+  check_device("activate_gated", ctx.device(), {&x, &out});
+  check_float("activate_gated", "x", x, ctx.device());
+  check_float("activate_gated", "out", out, ctx.device());
+  const std::size_t rank = out.shape().rank();
+  bool fits = rank > 0 && x.shape().rank() == rank &&
+              x.dim(rank - 1) == 2 * out.dim(rank - 1);
+  for (std::size_t axis = 0; fits && axis + 1 < rank; ++axis) {
+    fits = x.dim(axis) == out.dim(axis);
+  }
+  if (!fits) {
+    throw Error(Errc::shape_mismatch, "activate_gated",
+                "got x " + to_string(x.shape()) + " and out " +
+                    to_string(out.shape()) + ", expected x twice as wide");
+  }
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::activate_gated(ctx, x, activation, out);
+    case DeviceKind::cuda:
+      return cuda::activate_gated(ctx, x, activation, out);
+  }
+  throw_no_backend("activate_gated", ctx.device());
+}
+
 void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("softmax", ctx.device(), {&x, &out});
   check_dtype("softmax", "x", x, {DType::f32});

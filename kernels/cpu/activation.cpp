@@ -23,6 +23,26 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
                  });
 }
 
+void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
+                    Tensor& out) {
+  if (out.empty()) {
+    return;
+  }
+  const std::int64_t width = out.dim(out.shape().rank() - 1);
+  const std::int64_t rows = out.num_elements() / width;
+  const std::int64_t piece_rows =
+      std::max<std::int64_t>(1, kPieceElements / width);
+  ctx.pool().run((rows + piece_rows - 1) / piece_rows, [&](std::int64_t piece,
+                                                           int /*thread*/) {
+    const std::int64_t end = std::min(rows, (piece + 1) * piece_rows);
+    for (std::int64_t row = piece * piece_rows; row < end; ++row) {
+      const Source from = Source(x).at(2 * row * width);
+      activate_gated_row(from, from.at(width), width, activation,
+                         Target(out).at(row * width));
+    }
+  });
+}
+
 void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) {
   if (x.empty()) {
     return;

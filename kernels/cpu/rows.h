@@ -62,6 +62,10 @@ void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
 void activate_row(Source x, std::int64_t count, Activation activation,
                   Target out);
 
+/// out = x · activation(gate); x and gate of one type.
+void activate_gated_row(Source x, Source gate, std::int64_t count,
+                        Activation activation, Target out);
+
 /// out = e^(scale · (x − largest of the row)) for each dense row, and each
 /// row's sum: a softmax but for the division. `out` is dense and may be x
 /// itself.

@@ -111,6 +111,40 @@ void activate_row(Source x, std::int64_t count, Activation activation,
   });
 }
 
+template <Activation activation, typename In, typename Out>
+void activate_gated_elements(const In* x, const In* gate, std::int64_t count,
+                             Out* out) {
+  const F32 d;
+  for_vectors(d, static_cast<std::size_t>(count),
+              [&](std::size_t i, auto read, auto write) HWY_ATTR {
+                const Vec open =
+                    activation_vec<activation, Out>(d, read(gate + i));
+                write(hn::Mul(read(x + i), open), out + i);
+              });
+}
+
+void activate_gated_row(Source x, Source gate, std::int64_t count,
+                        Activation activation, Target out) {
+  with_activation(activation, [&]<Activation a>() HWY_ATTR {
+    const auto run = [&]<typename In>(In /*type*/) HWY_ATTR {
+      const auto* from = static_cast<const In*>(x.data);
+      const auto* gates = static_cast<const In*>(gate.data);
+      if (out.dtype == DType::f32) {
+        activate_gated_elements<a>(from, gates, count,
+                                   static_cast<float*>(out.data));
+      } else {
+        activate_gated_elements<a>(from, gates, count,
+                                   static_cast<bfloat16*>(out.data));
+      }
+    };
+    if (x.dtype == DType::f32) {
+      run(float{});
+    } else {
+      run(bfloat16{});
+    }
+  });
+}
+
 HWY_INLINE Vec row_maximum(F32 d, const float* x, std::size_t count) {
   const std::size_t lanes = hn::Lanes(d);
   Vec first = hn::Set(d, x[0]);
@@ -242,6 +276,7 @@ namespace troupe::kernels::cpu {
 
 HWY_EXPORT(finish_product);
 HWY_EXPORT(activate_row);
+HWY_EXPORT(activate_gated_row);
 HWY_EXPORT(exp_rows);
 HWY_EXPORT(divide_rows);
 
@@ -255,6 +290,11 @@ void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
 void activate_row(Source x, std::int64_t count, Activation activation,
                   Target out) {
   HWY_DYNAMIC_DISPATCH(activate_row)(x, count, activation, out);
+}
+
+void activate_gated_row(Source x, Source gate, std::int64_t count,
+                        Activation activation, Target out) {
+  HWY_DYNAMIC_DISPATCH(activate_gated_row)(x, gate, count, activation, out);
 }
 
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,

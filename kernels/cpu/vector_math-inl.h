@@ -239,6 +239,31 @@ HWY_INLINE Vec gelu_erf_vec(F32 d, Vec x) {
   return hn::Mul(x, phi);
 }
 
+HWY_INLINE Vec relu_vec(F32 d, Vec x) {
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+}
+
+// mish(x) = x·tanh(ln(1 + e)), e = e^x: with n = e·(e + 2) it is x·n/(n + 2),
+// without the cancellation of a logarithm near 1. From 20 on the quotient is 1.
+HWY_INLINE Vec mish_vec(F32 d, Vec x) {
+  x = hn::Max(hn::Set(d, -87.0F), x);
+  const Vec two = hn::Set(d, 2.0F);
+  const Vec e = exp_vec(d, hn::Min(hn::Set(d, 20.0F), x));
+  const Vec n = hn::Mul(e, hn::Add(e, two));
+  return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+
+// gelu_sigmoid(x) = x / (1 + e^(−1.702 x)).
+template <bool coarse>
+HWY_INLINE Vec gelu_sigmoid_vec(F32 d, Vec x) {
+  x = hn::Max(hn::Set(d, -51.0F), x);
+  if constexpr (coarse) {
+    return coarse_sigmoid_times(d, x, hn::Mul(x, hn::Set(d, -2.45546696F)));
+  } else {
+    return sigmoid_times(d, x, hn::Mul(x, hn::Set(d, -1.702F)));
+  }
+}
+
 /// For results of type Out.
 template <Activation activation, typename Out>
 HWY_INLINE Vec activation_vec(F32 d, Vec x) {
@@ -249,6 +274,12 @@ HWY_INLINE Vec activation_vec(F32 d, Vec x) {
     return gelu_tanh_vec<kCoarse>(d, x);
   } else if constexpr (activation == Activation::gelu_erf) {
     return gelu_erf_vec(d, x);
+  } else if constexpr (activation == Activation::relu) {
+    return relu_vec(d, x);
+  } else if constexpr (activation == Activation::mish) {
+    return mish_vec(d, x);
+  } else if constexpr (activation == Activation::gelu_sigmoid) {
+    return gelu_sigmoid_vec<kCoarse>(d, x);
   } else {
     return x;
   }
@@ -266,6 +297,12 @@ HWY_INLINE void with_activation(Activation activation, const Fn& fn) {
       return fn.template operator()<Activation::gelu_tanh>();
     case Activation::gelu_erf:
       return fn.template operator()<Activation::gelu_erf>();
+    case Activation::relu:
+      return fn.template operator()<Activation::relu>();
+    case Activation::mish:
+      return fn.template operator()<Activation::mish>();
+    case Activation::gelu_sigmoid:
+      return fn.template operator()<Activation::gelu_sigmoid>();
   }
 }
 

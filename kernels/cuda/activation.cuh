@@ -85,6 +85,24 @@ TROUPE_DEVICE float gelu_erf(float x) {
   return multiply(x, x > 0.0F ? add(1.0F, -tail) : tail);
 }
 
+/// x·n/(n + 2), n = e·(e + 2), e = e^x: x·tanh(ln(1 + e)) without the
+/// cancellation of a logarithm near 1. From 20 on the quotient is 1.
+template <bool coarse>
+TROUPE_DEVICE float mish(float x) {
+  x = at_least(kLeast, x);
+  const float e = exponential<coarse>(x > 20.0F ? 20.0F : x);
+  const float n = multiply(e, add(e, 2.0F));
+  return multiply(x, quotient<coarse>(n, add(n, 2.0F)));
+}
+
+/// x / (1 + e^(−1.702 x)).
+template <bool coarse>
+TROUPE_DEVICE float gelu_sigmoid(float x) {
+  x = at_least(kLeast / 2, x);
+  return quotient<coarse>(x,
+                          add(1.0F, exponential<coarse>(multiply(x, -1.702F))));
+}
+
 /// values = activation(values); the choice is made once for all of them.
 template <bool coarse, int N>
 TROUPE_DEVICE void activate_all(float (&values)[N], Activation activation) {
@@ -107,6 +125,24 @@ TROUPE_DEVICE void activate_all(float (&values)[N], Activation activation) {
       TROUPE_UNROLL
       for (float& value : values) {
         value = gelu_erf(value);
+      }
+      return;
+    case Activation::relu:
+      TROUPE_UNROLL
+      for (float& value : values) {
+        value = at_least(0.0F, value);
+      }
+      return;
+    case Activation::mish:
+      TROUPE_UNROLL
+      for (float& value : values) {
+        value = mish<coarse>(value);
+      }
+      return;
+    case Activation::gelu_sigmoid:
+      TROUPE_UNROLL
+      for (float& value : values) {
+        value = gelu_sigmoid<coarse>(value);
       }
       return;
   }

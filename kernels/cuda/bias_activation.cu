@@ -1,5 +1,6 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/bias_activation.cuh"
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/units.cuh"
 
 namespace troupe::kernels::cuda {
@@ -123,6 +124,42 @@ struct ActivateProduct {
   }
 };
 
+/// out = a · activation(b) for rows of x that are a and b side by side.
+template <typename From, typename To, bool kPacked>
+struct ActivateGated {
+  static constexpr const char* kName = "activate gated";
+  static constexpr int kThreads = 256;
+  static constexpr bool kCooperates = false;
+  static constexpr bool kCoarse = sizeof(To) == 2;
+
+  const From* x;
+  To* out;
+  std::int64_t rows;
+  std::int64_t width;
+  Activation activation;
+
+  template <typename Lane>
+  TROUPE_DEVICE void operator()(Lane& lane) const {
+    const auto [row, column] =
+        place_of(lane.block() * kThreads + lane.thread(), width);
+    if (row >= rows) {
+      return;
+    }
+    const int count = columns_left(column, width);
+    const From* from = x + 2 * row * width + column;
+    float values[kEach] = {};
+    float gates[kEach] = {};
+    load_each<kPacked>(from, count, values);
+    load_each<kPacked>(from + width, count, gates);
+    activate_all<kCoarse>(gates, activation);
+    TROUPE_UNROLL
+    for (int i = 0; i < kEach; ++i) {
+      values[i] = multiply(values[i], gates[i]);
+    }
+    store_each<kPacked>(values, count, out + row * width + column);
+  }
+};
+
 template <bool kPacked>
 struct AddGatedProduct {
   static constexpr const char* kName = "add gated product";
@@ -205,6 +242,29 @@ void activate_product(Backend& backend, const Tensor& product,
       using Kernel = ActivateProduct<To, decltype(flag)::value>;
       launch(backend, Kernel{from, biases, to, rows, width, activation},
              {blocks_over(rows, width, Kernel::kThreads)});
+    });
+  });
+}
+
+void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
+                    Tensor& out) {
+  if (out.empty()) {
+    return;
+  }
+  Backend& backend = Backend::of(ctx);
+  const std::int64_t width = out.dim(out.shape().rank() - 1);
+  const std::int64_t rows = out.num_elements() / width;
+  with_element(x.dtype(), [&]<typename From>(From) {
+    with_element(out.dtype(), [&]<typename To>(To) {
+      const auto* from = x.data<From>();
+      auto* to = out.data<To>();
+      const bool packed =
+          aligned(from, width) && aligned(static_cast<const To*>(to), width);
+      with_flag(packed, [&](auto flag) {
+        using Kernel = ActivateGated<From, To, decltype(flag)::value>;
+        launch(backend, Kernel{from, to, rows, width, activation},
+               {blocks_over(rows, width, Kernel::kThreads)});
+      });
     });
   });
 }

@@ -110,6 +110,9 @@ std::optional<cublasLtEpilogue_t> whole_epilogue(bool has_bias,
       return has_bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
     case Activation::silu:
     case Activation::gelu_erf:
+    case Activation::relu:
+    case Activation::mish:
+    case Activation::gelu_sigmoid:
       return std::nullopt;
   }
   return std::nullopt;

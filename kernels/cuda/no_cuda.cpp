@@ -35,6 +35,11 @@ void activate(ExecContext& ctx, const Tensor& /*x*/, Activation /*activation*/,
   throw_no_backend("activate", ctx.device());
 }
 
+void activate_gated(ExecContext& ctx, const Tensor& /*x*/,
+                    Activation /*activation*/, Tensor& /*out*/) {
+  throw_no_backend("activate_gated", ctx.device());
+}
+
 void softmax(ExecContext& ctx, const Tensor& /*x*/, Tensor& /*out*/) {
   throw_no_backend("softmax", ctx.device());
 }

@@ -21,6 +21,10 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
               Tensor& out);
 void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
 
+// bias_activation.cu
+void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
+                    Tensor& out);
+
 // attention.cpp (cuDNN)
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,

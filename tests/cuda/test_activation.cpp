@@ -5,9 +5,10 @@
 namespace troupe::kernels {
 namespace {
 
-constexpr Activation kActivations[] = {Activation::none, Activation::silu,
-                                       Activation::gelu_tanh,
-                                       Activation::gelu_erf};
+constexpr Activation kActivations[] = {
+    Activation::none,        Activation::silu, Activation::gelu_tanh,
+    Activation::gelu_erf,    Activation::relu, Activation::mish,
+    Activation::gelu_sigmoid};
 // Parts of a block, whole blocks, and a part after them.
 constexpr std::int64_t kCounts[] = {0,   1,    2,    7,     8,    9,
                                     255, 4096, 8192, 12289, 40001};
@@ -51,6 +52,29 @@ TEST_F(ActivationOnGpu, IgnoresAlignmentAndMayWorkInPlace) {
   }
 }
 
+TEST_F(ActivationOnGpu, AgreesWithTheCpuBehindAGate) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 1000;
+  for (const Activation activation : kActivations) {
+    for (const DType from : kFloatTypes) {
+      for (const DType to : kFloatTypes) {
+        for (const std::int64_t width : {1, 7, 8, 24, 4099}) {
+          const Tensor x = random({2, 3, 2 * width}, from, ++seed, 4);
+          Tensor want({2, 3, width}, DType::f32);
+          activate_gated(cpu, as(x, DType::f32), activation, want);
+          Tensor out = poisoned(ctx, {2, 3, width}, to);
+          activate_gated(ctx, upload(ctx, x), activation, out);
+          expect_close(download(ctx, out), want, rounding_of(to), 0.01);
+          Tensor again = poisoned(ctx, {2, 3, width}, to);
+          activate_gated(ctx, upload_at(ctx, x, 1), activation, again);
+          expect_same_bits(download(ctx, again), download(ctx, out));
+        }
+      }
+    }
+  }
+}
+
 /// |got − want| ≤ relative · |want| + absolute, for results in f32.
 void expect_within(const Tensor& got, const Tensor& want, double relative,
                    double absolute) {
@@ -69,17 +93,23 @@ TEST_F(ActivationOnGpu, IsAsExactAsTheHeaderSays) {
     Tensor x({kPoints}, DType::f32);
     Tensor want({kPoints}, DType::f32);
     for (std::int64_t i = 0; i < kPoints; ++i) {
-      const double from = activation == Activation::gelu_tanh ? -3 : -8;
+      const double from = activation == Activation::gelu_tanh      ? -3
+                          : activation == Activation::gelu_sigmoid ? -4
+                                                                   : -8;
       const auto value = static_cast<float>(
           from + 0.0001 + 20.0 * static_cast<double>(i) / kPoints);
       const double v = value;
       const double u = std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v);
-      const double exact = activation == Activation::none ? v
-                           : activation == Activation::silu
-                               ? v / (1 + std::exp(-v))
-                           : activation == Activation::gelu_tanh
-                               ? v / (1 + std::exp(-2 * u))
-                               : 0.5 * v * std::erfc(-v / std::sqrt(2.0));
+      const double exact =
+          activation == Activation::none        ? v
+          : activation == Activation::silu      ? v / (1 + std::exp(-v))
+          : activation == Activation::gelu_tanh ? v / (1 + std::exp(-2 * u))
+          : activation == Activation::relu      ? (v < 0 ? 0 : v)
+          : activation == Activation::mish
+              ? v * std::tanh(std::log1p(std::exp(v)))
+          : activation == Activation::gelu_sigmoid
+              ? v / (1 + std::exp(-1.702 * v))
+              : 0.5 * v * std::erfc(-v / std::sqrt(2.0));
       x.data<float>()[i] = value;
       want.data<float>()[i] = static_cast<float>(exact);
     }
@@ -99,7 +129,8 @@ TEST_F(ActivationOnGpu, KeepsNanAndFarEnds) {
   const Tensor x = Tensor::from<float>(values, {8});
   const Tensor want = Tensor::from<float>(wanted, {8});
   for (const Activation activation :
-       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+        Activation::relu, Activation::mish, Activation::gelu_sigmoid}) {
     Tensor out = poisoned(ctx, {8}, DType::f32);
     activate(ctx, upload(ctx, x), activation, out);
     expect_close(download(ctx, out), want, 0, 0);

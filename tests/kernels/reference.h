@@ -139,6 +139,13 @@ inline double apply(Activation activation, double x) {
     }
     case Activation::gelu_erf:
       return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+    case Activation::relu:
+      return x < 0 ? 0 : x;
+    case Activation::mish:
+      // tanh(ln(1 + e^x)) by its definition; e^x alone where it is small.
+      return x * std::tanh(x > 40 ? x : std::log1p(std::exp(x)));
+    case Activation::gelu_sigmoid:
+      return x / (1 + std::exp(-1.702 * x));
   }
   return 0;
 }
@@ -169,12 +176,25 @@ inline double activation_limit(Activation activation, double x, DType to) {
       // Half of the worst case 3e-7 + 15u: t errs by 3u, which Q·t multiplies
       // by at most 2.3; Q 2u, the exponential 3e-7 + 2u, four products.
       return 6e-7;
+    case Activation::relu:
+      return 0;
+    case Activation::mish:
+      // The exponential's error counts at most once in n / (n + 2), then five
+      // products, sums and a quotient.
+      return 3e-7 + 5 * u;
+    case Activation::gelu_sigmoid: {
+      // The constant and the product err by u each in y.
+      const double y = 1.702 * std::abs(x);
+      const double share = x < 0 ? 1 : std::exp(-y) / (1 + std::exp(-y));
+      return sigmoid + 2 * u * y * share;
+    }
   }
   return 0;
 }
 
 inline constexpr std::initializer_list<Activation> kActivations = {
-    Activation::none, Activation::silu, Activation::gelu_tanh,
-    Activation::gelu_erf};
+    Activation::none,        Activation::silu, Activation::gelu_tanh,
+    Activation::gelu_erf,    Activation::relu, Activation::mish,
+    Activation::gelu_sigmoid};
 
 }  // namespace troupe::kernels

@@ -62,7 +62,8 @@ TEST(Activate, KeepsNanAndFarEnds) {
   const float inputs[] = {NAN, 1e30F, -1e30F, 0.0F};
   const Tensor x = Tensor::from<float>(inputs, {4});
   for (const Activation activation :
-       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf}) {
+       {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+        Activation::relu, Activation::mish, Activation::gelu_sigmoid}) {
     Tensor out({4}, DType::f32);
     activate(ctx, x, activation, out);
     EXPECT_TRUE(std::isnan(value_at(out, 0)));
@@ -92,6 +93,63 @@ TEST(Activate, GivesAnElementTheSameBitsAnywhere) {
     activate(ctx, part, Activation::gelu_erf, out);
     EXPECT_TRUE(bytes_equal(out, all.slice(begin, 40001)));
   }
+}
+
+TEST(ActivateGated, MatchesADoubleReferenceForEverySizeAndType) {
+  for (const Activation activation : kActivations) {
+    for (const DType from : {DType::f32, DType::bf16}) {
+      for (const DType to : {DType::f32, DType::bf16}) {
+        for (const std::int64_t width : {1, 7, 16, 33, 1000, 20001}) {
+          ExecContext ctx(2);
+          const Tensor x = random_tensor({3, 2, 2 * width}, from, 1, 5);
+          Guarded out({3, 2, width}, to, 1);
+          activate_gated(ctx, x, activation, out.tensor);
+          EXPECT_TRUE(out.intact());
+          for (std::int64_t i = 0; i < 6 * width; ++i) {
+            const std::int64_t row = i / width;
+            const double a = value_at(x, i + row * width);
+            const double gate = value_at(x, i + (row + 1) * width);
+            const double expected = a * apply(activation, gate);
+            const double limit = activation_limit(activation, gate, to) +
+                                 unit_of(DType::f32) + unit_of(to);
+            ASSERT_LE(std::abs(value_at(out.tensor, i) - expected),
+                      1.01 * limit * std::abs(expected) + 1e-35)
+                << "activation " << static_cast<int>(activation) << " of "
+                << gate;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(ActivateGated, GivesARowTheSameBitsAnywhere) {
+  ExecContext one;
+  ExecContext ctx(3);
+  for (const DType to : {DType::f32, DType::bf16}) {
+    const Tensor x = random_tensor({301, 2 * 77}, DType::f32, 3, 4);
+    Tensor all({301, 77}, to);
+    activate_gated(ctx, x, Activation::silu, all);
+    for (const std::int64_t begin : {0, 1, 150, 300}) {
+      Tensor out({301 - begin, 77}, to);
+      activate_gated(one, x.slice(begin, 301), Activation::silu, out);
+      EXPECT_TRUE(bytes_equal(out, all.slice(begin, 301)));
+    }
+  }
+}
+
+TEST(ActivateGated, RefusesOtherShapesAndTypes) {
+  ExecContext ctx;
+  Tensor out({2, 3}, DType::f32);
+  for (const Shape& shape :
+       {Shape{2, 3}, Shape{6, 2}, Shape{3, 6}, Shape{12}, Shape{1, 2, 6}}) {
+    EXPECT_THROW(
+        activate_gated(ctx, Tensor(shape, DType::f32), Activation::silu, out),
+        Error);
+  }
+  EXPECT_THROW(
+      activate_gated(ctx, Tensor({2, 6}, DType::i64), Activation::silu, out),
+      Error);
 }
 
 TEST(Activate, RefusesOtherShapesAndTypes) {
