@@ -146,7 +146,8 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     std::string json(header_bytes, '\0');
     pread_all(fd_, 8, std::as_writable_bytes(std::span(json)), place);
     data_offset_ = 8 + header_bytes;
-    header_ = parse_safetensors_header(json, size - data_offset_, place);
+    header_ =
+        parse_safetensors_header(std::move(json), size - data_offset_, place);
   } catch (...) {
     ::close(fd_);
     throw;
@@ -154,14 +155,6 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
 }
 
 SafetensorsFile::~SafetensorsFile() { ::close(fd_); }
-
-const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
-  const auto& entries = header_.entries;
-  const auto at = std::lower_bound(
-      entries.begin(), entries.end(), name,
-      [](const SafetensorsEntry& e, std::string_view n) { return e.name < n; });
-  return at != entries.end() && at->name == name ? &*at : nullptr;
-}
 
 void SafetensorsFile::read_bytes(const SafetensorsEntry& entry,
                                  std::uint64_t offset,
@@ -257,21 +250,37 @@ std::vector<std::byte> SafetensorsFile::stored_bytes(
 
 TensorFiles::TensorFiles(const std::vector<std::filesystem::path>& files) {
   for (const auto& path : files) {
-    add(path);
+    files_.push_back(std::make_unique<SafetensorsFile>(path));
   }
+  index();
 }
 
-const SafetensorsFile& TensorFiles::add(const std::filesystem::path& path) {
-  const SafetensorsFile& file =
-      *files_.emplace_back(std::make_unique<SafetensorsFile>(path));
-  for (const SafetensorsEntry& entry : file.header().entries) {
-    if (!by_name_.emplace(entry.name, Found{&file, &entry}).second) {
-      throw Error(Errc::corrupt_file, path.string(),
-                  "tensor " + in_quotes(entry.name) + " is in two shards",
-                  kHint);
+std::string_view TensorFiles::name_of(const Place& place) const {
+  return files_[place.file]->header().entries.name(place.entry);
+}
+
+void TensorFiles::index() {
+  if (files_.size() < 2) {
+    return;  // one file has its own order
+  }
+  by_name_.reserve(num_tensors());
+  for (std::uint32_t file = 0; file < files_.size(); ++file) {
+    const std::size_t count = files_[file]->header().entries.size();
+    for (std::uint32_t entry = 0; entry < count; ++entry) {
+      by_name_.push_back({file, entry});
     }
   }
-  return file;
+  std::sort(
+      by_name_.begin(), by_name_.end(),
+      [&](const Place& a, const Place& b) { return name_of(a) < name_of(b); });
+  const auto twice = std::adjacent_find(
+      by_name_.begin(), by_name_.end(),
+      [&](const Place& a, const Place& b) { return name_of(a) == name_of(b); });
+  if (twice != by_name_.end()) {
+    throw Error(Errc::corrupt_file, files_[twice->file]->path().string(),
+                "tensor " + in_quotes(name_of(*twice)) + " is in two shards",
+                kHint);
+  }
 }
 
 TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
@@ -291,31 +300,53 @@ TensorFiles TensorFiles::from_index(const std::filesystem::path& index) {
     }
     const auto [at, is_new] = opened.try_emplace(shard);
     if (is_new) {
-      at->second = &result.add(index.parent_path() / shard);
+      at->second = result.files_
+                       .emplace_back(std::make_unique<SafetensorsFile>(
+                           index.parent_path() / shard))
+                       .get();
     }
-    const auto found = result.find(tensor);
-    if (!found || found->file != at->second) {
+    if (!at->second->find(tensor)) {
       throw Error(
           Errc::corrupt_file, index.string(),
           "tensor " + in_quotes(tensor) + " is not in " + printable(shard),
           kHint);
     }
   }
+  result.index();
   return result;
 }
 
 std::optional<TensorFiles::Found> TensorFiles::find(
     std::string_view name) const {
-  const auto at = by_name_.find(name);
-  return at == by_name_.end() ? std::nullopt : std::optional(at->second);
+  if (files_.size() == 1) {
+    const auto entry = files_.front()->find(name);
+    return entry ? std::optional(Found{files_.front().get(), *entry})
+                 : std::nullopt;
+  }
+  const auto at = std::lower_bound(
+      by_name_.begin(), by_name_.end(), name,
+      [&](const Place& p, std::string_view n) { return name_of(p) < n; });
+  if (at == by_name_.end() || name_of(*at) != name) {
+    return std::nullopt;
+  }
+  const SafetensorsFile& file = *files_[at->file];
+  return Found{&file, file.header().entries[at->entry]};
 }
 
 std::uint64_t TensorFiles::data_bytes() const noexcept {
   std::uint64_t total = 0;
-  for (const auto& [name, found] : by_name_) {
-    total += found.entry->end - found.entry->begin;
+  for (const auto& file : files_) {
+    total += file->header().entries.data_bytes();
   }
   return total;
+}
+
+std::size_t TensorFiles::num_tensors() const noexcept {
+  std::size_t count = 0;
+  for (const auto& file : files_) {
+    count += file->header().entries.size();
+  }
+  return count;
 }
 
 }  // namespace troupe::models

@@ -51,25 +51,87 @@ enum class FileDType : std::uint8_t {
 
 /// One tensor of a file; offsets count from the end of the header.
 struct SafetensorsEntry {
-  std::string name;
+  std::string_view name;  ///< lives as long as the header
   FileDType dtype = FileDType::f32;
   Shape shape;
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
+struct SafetensorsHeader;
+
+/// The tensors of a header, by name. An entry is made when it is asked for: a
+/// header of 100 MB can list two million, and 32 bytes of each are kept beside
+/// the text.
+class SafetensorsEntries {
+ public:
+  /// Positions are those of the text.
+  struct Record {
+    std::uint32_t name = 0;
+    std::uint32_t name_size = 0;
+    std::uint32_t shape = 0;
+    FileDType dtype = FileDType::f32;
+    std::uint8_t rank = 0;
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+  };
+  class Iterator {
+   public:
+    Iterator(const SafetensorsEntries& entries, std::size_t index)
+        : entries_(&entries), index_(index) {}
+    SafetensorsEntry operator*() const { return (*entries_)[index_]; }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const {
+      return index_ != other.index_;
+    }
+
+   private:
+    const SafetensorsEntries* entries_;
+    std::size_t index_;
+  };
+
+  [[nodiscard]] std::size_t size() const noexcept { return records_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return records_.empty(); }
+  [[nodiscard]] SafetensorsEntry operator[](std::size_t index) const;
+  [[nodiscard]] std::string_view name(std::size_t index) const {
+    return name_of(records_[index]);
+  }
+  /// Of all tensors, as stored.
+  [[nodiscard]] std::uint64_t data_bytes() const noexcept;
+  [[nodiscard]] Iterator begin() const { return {*this, 0}; }
+  [[nodiscard]] Iterator end() const { return {*this, size()}; }
+  /// Nothing when there is no such tensor.
+  [[nodiscard]] std::optional<SafetensorsEntry> find(
+      std::string_view name) const;
+
+ private:
+  friend SafetensorsHeader parse_safetensors_header(std::string json,
+                                                    std::uint64_t data_bytes,
+                                                    std::string_view place);
+  [[nodiscard]] std::string_view name_of(const Record& record) const;
+  void sort_by_name(std::string_view place);
+  void check_tiling(std::uint64_t data_bytes, std::string_view place) const;
+
+  std::shared_ptr<const std::string> text_;
+  std::vector<Record> records_;
+};
+
 struct SafetensorsHeader {
-  std::vector<SafetensorsEntry> entries;        ///< by name
-  std::map<std::string, std::string> metadata;  ///< "__metadata__"
+  SafetensorsEntries entries;
+  /// "__metadata__"; lives as long as the entries.
+  std::map<std::string_view, std::string_view> metadata;
 };
 
 /// Checks every rule of the format: one JSON object without duplicate keys,
 /// known dtypes, sizes that match shapes, tensors that tile [0, data_bytes).
-/// What is allocated is proportional to `json`.
+/// What is allocated is less than the size of `json`, which is kept.
 /// Errors: Errc::corrupt_file naming `place` and the tensor.
 /// Source: huggingface/safetensors, safetensors/src/tensor.rs.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(
-    std::string_view json, std::uint64_t data_bytes, std::string_view place);
+    std::string json, std::uint64_t data_bytes, std::string_view place);
 
 /// One file, read by pread: a file that shrinks while it is read is an error,
 /// not a signal. Thread: reads may run at once.
@@ -88,8 +150,11 @@ class SafetensorsFile {
   [[nodiscard]] const SafetensorsHeader& header() const noexcept {
     return header_;
   }
-  /// Null when there is no such tensor.
-  [[nodiscard]] const SafetensorsEntry* find(std::string_view name) const;
+  /// Nothing when there is no such tensor.
+  [[nodiscard]] std::optional<SafetensorsEntry> find(
+      std::string_view name) const {
+    return header_.entries.find(name);
+  }
 
   /// Fills `out` (same number of elements), converting to its dtype.
   /// Errors: Errc::non_finite for a NaN or infinity among floating-point
@@ -129,7 +194,7 @@ class TensorFiles {
 
   struct Found {
     const SafetensorsFile* file = nullptr;
-    const SafetensorsEntry* entry = nullptr;
+    SafetensorsEntry entry;
   };
   [[nodiscard]] std::optional<Found> find(std::string_view name) const;
   [[nodiscard]] const std::vector<std::unique_ptr<SafetensorsFile>>& files()
@@ -138,16 +203,22 @@ class TensorFiles {
   }
   /// Sum over all tensors, as stored.
   [[nodiscard]] std::uint64_t data_bytes() const noexcept;
-  [[nodiscard]] std::size_t num_tensors() const noexcept {
-    return by_name_.size();
-  }
+  [[nodiscard]] std::size_t num_tensors() const noexcept;
 
  private:
   TensorFiles() = default;
-  const SafetensorsFile& add(const std::filesystem::path& path);
+
+  /// A tensor of a shard.
+  struct Place {
+    std::uint32_t file;
+    std::uint32_t entry;
+  };
+  [[nodiscard]] std::string_view name_of(const Place& place) const;
+  /// Errors: Errc::corrupt_file for a tensor that is in two files.
+  void index();
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::map<std::string, Found, std::less<>> by_name_;
+  std::vector<Place> by_name_;  ///< of several files
 };
 
 /// Writes the tensors to `path` (temporary name, then rename).

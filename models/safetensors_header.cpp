@@ -1,11 +1,10 @@
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/header_text.h"
 #include "models/safetensors.h"
 
 namespace troupe::models {
@@ -43,277 +42,154 @@ constexpr std::array<DTypeRow, 22> kDTypes = {{
 }};
 
 constexpr std::string_view kHint = "the file is damaged: download it again";
+/// Published files have a few dozen; each costs more than its text.
+constexpr std::size_t kMostMetadata = 65536;
+/// Bytes of the shortest tensor: "":{"dtype":"U8",… and a comma.
+constexpr std::size_t kShortestTensor = 50;
+
+using Record = SafetensorsEntries::Record;
 
 /// Reads the header's grammar: {name: {dtype, shape, data_offsets}, …,
 /// "__metadata__": {string: string}}. Stops at the first deviation.
-class HeaderSax final : public nlohmann::json_sax<nlohmann::json> {
+class HeaderParser {
  public:
-  explicit HeaderSax(SafetensorsHeader& header) : header_(header) {}
+  HeaderParser(std::string& text, std::string_view place)
+      : text_(text, place) {}
 
-  [[nodiscard]] const std::string& problem() const { return problem_; }
-
-  bool start_object(std::size_t /*elements*/) override {
-    if (level_ == Level::nothing) {
-      level_ = Level::top;
-      return true;
-    }
-    if (level_ == Level::tensor_name) {
-      level_ = Level::tensor;
-      fields_ = 0;
-      return true;
-    }
-    if (level_ == Level::metadata_name) {
-      level_ = Level::metadata;
-      return true;
-    }
-    return fail("an object where none belongs");
-  }
-
-  bool key(string_t& text) override {
-    switch (level_) {
-      case Level::top:
-        return top_key(text);
-      case Level::tensor:
-        return field_key(text);
-      case Level::metadata:
-        if (header_.metadata.contains(text)) {
-          return fail("duplicate key in __metadata__: " + in_quotes(text));
-        }
-        name_ = text;
-        level_ = Level::metadata_value;
-        return true;
-      default:
-        return fail("a key where none belongs");
-    }
-  }
-
-  bool end_object() override {
-    if (level_ == Level::tensor) {
-      if (fields_ != 7) {
-        return fail("expected dtype, shape and data_offsets");
+  void parse(std::vector<Record>& records,
+             std::map<std::string_view, std::string_view>& metadata) {
+    records_ = &records;
+    records.reserve(std::min(text_.count('{'), text_.size() / kShortestTensor));
+    bool has_metadata = false;
+    text_.each_member([&](HeaderText::Name name) {
+      if (name.text != "__metadata__") {
+        tensor(name);
+        return;
       }
-      level_ = Level::top;
-      return finish_entry();
-    }
-    if (level_ == Level::metadata) {
-      level_ = Level::top;
-      return true;
-    }
-    level_ = Level::nothing;
-    return true;
-  }
-
-  bool string(string_t& text) override {
-    if (level_ == Level::metadata_value) {
-      header_.metadata.emplace(name_, text);
-      level_ = Level::metadata;
-      return true;
-    }
-    if (level_ != Level::dtype) {
-      return fail("a string where none belongs");
-    }
-    const auto* row = std::find_if(
-        kDTypes.begin(), kDTypes.end(),
-        [&](const DTypeRow& candidate) { return candidate.name == text; });
-    if (row == kDTypes.end()) {
-      return fail("unknown dtype " + in_quotes(text));
-    }
-    header_.entries.back().dtype = row->dtype;
-    bits_ = row->bits;
-    level_ = Level::tensor;
-    return true;
-  }
-
-  bool start_array(std::size_t /*elements*/) override {
-    if (level_ == Level::shape_name) {
-      level_ = Level::shape;
-    } else if (level_ == Level::offsets_name) {
-      level_ = Level::offsets;
-    } else {
-      return fail("an array where none belongs");
-    }
-    num_numbers_ = 0;
-    return true;
-  }
-
-  bool number_unsigned(number_unsigned_t value) override {
-    if (level_ == Level::shape) {
-      if (num_numbers_ == Shape::kMaxRank) {
-        return fail("shape has more than " + std::to_string(Shape::kMaxRank) +
-                    " extents");
+      if (std::exchange(has_metadata, true)) {
+        text_.fail("duplicate key '__metadata__'");
       }
-      extents_[num_numbers_++] = value;
-      return true;
-    }
-    if (level_ == Level::offsets && num_numbers_ < 2) {
-      offsets_[num_numbers_++] = value;
-      return true;
-    }
-    return fail("a number where none belongs");
-  }
-
-  bool end_array() override {
-    if (level_ == Level::shape) {
-      rank_ = num_numbers_;
-    } else if (num_numbers_ != 2) {
-      return fail("data_offsets: expected two numbers");
-    }
-    level_ = Level::tensor;
-    return true;
-  }
-
-  bool number_integer(number_integer_t /*value*/) override {
-    return fail("a negative number");
-  }
-  bool number_float(number_float_t /*value*/, const string_t& text) override {
-    return fail("a number that is not a whole one: " + printable(text));
-  }
-  bool null() override { return fail("a null"); }
-  bool boolean(bool /*value*/) override { return fail("a boolean"); }
-  bool binary(binary_t& /*value*/) override { return fail("binary data"); }
-  bool parse_error(std::size_t position, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    return fail("not valid JSON at byte " + std::to_string(position));
+      read_metadata(metadata);
+    });
+    text_.expect_end();
   }
 
  private:
-  enum class Level : std::uint8_t {
-    nothing,
-    top,
-    tensor_name,
-    tensor,
-    dtype,
-    shape_name,
-    shape,
-    offsets_name,
-    offsets,
-    metadata_name,
-    metadata,
-    metadata_value
-  };
-
-  bool fail(std::string problem) {
-    if (problem_.empty()) {
-      const bool in_tensor = level_ >= Level::tensor_name &&
-                             level_ <= Level::offsets &&
-                             !header_.entries.empty();
-      problem_ = in_tensor
-                     ? "tensor " + in_quotes(header_.entries.back().name) +
-                           ": " + problem
-                     : std::move(problem);
-    }
-    return false;
+  void read_metadata(std::map<std::string_view, std::string_view>& metadata) {
+    text_.each_member([&](HeaderText::Name name) {
+      const std::string_view value = text_.string().text;
+      if (!metadata.emplace(name.text, value).second) {
+        text_.fail("duplicate key in __metadata__: " + in_quotes(name.text));
+      }
+      if (metadata.size() > kMostMetadata) {
+        text_.fail("__metadata__: expected at most " +
+                   std::to_string(kMostMetadata) + " keys");
+      }
+    });
   }
 
-  bool top_key(const std::string& text) {
-    if (!names_.insert(text).second) {
-      return fail("duplicate key " + in_quotes(text));
+  void tensor(HeaderText::Name name) {
+    text_.set_subject(name.text);
+    Record record;
+    record.name = name.begin;
+    record.name_size = static_cast<std::uint32_t>(name.text.size());
+    unsigned fields = 0;
+    text_.each_member([&](HeaderText::Name key) {
+      const unsigned field = key.text == "dtype"          ? 1U
+                             : key.text == "shape"        ? 2U
+                             : key.text == "data_offsets" ? 4U
+                                                          : 0U;
+      if (field == 0) {
+        text_.fail("unknown key " + in_quotes(key.text));
+      }
+      if ((fields & field) != 0) {
+        text_.fail("duplicate key " + in_quotes(key.text));
+      }
+      fields |= field;
+      if (field == 1) {
+        record.dtype = dtype();
+      } else if (field == 2) {
+        shape(record);
+      } else {
+        offsets(record);
+      }
+    });
+    if (fields != 7) {
+      text_.fail("expected dtype, shape and data_offsets");
     }
-    if (text == "__metadata__") {
-      level_ = Level::metadata_name;
-      return true;
-    }
-    header_.entries.emplace_back().name = text;
-    level_ = Level::tensor_name;
-    return true;
+    check_size(record);
+    records_->push_back(record);
+    text_.set_subject({});
   }
 
-  bool field_key(const std::string& text) {
-    unsigned field = 0;
-    if (text == "dtype") {
-      field = 1;
-      level_ = Level::dtype;
-    } else if (text == "shape") {
-      field = 2;
-      level_ = Level::shape_name;
-    } else if (text == "data_offsets") {
-      field = 4;
-      level_ = Level::offsets_name;
-    } else {
-      return fail("unknown key " + in_quotes(text));
+  FileDType dtype() {
+    const std::string_view name = text_.string().text;
+    const auto* row = std::find_if(
+        kDTypes.begin(), kDTypes.end(),
+        [&](const DTypeRow& candidate) { return candidate.name == name; });
+    if (row == kDTypes.end()) {
+      text_.fail("unknown dtype " + in_quotes(name));
     }
-    if ((fields_ & field) != 0) {
-      return fail("duplicate key '" + text + "'");
-    }
-    fields_ |= field;
-    return true;
+    return row->dtype;
   }
 
-  bool finish_entry() {
-    SafetensorsEntry& entry = header_.entries.back();
+  void shape(Record& record) {
+    record.shape = static_cast<std::uint32_t>(text_.position());
+    record.rank = 0;
+    text_.each_number([&](std::uint64_t extent) {
+      if (record.rank == Shape::kMaxRank) {
+        text_.fail("shape has more than " + std::to_string(Shape::kMaxRank) +
+                   " extents");
+      }
+      extents_[record.rank++] = extent;
+    });
+  }
+
+  void offsets(Record& record) {
+    std::array<std::uint64_t, 2> values{};
+    std::size_t count = 0;
+    text_.each_number([&](std::uint64_t value) {
+      if (count == values.size()) {
+        text_.fail("a number where none belongs");
+      }
+      values[count++] = value;
+    });
+    if (count != values.size()) {
+      text_.fail("data_offsets: expected two numbers");
+    }
+    record.begin = values[0];
+    record.end = values[1];
+  }
+
+  void check_size(const Record& record) {
     std::array<std::int64_t, Shape::kMaxRank> extents{};
-    std::uint64_t num_bits = bits_;
-    for (std::size_t i = 0; i < rank_; ++i) {
+    std::uint64_t num_bits =
+        kDTypes[static_cast<std::size_t>(record.dtype)].bits;
+    for (std::size_t i = 0; i < record.rank; ++i) {
       if (!std::in_range<std::int64_t>(extents_[i]) ||
           __builtin_mul_overflow(num_bits, extents_[i], &num_bits)) {
-        level_ = Level::tensor_name;
-        return fail("the shape overflows");
+        text_.fail("the shape overflows");
       }
       extents[i] = static_cast<std::int64_t>(extents_[i]);
     }
-    entry.begin = offsets_[0];
-    entry.end = offsets_[1];
-    if (num_bits % 8 != 0 || entry.end < entry.begin ||
-        entry.end - entry.begin != num_bits / 8) {
-      level_ = Level::tensor_name;
-      return fail("shape and data_offsets disagree: got " +
-                  std::to_string(entry.begin) + " to " +
-                  std::to_string(entry.end) + ", expected " +
-                  std::to_string(num_bits) + " bits");
+    if (num_bits % 8 != 0 || record.end < record.begin ||
+        record.end - record.begin != num_bits / 8) {
+      text_.fail("shape and data_offsets disagree: got " +
+                 std::to_string(record.begin) + " to " +
+                 std::to_string(record.end) + ", expected " +
+                 std::to_string(num_bits) + " bits");
     }
     try {
-      entry.shape = Shape(std::span(extents.data(), rank_));
+      (void)Shape(std::span(extents.data(), record.rank));
     } catch (const Error& error) {
-      level_ = Level::tensor_name;
-      return fail(error.what());
+      text_.fail(error.what());
     }
-    return true;
   }
 
-  SafetensorsHeader& header_;
-  std::set<std::string> names_;
-  std::string name_;
-  std::string problem_;
-  Level level_ = Level::nothing;
-  unsigned fields_ = 0;
-  std::uint64_t bits_ = 0;
-  std::size_t num_numbers_ = 0;
-  std::size_t rank_ = 0;
+  HeaderText text_;
+  std::vector<Record>* records_ = nullptr;
   std::array<std::uint64_t, Shape::kMaxRank> extents_{};
-  std::array<std::uint64_t, 2> offsets_{};
 };
-
-void check_tiling(const SafetensorsHeader& header, std::uint64_t data_bytes,
-                  std::string_view place) {
-  std::vector<const SafetensorsEntry*> order;
-  order.reserve(header.entries.size());
-  for (const SafetensorsEntry& entry : header.entries) {
-    order.push_back(&entry);
-  }
-  std::sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
-  });
-  std::uint64_t expected = 0;
-  for (const SafetensorsEntry* entry : order) {
-    if (entry->begin != expected) {
-      throw Error(Errc::corrupt_file, place,
-                  "tensor " + in_quotes(entry->name) +
-                      (entry->begin < expected ? " overlaps another"
-                                               : " leaves a gap") +
-                      ": got offset " + std::to_string(entry->begin) +
-                      ", expected " + std::to_string(expected),
-                  kHint);
-    }
-    expected = entry->end;
-  }
-  if (expected != data_bytes) {
-    throw Error(Errc::corrupt_file, place,
-                "the file does not end where its tensors do: got " +
-                    std::to_string(data_bytes) + " data bytes, expected " +
-                    std::to_string(expected),
-                kHint);
-  }
-}
 
 }  // namespace
 
@@ -340,19 +216,106 @@ std::optional<DType> tensor_dtype(FileDType dtype) noexcept {
   }
 }
 
-SafetensorsHeader parse_safetensors_header(std::string_view json,
+std::string_view SafetensorsEntries::name_of(const Record& record) const {
+  return std::string_view(*text_).substr(record.name, record.name_size);
+}
+
+SafetensorsEntry SafetensorsEntries::operator[](std::size_t index) const {
+  const Record& record = records_[index];
+  // "[2, 3]", checked when the header was read.
+  std::array<std::int64_t, Shape::kMaxRank> extents{};
+  std::size_t at = record.shape;
+  for (std::size_t i = 0; i < record.rank; ++i) {
+    while ((*text_)[at] < '0' || (*text_)[at] > '9') {
+      ++at;
+    }
+    for (; (*text_)[at] >= '0' && (*text_)[at] <= '9'; ++at) {
+      extents[i] = 10 * extents[i] + ((*text_)[at] - '0');
+    }
+  }
+  return {name_of(record), record.dtype,
+          Shape(std::span(extents.data(), record.rank)), record.begin,
+          record.end};
+}
+
+std::optional<SafetensorsEntry> SafetensorsEntries::find(
+    std::string_view name) const {
+  const auto at = std::lower_bound(
+      records_.begin(), records_.end(), name,
+      [&](const Record& r, std::string_view n) { return name_of(r) < n; });
+  if (at == records_.end() || name_of(*at) != name) {
+    return std::nullopt;
+  }
+  return (*this)[static_cast<std::size_t>(at - records_.begin())];
+}
+
+std::uint64_t SafetensorsEntries::data_bytes() const noexcept {
+  std::uint64_t total = 0;
+  for (const Record& record : records_) {
+    total += record.end - record.begin;
+  }
+  return total;
+}
+
+void SafetensorsEntries::sort_by_name(std::string_view place) {
+  std::sort(records_.begin(), records_.end(),
+            [&](const Record& a, const Record& b) {
+              return name_of(a) < name_of(b);
+            });
+  const auto twice = std::adjacent_find(records_.begin(), records_.end(),
+                                        [&](const Record& a, const Record& b) {
+                                          return name_of(a) == name_of(b);
+                                        });
+  if (twice != records_.end()) {
+    throw Error(Errc::corrupt_file, place,
+                "header: duplicate key " + in_quotes(name_of(*twice)), kHint);
+  }
+}
+
+void SafetensorsEntries::check_tiling(std::uint64_t data_bytes,
+                                      std::string_view place) const {
+  std::vector<std::uint32_t> order(records_.size());
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    order[i] = i;
+  }
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::pair(records_[a].begin, records_[a].end) <
+           std::pair(records_[b].begin, records_[b].end);
+  });
+  std::uint64_t expected = 0;
+  for (const std::uint32_t index : order) {
+    const Record& record = records_[index];
+    if (record.begin != expected) {
+      throw Error(Errc::corrupt_file, place,
+                  "tensor " + in_quotes(name_of(record)) +
+                      (record.begin < expected ? " overlaps another"
+                                               : " leaves a gap") +
+                      ": got offset " + std::to_string(record.begin) +
+                      ", expected " + std::to_string(expected),
+                  kHint);
+    }
+    expected = record.end;
+  }
+  if (expected != data_bytes) {
+    throw Error(Errc::corrupt_file, place,
+                "the file does not end where its tensors do: got " +
+                    std::to_string(data_bytes) + " data bytes, expected " +
+                    std::to_string(expected),
+                kHint);
+  }
+}
+
+SafetensorsHeader parse_safetensors_header(std::string json,
                                            std::uint64_t data_bytes,
                                            std::string_view place) {
   require(!json.empty() && json.front() == '{', Errc::corrupt_file, place,
           "the header does not begin with '{'", kHint);
+  const auto text = std::make_shared<std::string>(std::move(json));
   SafetensorsHeader header;
-  HeaderSax sax(header);
-  if (!nlohmann::json::sax_parse(json.begin(), json.end(), &sax)) {
-    throw Error(Errc::corrupt_file, place, "header: " + sax.problem(), kHint);
-  }
-  check_tiling(header, data_bytes, place);
-  std::sort(header.entries.begin(), header.entries.end(),
-            [](const auto& a, const auto& b) { return a.name < b.name; });
+  header.entries.text_ = text;
+  HeaderParser(*text, place).parse(header.entries.records_, header.metadata);
+  header.entries.sort_by_name(place);
+  header.entries.check_tiling(data_bytes, place);
   return header;
 }
 

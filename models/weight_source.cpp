@@ -61,6 +61,11 @@ std::string stream_name(const std::string& name) {
   return at == std::string::npos ? name : name.substr(at);
 }
 
+/// [N, K, 1, 1] for the matrix [N, K].
+Shape as_convolution(const Shape& matrix) {
+  return {matrix[0], matrix[1], 1, 1};
+}
+
 }  // namespace
 
 void WeightSource::fill_and_hash(const TensorSpec& spec, Tensor& out) {
@@ -116,19 +121,16 @@ void FileWeights::check(std::span<const TensorSpec> specs) const {
                   "tensor '" + spec.name + "' is missing",
                   "the weights do not belong to this config.json");
     }
-    // A 1×1 convolution and a linear layer are the same matrix: old files keep
-    // either form.
-    if (found->entry->shape != spec.shape &&
-        (found->entry->shape.num_elements() != spec.shape.num_elements() ||
-         found->entry->shape.rank() == 0 || spec.shape.rank() == 0 ||
-         found->entry->shape[0] != spec.shape[0])) {
+    const Shape& shape = found->entry.shape;
+    if (shape != spec.shape &&
+        !(spec.may_be_convolution && shape == as_convolution(spec.shape))) {
       throw Error(Errc::corrupt_file, place,
                   "tensor '" + spec.name + "': got shape " +
-                      troupe::to_string(found->entry->shape) + ", expected " +
+                      troupe::to_string(found->entry.shape) + ", expected " +
                       troupe::to_string(spec.shape),
                   "the weights do not belong to this config.json");
     }
-    const auto dtype = found->entry->dtype;
+    const auto dtype = found->entry.dtype;
     require(dtype == FileDType::f32 || dtype == FileDType::bf16 ||
                 dtype == FileDType::f16 || dtype == FileDType::f64,
             Errc::unsupported, place,
@@ -146,12 +148,12 @@ DType FileWeights::stored_dtype(std::string_view name) const {
                 "tensor '" + std::string(name) + "' is missing",
                 "the weights do not belong to this config.json");
   }
-  return tensor_dtype(found->entry->dtype).value_or(DType::f32);
+  return tensor_dtype(found->entry.dtype).value_or(DType::f32);
 }
 
 void FileWeights::fill(const TensorSpec& spec, Tensor& out) {
   const auto found = *files_.find(spec.name);
-  found.file->read(*found.entry, out);
+  found.file->read(found.entry, out);
 }
 
 void RandomWeights::fill(const TensorSpec& spec, Tensor& out) {

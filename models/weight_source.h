@@ -18,6 +18,8 @@ namespace troupe::models {
 struct TensorSpec {
   std::string name;
   Shape shape;
+  /// Files may keep the matrix as the 1×1 convolution that it once was.
+  bool may_be_convolution = false;
 };
 
 /// Where a model's weights come from: files or noise. Every tensor that is

@@ -162,11 +162,14 @@ Json describe_tensors(const std::string& path) {
   Json json = {{"kind", "safetensors"},
                {"path", path},
                {"tensors", Json::array()},
-               {"metadata", file.header().metadata}};
+               {"metadata", Json::object()}};
+  for (const auto& [key, value] : file.header().metadata) {
+    json["metadata"][std::string(key)] = value;
+  }
   std::uint64_t elements = 0;
   for (const models::SafetensorsEntry& entry : file.header().entries) {
     elements += static_cast<std::uint64_t>(entry.shape.num_elements());
-    json["tensors"].push_back({{"name", entry.name},
+    json["tensors"].push_back({{"name", std::string(entry.name)},
                                {"dtype", models::to_string(entry.dtype)},
                                {"shape", to_string(entry.shape)},
                                {"bytes", entry.end - entry.begin}});

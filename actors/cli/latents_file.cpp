@@ -30,10 +30,10 @@ std::vector<NamedTensor> read_safetensors(const std::filesystem::path& path) {
   std::vector<NamedTensor> tensors;
   for (const models::SafetensorsEntry& entry : file.header().entries) {
     try {
-      tensors.push_back({entry.name, file.read(entry)});
+      tensors.push_back({std::string(entry.name), file.read(entry)});
     } catch (const Error& error) {
       if (error.code() == Errc::non_finite) {  // it speaks of weights
-        fail_non_finite(path, entry.name);
+        fail_non_finite(path, std::string(entry.name));
       }
       throw;
     }

@@ -57,8 +57,9 @@ std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
   if (ending == ".safetensors") {
     const models::SafetensorsFile file(path);
     for (const models::SafetensorsEntry& entry : file.header().entries) {
-      tensors.push_back({entry.name, std::string(to_string(entry.dtype)),
-                         entry.shape, file.stored_bytes(entry)});
+      tensors.push_back({std::string(entry.name),
+                         std::string(to_string(entry.dtype)), entry.shape,
+                         file.stored_bytes(entry)});
     }
     return tensors;
   }

@@ -21,8 +21,8 @@ namespace {
 using namespace troupe;  // NOLINT(google-build-using-namespace)
 
 Tensor read(const models::SafetensorsFile& file, std::string_view name) {
-  const models::SafetensorsEntry* entry = file.find(name);
-  require(entry != nullptr, Errc::not_found, "model_probe",
+  const auto entry = file.find(name);
+  require(entry.has_value(), Errc::not_found, "model_probe",
           "missing tensor " + std::string(name));
   return file.read(*entry);
 }
