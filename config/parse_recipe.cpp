@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "config/enum_names.h"
+#include "config/python_json.h"
 #include "config/recipe.h"
 #include "config/recipe_fields.h"
 #include "config/suggest.h"
@@ -208,6 +209,7 @@ json parse_bounded(const std::string& place, std::string_view text) {
   };
   require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
           "the recipe is longer than 1 MiB", kHint);
+  check_objects(text, place, Errc::corrupt_file);
   try {
     json document = json::parse(text, limit_depth);
     require(document.is_object(), Errc::corrupt_file, place,

@@ -310,9 +310,11 @@ json parse_object(std::string_view text, std::string_view place, Errc code) {
     throw Error(code, place, "got more than 16 MiB, expected a short JSON file",
                 "check the file");
   }
+  const std::string clean = without_bare_words(text);
+  check_objects(clean, place, code);
   json object;
   try {
-    object = json::parse(without_bare_words(text));
+    object = json::parse(clean);
   } catch (const json::exception& problem) {
     throw Error(code, place, reason_of(problem), "correct this file");
   }
