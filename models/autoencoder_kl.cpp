@@ -1,6 +1,7 @@
 #include "models/autoencoder_kl.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <string>
 
@@ -23,15 +24,47 @@ using kernels::Activation;
 
 constexpr float kEps = 1e-6F;
 
+/// Source: diffusers models/activations.py, get_activation.
 Activation parse_activation(const Json& json) {
-  const std::string name = json.string("act_fn", "silu");
+  const std::string given = json.string("act_fn", "silu");
+  std::string name = given;
+  std::ranges::transform(name, name.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
   if (name == "silu" || name == "swish") {
     return Activation::silu;
   }
+  if (name == "relu") {
+    return Activation::relu;
+  }
+  if (name == "mish") {
+    return Activation::mish;
+  }
   require(name == "gelu", Errc::unsupported, json.place(),
-          "act_fn: got " + in_quotes(name) + ", expected silu, swish or gelu",
+          "act_fn: got " + in_quotes(given) +
+              ", expected silu, swish, relu, gelu or mish",
           "this autoencoder cannot be run");
   return Activation::gelu_erf;
+}
+
+/// Which up blocks attend; empty where none does.
+std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
+  std::vector<bool> attends;
+  for (const std::string& type : json.string_list("up_block_types")) {
+    const bool is_plain = type == "UpDecoderBlock2D";
+    require(is_plain || type == "AttnUpDecoderBlock2D", Errc::unsupported,
+            json.place(),
+            "up_block_types: got " + in_quotes(type) +
+                ", expected UpDecoderBlock2D or AttnUpDecoderBlock2D",
+            "this autoencoder cannot be run");
+    attends.push_back(!is_plain);
+  }
+  require(attends.empty() || attends.size() == widths, Errc::unsupported,
+          json.place(),
+          "up_block_types: expected one for each of block_out_channels",
+          "this autoencoder cannot be run");
+  const bool any = std::ranges::find(attends, true) != attends.end();
+  return any ? attends : std::vector<bool>();
 }
 
 std::vector<double> per_channel(const Json& json, std::string_view key,
@@ -115,6 +148,24 @@ std::int64_t most_elements(const AutoencoderKlConfig& config,
     most = std::max(most, pixels * widths[i]);
   }
   return std::max(most, pixels * widths[0]);
+}
+
+/// Elements of the buffers inside a layer: two of a resnet; normed, qkv and
+/// attended of attention.
+std::int64_t inner_elements(const AutoencoderKlConfig& config,
+                            std::int64_t pixels) {
+  const auto& widths = config.block_out_channels;
+  std::int64_t most = 2 * most_elements(config, pixels);
+  if (config.mid_block_add_attention) {
+    most = std::max(most, 5 * pixels * widths.back());
+  }
+  for (std::size_t i = 0; i < config.up_block_attention.size(); ++i) {
+    if (config.attends_in_up_block(i)) {
+      most = std::max(most, 5 * pixels * widths[widths.size() - 1 - i]);
+    }
+    pixels *= 4;
+  }
+  return most;
 }
 
 /// Two buffers that take turns as input and output of the layers.
@@ -209,14 +260,7 @@ AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
       json.boolean("mid_block_add_attention", true);
 
   const auto& widths = config.block_out_channels;
-  const auto types = json.string_list("up_block_types");
-  const bool plain = std::all_of(
-      types.begin(), types.end(),
-      [](const std::string& type) { return type == "UpDecoderBlock2D"; });
-  require(plain && (types.empty() || types.size() == widths.size()),
-          Errc::unsupported, json.place(),
-          "up_block_types: expected one UpDecoderBlock2D per width",
-          "this autoencoder cannot be run");
+  config.up_block_attention = parse_up_blocks(json, widths.size());
   require(!widths.empty() && widths.size() <= 8, Errc::corrupt_file,
           json.place(), "block_out_channels: expected 1 to 8 widths",
           "correct this file");
@@ -228,8 +272,10 @@ AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
                 std::to_string(config.norm_num_groups),
             "correct this file");
   }
-  require(config.scaling_factor != 0.0, Errc::corrupt_file, json.place(),
-          "scaling_factor: got 0", "correct this file");
+  // What f32 has no number for would be divided by as 0.
+  require(static_cast<float>(config.scaling_factor) != 0.0F, Errc::corrupt_file,
+          json.place(), "scaling_factor: got 0, expected another number",
+          "correct this file");
   return config;
 }
 
@@ -303,10 +349,13 @@ Tensor AutoencoderKl::decode_tokens(ExecContext& ctx, Tensor x) const {
     const Tensor now = hidden.now();
     const Shape small{1, now.dim(1), now.dim(2), channels};
     const Shape large{1, 2 * now.dim(1), 2 * now.dim(2), channels};
-    for (const VaeResnet& resnet : block.resnets) {
+    for (std::size_t i = 0; i < block.resnets.size(); ++i) {
       hidden.apply(small, [&](const Tensor& from, Tensor& to) {
-        decoder.resnet(from, resnet, to);
+        decoder.resnet(from, block.resnets[i], to);
       });
+      if (!block.attentions.empty()) {
+        decoder.attention(block.attentions[i], hidden.now());
+      }
       ctx.tick();
     }
     if (block.upsampler) {
@@ -336,8 +385,9 @@ std::uint64_t autoencoder_kl_required_bytes(const AutoencoderKlConfig& config,
   for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
     parameters += spec.shape.num_elements();
   }
-  // Two buffers between layers, two inside a resnet or attention.
-  const std::int64_t activations = 4 * most_elements(config, height * width);
+  // Two buffers between layers, and what one layer takes.
+  const std::int64_t activations = 2 * most_elements(config, height * width) +
+                                   inner_elements(config, height * width);
   const std::int64_t scale = config.scale();
   return static_cast<std::uint64_t>((parameters + activations) * element +
                                     height * width * scale * scale *

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/activation.h"
@@ -28,7 +29,13 @@ struct AutoencoderKlConfig {
   std::vector<double> latents_std;   ///< the same
   bool use_post_quant_conv = true;
   bool mid_block_add_attention = true;
+  /// One per up block, true where every resnet is followed by attention; empty:
+  /// nowhere.
+  std::vector<bool> up_block_attention;
 
+  [[nodiscard]] bool attends_in_up_block(std::size_t index) const {
+    return !up_block_attention.empty() && up_block_attention[index];
+  }
   /// Pixels per latent side.
   [[nodiscard]] std::int64_t scale() const noexcept {
     return std::int64_t{1} << (block_out_channels.size() - 1);
@@ -40,6 +47,10 @@ struct AutoencoderKlConfig {
 
 /// Every tensor of the decoder, with today's diffusers names.
 [[nodiscard]] std::vector<TensorSpec> autoencoder_kl_tensors(
+    const AutoencoderKlConfig& config);
+
+/// The names of these tensors, and those that files of 2022 give them.
+[[nodiscard]] std::vector<std::string> autoencoder_kl_names(
     const AutoencoderKlConfig& config);
 
 /// Arithmetic of one picture's decoder from `latent_pixels` = h·w: convolutions

@@ -46,6 +46,10 @@ std::uint64_t hash_of(const AutoencoderKlConfig& config,
   add_all(config.latents_std);
   add(config.use_post_quant_conv);
   add(config.mid_block_add_attention);
+  // A field that came later leaves the hashes that were before it.
+  if (!config.up_block_attention.empty()) {
+    add_all(config.up_block_attention);
+  }
   return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
@@ -154,7 +158,7 @@ class Walker {
     std::vector<TensorSpec> weights;
     std::vector<TensorSpec> biases;
     for (const std::string& part : names) {
-      weights.push_back({part + ".weight", {width, width}});
+      weights.push_back({part + ".weight", {width, width}, true});
       biases.push_back({part + ".bias", {width}});
     }
     if (source_ == nullptr) {
@@ -183,6 +187,10 @@ class Walker {
     for (std::int64_t i = 0; i <= config_.layers_per_block; ++i) {
       block.resnets.push_back(resnet(
           name + "resnets." + std::to_string(i) + ".", out, i == 0 ? in : out));
+      if (config_.attends_in_up_block(index)) {
+        block.attentions.push_back(
+            attention(name + "attentions." + std::to_string(i) + ".", out));
+      }
     }
     if (!last) {
       block.upsampler = conv(name + "upsamplers.0.conv", out, out, 3);
@@ -198,25 +206,28 @@ class Walker {
   std::size_t num_bytes_ = 0;
 };
 
+/// The name that files of 2022 give a tensor, or its own.
+std::string legacy_name(const std::string& name) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
+      kRenamed = {{{".to_q.", ".query."},
+                   {".to_k.", ".key."},
+                   {".to_v.", ".value."},
+                   {".to_out.0.", ".proj_attn."}}};
+  for (const auto& [now, old] : kRenamed) {
+    if (const auto at = name.find(now); at != std::string::npos) {
+      return std::string(name).replace(at, now.size(), old);
+    }
+  }
+  return name;
+}
+
 /// The specs under the names that `source` has.
 std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
                                           const WeightSource& source) {
-  const std::array<std::pair<std::string, std::string>, 4> renamed = {
-      {{".to_q.", ".query."},
-       {".to_k.", ".key."},
-       {".to_v.", ".value."},
-       {".to_out.0.", ".proj_attn."}}};
   for (TensorSpec& spec : specs) {
-    for (const auto& [now, old] : renamed) {
-      const auto at = spec.name.find(now);
-      if (at != std::string::npos && !source.has(spec.name)) {
-        std::string legacy = spec.name;
-        legacy.replace(at, now.size(), old);
-        if (source.has(legacy)) {
-          spec.name = std::move(legacy);
-        }
-        break;
-      }
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name && !source.has(spec.name) && source.has(legacy)) {
+      spec.name = std::move(legacy);
     }
   }
   return specs;
@@ -229,6 +240,19 @@ std::vector<TensorSpec> autoencoder_kl_tensors(
   std::vector<TensorSpec> specs;
   (void)Walker(config, specs).walk();
   return specs;
+}
+
+std::vector<std::string> autoencoder_kl_names(
+    const AutoencoderKlConfig& config) {
+  std::vector<std::string> names;
+  for (const TensorSpec& spec : autoencoder_kl_tensors(config)) {
+    std::string legacy = legacy_name(spec.name);
+    if (legacy != spec.name) {
+      names.push_back(std::move(legacy));
+    }
+    names.push_back(spec.name);
+  }
+  return names;
 }
 
 double autoencoder_kl_flops(const AutoencoderKlConfig& config,
@@ -251,9 +275,19 @@ double autoencoder_kl_flops(const AutoencoderKlConfig& config,
     flops += 2.0 * static_cast<double>(spec.shape.num_elements()) * pixels *
              side * side;
   }
+  const auto& widths = config.block_out_channels;
+  const auto attention = [](double tokens, std::int64_t width) {
+    return 4.0 * tokens * tokens * static_cast<double>(width);
+  };
   if (config.mid_block_add_attention) {
-    flops += 4.0 * pixels * pixels *
-             static_cast<double>(config.block_out_channels.back());
+    flops += attention(pixels, widths.back());
+  }
+  for (std::size_t i = 0; i < config.up_block_attention.size(); ++i) {
+    if (config.attends_in_up_block(i)) {
+      flops += static_cast<double>(config.layers_per_block + 1) *
+               attention(std::ldexp(pixels, 2 * static_cast<int>(i)),
+                         widths[widths.size() - 1 - i]);
+    }
   }
   return flops;
 }

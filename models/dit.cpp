@@ -105,11 +105,17 @@ struct Dit::Activations {
         qkv(workspace.take({rows, config.num_tokens(), 3 * config.width()},
                            compute)),
         mlp(workspace.take({rows, config.num_tokens(), config.mlp_width()},
-                           compute)) {}
+                           compute)) {
+    if (config.gated_mlp) {
+      gated_mlp = workspace.take(
+          {rows, config.num_tokens(), 2 * config.mlp_width()}, compute);
+    }
+  }
 
-  Tensor normed;  // [B, N, D], later the attended values
-  Tensor qkv;     // [B, N, 3D]
-  Tensor mlp;     // [B, N, 4D]
+  Tensor normed;     // [B, N, D], later the attended values
+  Tensor qkv;        // [B, N, 3D]
+  Tensor mlp;        // [B, N, 4D]
+  Tensor gated_mlp;  // [B, N, 8D] of a gated MLP
 };
 
 Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
@@ -361,8 +367,15 @@ void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
       ctx, act.normed, block.out, modulation, column + 2 * width,
       column + 3 * width, column + 4 * width, config_.norm_eps, hidden_states,
       act.normed);  // [B, N, D]
-  kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
-                  act.mlp);  // [B, N, 4D]
+  if (config_.gated_mlp) {
+    kernels::linear(ctx, act.normed, block.mlp_up, Activation::none,
+                    act.gated_mlp);  // [B, N, 8D]
+    kernels::activate_gated(ctx, act.gated_mlp, config_.activation,
+                            act.mlp);  // [B, N, 4D]
+  } else {
+    kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
+                    act.mlp);  // [B, N, 4D]
+  }
   const std::int64_t gate = column + 5 * width;
   if (is_last) {
     return kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,

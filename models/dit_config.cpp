@@ -1,6 +1,8 @@
 #include "models/dit_config.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -13,21 +15,38 @@ constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
 /// bounds sample_size, so this does.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
 
-kernels::Activation parse_activation(const Json& json) {
+struct FeedForward {
+  std::string_view name;
+  kernels::Activation activation;
+  bool gated;
+};
+
+/// Source: diffusers models/attention.py, FeedForward. (Its GEGLU is gated by
+/// the exact GELU, and "geglu-approximate" is not gated at all.)
+constexpr std::array<FeedForward, 6> kFeedForwards = {{
+    {"gelu-approximate", kernels::Activation::gelu_tanh, false},
+    {"gelu", kernels::Activation::gelu_erf, false},
+    {"geglu", kernels::Activation::gelu_erf, true},
+    {"geglu-approximate", kernels::Activation::gelu_sigmoid, false},
+    {"swiglu", kernels::Activation::silu, true},
+    {"linear-silu", kernels::Activation::silu, false},
+}};
+
+void parse_feed_forward(const Json& json, DitConfig& config) {
   const std::string name = json.string("activation_fn", "gelu-approximate");
-  if (name == "gelu-approximate") {
-    return kernels::Activation::gelu_tanh;
+  std::string names;
+  for (const FeedForward& row : kFeedForwards) {
+    if (row.name == name) {
+      config.activation = row.activation;
+      config.gated_mlp = row.gated;
+      return;
+    }
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
   }
-  if (name == "gelu") {
-    return kernels::Activation::gelu_erf;
-  }
-  if (name == "linear-silu") {
-    return kernels::Activation::silu;
-  }
-  throw Error(Errc::unsupported, json.place(),
-              "activation_fn: got " + in_quotes(name) +
-                  ", expected gelu-approximate, gelu or linear-silu",
-              "this network cannot be run");
+  throw Error(
+      Errc::unsupported, json.place(),
+      "activation_fn: got " + in_quotes(name) + ", expected one of " + names,
+      "this network cannot be run");
 }
 
 void check_kind(const Json& json, bool old_class) {
@@ -41,9 +60,6 @@ void check_kind(const Json& json, bool old_class) {
         "norm_type: got " + in_quotes(norm) + ", expected ada_norm_zero",
         "only DiT checkpoints can be run");
   }
-  require(!json.boolean("norm_elementwise_affine", false), Errc::unsupported,
-          json.place(), "norm_elementwise_affine: got true, expected false",
-          "this network cannot be run");
 }
 
 }  // namespace
@@ -60,10 +76,16 @@ DitConfig parse_dit_config(const Json& json) {
   config.attention_bias = json.boolean("attention_bias", true);
   config.sample_size = json.integer("sample_size", 32, 1, 65536);
   config.patch_size = json.integer("patch_size", 2, 1, 256);
-  config.activation = parse_activation(json);
+  parse_feed_forward(json, config);
+  config.norm_elementwise_affine =
+      json.boolean("norm_elementwise_affine", false);
   config.num_classes =
       json.integer("num_embeds_ada_norm", 1000, 1, 100'000'000);
   config.norm_eps = static_cast<float>(json.number("norm_eps", 1e-5));
+  // Added to a variance, whose root is divided by.
+  require(config.norm_eps >= 0, Errc::corrupt_file, json.place(),
+          "norm_eps: got a negative number, expected 0 or more",
+          "correct this file");
 
   if (config.width() % 4 != 0) {
     throw Error(Errc::unsupported, json.place(),

@@ -22,8 +22,13 @@ struct DitConfig {
   std::int64_t sample_size = 32;
   std::int64_t patch_size = 2;
   kernels::Activation activation = kernels::Activation::gelu_tanh;
+  /// The MLP is a gated linear unit: its first layer has a second half that
+  /// the activation makes the gate of the first.
+  bool gated_mlp = false;
   std::int64_t num_classes = 1000;  ///< num_embeds_ada_norm
   float norm_eps = 1e-5F;
+  /// The MLP's norm has gain and bias of its own beside the modulation's.
+  bool norm_elementwise_affine = false;
 
   [[nodiscard]] std::int64_t width() const noexcept {
     return num_attention_heads * attention_head_dim;

@@ -26,16 +26,15 @@ std::int64_t block_modulation(const DitConfig& config) {
 }
 std::int64_t block_products(const DitConfig& config) {
   return 4 * config.width() * config.width() +
-         2 * config.width() * config.mlp_width();
+         (config.gated_mlp ? 3 : 2) * config.width() * config.mlp_width();
 }
 
 std::int64_t block_parameters(const DitConfig& config) {
   const std::int64_t width = config.width();
-  const std::int64_t biases = 6 * width +
-                              (config.attention_bias ? 3 * width : 0) + width +
-                              config.mlp_width() + width;
-  return 6 * width * width + 4 * width * width +
-         2 * width * config.mlp_width() + biases;
+  const std::int64_t biases =
+      6 * width + (config.attention_bias ? 3 * width : 0) + width +
+      (config.gated_mlp ? 2 : 1) * config.mlp_width() + width;
+  return block_modulation(config) + block_products(config) + biases;
 }
 
 /// Of a token: products that are only rounded behind their epilogue. On a GPU
@@ -46,7 +45,7 @@ std::int64_t product_bytes(const DitConfig& config, DType compute,
   if (kind == DeviceKind::cpu) {
     return 0;
   }
-  const bool is_apart = compute != DType::f32 &&
+  const bool is_apart = compute != DType::f32 && !config.gated_mlp &&
                         config.activation != kernels::Activation::gelu_tanh;
   return 4 * (is_apart ? config.mlp_width() : config.width());
 }
@@ -74,7 +73,8 @@ DenoiserInfo dit_info(const DitConfig& config, DType compute) {
   const auto tokens = static_cast<double>(config.num_tokens());
   const auto patch = static_cast<double>(config.patch_size * config.patch_size);
   const BlockInfo block{
-      .flops = 2.0 * width * width * (6.0 + 12.0 * tokens) +
+      .flops = 2.0 * width * width *
+                   (6.0 + (config.gated_mlp ? 16.0 : 12.0) * tokens) +
                4.0 * tokens * tokens * width,
       .parameter_bytes = static_cast<std::size_t>(block_parameters(config)) *
                          size_of(compute)};
@@ -131,9 +131,11 @@ std::uint64_t dit_required_bytes(const DitConfig& config, SegmentRange segment,
                   (block_modulation(config) + block_products(config));
   }
   const std::int64_t positions = config.num_tokens() * config.width() * 4;
-  // The residual stream; normed, qkv and mlp.
-  const std::int64_t per_token =
-      config.width() * (4 + 8 * element) + product_bytes(config, compute, kind);
+  // The residual stream; normed, qkv and mlp, before its gate too.
+  const std::int64_t gated = config.gated_mlp ? 2 * config.mlp_width() : 0;
+  const std::int64_t per_token = config.width() * (4 + 8 * element) +
+                                 gated * element +
+                                 product_bytes(config, compute, kind);
   // Images side by side and their patches, going in and coming out; and a
   // row of modulation.
   const std::int64_t pixels = config.sample_size * config.sample_size;

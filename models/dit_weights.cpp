@@ -46,6 +46,7 @@ EmbedderSpec embedder_spec(const DitConfig& config, std::int64_t block) {
 
 struct BlockSpec {
   LinearSpec modulation, q, k, v, out, mlp_up, mlp_down;
+  LinearSpec norm;  ///< gain and bias of the MLP's norm, if it has them
 };
 
 BlockSpec block_spec(const DitConfig& config, std::int64_t block) {
@@ -58,8 +59,11 @@ BlockSpec block_spec(const DitConfig& config, std::int64_t block) {
           linear_spec(name + "attn1.to_k", width, width, bias),
           linear_spec(name + "attn1.to_v", width, width, bias),
           linear_spec(name + "attn1.to_out.0", width, width),
-          linear_spec(name + "ff.net.0.proj", inner, width),
-          linear_spec(name + "ff.net.2", width, inner)};
+          linear_spec(name + "ff.net.0.proj",
+                      config.gated_mlp ? 2 * inner : inner, width),
+          linear_spec(name + "ff.net.2", width, inner),
+          {{name + "norm3.weight", Shape{width}},
+           {name + "norm3.bias", Shape{width}}}};
 }
 
 LinearSpec patch_spec(const DitConfig& config) {
@@ -94,6 +98,33 @@ class Loader {
     weight = weight.reshape(Shape{out, weight.num_elements() / out});
     const Tensor bias =
         spec.bias.name.empty() ? Tensor() : source_.read(spec.bias);
+    return pack(weight, bias);
+  }
+
+  /// (1 + scale)·(gain·x + bias) + shift is (1 + scale')·x + shift' with
+  /// scale' = gain·(1 + scale) − 1 and shift' = bias·(1 + scale) + shift. Both
+  /// are linear in what scale and shift are made of.
+  kernels::PackedLinear modulation(const BlockSpec& spec) {
+    Tensor weight = source_.read_f32(spec.modulation.weight);  // [6D, D]
+    Tensor bias = source_.read_f32(spec.modulation.bias);      // [6D]
+    const Tensor gains = source_.read_f32(spec.norm.weight);   // [D]
+    const Tensor biases = source_.read_f32(spec.norm.bias);    // [D]
+    const std::int64_t width = config_.width();
+    for (std::int64_t i = 0; i < width; ++i) {
+      const float gain = gains.data<float>()[i];
+      const float offset = biases.data<float>()[i];
+      const std::int64_t shift = 3 * width + i;
+      const std::int64_t scale = 4 * width + i;
+      float* shift_row = weight.data<float>() + shift * width;
+      float* scale_row = weight.data<float>() + scale * width;
+      for (std::int64_t k = 0; k < width; ++k) {
+        shift_row[k] += offset * scale_row[k];
+        scale_row[k] *= gain;
+      }
+      float* values = bias.data<float>();
+      values[shift] += offset * (1.0F + values[scale]);
+      values[scale] = gain * (1.0F + values[scale]) - 1.0F;
+    }
     return pack(weight, bias);
   }
 
@@ -132,7 +163,9 @@ class Loader {
     const BlockSpec spec = block_spec(config_, index);
     DitBlockWeights block;
     block.embedder = embedder(index);
-    block.modulation = linear(spec.modulation);
+    block.modulation = config_.norm_elementwise_affine
+                           ? modulation(spec)
+                           : linear(spec.modulation);
     block.qkv = fused(spec);
     block.out = linear(spec.out);
     block.mlp_up = linear(spec.mlp_up);
@@ -165,7 +198,7 @@ std::uint64_t hash_of(const DitConfig& config, std::uint64_t tensors) {
   const auto number = [](auto value) {
     return static_cast<std::uint64_t>(value);
   };
-  const std::array<std::uint64_t, 12> parts = {
+  std::vector<std::uint64_t> parts = {
       tensors,
       number(config.num_attention_heads),
       number(config.attention_head_dim),
@@ -178,6 +211,11 @@ std::uint64_t hash_of(const DitConfig& config, std::uint64_t tensors) {
       number(config.activation),
       number(config.num_classes),
       std::bit_cast<std::uint32_t>(config.norm_eps)};
+  // Fields that came later leave the hashes that were before them.
+  if (config.gated_mlp || config.norm_elementwise_affine) {
+    parts.push_back(number(config.gated_mlp));
+    parts.push_back(number(config.norm_elementwise_affine));
+  }
   return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
@@ -208,6 +246,9 @@ std::vector<TensorSpec> dit_tensors(const DitConfig& config,
     for (const LinearSpec& spec : {block.modulation, block.q, block.k, block.v,
                                    block.out, block.mlp_up, block.mlp_down}) {
       append(specs, spec);
+    }
+    if (config.norm_elementwise_affine) {
+      append(specs, block.norm);
     }
   }
   if (segment.end == config.num_layers) {

@@ -24,11 +24,12 @@ struct DitEmbedder {
 
 struct DitBlockWeights {
   std::shared_ptr<const DitEmbedder> embedder;
-  kernels::PackedLinear modulation;  ///< D → 6D
-  kernels::PackedLinear qkv;         ///< D → 3D: queries, keys, values
-  kernels::PackedLinear out;         ///< D → D
-  kernels::PackedLinear mlp_up;      ///< D → 4D
-  kernels::PackedLinear mlp_down;    ///< 4D → D
+  /// D → 6D, with gain and bias of an affine norm folded in.
+  kernels::PackedLinear modulation;
+  kernels::PackedLinear qkv;       ///< D → 3D: queries, keys, values
+  kernels::PackedLinear out;       ///< D → D
+  kernels::PackedLinear mlp_up;    ///< D → 4D, gated: 8D
+  kernels::PackedLinear mlp_down;  ///< 4D → D
 };
 
 /// Weights of blocks [segment.begin, segment.end), of the patch embedding if

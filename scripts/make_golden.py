@@ -13,12 +13,20 @@ import copy
 import json
 import os
 import random
+import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                                "parity"))
 import torch
+import torch_compat  # noqa: F401  (before diffusers)
 from diffusers import AutoencoderKL, DiTTransformer2DModel
 from safetensors.torch import save_file
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
+FEED_FORWARDS = ["gelu", "gelu-approximate", "geglu", "geglu-approximate",
+                 "swiglu", "linear-silu"]
+UP_BLOCKS = ["UpDecoderBlock2D", "UpDecoderBlock2D", "AttnUpDecoderBlock2D"]
+VAE_ACTIVATIONS = ["silu", "swish", "relu", "gelu", "mish"]
 
 
 def save(folder, model, golden, keep=lambda name: True):
@@ -65,8 +73,8 @@ def make_dit(folder, seed, shared_embedder=False, **config):
 def make_vae(folder, seed, side=(4, 4), legacy=False, **config):
     torch.manual_seed(seed)
     blocks = len(config["block_out_channels"])
+    config.setdefault("up_block_types", ["UpDecoderBlock2D"] * blocks)
     model = AutoencoderKL(down_block_types=["DownEncoderBlock2D"] * blocks,
-                          up_block_types=["UpDecoderBlock2D"] * blocks,
                           **config).eval()
     shake(model)
     c = model.config
@@ -113,6 +121,31 @@ def fixed(out):
              layers_per_block=1, norm_num_groups=4, latent_channels=4,
              latents_mean=[0.1, -0.2, 0.3, 0.0], latents_std=[1., 2., .5, 1.5],
              legacy=True)
+    make_dit(path("dit_geglu"), 6, num_attention_heads=1,
+             attention_head_dim=8, num_layers=2, sample_size=4, patch_size=1,
+             num_embeds_ada_norm=2, activation_fn="geglu",
+             norm_elementwise_affine=True, norm_eps=1e-3)
+    make_dit(path("dit_swiglu"), 7, num_attention_heads=2,
+             attention_head_dim=4, num_layers=1, sample_size=4, patch_size=2,
+             num_embeds_ada_norm=2, activation_fn="swiglu")
+    make_dit(path("dit_sigmoid_gelu"), 8, num_attention_heads=1,
+             attention_head_dim=8, num_layers=1, sample_size=4, patch_size=2,
+             num_embeds_ada_norm=2, activation_fn="geglu-approximate",
+             norm_elementwise_affine=True)
+    make_dit(path("dit_silu"), 9, num_attention_heads=2,
+             attention_head_dim=4, num_layers=1, sample_size=4, patch_size=2,
+             num_embeds_ada_norm=2, activation_fn="linear-silu")
+    make_vae(path("vae_attentive"), 10, side=(3, 4), block_out_channels=[4, 8],
+             layers_per_block=1, norm_num_groups=2, latent_channels=2,
+             up_block_types=["UpDecoderBlock2D", "AttnUpDecoderBlock2D"],
+             act_fn="mish")
+    make_vae(path("vae_relu"), 11, side=(4, 4), block_out_channels=[8],
+             layers_per_block=1, norm_num_groups=4, latent_channels=2,
+             up_block_types=["AttnUpDecoderBlock2D"], act_fn="relu",
+             mid_block_add_attention=False, legacy=True)
+    make_vae(path("vae_gelu"), 12, side=(4, 4), block_out_channels=[4],
+             layers_per_block=1, norm_num_groups=2, latent_channels=2,
+             act_fn="GELU")
 
 
 def drawn(out, count, seed):
@@ -129,14 +162,18 @@ def drawn(out, count, seed):
                  in_channels=draw.randint(1, 5),
                  out_channels=draw.choice([None, 3, 8]),
                  num_embeds_ada_norm=draw.randint(2, 40),
-                 activation_fn=draw.choice(["gelu", "gelu-approximate"]),
+                 activation_fn=draw.choice(FEED_FORWARDS),
+                 norm_elementwise_affine=draw.random() < 0.3,
                  attention_bias=draw.random() < 0.7,
                  norm_eps=draw.choice([1e-6, 1e-5, 1e-3]))
         groups = draw.choice([1, 2, 4])
+        widths = [4 * groups * draw.randint(1, 6)
+                  for _ in range(draw.randint(1, 4))]
         make_vae(os.path.join(out, f"vae_{i}"), draw.randrange(1 << 30),
                  side=(draw.randint(1, 9), draw.randint(1, 9)),
-                 block_out_channels=[4 * groups * draw.randint(1, 6)
-                                     for _ in range(draw.randint(1, 4))],
+                 block_out_channels=widths,
+                 up_block_types=[draw.choice(UP_BLOCKS) for _ in widths],
+                 act_fn=draw.choice(VAE_ACTIVATIONS),
                  layers_per_block=draw.randint(1, 3), norm_num_groups=groups,
                  latent_channels=draw.randint(1, 16),
                  use_post_quant_conv=draw.random() < 0.5,

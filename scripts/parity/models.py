@@ -15,6 +15,9 @@ BF16_LIMIT = 1.5
 # A group norm divides two nearly equal values by nearly zero: then diffusers'
 # f32 was up to 1.6e-3 from its f64 (ours 4e-5). Real decoders have large groups.
 GROUP_VALUES = 16
+FEED_FORWARDS = ["gelu-approximate", "gelu", "geglu", "geglu-approximate",
+                 "swiglu", "linear-silu"]
+UP_BLOCKS = ["UpDecoderBlock2D", "UpDecoderBlock2D", "AttnUpDecoderBlock2D"]
 
 
 def random_dit_config(rng):
@@ -31,7 +34,8 @@ def random_dit_config(rng):
         num_layers=rng.randint(1, 4), patch_size=patch,
         sample_size=patch * rng.randint(2, 9),
         attention_bias=rng.random() < 0.8,
-        activation_fn=rng.choice(["gelu-approximate", "gelu"]),
+        activation_fn=rng.choice(FEED_FORWARDS),
+        norm_elementwise_affine=rng.random() < 0.3,
         num_embeds_ada_norm=rng.choice([1, 10, 1000]),
         norm_eps=rng.choice([1e-6, 1e-5, 1e-3]))
 
@@ -100,7 +104,8 @@ def random_vae_config(rng):
     return dict(
         in_channels=3, out_channels=3, block_out_channels=widths,
         down_block_types=["DownEncoderBlock2D"] * levels,
-        up_block_types=["UpDecoderBlock2D"] * levels,
+        up_block_types=[rng.choice(UP_BLOCKS) for _ in range(levels)],
+        act_fn=rng.choice(["silu", "swish", "relu", "gelu", "mish"]),
         layers_per_block=rng.randint(1, 2), norm_num_groups=groups,
         latent_channels=rng.choice([3, 4, 16]),
         use_post_quant_conv=rng.random() < 0.7,

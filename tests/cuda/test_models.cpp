@@ -172,6 +172,11 @@ TEST_F(DitMemoryOnGpu, IsWhatWasForecast) {
             workspace_over_forecast(ctx, activation, compute, rows);
         EXPECT_LE(share, 1.0) << rows << " " << static_cast<int>(activation);
         EXPECT_GE(share, 0.8) << rows << " " << static_cast<int>(activation);
+        ExecContext other(1, kGpu);
+        const double gated =
+            workspace_over_forecast(other, activation, compute, rows, true);
+        EXPECT_LE(gated, 1.0) << rows << " " << static_cast<int>(activation);
+        EXPECT_GE(gated, 0.8) << rows << " " << static_cast<int>(activation);
       }
     }
   }

@@ -79,10 +79,12 @@ inline std::unique_ptr<Dit> small_dit(ExecContext& ctx, const DitCase& dit,
 /// dit_required_bytes said it would take beside the weights.
 inline double workspace_over_forecast(ExecContext& ctx,
                                       kernels::Activation activation,
-                                      DType compute, int count) {
+                                      DType compute, int count,
+                                      bool gated = false) {
   DitConfig config = small_config(64);
   config.sample_size = 32;
   config.activation = activation;
+  config.gated_mlp = gated;
   RandomWeights weights(ctx, 11);
   const Dit dit(ctx, config, {}, compute, weights);
   Rows rows;

@@ -104,6 +104,40 @@ TEST(AutoencoderKl, TheHashFollowsTheConfigurationAndNeedsNoPacking) {
   other = config;
   other.latents_std = {1, 1, 1, 1};
   EXPECT_NE(hash_of(other), hash_of(config));
+  other = config;
+  other.activation = kernels::Activation::relu;
+  EXPECT_NE(hash_of(other), hash_of(config));
+  // Execution classes compare it: a field that is added must leave it.
+  EXPECT_EQ(hash_of(config), 0x42337e0d3fdc52b0ULL);
+}
+
+TEST(AutoencoderKl, CountsTheAttentionOfUpBlocks) {
+  AutoencoderKlConfig config;
+  config.block_out_channels = {32, 64};
+  config.layers_per_block = 1;
+  const double plain = autoencoder_kl_flops(config, 100);
+  config.up_block_attention = {false, true};
+  // Two attentions over 400 pixels of width 32: four projections, two products.
+  EXPECT_EQ(autoencoder_kl_flops(config, 100) - plain,
+            2 * (4 * 2.0 * 32 * 32 * 400 + 4.0 * 400 * 400 * 32));
+}
+
+TEST(AutoencoderKl, APictureTakesTheMemoryThatWasForecast) {
+  for (const std::vector<bool>& attends :
+       {std::vector<bool>{}, {false, true}, {true, false}}) {
+    AutoencoderKlConfig config;
+    config.block_out_channels = {32, 64};
+    config.up_block_attention = attends;
+    ExecContext ctx;
+    RandomWeights weights(ctx, 3);
+    const AutoencoderKl decoder(ctx, config, DType::f32, weights);
+    Tensor picture({3, 64, 64}, DType::f32);
+    decoder.decode(ctx, Tensor::zeros({4, 32, 32}, DType::f32), picture);
+    const auto forecast = [&](std::int64_t side) {
+      return autoencoder_kl_required_bytes(config, DType::f32, side, side);
+    };
+    EXPECT_LE(ctx.workspace().capacity_bytes(), forecast(32) - forecast(0));
+  }
 }
 
 TEST(AutoencoderKlConfig, HasDiffusersDefaults) {
@@ -117,8 +151,9 @@ TEST(AutoencoderKlConfig, HasDiffusersDefaults) {
 TEST(AutoencoderKlConfig, RefusesWhatCannotBe) {
   for (const char* text :
        {R"({"block_out_channels":[]})", R"({"block_out_channels":[48]})",
-        R"({"act_fn":"mish"})", R"({"scaling_factor":0})",
-        R"({"up_block_types":["AttnUpDecoderBlock2D"]})",
+        R"({"act_fn":"tanh"})", R"({"scaling_factor":0})",
+        R"({"up_block_types":["UpBlock2D"]})",
+        R"({"up_block_types":["UpDecoderBlock2D", "UpDecoderBlock2D"]})",
         R"({"latents_mean":[1.0]})", R"({"layers_per_block":-1})"}) {
     EXPECT_THROW((void)parse_autoencoder_kl_config(Json::parse(text, "file")),
                  Error)

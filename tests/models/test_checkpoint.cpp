@@ -64,8 +64,11 @@ TEST(Checkpoint, FindsVariantsByFileName) {
   fs::rename(at / "diffusion_pytorch_model.safetensors",
              at / "diffusion_pytorch_model.fp16.safetensors");
   EXPECT_NO_THROW((void)open_checkpoint(folder.path(), "fp16"));
-  EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
-            Errc::not_found);
+  // Alone it needs no name.
+  EXPECT_EQ(open_checkpoint(folder.path()).transformer.variant, "fp16");
+  EXPECT_EQ(
+      error_of([&] { (void)open_checkpoint(folder.path(), "bf16"); }).code(),
+      Errc::not_found);
   EXPECT_EQ(
       error_of([&] { (void)open_checkpoint(folder.path(), "../x"); }).code(),
       Errc::invalid_argument);

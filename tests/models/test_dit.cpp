@@ -111,11 +111,13 @@ TEST(Dit, APassTakesTheMemoryThatWasForecast) {
       if (!kernels::supports(compute)) {
         continue;
       }
-      ExecContext ctx;
-      const double share = workspace_over_forecast(
-          ctx, kernels::Activation::gelu_tanh, compute, rows);
-      EXPECT_LE(share, 1.0) << rows << " " << to_string(compute);
-      EXPECT_GE(share, 0.8) << rows << " " << to_string(compute);
+      for (const bool gated : {false, true}) {
+        ExecContext ctx;
+        const double share = workspace_over_forecast(
+            ctx, kernels::Activation::gelu_tanh, compute, rows, gated);
+        EXPECT_LE(share, 1.0) << rows << " " << to_string(compute) << gated;
+        EXPECT_GE(share, 0.8) << rows << " " << to_string(compute) << gated;
+      }
     }
   }
 }
@@ -227,6 +229,21 @@ TEST(Dit, TheHashFollowsTheConfiguration) {
   config = small_config();
   config.activation = kernels::Activation::silu;
   EXPECT_NE(hash_of(config), before);
+  config = small_config();
+  config.norm_elementwise_affine = true;
+  EXPECT_NE(hash_of(config), before);
+  const std::uint64_t affine = hash_of(config);
+  config.gated_mlp = true;
+  EXPECT_NE(hash_of(config), affine);
+}
+
+TEST(Dit, TheHashOfPublishedKindsNeverChanges) {
+  // Execution classes and resumed runs compare it: a field that is added to
+  // the configuration must leave it.
+  ExecContext ctx;
+  RandomWeights weights(ctx, 11);
+  const Dit dit(ctx, small_config(), {}, DType::f32, weights);
+  EXPECT_EQ(dit.info().weights_hash, 0x6e2740e908b8477bULL);
 }
 
 TEST(Dit, TheHashIsFoundWithoutPacking) {

@@ -33,8 +33,8 @@ TEST(DitConfig, RefusesWhatCannotBe) {
         R"({"in_channels":65,"patch_size":16,"sample_size":2048})",
         R"({"out_channels":65,"patch_size":16,"sample_size":2048})",
         R"({"num_attention_heads":1,"attention_head_dim":3})",
-        R"({"activation_fn":"geglu"})", R"({"norm_type":"layer_norm"})",
-        R"({"norm_elementwise_affine":true})", R"({"sample_size":1.5})"}) {
+        R"({"activation_fn":"relu"})", R"({"norm_type":"layer_norm"})",
+        R"({"norm_eps":-1})", R"({"sample_size":1.5})"}) {
     EXPECT_THROW((void)parse_dit_config(Json::parse(text, "file")), Error)
         << text;
   }
