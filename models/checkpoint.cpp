@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <set>
 
 #include "kernels/core/atomic_file.h"
@@ -75,27 +76,53 @@ std::string shell_word(const std::string& text) {
                   shell_word(folder.string()));
 }
 
-TensorFiles open_weights(const fs::path& folder, std::string_view variant,
-                         const fs::path& converter) {
+/// The file or the index of one variant, as diffusers names them.
+std::optional<TensorFiles> find_weights(const fs::path& folder,
+                                        std::string_view variant) {
   const std::string stem(kStem);
   const std::string dotted =
       variant.empty() ? std::string() : "." + std::string(variant);
   const fs::path single = folder / (stem + dotted + ".safetensors");
-  const fs::path index =
-      folder / (stem + ".safetensors.index" + dotted + ".json");
   if (is_there(single)) {
     return TensorFiles({single});
   }
-  if (is_there(index)) {
-    return TensorFiles::from_index(index);
+  // The second spelling is that of checkpoints that were sharded by hand.
+  for (const std::string& name :
+       {stem + ".safetensors.index" + dotted + ".json",
+        stem + dotted + ".safetensors.index.json"}) {
+    if (is_there(folder / name)) {
+      return TensorFiles::from_index(folder / name);
+    }
+  }
+  return std::nullopt;
+}
+
+struct Weights {
+  TensorFiles files;
+  std::string variant;
+};
+
+Weights open_weights(const fs::path& folder, std::string_view variant,
+                     const fs::path& converter) {
+  std::vector<std::string> variants = {std::string(variant)};
+  if (variant.empty()) {
+    variants.insert(variants.end(), {"fp16", "bf16"});
+  }
+  for (const std::string& name : variants) {
+    if (auto files = find_weights(folder, name)) {
+      return {std::move(*files), name};
+    }
   }
   if (has_pickled_weights(folder)) {
     refuse_pickles(folder, converter);
   }
-  throw Error(Errc::not_found, folder.string(),
-              "no weights: expected " + single.filename().string(),
-              variant.empty() ? "give the folder of a diffusers checkpoint"
-                              : "leave the variant out, or download it");
+  const std::string dotted =
+      variant.empty() ? std::string() : "." + std::string(variant);
+  throw Error(
+      Errc::not_found, folder.string(),
+      "no weights: expected " + std::string(kStem) + dotted + ".safetensors",
+      variant.empty() ? "give the folder of a diffusers checkpoint"
+                      : "leave the variant out, or download it");
 }
 
 std::string trimmed(std::string_view text) {
@@ -147,8 +174,9 @@ Component open_component(const fs::path& folder, std::string_view variant,
                          const fs::path& converter) {
   Json config = Json::read_file(folder / "config.json");
   std::string class_name = config.string("_class_name", "");
+  Weights weights = open_weights(folder, variant, converter);
   return {folder, std::move(class_name), std::move(config),
-          open_weights(folder, variant, converter)};
+          std::move(weights.files), std::move(weights.variant)};
 }
 
 Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
@@ -189,6 +217,11 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {
     checkpoint.scheduler_config = read_file(path, kLargestConfig);
+    // Empty would mean that there is none.
+    require(!checkpoint.scheduler_config.empty(), Errc::corrupt_file,
+            path.string(), "the file is empty, expected a JSON object",
+            "download it again, or remove it: then the schedule is DDIM's "
+            "default");
   }
   return checkpoint;
 }

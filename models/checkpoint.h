@@ -23,6 +23,8 @@ struct Component {
   std::string class_name;  ///< "_class_name" of config.json
   Json config;
   TensorFiles weights;
+  /// Of the weights that were opened ("fp16"); empty: the plain ones.
+  std::string variant;
 };
 
 /// A folder in Hugging Face diffusers layout, opened: headers and
@@ -55,7 +57,8 @@ struct Checkpoint {
     const std::filesystem::path& folder, std::string_view variant = {},
     const std::filesystem::path& converter = kConverter);
 
-/// Opens one component folder (config.json and its weights).
+/// Opens one component folder (config.json and its weights). Where only a
+/// variant of the weights is there, fp16 or else bf16, it is opened.
 [[nodiscard]] Component open_component(
     const std::filesystem::path& folder, std::string_view variant = {},
     const std::filesystem::path& converter = kConverter);

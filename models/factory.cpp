@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/class_tensors.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
+#include "models/dit_weights.h"
 
 namespace troupe::models {
 namespace {
@@ -33,18 +36,29 @@ Shape dit_latent_shape(const Component& component) {
   return {config.in_channels, config.sample_size, config.sample_size};
 }
 
+ClassTensors dit_class(const Component& component) {
+  const DitConfig config = parse_dit_config(component.config);
+  ClassTensors tensors;
+  for (TensorSpec& spec :
+       dit_tensors(config, {0, static_cast<int>(config.num_layers)})) {
+    tensors.names.push_back(std::move(spec.name));
+  }
+  return tensors;
+}
+
 struct Row {
   std::string_view class_name;
   std::unique_ptr<Denoiser> (*load)(ExecContext&, const Component&, DType,
                                     SegmentRange, WeightPlacement);
   std::uint64_t (*bytes)(const Component&, DType, std::int64_t, SegmentRange);
   Shape (*latent_shape)(const Component&);
+  ClassTensors (*tensors)(const Component&);
 };
 
 constexpr std::array<Row, 2> kDenoisers = {{
-    {"DiTTransformer2DModel", load_dit, dit_bytes, dit_latent_shape},
+    {"DiTTransformer2DModel", load_dit, dit_bytes, dit_latent_shape, dit_class},
     // Before diffusers 0.29; parse_dit_config checks that it is a DiT.
-    {"Transformer2DModel", load_dit, dit_bytes, dit_latent_shape},
+    {"Transformer2DModel", load_dit, dit_bytes, dit_latent_shape, dit_class},
 }};
 
 const Row& row_of(const Component& component) {
@@ -68,6 +82,36 @@ AutoencoderKlConfig autoencoder_config(const Component& component) {
               ", expected AutoencoderKL",
           "this autoencoder cannot be run");
   return parse_autoencoder_kl_config(component.config);
+}
+
+/// The encoder is never read: its tensors are known by their modules.
+ClassTensors autoencoder_class(const Component& component) {
+  const AutoencoderKlConfig config = autoencoder_config(component);
+  ClassTensors tensors{
+      .names = autoencoder_kl_names(config),
+      .prefixes = {"encoder.conv_in.", "encoder.conv_norm_out.",
+                   "encoder.conv_out.", "encoder.mid_block."}};
+  for (std::size_t i = 0; i < config.block_out_channels.size(); ++i) {
+    tensors.prefixes.push_back("encoder.down_blocks." + std::to_string(i) +
+                               ".");
+  }
+  if (component.config.boolean("use_quant_conv", true)) {
+    tensors.prefixes.emplace_back("quant_conv.");
+  }
+  return tensors;
+}
+
+void check_tensors(const Component& component, ClassTensors known,
+                   std::vector<std::string>& notes) {
+  const std::vector<std::string> left =
+      check_class_tensors(component.weights, component.folder.string(),
+                          component.class_name, std::move(known));
+  if (!left.empty()) {
+    notes.push_back(component.folder.string() +
+                    ": tensors that are left behind and not used: " +
+                    std::to_string(left.size()) + ", the first is " +
+                    in_quotes(left.front()));
+  }
 }
 
 }  // namespace
@@ -100,11 +144,15 @@ std::uint64_t required_bytes(const Checkpoint& checkpoint, DType compute,
   return bytes;
 }
 
-void check_supported(const Checkpoint& checkpoint) {
+std::vector<std::string> check_supported(const Checkpoint& checkpoint) {
   const Row& row = row_of(checkpoint.transformer);
+  std::vector<std::string> notes;
+  check_tensors(checkpoint.transformer, row.tensors(checkpoint.transformer),
+                notes);
   if (!checkpoint.vae) {
-    return;
+    return notes;
   }
+  check_tensors(*checkpoint.vae, autoencoder_class(*checkpoint.vae), notes);
   const AutoencoderKlConfig vae = autoencoder_config(*checkpoint.vae);
   const Shape latents = row.latent_shape(checkpoint.transformer);
   const std::string& place = checkpoint.vae->config.place();
@@ -120,6 +168,7 @@ void check_supported(const Checkpoint& checkpoint) {
               " pixels a side, expected at most " +
               std::to_string(kMostPixelsPerSide),
           "correct sample_size in the transformer's config.json");
+  return notes;
 }
 
 }  // namespace troupe::models

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
@@ -28,8 +30,10 @@ namespace troupe::models {
                                            DType compute, std::int64_t rows,
                                            SegmentRange segment = {});
 
-/// Whether there is a class for every part and the parts fit together, before
-/// anything is loaded. Errors: Errc::unsupported; Errc::corrupt_file.
-void check_supported(const Checkpoint& checkpoint);
+/// Whether there is a class for every part, the parts fit together and the
+/// files hold nothing that their class does not have, before anything is
+/// loaded. Returns a line for each part with tensors that are left behind and
+/// not used. Errors: Errc::unsupported; Errc::corrupt_file.
+std::vector<std::string> check_supported(const Checkpoint& checkpoint);
 
 }  // namespace troupe::models

@@ -10,6 +10,7 @@
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/log.h"
 #include "kernels/core/text.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
@@ -67,7 +68,9 @@ ModelSource ModelSource::open(const config::Config& config) {
   source.checkpoint_ =
       models::open_checkpoint(config.model_dir, {}, converter());
   const models::Checkpoint& checkpoint = *source.checkpoint_;
-  models::check_supported(checkpoint);
+  for (const std::string& note : models::check_supported(checkpoint)) {
+    log_message(LogLevel::info, note);
+  }
   std::error_code error;
   source.name_ = std::filesystem::weakly_canonical(config.model_dir, error)
                      .filename()

@@ -36,6 +36,10 @@ void add(std::vector<std::string>& notes, const models::Component& component) {
   const std::vector<std::string> keys = component.config.keys();
   add(notes, config::unknown_keys_note(component.config.place(),
                                        component.class_name, keys));
+  if (!component.variant.empty()) {
+    notes.push_back(component.folder.string() + ": only the variant " +
+                    component.variant + " of the weights is there, and used");
+  }
 }
 
 }  // namespace

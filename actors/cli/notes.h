@@ -18,7 +18,7 @@ namespace troupe::actors {
 [[nodiscard]] std::vector<std::string> scheduler_notes(
     const models::Checkpoint& checkpoint);
 
-/// The same about the networks' config.json files.
+/// The same about the networks' config.json files and weights.
 [[nodiscard]] std::vector<std::string> network_notes(
     const models::Checkpoint& checkpoint);
 

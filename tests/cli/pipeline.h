@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <string>
@@ -13,6 +14,11 @@ namespace troupe::test {
 
 inline constexpr const char* kWeights =
     "transformer/diffusion_pytorch_model.safetensors";
+
+inline constexpr const char* kTransformer = "transformer/config.json";
+
+inline constexpr const char* kVaeWeights =
+    "vae/diffusion_pytorch_model.safetensors";
 
 inline constexpr const char* kScheduler = "scheduler/scheduler_config.json";
 
@@ -45,6 +51,45 @@ class Pipeline {
       std::memcpy(file.data() + begin + at, &value, sizeof value);
     }
     replace(kWeights, file);
+  }
+  /// Sets one key of a JSON file.
+  void set(const std::string& name, const std::string& key,
+           const nlohmann::json& value) const {
+    auto json = nlohmann::json::parse(folder_.read(name));
+    json[key] = value;
+    replace(name, json.dump());
+  }
+  /// fn(header) changes the header of a file of weights.
+  template <typename Fn>
+  void edit_header(const std::string& name, const Fn& fn) const {
+    const std::string file = folder_.read(name);
+    std::uint64_t size = 0;
+    std::memcpy(&size, file.data(), sizeof size);
+    auto header = nlohmann::json::parse(file.substr(sizeof size, size));
+    fn(header);
+    const std::string text = header.dump();
+    const std::uint64_t length = text.size();
+    std::string bytes(sizeof length, 0);
+    std::memcpy(bytes.data(), &length, sizeof length);
+    replace(name, bytes + text + file.substr(sizeof size + size));
+  }
+  /// Adds an f32 tensor without elements.
+  void add_tensor(const std::string& name, const std::string& tensor) const {
+    edit_header(name, [&](nlohmann::json& header) {
+      std::uint64_t end = 0;
+      for (const auto& item : header) {
+        if (item.contains("data_offsets")) {
+          end = std::max<std::uint64_t>(end, item["data_offsets"][1]);
+        }
+      }
+      header[tensor] = {
+          {"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {end, end}}};
+    });
+  }
+  /// A decoder beside the transformer, one of the golden ones.
+  void add_vae(const std::string& golden) const {
+    std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/" + golden,
+                          folder_.path("vae"));
   }
   /// A file with one tensor of this name; returns its path.
   [[nodiscard]] std::string write_tensors(const std::string& name,

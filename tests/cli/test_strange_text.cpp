@@ -15,7 +15,7 @@ void expect_harmless(const std::string& text) {
       begin = i + 1;
     }
     ASSERT_TRUE(byte == '\n' || (byte >= 0x20 && byte != 0x7f)) << int{byte};
-    ASSERT_LT(i - begin, kLongLine);
+    ASSERT_LT(i + 1 - begin, kLongLine);
   }
   // Strict: throws at what is not UTF-8.
   EXPECT_NO_THROW((void)nlohmann::json(text).dump());
