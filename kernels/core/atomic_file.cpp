@@ -16,7 +16,7 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/core/error.h"
+#include "kernels/core/exit_codes.h"
 #include "kernels/core/temporary_files.h"
 
 namespace troupe {
@@ -63,7 +63,7 @@ std::string_view hint_for_reading(int reason) {
 
 [[noreturn]] void fail(std::string_view what, const fs::path& path,
                        int reason) {
-  throw Error(Errc::io, "file",
+  throw Error(file_error(reason), "file",
               "cannot " + std::string(what) + " " + path.string() + ": " +
                   std::generic_category().message(reason),
               what == "read" ? hint_for_reading(reason) : hint_for(reason));

@@ -1,9 +1,10 @@
-#include "kernels/core/error.h"
-
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <set>
 #include <string>
+
+#include "kernels/core/exit_codes.h"
 
 namespace troupe {
 namespace {
@@ -19,14 +20,48 @@ TEST(Error, SaysWhereAndWhat) {
 TEST(Errc, EveryCodeHasItsOwnNameAndSentence) {
   std::set<std::string_view> names;
   std::set<std::string_view> sentences;
-  for (int i = 1; i <= static_cast<int>(Errc::terminated); ++i) {
+  for (int i = 1; i <= static_cast<int>(kAnotherClass); ++i) {
     const auto code = static_cast<Errc>(i);
     names.insert(to_string(code));
     sentences.insert(describe(code));
     EXPECT_NE(describe(code).back(), '.');
   }
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(Errc::terminated));
-  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(Errc::terminated));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(kAnotherClass));
+  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(kAnotherClass));
+  EXPECT_EQ(all_error_codes().size(), static_cast<std::size_t>(kAnotherClass));
+}
+
+TEST(Errc, EveryExitCodeHasItsRow) {
+  std::set<int> numbers;
+  for (const ExitCode& row : exit_codes()) {
+    EXPECT_TRUE(numbers.insert(row.number).second) << row.number;
+    EXPECT_NE(row.meaning.back(), '.');
+    EXPECT_NE(row.advice.back(), '.');
+  }
+  for (const Errc code : all_error_codes()) {
+    EXPECT_TRUE(numbers.contains(exit_code(code))) << to_string(code);
+  }
+}
+
+TEST(Errc, TellsAFullDiskFromOtherRefusals) {
+  for (const int reason : {ENOSPC, EDQUOT}) {
+    EXPECT_EQ(file_error(reason), kNoSpace);
+  }
+  for (const int reason : {EFBIG, EACCES, EIO, EROFS}) {
+    EXPECT_EQ(file_error(reason), Errc::io);
+  }
+}
+
+TEST(Errc, SaysWhatTheSameCommandMayDoLater) {
+  for (const Errc code :
+       {kNoSpace, Errc::out_of_memory, Errc::device_lost, Errc::unreachable,
+        Errc::terminated, Errc::interrupted}) {
+    EXPECT_TRUE(is_retryable(code)) << to_string(code);
+  }
+  for (const Errc code : {Errc::internal, Errc::invalid_argument, Errc::io,
+                          Errc::corrupt_file, Errc::mismatch, kAnotherClass}) {
+    EXPECT_FALSE(is_retryable(code)) << to_string(code);
+  }
 }
 
 TEST(Errc, HasTheExitCodesOfTheCommandLine) {
@@ -37,6 +72,7 @@ TEST(Errc, HasTheExitCodesOfTheCommandLine) {
   EXPECT_EQ(exit_code(Errc::mismatch), 5);
   EXPECT_EQ(exit_code(Errc::corrupt_file), 6);
   EXPECT_EQ(exit_code(Errc::items_failed), 7);
+  EXPECT_EQ(exit_code(kAnotherClass), 8);
   EXPECT_EQ(exit_code(Errc::terminated), 75);
   EXPECT_EQ(exit_code(Errc::interrupted), 130);
 }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/core/error.h"
+
+namespace troupe {
+
+/// Codes of Errc that few name. A disk or a quota is full.
+inline constexpr Errc kNoSpace = static_cast<Errc>(17);
+/// Another execution class: bytes cannot be compared.
+inline constexpr Errc kAnotherClass = static_cast<Errc>(18);
+
+/// Whether the same command may succeed later without a change
+/// (`error.retryable` in JSON).
+[[nodiscard]] bool is_retryable(Errc code) noexcept;
+
+/// Every code but that of success.
+[[nodiscard]] std::span<const Errc> all_error_codes() noexcept;
+
+/// An exit code of the process and what it means.
+struct ExitCode {
+  int number;
+  std::string_view meaning;  ///< without a full stop
+  std::string_view advice;   ///< what to do; a sentence without a full stop
+};
+
+/// 0 done, 1 bug, 2 bad input, 3 job failed, 4 unreachable, 5 mismatch,
+/// 6 corrupt file, 7 some items failed, 8 another execution class, 75 SIGTERM,
+/// 130 Ctrl-C.
+[[nodiscard]] std::span<const ExitCode> exit_codes() noexcept;
+
+/// The code for an `errno` of a file operation: kNoSpace for a full disk or
+/// quota, else Errc::io.
+[[nodiscard]] Errc file_error(int reason) noexcept;
+
+}  // namespace troupe
