@@ -8,6 +8,7 @@
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/unusable_folder.h"
 
 namespace troupe::models {
 namespace {
@@ -84,6 +85,7 @@ std::optional<TensorFiles> find_weights(const fs::path& folder,
       variant.empty() ? std::string() : "." + std::string(variant);
   const fs::path single = folder / (stem + dotted + ".safetensors");
   if (is_there(single)) {
+    check_is_no_pointer(single);
     return TensorFiles({single});
   }
   // The second spelling is that of checkpoints that were sharded by hand.
@@ -179,29 +181,44 @@ Component open_component(const fs::path& folder, std::string_view variant,
           std::move(weights.files), std::move(weights.variant)};
 }
 
+namespace {
+
+/// A folder of another pipeline is called that, not one without weights.
+Component open_transformer(const fs::path& root, const fs::path& folder,
+                           std::string_view variant,
+                           const fs::path& converter) {
+  try {
+    return open_component(folder, variant, converter);
+  } catch (const Error& error) {
+    if (error.code() == Errc::not_found && !other_pipeline(root).empty()) {
+      throw why_unusable(root);
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
 Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
                            const fs::path& converter) {
   require(variant.find_first_of("/\\.") == std::string_view::npos,
           Errc::invalid_argument, folder.string(),
           "a variant is a word such as fp16");
-  require(is_folder(folder), Errc::not_found, folder.string(), "no such folder",
-          "give the folder of a diffusers checkpoint");
+  if (!is_folder(folder)) {
+    throw why_unusable(folder);
+  }
   const bool whole = is_folder(folder / "transformer");
   if (!whole && holds_pickled_transformer(folder)) {
     refuse_pickles(folder, converter);
   }
   if (!whole && !is_there(folder / "config.json")) {
-    const std::string other = is_folder(folder / "unet")
-                                  ? "a UNet pipeline: expected transformer/"
-                                  : "expected transformer/ or config.json here";
-    throw Error(Errc::not_found, folder.string(), other,
-                "give the folder of a diffusers checkpoint");
+    throw why_unusable(folder);
   }
   Checkpoint checkpoint{
       .folder = folder,
       .pipeline_class = {},
-      .transformer = open_component(whole ? folder / "transformer" : folder,
-                                    variant, converter),
+      .transformer = open_transformer(
+          folder, whole ? folder / "transformer" : folder, variant, converter),
       .vae = {},
       .scheduler_config = {},
       .class_ids = {},

@@ -70,7 +70,7 @@ const Row& row_of(const Component& component) {
     throw Error(Errc::unsupported, component.config.place(),
                 "_class_name: got " + in_quotes(component.class_name) +
                     ", expected DiTTransformer2DModel",
-                "only DiT checkpoints can be run");
+                "only DiT checkpoints run yet: others are coming");
   }
   return *row;
 }

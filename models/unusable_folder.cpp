@@ -1,0 +1,108 @@
+#include "models/unusable_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "models/json.h"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kRuns = "DiTPipeline";
+constexpr std::string_view kWanted =
+    "give the folder of a diffusers checkpoint";
+
+constexpr std::size_t kLongestName = 80;
+
+/// "owner/name", as the Hugging Face Hub names repositories.
+bool is_hub_name(const std::string& text) {
+  const auto is_word = [](std::string_view part) {
+    return !part.empty() && part.front() != '.' &&
+           std::ranges::all_of(part, [](unsigned char c) {
+             return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+           });
+  };
+  const std::size_t slash = text.find('/');
+  return slash != std::string::npos && is_word(text.substr(0, slash)) &&
+         is_word(text.substr(slash + 1));
+}
+
+Error of_a_file(const fs::path& path) {
+  constexpr std::array<std::string_view, 6> kWeights = {
+      ".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf"};
+  const std::string extension = path.extension().string();
+  const bool is_weights = std::ranges::count(kWeights, extension) > 0;
+  return {Errc::unsupported, path.string(),
+          is_weights ? "a single file of weights: got a file, expected a "
+                       "folder in diffusers layout (single files are not read "
+                       "yet)"
+                     : "got a file, expected a checkpoint folder",
+          is_weights ? "diffusers makes a folder of it: "
+                       "from_single_file(FILE), then save_pretrained(DIR)"
+                     : std::string(kWanted)};
+}
+
+Error of_another_pipeline(const fs::path& folder, const std::string& pipeline) {
+  return {Errc::unsupported, folder.string(),
+          "the folder of another pipeline: got " + pipeline + ", expected " +
+              std::string(kRuns) + " (other pipelines are coming)",
+          "models conditioned on classes run today, such as "
+          "facebook/DiT-XL-2-256"};
+}
+
+}  // namespace
+
+std::string other_pipeline(const fs::path& folder) {
+  try {
+    const Json index = Json::read_file(folder / "model_index.json");
+    const std::string name = index.string("_class_name", "");
+    return name == kRuns ? std::string() : name;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+Error why_unusable(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    return of_a_file(path);
+  }
+  if (!fs::exists(path, error)) {
+    const std::string name = path.string();
+    return {Errc::not_found, name, "no such folder",
+            is_hub_name(name) ? "download it first: huggingface-cli download " +
+                                    name + " --local-dir DIR"
+                              : std::string(kWanted)};
+  }
+  const std::string pipeline = other_pipeline(path);
+  if (!pipeline.empty()) {
+    return of_another_pipeline(path,
+                               "'" + pipeline.substr(0, kLongestName) + "'");
+  }
+  if (fs::is_directory(path / "unet", error)) {
+    return of_another_pipeline(path, "a UNet pipeline");
+  }
+  return {Errc::not_found, path.string(),
+          "no model is here: expected transformer/ or config.json",
+          std::string(kWanted)};
+}
+
+void check_is_no_pointer(const fs::path& weights) {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  std::array<char, kPointer.size()> begin{};
+  std::ifstream file(weights, std::ios::binary);
+  if (file.read(begin.data(), begin.size()) &&
+      std::string_view(begin.data(), begin.size()) == kPointer) {
+    throw Error(Errc::not_found, weights.string(),
+                "the weights are not here: Git LFS left a pointer to them",
+                "run git lfs pull in the checkpoint's folder");
+  }
+}
+
+}  // namespace troupe::models
