@@ -93,6 +93,7 @@ struct Config {
   ComputeType compute = ComputeType::automatic;
   BitsMode bits = BitsMode::invariant;  ///< of GPUs
   bool tf32 = false;                    ///< of GPUs, where they compute in f32
+  std::string require_class;  ///< an execution class, or an image made in it
   // where to
   std::string out;
   std::string grid;

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "config/not_yet.h"
 #include "config/parse_value.h"
 #include "config/sampling_defaults.h"
 #include "config/suggest.h"
@@ -87,6 +88,9 @@ void apply(Config& config, const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     const Option* option = find_option(setting.key);
     if (option == nullptr) {
+      if (const NotYet* row = find_missing_option(setting.key)) {
+        throw to_error(*row, setting.place);
+      }
       const std::vector<std::string> names = option_names();
       throw Error(Errc::invalid_argument, setting.place,
                   "unknown option " + in_quotes(setting.key),
@@ -333,16 +337,20 @@ void fail_unknown_option(Verb verb, const std::string& written) {
         return option.letter != 0 &&
                written == std::string("-") + option.letter;
       });
+  const std::string help =
+      "see troupe " + std::string(to_string(verb)) + " --help";
   if (elsewhere) {
     throw Error(Errc::invalid_argument, written, "this verb has no such option",
-                "see troupe <verb> --help for those it has");
+                help + " for those it has");
+  }
+  if (const NotYet* row = find_missing_option(name)) {
+    throw to_error(*row, written.substr(0, written.find('=')));
   }
   std::vector<std::string> names = option_names(verb);
   names.insert(names.end(), {"config", "help", "version"});
   const std::string best = nearest(name, names);
   throw Error(Errc::invalid_argument, written, "unknown option",
-              best.empty() ? "see troupe <verb> --help"
-                           : "did you mean '--" + best + "'?");
+              best.empty() ? help : "did you mean '--" + best + "'?");
 }
 
 }  // namespace troupe::config

@@ -154,6 +154,13 @@ std::span<const Option> running_rows() {
        kResources, kRuns,
        [](Config& c, Text at, Text text) { c.tf32 = parse_bool(at, text); },
        [](const Config& c) -> std::string { return text_of(c.tf32); }},
+      {"require-class", "", 0, "HASH|FILE",
+       "refuse (exit 8) if this is not that execution class, or an image's",
+       kResources, kSample,
+       [](Config& c, Text at, Text text) {
+         c.require_class = filled(at, text);
+       },
+       [](const Config& c) -> std::string { return c.require_class; }},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, kBench,
        [](Config& c, Text at, Text text) {
@@ -163,7 +170,8 @@ std::span<const Option> running_rows() {
          return std::to_string(c.repeats);
        }},
       {"out", "output", 'o', "PATH",
-       "FILE.png, a folder, or a pattern with {index:05}", kOutput, kSample,
+       "FILE.png, a folder, a pattern with {index:05}, or - for stdout",
+       kOutput, kSample,
        [](Config& c, Text at, Text text) { c.out = filled(at, text); },
        [](const Config& c) -> std::string { return c.out; }, "none"},
       {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,

@@ -19,6 +19,9 @@ enum class Verb : std::uint8_t {
   doctor = 32
 };
 
+/// "sample": as it is typed.
+[[nodiscard]] std::string_view to_string(Verb verb);
+
 /// What a value is, in TOML's terms.
 enum class ValueKind : std::uint8_t { text, whole, real, truth, list };
 

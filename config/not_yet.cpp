@@ -1,0 +1,110 @@
+// A table file: one row per option or verb that is not there.
+#include "config/not_yet.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "config/parse_value.h"
+
+namespace troupe::config {
+namespace {
+
+constexpr std::string_view kClassesToday =
+    "models conditioned on classes run today: --class NAME";
+constexpr std::string_view kOneMachineToday =
+    "today a run uses the cores and GPUs of one machine, and --samples A:B "
+    "splits a job over several: the bytes are those of the single run";
+constexpr std::string_view kLatentsToday =
+    "--init-latents FILE starts from latents";
+
+constexpr auto kOptions = std::to_array<NotYet>({
+    {"prompt,prompts,prompt-file,text,p",
+     "text prompts are not there yet: text encoders are coming", kClassesToday},
+    {"negative-prompt,prompt-embeds,negative-prompt-embeds,pooled-prompt-"
+     "embeds,"
+     "max-sequence-length,clip-skip",
+     "prompts and their embeddings are not there yet: text encoders are coming",
+     kClassesToday},
+    {"lora,loras,lora-weights,lora-scale,adapter,lora-path",
+     "LoRA adapters are not read",
+     "merge one into its checkpoint first: in diffusers fuse_lora(), then "
+     "save_pretrained()"},
+    {"listen,join,server,server-url,hosts,nodes,model-root",
+     "workers on other machines are not there yet: they are coming",
+     kOneMachineToday},
+    {"width,height,size,resolution,image-size",
+     "the size of a picture cannot be chosen yet: it follows from the "
+     "checkpoint",
+     "troupe inspect DIR shows the latents' shape"},
+    {"image,init-image,strength,denoising-strength,img2img",
+     "starting from a picture is not there", kLatentsToday},
+    {"mask,mask-image,inpaint", "inpainting is not there", kLatentsToday},
+    {"controlnet,control-image,ip-adapter,t2i-adapter",
+     "controlled generation is not there", kClassesToday},
+    {"vae,vae-path,unet,transformer,text-encoder,tokenizer",
+     "parts of a pipeline are not given one by one",
+     "put them in one folder in diffusers layout and give --model DIR"},
+    {"isa",
+     "holding a run to an instruction set is not there yet: it is coming",
+     "ONEDNN_MAX_CPU_ISA=AVX2 holds the matrix library; --require-class "
+     "refuses what is not of one class"},
+    {"safety-checker,enable-safety-checker", "there is no safety checker",
+     "pictures are written as the model makes them"},
+});
+
+constexpr auto kVerbs = std::to_array<NotYet>({
+    {"serve,server,daemon", "a server is not there yet: it is coming",
+     "troupe sample runs a job in its own process; --json and --progress json "
+     "are made for programs"},
+    {"worker,workers,join,node",
+     "workers on other machines are not there yet: they are coming",
+     kOneMachineToday},
+    {"ls,list,jobs,status,ps",
+     "there is no server whose jobs could be listed: `serve` is coming",
+     "--progress json tells how far a run is"},
+    {"cancel,stop,kill",
+     "there is no server whose jobs could be cancelled: `serve` is coming",
+     "Ctrl-C, SIGTERM or SIGUSR1 stops a run and keeps finished images"},
+    {"resume,continue,restart",
+     "there is no journal to resume from: it is coming with `serve`",
+     "the same troupe sample command with --exists skip goes on where it "
+     "stopped"},
+    {"keys,key", "keys are for links between machines, which are coming",
+     "a run on one machine needs none"},
+    {"encode,prompt,text2image,txt2img",
+     "text encoders are not there yet: they are coming", kClassesToday},
+    {"sweep,grid", "sweeps over options are not there yet: they are coming",
+     "a loop in the shell runs troupe sample for each value"},
+    {"convert", "checkpoints are converted outside of troupe",
+     "scripts/convert_checkpoint.py turns pickled weights to safetensors"},
+    {"train,finetune", "Troupe samples models and trains none",
+     "train in diffusers and give the folder to troupe sample --model DIR"},
+});
+
+const NotYet* find(std::span<const NotYet> rows, std::string_view name) {
+  std::string wanted(name);
+  std::ranges::replace(wanted, '_', '-');
+  for (const NotYet& row : rows) {
+    if (std::ranges::count(parse_list("names", row.names), wanted) > 0) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+const NotYet* find_missing_option(std::string_view name) {
+  return find(kOptions, name);
+}
+
+const NotYet* find_missing_verb(std::string_view name) {
+  return find(kVerbs, name);
+}
+
+Error to_error(const NotYet& row, std::string_view place) {
+  return {Errc::unsupported, place, row.says, row.hint};
+}
+
+}  // namespace troupe::config
