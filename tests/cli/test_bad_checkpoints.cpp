@@ -118,15 +118,17 @@ TEST(Checkpoint, OfAFlowModelRunsWhatIntegratesFlowsOnly) {
         << sampler;
   }
   EXPECT_EQ(pipeline.sample().exit_code, 0);
-  const Outcome taken = pipeline.sample({"--sampler", "unipc", "--json"});
+  const Outcome taken =
+      pipeline.sample({"--sampler", "unipc", "--exists", "replace", "--json"});
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   ASSERT_EQ(taken.json()["notes"].size(), 1U) << taken.err;
   EXPECT_NE(taken.json()["notes"][0].get<std::string>().find(
                 "flow sigmas with the model's shift of 3"),
             std::string::npos)
       << taken.err;
-  const Outcome said = pipeline.sample(
-      {"--sampler", "euler", "--prediction-type", "epsilon", "--json"});
+  const Outcome said =
+      pipeline.sample({"--sampler", "euler", "--prediction-type", "epsilon",
+                       "--exists", "replace", "--json"});
   EXPECT_EQ(said.exit_code, 0) << said.err;
   EXPECT_EQ(said.json()["notes"].size(), 1U) << said.err;
 }
