@@ -24,9 +24,10 @@ def build(folder, config_file):
     with open(config_file, encoding="utf-8") as file:
         config = json.load(file)["transformer"]
     model, unused = DiTTransformer2DModel.from_config(config, return_unused_kwargs=True)
-    if unused:
+    unknown = sorted(key for key in unused if not key.startswith("_"))
+    if unknown:
         raise SystemExit(f"pytorch_forward: {config_file}: diffusers' class has no "
-                         + ", ".join(sorted(unused)))
+                         + ", ".join(unknown))
     return model
 
 
