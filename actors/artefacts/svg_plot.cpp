@@ -20,7 +20,7 @@ constexpr double kAbove = 14;
 constexpr double kBelow = 52;
 constexpr double kTitleHeight = 58;
 constexpr double kLegendLine = 20;
-constexpr double kLetter = 6.6;  ///< mean width of a character at 12 pixels
+constexpr double kLetter = 7.2;  ///< mean width of a character at 12 pixels
 
 /// Okabe & Ito 2008: told apart with any colour vision.
 constexpr std::array kColours = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
