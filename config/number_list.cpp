@@ -6,6 +6,7 @@
 #include "config/parse_value.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -31,7 +32,7 @@ std::string_view without_brackets(std::string_view place,
   }
   const char partner = text.front() == '[' ? ']' : ')';
   require(opens(text.front()) && text.back() == partner, Errc::invalid_argument,
-          place, "a bracket without its partner: got " + shown(text),
+          place, "a bracket without its partner: got " + in_quotes(text),
           "write [14.6, 3.2, 1.0], or leave the brackets out");
   return trim(text.substr(1, text.size() - 2));
 }

@@ -9,6 +9,7 @@
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 namespace {
@@ -46,8 +47,8 @@ json parse_object(std::string_view text, const std::string& place) {
       open.pop_back();
     } else if (event == Event::key &&
                !open.back().insert(parsed.get<std::string>()).second) {
-      refuse(place,
-             "the key " + shown(parsed.get<std::string>()) + " is there twice");
+      refuse(place, "the key " + in_quotes(parsed.get<std::string>()) +
+                        " is there twice");
     }
     return true;
   };
@@ -71,7 +72,7 @@ const Option& option_of(const std::string& key, const std::string& place) {
     return option != nullptr && option == find_option(known);
   };
   if (std::ranges::none_of(known_keys(), is_it)) {
-    refuse(place, "unknown key " + shown(key),
+    refuse(place, "unknown key " + in_quotes(key),
            suggestion(key, known_keys(),
                       "expected some of " + join_names(known_keys())));
   }
@@ -84,7 +85,7 @@ std::string text_of(const Option& option, const json& value,
     if (!good) {
       const std::string got =
           value.dump(-1, ' ', true, json::error_handler_t::replace);
-      refuse(place, "got " + shown(got) + ", expected " + what,
+      refuse(place, "got " + in_quotes(got) + ", expected " + what,
              "correct this key");
     }
   };
