@@ -158,9 +158,12 @@ bool is_worse(const Error& error, const std::optional<Error>& than) {
 }
 
 std::string one_line(const Error& error) {
-  std::string line = "troupe: " + printable(error.what(), kLongestLine);
+  // A path alone may have 4096 bytes; the hint must still be seen.
+  constexpr std::size_t kLongestMessage = 1500;
+  constexpr std::size_t kLongestHint = 400;
+  std::string line = "troupe: " + printable(error.what(), kLongestMessage);
   if (!error.hint().empty()) {
-    line += "; " + printable(error.hint(), kLongestLine);
+    line += "; " + printable(error.hint(), kLongestHint);
   }
   return line;
 }

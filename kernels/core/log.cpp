@@ -41,7 +41,8 @@ spdlog::logger& logger() {
 }  // namespace
 
 void log_message(LogLevel level, std::string_view text) {
-  const std::string line = printable(text, kLongestLine);
+  constexpr std::size_t kLongestNote = 1900;
+  const std::string line = printable(text, kLongestNote);
   logger().log(to_spdlog(level),
                spdlog::string_view_t(line.data(), line.size()));
 }

@@ -56,5 +56,13 @@ TEST(OneLine, IsOneLineWhateverTheMessageHolds) {
   EXPECT_EQ(one_line(error), "troupe: [a b] c?[2Jd; e  f");
 }
 
+TEST(OneLine, OfLongPathsEndsWithTheHint) {
+  const std::string path(4000, '/');
+  const std::string line =
+      one_line({Errc::io, path, "cannot read " + path, "check the path"});
+  EXPECT_LE(line.size(), 2000U);
+  EXPECT_TRUE(line.ends_with("; check the path")) << line;
+}
+
 }  // namespace
 }  // namespace troupe::actors
