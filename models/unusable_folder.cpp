@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/core/text.h"
 #include "models/json.h"
 
 namespace troupe::models {
@@ -17,8 +18,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kRuns = "DiTPipeline";
 constexpr std::string_view kWanted =
     "give the folder of a diffusers checkpoint";
-
-constexpr std::size_t kLongestName = 80;
 
 /// "owner/name", as the Hugging Face Hub names repositories.
 bool is_hub_name(const std::string& text) {
@@ -82,8 +81,7 @@ Error why_unusable(const fs::path& path) {
   }
   const std::string pipeline = other_pipeline(path);
   if (!pipeline.empty()) {
-    return of_another_pipeline(path,
-                               "'" + pipeline.substr(0, kLongestName) + "'");
+    return of_another_pipeline(path, in_quotes(pipeline));
   }
   if (fs::is_directory(path / "unet", error)) {
     return of_another_pipeline(path, "a UNet pipeline");

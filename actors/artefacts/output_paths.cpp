@@ -1,11 +1,15 @@
 #include "actors/artefacts/output_paths.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "kernels/core/atomic_file.h"
-#include "kernels/core/error.h"
+#include "kernels/core/exit_codes.h"
 
 namespace troupe::actors {
 namespace {
@@ -22,6 +26,20 @@ bool is_folder(const std::string& out) {
          std::filesystem::path(out).extension().empty();
 }
 
+void write_to_stdout(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ::ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
+    const int reason = errno;
+    if (count < 0 && reason != EINTR) {
+      throw Error(
+          file_error(reason), "--out",
+          "cannot write to stdout: " + std::generic_category().message(reason));
+    }
+    bytes =
+        bytes.subspan(static_cast<std::size_t>(std::max<::ssize_t>(count, 0)));
+  }
+}
+
 }  // namespace
 
 OutputPaths::OutputPaths(const std::string& out,
@@ -29,6 +47,15 @@ OutputPaths::OutputPaths(const std::string& out,
   constexpr std::string_view kOpen = "{index";
   constexpr int kFolderWidth = 5;
   constexpr int kMaxWidth = 20;
+  if (out == "-") {
+    if (samples.size() > 1) {
+      fail(out, "stdout takes one picture, not several",
+           "give a folder, or -n 1; ./- is a folder of that name");
+    }
+    before_ = out;
+    is_stdout_ = true;
+    return;
+  }
   if (std::filesystem::path(out).filename() == ".png") {
     fail(out, "a name is missing before .png",
          "was a shell variable meant that is not set?");
@@ -87,6 +114,9 @@ std::filesystem::path OutputPaths::folder() const {
 }
 
 std::unique_ptr<NewFolder> OutputPaths::prepare(std::size_t num_there) {
+  if (is_stdout_) {
+    return nullptr;
+  }
   const std::filesystem::path where = folder();
   bool is_new = false;
   std::error_code error;
@@ -99,7 +129,7 @@ std::unique_ptr<NewFolder> OutputPaths::prepare(std::size_t num_there) {
     is_new = std::filesystem::create_directory(where, error);
     if (error) {
       throw Error(
-          Errc::io, "--out",
+          file_error(error.value()), "--out",
           "cannot make the folder " + where.string() + ": " + error.message(),
           "its parent folder must exist and be writable");
     }
@@ -143,6 +173,10 @@ void OutputPaths::make_removed_folder() {
 
 bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
                         const FileRule& rule) {
+  if (is_stdout_) {
+    write_to_stdout(bytes);
+    return true;
+  }
   make_removed_folder();
   check_folder();
   bool is_written = false;

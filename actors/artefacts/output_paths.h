@@ -27,15 +27,17 @@ class NewFolder {
   std::shared_ptr<const WatchedFolder> folder_;
 };
 
-/// Where the images of a run go: one file, or a file per sample from a folder
-/// or a pattern. Nothing is ever renamed silently.
+/// Where the images of a run go: one file, a file per sample from a folder or a
+/// pattern, or one image to stdout. Nothing is ever renamed silently.
 class OutputPaths {
  public:
-  /// `out` is FILE.png for one sample; a folder ("00042.png" inside) or a
-  /// pattern with {index} or {index:05} for any number.
+  /// `out` is FILE.png or "-" (stdout) for one sample; a folder ("00042.png"
+  /// inside) or a pattern with {index} or {index:05} for any number.
   /// Errors: Errc::invalid_argument with what to write instead.
   OutputPaths(const std::string& out, const config::SampleRange& samples);
 
+  [[nodiscard]] bool is_stdout() const noexcept { return is_stdout_; }
+  /// "-" for stdout.
   [[nodiscard]] std::filesystem::path path(std::uint64_t index) const;
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
@@ -63,6 +65,7 @@ class OutputPaths {
   bool has_index_ = false;
   std::shared_ptr<const WatchedFolder> watched_;  ///< null: not prepared
   std::size_t num_there_ = 0;
+  bool is_stdout_ = false;
 };
 
 }  // namespace troupe::actors

@@ -4,7 +4,9 @@
 #include <climits>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -77,29 +79,25 @@ ordered_json plan_json(const PlanSummary& plan) {
 }
 
 ordered_json base_json(const RunSummary& s) {
-  ordered_json out = {{"schema", kSchema},
-                      {"version", s.version},
-                      {"verb", s.verb},
-                      {"status", s.status},
-                      {"exit_code", s.exit_code},
-                      {"method", s.method},
-                      {"sampler", s.sampler},
-                      {"steps", s.steps},
-                      {"guidance", s.guidance},
-                      {"nfe", s.nfe},
-                      {"rounds", s.rounds},
-                      {"workers", s.workers},
-                      {"threads", s.threads},
-                      {"dtype", s.dtype},
-                      {"wall_seconds", s.wall_seconds},
-                      {"load_seconds", s.load_seconds},
-                      {"compute_seconds", s.compute_seconds},
-                      {"images_per_second", s.images_per_second},
-                      {"peak_memory_bytes", s.peak_memory_bytes},
-                      {"bytes_sent", s.bytes_sent},
-                      {"recoveries", s.recoveries},
-                      {"devices", devices_json(s)},
-                      {"execution_class", s.execution_class}};
+  ordered_json out = envelope(s);
+  out.update({{"method", s.method},
+              {"sampler", s.sampler},
+              {"steps", s.steps},
+              {"guidance", s.guidance},
+              {"nfe", s.nfe},
+              {"rounds", s.rounds},
+              {"workers", s.workers},
+              {"threads", s.threads},
+              {"dtype", s.dtype},
+              {"wall_seconds", s.wall_seconds},
+              {"load_seconds", s.load_seconds},
+              {"compute_seconds", s.compute_seconds},
+              {"images_per_second", s.images_per_second},
+              {"peak_memory_bytes", s.peak_memory_bytes},
+              {"bytes_sent", s.bytes_sent},
+              {"recoveries", s.recoveries},
+              {"devices", devices_json(s)},
+              {"execution_class", s.execution_class}});
   if (!s.latents_xxh3.empty()) {
     out["latents_xxh3"] = s.latents_xxh3;
   }
@@ -121,19 +119,29 @@ std::string dump(const ordered_json& json) {
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
+void fail(RunSummary& summary, const Error& error) {
+  const bool stopped =
+      error.code() == Errc::terminated || error.code() == Errc::interrupted;
+  summary.status = stopped ? "stopped" : "failed";
+  summary.exit_code = exit_code(error.code());
+}
+
 }  // namespace
 
+ordered_json envelope(const RunSummary& summary) {
+  return {{"schema", kSchema},
+          {"version", summary.version},
+          {"verb", summary.verb},
+          {"status", summary.status},
+          {"exit_code", summary.exit_code}};
+}
+
 ordered_json to_json(const Error& error) {
-  const Errc code = error.code();
-  const bool is_retryable =
-      code == Errc::terminated || code == Errc::interrupted ||
-      code == Errc::unreachable || code == Errc::out_of_memory ||
-      code == Errc::device_lost;
-  return {{"code", to_string(code)},
+  return {{"code", to_string(error.code())},
           {"where", error.place()},
           {"message", error.message()},
           {"hint", error.hint()},
-          {"retryable", is_retryable}};
+          {"retryable", is_retryable(error.code())}};
 }
 
 std::string to_json(const RunSummary& summary) {
@@ -141,18 +149,29 @@ std::string to_json(const RunSummary& summary) {
 }
 
 std::string to_json(RunSummary summary, const Error& error) {
-  const bool stopped =
-      error.code() == Errc::terminated || error.code() == Errc::interrupted;
-  summary.status = stopped ? "stopped" : "failed";
-  summary.exit_code = exit_code(error.code());
+  fail(summary, error);
   ordered_json out = base_json(summary);
   out["error"] = to_json(error);
   return dump(out);
 }
 
+std::string failure_json(RunSummary summary, const Error& error) {
+  if (summary.verb == "sample") {
+    return to_json(std::move(summary), error);
+  }
+  fail(summary, error);
+  ordered_json out = envelope(summary);
+  out["error"] = to_json(error);
+  return dump(out);
+}
+
 bool is_worse(const Error& error, const std::optional<Error>& than) {
+  // Bytes that differ say more than bytes that cannot be compared.
   const auto rank = [](const Error& e) {
-    return e.code() == Errc::internal ? INT_MAX : exit_code(e.code());
+    const int code = 2 * exit_code(e.code());
+    return e.code() == Errc::internal  ? INT_MAX
+           : e.code() == kAnotherClass ? 2 * exit_code(Errc::mismatch) - 1
+                                       : code;
   };
   return !than || rank(error) > rank(*than);
 }

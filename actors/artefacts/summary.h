@@ -88,12 +88,20 @@ struct RunSummary {
   std::optional<PlanSummary> plan;
 };
 
+/// What the JSON of every verb begins with: schema, version, verb, status and
+/// exit_code.
+[[nodiscard]] nlohmann::ordered_json envelope(const RunSummary& summary);
+
 /// One JSON object on one line, keys as in design §8.
 [[nodiscard]] std::string to_json(const RunSummary& summary);
 
 /// The same shape for a run that failed: status, exit_code and
 /// error{code where message hint retryable}. `summary` holds what is known.
 [[nodiscard]] std::string to_json(RunSummary summary, const Error& error);
+
+/// The same for any verb: of `sample` all of the summary, of others what every
+/// verb says and the error.
+[[nodiscard]] std::string failure_json(RunSummary summary, const Error& error);
 
 /// The "error" of such an object: {code where message hint retryable}, the last
 /// true when the same command may succeed later without a change.

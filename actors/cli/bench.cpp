@@ -164,23 +164,19 @@ Json bits_of(const JobRequest& request) {
   return first.is_gpu() ? Json(bits_mode(first.options)) : Json(nullptr);
 }
 
-void print_json(const config::Config& config, const JobRequest& request,
+void print_json(const Invocation& invocation, const JobRequest& request,
                 Json table) {
-  const Json json = {
-      {"schema", 1},
-      {"verb", "bench"},
-      {"status", "done"},
-      {"exit_code", 0},
-      {"model", request.source.name()},
-      {"samples", request.samples.size()},
-      {"sampler", config::solver_label(request.schedule.options())},
-      {"steps", request.schedule.num_steps()},
-      {"guidance", request.guidance_scale},
-      {"dtype", request.dtypes()},
-      {"repeats", config.repeats},
-      {"bits", bits_of(request)},
-      {"rows", std::move(table)},
-      {"notes", request.notes}};
+  Json json = envelope(invocation.summary);
+  json.update({{"model", request.source.name()},
+               {"samples", request.samples.size()},
+               {"sampler", config::solver_label(request.schedule.options())},
+               {"steps", request.schedule.num_steps()},
+               {"guidance", request.guidance_scale},
+               {"dtype", request.dtypes()},
+               {"repeats", invocation.config.repeats},
+               {"bits", bits_of(request)},
+               {"rows", std::move(table)},
+               {"notes", request.notes}});
   fmt::print("{}\n", json.dump());
 }
 
@@ -224,8 +220,9 @@ int run_bench(Invocation& invocation) {
     }
   }
   Json table = table_of(rows);
+  invocation.take_last_word();
   if (config.json) {
-    print_json(config, request, std::move(table));
+    print_json(invocation, request, std::move(table));
   } else {
     print_table(config, request, table);
   }

@@ -7,6 +7,8 @@
 #include <array>
 #include <map>
 
+#include "actors/cli/help_topics.h"
+#include "config/not_yet.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 
@@ -25,6 +27,7 @@ constexpr std::array kVerbs = {
         "  troupe sample -m DIR -n 64:128 --exists skip -o "
         "'out-{index:05}.png'\n"
         "  troupe sample -m DIR --method picard --tolerance 0.01 -o fast.png\n"
+        "  troupe sample -m DIR -c 207 -o - | display -\n"
         "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
         "  troupe sample -m DIR --from dog.png -o again.png\n"},
     VerbInfo{
@@ -93,17 +96,122 @@ std::string joined(const std::vector<std::string>& items) {
   return text;
 }
 
-Verb parse_verb(const std::string& word) {
+std::vector<std::string> verb_names() {
   std::vector<std::string> names;
   for (const VerbInfo& verb : kVerbs) {
-    if (word == verb.name) {
-      return verb.verb;
-    }
     names.emplace_back(verb.name);
   }
+  return names;
+}
+
+std::optional<Verb> find_verb(const std::string& word) {
+  const auto* found = std::ranges::find_if(
+      kVerbs, [&](const VerbInfo& verb) { return word == verb.name; });
+  return found == kVerbs.end() ? std::nullopt : std::optional(found->verb);
+}
+
+Verb parse_verb(const std::string& word) {
+  if (const std::optional<Verb> verb = find_verb(word)) {
+    return *verb;
+  }
+  if (const config::NotYet* row = config::find_missing_verb(word)) {
+    throw config::to_error(*row, word);
+  }
+  const std::vector<std::string> names = verb_names();
   throw Error(Errc::invalid_argument, word,
               "unknown verb, expected one of " + config::join_names(names),
               config::suggestion(word, names, "see troupe --help"));
+}
+
+/// What `troupe help WORD` is about.
+CommandLine parse_help(const std::vector<std::string>& arguments) {
+  CommandLine line;
+  line.help = true;
+  if (arguments.size() < 2) {
+    return line;
+  }
+  const std::string& word = arguments[1];
+  line.verb = find_verb(word);
+  if (line.verb) {
+    return line;
+  }
+  std::vector<std::string> names = verb_names();
+  for (const HelpTopic& topic : help_topics()) {
+    if (word == topic.name) {
+      line.topic = word;
+      return line;
+    }
+    names.emplace_back(topic.name);
+  }
+  if (const config::NotYet* row = config::find_missing_verb(word)) {
+    throw config::to_error(*row, word);
+  }
+  throw Error(Errc::invalid_argument, word,
+              "unknown topic, expected one of " + config::join_names(names),
+              config::suggestion(word, names, "see troupe help"));
+}
+
+/// The option that an argument names ("--num-steps=3", "-o"), if it does.
+const Option* option_of(const std::string& argument, Verb verb) {
+  if (argument.starts_with("--")) {
+    const Option* option =
+        config::find_option(argument.substr(2, argument.find('=') - 2));
+    return option != nullptr && option->serves(verb) ? option : nullptr;
+  }
+  for (const Option& option : config::option_table()) {
+    if (option.letter != 0 && option.serves(verb) && argument.size() > 1 &&
+        argument[0] == '-' && argument[1] == option.letter) {
+      return &option;
+    }
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_empty(const std::string& name) {
+  throw Error(Errc::invalid_argument, name, "the value is empty",
+              "was a shell variable meant that is not set?");
+}
+
+/// Values that CLI11 would take from the next argument, though they are empty
+/// (--out= --json) or missing (--out --json). Rewrites -o=FILE to --out=FILE.
+void check_values(Verb verb, std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    std::string& argument = arguments[i];
+    const Option* option = option_of(argument, verb);
+    const bool is_letter = option != nullptr && !argument.starts_with("--");
+    if (is_letter && !option->is_switch() && argument.size() > 2) {
+      if (argument[2] != '=') {
+        continue;  // -oFILE
+      }
+      argument = "--" + std::string(option->key) + argument.substr(2);
+    }
+    const std::size_t equals =
+        argument.starts_with("--") ? argument.find('=') : std::string::npos;
+    if (equals != std::string::npos) {
+      if (equals + 1 == argument.size()) {
+        fail_empty(argument.substr(0, equals));
+      }
+      continue;
+    }
+    const bool takes_next =
+        option != nullptr ? !option->is_switch() : argument == "--config";
+    if (!takes_next || i + 1 == arguments.size()) {
+      continue;
+    }
+    const std::string& value = arguments[++i];
+    if (value.empty()) {
+      fail_empty(argument);
+    }
+    if (value.starts_with("--") ||
+        (value.size() == 2 && option_of(value, verb) != nullptr)) {
+      throw Error(
+          Errc::invalid_argument, argument,
+          "its value is missing: got the option " + value,
+          "if that is the value, write " +
+              (option != nullptr ? "--" + std::string(option->key) : argument) +
+              "=" + value);
+    }
+  }
 }
 
 /// The verb's flags as CLI11 knows them; every value is kept as text.
@@ -133,6 +241,7 @@ class FlagParser {
 
   CommandLine parse(std::vector<std::string> arguments) {
     line_.verb = verb_;
+    check_values(verb_, arguments);
     std::ranges::reverse(arguments);  // CLI11 takes them from the back
     try {
       app_.parse(std::move(arguments));
@@ -195,15 +304,11 @@ class FlagParser {
 std::span<const VerbInfo> verb_table() { return kVerbs; }
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  CommandLine line;
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
       arguments[0] == "help") {
-    line.help = true;
-    if (arguments.size() > 1) {
-      line.verb = parse_verb(arguments[1]);
-    }
-    return line;
+    return parse_help(arguments);
   }
+  CommandLine line;
   if (arguments[0] == "--version") {
     line.version = true;
     return line;
@@ -240,11 +345,15 @@ std::string help_text(std::optional<Verb> verb) {
     for (const VerbInfo& info : kVerbs) {
       text += fmt::format("  {:<10} {}\n", info.name, info.summary);
     }
+    text += "\nand documents: troupe help <topic>\n\n";
+    for (const HelpTopic& topic : help_topics()) {
+      text += fmt::format("  {:<10} {}\n", topic.name, topic.summary);
+    }
     return text +
-           "\ntroupe <verb> --help says more. Every option can also be set as "
-           "TROUPE_OPTION\nin the environment or as a line of a TOML file "
-           "given "
-           "with --config FILE.\n";
+           "\ntroupe help <verb> (or troupe <verb> --help) says more of a "
+           "verb. Every option can\nalso be set as TROUPE_OPTION in the "
+           "environment or as a line of a TOML file given\nwith --config "
+           "FILE.\n";
   }
   const VerbInfo& info = info_of(*verb);
   std::string text =
@@ -286,7 +395,8 @@ bool wants_json(const std::vector<std::string>& arguments) {
     } else if (argument.starts_with(kJson)) {
       sources.flags.push_back(
           {argument, "json", argument.substr(kJson.size())});
-    } else if (argument == "--config" && i + 1 < arguments.size()) {
+    } else if (argument == "--config" && i + 1 < arguments.size() &&
+               !arguments[i + 1].starts_with("--")) {
       sources.file = arguments[++i];
     } else if (argument.starts_with(kConfig)) {
       sources.file = argument.substr(kConfig.size());

@@ -27,15 +27,17 @@ struct CommandLine {
   std::string config_file;
   std::vector<std::string> files;  ///< arguments that are no options
   bool help = false;
+  std::string topic;  ///< of `troupe help TOPIC`; empty: none
   bool version = false;
 };
 
-/// Errors: Errc::invalid_argument for an unknown verb or flag (with the
-/// nearest one), a flag without its value, arguments that a verb does not take.
+/// Errors: Errc::invalid_argument for an unknown verb, flag or topic (with the
+/// nearest one), a flag without its value or with an empty one, arguments that
+/// a verb does not take; Errc::unsupported for what people know from elsewhere.
 [[nodiscard]] CommandLine parse_command_line(
     const std::vector<std::string>& arguments);
 
-/// The overview of the verbs, or a verb's options with examples.
+/// The overview of verbs and topics, or a verb's options with examples.
 [[nodiscard]] std::string help_text(std::optional<config::Verb> verb);
 
 /// Whether the run was asked to end with JSON, by flag, environment or file;

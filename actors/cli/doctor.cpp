@@ -130,27 +130,23 @@ struct Findings {
   int code = ok ? 0 : exit_code(Errc::unsupported);
 };
 
-void print_json(const Findings& found) {
+void print_json(const RunSummary& summary, const Findings& found) {
   using nlohmann::ordered_json;
-  ordered_json json = {{"schema", 1},
-                       {"verb", "doctor"},
-                       {"status", found.ok ? "done" : "failed"},
-                       {"exit_code", found.code},
-                       {"version", version()},
-                       {"cpu", cpu_model()},
-                       {"cpu_features", cpu_features()},
-                       {"isa", found.ok ? selected_isa() : ""},
-                       {"automatic_dtype", to_string(automatic_dtype())},
-                       {"cores", found.cores.usable()},
-                       {"affinity_cores", found.cores.affinity},
-                       {"quota_cores", nullptr},
-                       {"quota_file", found.cores.quota_file},
-                       {"default_plans", ordered_json::array()},
-                       {"memory_bytes", found.memory.physical_bytes},
-                       {"available_bytes", found.memory.available_bytes},
-                       {"memory_limits", ordered_json::array()},
-                       {"cuda", found.cuda.why_none.empty()},
-                       {"cuda_devices", ordered_json::array()}};
+  ordered_json json = envelope(summary);
+  json.update({{"cpu", cpu_model()},
+               {"cpu_features", cpu_features()},
+               {"isa", found.ok ? selected_isa() : ""},
+               {"automatic_dtype", to_string(automatic_dtype())},
+               {"cores", found.cores.usable()},
+               {"affinity_cores", found.cores.affinity},
+               {"quota_cores", nullptr},
+               {"quota_file", found.cores.quota_file},
+               {"default_plans", ordered_json::array()},
+               {"memory_bytes", found.memory.physical_bytes},
+               {"available_bytes", found.memory.available_bytes},
+               {"memory_limits", ordered_json::array()},
+               {"cuda", found.cuda.why_none.empty()},
+               {"cuda_devices", ordered_json::array()}});
   if (found.cores.quota > 0) {
     json["quota_cores"] = found.cores.quota;
   }
@@ -236,8 +232,12 @@ void print_text(const Findings& found) {
 
 int run_doctor(Invocation& invocation) {
   const Findings found;
+  RunSummary& summary = invocation.summary;
+  summary.status = found.ok ? "done" : "failed";
+  summary.exit_code = found.code;
+  invocation.take_last_word();
   if (invocation.config.json) {
-    print_json(found);
+    print_json(summary, found);
   } else {
     print_text(found);
   }

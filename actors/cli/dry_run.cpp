@@ -100,6 +100,7 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   RunSummary& summary = invocation.summary;
   summary.status = "planned";
   summary.plan = plan;
+  invocation.take_last_word();
   if (invocation.config.json) {
     fmt::print("{}\n", to_json(summary));
   } else {

@@ -342,20 +342,22 @@ int run_inspect(Invocation& invocation) {
       }
     }
   }
-  const int code = worst ? exit_code(worst->code()) : 0;
+  RunSummary& summary = invocation.summary;
+  if (worst) {
+    summary.status = "failed";
+    summary.exit_code = exit_code(worst->code());
+  }
+  invocation.take_last_word();
   if (invocation.config.json) {
-    Json json = {{"schema", 1},
-                 {"verb", "inspect"},
-                 {"status", code == 0 ? "done" : "failed"},
-                 {"exit_code", code},
-                 {"items", std::move(items)}};
+    Json json = envelope(summary);
+    json["items"] = std::move(items);
     if (worst) {
       json["error"] = to_json(*worst);
     }
     fmt::print("{}\n",
                json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
-  return code;
+  return summary.exit_code;
 }
 
 }  // namespace troupe::actors

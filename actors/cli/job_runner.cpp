@@ -26,6 +26,18 @@ std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
   }
 }
 
+std::vector<std::string> execution_classes(const JobRequest& request,
+                                           std::uint64_t weights_hash) {
+  std::vector<std::string> classes;
+  for (const JobDevice& device : request.devices) {
+    if (device.execution_class == static_cast<int>(classes.size())) {
+      classes.push_back(execution_class(
+          execution_conditions(weights_hash, device, request.plan.method)));
+    }
+  }
+  return classes;
+}
+
 JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
     : request_(request) {
   const auto start = std::chrono::steady_clock::now();
@@ -52,13 +64,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
   load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  for (int number = 0; const JobDevice& device : request.devices) {
-    if (device.execution_class == number) {
-      execution_classes_.push_back(actors::execution_class(
-          execution_conditions(weights_hash(), device, request.plan.method)));
-      ++number;
-    }
-  }
+  execution_classes_ = actors::execution_classes(request, weights_hash());
   log_message(LogLevel::info,
               fmt::format("model: {} loaded in {:.2f} s, execution class {}",
                           request.source.name(), load_seconds_,

@@ -17,6 +17,10 @@ namespace troupe::actors {
 [[nodiscard]] std::uint64_t read_weights_hash(const ModelSource& source,
                                               StopFlag& stop);
 
+/// The names of a request's execution classes with such weights, by number.
+[[nodiscard]] std::vector<std::string> execution_classes(
+    const JobRequest& request, std::uint64_t weights_hash);
+
 /// A request with its weights in memory, once on each of its devices: what a
 /// job runs on, as often as wanted.
 class JobRunner {
@@ -34,6 +38,11 @@ class JobRunner {
   /// Of one class; of the first without a number.
   [[nodiscard]] const std::string& execution_class(int number = 0) const {
     return execution_classes_.at(static_cast<std::size_t>(number));
+  }
+  /// All of them, by number.
+  [[nodiscard]] const std::vector<std::string>& execution_classes()
+      const noexcept {
+    return execution_classes_;
   }
   /// Devices that failed while they were loaded.
   [[nodiscard]] const std::vector<LostDevice>& lost() const noexcept {

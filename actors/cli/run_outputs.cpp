@@ -1,5 +1,7 @@
 #include "actors/cli/run_outputs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 
@@ -135,6 +137,22 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
   }
 }
 
+/// What goes to stdout has it to itself.
+void check_stdout(const config::Config& config, const RunOutputs& outputs) {
+  if (outputs.images && outputs.images->is_stdout()) {
+    require(!config.json, Errc::invalid_argument, config.place_of("out"),
+            "the picture and --json cannot both go to stdout",
+            "give --out FILE.png, or leave --json out");
+    require(config.dry_run || ::isatty(STDOUT_FILENO) == 0,
+            Errc::invalid_argument, config.place_of("out"),
+            "stdout is a terminal, and a picture is no text",
+            "send it on: troupe sample … -o - > dog.png");
+  }
+  require(config.trace != "-", Errc::invalid_argument, config.place_of("trace"),
+          "only --out writes to stdout",
+          "name a file; ./- is a file of that name");
+}
+
 /// One spelling of a path: "a.png", "./a.png" and a link to it are one file.
 fs::path resolved(const fs::path& path) {
   std::error_code error;
@@ -204,6 +222,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   if (!config.out.empty()) {
     outputs.images.emplace(config.out, config.samples);
   }
+  check_stdout(config, outputs);
   read_save(config.save, outputs);
   check_png_name("--grid", outputs.grid);
   check_png_name("--preview", outputs.preview);
@@ -227,7 +246,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
     check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
                         static_cast<int>(picture[1]));
   }
-  if (outputs.images) {
+  if (outputs.images && !outputs.images->is_stdout()) {
     look_for_images(config, stop, outputs);
     outputs.new_folder = outputs.images->prepare(outputs.skipped.size());
   }

@@ -1,6 +1,7 @@
 #include "actors/cli/run_troupe.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,7 @@
 #include <optional>
 
 #include "actors/cli/command_line.h"
+#include "actors/cli/help_topics.h"
 #include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
@@ -57,42 +59,43 @@ LogLevel level_of(const config::Config& config) {
   return config.verbose ? LogLevel::info : LogLevel::warning;
 }
 
-/// What a signal says before any verb waits for one. The main thread may hold
-/// stdout, even for good (a full pipe): then the exit code has to do.
-void set_last_words(SignalWatch& signals, const RunSummary& summary,
-                    bool json) {
-  signals.set_last_words([summary, json](Errc code) {
-    if (json && ::ftrylockfile(stdout) == 0) {
-      fmt::print("{}\n", to_json(summary,
-                                 Error(code, "troupe", "stopped by a signal")));
-      std::fflush(stdout);
+/// What is said when a signal ends the process. Not through the streams of the
+/// C library: the main thread may hold them, even for good (a full pipe).
+SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
+  return [summary, json](Errc code, bool again) {
+    constexpr int kPatienceMs = 2000;
+    const Error error(code, "troupe",
+                      again ? "stopped at once, at the second Ctrl-C"
+                            : "stopped by a signal");
+    // Over the bar, if there is one.
+    const std::string line =
+        (::isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "") + one_line(error);
+    write_patiently(STDERR_FILENO, line + "\n", kPatienceMs);
+    if (json) {
+      write_patiently(STDOUT_FILENO, failure_json(summary, error) + "\n",
+                      kPatienceMs);
     }
-  });
+  };
 }
 
 int run(const std::vector<std::string>& arguments,
         const std::function<bool()>& runs_here, Invocation& invocation) {
   const CommandLine line = parse_command_line(arguments);
-  if (line.help) {
-    fmt::print("{}", help_text(line.verb));
+  if (line.help || line.version) {
+    invocation.take_last_word();
+    fmt::print("{}", line.version          ? version_line() + "\n"
+                     : !line.topic.empty() ? help_topic(line.topic)
+                                           : help_text(line.verb));
     return 0;
-  }
-  if (line.version) {
-    fmt::print("{}\n", version_line());
-    return 0;
-  }
-  for (const VerbInfo& info : verb_table()) {
-    if (info.verb == *line.verb) {
-      invocation.summary.verb = info.name;
-    }
   }
   invocation.sources = sources_of(line);
   invocation.config = config::load_config(*line.verb, invocation.sources);
   invocation.is_configured = true;
   invocation.files = line.files;
-  set_last_words(*invocation.signals, invocation.summary,
-                 invocation.config.json);
+  invocation.signals->set_last_words(
+      last_words(invocation.summary, invocation.config.json));
   if (invocation.config.print_config) {
+    invocation.take_last_word();
     fmt::print("{}", values_in_force(*line.verb, invocation));
     return 0;
   }
@@ -106,6 +109,16 @@ int run(const std::vector<std::string>& arguments,
   return dispatch(*line.verb, invocation);
 }
 
+/// The verb, also where what follows it cannot be understood; empty: none.
+std::string verb_of(const std::vector<std::string>& arguments) {
+  for (const VerbInfo& info : verb_table()) {
+    if (!arguments.empty() && arguments[0] == info.name) {
+      return info.name;
+    }
+  }
+  return {};
+}
+
 /// Unlike fmt::print it does not throw where nobody listens any more.
 void say(std::FILE* to, const std::string& line) {
   const std::string text = line + "\n";
@@ -113,9 +126,10 @@ void say(std::FILE* to, const std::string& line) {
 }
 
 int report(const Error& error, Invocation& invocation, bool json) {
+  invocation.take_last_word();
   say(stderr, one_line(error));
   if (json) {
-    say(stdout, to_json(invocation.summary, error));
+    say(stdout, failure_json(invocation.summary, error));
   }
   return exit_code(error.code());
 }
@@ -127,6 +141,7 @@ int run_troupe(const std::vector<std::string>& arguments,
   std::optional<SignalWatch> signals;  // outlives what waits for one
   Invocation invocation;
   invocation.summary.version = version();
+  invocation.summary.verb = verb_of(arguments);
   const auto json = [&] {
     return invocation.is_configured ? invocation.config.json
                                     : wants_json(arguments);
@@ -134,9 +149,10 @@ int run_troupe(const std::vector<std::string>& arguments,
   constexpr int kOutputLost = -1;
   int code = 0;
   try {
-    invocation.signals = &signals.emplace();
-    set_last_words(*signals, invocation.summary, wants_json(arguments));
+    invocation.signals =
+        &signals.emplace(last_words(invocation.summary, wants_json(arguments)));
     code = run(arguments, runs_here, invocation);
+    invocation.take_last_word();
   } catch (const Error& error) {
     code = report(error, invocation, json());
   } catch (const std::bad_alloc&) {

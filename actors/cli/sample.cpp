@@ -17,6 +17,7 @@
 #include "actors/cli/lost_devices.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
+#include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
@@ -134,7 +135,7 @@ void judge(const Invocation& invocation, const JobRequest& request,
     throw Error(*signal, "sample",
                 fmt::format("stopped after {} of {} images{}", done, wanted,
                             not_written(left_out)),
-                outputs.images
+                outputs.images && !outputs.images->is_stdout()
                     ? "the same command with --exists skip goes on"
                     : "give --out to keep finished images next time");
   }
@@ -173,7 +174,10 @@ std::string count_of(const RunSummary& summary) {
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
                   const std::string& company) {
   std::string where;
-  if (outputs.images && summary.images.size() == 1) {
+  const bool to_stdout = outputs.images && outputs.images->is_stdout();
+  if (to_stdout) {
+    where = " → stdout";
+  } else if (outputs.images && summary.images.size() == 1) {
     where = " → " + summary.images.front().path;
   } else if (outputs.images) {
     where = " → " + outputs.images->folder().string();
@@ -181,6 +185,7 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     where = " → " + outputs.grid;
   }
   fmt::print(
+      to_stdout ? stderr : stdout,
       "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
       "{}; {} network calls in {} rounds; {}\n",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
@@ -214,7 +219,7 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
   if (hint.empty() && failure.code == Errc::io) {
     hint = "make room there: on the disk, in the quota or file-size limit";
   }
-  if (outputs.images) {
+  if (outputs.images && !outputs.images->is_stdout()) {
     hint += hint.empty() ? "" : "; then ";
     hint += "the same command with --exists skip goes on";
   }
@@ -222,13 +227,22 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
           failure.place, failure.message, hint};
 }
 
-/// Of weights and latents that are not those of --from's image.
+/// Of weights, latents and an execution class that are not those of --from's
+/// image.
 void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
-                    const std::string& weights_xxh3) {
-  if (recipe.weights_xxh3 != weights_xxh3) {
+                    const JobRunner& runner) {
+  const std::vector<std::string>& classes = runner.execution_classes();
+  if (recipe.weights_xxh3 != to_hex(runner.weights_hash())) {
     log_message(LogLevel::warning,
                 "these are not the weights the image was made with (" +
                     recipe.model + "): its pixels will not come back");
+  } else if (std::ranges::find(classes, recipe.execution_class) ==
+             classes.end()) {
+    log_message(LogLevel::warning,
+                fmt::format("the image was made by another execution class "
+                            "({}) than this run's ({}): its bytes may not "
+                            "come back",
+                            recipe.execution_class, fmt::join(classes, ", ")));
   }
   const std::string& latents = recipe.init_latents_xxh3;
   if (!latents.empty() && request.samples.begin <= recipe.index &&
@@ -301,18 +315,31 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   }
 }
 
+void say_class_note(const std::string& note, RunSummary& summary) {
+  if (!note.empty()) {
+    print_notes({note});
+    summary.notes.push_back(note);
+  }
+}
+
 /// Everything is there but, perhaps, the sheet.
-int nothing_to_do(const config::Config& config, const JobRequest& request,
-                  const RunOutputs& outputs, StopFlag& stop,
-                  RunSummary& summary) {
+int nothing_to_do(Invocation& invocation, const JobRequest& request,
+                  const RunOutputs& outputs) {
   constexpr const char* kSays = "every image is there already";
-  check_weights(outputs, to_hex(read_weights_hash(request.source, stop)));
+  const config::Config& config = invocation.config;
+  RunSummary& summary = invocation.summary;
+  const std::uint64_t weights =
+      read_weights_hash(request.source, *invocation.stop);
+  check_weights(outputs, to_hex(weights));
+  say_class_note(class_note(outputs, execution_classes(request, weights)),
+                 summary);
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
   summary.execution_class = one_class(classes_there(outputs));
   summary.latents_xxh3 = hash_of_earlier_rows(outputs);
   fill_images(request, outputs, {}, {}, summary);
   note_missing_hash(summary);
+  invocation.take_last_word();
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {
@@ -344,6 +371,7 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
 int run_sample(Invocation& invocation) {
   const std::optional<config::Recipe> recipe = take_recipe(invocation);
   const config::Config& config = invocation.config;
+  const RequiredClass required = RequiredClass::of(config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;
   describe(request, summary);
@@ -360,16 +388,22 @@ int run_sample(Invocation& invocation) {
   find_earlier(config, request, outputs, stop);
   summary.notes = request.notes;
   print_notes(request.notes);
+  required.check_before_loading(request, outputs);
   if (config.dry_run) {
+    if (!required.name.empty()) {
+      required.check(request, read_weights_hash(request.source, stop));
+    }
     return run_dry(invocation, request, outputs);
   }
   if (outputs.skipped.size() == request.samples.size()) {
-    return nothing_to_do(config, request, outputs, stop, summary);
+    return nothing_to_do(invocation, request, outputs);
   }
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.weights_hash()));
+  required.check(request, runner.weights_hash());
+  say_class_note(class_note(outputs, runner.execution_classes()), summary);
   if (recipe) {
-    warn_of_others(*recipe, request, to_hex(runner.weights_hash()));
+    warn_of_others(*recipe, request, runner);
   }
   ArtefactObserver artefacts(config, request, runner, outputs);
   const Run run = sample(invocation, runner, outputs, artefacts, stop);
@@ -383,6 +417,7 @@ int run_sample(Invocation& invocation) {
     throw lost_output(*run.unwritten, outputs);
   }
   judge(invocation, request, outputs, run.result, artefacts.left_out());
+  invocation.take_last_word();
   if (config.json) {
     fmt::print("{}\n", to_json(summary));
   } else if (!config.quiet) {

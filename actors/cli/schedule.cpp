@@ -128,12 +128,10 @@ Json to_json(const samplers::Schedule& schedule) {
 }
 
 /// A single schedule's fields stand at the top too.
-Json to_json(const std::vector<samplers::Schedule>& schedules,
+Json to_json(const RunSummary& summary,
+             const std::vector<samplers::Schedule>& schedules,
              const std::vector<std::string>& notes) {
-  Json json = {{"schema", 1},
-               {"verb", "schedule"},
-               {"status", "done"},
-               {"exit_code", 0}};
+  Json json = envelope(summary);
   if (schedules.size() == 1) {
     json.update(to_json(schedules.front()));
   }
@@ -245,8 +243,9 @@ int run_schedule(Invocation& invocation) {
     }
     write_plot(plot_of(schedules, scheduler.model), config.plot);
   }
+  invocation.take_last_word();
   if (config.json) {
-    fmt::print("{}\n", to_json(schedules, notes).dump());
+    fmt::print("{}\n", to_json(invocation.summary, schedules, notes).dump());
   } else if (!config.quiet) {
     for (const samplers::Schedule& schedule : schedules) {
       fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");

@@ -1,10 +1,13 @@
 #include "actors/cli/signals.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <system_error>
 #include <utility>
 
@@ -13,19 +16,20 @@
 namespace troupe::actors {
 namespace {
 
-/// nohup lets a run outlive its terminal.
-bool ignores_hangup() {
+/// What the parent made us ignore we ignore: nohup lets a run outlive its
+/// terminal, a shell without job control its Ctrl-C.
+bool is_ignored(int signal) {
   struct sigaction now {};
-  return ::sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 sigset_t stop_signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT);
-  ::sigaddset(&set, SIGTERM);
-  if (!ignores_hangup()) {
-    ::sigaddset(&set, SIGHUP);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGHUP}) {
+    if (!is_ignored(signal)) {
+      ::sigaddset(&set, signal);
+    }
   }
   return set;
 }
@@ -33,6 +37,9 @@ sigset_t stop_signals() {
 /// Ends the watching thread's wait. Ignored by default, so where it comes too
 /// early to be waited for it is lost, and the wait ends by itself.
 constexpr int kWake = SIGURG;
+
+/// How long a process that is to end waits for its own last word.
+constexpr int kPatienceMs = 5000;
 
 Errc code_of(int signal) {
   return signal == SIGINT ? Errc::interrupted : Errc::terminated;
@@ -56,7 +63,8 @@ void block_stop_signals() {
   ::signal(SIGXFSZ, SIG_IGN);
 }
 
-SignalWatch::SignalWatch() try : thread_([this] { wait(); }) {
+SignalWatch::SignalWatch(LastWords last_words) try
+    : last_words_(std::move(last_words)), thread_([this] { wait(); }) {
 } catch (const std::system_error& error) {
   throw thread_refusal(0, 1, error);
 }
@@ -72,9 +80,19 @@ void SignalWatch::set_handler(std::function<void()> handler) {
   handler_ = std::move(handler);
 }
 
-void SignalWatch::set_last_words(std::function<void(Errc)> last_words) {
+void SignalWatch::set_last_words(LastWords last_words) {
   const std::lock_guard lock(mutex_);
   last_words_ = std::move(last_words);
+}
+
+void SignalWatch::take_last_word() {
+  if (word_is_ours_) {
+    return;
+  }
+  while (word_is_taken_.exchange(true)) {
+    ::pause();  // the watch's thread is about to end the process
+  }
+  word_is_ours_ = true;
 }
 
 std::optional<Errc> SignalWatch::received() const noexcept {
@@ -102,13 +120,48 @@ void SignalWatch::wait() {
         handler_();
         continue;
       }
-      if (last_words_) {
-        last_words_(code_of(signal));
-      }
     }
     if (first || signal == SIGINT) {
-      ::_exit(exit_code(code_of(signal)));
+      end_process(code_of(signal), !first);
     }
+  }
+}
+
+void SignalWatch::end_process(Errc code, bool again) {
+  if (!word_is_taken_.exchange(true)) {
+    LastWords last_words;
+    {
+      const std::lock_guard lock(mutex_);
+      last_words = last_words_;
+    }
+    if (last_words) {
+      last_words(code, again);
+    }
+  } else {
+    constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 10'000'000};
+    for (int i = 0; i < kPatienceMs / 10; ++i) {
+      if (ended_) {
+        return;
+      }
+      ::nanosleep(&kPause, nullptr);
+    }
+  }
+  ::_exit(exit_code(code));
+}
+
+void write_patiently(int descriptor, std::string_view text, int patience_ms) {
+  while (!text.empty()) {
+    pollfd ready{.fd = descriptor, .events = POLLOUT, .revents = 0};
+    if (::poll(&ready, 1, patience_ms) <= 0) {
+      return;
+    }
+    // A pipe that is ready takes so much without waiting.
+    const ::ssize_t count = ::write(
+        descriptor, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+    if (count <= 0) {
+      return;
+    }
+    text.remove_prefix(static_cast<std::size_t>(count));
   }
 }
 

@@ -16,20 +16,29 @@ namespace troupe::actors {
 /// into an image. Writing to such a stdout fails. Call first in main.
 void open_standard_files();
 
-/// Keeps SIGINT, SIGTERM and SIGHUP (unless it is ignored) from every thread
-/// started after it, so that one thread can wait for them. Call before any
-/// thread starts. SIGPIPE and SIGXFSZ are ignored: a write that cannot be done
-/// shall fail, not end the process.
+/// Keeps SIGINT, SIGTERM, SIGUSR1 and SIGHUP from every thread started after
+/// it, so that one thread can wait for them; those that the parent made us
+/// ignore (nohup, a shell's trap '' or background) stay ignored. Call before
+/// any thread starts. SIGPIPE and SIGXFSZ are ignored: a write that cannot be
+/// done shall fail, not end the process.
 void block_stop_signals();
 
-/// Waits for Ctrl-C, SIGTERM and the terminal's end on a thread of its own.
-/// Without a handler the first signal ends the process with 130 or 75, after
-/// `last_words`; with one it calls the handler instead, once. A second Ctrl-C
-/// always ends the process.
+/// Waits for Ctrl-C, SIGTERM, SIGUSR1 (which Slurm can send ahead of the time
+/// limit) and the terminal's end on a thread of its own. Without a handler the
+/// first signal ends the process with 130 or 75, after `last_words`; with one
+/// it calls the handler instead, once. A second Ctrl-C always ends the process,
+/// after `last_words`.
+///
+/// One thread has the last word, that of a signal or that of the program: so
+/// what a run ends with is said once, whenever a signal comes.
 class SignalWatch {
  public:
+  /// What is said when a signal ends the process; `again`: at the second
+  /// Ctrl-C, when the run was already winding up. Runs on the watch's thread.
+  using LastWords = std::function<void(Errc code, bool again)>;
+
   /// Errors: Errc::invalid_argument where the system refuses a thread.
-  SignalWatch();
+  explicit SignalWatch(LastWords last_words = {});
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
@@ -37,22 +46,34 @@ class SignalWatch {
   /// Sets what a signal does from now on; an empty handler takes it back.
   /// `handler` runs on the watch's thread, never after this returned.
   void set_handler(std::function<void()> handler);
-  /// What is said when a signal ends the process. Runs on the watch's thread.
-  void set_last_words(std::function<void(Errc)> last_words);
+  void set_last_words(LastWords last_words);
+
+  /// Takes the last word for the program. From here on a signal waits for the
+  /// program's own end, a few seconds at most: what is being said may have no
+  /// reader. Where a signal has the word already, this does not return: the
+  /// process is ending. May be called again. Thread: the program's.
+  void take_last_word();
 
   /// Errc::interrupted or Errc::terminated once a signal has come.
   [[nodiscard]] std::optional<Errc> received() const noexcept;
 
  private:
   void wait();
+  void end_process(Errc code, bool again);
 
   std::mutex mutex_;
   std::function<void()> handler_;
-  std::function<void(Errc)> last_words_;
+  LastWords last_words_;
   std::atomic<int> signal_{0};
   std::atomic<bool> ended_{false};
-  std::thread thread_;
+  std::atomic<bool> word_is_taken_{false};
+  bool word_is_ours_ = false;  ///< of the program's thread
+  std::thread thread_;         // last: it uses what stands above
 };
+
+/// Writes a text to a descriptor, past the streams of the C library, and gives
+/// up when nobody has read for `patience_ms`.
+void write_patiently(int descriptor, std::string_view text, int patience_ms);
 
 /// While it lives, a signal sets a flag instead of ending the process; also
 /// when the scope is left by an exception.

@@ -23,6 +23,13 @@ struct Invocation {
   std::optional<StopFlag> stop;
   /// Filled as the run goes, so that a failure reports what is known.
   RunSummary summary;
+
+  /// Call before printing what the run ends with; see SignalWatch.
+  void take_last_word() const {
+    if (signals != nullptr) {
+      signals->take_last_word();
+    }
+  }
 };
 
 /// The recipe of the image that --from names, merged into `invocation.config`

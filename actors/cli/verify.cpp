@@ -2,6 +2,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,7 +17,7 @@
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
-#include "kernels/core/error.h"
+#include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
 
 namespace troupe::actors {
@@ -23,13 +25,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+enum class Verdict : std::uint8_t { same, different, another_class };
+
 struct Finding {
   std::string path;
-  bool same = false;
+  Verdict verdict = Verdict::different;
   std::string detail;
   std::optional<Error> error = {};              ///< why it could not be told
   std::optional<double> largest_absolute = {};  ///< of --against
   std::optional<double> largest_relative = {};
+  /// Execution classes, of a recipe that was run again.
+  std::string class_here = {};
+  std::string class_there = {};
 };
 
 /// Keeps the pixels of the one sample of a job.
@@ -70,6 +77,53 @@ config::ProgressKind bar_kind(const config::Config& config) {
              : kind;
 }
 
+/// What the classes have to do with what was found. Between two classes bytes
+/// say nothing about the image; weights are another matter, and part of a
+/// class.
+Finding of_classes(Finding finding, bool same_weights) {
+  if (finding.class_here == finding.class_there) {
+    finding.detail += ", execution class " + finding.class_here;
+    return finding;
+  }
+  const std::string classes =
+      fmt::format("execution class {} here, {} in the recipe",
+                  finding.class_here, finding.class_there);
+  if (finding.verdict == Verdict::different && same_weights) {
+    finding.verdict = Verdict::another_class;
+    finding.detail += "; " + classes +
+                      ": another machine, build, dtype or method; bytes "
+                      "cannot be compared";
+  } else {
+    finding.detail += "; " + classes;
+  }
+  return finding;
+}
+
+Finding judge(const std::string& path, const Image& image,
+              const config::Recipe& recipe, const SampleOutcome& outcome,
+              const JobRunner& runner) {
+  const std::string hash = to_hex(xxh3_64(outcome.latents.bytes()));
+  const bool same_weights =
+      to_hex(runner.weights_hash()) == recipe.weights_xxh3;
+  Finding finding{.path = path, .detail = {}};
+  finding.class_here = runner.execution_class(outcome.report.execution_class);
+  finding.class_there = recipe.execution_class;
+  const Image again = to_image(outcome.pixels);
+  if (hash != recipe.latents_xxh3) {
+    finding.detail = fmt::format("latents {} against {} in the recipe{}", hash,
+                                 recipe.latents_xxh3,
+                                 same_weights ? ""
+                                              : "; the weights or their "
+                                                "configuration are others");
+  } else if (again.rgb != image.rgb || again.stored != image.stored) {
+    finding.detail = "same latents, but the picture was changed";
+  } else {
+    finding.verdict = Verdict::same;
+    finding.detail = "latents " + hash + ", same pixels";
+  }
+  return of_classes(std::move(finding), same_weights);
+}
+
 Finding sample_again(Invocation& invocation, const std::string& path,
                      std::vector<std::string>& said) {
   const Image image = read_image(path);
@@ -99,23 +153,7 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   if (outcome.report.failure) {
     throw to_error(*outcome.report.failure);
   }
-  const std::string hash = to_hex(xxh3_64(outcome.latents.bytes()));
-  if (hash != recipe.latents_xxh3) {
-    std::string detail = fmt::format("latents {} against {} in the recipe",
-                                     hash, recipe.latents_xxh3);
-    if (to_hex(runner.weights_hash()) != recipe.weights_xxh3) {
-      detail += "; the weights or their configuration are others";
-    } else if (runner.execution_class(outcome.report.execution_class) !=
-               recipe.execution_class) {
-      detail += "; another execution class (machine, build or dtype)";
-    }
-    return {path, false, detail};
-  }
-  const Image again = to_image(outcome.pixels);
-  if (again.rgb != image.rgb || again.stored != image.stored) {
-    return {path, false, "same latents, but the picture was changed"};
-  }
-  return {path, true, "latents " + hash + ", same pixels"};
+  return judge(path, image, recipe, outcome, runner);
 }
 
 Finding check(Invocation& invocation, const std::string& path,
@@ -133,7 +171,7 @@ Finding check(Invocation& invocation, const std::string& path,
   const Comparison found =
       compare_files(path, other, tolerance_of(invocation.config));
   return {.path = path,
-          .same = found.same,
+          .verdict = found.same ? Verdict::same : Verdict::different,
           .detail = found.detail,
           .largest_absolute = found.largest_absolute,
           .largest_relative = found.largest_relative};
@@ -148,20 +186,65 @@ Finding look_at(Invocation& invocation, const std::string& path,
     if (error.code() == Errc::interrupted || error.code() == Errc::terminated) {
       throw;
     }
-    return {path, false, error.message(), error};
+    return {path, Verdict::different, error.message(), error};
   }
 }
 
+/// What the run ends with.
+struct Tally {
+  std::size_t different = 0;
+  std::size_t of_another_class = 0;
+  std::optional<Error> worst;
+
+  void add(const Finding& finding) {
+    if (finding.error) {
+      end_with(*finding.error);
+    } else if (finding.verdict == Verdict::different) {
+      ++different;
+    } else if (finding.verdict == Verdict::another_class) {
+      ++of_another_class;
+    }
+  }
+  void end_with(const Error& error) {
+    if (is_worse(error, worst)) {
+      worst = error;
+    }
+  }
+  [[nodiscard]] std::vector<Error> errors(std::size_t files) const {
+    std::vector<Error> errors;
+    if (different > 0) {
+      errors.emplace_back(
+          Errc::mismatch, "verify",
+          fmt::format("{} of {} files differ", different, files));
+    }
+    if (of_another_class > 0) {
+      errors.emplace_back(
+          kAnotherClass, "verify",
+          fmt::format("{} of {} files were made by another execution class: "
+                      "bytes cannot be compared",
+                      of_another_class, files),
+          "verify where they were made, or with the same build and --dtype");
+    }
+    return errors;
+  }
+};
+
 Json json_of(const Finding& finding) {
   Json json = {{"path", finding.path},
-               {"same", finding.same},
+               {"same", finding.verdict == Verdict::same},
                {"detail", finding.detail}};
   if (finding.largest_absolute) {
     json["largest_absolute_difference"] = *finding.largest_absolute;
     json["largest_relative_difference"] = *finding.largest_relative;
   }
-  if (finding.error) {
+  if (finding.verdict == Verdict::another_class || finding.error) {
     json["same"] = nullptr;
+  }
+  if (!finding.class_here.empty()) {
+    json["execution_class"] = finding.class_here;
+    json["recipe_execution_class"] = finding.class_there;
+  }
+  if (finding.error) {
     json["error"] = to_json(*finding.error);
   }
   return json;
@@ -172,8 +255,10 @@ void print_finding(const Finding& finding, bool to_stdout,
                    std::string& last_error) {
   if (!finding.error) {
     if (to_stdout) {
+      constexpr std::array kWords = {"same", "DIFFERENT", "ANOTHER CLASS"};
       fmt::print("{}: {} ({})\n", finding.path,
-                 finding.same ? "same" : "DIFFERENT", finding.detail);
+                 kWords[static_cast<std::size_t>(finding.verdict)],
+                 finding.detail);
     }
     return;
   }
@@ -192,46 +277,39 @@ int run_verify(Invocation& invocation) {
   invocation.stop.emplace(*invocation.signals);
   const config::Config& config = invocation.config;
   Json files = Json::array();
-  std::size_t mismatches = 0;
-  std::optional<Error> worst;
+  Tally tally;
   std::string last_error;
   std::vector<std::string> said;
   for (const std::string& path : invocation.files) {
     invocation.stop->check("verify", "stopped");
     const Finding finding = look_at(invocation, path, said);
     print_finding(finding, !config.json && !config.quiet, last_error);
-    mismatches += finding.same || finding.error ? 0U : 1U;
-    if (finding.error && is_worse(*finding.error, worst)) {
-      worst = finding.error;
-    }
+    tally.add(finding);
     files.push_back(json_of(finding));
   }
-  if (mismatches > 0) {
-    const Error different(Errc::mismatch, "verify",
-                          fmt::format("{} of {} files differ", mismatches,
-                                      invocation.files.size()));
+  for (const Error& error : tally.errors(invocation.files.size())) {
     if (!config.json) {
-      fmt::print(stderr, "{}\n", one_line(different));
+      fmt::print(stderr, "{}\n", one_line(error));
     }
-    if (is_worse(different, worst)) {
-      worst = different;
-    }
+    tally.end_with(error);
   }
-  const int code = worst ? exit_code(worst->code()) : 0;
+  RunSummary& summary = invocation.summary;
+  if (tally.worst) {
+    summary.status = "failed";
+    summary.exit_code = exit_code(tally.worst->code());
+  }
+  invocation.take_last_word();
   if (config.json) {
-    Json json = {{"schema", 1},
-                 {"verb", "verify"},
-                 {"status", code == 0 ? "done" : "failed"},
-                 {"exit_code", code},
-                 {"files", std::move(files)},
-                 {"notes", said}};
-    if (worst) {
-      json["error"] = to_json(*worst);
+    Json json = envelope(summary);
+    json["files"] = std::move(files);
+    json["notes"] = said;
+    if (tally.worst) {
+      json["error"] = to_json(*tally.worst);
     }
     fmt::print("{}\n",
                json.dump(-1, ' ', false, Json::error_handler_t::replace));
   }
-  return code;
+  return summary.exit_code;
 }
 
 }  // namespace troupe::actors

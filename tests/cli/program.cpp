@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,6 +15,9 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <utility>
+
+#include "actors/artefacts/png.h"
 
 namespace troupe::test {
 namespace {
@@ -29,6 +33,10 @@ Pipe make_pipe() {
     throw std::runtime_error("pipe");
   }
   return {ends[0], ends[1]};
+}
+
+int code_of(int status) {
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -48,7 +56,11 @@ long Outcome::err_lines() const {
 }
 
 Program::Program(std::vector<std::string> arguments,
-                 const Environment& environment) {
+                 const Environment& environment)
+    : Program(std::move(arguments), environment, Surroundings{}) {}
+
+Program::Program(std::vector<std::string> arguments,
+                 const Environment& environment, const Surroundings& around) {
   arguments.insert(arguments.begin(), "troupe");
   std::vector<char*> argv;
   for (std::string& argument : arguments) {
@@ -68,18 +80,29 @@ Program::Program(std::vector<std::string> arguments,
   const Pipe err = make_pipe();
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, out.write_end, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(
+      &actions, around.out < 0 ? out.write_end : around.out, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err.write_end, STDERR_FILENO);
-  // The tests themselves may run under nohup.
+  // The tests themselves may run under nohup or in the background of a shell.
   sigset_t heard;
   ::sigemptyset(&heard);
-  ::sigaddset(&heard, SIGHUP);
+  std::vector<std::pair<int, sighandler_t>> before;
+  for (const int number : {SIGHUP, SIGINT, SIGTERM, SIGUSR1}) {
+    if (std::ranges::count(around.ignored, number) == 0) {
+      ::sigaddset(&heard, number);
+    } else {
+      before.emplace_back(number, ::signal(number, SIG_IGN));
+    }
+  }
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setsigdefault(&attributes, &heard);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, &attributes,
                                    argv.data(), envp.data());
+  for (const auto& [number, handler] : before) {
+    ::signal(number, handler);
+  }
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(out.write_end);
@@ -133,9 +156,21 @@ Outcome Program::wait() {
   ::wait4(pid_, &status, 0, &usage);
   pid_ = -1;
   outcome.peak_rss_bytes = static_cast<std::uint64_t>(usage.ru_maxrss) * 1024;
-  outcome.exit_code =
-      WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.exit_code = code_of(status);
   return outcome;
+}
+
+int Program::unread() const {
+  int count = 0;
+  ::ioctl(out_, FIONREAD, &count);
+  return count;
+}
+
+int Program::wait_unread() {
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  return code_of(status);
 }
 
 Outcome run(std::vector<std::string> arguments,
@@ -179,6 +214,19 @@ std::vector<std::string> TempFolder::names() const {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+void change_recipe(const TempFolder& folder, const std::string& name,
+                   const char* pointer, const nlohmann::json& value) {
+  const std::string file = folder.read(name);
+  actors::Image image =
+      actors::decode_png(name, std::as_bytes(std::span(file)));
+  auto recipe = nlohmann::json::parse(image.recipe);
+  recipe[nlohmann::json::json_pointer(pointer)] = value;
+  image.recipe = recipe.dump();
+  const std::vector<std::byte> changed = actors::encode_png(image);
+  const auto* text = reinterpret_cast<const char*>(changed.data());
+  (void)folder.write(name, {text, text + changed.size()});
 }
 
 std::vector<std::string> tiny_sample(std::vector<std::string> more) {

@@ -26,15 +26,26 @@ struct Outcome {
 class Program {
  public:
   using Environment = std::vector<std::string>;  ///< "NAME=value"
+  struct Surroundings {
+    std::vector<int> ignored = {};  ///< signals that the parent ignores
+    int out = -1;                   ///< its stdout instead of a pipe
+  };
   explicit Program(std::vector<std::string> arguments,
                    const Environment& environment = {});
+  Program(std::vector<std::string> arguments, const Environment& environment,
+          const Surroundings& around);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   void signal(int number) const;
+  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  /// Bytes of its stdout that nobody has read.
+  [[nodiscard]] int unread() const;
   /// Waits for its end.
   [[nodiscard]] Outcome wait();
+  /// The same without reading what it writes; the exit code.
+  [[nodiscard]] int wait_unread();
 
  private:
   pid_t pid_ = -1;
@@ -63,6 +74,10 @@ class TempFolder {
  private:
   std::filesystem::path folder_;
 };
+
+/// Puts another value into the recipe of an image in `folder`.
+void change_recipe(const TempFolder& folder, const std::string& name,
+                   const char* pointer, const nlohmann::json& value);
 
 /// A run that takes well under a second: a tiny random model, four steps.
 [[nodiscard]] std::vector<std::string> tiny_sample(

@@ -65,6 +65,47 @@ TEST(CommandLine, WantsANameAfterConfig) {
   EXPECT_NE(hint_of({"sample", "--config="}), "no error");
 }
 
+TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
+  int options = 0;
+  for (const VerbInfo& verb : verb_table()) {
+    for (const config::Option& option : config::option_table()) {
+      if (!option.serves(verb.verb)) {
+        continue;
+      }
+      ++options;
+      const std::string name = "--" + std::string(option.key);
+      EXPECT_NE(hint_of({verb.name, name + "=", "--json"}), "no error") << name;
+      if (option.is_switch()) {
+        continue;
+      }
+      EXPECT_NE(hint_of({verb.name, name, ""}), "no error") << name;
+      EXPECT_NE(hint_of({verb.name, name, "--json"}), "no error") << name;
+      EXPECT_EQ(value_of(parse_command_line({verb.name, name + "=--json"}),
+                         std::string(option.key)),
+                "--json");
+      if (option.letter != 0) {
+        const std::string letter = std::string("-") + option.letter;
+        EXPECT_NE(hint_of({verb.name, letter + "=", "--json"}), "no error");
+        EXPECT_NE(hint_of({verb.name, letter, "-q"}), "no error");
+        EXPECT_EQ(value_of(parse_command_line({verb.name, letter + "=x"}),
+                           std::string(option.key)),
+                  "x");
+        EXPECT_EQ(value_of(parse_command_line({verb.name, letter, "-"}),
+                           std::string(option.key)),
+                  "-");
+      }
+    }
+  }
+  EXPECT_GT(options, 80);
+}
+
+TEST(CommandLine, ReadsTheTopicOfHelp) {
+  EXPECT_EQ(parse_command_line({"help", "json"}).topic, "json");
+  EXPECT_EQ(parse_command_line({"help", "verify"}).verb, config::Verb::verify);
+  EXPECT_TRUE(parse_command_line({"help"}).help);
+  EXPECT_EQ(hint_of({"help", "jsno"}), "did you mean 'json'?");
+}
+
 TEST(CommandLine, SuggestsFlagsAndVerbs) {
   EXPECT_EQ(hint_of({"sample", "--stpes", "3"}), "did you mean '--steps'?");
   EXPECT_EQ(hint_of({"smaple"}), "did you mean 'sample'?");

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "actors/artefacts/png.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -36,20 +35,6 @@ class Model {
  private:
   TempFolder folder_;
 };
-
-/// The image with another recipe.
-void change_recipe(const TempFolder& folder, const std::string& name,
-                   const char* pointer, const nlohmann::json& value) {
-  const std::string file = folder.read(name);
-  actors::Image image =
-      actors::decode_png(name, std::as_bytes(std::span(file)));
-  auto recipe = nlohmann::json::parse(image.recipe);
-  recipe[nlohmann::json::json_pointer(pointer)] = value;
-  image.recipe = recipe.dump();
-  const std::vector<std::byte> changed = actors::encode_png(image);
-  const auto* text = reinterpret_cast<const char*>(changed.data());
-  (void)folder.write(name, {text, text + changed.size()});
-}
 
 TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
   const TempFolder folder;

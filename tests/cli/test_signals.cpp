@@ -4,6 +4,9 @@
 
 #include <atomic>
 #include <future>
+#include <optional>
+#include <thread>
+#include <tuple>
 
 #include "actors/cli/run_troupe.h"
 #include "actors/cli/signals.h"
@@ -47,9 +50,10 @@ TEST(SignalsDeathTest, EndTheProcessWithLastWords) {
   const auto body = [] {
     block_stop_signals();
     SignalWatch signals;
-    signals.set_last_words([](Errc code) {
-      (void)::write(STDERR_FILENO,
-                    code == Errc::interrupted ? "last words" : "wrong", 10);
+    signals.set_last_words([](Errc code, bool again) {
+      (void)::write(
+          STDERR_FILENO,
+          code == Errc::interrupted && !again ? "last words" : "wrong", 10);
     });
     ::kill(::getpid(), SIGINT);
     for (;;) {
@@ -81,20 +85,61 @@ TEST(ThreadLimitDeathTest, EndsARunWithOneLineWhereverItIsMet) {
   }
 }
 
-TEST(SignalsDeathTest, LeaveAnIgnoredHangupIgnored) {
+TEST(SignalsDeathTest, HaveLastWordsAtTheSecondInterruptToo) {
   const auto body = [] {
-    (void)::signal(SIGHUP, SIG_IGN);  // as under nohup
     block_stop_signals();
-    SignalWatch signals;
-    signals.set_last_words([](Errc) {});
-    // Were both waited for, the hangup would come first: its number is lower.
-    ::kill(::getpid(), SIGHUP);
+    SignalWatch signals([](Errc, bool again) {
+      (void)::write(STDERR_FILENO, again ? "again" : "first", 5);
+    });
+    const StopFlag stop(signals);
+    ::kill(::getpid(), SIGINT);
+    while (!stop.flag()) {
+      std::this_thread::yield();
+    }
     ::kill(::getpid(), SIGINT);
     for (;;) {
       ::pause();
     }
   };
-  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "");
+  EXPECT_EXIT(body(), testing::ExitedWithCode(130), "^again$");
+}
+
+TEST(SignalsDeathTest, HaveNoWordOnceTheProgramHasTheLast) {
+  const auto body = [] {
+    block_stop_signals();
+    std::optional<SignalWatch> signals;
+    signals.emplace(
+        [](Errc, bool) { (void)::write(STDERR_FILENO, "signal", 6); });
+    signals->take_last_word();
+    ::kill(::getpid(), SIGTERM);
+    while (!signals->received()) {
+      std::this_thread::yield();
+    }
+    signals->take_last_word();
+    (void)::write(STDERR_FILENO, "program", 7);
+    signals.reset();
+    ::_exit(0);
+  };
+  EXPECT_EXIT(body(), testing::ExitedWithCode(0), "^program$");
+}
+
+TEST(SignalsDeathTest, LeaveWhatIsIgnoredIgnored) {
+  // As under nohup, or in a shell's trap ''. Were both waited for, the first
+  // would come first: its number is lower.
+  for (const auto& [ignored, heard, code] :
+       {std::tuple{SIGHUP, SIGINT, 130}, {SIGINT, SIGTERM, 75}}) {
+    const auto body = [ignored = ignored, heard = heard] {
+      (void)::signal(ignored, SIG_IGN);
+      block_stop_signals();
+      const SignalWatch signals;
+      ::kill(::getpid(), ignored);
+      ::kill(::getpid(), heard);
+      for (;;) {
+        ::pause();
+      }
+    };
+    EXPECT_EXIT(body(), testing::ExitedWithCode(code), "");
+  }
 }
 
 }  // namespace

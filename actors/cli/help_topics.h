@@ -1,0 +1,22 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::actors {
+
+/// A document that `troupe help NAME` prints. To add one: a row in
+/// help_topics.cpp, and a test that holds it against the program.
+struct HelpTopic {
+  std::string_view name;
+  std::string_view summary;
+  std::string (*text)();  ///< whole lines
+};
+
+[[nodiscard]] std::span<const HelpTopic> help_topics();
+
+/// The text of a topic. Errors: Errc::invalid_argument for an unknown one.
+[[nodiscard]] std::string help_topic(std::string_view name);
+
+}  // namespace troupe::actors

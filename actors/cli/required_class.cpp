@@ -1,0 +1,100 @@
+#include "actors/cli/required_class.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+
+#include "actors/cli/execution_class.h"
+#include "actors/cli/image_recipe.h"
+#include "kernels/core/exit_codes.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::size_t kClassDigits = 16;
+
+bool is_class(const std::string& text) {
+  return text.size() == kClassDigits &&
+         std::ranges::all_of(
+             text, [](unsigned char c) { return std::isxdigit(c) != 0; });
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) {
+    return static_cast<char>(std::tolower(c));
+  });
+  return text;
+}
+
+}  // namespace
+
+RequiredClass RequiredClass::of(const config::Config& config) {
+  const std::string& given = config.require_class;
+  if (given.empty()) {
+    return {};
+  }
+  if (is_class(given)) {
+    return {lower(given), {}};
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(given, error)) {
+    throw Error(Errc::invalid_argument, config.place_of("require-class"),
+                "got '" + given +
+                    "', expected a class (16 hexadecimal digits) or an image "
+                    "that troupe made",
+                "the last line of --json and troupe inspect IMAGE name a "
+                "class");
+  }
+  const config::Recipe recipe = recipe_in(given, read_image(given));
+  require(is_class(recipe.execution_class), Errc::corrupt_file, given,
+          "its recipe names no execution class", "was the recipe changed?");
+  return {recipe.execution_class, recipe.weights_xxh3};
+}
+
+void RequiredClass::check_before_loading(const JobRequest& request,
+                                         const RunOutputs& outputs) const {
+  if (name.empty()) {
+    return;
+  }
+  for (const EarlierImage& image : outputs.skipped) {
+    if (image.execution_class != name) {
+      throw Error(
+          kAnotherClass, outputs.images->path(image.index).string(),
+          "the image that is there is of another execution class: got " +
+              image.execution_class + ", expected " + name,
+          "give another --out, or --exists replace");
+    }
+  }
+  std::uint64_t weights = 0;
+  const char* end = weights_xxh3.data() + weights_xxh3.size();
+  const auto [rest, failed] =
+      std::from_chars(weights_xxh3.data(), end, weights, 16);
+  if (!weights_xxh3.empty() && failed == std::errc() && rest == end) {
+    check(request, weights);
+  }
+}
+
+void RequiredClass::check(const JobRequest& request,
+                          std::uint64_t weights_hash) const {
+  if (name.empty()) {
+    return;
+  }
+  for (const JobDevice& device : request.devices) {
+    if (device.workers == 0) {
+      continue;
+    }
+    const std::string here = execution_class(
+        execution_conditions(weights_hash, device, request.plan.method));
+    if (here != name) {
+      throw Error(
+          kAnotherClass, "--require-class",
+          "this job is of another execution class on " + device.label() +
+              ": got " + here + ", expected " + name,
+          "a class follows from the weights, the build and its libraries, the "
+          "processor's instructions, --dtype and the method");
+    }
+  }
+}
+
+}  // namespace troupe::actors

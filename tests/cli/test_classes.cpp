@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+/// Holds the matrix library to less than this processor has, if it has more.
+const Program::Environment kOtherClass = {"ONEDNN_MAX_CPU_ISA=AVX2"};
+
+bool has_another_class() {
+  return run({"doctor", "--json"}).json()["isa"] !=
+         run({"doctor", "--json"}, kOtherClass).json()["isa"];
+}
+
+std::string class_of(const std::string& image) {
+  return run({"inspect", image, "--json"})
+      .json()["items"][0]["recipe"]["execution_class"];
+}
+
+class Classes : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(run(tiny_sample({"-o", image()})).exit_code, 0);
+  }
+  [[nodiscard]] std::string image() const { return folder_.path("a.png"); }
+
+  TempFolder folder_;
+};
+
+TEST_F(Classes, VerifyDoesNotCallAnImageOfAnotherClassWrong) {
+  const std::string here = class_of(image());
+  change_recipe(folder_, "a.png", "/latents_xxh3", "0123456789abcdef");
+  const Outcome same_class = run({"verify", image(), "--json"});
+  EXPECT_EQ(same_class.exit_code, 5) << same_class.err;
+  EXPECT_EQ(same_class.json()["files"][0]["same"], false);
+  EXPECT_EQ(same_class.json()["files"][0]["execution_class"], here);
+  EXPECT_EQ(same_class.json()["files"][0]["recipe_execution_class"], here);
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  const Outcome other = run({"verify", image(), "--json"});
+  EXPECT_EQ(other.exit_code, 8) << other.err;
+  const nlohmann::json json = other.json();
+  EXPECT_EQ(json["exit_code"], 8);
+  EXPECT_EQ(json["error"]["code"], "another_class");
+  EXPECT_EQ(json["files"][0]["same"], nullptr);
+  EXPECT_EQ(json["files"][0]["execution_class"], here);
+  EXPECT_EQ(json["files"][0]["recipe_execution_class"], "00000000000000aa");
+  const Outcome text = run({"verify", image()});
+  EXPECT_EQ(text.exit_code, 8);
+  EXPECT_NE(text.out.find("execution class " + here +
+                          " here, 00000000000000aa in the recipe"),
+            std::string::npos)
+      << text.out;
+}
+
+TEST_F(Classes, VerifySaysThatBytesAgreeAllTheSame) {
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  const Outcome outcome = run({"verify", image()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find(": same ("), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("00000000000000aa in the recipe"),
+            std::string::npos)
+      << outcome.out;
+}
+
+TEST_F(Classes, VerifyCallsOtherWeightsDifferent) {
+  change_recipe(folder_, "a.png", "/latents_xxh3", "0123456789abcdef");
+  change_recipe(folder_, "a.png", "/weights_xxh3", "0123456789abcdef");
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  EXPECT_EQ(run({"verify", image()}).exit_code, 5);
+}
+
+TEST_F(Classes, VerifyRanksBytesThatDifferAboveAnotherClass) {
+  (void)folder_.write("b.png", folder_.read("a.png"));
+  change_recipe(folder_, "b.png", "/latents_xxh3", "0123456789abcdef");
+  (void)folder_.write("c.png", folder_.read("b.png"));
+  change_recipe(folder_, "c.png", "/execution_class", "00000000000000aa");
+  const std::string other = folder_.path("c.png");
+  EXPECT_EQ(run({"verify", other, image(), "/no/such.png"}).exit_code, 8);
+  EXPECT_EQ(run({"verify", folder_.path("b.png"), other}).exit_code, 5);
+}
+
+TEST_F(Classes, OfARealOtherInstructionSetIsNoMismatch) {
+  if (!has_another_class()) {
+    GTEST_SKIP() << "this processor has one instruction set for us";
+  }
+  const Outcome outcome = run({"verify", image(), "--json"}, kOtherClass);
+  const nlohmann::json file = outcome.json()["files"][0];
+  EXPECT_TRUE(outcome.exit_code == 8 || outcome.exit_code == 0) << outcome.err;
+  EXPECT_EQ(outcome.exit_code == 0, file["same"] == true);
+  EXPECT_NE(file["execution_class"], file["recipe_execution_class"]);
+}
+
+TEST_F(Classes, OneCanBeRequired) {
+  const std::string here = class_of(image());
+  const auto sample = [&](const std::string& required,
+                          std::vector<std::string> more) {
+    more.insert(more.end(), {"--require-class", required, "--json", "-o",
+                             folder_.path("b.png"), "--exists", "replace"});
+    return run(tiny_sample(std::move(more)));
+  };
+  EXPECT_EQ(sample(here, {}).exit_code, 0);
+  EXPECT_EQ(sample(image(), {}).exit_code, 0);
+  EXPECT_EQ(sample(here, {"--dry-run"}).exit_code, 0);
+  std::filesystem::remove(folder_.path("b.png"));
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  for (const std::string& required :
+       {std::string("00000000000000AA"), image()}) {
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{}, {"--dry-run"}}) {
+      const Outcome outcome = sample(required, more);
+      EXPECT_EQ(outcome.exit_code, 8) << outcome.err;
+      EXPECT_EQ(outcome.json()["error"]["code"], "another_class");
+      EXPECT_NE(outcome.err.find("got " + here + ", expected 00000000000000aa"),
+                std::string::npos)
+          << outcome.err;
+    }
+  }
+  EXPECT_EQ(folder_.names(), std::vector<std::string>{"a.png"});
+  EXPECT_EQ(sample("0123", {}).exit_code, 2);
+  EXPECT_EQ(sample("/no/such.png", {}).exit_code, 2);
+}
+
+TEST_F(Classes, RequiredOfADeviceIsRequiredOfImagesThatAreThere) {
+  const std::string here = class_of(image());
+  const std::vector<std::string> skipping =
+      tiny_sample({"-o", image(), "--exists", "skip", "--require-class", here});
+  EXPECT_EQ(run(skipping).exit_code, 0);
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  const Outcome outcome = run(skipping);
+  EXPECT_EQ(outcome.exit_code, 8) << outcome.err;
+  EXPECT_NE(outcome.err.find("got 00000000000000aa, expected " + here),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(Classes, RequiredIsRefusedOnAnotherInstructionSet) {
+  if (!has_another_class()) {
+    GTEST_SKIP() << "this processor has one instruction set for us";
+  }
+  const std::vector<std::string> arguments = tiny_sample(
+      {"-o", folder_.path("b.png"), "--require-class", class_of(image())});
+  EXPECT_EQ(run(arguments, kOtherClass).exit_code, 8);
+  EXPECT_EQ(run(arguments).exit_code, 0);
+}
+
+TEST_F(Classes, ImagesOfAnotherAreSaidWhenAJobGoesOn) {
+  std::filesystem::create_directory(folder_.path("out"));
+  const auto go_on = [&](const char* samples) {
+    return run(tiny_sample({"-n", samples, "-o", folder_.path("out"),
+                            "--exists", "skip", "--json"}));
+  };
+  ASSERT_EQ(go_on("1").exit_code, 0);
+  EXPECT_EQ(go_on("2").err.find("execution class"), std::string::npos);
+  change_recipe(folder_, "out/00000.png", "/execution_class",
+                "00000000000000aa");
+  for (const char* samples : {"3", "3"}) {  // with and without work left
+    const Outcome outcome = go_on(samples);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    const std::string note =
+        "1 of the images that are there is of another execution class "
+        "(00000000000000aa)";
+    EXPECT_NE(outcome.err.find(note), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.json()["notes"].dump().find(note), std::string::npos);
+  }
+}
+
+TEST_F(Classes, OfTheImageThatARunStartsFromIsSaid) {
+  const auto again = [&] {
+    return run({"sample", "--from", image(), "-o", folder_.path("b.png"),
+                "--exists", "replace"});
+  };
+  EXPECT_EQ(again().err.find("another execution class"), std::string::npos);
+  change_recipe(folder_, "a.png", "/execution_class", "00000000000000aa");
+  const Outcome outcome = again();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("made by another execution class "
+                             "(00000000000000aa)"),
+            std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace
+}  // namespace troupe::test

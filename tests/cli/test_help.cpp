@@ -1,0 +1,309 @@
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <array>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array kVerbs = {"sample", "schedule", "inspect",
+                               "verify", "bench",    "doctor"};
+
+std::string help(const std::string& topic) {
+  const Outcome outcome = run({"help", topic});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+
+/// Type of each path, by section, as `troupe help json` says.
+using Document = std::map<std::string, std::map<std::string, std::string>>;
+
+Document json_document() {
+  Document document;
+  std::istringstream text(help("json"));
+  std::string section;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("    ") && line[4] != ' ') {
+      std::istringstream words(line);
+      std::string path;
+      std::string type;
+      words >> path;
+      std::getline(words >> std::ws, type);
+      document[section][path] +=
+          (document[section][path].empty() ? "" : ", ") + type;
+    } else if (!line.empty() && line[0] != ' ') {
+      section = line;
+    }
+  }
+  return document;
+}
+
+const char* type_of(const json& value) {
+  return value.is_boolean()          ? "boolean"
+         : value.is_number_integer() ? "integer"
+         : value.is_number()         ? "number"
+         : value.is_string()         ? "string"
+         : value.is_null()           ? "null"
+         : value.is_array()          ? "array"
+                                     : "object";
+}
+
+bool is_of(const json& value, const std::string& types) {
+  const std::string type = type_of(value);
+  return types.find(type) != std::string::npos ||
+         (type == "integer" && types.find("number") != std::string::npos);
+}
+
+/// Whether an object's keys are data and not names of ours.
+bool is_map(const std::string& path) {
+  return path == "libraries" || path == "items[].class_names" ||
+         path == "items[].metadata" || path == "items[].defaults";
+}
+
+class Reader {
+ public:
+  explicit Reader(Document document) : document_(std::move(document)) {}
+
+  void expect_documented(const json& value, const std::string& section) {
+    look(value, section, "");
+  }
+  /// Rows that no run has printed.
+  [[nodiscard]] std::set<std::string> unseen() const {
+    std::set<std::string> paths;
+    for (const auto& [section, rows] : document_) {
+      for (const auto& [path, type] : rows) {
+        if (!seen_.contains(section + ": " + path)) {
+          paths.insert(section + ": " + path);
+        }
+      }
+    }
+    return paths;
+  }
+
+ private:
+  void look(const json& value, const std::string& section,
+            const std::string& path) {
+    if (section == "inspect" && path == "items[].recipe" && !value.is_null()) {
+      seen_.insert("inspect: items[].recipe");
+      look(value, "recipe", "");
+      return;
+    }
+    if (!path.empty()) {
+      check(value, section, path);
+    }
+    if (value.is_object()) {
+      for (const auto& [key, item] : value.items()) {
+        const std::string name = is_map(path) ? "*" : key;
+        look(item, section, path.empty() ? name : path + "." + name);
+      }
+    } else if (value.is_array()) {
+      for (const json& item : value) {
+        if (item.is_object()) {
+          look(item, section, path + "[]");
+        }
+      }
+    }
+  }
+  void check(const json& value, const std::string& section,
+             const std::string& path) {
+    if (path.ends_with("[]")) {
+      return;
+    }
+    for (const std::string& of : {section, std::string("every verb")}) {
+      const auto row = document_[of].find(path);
+      if (row != document_[of].end()) {
+        seen_.insert(of + ": " + path);
+        EXPECT_TRUE(is_of(value, row->second))
+            << of << ": " << path << " is " << value << ", not " << row->second;
+        return;
+      }
+    }
+    ADD_FAILURE() << section << ": " << path << " is in no document";
+  }
+
+  Document document_;
+  std::set<std::string> seen_;
+};
+
+TEST(HelpVerb, ListsVerbsAndTopics) {
+  const Outcome outcome = run({"help"});
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_EQ(outcome.out, run({"--help"}).out);
+  for (const char* verb : kVerbs) {
+    EXPECT_NE(outcome.out.find(std::string("\n  ") + verb + " "),
+              std::string::npos);
+    EXPECT_EQ(help(verb), run({verb, "--help"}).out);
+  }
+  for (const char* topic : {"json", "exit-codes"}) {
+    EXPECT_NE(outcome.out.find(std::string("\n  ") + topic + " "),
+              std::string::npos);
+  }
+  const Outcome unknown = run({"help", "exit-code"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("did you mean 'exit-codes'?"), std::string::npos)
+      << unknown.err;
+}
+
+TEST(HelpJson, HasEveryKeyThatRunsPrint) {
+  const TempFolder folder;
+  Reader reader(json_document());
+  const auto look = [&](std::vector<std::string> arguments, int code) {
+    arguments.emplace_back("--json");
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, code) << arguments[0] << outcome.err;
+    const json printed = outcome.json();
+    for (const char* key :
+         {"schema", "version", "verb", "status", "exit_code"}) {
+      EXPECT_TRUE(printed.contains(key)) << arguments[0] << " " << key;
+    }
+    EXPECT_EQ(printed["verb"], arguments[0]);
+    EXPECT_EQ(printed["exit_code"], code);
+    EXPECT_EQ(printed["status"], code != 0                  ? "failed"
+                                 : printed.contains("plan") ? "planned"
+                                                            : "done");
+    EXPECT_EQ(printed.contains("error"), code != 0);
+    reader.expect_documented(printed, arguments[0]);
+    return printed;
+  };
+  const std::string image = folder.path("a.png");
+  const std::string latents = folder.path("a.safetensors");
+  const std::string shape = "dit-tiny";
+  look(tiny_sample({"-o", image, "--save", "latents=" + latents}), 0);
+  look(tiny_sample({"-n", "2", "-o", folder.path("out"), "--dry-run"}), 0);
+  look(tiny_sample({"-o", folder.path("b.jpg")}), 2);
+  look({"schedule", "--steps", "5"}, 0);
+  look({"schedule", "--steps", "0"}, 2);
+  look({"inspect", image, latents, TROUPE_GOLDEN "/dit_default"}, 0);
+  look(tiny_sample({"-o", folder.path("p.png"), "--method", "picard",
+                    "--tolerance", "0.5"}),
+       0);
+  look(tiny_sample({"-o", folder.path("s.png"), "--method", "stale",
+                    "--segments", "2", "--ages", "1"}),
+       0);
+  look({"inspect", folder.path("p.png"), folder.path("s.png")}, 0);
+  look({"inspect", "/no/such"}, 2);
+  look({"verify", image}, 0);
+  look({"verify", image, "/no/such.png"}, 2);
+  look({"verify"}, 2);
+  look({"bench", "--random-weights", shape, "--steps", "2", "--class", "1",
+        "--repeats", "1"},
+       0);
+  look({"bench", "--steps", "0"}, 2);
+  look({"doctor"}, 0);
+  look({"doctor", "--bogus"}, 2);
+  change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");
+  look({"verify", image}, 5);
+  // What this machine cannot print, or only in trouble.
+  const std::set<std::string> elsewhere = {
+      "recipe: device",
+      "recipe: bits",
+      "recipe: tf32",
+      "recipe: schedule.mu",
+      "recipe: schedule.lambda_min_clipped",
+      "recipe: schedule.shift_terminal",
+      "recipe: schedule.sigma_min",
+      "recipe: schedule.sigma_max"};
+  for (const std::string& path : reader.unseen()) {
+    const bool is_rare =
+        elsewhere.contains(path) || path.find("gpus[]") != path.npos ||
+        path.find("cuda_devices[]") != path.npos ||
+        path.find("--progress") != path.npos ||
+        path.ends_with("devices[].cause") || path.ends_with("sample: bits") ||
+        path.ends_with("images[].message") ||
+        path.find("items[].error") != path.npos ||
+        path.find("files[].largest") != path.npos ||
+        path.ends_with("images[].execution_class") ||
+        path.ends_with("speedup_over_1_worker") ||
+        path.ends_with("defaults.*") || path.ends_with("class_names.*") ||
+        path.ends_with("metadata.*");
+    EXPECT_TRUE(is_rare) << path << " is documented, and no run prints it";
+  }
+}
+
+TEST(HelpJson, HasEveryKeyOfProgress) {
+  const TempFolder folder;
+  Reader reader(json_document());
+  const Outcome outcome = run(tiny_sample(
+      {"-o", folder.path("a.png"), "--class", "1", "--progress", "json"}));
+  std::istringstream lines(outcome.err);
+  for (std::string line; std::getline(lines, line);) {
+    reader.expect_documented(json::parse(line), "--progress json");
+  }
+  for (const std::string& path : reader.unseen()) {
+    EXPECT_FALSE(path.starts_with("--progress json")) << path;
+  }
+}
+
+/// error.code values by exit code, as `troupe help exit-codes` says.
+std::map<int, std::set<std::string>> exit_code_document() {
+  std::map<int, std::set<std::string>> document;
+  std::istringstream text(help("exit-codes"));
+  int number = -1;
+  for (std::string line; std::getline(text, line);) {
+    std::istringstream words(line);
+    std::string word;
+    words >> word;
+    if (line.starts_with("         ")) {
+      document[number].insert(word);
+    } else if (!word.empty() && std::ranges::all_of(word, [](unsigned char c) {
+                 return std::isdigit(c) != 0;
+               })) {
+      number = std::stoi(word);
+      document[number];
+    }
+  }
+  return document;
+}
+
+TEST(HelpExitCodes, HasEveryCodeThatRunsEndWith) {
+  const auto document = exit_code_document();
+  std::set<int> numbers;
+  for (const auto& [number, codes] : document) {
+    numbers.insert(number);
+  }
+  EXPECT_EQ(numbers, (std::set<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 75, 130}));
+  const TempFolder folder;
+  const auto expect = [&](const Outcome& outcome, int number) {
+    EXPECT_EQ(outcome.exit_code, number) << outcome.err;
+    const json printed = outcome.json();
+    if (number != 0) {
+      EXPECT_TRUE(document.at(number).contains(printed["error"]["code"]))
+          << printed["error"];
+    }
+  };
+  const std::string image = folder.path("a.png");
+  expect(run(tiny_sample({"-o", image, "--json"})), 0);
+  expect(run(tiny_sample({"-o", image, "--json"})), 2);
+  expect(run({"inspect", "/no/such", "--json"}), 2);
+  expect(run({"serve", "--json"}), 2);
+  expect(run(tiny_sample({"-o", folder.path("b.png"), "--json",
+                          "--require-class", "0123456789abcdef"})),
+         8);
+  expect(run({"inspect", folder.write("c.png", "rubbish"), "--json"}), 6);
+  (void)folder.write("d.png", folder.read("a.png"));
+  change_recipe(folder, "d.png", "/latents_xxh3", "0123456789abcdef");
+  expect(run({"verify", folder.path("d.png"), "--json"}), 5);
+  change_recipe(folder, "d.png", "/execution_class", "0123456789abcdef");
+  expect(run({"verify", folder.path("d.png"), "--json"}), 8);
+  for (const auto& [number, code] :
+       {std::pair{SIGTERM, 75}, {SIGUSR1, 75}, {SIGINT, 130}}) {
+    const TempFolder out;
+    Program program(tiny_sample(
+        {"-n", "4000", "--class", "1", "-o", out.path("out"), "--json"}));
+    while (out.names().empty()) {
+    }
+    program.signal(number);
+    expect(program.wait(), code);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test

@@ -1,0 +1,214 @@
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "actors/artefacts/png.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+void expect_refused(const std::vector<std::string>& arguments,
+                    const std::vector<std::string>& says) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_EQ(outcome.err.find("<verb>"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("unknown"), std::string::npos) << outcome.err;
+  for (const std::string& text : says) {
+    EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\n"
+                                                         << outcome.err;
+  }
+}
+
+TEST(NotYet, VerbsSayWhatIsComingAndWhatIsThere) {
+  for (const auto& [verb, says] : {std::pair{"serve", "troupe sample"},
+                                   {"worker", "--samples A:B"},
+                                   {"encode", "--class"},
+                                   {"ls", "--progress json"},
+                                   {"cancel", "Ctrl-C"},
+                                   {"resume", "--exists skip"},
+                                   {"keys", "needs none"},
+                                   {"sweep", "a loop in the shell"}}) {
+    expect_refused({verb}, {std::string("[") + verb + "]", "coming", says});
+    expect_refused({"help", verb}, {"coming"});
+  }
+}
+
+TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
+  expect_refused({"sample", "--prompt", "a cat"},
+                 {"[--prompt]", "coming", "--class"});
+  expect_refused({"sample", "--negative_prompt=x"},
+                 {"[--negative-prompt]", "coming", "--class"});
+  expect_refused({"sample", "--lora", "x.safetensors"},
+                 {"[--lora]", "not read", "fuse_lora"});
+  expect_refused({"sample", "--listen", "tcp://*:1"},
+                 {"[--listen]", "coming", "--samples A:B"});
+  expect_refused({"sample", "--width", "512"}, {"[--width]", "checkpoint"});
+  const Outcome variable = run({"sample"}, {"TROUPE_PROMPT=a cat"});
+  EXPECT_EQ(variable.exit_code, 2);
+  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_PROMPT] text prompts"))
+      << variable.err;
+}
+
+TEST(Hints, NameTheVerb) {
+  for (const char* verb : {"sample", "verify", "schedule", "doctor"}) {
+    const std::string says = std::string("see troupe ") + verb + " --help";
+    const Outcome unknown = run({verb, "--qqqqqqqqq"});
+    EXPECT_NE(unknown.err.find(says), std::string::npos) << unknown.err;
+    const Outcome elsewhere =
+        run({verb, verb == std::string("verify") ? "--plot" : "--against=x"});
+    EXPECT_NE(elsewhere.err.find(says), std::string::npos) << elsewhere.err;
+  }
+}
+
+TEST(Model, SaysWhatIsThereInsteadOfAFolder) {
+  const TempFolder folder;
+  const auto expect = [&](const std::string& path,
+                          const std::vector<std::string>& says) {
+    expect_refused({"sample", "-m", path, "-o", folder.path("a.png")}, says);
+    expect_refused({"inspect", path}, path.ends_with(".safetensors")
+                                          ? std::vector<std::string>{}
+                                          : says);
+  };
+  const std::string single = folder.write("model.safetensors", "12345678");
+  expect_refused({"sample", "-m", single, "-o", folder.path("a.png")},
+                 {single, "got a file", "from_single_file"});
+  expect_refused({"sample", "-m", folder.write("x.txt", ""), "-o", "a.png"},
+                 {"got a file, expected a checkpoint folder"});
+  expect_refused({"sample", "-m", "facebook/DiT-XL-2-256", "-o", "a.png"},
+                 {"no such folder", "huggingface-cli download facebook"});
+  std::filesystem::create_directories(folder.path("sd/unet"));
+  expect(folder.path("sd"), {"UNet pipeline", "DiTPipeline", "coming"});
+  (void)folder.write("sd/model_index.json",
+                     R"({"_class_name": "StableDiffusionPipeline"})");
+  expect(folder.path("sd"),
+         {"got 'StableDiffusionPipeline', expected DiTPipeline", "coming"});
+  std::filesystem::create_directories(folder.path("flux/transformer"));
+  (void)folder.write("flux/model_index.json",
+                     R"({"_class_name": "FluxPipeline"})");
+  (void)folder.write("flux/transformer/config.json",
+                     R"({"_class_name": "FluxTransformer2DModel"})");
+  expect(folder.path("flux"), {"got 'FluxPipeline'", "coming"});
+  std::filesystem::create_directory(folder.path("empty"));
+  expect(folder.path("empty"), {"no model is here"});
+}
+
+TEST(Model, SaysThatGitLeftAPointer) {
+  const TempFolder folder;
+  std::filesystem::copy(TROUPE_GOLDEN "/dit_default", folder.path("m"));
+  (void)folder.write("m/diffusion_pytorch_model.safetensors",
+                     "version https://git-lfs.github.com/spec/v1\noid x\n");
+  expect_refused({"sample", "-m", folder.path("m"), "-o", "a.png"},
+                 {"Git LFS", "git lfs pull"});
+}
+
+TEST(EmptyValues, AreRefusedAndTakeNothingFromTheNextArgument) {
+  for (const std::string name : {"--out", "--steps", "--class", "--save",
+                                 "--sigmas", "--config", "--cfg-scale"}) {
+    for (const std::vector<std::string>& written :
+         {std::vector<std::string>{name + "=", "--json"},
+          {name, "", "--json"},
+          {name, "--json"}}) {
+      std::vector<std::string> arguments = {"sample"};
+      arguments.insert(arguments.end(), written.begin(), written.end());
+      const Outcome outcome = run(arguments);
+      EXPECT_EQ(outcome.exit_code, 2) << name << outcome.err;
+      EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+      EXPECT_TRUE(outcome.err.starts_with("troupe: [" + name + "] "))
+          << outcome.err;
+      EXPECT_EQ(outcome.json()["error"]["where"], name);
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists("--json"));
+}
+
+TEST(Values, MayFollowALetterAfterAnEqualsSign) {
+  const TempFolder folder;
+  const Outcome outcome =
+      run(tiny_sample({"-o=" + folder.path("a.png"), "-c=1", "--json"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a.png"});
+}
+
+TEST(Stdout, TakesOnePicture) {
+  const TempFolder folder;
+  const Outcome file =
+      run(tiny_sample({"-c", "1", "-o", folder.path("a.png")}));
+  ASSERT_EQ(file.exit_code, 0);
+  const Outcome outcome = run(tiny_sample({"-c", "1", "-o", "-"}));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, folder.read("a.png"));
+  EXPECT_NE(outcome.err.find("1 image in"), std::string::npos) << outcome.err;
+  const Outcome quiet = run(tiny_sample({"-c", "1", "-q", "-o", "-"}));
+  EXPECT_EQ(quiet.out, outcome.out);
+  EXPECT_EQ(quiet.err, "");
+  EXPECT_FALSE(std::filesystem::exists("-"));
+}
+
+TEST(Stdout, IsRefusedWhereItCannotBe) {
+  const Outcome many = run(tiny_sample({"-n", "2", "-o", "-"}));
+  EXPECT_EQ(many.exit_code, 2);
+  EXPECT_NE(many.err.find("takes one picture"), std::string::npos) << many.err;
+  const Outcome json = run(tiny_sample({"-o", "-", "--json"}));
+  EXPECT_EQ(json.exit_code, 2);
+  EXPECT_EQ(json.json()["error"]["where"], "--out");
+  const Outcome trace = run(tiny_sample({"-o", "-", "--trace", "-"}));
+  EXPECT_EQ(trace.exit_code, 2);
+  EXPECT_NE(trace.err.find("only --out writes to stdout"), std::string::npos);
+}
+
+TEST(Stdout, ThatIsATerminalTakesNoPicture) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    GTEST_SKIP() << "this system gives no terminal";
+  }
+  const int end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);
+  Program program(tiny_sample({"-o", "-"}), {}, {.out = end});
+  const Outcome outcome = program.wait();
+  ::close(end);
+  ::close(terminal);
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("stdout is a terminal"), std::string::npos)
+      << outcome.err;
+}
+
+TEST(Stdout, ThatIsFullFailsTheJob) {
+  const int full = ::open("/dev/full", O_WRONLY);
+  ASSERT_GE(full, 0);
+  Program program(tiny_sample({"-o", "-"}), {}, {.out = full});
+  const Outcome outcome = program.wait();
+  ::close(full);
+  EXPECT_EQ(outcome.exit_code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("cannot write to stdout"), std::string::npos);
+}
+
+/// A run in a file system of its own with room for little.
+TEST(FullDisk, IsSaidToBeWorthAnotherTry) {
+  const TempFolder folder;
+  const std::string script = folder.write(
+      "run.sh",
+      "mount -t tmpfs -o size=8k tmpfs " + folder.path("small") +
+          " || exit 99\n"
+          "exec " TROUPE_PROGRAM
+          " sample --random-weights dit-tiny --steps 2 --class 1 --dtype f32 "
+          "-n 8 --json -o " +
+          folder.path("small") + "\n");
+  std::filesystem::create_directory(folder.path("small"));
+  const std::string out = folder.path("out.json");
+  const int status = std::system(
+      ("unshare -rm sh " + script + " >" + out + " 2>/dev/null").c_str());
+  const int code = WEXITSTATUS(status);
+  if (code == 99 || folder.read("out.json").empty()) {
+    GTEST_SKIP() << "this system gives no file system of one's own";
+  }
+  EXPECT_EQ(code, 3);
+  const auto json = nlohmann::json::parse(folder.read("out.json"));
+  EXPECT_EQ(json["exit_code"], 3);
+  EXPECT_EQ(json["error"]["code"], "no_space");
+  EXPECT_EQ(json["error"]["retryable"], true);
+}
+
+}  // namespace
+}  // namespace troupe::test
