@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <span>
@@ -86,18 +87,19 @@ std::vector<std::string> model_notes(const config::SamplerConfig& sampler,
 
 void check_lists(const config::SamplerConfig& sampler,
                  const samplers::Schedule& schedule) {
-  constexpr double kTooFar = 2;
   const auto trained = trained_sigmas(schedule);
-  if (sampler.sigmas.empty() || !trained) {
+  const auto lowest =
+      std::find_if(sampler.sigmas.rbegin(), sampler.sigmas.rend(),
+                   [](double sigma) { return sigma > 0; });
+  if (lowest == sampler.sigmas.rend() || !trained) {
     return;
   }
-  const double highest = sampler.sigmas.front();
-  if (highest > kTooFar * trained->second) {
+  if (*lowest > trained->second) {
     throw Error(Errc::invalid_argument, "--sigmas",
-                fmt::format("far above the noise that the model was trained "
-                            "with: got {:g}, expected at most {:g}",
-                            highest, trained->second),
-                "begin the list there; troupe schedule shows the levels of a "
+                fmt::format("no noise level that the model was trained with: "
+                            "got {:g} to {:g}, expected some below {:g}",
+                            sampler.sigmas.front(), *lowest, trained->second),
+                "go on to smaller levels; troupe schedule shows those of a "
                 "number of steps");
   }
 }

@@ -28,9 +28,10 @@ namespace troupe::actors {
     const config::SamplerConfig& sampler, std::string_view scheduler_config,
     std::string_view place, const samplers::ScheduleOptions& options);
 
-/// Refuses noise levels of --sigmas of which the network knows nothing: it is
-/// told the last training step there, and latents of twice that level and more
-/// end as noise. Errors: Errc::invalid_argument.
+/// Refuses a list of --sigmas that lies wholly above the levels the model was
+/// trained with: noise comes out. (A list that only begins there makes
+/// pictures if it is fine enough, at 20 times the highest level too.)
+/// Errors: Errc::invalid_argument.
 void check_lists(const config::SamplerConfig& sampler,
                  const samplers::Schedule& schedule);
 
