@@ -102,6 +102,7 @@ struct Config {
   std::vector<std::string> save;  ///< "latents=FILE", "trajectory=FILE"
   std::string preview;
   int preview_every = 5;
+  std::optional<SampleRange> preview_samples;  ///< unset: all
   std::string trace;
   // how it talks
   ProgressKind progress = ProgressKind::automatic;

@@ -191,10 +191,23 @@ std::span<const Option> running_rows() {
        kOutput, kSample,
        [](Config& c, Text at, Text text) { c.save = parse_list(at, text); },
        [](const Config& c) -> std::string { return joined(c.save); }, "none"},
-      {"preview", "", 0, "FILE", "the image so far, every few steps", kOutput,
-       kSample,
+      {"preview", "", 0, "FILE",
+       "the image so far, every few steps: of one sample after the other, or "
+       "with {index} in the name of each in its own file",
+       kOutput, kSample,
        [](Config& c, Text at, Text text) { c.preview = filled(at, text); },
        [](const Config& c) -> std::string { return c.preview; }, "none"},
+      {"preview-samples", "", 0, "N|A:B",
+       "previews of these samples only, global indices as in --samples",
+       kOutput, kSample,
+       [](Config& c, Text at, Text text) {
+         c.preview_samples = parse_range(at, text);
+       },
+       [](const Config& c) -> std::string {
+         return c.preview_samples ? to_string(*c.preview_samples)
+                                  : std::string();
+       },
+       "all"},
       {"preview-every", "", 0, "K", "steps between previews", kOutput, kSample,
        [](Config& c, Text at, Text text) {
          c.preview_every = small(at, text, 1);

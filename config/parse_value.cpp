@@ -117,14 +117,6 @@ std::vector<std::string> parse_list(std::string_view place,
   return items;
 }
 
-std::vector<double> parse_reals(std::string_view place, std::string_view text) {
-  std::vector<double> values;
-  for (const std::string& item : parse_list(place, text)) {
-    values.push_back(parse_real(place, item, -1e9, 1e9));
-  }
-  return values;
-}
-
 SampleRange parse_range(std::string_view place, std::string_view text) {
   const std::size_t colon = text.find(':');
   SampleRange range;

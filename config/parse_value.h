@@ -29,8 +29,6 @@ namespace troupe::config {
 /// list, an empty item an error.
 [[nodiscard]] std::vector<std::string> parse_list(std::string_view place,
                                                   std::string_view text);
-[[nodiscard]] std::vector<double> parse_reals(std::string_view place,
-                                              std::string_view text);
 
 /// Samples [begin, end) of a job, as global indices.
 struct SampleRange {

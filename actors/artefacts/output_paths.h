@@ -39,6 +39,8 @@ class OutputPaths {
   [[nodiscard]] bool is_stdout() const noexcept { return is_stdout_; }
   /// "-" for stdout.
   [[nodiscard]] std::filesystem::path path(std::uint64_t index) const;
+  /// Whether all samples have the same path.
+  [[nodiscard]] bool is_one_file() const noexcept { return !has_index_; }
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
   /// Makes the folder (its parent must exist), tries to write there and keeps

@@ -57,11 +57,9 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
   if (!outputs.trajectory.empty()) {
     trajectory_.emplace(request.samples, trajectory_shape(request));
   }
-  preview_sample_ = request.samples.begin;
-  while (outputs.is_skipped(preview_sample_)) {
-    ++preview_sample_;
-  }
-  if (!outputs.preview.empty()) {
+  if (outputs.preview) {
+    followed_ = outputs.preview_samples.begin;
+    follow_the_next();
     preview_context_ = runner.make_decode_context();
   }
   take_earlier(outputs);
@@ -87,6 +85,7 @@ void ArtefactObserver::take_earlier(RunOutputs& outputs) {
 
 void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   const std::uint64_t index = outcome.report.sample_index;
+  end_preview(outcome);
   if (outcome.report.status != SampleStatus::done) {
     hash_.pass(index);
     return;
@@ -177,49 +176,102 @@ void ArtefactObserver::settle() {
   }
 }
 
-void ArtefactObserver::on_preview(const Preview& preview) {
-  // One picture stands for the run; while it is being made, newer ones pass.
-  if (!outputs_.preview.empty() && preview.sample_index == preview_sample_ &&
-      !preview_pending_.exchange(true)) {
-    write_preview(preview.latents);
+/// One file shows one sample until it has ended, then the next.
+bool ArtefactObserver::shows(std::uint64_t index) const {
+  return outputs_.is_previewed(index) &&
+         (!outputs_.preview->is_one_file() || index == followed_);
+}
+
+void ArtefactObserver::follow_the_next() {
+  while (followed_ < outputs_.preview_samples.end &&
+         (outputs_.is_skipped(followed_) || ended_.erase(followed_) > 0)) {
+    ++followed_;
   }
 }
 
-void ArtefactObserver::write_preview(const Tensor& latents) {
-  store_.post([this, latents] {
-    use_one_openmp_thread();
-    Tensor pixels;
-    try {
-      runner_.decode(*preview_context_, latents, pixels);
-      pixels = kernels::on_host(*preview_context_, pixels);
-    } catch (const Error& error) {
-      // The run is being stopped, and nobody waits for this picture; or the
-      // device can do no more, of which the job has its own news.
-      if (error.code() == Errc::interrupted ||
-          error.code() == Errc::device_lost ||
-          (error.code() == Errc::out_of_memory &&
-           preview_context_->device().kind != DeviceKind::cpu)) {
-        return;
-      }
-      throw;
+void ArtefactObserver::on_preview(const Preview& preview) {
+  if (!shows(preview.sample_index) || has_no_previews_) {
+    return;
+  }
+  {
+    // While a picture waits to be made, a newer one takes its place.
+    const std::lock_guard lock(written_mutex_);
+    if (!waiting_.insert_or_assign(preview.sample_index, preview.latents)
+             .second) {
+      return;
     }
-    Image image = to_image(pixels);
-    image.kind = PictureKind::preview;
-    write_file(outputs_.preview, encode_png(image), preview_rule());
-    last_preview_ = stamp_of(outputs_.preview);
-    preview_pending_ = false;
-  });
+  }
+  store_.post([this, index = preview.sample_index] { make_preview(index); });
+}
+
+void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
+  const std::uint64_t index = outcome.report.sample_index;
+  if (!outputs_.is_previewed(index)) {
+    return;
+  }
+  if (shows(index) && !outcome.pixels.empty()) {
+    {
+      const std::lock_guard lock(written_mutex_);
+      waiting_.erase(index);
+    }
+    store_.post([this, index, image = to_image(outcome.pixels)] {
+      write_preview(index, image);
+    });
+  }
+  if (outputs_.preview->is_one_file()) {
+    ended_.insert(index);
+    follow_the_next();
+  }
+}
+
+void ArtefactObserver::make_preview(std::uint64_t index) {
+  Tensor latents;
+  {
+    const std::lock_guard lock(written_mutex_);
+    const auto found = waiting_.find(index);
+    if (found == waiting_.end()) {
+      return;  // the finished picture is there already
+    }
+    latents = std::move(found->second);
+    waiting_.erase(found);
+  }
+  use_one_openmp_thread();
+  Tensor pixels;
+  try {
+    runner_.decode(*preview_context_, latents, pixels);
+    pixels = kernels::on_host(*preview_context_, pixels);
+  } catch (const Error& error) {
+    // The run is being stopped, and nobody waits for this picture; or the
+    // device can do no more, of which the job has its own news.
+    if (error.code() == Errc::interrupted ||
+        error.code() == Errc::device_lost ||
+        (error.code() == Errc::out_of_memory &&
+         preview_context_->device().kind != DeviceKind::cpu)) {
+      has_no_previews_ = true;
+      return;
+    }
+    throw;
+  }
+  write_preview(index, to_image(pixels));
+}
+
+void ArtefactObserver::write_preview(std::uint64_t index, Image image) {
+  image.kind = PictureKind::preview;
+  const std::string path = outputs_.preview->path(index).string();
+  write_file(path, encode_png(image), preview_rule(path));
+  last_previews_[path] = stamp_of(path);
 }
 
 /// Previews replace each other, those of an earlier run too if that goes on.
-FileRule ArtefactObserver::preview_rule() const {
-  FileRule rule = outputs_.rule_for(outputs_.preview);
-  if (last_preview_) {
-    rule.known = last_preview_;
+FileRule ArtefactObserver::preview_rule(const std::string& path) const {
+  FileRule rule = outputs_.rule_for(path);
+  const auto last = last_previews_.find(path);
+  if (last != last_previews_.end() && last->second) {
+    rule.known = last->second;
   }
   if (outputs_.exists == config::ExistsPolicy::skip) {
-    const std::optional<FileStamp> there = stamp_of(outputs_.preview);
-    if (there && check_png(outputs_.preview).kind == PictureKind::preview) {
+    const std::optional<FileStamp> there = stamp_of(path);
+    if (there && check_png(path).kind == PictureKind::preview) {
       rule.known = there;
     }
   }

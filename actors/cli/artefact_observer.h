@@ -82,8 +82,12 @@ class ArtefactObserver final : public Observer {
   template <typename Body>
   void attempt(const Body& body);
   void write_image(std::uint64_t index, std::span<const std::byte> bytes);
-  void write_preview(const Tensor& latents);
-  [[nodiscard]] FileRule preview_rule() const;
+  [[nodiscard]] bool shows(std::uint64_t index) const;
+  void follow_the_next();
+  void end_preview(const SampleOutcome& outcome);
+  void make_preview(std::uint64_t index);
+  void write_preview(std::uint64_t index, Image image);
+  [[nodiscard]] FileRule preview_rule(const std::string& path) const;
   void take_earlier(RunOutputs& outputs);
   void settle();
   void end_images();
@@ -103,14 +107,17 @@ class ArtefactObserver final : public Observer {
   std::vector<TraceSpan> spans_;
   std::optional<Failure> first_failure_;
   std::vector<std::string> left_out_;
-  std::uint64_t preview_sample_ = 0;  ///< the first that is not skipped
+  std::uint64_t followed_ = 0;     ///< that a preview in one file shows
+  std::set<std::uint64_t> ended_;  ///< before their turn to be followed
   std::mutex written_mutex_;
   std::set<std::uint64_t> written_;  ///< images, by the store's thread
   std::map<std::uint64_t, EarlierImage> kept_;  ///< that came meanwhile
   bool keeps_other_latents_ = false;
-  std::optional<FileStamp> last_preview_;  ///< of this run; the store's thread
+  std::map<std::uint64_t, Tensor> waiting_;  ///< previews to be made
+  /// Previews of this run; the store's thread.
+  std::map<std::string, std::optional<FileStamp>> last_previews_;
   std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
-  std::atomic<bool> preview_pending_{false};
+  std::atomic<bool> has_no_previews_{false};
   Store store_;  // last: its thread uses what stands above
 };
 

@@ -53,9 +53,56 @@ void check_png_name(const char* flag, const std::string& path) {
   if (path.find('{') != std::string::npos) {
     throw Error(Errc::invalid_argument, flag,
                 "a placeholder, and this is one file: got '" + path + "'",
-                "only --out takes {index}; name one file, such as preview.png");
+                "only --out and --preview take {index}; name one file");
   }
   check_writable(path);
+}
+
+/// The files of --preview and the samples they show.
+void read_preview(const config::Config& config, RunOutputs& outputs) {
+  const std::string& name = config.preview;
+  if (name.empty()) {
+    return;
+  }
+  outputs.preview_samples = config.samples;
+  if (config.preview_samples) {
+    auto& [begin, end] = outputs.preview_samples;
+    begin = std::max(begin, config.preview_samples->begin);
+    end = std::min(end, config.preview_samples->end);
+    if (begin >= end) {
+      throw Error(Errc::invalid_argument, config.place_of("preview-samples"),
+                  "none of this job's samples: got " +
+                      to_string(*config.preview_samples) +
+                      ", expected some of " + to_string(config.samples),
+                  "give global indices, as in --samples A:B");
+    }
+  }
+  const bool is_one_file = name.find('{') == std::string::npos;
+  if (is_one_file) {
+    check_png_name("--preview", name);
+  }
+  try {
+    outputs.preview.emplace(
+        name, is_one_file ? config::SampleRange{} : outputs.preview_samples);
+  } catch (const Error& error) {  // it speaks of --out
+    throw Error(error.code(), "--preview", error.message(), error.hint());
+  }
+  check_writable(outputs.preview->path(outputs.preview_samples.begin));
+}
+
+/// The paths of all previews.
+template <typename Body>
+void for_each_preview(const RunOutputs& outputs, const Body& body) {
+  if (!outputs.preview) {
+    return;
+  }
+  const auto [begin, end] = outputs.preview_samples;
+  for (std::uint64_t i = begin; i < end; ++i) {
+    body(outputs.preview->path(i).string());
+    if (outputs.preview->is_one_file()) {
+      return;
+    }
+  }
 }
 
 /// A file that a run would write over.
@@ -92,7 +139,9 @@ void check_earlier(const RunOutputs& outputs, config::ExistsPolicy policy) {
     };
   };
   check("--grid", outputs.grid, "contact sheet", is_of(PictureKind::sheet));
-  check("--preview", outputs.preview, "preview", is_of(PictureKind::preview));
+  for_each_preview(outputs, [&](const std::string& path) {
+    check("--preview", path, "preview", is_of(PictureKind::preview));
+  });
   check("--trace", outputs.trace, "trace",
         [](const std::string& path) { return is_trace(path); });
 }
@@ -166,13 +215,16 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
     throw Error(Errc::invalid_argument, path.string(),
                 "two outputs of one name", "give each its own file");
   };
-  for (const std::string& path :
-       {outputs.grid, outputs.latents, outputs.trajectory, outputs.preview,
-        outputs.trace}) {
+  const auto add = [&](const std::string& path) {
     if (!path.empty() && !seen.insert(resolved(path)).second) {
       refuse(path);
     }
+  };
+  for (const std::string& path :
+       {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
+    add(path);
   }
+  for_each_preview(outputs, add);
   if (outputs.images && !seen.empty()) {
     const fs::path folder = resolved(outputs.images->folder());
     for (std::uint64_t i = config.samples.begin; i < config.samples.end; ++i) {
@@ -187,14 +239,15 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
 void sweep_folders(const RunOutputs& outputs) {
   std::set<fs::path> folders;
   for (const std::string& path :
-       {outputs.grid, outputs.latents, outputs.trajectory, outputs.preview,
-        outputs.trace}) {
+       {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
     if (!path.empty()) {
       folders.insert(resolved(path).parent_path());
     }
   }
-  if (outputs.images) {
-    folders.insert(resolved(outputs.images->folder()));
+  for (const auto* paths : {&outputs.images, &outputs.preview}) {
+    if (*paths) {
+      folders.insert(resolved((*paths)->folder()));
+    }
   }
   for (const fs::path& folder : folders) {
     sweep_temporaries(folder);
@@ -210,7 +263,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
                      .grid = config.grid,
                      .latents = {},
                      .trajectory = {},
-                     .preview = config.preview,
+                     .preview = {},
                      .preview_every = config.preview_every,
                      .trace = config.trace,
                      .exists = config.exists,
@@ -225,7 +278,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   check_stdout(config, outputs);
   read_save(config.save, outputs);
   check_png_name("--grid", outputs.grid);
-  check_png_name("--preview", outputs.preview);
+  read_preview(config, outputs);
   if (!outputs.trace.empty()) {
     check_writable(outputs.trace);
   }
@@ -233,7 +286,9 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   check_exists("--grid", outputs.grid, config.exists);
   check_exists("--save", outputs.latents, config.exists);
   check_exists("--save", outputs.trajectory, config.exists);
-  check_exists("--preview", outputs.preview, config.exists);
+  for_each_preview(outputs, [&](const std::string& path) {
+    check_exists("--preview", path, config.exists);
+  });
   check_exists("--trace", outputs.trace, config.exists);
   if (config.exists == config::ExistsPolicy::skip) {
     for (const std::string& path :

@@ -32,8 +32,9 @@ struct RunOutputs {
   std::string grid;
   std::string latents;
   std::string trajectory;
-  std::string preview;
-  int preview_every = 1;  ///< model calls between previews
+  std::optional<OutputPaths> preview;
+  config::SampleRange preview_samples = {};  ///< of the job's
+  int preview_every = 1;                     ///< model calls between previews
   std::string trace;
   config::ExistsPolicy exists = config::ExistsPolicy::error;
   /// What stands where an output goes (--exists skip), by path as written: it
@@ -51,6 +52,10 @@ struct RunOutputs {
   }
   /// What may be done with a file that stands at `path` when it is written.
   [[nodiscard]] FileRule rule_for(const std::string& path) const;
+  [[nodiscard]] bool is_previewed(std::uint64_t index) const {
+    return preview && preview_samples.begin <= index &&
+           index < preview_samples.end && !is_skipped(index);
+  }
   /// Whether pixels are wanted, not only latents.
   [[nodiscard]] bool pictures() const noexcept {
     return images || !grid.empty();

@@ -273,14 +273,14 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
     skip.push_back(image.index);
   }
   Run run;
-  run.result = runner.run(
-      {.observers = {&progress, &artefacts},
-       .stop = &stop.flag(),
-       .skip = skip,
-       .decode = outputs.pictures(),
-       .preview_every = outputs.preview.empty() ? 0 : outputs.preview_every,
-       .trajectory = !outputs.trajectory.empty(),
-       .trace = !outputs.trace.empty()});
+  run.result =
+      runner.run({.observers = {&progress, &artefacts},
+                  .stop = &stop.flag(),
+                  .skip = skip,
+                  .decode = outputs.pictures(),
+                  .preview_every = outputs.preview ? outputs.preview_every : 0,
+                  .trajectory = !outputs.trajectory.empty(),
+                  .trace = !outputs.trace.empty()});
   printer.finish();
   const bool is_cut_short =
       stop.flag() && std::ranges::any_of(run.result.samples, [](const auto& s) {
@@ -298,7 +298,7 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   std::uint64_t more = held_bytes(
       outputs, request.samples.size(), request.source.latent_shape(),
       request.schedule.num_model_calls(), request.source.pixel_shape());
-  if (!outputs.preview.empty() && !request.devices.back().is_gpu()) {
+  if (outputs.preview && !request.devices.back().is_gpu()) {
     more += request.source.decode_bytes(request.devices.back().compute);
   }
   request.required_bytes += more;

@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "actors/cli/artefact_observer.h"
+#include "actors/cli/image_recipe.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {
@@ -57,6 +59,54 @@ TEST(ArtefactObserver, WritesAPreview) { EXPECT_TRUE(show_preview(false)); }
 
 TEST(ArtefactObserver, EndsAPreviewUnderWayWhenTheRunIsStopped) {
   EXPECT_FALSE(show_preview(true));
+}
+
+TEST(ArtefactObserver, FollowsOneSampleAfterTheOtherInOneFile) {
+  const TemporaryFolder folder;
+  config::Config config = tiny("dit-tiny");
+  config.samples = {0, 3};
+  config.preview = (folder.path() / "preview.png").string();
+  Job job(config);
+  const auto latents = [&](float value) {
+    Tensor tensor = job.latents();
+    std::ranges::fill(tensor.span<float>(), value);
+    return tensor;
+  };
+  const auto end = [&](std::uint64_t index) {
+    SampleOutcome outcome;
+    outcome.report.sample_index = index;
+    outcome.report.status = SampleStatus::done;
+    outcome.latents = latents(0);
+    job.artefacts.on_sample(outcome);
+  };
+  job.artefacts.on_preview({1, 1, latents(1)});  // not its turn
+  end(1);
+  job.artefacts.on_preview({0, 1, latents(1)});
+  end(0);
+  job.artefacts.on_preview({2, 1, latents(-1)});  // the next that goes on
+  EXPECT_FALSE(job.artefacts.finish(TimePoint()));
+  const Image image = read_image(config.preview);
+  EXPECT_EQ(image.kind, PictureKind::preview);
+  EXPECT_EQ(image.rgb.front(), 0);
+}
+
+TEST(ArtefactObserver, ShowsTheNewestOfWhatWaits) {
+  const TemporaryFolder folder;
+  config::Config config = tiny("dit-tiny");
+  config.samples = {4, 6};
+  config.preview = (folder.path() / "p-{index}.png").string();
+  Job job(config);
+  for (const float value : {1.0F, -1.0F}) {
+    for (const std::uint64_t index : {4U, 5U}) {
+      Tensor tensor = job.latents();
+      std::ranges::fill(tensor.span<float>(), value);
+      job.artefacts.on_preview({index, 1, tensor});
+    }
+  }
+  EXPECT_FALSE(job.artefacts.finish(TimePoint()));
+  for (const char* name : {"p-4.png", "p-5.png"}) {
+    EXPECT_EQ(read_image((folder.path() / name).string()).rgb.front(), 0);
+  }
 }
 
 /// One sample is done, then the run is stopped. Returns what was left out, and
