@@ -53,6 +53,29 @@ double finite(const std::string& place, std::string_view key,
   return value.get<double>();
 }
 
+/// The first key of `text` that its object has had. Only for a message: every
+/// key is copied.
+std::string repeated_key(std::string_view text) {
+  std::string found;
+  std::vector<std::set<std::string>> open_objects;
+  const auto note = [&](int /*depth*/, nlohmann::json::parse_event_t event,
+                        nlohmann::json& parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    if (event == Event::object_start) {
+      open_objects.emplace_back();
+    } else if (event == Event::object_end) {
+      open_objects.pop_back();
+    } else if (event == Event::key && found.empty() &&
+               !open_objects.back().insert(parsed.get<std::string>()).second) {
+      found = shown(parsed);
+    }
+    return true;
+  };
+  [[maybe_unused]] const auto whole =
+      nlohmann::json::parse(text.begin(), text.end(), note, false);
+  return found;
+}
+
 }  // namespace
 
 struct Json::Document {
@@ -76,7 +99,7 @@ Json Json::parse(std::string_view text, std::string_view place) {
   auto document = std::make_shared<Document>();
   document->place = place;
   document->text = text;
-  std::vector<std::set<std::string>> open_objects;
+  std::vector<std::size_t> keys;  // of the objects that are open
   const auto check = [&](int depth, nlohmann::json::parse_event_t event,
                          nlohmann::json& parsed) {
     using Event = nlohmann::json::parse_event_t;
@@ -85,13 +108,16 @@ Json Json::parse(std::string_view text, std::string_view place) {
                   "correct this file");
     }
     if (event == Event::object_start) {
-      open_objects.emplace_back();
+      keys.push_back(0);
+    } else if (event == Event::key) {
+      ++keys.back();
     } else if (event == Event::object_end) {
-      open_objects.pop_back();
-    } else if (event == Event::key &&
-               !open_objects.back().insert(parsed.get<std::string>()).second) {
-      throw Error(Errc::corrupt_file, place, "duplicate key " + shown(parsed),
-                  "correct this file");
+      // A key that came twice was kept once.
+      if (parsed.size() != keys.back()) {
+        throw Error(Errc::corrupt_file, place,
+                    "duplicate key " + repeated_key(text), "correct this file");
+      }
+      keys.pop_back();
     }
     return true;
   };
