@@ -31,6 +31,12 @@ ctest --preset tsan -R '^(test_core|test_parallel|test_policies)$'
 echo "== hostile checkpoints =="
 scripts/fuzz_safetensors.sh 1000000
 
+echo "== hostile inputs to the program =="
+scripts/corpus.sh --self-test
+scripts/corpus.sh
+ASAN_OPTIONS=detect_leaks=1 scripts/corpus.sh --every 20 --sanitized \
+  --program build/asan/troupe
+
 # They need PyTorch 2, which Debian 12 has not: the venv of bench_forward.sh.
 bench_python=${BENCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv/bin/python}
 if command -v "$bench_python" >/dev/null; then
