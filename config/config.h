@@ -61,6 +61,7 @@ struct MethodConfig {
   std::optional<double> tolerance;
   std::optional<samplers::Carry> carry;
   std::optional<samplers::InitialGuess> initial_guess;
+  std::optional<samplers::Accept> accept;
   std::optional<int> num_segments;
   std::vector<int> ages;
   std::optional<int> stride;

@@ -84,12 +84,17 @@ const Names& names_of<samplers::MethodKind>() {
 }
 template <>
 const Names& names_of<samplers::Carry>() {
-  static const Names kNames = {"identity", "coefficient"};
+  static const Names kNames = {"identity", "coefficient", "deviation"};
   return kNames;
 }
 template <>
 const Names& names_of<samplers::InitialGuess>() {
   static const Names kNames = {"last_point", "constant_x0"};
+  return kNames;
+}
+template <>
+const Names& names_of<samplers::Accept>() {
+  static const Names kNames = {"first_failing", "settled"};
   return kNames;
 }
 

@@ -45,6 +45,8 @@ template <>
 const std::vector<std::string>& names_of<samplers::Carry>();
 template <>
 const std::vector<std::string>& names_of<samplers::InitialGuess>();
+template <>
+const std::vector<std::string>& names_of<samplers::Accept>();
 
 template <typename Enum>
 [[nodiscard]] std::string name_of(Enum value) {

@@ -63,6 +63,7 @@ void keep_options(const MethodConfig& weaker, MethodConfig& method) {
     keep(weaker.tolerance, method.tolerance);
     keep(weaker.carry, method.carry);
     keep(weaker.initial_guess, method.initial_guess);
+    keep(weaker.accept, method.accept);
   }
   if (method.kind == MethodKind::pipeline || method.kind == MethodKind::stale) {
     keep(weaker.num_segments, method.num_segments);

@@ -1,6 +1,7 @@
 #include "config/method_plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "config/enum_names.h"
@@ -103,6 +104,7 @@ void check_options(const Config& config, MethodKind kind) {
     refuse(m.tolerance.has_value(), "tolerance", "picard");
     refuse(m.carry.has_value(), "carry", "picard");
     refuse(m.initial_guess.has_value(), "guess", "picard");
+    refuse(m.accept.has_value(), "accept", "picard");
   }
   if (kind != MethodKind::stale && kind != MethodKind::pipeline) {
     refuse(m.num_segments.has_value(), "segments", "pipeline or stale");
@@ -126,6 +128,38 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
   return std::min(std::max(workers, kFewest), std::max(inputs.num_blocks, 1));
 }
 
+/// Of Accept::settled: 0.15 / √N for N model calls, because what points are
+/// left with adds up over the run. scripts/bench_picard.sh measures what this
+/// and the settings below give.
+double settled_tolerance(int num_calls) {
+  constexpr int kFewest = 20;
+  return 0.15 / std::sqrt(static_cast<double>(std::max(num_calls, kFewest)));
+}
+
+/// A tolerance that is named without a rule belongs to the rule that was once
+/// the only one, with the carry and guess of that time: such commands keep
+/// their bytes.
+MethodOptions picard_options(const MethodConfig& m, int num_calls) {
+  using samplers::Accept;
+  MethodOptions options;
+  options.kind = MethodKind::picard;
+  options.accept =
+      m.accept.value_or(m.tolerance ? Accept::first_failing : Accept::settled);
+  if (options.accept == Accept::settled) {
+    options.tolerance = settled_tolerance(num_calls);
+    options.carry = samplers::Carry::deviation;
+    options.initial_guess = samplers::InitialGuess::constant_x0;
+  }
+  if (num_calls > 0) {  // only a window that was asked for is refused
+    options.window_size = std::min(options.window_size, num_calls);
+  }
+  options.window_size = m.window_size.value_or(options.window_size);
+  options.tolerance = m.tolerance.value_or(options.tolerance);
+  options.carry = m.carry.value_or(options.carry);
+  options.initial_guess = m.initial_guess.value_or(options.initial_guess);
+  return options;
+}
+
 MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   const MethodConfig& m = config.method;
   MethodOptions options;
@@ -137,13 +171,9 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
           "cfg shares out the two branches of guidance, and this job has one: "
           "got no --guidance above 1",
           "guide by more than 1, or leave --method out");
-  if (inputs.num_calls > 0) {  // only a window that was asked for is refused
-    options.window_size = std::min(options.window_size, inputs.num_calls);
+  if (options.kind == MethodKind::picard) {
+    return picard_options(m, inputs.num_calls);
   }
-  options.window_size = m.window_size.value_or(options.window_size);
-  options.tolerance = m.tolerance.value_or(options.tolerance);
-  options.carry = m.carry.value_or(options.carry);
-  options.initial_guess = m.initial_guess.value_or(options.initial_guess);
   options.warmup_steps = m.warmup_steps.value_or(options.warmup_steps);
   options.final_fresh_steps =
       m.final_fresh_steps.value_or(options.final_fresh_steps);

@@ -37,7 +37,8 @@ std::span<const Option> running_rows() {
        },
        "8, at most the model calls of a sample"},
       {"tolerance", "tol", 0, "X",
-       "picard: 0 is bit-equal to sequential; verify --against: same is also "
+       "picard: change below which a point is final, 0 is bit-equal to "
+       "sequential; verify --against: same is also "
        "what differs by at most X times the other file's largest |element| (of "
        "each tensor; 255 for pictures)",
        kMethodGroup, kSample | kBench | kVerify,
@@ -47,14 +48,14 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return text_of(c.method.tolerance);
        },
-       "0"},
-      {"carry", "", 0, "KIND", "picard: identity or coefficient", kMethodGroup,
-       kSample | kBench,
+       "picard: 0.15 / sqrt(model calls); verify: 0"},
+      {"carry", "", 0, "KIND", "picard: identity, coefficient or deviation",
+       kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
          c.method.carry = parse_enum<samplers::Carry>(at, text);
        },
        [](const Config& c) -> std::string { return name_of(c.method.carry); },
-       "identity"},
+       "deviation; identity with --accept first_failing"},
       {"guess", "initial-guess", 0, "KIND", "picard: last_point or constant_x0",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -63,7 +64,15 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return name_of(c.method.initial_guess);
        },
-       "last_point"},
+       "constant_x0; last_point with --accept first_failing"},
+      {"accept", "accept-rule", 0, "KIND",
+       "picard: settled, or first_failing (ParaDiGMS)", kMethodGroup,
+       kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.accept = parse_enum<samplers::Accept>(at, text);
+       },
+       [](const Config& c) -> std::string { return name_of(c.method.accept); },
+       "settled; first_failing beside --tolerance"},
       {"segments", "num-segments", 0, "N",
        "pipeline, stale: parts the network is cut in", kMethodGroup,
        kSample | kBench,

@@ -89,6 +89,7 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     say("tolerance", to_text(m.tolerance));
     say("carry", name_of(m.carry));
     say("guess", name_of(m.initial_guess));
+    say("accept", name_of(m.accept));
   } else if (m.kind == MethodKind::stale) {
     say("method", name_of(m.kind));
     say("segments", std::to_string(m.num_segments));

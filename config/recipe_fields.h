@@ -72,6 +72,7 @@ void visit_method(Visitor& visit, Options& o) {
   visit("tolerance", o.tolerance);
   visit("carry", o.carry);
   visit("initial_guess", o.initial_guess);
+  visit("accept", o.accept);
   visit("num_segments", o.num_segments);
   visit("age", o.age);
   visit("ages", o.ages);

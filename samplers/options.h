@@ -118,8 +118,10 @@ enum class MethodKind : std::uint8_t {
   pipeline,
   stale
 };
-enum class Carry : std::uint8_t { identity, coefficient };
+enum class Carry : std::uint8_t { identity, coefficient, deviation };
 enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
+/// When points of a Picard window are final (see samplers/parallel/picard.h).
+enum class Accept : std::uint8_t { first_failing, settled };
 
 /// How the work of one job is laid out in parallel. Part of the logical plan:
 /// these may change the result of the approximate methods, and nothing else
@@ -127,13 +129,15 @@ enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
 struct MethodOptions {
   MethodKind kind = MethodKind::sequential;
 
-  // picard
+  // picard; what a job takes that names none of these: config/method_plan.cpp
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
   /// coefficient solves chains that are linear in the latents at once, but
-  /// takes no account of clipping (see samplers/parallel/README.md)
+  /// takes no account of clipping; deviation is identity for latents of unit
+  /// variance (see samplers/parallel/README.md)
   Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
+  Accept accept = Accept::first_failing;
 
   // pipeline, stale
   int num_segments = 2;

@@ -19,17 +19,16 @@ using config::Option;
 using config::Verb;
 
 constexpr std::array kVerbs = {
-    VerbInfo{
-        Verb::sample, "sample", "make images with a company of workers",
-        "(--model DIR | --random-weights NAME) [options]",
-        "  troupe sample -m DIR --class 207 -o dog.png\n"
-        "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
-        "  troupe sample -m DIR -n 64:128 --exists skip -o "
-        "'out-{index:05}.png'\n"
-        "  troupe sample -m DIR --method picard --tolerance 0.01 -o fast.png\n"
-        "  troupe sample -m DIR -c 207 -o - | display -\n"
-        "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
-        "  troupe sample -m DIR --from dog.png -o again.png\n"},
+    VerbInfo{Verb::sample, "sample", "make images with a company of workers",
+             "(--model DIR | --random-weights NAME) [options]",
+             "  troupe sample -m DIR --class 207 -o dog.png\n"
+             "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
+             "  troupe sample -m DIR -n 64:128 --exists skip -o "
+             "'out-{index:05}.png'\n"
+             "  troupe sample -m DIR --method picard -o fast.png\n"
+             "  troupe sample -m DIR -c 207 -o - | display -\n"
+             "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
+             "  troupe sample -m DIR --from dog.png -o again.png\n"},
     VerbInfo{
         Verb::schedule, "schedule",
         "print or draw the timesteps and noise levels of a sampler",

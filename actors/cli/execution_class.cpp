@@ -26,6 +26,9 @@ std::string logical_plan(const samplers::MethodOptions& method) {
     text += " " + std::to_string(m.window_size) + " " +
             config::to_text(m.tolerance) + " " + config::name_of(m.carry) +
             " " + config::name_of(m.initial_guess);
+    if (m.accept != samplers::Accept::first_failing) {  // the only rule once
+      text += " " + config::name_of(m.accept);
+    }
   } else if (m.kind == samplers::MethodKind::stale) {
     text += " " + std::to_string(m.num_segments) + " " + std::to_string(m.age) +
             " " + std::to_string(m.stride) + " " +

@@ -196,7 +196,8 @@ void decide_method(const Config& config, const samplers::MethodOptions& method,
     m.tolerance = method.tolerance;
     m.carry = method.carry;
     m.initial_guess = method.initial_guess;
-    keys = {"window", "tolerance", "carry", "guess"};
+    m.accept = method.accept;
+    keys = {"window", "tolerance", "carry", "guess", "accept"};
   } else if (method.kind == MethodKind::pipeline) {
     m.num_segments = method.num_segments;
     keys = {"segments"};

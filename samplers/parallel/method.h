@@ -58,8 +58,8 @@ struct StepSlots {
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
 
 /// Scalars of a sweep over [from, to): two per point, for the value it gave
-/// point + 1: rms(new − old) ÷ residual scale, and 1 where every byte stayed
-/// the same. Other tasks have none.
+/// point + 1: rms(new − old) ÷ the accept rule's scale, and 1 where every byte
+/// stayed the same. Other tasks have none.
 struct TaskResult {
   std::uint64_t id = 0;
   std::uint32_t version = 0;

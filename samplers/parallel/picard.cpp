@@ -5,11 +5,20 @@
 #include <utility>
 
 namespace troupe::samplers {
+namespace {
+
+// Of 20 steps of the demo model, eight classes, tolerance 0.03: with none the
+// worst error is 0.07 of the latents, with two 0.05, with three 0.03, for a
+// round more.
+constexpr int kHeldBack = 3;
+
+}  // namespace
 
 Picard::Picard(const MethodOptions& options, int num_calls)
     : num_calls_(num_calls),
       window_size_(options.window_size),
       tolerance_(options.tolerance),
+      held_back_(options.accept == Accept::settled ? kHeldBack : 0),
       // The constant-x0 guess needs one evaluation to extrapolate from.
       end_(options.initial_guess == InitialGuess::constant_x0
                ? 1
@@ -90,8 +99,8 @@ bool Picard::apply(const TaskResult& result) {
   return true;
 }
 
-int Picard::first_failing(const Task& sweep,
-                          const std::vector<double>& scalars) const {
+int Picard::next_begin(const Task& sweep,
+                       const std::vector<double>& scalars) const {
   const int size = sweep.to - sweep.from;
   require(scalars.size() == 2 * static_cast<std::size_t>(size), Errc::internal,
           "picard", "a sweep came back without two scalars per point");
@@ -106,11 +115,15 @@ int Picard::first_failing(const Task& sweep,
                   "the model itself fails");
     }
   }
+  int first_changed = size;
   for (int i = 0; i < size; ++i) {
     const bool same = scalars[2 * static_cast<std::size_t>(i) + 1] != 0;
     const double residual = scalars[2 * static_cast<std::size_t>(i)];
-    if (!same && !(tolerance_ > 0 && residual <= tolerance_)) {
-      return sweep.from + i + 1;
+    if (!same) {
+      first_changed = std::min(first_changed, i);
+      if (!(tolerance_ > 0 && residual <= tolerance_)) {
+        return sweep.from + std::max(i - held_back_, first_changed) + 1;
+      }
     }
   }
   return sweep.to;
@@ -136,8 +149,8 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
   require(sweep.from == begin_ && sweep.to == end_ &&
               sweep.outputs.size() >= points_.size() - 1,
           Errc::corrupt_file, "picard", "a sweep of another window");
-  const int next_begin = first_failing(sweep, scalars);
-  const int next_end = std::min(next_begin + window_size_, num_calls_);
+  const int new_begin = next_begin(sweep, scalars);
+  const int new_end = std::min(new_begin + window_size_, num_calls_);
   // Points may share the initial slot, so each old slot is discarded once.
   std::vector<Slot> old;
   for (int index = begin_ + 1; index <= end_; ++index) {
@@ -154,17 +167,17 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
     replace(index, sweep.outputs[i], scalars[2 * i + 1] != 0);
   }
   for (std::size_t i = points_.size() - 1; i < sweep.outputs.size(); ++i) {
-    if (begin_ + 1 + static_cast<int>(i) <= next_end) {
+    if (begin_ + 1 + static_cast<int>(i) <= new_end) {
       points_.push_back({sweep.outputs[i], kNoSlot});
     } else {
       book_.discard(sweep.outputs[i]);
     }
   }
-  const auto retired = points_.begin() + (next_begin - begin_);
+  const auto retired = points_.begin() + (new_begin - begin_);
   std::for_each(points_.begin(), retired, [this](Point& at) { drop(at); });
   points_.erase(points_.begin(), retired);
-  begin_ = next_begin;
-  end_ = next_end;
+  begin_ = new_begin;
+  end_ = new_end;
 }
 
 std::string Picard::snapshot() const {

@@ -12,13 +12,21 @@ namespace troupe::samplers {
 /// evaluates the network at every point whose value changed, then one sweep
 /// (samplers/parallel/sweep.h) corrects the window from left to right.
 ///
-/// Accept rule: points pass from `begin` + 1 on while rms(residual) ≤
-/// tolerance · residual scale (tolerance 0: while their bytes did not change).
-/// The first that fails keeps its new value and becomes the next `begin`: it
-/// was computed from inputs that all passed.
+/// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
+/// (tolerance 0: while their bytes did not change). Then
+/// - Accept::first_failing: the first that fails keeps its new value and
+///   becomes the next `begin`: it was computed from inputs that all passed.
+///   The scale is Schedule::residual_scale.
+/// - Accept::settled: the last three points that pass stay in the window with
+///   it, but none before the first whose bytes changed: that one was made from
+///   points that did not, and becomes `begin` at the least. What is final has
+///   neighbours that hardly move either, where the first failing point may
+///   still have moved by any amount. The scale is that of `settled_scale`
+///   (samplers/parallel/sweep.h).
+/// A window of which all points pass is final as a whole, under both.
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
-/// Source: Shih et al. 2023, arXiv:2305.16317, in the carry form, which unlike
-/// base + cumulative sum becomes bit-equal.
+/// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
+/// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
 class Picard final : public Method {
  public:
   Picard(const MethodOptions& options, int num_calls);
@@ -50,14 +58,15 @@ class Picard final : public Method {
   void issue_round();
   void issue_sweep();
   void accept(const Task& sweep, const std::vector<double>& scalars);
-  [[nodiscard]] int first_failing(const Task& sweep,
-                                  const std::vector<double>& scalars) const;
+  [[nodiscard]] int next_begin(const Task& sweep,
+                               const std::vector<double>& scalars) const;
   void replace(int index, Slot state, bool same_bytes);
   void drop(Point& point);
 
   int num_calls_;
   int window_size_;
   double tolerance_;
+  int held_back_;  ///< passing points that stay in the window
   int begin_ = 0;
   int end_;
   std::vector<Point> points_;  ///< of begin_ … end_, both included

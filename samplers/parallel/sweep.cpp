@@ -1,5 +1,6 @@
 #include "samplers/parallel/sweep.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -11,6 +12,26 @@ namespace {
 constexpr std::size_t kFinite = 0;
 constexpr std::size_t kSquares = 1;
 constexpr std::size_t kUnchanged = 2;
+
+/// Of latents whose clean sample has unit variance.
+double deviation(const NoiseLevel& at) {
+  return std::sqrt(at.alpha * at.alpha + at.sigma * at.sigma);
+}
+
+/// J of the step from `call`.
+double carry_of(const SweepInput& input, int call) {
+  const Schedule& schedule = input.schedule;
+  switch (input.options.carry) {
+    case Carry::identity:
+      return 1.0;
+    case Carry::coefficient:
+      return carry_coefficient(schedule, call, call + 1);
+    case Carry::deviation:
+      return deviation(schedule.arrival(call + 1)) /
+             deviation(schedule.level(call));
+  }
+  throw Error(Errc::internal, "sweep", "an unknown kind of carry");
+}
 
 /// The points after the window, of which nothing is known yet.
 void add_guesses(ExecContext& ctx, const SweepInput& input,
@@ -53,10 +74,7 @@ SweepOutput sweep_window(ExecContext& ctx, const SweepInput& input,
     now = step(ctx, input.schedule, call, call + 1, now, input.outputs[i],
                input.sample_index, input.noise);
     if (i > 0) {  // the left end is frozen: nothing to carry
-      const double carry =
-          input.options.carry == Carry::identity
-              ? 1.0
-              : carry_coefficient(input.schedule, call, call + 1);
+      const double carry = carry_of(input, call);
       // In place: the step's latents are new and nobody else's.
       kernels::add_carry(ctx, now.latents, carry, x_new, x_old, now.latents);
     }
@@ -73,6 +91,12 @@ SweepOutput sweep_window(ExecContext& ctx, const SweepInput& input,
   return out;
 }
 
+double settled_scale(const Schedule& schedule, int point) {
+  constexpr double kLeastShare = 0.2;
+  const NoiseLevel at = schedule.arrival(point);
+  return std::max(at.alpha, kLeastShare * deviation(at));
+}
+
 std::vector<double> sweep_scalars(const SweepInput& input,
                                   const SweepOutput& output,
                                   std::span<const double> values) {
@@ -86,8 +110,10 @@ std::vector<double> sweep_scalars(const SweepInput& input,
     }
     const auto size =
         static_cast<double>(output.states[i].latents.num_elements());
-    scalars.push_back(std::sqrt(point[kSquares] / size) /
-                      input.schedule.residual_scale(call + 1));
+    const double scale = input.options.accept == Accept::settled
+                             ? settled_scale(input.schedule, call + 1)
+                             : input.schedule.residual_scale(call + 1);
+    scalars.push_back(std::sqrt(point[kSquares] / size) / scale);
     scalars.push_back(point[kUnchanged]);
   }
   return scalars;

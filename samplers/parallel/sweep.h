@@ -35,9 +35,11 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 /// One update of the Picard family, left to right:
 ///
 ///   R = step(S_j, m_j);  S_j = history of the sweep so far, latents x_old[j]
-///   x_new[j + 1] = R + J · (x_new[j] − x_old[j]),  J = 1 or a_j
+///   x_new[j + 1] = R + J · (x_new[j] − x_old[j])
 ///
-/// with the difference formed first. Where x_new[j] and x_old[j] have the same
+/// with the difference formed first, and J = 1 (Carry::identity), the solver's
+/// a_j (coefficient) or the ratio of √(α² + σ²) after and before the step
+/// (deviation). Where x_new[j] and x_old[j] have the same
 /// bytes the result is R itself, without an addition (−0.0 + 0 is not −0.0): so
 /// every converged point has the bytes of the sequential run. The carry acts on
 /// latents only; histories and anchors are those of the sweep's own steps.
@@ -48,6 +50,14 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 [[nodiscard]] SweepOutput sweep_window(ExecContext& ctx,
                                        const SweepInput& input,
                                        kernels::Readings& readings);
+
+/// What a change at a point is compared with under Accept::settled: the share
+/// of the clean sample there, α, so that the tolerance is a difference between
+/// the clean samples that two sweeps stand for. An error grows by 1/α on its
+/// way to the end only where the network follows it; where the share is below a
+/// fifth, a fifth of the deviation √(α² + σ²) of the latents stands in. Always
+/// > 0. 1 ≤ point ≤ num_model_calls().
+[[nodiscard]] double settled_scale(const Schedule& schedule, int point);
 
 /// The scalars of a sweep, as TaskResult says, from the values read.
 /// Errors: Errc::non_finite with sample and step, for the first bad point.

@@ -9,6 +9,7 @@
 namespace troupe::actors {
 namespace {
 
+using samplers::Accept;
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
@@ -97,6 +98,7 @@ TEST(LogicalPlan, FollowsFromWhatAnApproximationIsMadeOf) {
       std::pair<MethodOptions, std::function<void(MethodOptions&)>>>
       changes = {{picard, [](auto& m) { m.tolerance = 0.02; }},
                  {picard, [](auto& m) { m.window_size += 1; }},
+                 {picard, [](auto& m) { m.accept = Accept::settled; }},
                  {stale, [](auto& m) { m.num_segments = 3; }},
                  {stale, [](auto& m) { m.age = 2; }},
                  {stale, [](auto& m) { m.ages = {1}; }},

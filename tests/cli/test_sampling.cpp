@@ -109,7 +109,7 @@ TEST(Sample, ExactMethodsWriteTheSameBytes) {
   for (const std::vector<std::string>& method :
        {std::vector<std::string>{"batch"},
         {"cfg"},
-        {"picard", "--window", "3"},
+        {"picard", "--window", "3", "--tolerance", "0"},
         {"pipeline", "--segments", "2"},
         {"stale", "--segments", "2", "--ages", "0"}}) {
     std::vector<std::string> more = {

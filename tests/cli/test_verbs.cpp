@@ -303,5 +303,18 @@ TEST(BenchVerb, PrintsBothBaselines) {
   EXPECT_EQ(json["rows"][1]["threads"], 2);
 }
 
+TEST(BenchVerb, ShowsWhatPicardSavesOnTheDemoModel) {
+  const Outcome outcome =
+      run({"bench", "--model", TROUPE_DEMO, "--class", "8", "--seed", "3",
+           "--steps", "20", "--guidance", "1", "--dtype", "f32", "--method",
+           "picard", "--repeats", "1", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json json = outcome.json();
+  const nlohmann::json& picard = json["rows"][2];
+  EXPECT_LE(picard["rounds"], 10) << picard.dump();
+  EXPECT_LE(picard["relative_rmse"], 0.05) << picard.dump();
+  EXPECT_GT(picard["relative_rmse"], 0.0) << "it approximates";
+}
+
 }  // namespace
 }  // namespace troupe::test

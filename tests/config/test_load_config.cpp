@@ -7,6 +7,7 @@
 
 #include "config/enum_names.h"
 #include "config/load_config.h"
+#include "config/method_plan.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
 
@@ -293,10 +294,16 @@ TEST(OptionTable, SaysTheDefaultOfEveryOption) {
   const auto starts_with = [](const char* key, const std::string& value) {
     return default_of(*find_option(key)).starts_with(value);
   };
-  EXPECT_TRUE(starts_with("window", std::to_string(method.window_size)));
-  EXPECT_TRUE(starts_with("tolerance", to_text(method.tolerance)));
-  EXPECT_TRUE(starts_with("carry", name_of(method.carry)));
-  EXPECT_TRUE(starts_with("guess", name_of(method.initial_guess)));
+  Config picard;
+  picard.method.kind = samplers::MethodKind::picard;
+  const samplers::MethodOptions chosen =
+      make_plan(picard, {.num_calls = 100}).method;
+  EXPECT_TRUE(starts_with("window", std::to_string(chosen.window_size)));
+  EXPECT_TRUE(starts_with("tolerance", "picard: 0.15 / sqrt(model calls)"));
+  EXPECT_NEAR(chosen.tolerance, 0.15 / 10, 1e-12);
+  EXPECT_TRUE(starts_with("carry", name_of(chosen.carry)));
+  EXPECT_TRUE(starts_with("guess", name_of(chosen.initial_guess)));
+  EXPECT_TRUE(starts_with("accept", name_of(chosen.accept)));
   EXPECT_TRUE(starts_with("ages", std::to_string(method.age)));
   EXPECT_TRUE(starts_with("stride", std::to_string(method.stride)));
   EXPECT_TRUE(starts_with("warmup", std::to_string(method.warmup_steps)));

@@ -43,6 +43,43 @@ TEST(MethodPlan, KeepsTheDefaultWindowWithinTheCallsOnly) {
   EXPECT_EQ(make_plan(config, {.num_calls = 3}).method.window_size, 9);
 }
 
+TEST(MethodPlan, TakesPicardsChosenSettingsWhereNoneIsNamed) {
+  Config config;
+  config.method.kind = MethodKind::picard;
+  const auto options = [&] {
+    return make_plan(config, {.num_calls = 50}).method;
+  };
+  EXPECT_EQ(options().accept, samplers::Accept::settled);
+  EXPECT_GT(options().tolerance, 0);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::constant_x0);
+  EXPECT_EQ(options().carry, samplers::Carry::deviation);
+  config.method.window_size = 3;  // the others stay
+  EXPECT_EQ(options().window_size, 3);
+  EXPECT_EQ(options().accept, samplers::Accept::settled);
+  config.method.carry = samplers::Carry::coefficient;
+  EXPECT_EQ(options().carry, samplers::Carry::coefficient);
+}
+
+TEST(MethodPlan, ReadsAToleranceThatIsNamedAloneAsParaDigms) {
+  Config config;
+  config.method.kind = MethodKind::picard;
+  config.method.tolerance = 0.03;
+  const auto options = [&] {
+    return make_plan(config, {.num_calls = 50}).method;
+  };
+  EXPECT_EQ(options().tolerance, 0.03);
+  EXPECT_EQ(options().accept, samplers::Accept::first_failing);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::last_point);
+  EXPECT_EQ(options().carry, samplers::Carry::identity);
+  config.method.accept = samplers::Accept::settled;
+  EXPECT_EQ(options().tolerance, 0.03);
+  EXPECT_EQ(options().accept, samplers::Accept::settled);
+  EXPECT_EQ(options().initial_guess, samplers::InitialGuess::constant_x0);
+  config.method.tolerance.reset();
+  config.method.accept = samplers::Accept::first_failing;
+  EXPECT_EQ(options().tolerance, 0) << "ParaDiGMS's rule has no default";
+}
+
 TEST(MethodPlan, RefusesToShareBranchesThatAreNotThere) {
   Config config;
   config.method.kind = MethodKind::cfg;

@@ -66,7 +66,8 @@ TEST_P(ExactFor, PicardWithWindowOneEqualsSequentialAtAnyTolerance) {
 
 TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
   for (int window = 1; window <= bench_.calls(); ++window) {
-    for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+    for (const Carry carry :
+         {Carry::identity, Carry::coefficient, Carry::deviation}) {
       for (const InitialGuess guess :
            {InitialGuess::last_point, InitialGuess::constant_x0}) {
         const MethodOptions options{.kind = MethodKind::picard,
@@ -79,6 +80,21 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
         EXPECT_LE(method->progress().rounds, bench_.calls());
       }
     }
+  }
+}
+
+TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialWhenSettled) {
+  for (int window = 1; window <= bench_.calls(); ++window) {
+    const MethodOptions options{.kind = MethodKind::picard,
+                                .window_size = window,
+                                .carry = Carry::deviation,
+                                .initial_guess = InitialGuess::constant_x0,
+                                .accept = Accept::settled};
+    const auto method = make_method(options, bench_.schedule);
+    EXPECT_TRUE(
+        bytes_equal(bench_.run(*method, options, 5).latents, sequential_))
+        << window;
+    EXPECT_LE(method->progress().rounds, bench_.calls());
   }
 }
 

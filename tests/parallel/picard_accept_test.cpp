@@ -65,6 +65,22 @@ TEST(PicardAccepts, TheWholeWindowWhenAllPointsPass) {
   EXPECT_TRUE(script.done());
 }
 
+TEST(PicardAccepts, AllButTheLastThreePassingPointsWhenSettled) {
+  MethodOptions options = picard(6, 0.1);
+  options.accept = Accept::settled;
+  Script script(options, 12);
+  script.round({0.05, 0.1, 0.02, 0.1, 0.05, 0.11});
+  EXPECT_EQ(script.window(), (Window{3, 9}));
+  script.round({0.05, 0.05, 0.2, 0.05, 0.05, 0.05});
+  EXPECT_EQ(script.window(), (Window{4, 10})) << "one point at least";
+  script.round({0.2, 0.05, 0.05, 0.05, 0.05, 0.05});
+  EXPECT_EQ(script.window(), (Window{5, 11}));
+  script.round({0.05, 0.05, 0.05, 0.05, 0.05, 0.05});
+  EXPECT_EQ(script.window(), (Window{11, 12})) << "all of them when all pass";
+  script.round({0.05});
+  EXPECT_TRUE(script.done());
+}
+
 TEST(PicardAccepts, OnePointWhenTheFirstFails) {
   Script script(picard(4, 0.1), 10);
   script.round({0.2, 0.05, 0.05, 0.05});

@@ -102,7 +102,8 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
         outputs.push_back(std::get<Tensor>(slots.get(sweep.inputs.back())));
         points.push_back(std::get<SolverState>(slots.get(sweep.outputs[0])));
       });
-  for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+  for (const Carry carry :
+       {Carry::identity, Carry::coefficient, Carry::deviation}) {
     MethodOptions options = picard(bench.calls());
     options.carry = carry;
     TaskRunner runner(bench.schedule, network, bench.noise, options);

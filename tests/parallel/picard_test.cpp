@@ -36,7 +36,8 @@ TEST(Picard, CountsEveryCallItMakesAndMakesNoneTwice) {
 TEST(Picard, HasExactPointsUpToKAfterKSweeps) {
   for (const SolverCase& solver : solver_cases(11)) {
     Bench bench(solver.options);
-    for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+    for (const Carry carry :
+         {Carry::identity, Carry::coefficient, Carry::deviation}) {
       expect_exact_after_sweeps(bench, bench.evaluator,
                                 InitialGuess::last_point, carry, solver.name);
     }
@@ -46,7 +47,8 @@ TEST(Picard, HasExactPointsUpToKAfterKSweeps) {
 TEST(Picard, HasExactPointsUpToKWhateverTheInitialGuess) {
   for (const SolverCase& solver : solver_cases(9)) {
     Bench bench(solver.options);
-    for (const Carry carry : {Carry::identity, Carry::coefficient}) {
+    for (const Carry carry :
+         {Carry::identity, Carry::coefficient, Carry::deviation}) {
       expect_exact_after_sweeps(bench, bench.evaluator,
                                 InitialGuess::constant_x0, carry, solver.name);
     }

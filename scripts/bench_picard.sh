@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# What `troupe bench --method picard` gives over eight classes of the demo model
+# and 20, 50 and 100 steps: evaluations, rounds, error. None of it depends on
+# how fast the machine is or what else it does. Further words go to
+# `troupe bench` (other settings, another sampler).
+#   scripts/bench_picard.sh [SEED[,SEED…]] [FLAGS of troupe bench…]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scripts/build.sh release troupe
+exec python3 scripts/bench/picard_table.py build/release/troupe "${1:-3,7}" \
+  "${@:2}"
