@@ -45,7 +45,7 @@ struct PlanSummary {
   std::uint64_t images = 0;  ///< that are not there yet
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_memory_bytes = 0;
-  std::string memory_limit;  ///< what leaves no more, in words
+  std::string memory_limit;                 ///< what leaves no more, in words
   std::vector<DevicePlan> gpus;             ///< with memory of their own
   double forward_rows = 0;                  ///< both guidance branches counted
   double sequential_rows = 0;               ///< of the sequential run

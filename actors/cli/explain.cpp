@@ -78,10 +78,9 @@ void explain(const config::Config& config, const JobRequest& request,
     }
   }
   const MemoryInfo memory = memory_info();
-  say(fmt::format("memory: {} needed, {} free ({})",
-                  human_bytes(request.required_bytes),
-                  human_bytes(memory.available_bytes),
-                  to_string(memory.binding())));
+  say(fmt::format(
+      "memory: {} needed, {} free ({})", human_bytes(request.required_bytes),
+      human_bytes(memory.available_bytes), to_string(memory.binding())));
 }
 
 }  // namespace troupe::actors
