@@ -169,7 +169,7 @@ std::span<const Option> running_rows() {
        [](Config& c, Text at, Text text) {
          c.require_class = filled(at, text);
        },
-       [](const Config& c) -> std::string { return c.require_class; }},
+       [](const Config& c) -> std::string { return c.require_class; }, "none"},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, kBench,
        [](Config& c, Text at, Text text) {
