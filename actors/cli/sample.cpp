@@ -17,6 +17,7 @@
 #include "actors/cli/lost_devices.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
+#include "actors/cli/recipe_warnings.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
@@ -26,7 +27,6 @@
 #include "config/load_config.h"
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/log.h"
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
@@ -227,33 +227,6 @@ Error lost_output(const Failure& failure, const RunOutputs& outputs) {
           failure.place, failure.message, hint};
 }
 
-/// Of weights, latents and an execution class that are not those of --from's
-/// image.
-void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
-                    const JobRunner& runner) {
-  const std::vector<std::string>& classes = runner.execution_classes();
-  if (recipe.weights_xxh3 != to_hex(runner.weights_hash())) {
-    log_message(LogLevel::warning,
-                "these are not the weights the image was made with (" +
-                    recipe.model + "): its pixels will not come back");
-  } else if (std::ranges::find(classes, recipe.execution_class) ==
-             classes.end()) {
-    log_message(LogLevel::warning,
-                fmt::format("the image was made by another execution class "
-                            "({}) than this run's ({}): its bytes may not "
-                            "come back",
-                            recipe.execution_class, fmt::join(classes, ", ")));
-  }
-  const std::string& latents = recipe.init_latents_xxh3;
-  if (!latents.empty() && request.samples.begin <= recipe.index &&
-      recipe.index < request.samples.end &&
-      request.recipe_of(recipe.index).init_latents_xxh3 != latents) {
-    log_message(LogLevel::warning,
-                "--init-latents holds other latents than those the image was "
-                "made from: its pixels will not come back");
-  }
-}
-
 struct Run {
   JobResult result;
   std::optional<Failure> unwritten;  ///< an output that could not be written
@@ -315,13 +288,6 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   }
 }
 
-void say_class_note(const std::string& note, RunSummary& summary) {
-  if (!note.empty()) {
-    print_notes({note});
-    summary.notes.push_back(note);
-  }
-}
-
 /// Everything is there but, perhaps, the sheet.
 int nothing_to_do(Invocation& invocation, const JobRequest& request,
                   const RunOutputs& outputs) {
@@ -331,8 +297,8 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   check_weights(outputs, to_hex(weights));
-  say_class_note(class_note(outputs, execution_classes(request, weights)),
-                 summary);
+  say_other_classes(outputs, execution_classes(request, weights),
+                    summary.notes);
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
   summary.execution_class = one_class(classes_there(outputs));
@@ -401,7 +367,7 @@ int run_sample(Invocation& invocation) {
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.weights_hash()));
   required.check(request, runner.weights_hash());
-  say_class_note(class_note(outputs, runner.execution_classes()), summary);
+  say_other_classes(outputs, runner.execution_classes(), summary.notes);
   if (recipe) {
     warn_of_others(*recipe, request, runner);
   }
