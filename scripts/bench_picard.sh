@@ -6,6 +6,7 @@
 #   scripts/bench_picard.sh [SEED[,SEED…]] [FLAGS of troupe bench…]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+source scripts/say_why.sh
 scripts/build.sh release troupe
 exec python3 scripts/bench/picard_table.py build/release/troupe "${1:-3,7}" \
   "${@:2}"

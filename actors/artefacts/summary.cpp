@@ -177,10 +177,12 @@ bool is_worse(const Error& error, const std::optional<Error>& than) {
 }
 
 std::string one_line(const Error& error) {
-  // A path alone may have 4096 bytes; the hint must still be seen.
-  constexpr std::size_t kLongestMessage = 1500;
+  // A path alone may have 4096 bytes; what is wrong with it must still be seen.
+  constexpr std::size_t kLongestPlace = 500;
+  constexpr std::size_t kLongestMessage = 1000;
   constexpr std::size_t kLongestHint = 400;
-  std::string line = "troupe: " + printable(error.what(), kLongestMessage);
+  std::string line = "troupe: [" + printable(error.place(), kLongestPlace) +
+                     "] " + printable(error.message(), kLongestMessage);
   if (!error.hint().empty()) {
     line += "; " + printable(error.hint(), kLongestHint);
   }

@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(
              "[--warmup] counts model calls"},
         Case{"preview_pattern",
              tiny_sample({"-o", "x.png", "--preview", "pp-{step:03}.png"}), 2,
-             "[--preview] a placeholder"},
+             "[--preview] the only placeholder is {index}"},
         Case{"grid_pattern", tiny_sample({"--grid", "g-{index}.png"}), 2,
              "[--grid] a placeholder"},
         Case{"kinds_compared",
