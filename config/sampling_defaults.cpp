@@ -144,6 +144,9 @@ std::vector<Setting> read_sampling_defaults(
   std::error_code error;
   // A folder that cannot be looked into is refused where the model is opened.
   if (!std::filesystem::exists(path, error)) {
+    if (error == std::errc::too_many_symbolic_link_levels) {
+      refuse(path.string(), "a symbolic link that leads back to itself");
+    }
     return {};
   }
   if (std::filesystem::file_size(path, error) > kMaxBytes && !error) {

@@ -93,6 +93,10 @@ Error why_unusable(const fs::path& path) {
 
 void check_is_no_pointer(const fs::path& weights) {
   constexpr std::string_view kPointer = "version https://git-lfs";
+  std::error_code error;
+  if (!fs::is_regular_file(weights, error)) {
+    return;  // opening a pipe would wait for a writer; the reader refuses it
+  }
   std::array<char, kPointer.size()> begin{};
   std::ifstream file(weights, std::ios::binary);
   if (file.read(begin.data(), begin.size()) &&

@@ -174,6 +174,10 @@ void look_for_images(const config::Config& config, const StopFlag& stop,
     stop.check("sample", "stopped before it began");
     const fs::path path = outputs.images->path(i);
     if (!is_there(path)) {
+      std::error_code error;
+      if (fs::is_symlink(path, error)) {  // to where nothing is yet
+        check_writable(path);
+      }
       continue;
     }
     check_exists("--out", path.string(), config.exists);
