@@ -217,8 +217,31 @@ def kind_cases():
                    needs_user=kind == "unreadable")
 
 
+def output_cases():
+    """What stands where a run is to write, and is no file of an earlier run."""
+    outputs = {"-o": "a.png", "--grid": "a.png", "--preview": "a.png",
+               "--trace": "a.json", "--save": "a.npz"}
+    for option, name in outputs.items():
+        for kind, make in KINDS.items():
+            if kind in ("gone", "unreadable"):
+                continue
+            for exists in ("error", "skip", "replace"):
+                def build(folder, _, make=make, name=name):
+                    make(os.path.join(os.path.dirname(folder), "out", name))
+                path = "{out}/" + name
+                kept = ["-o", "{out}/kept.png"] if option != "-o" else []
+                # Images may go to a folder of any name.
+                is_folder = option == "-o" and kind in ("folder", "own_folder")
+                codes = (0,) if is_folder else (2, 6)
+                yield Case("output-%s-%s-%s" % (option.strip("-"), kind, exists),
+                           build, [SAMPLE + kept + [
+                               option, "latents=" + path if option == "--save"
+                               else path, "--exists", exists]], codes)
+
+
 def cases(recipe):
     yield from chunk_cases()
     yield from shape_cases()
     yield from recipe_cases(recipe)
     yield from kind_cases()
+    yield from output_cases()

@@ -7,12 +7,10 @@ from functools import partial
 from check import Case
 from formats import (VAE_WEIGHTS_FILE, WEIGHTS_FILE, checkpoint,
                      parse_safetensors, put, safetensors)
-from json_cases import ANSI, DRY, INSPECT, LONG, SAMPLE
+from json_cases import ANSI, DRY, INSPECT, LONG, PICTURE, SAMPLE
 
 FILE = ["inspect", "{in}/" + WEIGHTS_FILE, "--json"]
 FILE_TEXT = ["inspect", "{in}/" + WEIGHTS_FILE]
-# With the decoder, which --save alone does not need.
-PICTURE = SAMPLE[:-2] + ["-o", "{out}/a.png"]
 INDEX = WEIGHTS_FILE + ".index.json"
 
 
