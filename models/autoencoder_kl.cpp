@@ -59,8 +59,8 @@ std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
             "this autoencoder cannot be run");
     attends.push_back(!is_plain);
   }
-  require(attends.empty() || attends.size() == widths, Errc::unsupported,
-          json.place(),
+  require(!json.has("up_block_types") || attends.size() == widths,
+          Errc::unsupported, json.place(),
           "up_block_types: expected one for each of block_out_channels",
           "this autoencoder cannot be run");
   const bool any = std::ranges::find(attends, true) != attends.end();
