@@ -325,6 +325,7 @@ int run_inspect(Invocation& invocation) {
           "nothing to look at", kKinds);
   Json items = Json::array();
   std::optional<Error> worst;
+  std::string last_line;
   for (const std::string& path : invocation.files) {
     try {
       Json item = describe(path);
@@ -335,7 +336,11 @@ int run_inspect(Invocation& invocation) {
     } catch (const Error& error) {
       // What is wrong with one file is no reason to pass over the others.
       std::fflush(stdout);
-      fmt::print(stderr, "{}\n", one_line(error));
+      const std::string line = one_line(error);
+      if (line != last_line) {  // said once for a name that is given often
+        fmt::print(stderr, "{}\n", line);
+      }
+      last_line = line;
       items.push_back({{"path", path}, {"error", to_json(error)}});
       if (is_worse(error, worst)) {
         worst = error;
