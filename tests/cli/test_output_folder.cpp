@@ -203,7 +203,8 @@ TEST(TwoJobs, OfOneFolderLoseNoImage) {
         EXPECT_NE(outcome->err.find(says), std::string::npos) << outcome->err;
       }
       // What it says it made is there, and is its own.
-      for (const auto& image : outcome->json()["images"]) {
+      const nlohmann::json made = outcome->json();
+      for (const auto& image : made["images"]) {
         if (image["status"] == "done") {
           const std::string name =
               std::filesystem::path(image["path"].get<std::string>())
@@ -225,7 +226,8 @@ TEST(TwoJobs, OfOneCommandShareTheWork) {
     const auto [one, other] = race(folder, "7", "7");
     for (const Outcome& outcome : {one, other}) {
       EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-      for (const auto& image : outcome.json()["images"]) {
+      const nlohmann::json made = outcome.json();
+      for (const auto& image : made["images"]) {
         EXPECT_TRUE(std::filesystem::exists(image["path"]));
       }
     }
