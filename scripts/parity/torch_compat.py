@@ -76,5 +76,18 @@ def _baddbmm_without_garbage(add, a, b, *, beta=1, alpha=1):
 
 
 torch.baddbmm = _baddbmm_without_garbage
+
+_mish = torch.nn.functional.mish
+
+
+def _mish_of_any_float(values, inplace=False):
+    """Old torch has none for bf16; new torch computes it in float32, rounded
+    once, and so does this."""
+    if values.dtype in (torch.bfloat16, torch.float16):
+        return _mish(values.float()).to(values.dtype)
+    return _mish(values, inplace=inplace)
+
+
+torch.nn.functional.mish = _mish_of_any_float
 torch.set_grad_enabled(False)
 torch.set_num_threads(1)
