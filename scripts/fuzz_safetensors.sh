@@ -14,10 +14,11 @@ mkdir -p "$build/corpus"
 "${CLANGXX:-clang++-14}" -std=c++20 -O1 -g1 -I. -ffp-contract=off \
   -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
   tests/models/fuzz_safetensors.cpp models/safetensors.cpp \
-  models/safetensors_header.cpp models/json.cpp \
-  kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/shape.cpp \
-  kernels/core/tensor.cpp \
-  -o "$build/fuzz_safetensors"
+  models/safetensors_header.cpp models/header_text.cpp models/json.cpp \
+  kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/hash.cpp \
+  kernels/core/shape.cpp kernels/core/temporary_files.cpp \
+  kernels/core/tensor.cpp kernels/core/text.cpp \
+  -lxxhash -o "$build/fuzz_safetensors"
 
 # Seeds: valid files of each kind, so that mutations start inside the format.
 python3 - "$build/corpus" <<'PYTHON'
