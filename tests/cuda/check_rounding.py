@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 # Promise no bits: expf of the model's variance, and activations.
-JOINED = {"ScaleByVariance", "ActivateProduct"}
+JOINED = {"ScaleByVariance", "ActivateProduct", "ActivateGated"}
 # Not `.rn`: f32 arithmetic that may be joined, or is.
 OPERATION = re.compile(r"\b(?:fma(?:\.\w+)*|(?:mul|add|sub)(?:\.ftz|\.sat)*)\.f32\b")
 ENTRY = re.compile(r"\.entry\s+(\S+)\(")
