@@ -2,7 +2,24 @@
 # are Debian packages; scripts/setup.sh installs them.
 
 find_package(Threads REQUIRED)
-find_package(OpenMP REQUIRED COMPONENTS CXX)
+if(CMAKE_CXX_COMPILER_ID STREQUAL Clang)
+  # Debian's oneDNN runs on GCC's OpenMP: that one must be told to use one
+  # thread, not Clang's.
+  foreach(part include libgomp.so)
+    execute_process(COMMAND g++ -print-file-name=${part}
+      OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE
+      COMMAND_ERROR_IS_FATAL ANY)
+    list(APPEND gcc_openmp ${path})
+  endforeach()
+  list(GET gcc_openmp 0 gcc_include)
+  list(GET gcc_openmp 1 gcc_library)
+  add_library(OpenMP::OpenMP_CXX INTERFACE IMPORTED)
+  target_compile_options(OpenMP::OpenMP_CXX INTERFACE
+    "SHELL:-idirafter ${gcc_include}")
+  target_link_libraries(OpenMP::OpenMP_CXX INTERFACE ${gcc_library})
+else()
+  find_package(OpenMP REQUIRED COMPONENTS CXX)
+endif()
 # Debian's CMake file for oneDNN asks for OpenCL, which the CPU library does not
 # use.
 find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)

@@ -4,7 +4,8 @@
 #   scripts/parity.sh                  random models (what CI runs)
 #   scripts/parity.sh --seed 7         the same draw again
 #   scripts/parity.sh --model DIR      your own checkpoint folder
-# PARITY_PYTHON names a Python that already has torch and diffusers.
+# PARITY_PYTHON names a Python that already has torch and diffusers,
+# PARITY_PRESET a build (release).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
@@ -21,14 +22,15 @@ if [[ -z "$python" ]]; then
     cp scripts/parity/requirements.txt "$venv/"
   fi
 fi
-scripts/build.sh release troupe model_probe forward_probe schedule_probe
+export PARITY_PRESET=${PARITY_PRESET:-release}
+scripts/build.sh "$PARITY_PRESET" troupe model_probe forward_probe schedule_probe
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1
 if [[ "$*" != *--model* ]]; then
   echo "schedules and solvers, full loops:"
   "$python" scripts/parity/compare_schedules.py \
-    build/release/tests/samplers/schedule_probe --cases 240 || status=1
+    "build/$PARITY_PRESET/tests/samplers/schedule_probe" --cases 240 || status=1
 fi
 ((status == 0)) || echo "parity: not within the bounds: see above" >&2
 exit "$status"

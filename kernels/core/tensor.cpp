@@ -51,8 +51,8 @@ float16 float16::from_float(float value) noexcept {
   const auto u = std::bit_cast<std::uint32_t>(value);
   const auto sign = static_cast<std::uint16_t>((u >> 16U) & 0x8000U);
   const std::uint32_t magnitude = u & 0x7fffffffU;
-  const auto with_sign = [sign](std::uint32_t bits) {
-    return float16{static_cast<std::uint16_t>(sign | bits)};
+  const auto with_sign = [sign](std::uint32_t half) {
+    return float16{static_cast<std::uint16_t>(sign | half)};
   };
   if (magnitude > 0x7f800000U) {  // NaN stays a (quiet) NaN
     return with_sign(0x7e00U | ((magnitude >> 13U) & 0x3ffU));

@@ -1,14 +1,16 @@
-"""Runs the C++ probes of the release build on files."""
+"""Runs the C++ probes of a build (PARITY_PRESET) on files."""
 
 import functools
 import json
+import os
 import pathlib
 import subprocess
 import tempfile
 
 from safetensors.torch import load_file, save_file
 
-BUILD = pathlib.Path(__file__).resolve().parents[2] / "build" / "release"
+BUILD = pathlib.Path(__file__).resolve().parents[2] / "build" / \
+    os.environ.get("PARITY_PRESET", "release")
 
 
 def find(name):

@@ -256,8 +256,9 @@ TEST(SafetensorsFile, ReportsWeightsThatBecomeInfiniteWhenRead) {
           data)));
   for (const auto& [name, dtype] :
        {std::pair{"d", DType::f32}, {"d", DType::bf16}, {"s", DType::bf16}}) {
-    const Error error =
-        error_of([&] { (void)file.read(*file.find(name), dtype); });
+    const auto entry = *file.find(name);
+    const DType wanted = dtype;
+    const Error error = error_of([&] { (void)file.read(entry, wanted); });
     EXPECT_EQ(error.code(), Errc::non_finite) << name;
     EXPECT_TRUE(contains(error.what(), std::string("tensor '") + name + "'"));
     EXPECT_TRUE(
