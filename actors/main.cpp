@@ -4,9 +4,9 @@
 #include "actors/cli/run_troupe.h"
 #include "actors/cli/signals.h"
 
-// Before the initialisers of libraries, which take longer than what a signal
-// leaves time for: from here on none ends the process without a word. (The
-// sanitizers' runtimes are not there yet at this point.)
+// Runs before the initialisers of libraries, which take long: from here on no
+// stop signal ends the process without a word. (The sanitizers' runtimes are
+// not there yet at this point.)
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 [[gnu::used, gnu::section(".preinit_array")]] void (*const first)() =
     troupe::actors::block_stop_signals;

@@ -1,7 +1,6 @@
 #include "config/device_choice.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 
 #include "config/parse_value.h"
@@ -15,14 +14,6 @@ namespace {
 /// More GPUs than this are not in one machine.
 constexpr int kMostGpus = 1024;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return out;
-}
-
 /// "cuda:7", the number within what can be.
 std::optional<int> gpu_index(std::string_view text) {
   int index = -1;
@@ -34,7 +25,7 @@ std::optional<int> gpu_index(std::string_view text) {
 }
 
 DeviceChoice parse_device(std::string_view place, const std::string& item) {
-  const std::string name = lower(item);
+  const std::string name = lowered(item);
   if (name == "cpu") {
     return {DeviceKind::cpu, std::nullopt};
   }
@@ -67,12 +58,12 @@ std::vector<DeviceChoice> parse_devices(std::string_view place,
   const std::vector<std::string> items = parse_list(place, text);
   require(!items.empty(), Errc::invalid_argument, place, "the value is empty",
           "was a shell variable meant that is not set?");
-  if (items.size() == 1 && lower(items[0]) == "auto") {
+  if (items.size() == 1 && lowered(items[0]) == "auto") {
     return {};
   }
   std::vector<DeviceChoice> devices;
   for (const std::string& item : items) {
-    require(lower(item) != "auto", Errc::invalid_argument, place,
+    require(lowered(item) != "auto", Errc::invalid_argument, place,
             "auto stands alone: got " + in_quotes(text),
             "name the devices, or leave the choice to auto");
     const DeviceChoice device = parse_device(place, item);

@@ -200,8 +200,9 @@ std::string note(std::string_view place, std::string_view owner,
   }
   return unknown.empty()
              ? std::string()
-             : std::string(place) + ": ignored what no " + std::string(owner) +
-                   " of diffusers has: " + join_names(unknown, kShown);
+             : std::string(place) + ": ignored keys that diffusers' " +
+                   std::string(owner) +
+                   " does not have: " + join_names(unknown, kShown);
 }
 
 json parsed(std::string_view text) {
@@ -233,7 +234,7 @@ std::string unknown_scheduler_keys_note(std::string_view place,
   for (const auto& item : object.items()) {
     keys.push_back(item.key());
   }
-  return note(place, "scheduler", keys, scheduler_keys(),
+  return note(place, "scheduler class", keys, scheduler_keys(),
               other_scheduler_keys());
 }
 

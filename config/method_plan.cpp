@@ -129,11 +129,14 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
 }
 
 /// Of Accept::settled: 0.15 / √N for N model calls, because what points are
-/// left with adds up over the run. scripts/bench_picard.sh measures what this
-/// and the settings below give.
+/// left with adds up over the run. Not below 0.02, by which bf16's rounding
+/// alone moves points. scripts/bench_picard.sh measures what this and the
+/// settings below give.
 double settled_tolerance(int num_calls) {
   constexpr int kFewest = 20;
-  return 0.15 / std::sqrt(static_cast<double>(std::max(num_calls, kFewest)));
+  constexpr double kLeast = 0.02;
+  const auto calls = static_cast<double>(std::max(num_calls, kFewest));
+  return std::max(0.15 / std::sqrt(calls), kLeast);
 }
 
 /// A tolerance that is named without a rule belongs to the rule that was once

@@ -63,11 +63,6 @@ std::string foreign_of(const json& object, const std::string& name) {
              : std::string();
 }
 
-/// The solver's name as the user may give it.
-std::string name_of_solver(const ScheduleOptions& options) {
-  return options.solver == Solver::flow_euler ? "flow" : solver_label(options);
-}
-
 [[noreturn]] void refuse(const SamplerConfig& sampler, std::string_view place,
                          const std::string& message, const std::string& hint) {
   const bool is_named = !sampler.name.empty();
@@ -151,7 +146,7 @@ void check_prediction(const SamplerConfig& sampler,
   if (!model.is_known || sampler.prediction_type) {
     return;
   }
-  const std::string solver = name_of_solver(options);
+  const std::string solver = solver_label(options);
   const std::string predicts = name_of(model.type);
   if (!model.foreign.empty()) {
     refuse(sampler, place,
@@ -169,12 +164,12 @@ void check_prediction(const SamplerConfig& sampler,
   if (!is_multistep(options) && options.solver != Solver::flow_euler &&
       (is_flow || model.on_flow_path)) {
     refuse(sampler, place,
-           "a flow model is no model of this solver's noise levels: got " +
-               solver +
-               ", expected flow, dpm++ or unipc, because the model "
-               "predicts " +
-               predicts + " by " + model.said_by,
-           std::string("choose one of those") + kSayOtherwise);
+           solver + " cannot run this model: got " +
+               (is_flow ? predicts : "use_flow_sigmas") + " by " +
+               model.said_by + ", expected a model without flow",
+           std::string(is_flow ? "choose flow, dpm++ or unipc"
+                               : "choose dpm++ or unipc") +
+               kSayOtherwise);
   }
   if (is_multistep(options) && is_flow && !options.use_flow_sigmas) {
     refuse(sampler, place,

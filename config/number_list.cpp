@@ -13,14 +13,6 @@ namespace {
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr double kLargest = 1e9;
-constexpr std::string_view kSpace = " \t\r\n";
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  return begin == std::string_view::npos
-             ? std::string_view()
-             : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
 
 /// Without one pair of brackets around all of it.
 std::string_view without_brackets(std::string_view place,
@@ -34,20 +26,20 @@ std::string_view without_brackets(std::string_view place,
   require(opens(text.front()) && text.back() == partner, Errc::invalid_argument,
           place, "a bracket without its partner: got " + in_quotes(text),
           "write [14.6, 3.2, 1.0], or leave the brackets out");
-  return trim(text.substr(1, text.size() - 2));
+  return trimmed(text.substr(1, text.size() - 2));
 }
 
 std::vector<double> read_list(std::string_view place, std::string_view text) {
   std::vector<double> values;
-  text = without_brackets(place, trim(text));
+  text = without_brackets(place, trimmed(text));
   while (!text.empty()) {
     const std::size_t end =
         std::min(text.find_first_of(", \t\r\n"), text.size());
     values.push_back(
         parse_real(place, text.substr(0, end), -kLargest, kLargest));
-    text = trim(text.substr(end));
+    text = trimmed(text.substr(end));
     if (text.starts_with(',')) {
-      text = trim(text.substr(1));
+      text = trimmed(text.substr(1));
       // A comma at the end is Python's; two in a row are a gap.
       require(!text.starts_with(','), Errc::invalid_argument, place,
               "two commas without a number between them", "fill the gap");
@@ -60,10 +52,10 @@ std::vector<double> read_list(std::string_view place, std::string_view text) {
 
 std::vector<double> parse_numbers(std::string_view place,
                                   std::string_view text) {
-  if (!trim(text).starts_with('@')) {
+  if (!trimmed(text).starts_with('@')) {
     return read_list(place, text);
   }
-  const std::string path(trim(text).substr(1));
+  const std::string path(trimmed(text).substr(1));
   require(!path.empty(), Errc::invalid_argument, place,
           "no file is named after the @", "for example @sigmas.txt");
   const std::vector<double> values =

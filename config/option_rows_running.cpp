@@ -37,10 +37,10 @@ std::span<const Option> running_rows() {
        },
        "8, at most the model calls of a sample"},
       {"tolerance", "tol", 0, "X",
-       "picard: change below which a point is final, 0 is bit-equal to "
-       "sequential; verify --against: same is also "
-       "what differs by at most X times the other file's largest |element| (of "
-       "each tensor; 255 for pictures)",
+       "picard: a point that changes less is final, 0 is bit-equal to "
+       "sequential. verify --against: values that differ by at most X times "
+       "the other file's largest |element| (of each tensor; 255 for pictures) "
+       "are the same",
        kMethodGroup, kSample | kBench | kVerify,
        [](Config& c, Text at, Text text) {
          c.method.tolerance = parse_real(at, text, 0, kHuge);
@@ -48,7 +48,7 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return text_of(c.method.tolerance);
        },
-       "picard: 0.15 / sqrt(model calls); verify: 0"},
+       "picard: 0.15 / sqrt(model calls), from 0.02 to 0.034; verify: 0"},
       {"carry", "", 0, "KIND", "picard: identity, coefficient or deviation",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {
@@ -164,7 +164,8 @@ std::span<const Option> running_rows() {
        [](Config& c, Text at, Text text) { c.tf32 = parse_bool(at, text); },
        [](const Config& c) -> std::string { return text_of(c.tf32); }},
       {"require-class", "", 0, "HASH|FILE",
-       "refuse (exit 8) if this is not that execution class, or an image's",
+       "stop with exit 8 unless this machine computes in that class (a hash, "
+       "or an image made in it)",
        kResources, kSample,
        [](Config& c, Text at, Text text) {
          c.require_class = filled(at, text);

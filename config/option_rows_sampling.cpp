@@ -145,7 +145,7 @@ std::span<const Option> sampling_rows() {
        [](const Config& c) -> std::string {
          return name_of(c.sampler.prediction_type);
        },
-       "scheduler_config.json, else epsilon"},
+       "scheduler_config.json, else epsilon; flow_prediction with flow"},
       {"beta-schedule", "", 0, "KIND",
        "linear, scaled_linear, squaredcos_cap_v2, sigmoid or laplace",
        kSamplerGroup, kSamplers,

@@ -20,7 +20,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
-constexpr int kMaxDepth = 16;
 constexpr const char* kHint =
     "the recipe is not as troupe wrote it: use the image as it was made";
 
@@ -200,18 +199,11 @@ void check_keys(const std::string& place, const std::string& section,
 }
 
 json parse_bounded(const std::string& place, std::string_view text) {
-  const auto limit_depth = [&](int depth, json::parse_event_t /*event*/,
-                               json& /*parsed*/) {
-    require(depth <= kMaxDepth, Errc::corrupt_file, place,
-            "the recipe is nested too deeply: expected at most 16 levels",
-            kHint);
-    return true;
-  };
   require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
           "the recipe is longer than 1 MiB", kHint);
   check_objects(text, place, Errc::corrupt_file);
   try {
-    json document = json::parse(text, limit_depth);
+    json document = json::parse(text);
     require(document.is_object(), Errc::corrupt_file, place,
             "the recipe is not a JSON object", kHint);
     return document;

@@ -25,15 +25,6 @@ constexpr std::uint64_t kMaxSamples = 10'000'000;
               hint);
 }
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) {
-    return {};
-  }
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
-}
-
 template <typename T>
 bool read_all(std::string_view text, T& value) {
   const char* end = text.data() + text.size();
@@ -46,7 +37,7 @@ bool read_all(std::string_view text, T& value) {
 std::int64_t parse_integer(std::string_view place, std::string_view text,
                            std::int64_t min, std::int64_t max) {
   std::int64_t value = 0;
-  if (!read_all(trim(text), value) || value < min || value > max) {
+  if (!read_all(trimmed(text), value) || value < min || value > max) {
     fail(place, text,
          "a whole number from " + std::to_string(min) + " to " +
              std::to_string(max));
@@ -56,11 +47,11 @@ std::int64_t parse_integer(std::string_view place, std::string_view text,
 
 std::uint64_t parse_seed(std::string_view place, std::string_view text) {
   std::int64_t below_zero = 0;
-  if (read_all(trim(text), below_zero) && below_zero < 0) {
+  if (read_all(trimmed(text), below_zero) && below_zero < 0) {
     return static_cast<std::uint64_t>(below_zero);
   }
   std::uint64_t seed = 0;
-  if (!read_all(trim(text), seed)) {
+  if (!read_all(trimmed(text), seed)) {
     fail(place, text,
          "a whole number from -9223372036854775808 to 18446744073709551615");
   }
@@ -70,7 +61,7 @@ std::uint64_t parse_seed(std::string_view place, std::string_view text) {
 double parse_real(std::string_view place, std::string_view text, double min,
                   double max) {
   double value = 0;
-  if (!read_all(trim(text), value) || !std::isfinite(value) || value < min ||
+  if (!read_all(trimmed(text), value) || !std::isfinite(value) || value < min ||
       value > max) {
     std::string expected = "a finite number";
     if (min > -1e300 && max < 1e300) {
@@ -102,12 +93,12 @@ bool parse_bool(std::string_view place, std::string_view text) {
 std::vector<std::string> parse_list(std::string_view place,
                                     std::string_view text) {
   std::vector<std::string> items;
-  if (trim(text).empty()) {
+  if (trimmed(text).empty()) {
     return items;
   }
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t comma = std::min(text.find(',', begin), text.size());
-    const std::string_view item = trim(text.substr(begin, comma - begin));
+    const std::string_view item = trimmed(text.substr(begin, comma - begin));
     if (item.empty()) {
       fail(place, text, "items between the commas");
     }
@@ -120,10 +111,11 @@ std::vector<std::string> parse_list(std::string_view place,
 SampleRange parse_range(std::string_view place, std::string_view text) {
   const std::size_t colon = text.find(':');
   SampleRange range;
-  const bool read = colon == std::string_view::npos
-                        ? read_all(trim(text), range.end)
-                        : read_all(trim(text.substr(0, colon)), range.begin) &&
-                              read_all(trim(text.substr(colon + 1)), range.end);
+  const bool read =
+      colon == std::string_view::npos
+          ? read_all(trimmed(text), range.end)
+          : read_all(trimmed(text.substr(0, colon)), range.begin) &&
+                read_all(trimmed(text.substr(colon + 1)), range.end);
   if (!read || range.begin >= range.end || range.end > kMaxSampleIndex) {
     fail(place, text, "a count N of at least 1, or A:B with A < B");
   }
@@ -143,7 +135,7 @@ std::string to_string(const SampleRange& range) {
 
 std::size_t parse_choice(std::string_view place, std::string_view text,
                          const std::vector<std::string>& names) {
-  const std::string_view wanted = trim(text);
+  const std::string_view wanted = trimmed(text);
   const auto found = std::ranges::find(names, wanted);
   if (found == names.end()) {
     fail(place, text, "one of " + join_names(names, 24),

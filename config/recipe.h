@@ -47,7 +47,7 @@ struct Recipe {
 /// bytes are the sequential run's.
 [[nodiscard]] std::string to_json(const Recipe& recipe);
 
-/// Reads a recipe of unknown origin: at most 1 MiB and 16 levels, every value
+/// Reads a recipe of unknown origin: at most 1 MiB and 32 levels, every value
 /// checked for type and range; an unknown key is an error unless a newer
 /// version wrote it. Errors: Errc::corrupt_file naming `place` and the key.
 [[nodiscard]] Recipe parse_recipe(const std::string& place,

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "config/option_table.h"
+#include "config/python_json.h"
 #include "config/scheduler_config.h"
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
@@ -17,7 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxBytes = std::size_t{64} << 10U;
-constexpr int kDeepest = 16;
 
 const std::vector<std::string>& known_keys() {
   static const std::vector<std::string> kKeys = {
@@ -35,26 +35,10 @@ json parse_object(std::string_view text, const std::string& place) {
   if (text.size() > kMaxBytes) {
     refuse(place, "got more than 64 KiB, expected a short JSON file");
   }
-  std::vector<std::set<std::string>> open;
-  const auto check = [&](int depth, json::parse_event_t event, json& parsed) {
-    using Event = json::parse_event_t;
-    if (depth > kDeepest) {
-      refuse(place, "nested too deeply: expected a flat object");
-    }
-    if (event == Event::object_start) {
-      open.emplace_back();
-    } else if (event == Event::object_end) {
-      open.pop_back();
-    } else if (event == Event::key &&
-               !open.back().insert(parsed.get<std::string>()).second) {
-      refuse(place, "the key " + in_quotes(parsed.get<std::string>()) +
-                        " is there twice");
-    }
-    return true;
-  };
+  check_objects(text, place, Errc::corrupt_file);
   json object;
   try {
-    object = json::parse(text, check);
+    object = json::parse(text);
   } catch (const json::exception&) {
     refuse(place, "not valid JSON");
   }

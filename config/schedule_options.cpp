@@ -82,7 +82,8 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
 std::string solver_label(const samplers::ScheduleOptions& options) {
   using samplers::DpmAlgorithm;
   using samplers::Solver;
-  std::string label = name_of(options.solver);
+  std::string label =
+      options.solver == Solver::flow_euler ? "flow" : name_of(options.solver);
   if (options.solver == Solver::dpmpp) {
     switch (options.algorithm) {
       case DpmAlgorithm::dpmsolver_pp:

@@ -1,27 +1,16 @@
 #include "config/suggest.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "kernels/core/text.h"
 
 namespace troupe::config {
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return out;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const std::string x = lower(a);
-  const std::string y = lower(b);
+  const std::string x = lowered(a);
+  const std::string y = lowered(b);
   const std::size_t width = y.size() + 1;
   // d(i, j): edits between the first i letters of x and the first j of y.
   std::vector<std::size_t> d((x.size() + 1) * width);
@@ -51,7 +40,7 @@ std::string nearest(std::string_view word,
   if (word.empty() || word.size() > kLongestWord) {
     return {};
   }
-  const std::string wanted = lower(word);
+  const std::string wanted = lowered(word);
   std::string best;
   std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
@@ -70,7 +59,7 @@ std::string nearest(std::string_view word,
   }
   if (best.empty() && wanted.size() >= 3) {
     for (const std::string& candidate : candidates) {
-      const std::string name = lower(candidate);
+      const std::string name = lowered(candidate);
       const bool contains =
           name.find(wanted) != std::string::npos ||
           (name.size() >= 3 && wanted.find(name) != std::string::npos);

@@ -79,13 +79,11 @@ std::string shell_word(const std::string& text) {
 
 /// The file or the index of one variant, as diffusers names them.
 std::optional<TensorFiles> find_weights(const fs::path& folder,
-                                        std::string_view variant) {
+                                        const std::string& variant) {
   const std::string stem(kStem);
-  const std::string dotted =
-      variant.empty() ? std::string() : "." + std::string(variant);
+  const std::string dotted = variant.empty() ? variant : "." + variant;
   const fs::path single = folder / (stem + dotted + ".safetensors");
   if (is_there(single)) {
-    check_is_no_pointer(single);
     return TensorFiles({single});
   }
   // The second spelling is that of checkpoints that were sharded by hand.
@@ -104,37 +102,18 @@ struct Weights {
   std::string variant;
 };
 
-Weights open_weights(const fs::path& folder, std::string_view variant,
-                     const fs::path& converter) {
-  std::vector<std::string> variants = {std::string(variant)};
-  if (variant.empty()) {
-    variants.insert(variants.end(), {"fp16", "bf16"});
-  }
-  for (const std::string& name : variants) {
-    if (auto files = find_weights(folder, name)) {
-      return {std::move(*files), name};
+Weights open_weights(const fs::path& folder, const fs::path& converter) {
+  for (const char* variant : {"", "fp16", "bf16"}) {
+    if (auto files = find_weights(folder, variant)) {
+      return {std::move(*files), variant};
     }
   }
   if (has_pickled_weights(folder)) {
     refuse_pickles(folder, converter);
   }
-  const std::string dotted =
-      variant.empty() ? std::string() : "." + std::string(variant);
-  throw Error(
-      Errc::not_found, folder.string(),
-      "no weights: expected " + std::string(kStem) + dotted + ".safetensors",
-      variant.empty() ? "give the folder of a diffusers checkpoint"
-                      : "leave the variant out, or download it");
-}
-
-std::string trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const auto begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) {
-    return {};
-  }
-  return std::string(
-      text.substr(begin, text.find_last_not_of(kSpace) - begin + 1));
+  throw Error(Errc::not_found, folder.string(),
+              "no weights: expected " + std::string(kStem) + ".safetensors",
+              "give the folder of a diffusers checkpoint");
 }
 
 void read_class_names(const Json& index, Checkpoint& checkpoint) {
@@ -151,8 +130,8 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
     checkpoint.class_names[id] = names;
     for (std::size_t begin = 0; begin <= names.size();) {
       const auto comma = std::min(names.find(',', begin), names.size());
-      const std::string name =
-          trimmed(std::string_view(names).substr(begin, comma - begin));
+      const std::string name(
+          trimmed(std::string_view(names).substr(begin, comma - begin)));
       if (!name.empty()) {
         checkpoint.class_ids[name].insert(id);
       }
@@ -172,11 +151,10 @@ std::uint64_t Checkpoint::stored_bytes() const noexcept {
          (vae ? vae->weights.data_bytes() : 0);
 }
 
-Component open_component(const fs::path& folder, std::string_view variant,
-                         const fs::path& converter) {
+Component open_component(const fs::path& folder, const fs::path& converter) {
   Json config = Json::read_file(folder / "config.json");
   std::string class_name = config.string("_class_name", "");
-  Weights weights = open_weights(folder, variant, converter);
+  Weights weights = open_weights(folder, converter);
   return {folder, std::move(class_name), std::move(config),
           std::move(weights.files), std::move(weights.variant)};
 }
@@ -185,10 +163,9 @@ namespace {
 
 /// A folder of another pipeline is called that, not one without weights.
 Component open_transformer(const fs::path& root, const fs::path& folder,
-                           std::string_view variant,
                            const fs::path& converter) {
   try {
-    return open_component(folder, variant, converter);
+    return open_component(folder, converter);
   } catch (const Error& error) {
     if (error.code() == Errc::not_found && !other_pipeline(root).empty()) {
       throw why_unusable(root);
@@ -199,11 +176,7 @@ Component open_transformer(const fs::path& root, const fs::path& folder,
 
 }  // namespace
 
-Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
-                           const fs::path& converter) {
-  require(variant.find_first_of("/\\.") == std::string_view::npos,
-          Errc::invalid_argument, folder.string(),
-          "a variant is a word such as fp16");
+Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
   if (!is_folder(folder)) {
     throw why_unusable(folder);
   }
@@ -218,7 +191,7 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
       .folder = folder,
       .pipeline_class = {},
       .transformer = open_transformer(
-          folder, whole ? folder / "transformer" : folder, variant, converter),
+          folder, whole ? folder / "transformer" : folder, converter),
       .vae = {},
       .scheduler_config = {},
       .class_ids = {},
@@ -229,7 +202,7 @@ Checkpoint open_checkpoint(const fs::path& folder, std::string_view variant,
     read_class_names(index, checkpoint);
   }
   if (is_folder(folder / "vae")) {
-    checkpoint.vae = open_component(folder / "vae", variant, converter);
+    checkpoint.vae = open_component(folder / "vae", converter);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {

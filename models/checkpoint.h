@@ -47,20 +47,19 @@ struct Checkpoint {
 };
 
 /// Opens `folder`, which holds model_index.json and transformer/, or is itself
-/// a transformer's folder. `variant` ("fp16", "bf16") selects
-/// "….<variant>.safetensors".
+/// a transformer's folder.
 /// Errors: Errc::not_found; Errc::io for what may not be read;
 /// Errc::corrupt_file; Errc::unsupported when there are only pickled weights
 /// (the hint is the command that converts them, one line for a shell).
 /// `converter` is where convert_checkpoint.py lies.
 [[nodiscard]] Checkpoint open_checkpoint(
-    const std::filesystem::path& folder, std::string_view variant = {},
+    const std::filesystem::path& folder,
     const std::filesystem::path& converter = kConverter);
 
 /// Opens one component folder (config.json and its weights). Where only a
 /// variant of the weights is there, fp16 or else bf16, it is opened.
 [[nodiscard]] Component open_component(
-    const std::filesystem::path& folder, std::string_view variant = {},
+    const std::filesystem::path& folder,
     const std::filesystem::path& converter = kConverter);
 
 }  // namespace troupe::models

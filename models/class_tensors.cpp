@@ -37,13 +37,13 @@ bool has(const ClassTensors& known, std::string_view name) {
 
 }  // namespace
 
-std::vector<std::string> check_class_tensors(const TensorFiles& files,
-                                             std::string_view place,
-                                             std::string_view class_name,
-                                             ClassTensors known) {
+UnusedTensors check_class_tensors(const TensorFiles& files,
+                                  std::string_view place,
+                                  std::string_view class_name,
+                                  ClassTensors known) {
   constexpr std::size_t kShown = 3;
   std::ranges::sort(known.names);
-  std::vector<std::string> leftovers;
+  UnusedTensors leftovers;
   std::string foreign;
   std::size_t count = 0;
   for (const auto& file : files.files()) {
@@ -54,7 +54,9 @@ std::vector<std::string> check_class_tensors(const TensorFiles& files,
         continue;
       }
       if (is_leftover(name)) {
-        leftovers.emplace_back(name);
+        if (leftovers.count++ == 0) {
+          leftovers.first = name;
+        }
       } else if (++count <= kShown) {
         foreign += (count == 1 ? "" : ", ") + in_quotes(name);
       }
@@ -62,8 +64,8 @@ std::vector<std::string> check_class_tensors(const TensorFiles& files,
   }
   if (count > 0) {
     throw Error(Errc::corrupt_file, place,
-                "the weights hold what no " + std::string(class_name) +
-                    " with this config.json has: got " + foreign +
+                "the weights have tensors that " + std::string(class_name) +
+                    " does not have under this config.json: got " + foreign +
                     (count > kShown
                          ? ", … (" + std::to_string(count) + " tensors in all)"
                          : "") +

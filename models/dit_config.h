@@ -22,8 +22,9 @@ struct DitConfig {
   std::int64_t sample_size = 32;
   std::int64_t patch_size = 2;
   kernels::Activation activation = kernels::Activation::gelu_tanh;
-  /// The MLP is a gated linear unit: its first layer has a second half that
-  /// the activation makes the gate of the first.
+  /// The first MLP layer makes 8D values a | b (D is the width); the MLP goes
+  /// on with a · activation(b). Source: diffusers models/activations.py, GEGLU
+  /// and SwiGLU.
   bool gated_mlp = false;
   std::int64_t num_classes = 1000;  ///< num_embeds_ada_norm
   float norm_eps = 1e-5F;

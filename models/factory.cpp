@@ -103,14 +103,14 @@ ClassTensors autoencoder_class(const Component& component) {
 
 void check_tensors(const Component& component, ClassTensors known,
                    std::vector<std::string>& notes) {
-  const std::vector<std::string> left =
+  const UnusedTensors unused =
       check_class_tensors(component.weights, component.folder.string(),
                           component.class_name, std::move(known));
-  if (!left.empty()) {
-    notes.push_back(component.folder.string() +
-                    ": tensors that are left behind and not used: " +
-                    std::to_string(left.size()) + ", the first is " +
-                    in_quotes(left.front()));
+  if (unused.count > 0) {
+    notes.push_back(component.folder.string() + ": " +
+                    counted(unused.count, "tensor") +
+                    (unused.count == 1 ? " is" : " are") +
+                    " not used, the first is " + in_quotes(unused.first));
   }
 }
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
+#include <unordered_set>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -12,7 +12,7 @@ namespace troupe::models {
 namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{16} << 20U;
-constexpr int kDeepest = 32;
+constexpr std::size_t kDeepest = 32;
 constexpr double kLargestNumber = 1e30;
 
 [[noreturn]] void fail(const std::string& place, std::string_view key,
@@ -53,28 +53,54 @@ double finite(const std::string& place, std::string_view key,
   return value.get<double>();
 }
 
-/// The first key of `text` that its object has had. Only for a message: every
-/// key is copied.
-std::string repeated_key(std::string_view text) {
-  std::string found;
-  std::vector<std::set<std::string>> open_objects;
-  const auto note = [&](int /*depth*/, nlohmann::json::parse_event_t event,
-                        nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (event == Event::object_start) {
-      open_objects.emplace_back();
-    } else if (event == Event::object_end) {
-      open_objects.pop_back();
-    } else if (event == Event::key && found.empty() &&
-               !open_objects.back().insert(parsed.get<std::string>()).second) {
-      found = shown(parsed);
+/// Throws at the first key that its object has had, and where the text is
+/// nested too deeply. nlohmann's own callback would go through all siblings at
+/// the end of each object.
+class ObjectCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit ObjectCheck(std::string_view place) : place_(place) {}
+
+  bool start_object(std::size_t /*elements*/) override { return enter(); }
+  bool start_array(std::size_t /*elements*/) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& text) override {
+    if (!keys_.back().insert(text).second) {
+      throw Error(Errc::corrupt_file, place_,
+                  "duplicate key " + in_quotes(text), "correct this file");
     }
     return true;
-  };
-  [[maybe_unused]] const auto whole =
-      nlohmann::json::parse(text.begin(), text.end(), note, false);
-  return found;
-}
+  }
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(number_integer_t /*value*/) override { return true; }
+  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
+  bool number_float(number_float_t /*value*/,
+                    const string_t& /*text*/) override {
+    return true;
+  }
+  bool string(string_t& /*value*/) override { return true; }
+  bool binary(binary_t& /*value*/) override { return true; }
+  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
+                   const nlohmann::detail::exception& /*error*/) override {
+    return false;  // the parser says what is wrong
+  }
+
+ private:
+  bool enter() {
+    require(keys_.size() < kDeepest, Errc::corrupt_file, place_,
+            "nested too deeply", "correct this file");
+    keys_.emplace_back();
+    return true;
+  }
+  bool leave() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::string_view place_;
+  std::vector<std::unordered_set<std::string>> keys_;
+};
 
 }  // namespace
 
@@ -99,30 +125,10 @@ Json Json::parse(std::string_view text, std::string_view place) {
   auto document = std::make_shared<Document>();
   document->place = place;
   document->text = text;
-  std::vector<std::size_t> keys;  // of the objects that are open
-  const auto check = [&](int depth, nlohmann::json::parse_event_t event,
-                         nlohmann::json& parsed) {
-    using Event = nlohmann::json::parse_event_t;
-    if (depth > kDeepest) {
-      throw Error(Errc::corrupt_file, place, "nested too deeply",
-                  "correct this file");
-    }
-    if (event == Event::object_start) {
-      keys.push_back(0);
-    } else if (event == Event::key) {
-      ++keys.back();
-    } else if (event == Event::object_end) {
-      // A key that came twice was kept once.
-      if (parsed.size() != keys.back()) {
-        throw Error(Errc::corrupt_file, place,
-                    "duplicate key " + repeated_key(text), "correct this file");
-      }
-      keys.pop_back();
-    }
-    return true;
-  };
+  ObjectCheck check(place);
+  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &check);
   try {
-    document->root = nlohmann::json::parse(text.begin(), text.end(), check);
+    document->root = nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::out_of_range& error) {
     throw Error(Errc::corrupt_file, place,
                 "a number is too large: " + printable(error.what()),

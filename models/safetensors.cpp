@@ -120,6 +120,24 @@ std::string tensor_place(const std::filesystem::path& path,
 
 }  // namespace
 
+namespace {
+
+/// Refuses a file that Git LFS left in place of the weights.
+void check_is_no_pointer(int fd, std::uint64_t size, const std::string& place) {
+  constexpr std::string_view kPointer = "version https://git-lfs";
+  if (size < kPointer.size()) {
+    return;
+  }
+  std::array<char, kPointer.size()> begin{};
+  pread_all(fd, 0, std::as_writable_bytes(std::span(begin)), place);
+  require(std::string_view(begin.data(), begin.size()) != kPointer,
+          Errc::not_found, place,
+          "the weights are not here: Git LFS left a pointer to them",
+          "run git lfs pull in the checkpoint's folder");
+}
+
+}  // namespace
+
 SafetensorsFile::SafetensorsFile(std::filesystem::path path)
     : path_(std::move(path)) {
   const std::string place = path_.string();
@@ -135,6 +153,7 @@ SafetensorsFile::SafetensorsFile(std::filesystem::path path)
             kHint);
     std::array<std::byte, 8> prefix{};
     pread_all(fd_, 0, prefix, place);
+    check_is_no_pointer(fd_, size, place);
     const auto header_bytes = load<std::uint64_t>(prefix.data(), 0);
     if (header_bytes > kLargestHeader || header_bytes > size - 8) {
       throw Error(Errc::corrupt_file, place,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -19,8 +18,10 @@ constexpr std::string_view kRuns = "DiTPipeline";
 constexpr std::string_view kWanted =
     "give the folder of a diffusers checkpoint";
 
-/// "owner/name", as the Hugging Face Hub names repositories.
-bool is_hub_name(const std::string& text) {
+/// "owner/name", as the Hugging Face Hub names repositories; not a path that
+/// begins in a folder that is here.
+bool is_hub_name(const fs::path& path) {
+  const std::string text = path.string();
   const auto is_word = [](std::string_view part) {
     return !part.empty() && part.front() != '.' &&
            std::ranges::all_of(part, [](unsigned char c) {
@@ -28,8 +29,10 @@ bool is_hub_name(const std::string& text) {
            });
   };
   const std::size_t slash = text.find('/');
+  std::error_code error;
   return slash != std::string::npos && is_word(text.substr(0, slash)) &&
-         is_word(text.substr(slash + 1));
+         is_word(text.substr(slash + 1)) &&
+         !fs::is_directory(text.substr(0, slash), error);
 }
 
 Error of_a_file(const fs::path& path) {
@@ -49,7 +52,7 @@ Error of_a_file(const fs::path& path) {
 
 Error of_another_pipeline(const fs::path& folder, const std::string& pipeline) {
   return {Errc::unsupported, folder.string(),
-          "the folder of another pipeline: got " + pipeline + ", expected " +
+          "another pipeline: got " + pipeline + ", expected " +
               std::string(kRuns) + " (other pipelines are coming)",
           "models conditioned on classes run today, such as "
           "facebook/DiT-XL-2-256"};
@@ -75,9 +78,9 @@ Error why_unusable(const fs::path& path) {
   if (!fs::exists(path, error)) {
     const std::string name = path.string();
     return {Errc::not_found, name, "no such folder",
-            is_hub_name(name) ? "download it first: huggingface-cli download " +
-                                    name + " --local-dir DIR"
-                              : std::string(kWanted)};
+            is_hub_name(path)
+                ? "download it first: hf download " + name + " --local-dir DIR"
+                : std::string(kWanted)};
   }
   const std::string pipeline = other_pipeline(path);
   if (!pipeline.empty()) {
@@ -89,22 +92,6 @@ Error why_unusable(const fs::path& path) {
   return {Errc::not_found, path.string(),
           "no model is here: expected transformer/ or config.json",
           std::string(kWanted)};
-}
-
-void check_is_no_pointer(const fs::path& weights) {
-  constexpr std::string_view kPointer = "version https://git-lfs";
-  std::error_code error;
-  if (!fs::is_regular_file(weights, error)) {
-    return;  // opening a pipe would wait for a writer; the reader refuses it
-  }
-  std::array<char, kPointer.size()> begin{};
-  std::ifstream file(weights, std::ios::binary);
-  if (file.read(begin.data(), begin.size()) &&
-      std::string_view(begin.data(), begin.size()) == kPointer) {
-    throw Error(Errc::not_found, weights.string(),
-                "the weights are not here: Git LFS left a pointer to them",
-                "run git lfs pull in the checkpoint's folder");
-  }
 }
 
 }  // namespace troupe::models

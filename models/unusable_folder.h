@@ -16,8 +16,4 @@ namespace troupe::models {
 /// cannot be run; empty otherwise, also where the file cannot be read.
 [[nodiscard]] std::string other_pipeline(const std::filesystem::path& folder);
 
-/// Refuses a file that Git LFS left in place of the weights.
-/// Errors: Errc::not_found.
-void check_is_no_pointer(const std::filesystem::path& weights);
-
 }  // namespace troupe::models

@@ -129,12 +129,12 @@ enum class Accept : std::uint8_t { first_failing, settled };
 struct MethodOptions {
   MethodKind kind = MethodKind::sequential;
 
-  // picard; what a job takes that names none of these: config/method_plan.cpp
+  // picard. Defaults of a job: config/method_plan.cpp.
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
-  /// coefficient solves chains that are linear in the latents at once, but
-  /// takes no account of clipping; deviation is identity for latents of unit
-  /// variance (see samplers/parallel/README.md)
+  /// coefficient solves chains that are linear in the latents in one sweep, but
+  /// ignores clipping. deviation is identity where the latents keep unit
+  /// variance (see samplers/parallel/README.md).
   Carry carry = Carry::identity;
   InitialGuess initial_guess = InitialGuess::last_point;
   Accept accept = Accept::first_failing;

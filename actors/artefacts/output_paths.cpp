@@ -10,6 +10,7 @@
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 [[noreturn]] void fail(const std::string& out, std::string_view what,
                        std::string_view hint) {
   throw Error(Errc::invalid_argument, "--out",
-              std::string(what) + ": got '" + out + "'", hint);
+              std::string(what) + ": got " + in_quotes(out), hint);
 }
 
 bool is_folder(const std::string& out) {
@@ -33,7 +34,8 @@ void write_to_stdout(std::span<const std::byte> bytes) {
     if (count < 0 && reason != EINTR) {
       throw Error(
           file_error(reason), "--out",
-          "cannot write to stdout: " + std::generic_category().message(reason));
+          "cannot write to stdout: " + std::generic_category().message(reason),
+          reason == EPIPE ? "its reader has gone: let it read to the end" : "");
     }
     bytes =
         bytes.subspan(static_cast<std::size_t>(std::max<::ssize_t>(count, 0)));
@@ -146,8 +148,7 @@ void OutputPaths::check_folder() const {
     return;
   }
   const std::string path = watched_->path().string();
-  const std::string count =
-      fmt::format("{} image{}", num_there_, num_there_ == 1 ? "" : "s");
+  const std::string count = counted(num_there_, "image");
   if (watched_->is_removed()) {
     throw Error(Errc::job_failed, path,
                 "the output folder was removed while the job ran, with " +

@@ -13,8 +13,8 @@
 
 namespace troupe::actors {
 
-/// A folder that a run made: removed with the object if nothing is in it and it
-/// is where it was, so that a run that comes to nothing leaves nothing.
+/// A folder that a run made. The destructor removes it if it is empty and still
+/// in its place: a run without output leaves nothing.
 /// Thread: one.
 class NewFolder {
  public:
@@ -45,17 +45,18 @@ class OutputPaths {
   [[nodiscard]] std::filesystem::path folder() const;
   /// Makes the folder (its parent must exist), tries to write there and keeps
   /// it open; `num_there` images of this run are in it already. Returns the
-  /// folder if it is new, else null. Errors: Errc::io.
+  /// folder if it is new, else null. Errors: Errc::invalid_argument if a file
+  /// is there, not a folder; Errc::io; Errc::no_space.
   [[nodiscard]] std::unique_ptr<NewFolder> prepare(std::size_t num_there = 0);
   /// Writes a file under `path(index)`, whole or not at all; false for one that
-  /// is there and must not be replaced. The folder is made anew only if another
-  /// run of the same folder, having come to nothing, took it away before the
-  /// first image. Errors: those of check_folder and write_file.
+  /// is there and must not be replaced. Another run may have removed the folder
+  /// because it wrote nothing there: before the first image it is made again.
+  /// Errors: those of check_folder and try_write_file.
   [[nodiscard]] bool write(std::uint64_t index,
                            std::span<const std::byte> bytes,
                            const FileRule& rule = {});
-  /// Errors: Errc::job_failed if the folder that was prepared has gone or
-  /// another stands in its place: images are not where they are said to be.
+  /// Errors: Errc::job_failed if the prepared folder is gone, or another has
+  /// its name now: then images are not where the run says they are.
   void check_folder() const;
 
  private:

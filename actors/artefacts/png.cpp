@@ -19,9 +19,8 @@ namespace {
 
 constexpr const char* kDamaged =
     "the file is damaged: get it again, or make it anew";
-constexpr const char* kKeyword = "troupe";
-constexpr const char* kKindKeyword = "troupe.kind";
-constexpr std::array<const char*, 3> kKinds = {"image", "sheet", "preview"};
+constexpr std::array<std::string_view, 3> kKinds = {"image", "sheet",
+                                                    "preview"};
 constexpr std::uint32_t kMaxSide = 16384;
 constexpr std::size_t kMaxRecipeBytes = std::size_t{1} << 20U;
 constexpr std::size_t kMaxImageBytes = std::size_t{256} << 20U;
@@ -130,16 +129,12 @@ std::string find_text(png_structp png, png_infop info, const char* keyword) {
 }
 
 PictureKind find_kind(png_structp png, png_infop info) {
-  const std::string kind = find_text(png, info, kKindKeyword);
-  const auto* found = std::ranges::find(kKinds, kind);
-  return found == kKinds.end()
-             ? PictureKind::image
-             : static_cast<PictureKind>(found - kKinds.begin());
+  return picture_kind(find_text(png, info, kKindKeyword));
 }
 
 /// Both texts where there is something to say.
 void write_texts(const Image& image, png_structp png, png_infop info) {
-  std::string keyword = kKeyword;
+  std::string keyword = kRecipeKeyword;
   std::string recipe = image.recipe;
   std::string none;
   if (!recipe.empty()) {
@@ -154,7 +149,7 @@ void write_texts(const Image& image, png_structp png, png_infop info) {
   }
   if (image.kind != PictureKind::image) {
     std::string kind_keyword = kKindKeyword;
-    std::string kind = kKinds[static_cast<std::size_t>(image.kind)];
+    std::string kind(kKinds[static_cast<std::size_t>(image.kind)]);
     png_text text{};
     text.compression = PNG_TEXT_COMPRESSION_NONE;
     text.key = kind_keyword.data();
@@ -261,6 +256,13 @@ std::vector<std::byte> encode_png(const Image& image) {
   return bytes;
 }
 
+PictureKind picture_kind(std::string_view text) {
+  const auto* found = std::ranges::find(kKinds, text);
+  return found == kKinds.end()
+             ? PictureKind::image
+             : static_cast<PictureKind>(found - kKinds.begin());
+}
+
 Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   const PngInMemory input(bytes);
   require(is_png(input), Errc::corrupt_file, place,
@@ -288,8 +290,8 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   const int passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
   const std::size_t stride = png_get_rowbytes(reader.png, reader.info);
-  // Rows may be stored without being compressed, in many small chunks; beyond
-  // that bytes that make no pixels would only be swallowed.
+  // The most that a row may need: uncompressed, in many small chunks. A file
+  // that takes more bytes for a row is making no pixels of them.
   constexpr std::uint64_t kMaxPixelBytes = 8;
   constexpr std::uint64_t kFew = std::uint64_t{64} << 10U;
   const std::uint64_t row_budget = 2 * width * kMaxPixelBytes + kFew;
@@ -308,7 +310,7 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   }
   session.budget = std::numeric_limits<std::uint64_t>::max();
   png_read_end(reader.png, reader.info);
-  image.recipe = find_text(reader.png, reader.info, kKeyword);
+  image.recipe = find_text(reader.png, reader.info, kRecipeKeyword);
   image.kind = find_kind(reader.png, reader.info);
   return image;
 }
@@ -324,7 +326,7 @@ PngHead read_png_head(const std::filesystem::path& path) {
         .place = place, .input = &input, .passed_over = layout.too_large};
     Reader reader(session);
     png_read_info(reader.png, reader.info);
-    head = {.recipe = find_text(reader.png, reader.info, kKeyword),
+    head = {.recipe = find_text(reader.png, reader.info, kRecipeKeyword),
             .kind = find_kind(reader.png, reader.info)};
   }
   require(layout.fault.empty(), Errc::corrupt_file, place,

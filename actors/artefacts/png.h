@@ -5,15 +5,24 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/tensor.h"
 
 namespace troupe::actors {
 
+/// The texts of a PNG that are ours: the recipe and the kind.
+inline constexpr const char* kRecipeKeyword = "troupe";
+inline constexpr const char* kKindKeyword = "troupe.kind";
+/// Bytes of a file; longer ones are not read.
+inline constexpr std::size_t kLargestPng = std::size_t{256} << 20U;
+
 /// What a picture is for: sheets and previews may be written over by the run
 /// that goes on, images never.
 enum class PictureKind : std::uint8_t { image, sheet, preview };
+/// What the text under kKindKeyword says; any other is that of an image.
+[[nodiscard]] PictureKind picture_kind(std::string_view text);
 
 /// How a file stores its pixels, as far as 8-bit RGB cannot say it.
 struct StoredColour {

@@ -5,80 +5,74 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <fstream>
-#include <optional>
 #include <span>
 #include <string_view>
 
 #include "actors/artefacts/crc32.h"
+#include "actors/artefacts/png_chunks.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::uint32_t kLongestText = std::uint32_t{1} << 20U;
-constexpr const char* kTooShort = "the file ends too early";
+constexpr std::uint64_t kLongestText = std::uint64_t{1} << 20U;
 
-struct Chunk {
-  std::string type;
-  std::string text;  ///< content of iTXt and tEXt, unless it is too long
-};
-
-/// Reads one chunk after the other.
-class ChunkReader {
- public:
-  explicit ChunkReader(std::ifstream& file) : file_(file) {}
-
-  /// Null once `damage` says why there is none.
-  [[nodiscard]] std::optional<Chunk> next(std::string& damage) {
-    const auto begin = static_cast<std::int64_t>(file_.tellg());
-    std::array<char, 8> head{};
-    if (!file_.read(head.data(), head.size())) {
-      damage = kTooShort;
-      return std::nullopt;
+/// Hands `take` the bytes [begin, end) in pieces; false where they are not
+/// there: the file was cut short meanwhile.
+template <typename Take>
+bool read_pieces(const PngBytes& bytes, std::uint64_t begin, std::uint64_t end,
+                 Take take) {
+  std::array<std::byte, 65536> piece{};
+  while (begin < end) {
+    const auto part = std::span(piece).first(static_cast<std::size_t>(
+        std::min<std::uint64_t>(end - begin, piece.size())));
+    if (!bytes.read(begin, part)) {
+      return false;
     }
-    std::uint32_t left = big_endian(head);
-    Chunk chunk{.type = std::string(head.data() + 4, 4), .text = {}};
-    const bool is_text =
-        (chunk.type == "iTXt" || chunk.type == "tEXt") && left <= kLongestText;
-    std::uint32_t crc = crc32(std::as_bytes(std::span(chunk.type)));
-    while (left > 0) {
-      const std::size_t count = std::min<std::size_t>(left, piece_.size());
-      if (!file_.read(piece_.data(), static_cast<std::streamsize>(count))) {
-        damage = kTooShort;
-        return std::nullopt;
-      }
-      crc = crc32(std::as_bytes(std::span(piece_).first(count)), crc);
-      if (is_text) {
-        chunk.text.append(piece_.data(), count);
-      }
-      left -= static_cast<std::uint32_t>(count);
-    }
-    std::array<char, 4> sum{};
-    if (!file_.read(sum.data(), sum.size())) {
-      damage = kTooShort;
-      return std::nullopt;
-    }
-    if (big_endian(sum) != crc) {
-      damage =
-          fmt::format("a checksum is wrong, of the chunk at byte {}", begin);
-      return std::nullopt;
-    }
-    return chunk;
+    take(part);
+    begin += part.size();
   }
+  return true;
+}
 
- private:
-  static std::uint32_t big_endian(std::span<const char> bytes) {
-    std::uint32_t value = 0;
-    for (const char byte : bytes.first(4)) {
-      value = value << 8U | static_cast<unsigned char>(byte);
-    }
-    return value;
+/// What is wrong with the checksum of a chunk that lies in the file; empty:
+/// nothing.
+std::string checksum_fault(const PngBytes& bytes, const PngChunk& chunk) {
+  // It covers the name, which is the second half of the head, and the content.
+  std::uint32_t crc = 0;
+  std::uint32_t stored = 0;
+  const std::uint64_t check = chunk.end() - PngChunk::kCheck;
+  const bool is_there =
+      read_pieces(
+          bytes, chunk.content() - 4, check,
+          [&](std::span<const std::byte> part) { crc = crc32(part, crc); }) &&
+      read_pieces(bytes, check, chunk.end(),
+                  [&](std::span<const std::byte> part) {
+                    for (const std::byte byte : part) {
+                      stored = stored << 8U | std::to_integer<unsigned>(byte);
+                    }
+                  });
+  if (!is_there) {
+    return "the file ends too early";
   }
+  return stored == crc
+             ? ""
+             : fmt::format("a checksum is wrong, of the chunk at byte {}",
+                           chunk.begin);
+}
 
-  std::ifstream& file_;
-  std::string piece_ = std::string(65536, 0);
-};
+/// The content of a text chunk; empty if it is too long to be one of ours.
+std::string text_of(const PngBytes& bytes, const PngChunk& chunk) {
+  std::string text;
+  if (chunk.length <= kLongestText) {
+    text.resize(static_cast<std::size_t>(chunk.length));
+    if (!bytes.read(chunk.content(), std::as_writable_bytes(std::span(text)))) {
+      text.clear();
+    }
+  }
+  return text;
+}
 
 /// Cuts off what ends in a zero byte; empty if none is there.
 std::string_view take_string(std::string_view& text) {
@@ -91,15 +85,17 @@ std::string_view take_string(std::string_view& text) {
 
 /// tEXt: keyword, text. iTXt: keyword, two bytes of compression, language,
 /// translated keyword, text.
-void read_text(const Chunk& chunk, CheckedPng& png) {
-  std::string_view rest = chunk.text;
-  const std::string_view keyword = take_string(rest);
-  if (chunk.type == "tEXt" && keyword == "troupe.kind") {
-    png.kind = rest == "sheet"     ? PictureKind::sheet
-               : rest == "preview" ? PictureKind::preview
-                                   : PictureKind::image;
+void read_text(const PngBytes& bytes, const PngChunk& chunk, CheckedPng& png) {
+  if (chunk.name != "tEXt" && chunk.name != "iTXt") {
+    return;
   }
-  if (chunk.type == "iTXt" && keyword == "troupe" && rest.size() > 2 &&
+  const std::string text = text_of(bytes, chunk);
+  std::string_view rest = text;
+  const std::string_view keyword = take_string(rest);
+  if (chunk.name == "tEXt" && keyword == kKindKeyword) {
+    png.kind = picture_kind(rest);
+  }
+  if (chunk.name == "iTXt" && keyword == kRecipeKeyword && rest.size() > 2 &&
       rest[0] == 0) {
     rest.remove_prefix(2);
     (void)take_string(rest);
@@ -111,32 +107,34 @@ void read_text(const Chunk& chunk, CheckedPng& png) {
 }  // namespace
 
 CheckedPng check_png(const std::filesystem::path& path) {
-  constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
-  std::ifstream file(path, std::ios::binary);
-  require(file.is_open(), Errc::io, path.string(), "cannot read the file",
-          "check its permissions");
-  std::array<char, kSignature.size()> signature{};
-  file.read(signature.data(), signature.size());
-  require(file && std::ranges::equal(signature, kSignature), Errc::corrupt_file,
-          path.string(),
+  const PngFile bytes(path);
+  require(is_png(bytes), Errc::corrupt_file, path.string(),
           "not a PNG: the first eight bytes are not its signature",
           "remove the file, or make it anew with --exists replace");
   CheckedPng png;
-  ChunkReader reader(file);
+  if (bytes.size() > kLargestPng) {
+    png.damage = "it is longer than " + human_bytes(kLargestPng);
+    return png;
+  }
   bool has_pixels = false;
-  bool is_at_end = false;
-  while (!is_at_end && png.damage.empty()) {
-    if (const std::optional<Chunk> chunk = reader.next(png.damage)) {
-      has_pixels = has_pixels || chunk->type == "IDAT";
-      is_at_end = chunk->type == "IEND";
-      if (!has_pixels) {
-        read_text(*chunk, png);
-      }
+  PngChunk chunk;
+  for (std::uint64_t at = kPngSignatureBytes; chunk.name != "IEND";
+       at = chunk.end()) {
+    chunk = png_chunk_at(bytes, at, png.damage);
+    if (png.damage.empty()) {
+      png.damage = checksum_fault(bytes, chunk);
+    }
+    if (!png.damage.empty()) {
+      return png;
+    }
+    has_pixels = has_pixels || chunk.name == "IDAT";
+    if (!has_pixels) {
+      read_text(bytes, chunk, png);
     }
   }
-  if (is_at_end && !has_pixels) {
+  if (!has_pixels) {
     png.damage = "it has no pixels";
-  } else if (is_at_end && file.peek() != std::ifstream::traits_type::eof()) {
+  } else if (chunk.end() != bytes.size()) {
     png.damage = "bytes follow its end";
   }
   return png;

@@ -17,7 +17,8 @@ struct CheckedPng {
 /// Reads the whole file, chunk by chunk, and compares every checksum; decodes
 /// nothing. Texts are found as encode_png writes them: not compressed, before
 /// the pixels. Holds 1 MiB at most, whatever the chunks claim.
-/// Errors: Errc::io; Errc::corrupt_file for a file without a PNG's signature.
+/// Errors: those of open_regular_file; Errc::corrupt_file for a file without a
+/// PNG's signature.
 [[nodiscard]] CheckedPng check_png(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

@@ -17,59 +17,18 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::array<unsigned char, 8> kSignature = {0x89, 'P',  'N',  'G',
-                                                     0x0D, 0x0A, 0x1A, 0x0A};
-constexpr std::uint64_t kHead = 8;    // length and name
-constexpr std::uint64_t kFrame = 12;  // and the checksum
+constexpr std::array<unsigned char, kPngSignatureBytes> kSignature = {
+    0x89, 'P', 'N', 'G', 0x0D, 0x0A, 0x1A, 0x0A};
 /// Of IDAT chunks of 8 KiB, as libpng writes them, that is 2 GiB.
 constexpr int kMaxChunks = 1 << 18;
 
-struct Chunk {
-  std::uint64_t begin = 0;
-  std::uint64_t length = 0;
-  std::string name;
-  [[nodiscard]] std::uint64_t end() const { return begin + kFrame + length; }
-};
-
-/// The chunk at `begin`, or what is wrong with it in `fault`.
-Chunk chunk_at(const PngBytes& bytes, std::uint64_t begin, std::string& fault) {
-  std::array<std::byte, kHead> head{};
-  Chunk chunk{.begin = begin, .length = 0, .name = {}};
-  if (!bytes.read(begin, head)) {
-    fault = "the file ends too early";
-    return chunk;
-  }
-  for (std::size_t i = 0; i < 4; ++i) {
-    chunk.length = chunk.length << 8U | std::to_integer<unsigned>(head[i]);
-  }
-  for (std::size_t i = 4; i < kHead; ++i) {
-    const char letter = static_cast<char>(head[i]);
-    const bool is_letter =
-        (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
-    if (!is_letter) {
-      fault = fmt::format("what stands at byte {} is no chunk", begin);
-      return chunk;
-    }
-    chunk.name += letter;
-  }
-  const std::uint64_t left =
-      bytes.size() - std::min(bytes.size(), begin + kHead);
-  if (chunk.length + (kFrame - kHead) > left) {
-    fault = fmt::format(
-        "the chunk {} at byte {} claims {} bytes and a checksum, and the file "
-        "has {} more",
-        chunk.name, begin, chunk.length, left);
-  }
-  return chunk;
-}
-
 /// Whether a reader can do without it: the fifth bit of its first letter.
-bool is_ancillary(const Chunk& chunk) {
+bool is_ancillary(const PngChunk& chunk) {
   return chunk.name[0] >= 'a' && chunk.name[0] <= 'z';
 }
 
 /// What is wrong with a chunk that lies in the file.
-std::string fault_of(const Chunk& chunk, bool is_first,
+std::string fault_of(const PngChunk& chunk, bool is_first,
                      std::uint64_t max_chunk_bytes) {
   constexpr std::uint64_t kHeaderBytes = 13;
   if (is_first != (chunk.name == "IHDR") ||
@@ -123,6 +82,38 @@ bool PngFile::read(std::uint64_t at, std::span<std::byte> out) const {
   return true;
 }
 
+PngChunk png_chunk_at(const PngBytes& bytes, std::uint64_t begin,
+                      std::string& fault) {
+  std::array<std::byte, PngChunk::kHead> head{};
+  PngChunk chunk{.begin = begin, .length = 0, .name = {}};
+  if (!bytes.read(begin, head)) {
+    fault = "the file ends too early";
+    return chunk;
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    chunk.length = chunk.length << 8U | std::to_integer<unsigned>(head[i]);
+  }
+  for (std::size_t i = 4; i < head.size(); ++i) {
+    const char letter = static_cast<char>(head[i]);
+    const bool is_letter =
+        (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
+    if (!is_letter) {
+      fault = fmt::format("what stands at byte {} is no chunk", begin);
+      return chunk;
+    }
+    chunk.name += letter;
+  }
+  const std::uint64_t left =
+      bytes.size() - std::min(bytes.size(), chunk.content());
+  if (chunk.length + PngChunk::kCheck > left) {
+    fault = fmt::format(
+        "the chunk {} at byte {} claims {} bytes and a checksum, and the file "
+        "has {} more",
+        chunk.name, begin, chunk.length, left);
+  }
+  return chunk;
+}
+
 bool is_png(const PngBytes& bytes) {
   std::array<std::byte, kSignature.size()> signature{};
   return bytes.read(0, signature) &&
@@ -138,7 +129,7 @@ PngLayout walk_png(const std::string& place, const char* hint,
   std::uint64_t at = kSignature.size();
   std::string fault;
   for (int count = 0; fault.empty(); ++count) {
-    const Chunk chunk = chunk_at(bytes, at, fault);
+    const PngChunk chunk = png_chunk_at(bytes, at, fault);
     if (chunk.name == "IDAT" && layout.pixels == 0 && count > 0) {
       layout.pixels = at;
     }

@@ -56,6 +56,25 @@ struct ByteRange {
   std::uint64_t end = 0;
 };
 
+/// A chunk and where it lies.
+struct PngChunk {
+  static constexpr std::uint64_t kHead = 8;   ///< length and name
+  static constexpr std::uint64_t kCheck = 4;  ///< the checksum behind it
+
+  std::uint64_t begin = 0;
+  std::uint64_t length = 0;  ///< of its content
+  std::string name;
+  [[nodiscard]] std::uint64_t content() const { return begin + kHead; }
+  [[nodiscard]] std::uint64_t end() const {
+    return content() + length + kCheck;
+  }
+};
+
+/// The chunk at byte `begin`; its length is held against the file. What is
+/// wrong with it goes to `fault`, which stays empty for a chunk that is whole.
+[[nodiscard]] PngChunk png_chunk_at(const PngBytes& bytes, std::uint64_t begin,
+                                    std::string& fault);
+
 /// Where the chunks of a PNG lie.
 struct PngLayout {
   std::uint64_t pixels = 0;  ///< where the first IDAT chunk begins; 0: none
@@ -66,6 +85,9 @@ struct PngLayout {
   /// What is wrong from the first IDAT chunk on; empty: every chunk is whole.
   std::string fault;
 };
+
+/// Bytes before the first chunk.
+inline constexpr std::uint64_t kPngSignatureBytes = 8;
 
 /// Whether the first eight bytes are a PNG's signature.
 [[nodiscard]] bool is_png(const PngBytes& bytes);

@@ -115,10 +115,6 @@ ordered_json base_json(const RunSummary& s) {
   return out;
 }
 
-std::string dump(const ordered_json& json) {
-  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
-}
-
 void fail(RunSummary& summary, const Error& error) {
   const bool stopped =
       error.code() == Errc::terminated || error.code() == Errc::interrupted;
@@ -169,11 +165,20 @@ bool is_worse(const Error& error, const std::optional<Error>& than) {
   // Bytes that differ say more than bytes that cannot be compared.
   const auto rank = [](const Error& e) {
     const int code = 2 * exit_code(e.code());
-    return e.code() == Errc::internal  ? INT_MAX
-           : e.code() == kAnotherClass ? 2 * exit_code(Errc::mismatch) - 1
-                                       : code;
+    return e.code() == Errc::internal        ? INT_MAX
+           : e.code() == Errc::another_class ? 2 * exit_code(Errc::mismatch) - 1
+                                             : code;
   };
   return !than || rank(error) > rank(*than);
+}
+
+void say(std::FILE* to, const std::string& line) {
+  const std::string text = line + "\n";
+  (void)std::fwrite(text.data(), 1, text.size(), to);
+}
+
+std::string dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 std::string one_line(const Error& error) {

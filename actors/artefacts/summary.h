@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -99,8 +100,8 @@ struct RunSummary {
 /// error{code where message hint retryable}. `summary` holds what is known.
 [[nodiscard]] std::string to_json(RunSummary summary, const Error& error);
 
-/// The same for any verb: of `sample` all of the summary, of others what every
-/// verb says and the error.
+/// The same for any verb: the whole summary of `sample`; of other verbs only
+/// the envelope and the error.
 [[nodiscard]] std::string failure_json(RunSummary summary, const Error& error);
 
 /// The "error" of such an object: {code where message hint retryable}, the last
@@ -114,5 +115,13 @@ struct RunSummary {
 
 /// "troupe: [place] message. hint", on one line whatever the parts hold.
 [[nodiscard]] std::string one_line(const Error& error);
+
+/// Prints `line` and a line's end. Unlike fmt::print it does not throw where
+/// nobody listens any more: what was computed is not lost for that.
+void say(std::FILE* to, const std::string& line);
+
+/// JSON on one line; bytes that are not UTF-8, such as a path may hold, are
+/// replaced.
+[[nodiscard]] std::string dump(const nlohmann::ordered_json& json);
 
 }  // namespace troupe::actors

@@ -38,7 +38,7 @@ bool WatchedFolder::is_in_place() const {
 
 bool WatchedFolder::is_removed() const {
   struct stat held {};
-  // On NFS what another machine removed cannot be asked any more.
+  // On NFS fstat fails for a folder that another machine removed.
   return ::fstat(descriptor_, &held) != 0 || held.st_nlink == 0;
 }
 

@@ -4,8 +4,8 @@
 
 namespace troupe::actors {
 
-/// A folder that is held open, so that it is told from one that takes its name
-/// later. Thread: any.
+/// A folder that is held open. Another folder that takes its name later is not
+/// mistaken for it. Thread: any.
 class WatchedFolder {
  public:
   /// Errors: Errc::io.
@@ -19,7 +19,7 @@ class WatchedFolder {
   }
   /// Whether the path still leads to it.
   [[nodiscard]] bool is_in_place() const;
-  /// Whether it is no more, rather than somewhere else.
+  /// Whether it was removed, not moved.
   [[nodiscard]] bool is_removed() const;
   /// Where it is now; empty where that is not known.
   [[nodiscard]] std::filesystem::path found_at() const;

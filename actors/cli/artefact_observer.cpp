@@ -45,10 +45,13 @@ void copy(const Tensor& from, std::span<std::byte> to) {
 
 ArtefactObserver::ArtefactObserver(const config::Config& config,
                                    const JobRequest& request,
-                                   const JobRunner& runner, RunOutputs& outputs)
+                                   const JobRunner& runner,
+                                   const RequiredClass& required,
+                                   RunOutputs& outputs)
     : config_(config),
       request_(request),
       runner_(runner),
+      required_(required),
       outputs_(outputs),
       hash_(known(request, outputs)) {
   if (!outputs.latents.empty()) {
@@ -85,8 +88,8 @@ void ArtefactObserver::take_earlier(RunOutputs& outputs) {
 
 void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   const std::uint64_t index = outcome.report.sample_index;
-  end_preview(outcome);
   if (outcome.report.status != SampleStatus::done) {
+    end_preview(outcome);
     hash_.pass(index);
     return;
   }
@@ -116,6 +119,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
       });
     }
   }
+  end_preview(outcome);  // behind the image, which matters more
   hash_.add(index, outcome.latents);
   images_.emplace(index, std::move(summary));
 }
@@ -136,11 +140,20 @@ void ArtefactObserver::write_image(std::uint64_t index,
     if (!rule.known) {
       continue;  // it has gone again
     }
-    FoundImage found = examine_image(config_, request_, path, index);
-    check_weights(found.image, path, to_hex(runner_.weights_hash()));
-    if (found.damage.empty()) {
+    std::optional<FoundImage> found;
+    try {
+      found = examine_image(config_, request_, path, index);
+    } catch (const Error& error) {
+      if (error.code() == Errc::not_found) {
+        continue;
+      }
+      throw;
+    }
+    check_weights(found->image, path, to_hex(runner_.weights_hash()));
+    required_.check_image(found->image, path);
+    if (found->damage.empty()) {
       const std::lock_guard lock(written_mutex_);
-      kept_.emplace(index, std::move(found.image));
+      kept_.emplace(index, std::move(found->image));
       return;
     }
   }
@@ -241,8 +254,8 @@ void ArtefactObserver::make_preview(std::uint64_t index) {
     runner_.decode(*preview_context_, latents, pixels);
     pixels = kernels::on_host(*preview_context_, pixels);
   } catch (const Error& error) {
-    // The run is being stopped, and nobody waits for this picture; or the
-    // device can do no more, of which the job has its own news.
+    // The run is being stopped and needs no preview. Or the device has failed:
+    // the job itself reports that.
     if (error.code() == Errc::interrupted ||
         error.code() == Errc::device_lost ||
         (error.code() == Errc::out_of_memory &&
@@ -255,14 +268,26 @@ void ArtefactObserver::make_preview(std::uint64_t index) {
   write_preview(index, to_image(pixels));
 }
 
+/// What goes wrong here ends the previews and nothing else: they are for
+/// looking at a run, not what it is for.
 void ArtefactObserver::write_preview(std::uint64_t index, Image image) {
+  if (has_no_previews_) {
+    return;
+  }
   image.kind = PictureKind::preview;
   const std::string path = outputs_.preview->path(index).string();
-  write_file(path, encode_png(image), preview_rule(path));
-  last_previews_[path] = stamp_of(path);
+  try {
+    write_file(path, encode_png(image), preview_rule(path));
+    last_previews_[path] = stamp_of(path);
+  } catch (const Error& error) {
+    has_no_previews_ = true;
+    preview_note_ =
+        "no more previews: [" + error.place() + "] " + error.message();
+  }
 }
 
-/// Previews replace each other, those of an earlier run too if that goes on.
+/// Previews replace each other. With --exists skip they also replace those of
+/// an earlier run.
 FileRule ArtefactObserver::preview_rule(const std::string& path) const {
   FileRule rule = outputs_.rule_for(path);
   const auto last = last_previews_.find(path);
@@ -319,7 +344,7 @@ void ArtefactObserver::attempt(const Body& body) {
   }
 }
 
-/// Waits for the images, and sees that they are where they are said to be.
+/// Waits for the images, then checks that their folder is still in its place.
 void ArtefactObserver::end_images() {
   attempt([&] { store_.flush(); });
   settle();

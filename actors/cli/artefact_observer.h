@@ -15,6 +15,7 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/ordered_hash.h"
+#include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
@@ -34,7 +35,8 @@ class ArtefactObserver final : public Observer {
   /// Keeps references; takes the earlier rows out of `outputs`. Errors:
   /// Errc::out_of_memory.
   ArtefactObserver(const config::Config& config, const JobRequest& request,
-                   const JobRunner& runner, RunOutputs& outputs);
+                   const JobRunner& runner, const RequiredClass& required,
+                   RunOutputs& outputs);
 
   void on_sample(const SampleOutcome& outcome) override;
   void on_preview(const Preview& preview) override;
@@ -48,8 +50,8 @@ class ArtefactObserver final : public Observer {
     }
   }
   /// Waits for the files under way, then writes contact sheet, latents,
-  /// trajectory and trace of what is there: each, whatever befell the others,
-  /// but nothing where an image of another job is in the way.
+  /// trajectory and trace of what is there. Each is tried even if others
+  /// failed. Where an image of another job is in the way, none is written.
   /// Returns the first failure that writing met.
   [[nodiscard]] std::optional<Failure> finish(TimePoint start);
 
@@ -70,9 +72,14 @@ class ArtefactObserver final : public Observer {
       const noexcept {
     return images_;
   }
-  /// XXH3-64 over the final latents in index order; empty unless it would be
-  /// over those of every sample of the job.
+  /// XXH3-64 over the final latents of all samples of the job, in index order;
+  /// empty where that cannot be told.
   [[nodiscard]] std::string latents_xxh3();
+
+  /// Why there are no more previews; empty: nothing went wrong. Once finished.
+  [[nodiscard]] const std::string& preview_note() const noexcept {
+    return preview_note_;
+  }
 
  private:
   /// What even a slow disk takes in a second.
@@ -98,6 +105,7 @@ class ArtefactObserver final : public Observer {
   const config::Config& config_;
   const JobRequest& request_;
   const JobRunner& runner_;
+  const RequiredClass& required_;
   RunOutputs& outputs_;
   std::map<std::uint64_t, ImageSummary> images_;
   OrderedHash hash_;
@@ -118,7 +126,8 @@ class ArtefactObserver final : public Observer {
   std::map<std::string, std::optional<FileStamp>> last_previews_;
   std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
   std::atomic<bool> has_no_previews_{false};
-  Store store_;  // last: its thread uses what stands above
+  std::string preview_note_;  ///< the store's thread
+  Store store_;               // last: its thread uses what stands above
 };
 
 }  // namespace troupe::actors

@@ -96,8 +96,7 @@ double relative_rmse(const std::map<std::uint64_t, Tensor>& a,
 
 Measurement baseline(int threads) {
   Measurement measurement;
-  measurement.name = fmt::format("sequential, 1 worker × {} thread{}", threads,
-                                 threads == 1 ? "" : "s");
+  measurement.name = "sequential, " + describe_cpu_company(1, threads);
   measurement.plan.num_threads = threads;
   return measurement;
 }
@@ -110,14 +109,8 @@ Measurement baseline_on(const JobDevice& gpu) {
 }
 
 std::string name_of(const JobRequest& request) {
-  const std::string method = config::name_of(request.plan.method.kind);
-  if (request.devices.front().is_gpu()) {
-    return method + ", " + describe_company(request);
-  }
-  return fmt::format(
-      "{}, {} worker{} × {} thread{}", method, request.plan.num_workers,
-      request.plan.num_workers == 1 ? "" : "s", request.plan.num_threads,
-      request.plan.num_threads == 1 ? "" : "s");
+  return config::name_of(request.plan.method.kind) + ", " +
+         describe_company(request);
 }
 
 /// The baselines (one worker with one and with two threads, or one on the first
@@ -177,7 +170,7 @@ void print_json(const Invocation& invocation, const JobRequest& request,
                {"bits", bits_of(request)},
                {"rows", std::move(table)},
                {"notes", request.notes}});
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", dump(json));
 }
 
 void print_table(const config::Config& config, const JobRequest& request,

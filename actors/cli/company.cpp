@@ -9,6 +9,7 @@
 #include "actors/cli/execution_class.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 #include "kernels/linear.h"
 #include "models/dit_info.h"
 
@@ -117,14 +118,13 @@ void add_gpus(const config::Config& config, const config::DeviceChoice& choice,
   const auto gpu = std::ranges::find(found.devices, *choice.index,
                                      &kernels::CudaDevice::index);
   if (gpu == found.devices.end()) {
-    throw Error(Errc::unsupported, place,
-                fmt::format("there is no cuda:{}: this machine has {} GPU{}",
-                            *choice.index, found.devices.size(),
-                            found.devices.size() == 1 ? "" : "s"),
-                found.devices.size() == 1
-                    ? std::string("use cuda:0")
-                    : fmt::format("choose cuda:0 to cuda:{}",
-                                  found.devices.size() - 1));
+    throw Error(
+        Errc::unsupported, place,
+        fmt::format("there is no cuda:{}: this machine has {}", *choice.index,
+                    counted(found.devices.size(), "GPU")),
+        found.devices.size() == 1 ? std::string("use cuda:0")
+                                  : fmt::format("choose cuda:0 to cuda:{}",
+                                                found.devices.size() - 1));
   }
   devices.push_back(the_gpu(config, *gpu));
 }

@@ -19,10 +19,10 @@ struct Comparison {
 };
 
 /// Two files of the same kind: pixels of .png, tensors of .safetensors, .npz
-/// and .npy by name. Without `tolerance` they are the same when all bytes are;
-/// with it also when the largest relative difference is at most `tolerance`:
-/// then tensors may differ in dtype, not in name or shape, and what is not a
-/// number must stand at the same places of both.
+/// and .npy by name. They are the same if all bytes are. With `tolerance` they
+/// are also the same if the largest relative difference is at most that. Their
+/// tensors may then differ in dtype, but not in name or shape; NaN and infinity
+/// must stand at the same places of both.
 /// Errors: those of read_image and read_stored; Errc::invalid_argument for
 /// files of two kinds; Errc::unsupported for pixels that are not 8-bit RGB.
 [[nodiscard]] Comparison compare_files(

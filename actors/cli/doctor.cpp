@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/job_request.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"
@@ -187,7 +188,7 @@ void print_json(const RunSummary& summary, const Findings& found) {
     json["libraries"][library.name] = library.version;
   }
   json["advice"] = found.lines;
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", dump(json));
 }
 
 void print_text(const Findings& found) {
@@ -203,10 +204,10 @@ void print_text(const Findings& found) {
                                found.cores.quota)
                  : "");
   for (const DefaultPlan& item : default_plans()) {
-    fmt::print("threads     {}: {} on {} worker{} × {} thread{}\n", item.what,
-               config::name_of(item.plan.method.kind), item.plan.num_workers,
-               item.plan.num_workers == 1 ? "" : "s", item.plan.num_threads,
-               item.plan.num_threads == 1 ? "" : "s");
+    fmt::print(
+        "threads     {}: {} on {}\n", item.what,
+        config::name_of(item.plan.method.kind),
+        describe_cpu_company(item.plan.num_workers, item.plan.num_threads));
   }
   fmt::print("memory      {}, {} available\n",
              human_bytes(found.memory.physical_bytes),

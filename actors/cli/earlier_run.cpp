@@ -12,6 +12,7 @@
 #include "actors/cli/latents_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -38,8 +39,7 @@ std::string value_of(const json& job, const std::string& key) {
   if (!job.contains(key)) {
     return "not given";
   }
-  const std::string text = job.at(key).dump();
-  return text.size() > kLongest ? text.substr(0, kLongest) + "…" : text;
+  return printable(job.at(key).dump(), kLongest);
 }
 
 /// "seed is 7 there and 8 here"; empty if the jobs are the same.
@@ -236,10 +236,10 @@ void find_earlier(const config::Config& config, JobRequest& request,
   }
   if (outputs.skipped.size() < images) {
     request.notes.push_back(fmt::format(
-        "{} image{} there without {} rows in the files of --save: made again",
+        "{} finished image{} no rows in the files of --save and {} made again",
         images - outputs.skipped.size(),
-        images - outputs.skipped.size() == 1 ? " is" : "s are",
-        images - outputs.skipped.size() == 1 ? "its" : "their"));
+        images - outputs.skipped.size() == 1 ? " has" : "s have",
+        images - outputs.skipped.size() == 1 ? "is" : "are"));
   }
 }
 
@@ -293,11 +293,11 @@ void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
   }
 }
 
-std::string class_note(const RunOutputs& outputs,
+std::string class_note(std::span<const EarlierImage> skipped,
                        std::span<const std::string> classes) {
   std::set<std::string> others;
   std::size_t count = 0;
-  for (const EarlierImage& image : outputs.skipped) {
+  for (const EarlierImage& image : skipped) {
     if (std::ranges::find(classes, image.execution_class) == classes.end()) {
       others.insert(image.execution_class);
       ++count;

@@ -49,7 +49,7 @@ void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
 
 /// What the user should know of skipped images that none of `classes`, this
 /// run's execution classes, made; empty if there are none.
-[[nodiscard]] std::string class_note(const RunOutputs& outputs,
+[[nodiscard]] std::string class_note(std::span<const EarlierImage> skipped,
                                      std::span<const std::string> classes);
 
 }  // namespace troupe::actors

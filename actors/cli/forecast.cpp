@@ -16,6 +16,7 @@
 #include "kernels/core/noise.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
 #include "samplers/parallel/marked_graph.h"
@@ -277,16 +278,15 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const double flops = rows * model->info().flops();
   const double whole =
       models::dit_info(request.source.dit(), device.compute).flops();
-  return Pace{.row_seconds = seconds / flops * whole,
-              .flops_per_second = flops / seconds,
-              .how = fmt::format(
-                  "{} row{} through {} of {} blocks took {:.3g} s, {} worker{} "
-                  "{}",
-                  rows, rows == 1 ? "" : "s", config.num_layers,
-                  request.source.dit().num_layers, seconds, workers,
-                  workers == 1 ? "" : "s",
-                  device.is_gpu() ? "on " + to_string(device.device)
-                                  : std::string("at once"))};
+  return Pace{
+      .row_seconds = seconds / flops * whole,
+      .flops_per_second = flops / seconds,
+      .how = fmt::format("{} through {} of {} blocks took {:.3g} s, {} {}",
+                         counted(rows, "row"), config.num_layers,
+                         request.source.dit().num_layers, seconds,
+                         counted(workers, "worker"),
+                         device.is_gpu() ? "on " + to_string(device.device)
+                                         : std::string("at once"))};
 }
 
 namespace {

@@ -10,8 +10,7 @@
 namespace troupe::actors {
 
 Image read_image(const std::string& path) {
-  constexpr std::size_t kMaxBytes = std::size_t{256} << 20U;
-  const std::string content = read_file(path, kMaxBytes);
+  const std::string content = read_file(path, kLargestPng);
   return decode_png(path, std::as_bytes(std::span(content)));
 }
 

@@ -7,8 +7,8 @@
 
 namespace troupe::actors {
 
-/// Reads a PNG of at most 256 MiB. Errors: Errc::not_found,
-/// Errc::corrupt_file.
+/// Reads a PNG of at most 256 MiB. Errors: Errc::not_found; Errc::io;
+/// Errc::invalid_argument for a larger file; Errc::corrupt_file.
 [[nodiscard]] Image read_image(const std::string& path);
 
 /// The recipe in an image. Errors: Errc::corrupt_file without a readable one.

@@ -122,6 +122,12 @@ Json describe_defaults(const std::string& path) {
   return json;
 }
 
+/// The plain list under an ordered object, whose own insertion searches all
+/// keys for the new one. Append only keys that differ.
+Json::object_t& as_list(Json& object) {
+  return object.get_ref<Json::object_t&>();
+}
+
 Json describe_checkpoint(const std::string& path) {
   config::Config config;
   config.model_dir = path;
@@ -148,8 +154,7 @@ Json describe_checkpoint(const std::string& path) {
       {"classes", source.dit().num_classes},
       {"defaults", describe_defaults(path)}};
   json["class_names"] = Json::object();
-  // An ordered object looks for a key from its beginning; these are different.
-  auto& names = json["class_names"].get_ref<Json::object_t&>();
+  Json::object_t& names = as_list(json["class_names"]);
   names.reserve(checkpoint.class_names.size());
   for (const auto& [id, name] : checkpoint.class_names) {
     names.emplace_back(std::to_string(id), name);
@@ -158,22 +163,33 @@ Json describe_checkpoint(const std::string& path) {
 }
 
 Json describe_tensors(const std::string& path) {
+  // A header may name millions, and each takes hundreds of bytes as JSON.
+  constexpr std::size_t kMostListed = 20000;
   const models::SafetensorsFile file(path);
+  const auto& entries = file.header().entries;
+  const auto& metadata = file.header().metadata;
   Json json = {{"kind", "safetensors"},
                {"path", path},
                {"tensors", Json::array()},
                {"metadata", Json::object()}};
-  for (const auto& [key, value] : file.header().metadata) {
-    json["metadata"][std::string(key)] = value;
+  for (const auto& [key, value] : metadata) {
+    if (json["metadata"].size() == kMostListed) {
+      break;
+    }
+    as_list(json["metadata"]).emplace_back(std::string(key), value);
   }
   std::uint64_t elements = 0;
-  for (const models::SafetensorsEntry& entry : file.header().entries) {
+  for (const models::SafetensorsEntry& entry : entries) {
     elements += static_cast<std::uint64_t>(entry.shape.num_elements());
-    json["tensors"].push_back({{"name", std::string(entry.name)},
-                               {"dtype", models::to_string(entry.dtype)},
-                               {"shape", to_string(entry.shape)},
-                               {"bytes", entry.end - entry.begin}});
+    if (json["tensors"].size() < kMostListed) {
+      json["tensors"].push_back({{"name", std::string(entry.name)},
+                                 {"dtype", models::to_string(entry.dtype)},
+                                 {"shape", to_string(entry.shape)},
+                                 {"bytes", entry.end - entry.begin}});
+    }
   }
+  json["tensors_left_out"] = entries.size() - json["tensors"].size();
+  json["metadata_left_out"] = metadata.size() - json["metadata"].size();
   json["elements"] = elements;
   return json;
 }
@@ -184,13 +200,13 @@ Json describe_arrays(const std::string& path) {
                {"path", path},
                {"tensors", Json::array()}};
   std::uint64_t elements = 0;
-  for (const StoredTensor& tensor : read_stored(path)) {
+  for (const StoredTensor& tensor : read_stored_shapes(path)) {
     elements += static_cast<std::uint64_t>(tensor.shape.num_elements());
     json["tensors"].push_back(
         {{"name", json["kind"] == "npy" ? "" : tensor.name},
          {"dtype", tensor.dtype},
          {"shape", to_string(tensor.shape)},
-         {"bytes", tensor.bytes.size()}});
+         {"bytes", tensor.num_bytes}});
   }
   json["elements"] = elements;
   return json;
@@ -288,12 +304,16 @@ void print_checkpoint(const Json& j) {
 }
 
 void print_tensors(const Json& j) {
-  fmt::print("{}: {} tensors, {:.1f} M elements\n",
-             j["path"].get<std::string>(), j["tensors"].size(),
-             j["elements"].get<double>() / 1e6);
+  const std::uint64_t left_out = j.value("tensors_left_out", std::uint64_t{0});
+  const std::uint64_t count = j["tensors"].size() + left_out;
+  fmt::print("{}: {}, {:.1f} M elements\n", j["path"].get<std::string>(),
+             counted(count, "tensor"), j["elements"].get<double>() / 1e6);
   for (const Json& tensor : j["tensors"]) {
     fmt::print("  {:<5} {:<24} {}\n", tensor["dtype"].get<std::string>(),
                tensor["shape"].get<std::string>(), text_of(tensor["name"]));
+  }
+  if (left_out > 0) {
+    fmt::print("  … and {} more\n", left_out);
   }
 }
 
@@ -338,7 +358,7 @@ int run_inspect(Invocation& invocation) {
       std::fflush(stdout);
       const std::string line = one_line(error);
       if (line != last_line) {  // said once for a name that is given often
-        fmt::print(stderr, "{}\n", line);
+        say(stderr, line);
       }
       last_line = line;
       items.push_back({{"path", path}, {"error", to_json(error)}});
@@ -359,8 +379,7 @@ int run_inspect(Invocation& invocation) {
     if (worst) {
       json["error"] = to_json(*worst);
     }
-    fmt::print("{}\n",
-               json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", dump(json));
   }
   return summary.exit_code;
 }

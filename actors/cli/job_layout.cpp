@@ -7,6 +7,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 #include "kernels/linear.h"
 #include "models/dit_info.h"
 
@@ -46,9 +47,10 @@ void check_cores(JobRequest& request, int cores) {
   }
   const int wanted = request.plan.num_workers * request.plan.num_threads;
   if (wanted > cores) {
-    request.notes.push_back(fmt::format(
-        "{} workers × {} threads on {} cores will be slower than fewer",
-        request.plan.num_workers, request.plan.num_threads, cores));
+    request.notes.push_back(describe_cpu_company(request.plan.num_workers,
+                                                 request.plan.num_threads) +
+                            " on " + counted(cores, "core") +
+                            " will be slower than fewer");
   }
 }
 

@@ -21,6 +21,7 @@
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/text.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -185,7 +186,7 @@ void take_init_latents(const config::Config& config, JobRequest& request) {
   }
 }
 
-/// A recipe of before torch noise followed diffusers here keeps its meaning.
+/// An older recipe of given latents keeps its order of torch's draws.
 void keep_stream(const config::Recipe* recipe, JobRequest& request) {
   if (recipe == nullptr || recipe->noise != config::NoiseKind::torch ||
       recipe->init_latents_xxh3.empty() ||
@@ -195,9 +196,9 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
   }
   request.torch_latents = samplers::InitialLatents::drawn;
   request.notes.emplace_back(
-      "the recipe is older than the order of torch's draws after given "
-      "latents: "
-      "its own order is kept, which skips a draw that diffusers makes");
+      "this recipe was made by an older Troupe, which skipped one torch draw "
+      "that diffusers makes; the run repeats the old order, so that the image "
+      "comes back");
 }
 
 /// The job's noise with given latents in place of a draw.
@@ -316,19 +317,23 @@ JobRequest make_request(const config::Config& config,
   return request;
 }
 
+std::string describe_cpu_company(int workers, int threads) {
+  return counted(workers, "worker") + " × " + counted(threads, "thread");
+}
+
 std::string describe_company(const JobRequest& request) {
   if (!request.devices.front().is_gpu()) {
-    return fmt::format("{} workers × {} threads", request.plan.num_workers,
-                       request.plan.num_threads);
+    return describe_cpu_company(request.plan.num_workers,
+                                request.plan.num_threads);
   }
   std::vector<std::string> parts;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
-      parts.push_back(fmt::format(
-          "{} worker{} {}", device.workers, device.workers == 1 ? "" : "s",
+      parts.push_back(
           device.is_gpu()
-              ? "on " + to_string(device.device)
-              : fmt::format("× {} threads", request.plan.num_threads)));
+              ? counted(device.workers, "worker") + " on " +
+                    to_string(device.device)
+              : describe_cpu_company(device.workers, request.plan.num_threads));
     }
   }
   return fmt::format("{}", fmt::join(parts, " and "));

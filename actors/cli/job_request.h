@@ -32,8 +32,8 @@ struct JobRequest {
   std::uint64_t seed = 0;
   config::NoiseKind noise = config::NoiseKind::philox;
   Tensor init_latents;  ///< [n, C, H, W] or empty; row i for sample i
-  /// What torch's generator did of given latents; `drawn` (and thrown away)
-  /// only for recipes of before that was put right.
+  /// `given`: torch's generator draws nothing for given latents. `drawn`, only
+  /// for recipes of an older Troupe: it makes that draw, which is thrown away.
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   std::vector<std::string> notes;    ///< what the user should know
@@ -76,6 +76,9 @@ struct JobRequest {
 [[nodiscard]] JobRequest make_request(const config::Config& config,
                                       const config::Recipe* recipe = nullptr,
                                       const Gpus& gpus = {});
+
+/// "1 worker × 4 threads".
+[[nodiscard]] std::string describe_cpu_company(int workers, int threads);
 
 /// "2 workers × 4 threads", "1 worker on cuda:0 and 1 worker × 7 threads".
 [[nodiscard]] std::string describe_company(const JobRequest& request);

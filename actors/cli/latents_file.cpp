@@ -57,8 +57,8 @@ void check_tensor_path(const std::string& place,
   const std::string ending = path.extension().string();
   if (ending != ".safetensors" && ending != ".npz" && ending != ".npy") {
     throw Error(Errc::invalid_argument, place,
-                "tensors are written as .safetensors, .npz or .npy: got '" +
-                    path.string() + "'",
+                "tensors are written as .safetensors, .npz or .npy: got " +
+                    in_quotes(path.string()),
                 "change the file's ending");
   }
   check_writable(path);

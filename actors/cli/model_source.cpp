@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 
 #include "actors/cli/converter.h"
@@ -23,14 +22,6 @@ namespace {
 
 /// Fixed: random weights shall be the same everywhere.
 constexpr std::uint64_t kRandomWeightsSeed = 0;
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return out;
-}
 
 std::optional<std::int64_t> as_id(const std::string& text) {
   std::int64_t id = 0;
@@ -65,8 +56,7 @@ ModelSource ModelSource::open(const config::Config& config) {
           "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  source.checkpoint_ =
-      models::open_checkpoint(config.model_dir, {}, converter());
+  source.checkpoint_ = models::open_checkpoint(config.model_dir, converter());
   const models::Checkpoint& checkpoint = *source.checkpoint_;
   for (const std::string& note : models::check_supported(checkpoint)) {
     log_message(LogLevel::info, note);
@@ -120,12 +110,12 @@ std::vector<std::int64_t> ModelSource::resolve_classes(
   std::vector<std::string> names;
   if (checkpoint_) {
     for (const auto& [name, those] : checkpoint_->class_ids) {
-      by_name[lower(name)].insert(those.begin(), those.end());
+      by_name[lowered(name)].insert(those.begin(), those.end());
       names.push_back(name);
     }
   }
   for (const std::string& wanted : classes) {
-    const auto found = by_name.find(lower(wanted));
+    const auto found = by_name.find(lowered(wanted));
     if (found != by_name.end()) {
       ids.push_back(the_only_class(wanted, found->second));
       continue;

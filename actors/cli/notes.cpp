@@ -121,8 +121,8 @@ std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
       const bool above = sigma > trained->second * (1 + kRounding);
       if (above || (sigma > 0 && sigma < trained->first * (1 - kRounding))) {
         notes.push_back(fmt::format(
-            "--sigmas {:g} lies {} the {:g} to {:g} that the model was trained "
-            "with: the network is told the nearest training step",
+            "--sigmas {:g} is {} the trained levels, {:g} to {:g}; the network "
+            "is told the nearest training step",
             sigma, above ? "above" : "below", trained->first, trained->second));
         break;
       }

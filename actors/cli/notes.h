@@ -22,15 +22,15 @@ namespace troupe::actors {
 [[nodiscard]] std::vector<std::string> network_notes(
     const models::Checkpoint& checkpoint);
 
-/// What works and is unusual of a sampler for the model whose scheduler this
-/// is, or what had to be guessed because there is none.
+/// What is unusual about this sampler for a model with this scheduler file, or
+/// what was guessed without such a file.
 [[nodiscard]] std::vector<std::string> model_notes(
     const config::SamplerConfig& sampler, std::string_view scheduler_config,
     std::string_view place, const samplers::ScheduleOptions& options);
 
 /// Refuses a list of --sigmas that lies wholly above the levels the model was
-/// trained with: noise comes out. (A list that only begins there makes
-/// pictures if it is fine enough, at 20 times the highest level too.)
+/// trained with: the result would be noise. (A list that only begins there
+/// makes pictures if it is fine enough, even from 20 times the highest level.)
 /// Errors: Errc::invalid_argument.
 void check_lists(const config::SamplerConfig& sampler,
                  const samplers::Schedule& schedule);

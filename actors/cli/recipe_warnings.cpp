@@ -36,10 +36,10 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
   }
 }
 
-void say_other_classes(const RunOutputs& outputs,
+void say_other_classes(std::span<const EarlierImage> images,
                        const std::vector<std::string>& classes,
                        std::vector<std::string>& notes) {
-  const std::string note = class_note(outputs, classes);
+  const std::string note = class_note(images, classes);
   if (!note.empty()) {
     print_notes({note});
     notes.push_back(note);

@@ -11,9 +11,10 @@ namespace troupe::actors {
 void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                     const JobRunner& runner);
 
-/// Says, and keeps in `notes`, that images which are there were made by none of
-/// `classes`, this run's execution classes; nothing if they all were.
-void say_other_classes(const RunOutputs& outputs,
+/// Prints and adds to `notes` how many of `images`, which are there, were made
+/// by none of `classes`, this run's execution classes. Nothing if there are
+/// none.
+void say_other_classes(std::span<const EarlierImage> images,
                        const std::vector<std::string>& classes,
                        std::vector<std::string>& notes);
 

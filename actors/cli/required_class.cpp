@@ -8,6 +8,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "kernels/core/exit_codes.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -20,13 +21,6 @@ bool is_class(const std::string& text) {
              text, [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  return text;
-}
-
 }  // namespace
 
 RequiredClass RequiredClass::of(const config::Config& config) {
@@ -35,13 +29,13 @@ RequiredClass RequiredClass::of(const config::Config& config) {
     return {};
   }
   if (is_class(given)) {
-    return {lower(given), {}};
+    return {lowered(given), {}};
   }
   std::error_code error;
   if (!std::filesystem::exists(given, error)) {
     throw Error(Errc::invalid_argument, config.place_of("require-class"),
-                "got '" + given +
-                    "', expected a class (16 hexadecimal digits) or an image "
+                "got " + in_quotes(given) +
+                    ", expected a class (16 hexadecimal digits) or an image "
                     "that troupe made",
                 "the last line of --json and troupe inspect IMAGE name a "
                 "class");
@@ -58,13 +52,7 @@ void RequiredClass::check_before_loading(const JobRequest& request,
     return;
   }
   for (const EarlierImage& image : outputs.skipped) {
-    if (image.execution_class != name) {
-      throw Error(
-          kAnotherClass, outputs.images->path(image.index).string(),
-          "the image that is there is of another execution class: got " +
-              image.execution_class + ", expected " + name,
-          "give another --out, or --exists replace");
-    }
+    check_image(image, outputs.images->path(image.index).string());
   }
   std::uint64_t weights = 0;
   const char* end = weights_xxh3.data() + weights_xxh3.size();
@@ -72,6 +60,16 @@ void RequiredClass::check_before_loading(const JobRequest& request,
       std::from_chars(weights_xxh3.data(), end, weights, 16);
   if (!weights_xxh3.empty() && failed == std::errc() && rest == end) {
     check(request, weights);
+  }
+}
+
+void RequiredClass::check_image(const EarlierImage& image,
+                                const std::string& path) const {
+  if (!name.empty() && image.execution_class != name) {
+    throw Error(Errc::another_class, path,
+                "the image that is there is of another execution class: got " +
+                    printable(image.execution_class) + ", expected " + name,
+                "give another --out, or --exists replace");
   }
 }
 
@@ -88,7 +86,7 @@ void RequiredClass::check(const JobRequest& request,
         execution_conditions(weights_hash, device, request.plan.method));
     if (here != name) {
       throw Error(
-          kAnotherClass, "--require-class",
+          Errc::another_class, "--require-class",
           "this job is of another execution class on " + device.label() +
               ": got " + here + ", expected " + name,
           "a class follows from the weights, the build and its libraries, the "

@@ -18,11 +18,15 @@ struct RequiredClass {
   /// those of read_image and recipe_in.
   [[nodiscard]] static RequiredClass of(const config::Config& config);
 
-  /// What can be known without the weights: that an image with these weights
-  /// would be of another class here. Errors: kAnotherClass.
+  /// What can be checked before the weights are read: images that are there,
+  /// and the class that the image's weights would have on this machine.
+  /// Errors: Errc::another_class.
   void check_before_loading(const JobRequest& request,
                             const RunOutputs& outputs) const;
-  /// Errors: kAnotherClass, naming both.
+  /// Errors: Errc::another_class, naming both, for an image of an earlier run
+  /// at `path`.
+  void check_image(const EarlierImage& image, const std::string& path) const;
+  /// Errors: Errc::another_class, naming both.
   void check(const JobRequest& request, std::uint64_t weights_hash) const;
 };
 

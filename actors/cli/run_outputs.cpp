@@ -14,6 +14,7 @@
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/temporary_files.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -27,10 +28,10 @@ void read_save(const std::vector<std::string>& items, RunOutputs& outputs) {
     const std::vector<std::string> kinds = {"latents", "trajectory"};
     if (equals == std::string::npos || equals + 1 == item.size() ||
         (kind != kinds[0] && kind != kinds[1])) {
-      throw Error(
-          Errc::invalid_argument, "--save",
-          "got '" + item + "', expected latents=FILE or trajectory=FILE",
-          config::suggestion(kind, kinds));
+      throw Error(Errc::invalid_argument, "--save",
+                  "got " + in_quotes(item) +
+                      ", expected latents=FILE or trajectory=FILE",
+                  config::suggestion(kind, kinds));
     }
     std::string& path =
         kind == "latents" ? outputs.latents : outputs.trajectory;
@@ -47,12 +48,12 @@ void check_png_name(const char* flag, const std::string& path) {
   }
   if (!path.ends_with(".png")) {
     throw Error(Errc::invalid_argument, flag,
-                "pictures are written as PNG: got '" + path + "'",
+                "pictures are written as PNG: got " + in_quotes(path),
                 "end the name in .png");
   }
   if (path.find('{') != std::string::npos) {
     throw Error(Errc::invalid_argument, flag,
-                "a placeholder, and this is one file: got '" + path + "'",
+                "a placeholder, and this is one file: got " + in_quotes(path),
                 "only --out and --preview take {index}; name one file");
   }
   check_writable(path);

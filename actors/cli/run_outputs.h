@@ -37,8 +37,8 @@ struct RunOutputs {
   int preview_every = 1;                     ///< model calls between previews
   std::string trace;
   config::ExistsPolicy exists = config::ExistsPolicy::error;
-  /// What stands where an output goes (--exists skip), by path as written: it
-  /// may be replaced, and what comes later may not.
+  /// Files that stood at an output's path at the start (--exists skip), by path
+  /// as written. Only these may be replaced.
   std::map<std::string, FileStamp> standing;
   /// Samples that are there (--exists skip), by index; find_earlier says more.
   std::vector<EarlierImage> skipped;
@@ -68,8 +68,9 @@ struct RunOutputs {
 /// unless nothing is to be written (--dry-run).
 /// `picture` is the shape [C, H, W] of one picture.
 /// Errors: Errc::invalid_argument (a bad name, two outputs of one name, an
-/// output that exists, a contact sheet too large), Errc::io (not writable),
-/// those of StopFlag::check.
+/// output that exists, a contact sheet too large), Errc::corrupt_file (what
+/// stands where a sheet or preview goes is no PNG), Errc::io (not writable),
+/// Errc::no_space, those of StopFlag::check.
 [[nodiscard]] RunOutputs prepare_outputs(const config::Config& config,
                                          const Shape& picture,
                                          const StopFlag& stop);

@@ -65,8 +65,9 @@ SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
   return [summary, json](Errc code, bool again) {
     constexpr int kPatienceMs = 2000;
     const Error error(code, "troupe",
-                      again ? "stopped at once, at the second Ctrl-C"
-                            : "stopped by a signal");
+                      again
+                          ? "stopped at once by Ctrl-C while the run was ending"
+                          : "stopped by a signal");
     // Over the bar, if there is one.
     const std::string line =
         (::isatty(STDERR_FILENO) != 0 ? "\r\x1b[K" : "") + one_line(error);
@@ -95,8 +96,9 @@ int run(const std::vector<std::string>& arguments,
   invocation.signals->set_last_words(
       last_words(invocation.summary, invocation.config.json));
   if (invocation.config.print_config) {
+    const std::string text = values_in_force(*line.verb, invocation);
     invocation.take_last_word();
-    fmt::print("{}", values_in_force(*line.verb, invocation));
+    fmt::print("{}", text);
     return 0;
   }
   set_log_level(level_of(invocation.config));
@@ -117,12 +119,6 @@ std::string verb_of(const std::vector<std::string>& arguments) {
     }
   }
   return {};
-}
-
-/// Unlike fmt::print it does not throw where nobody listens any more.
-void say(std::FILE* to, const std::string& line) {
-  const std::string text = line + "\n";
-  (void)std::fwrite(text.data(), 1, text.size(), to);
 }
 
 int report(const Error& error, Invocation& invocation, bool json) {

@@ -19,6 +19,7 @@
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/recipe_warnings.h"
 #include "actors/cli/required_class.h"
+#include "actors/cli/result_line.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
@@ -28,6 +29,7 @@
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -116,6 +118,20 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
+/// Images that another run of this job put there meanwhile.
+std::vector<EarlierImage> kept_images(const ArtefactObserver& artefacts) {
+  std::vector<EarlierImage> kept;
+  for (const auto& [index, image] : artefacts.images()) {
+    if (image.status == "skipped") {
+      kept.push_back({.index = index,
+                      .weights_xxh3 = {},
+                      .latents_xxh3 = image.latents_xxh3,
+                      .execution_class = image.execution_class});
+    }
+  }
+  return kept;
+}
+
 /// "; --grid and --trace were not written", or nothing.
 std::string not_written(const std::vector<std::string>& flags) {
   return flags.empty()
@@ -156,44 +172,6 @@ void judge(const Invocation& invocation, const JobRequest& request,
                             failed, wanted, first->sample_index, cause.message),
                 cause.hint);
   }
-}
-
-/// "4 images", "3 images made, 1 was there".
-std::string count_of(const RunSummary& summary) {
-  const auto skipped = static_cast<std::size_t>(
-      std::ranges::count(summary.images, "skipped", &ImageSummary::status));
-  const std::size_t made = summary.images.size() - skipped;
-  std::string text = fmt::format("{} image{}", made, made == 1 ? "" : "s");
-  if (skipped > 0) {
-    text += fmt::format(" made, {} {} there", skipped,
-                        skipped == 1 ? "was" : "were");
-  }
-  return text;
-}
-
-void print_result(const RunSummary& summary, const RunOutputs& outputs,
-                  const std::string& company) {
-  std::string where;
-  const bool to_stdout = outputs.images && outputs.images->is_stdout();
-  if (to_stdout) {
-    where = " → stdout";
-  } else if (outputs.images && summary.images.size() == 1) {
-    where = " → " + summary.images.front().path;
-  } else if (outputs.images) {
-    where = " → " + outputs.images->folder().string();
-  } else if (!outputs.grid.empty()) {
-    where = " → " + outputs.grid;
-  }
-  fmt::print(
-      to_stdout ? stderr : stdout,
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
-      "{}; {} network calls in {} rounds; {}\n",
-      count_of(summary), summary.wall_seconds, summary.images_per_second, where,
-      summary.sampler, summary.steps, summary.guidance, summary.method, company,
-      summary.dtype, summary.nfe, summary.rounds,
-      summary.latents_xxh3.empty()
-          ? "no hash of all latents: " + why_no_hash(summary)
-          : "latents " + summary.latents_xxh3);
 }
 
 /// Latents of other kinds are no picture without their decoder.
@@ -297,7 +275,7 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   check_weights(outputs, to_hex(weights));
-  say_other_classes(outputs, execution_classes(request, weights),
+  say_other_classes(outputs.skipped, execution_classes(request, weights),
                     summary.notes);
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
@@ -367,16 +345,22 @@ int run_sample(Invocation& invocation) {
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.weights_hash()));
   required.check(request, runner.weights_hash());
-  say_other_classes(outputs, runner.execution_classes(), summary.notes);
+  say_other_classes(outputs.skipped, runner.execution_classes(), summary.notes);
   if (recipe) {
     warn_of_others(*recipe, request, runner);
   }
-  ArtefactObserver artefacts(config, request, runner, outputs);
+  ArtefactObserver artefacts(config, request, runner, required, outputs);
   const Run run = sample(invocation, runner, outputs, artefacts, stop);
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, outputs, artefacts, run.result, summary);
   report_lost(request, runner.lost(), summary);
   report_lost(request, run.result.lost, summary);
+  say_other_classes(kept_images(artefacts), runner.execution_classes(),
+                    summary.notes);
+  if (!artefacts.preview_note().empty()) {
+    print_notes({artefacts.preview_note()});
+    summary.notes.push_back(artefacts.preview_note());
+  }
   fill_images(request, outputs, artefacts.images(), run.result, summary);
   note_missing_hash(summary);
   if (run.unwritten) {

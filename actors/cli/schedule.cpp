@@ -19,6 +19,7 @@
 #include "config/schedule_options.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/checkpoint.h"
 
 namespace troupe::actors {
@@ -45,7 +46,7 @@ Scheduler scheduler_of(const config::Config& config) {
     return scheduler;
   }
   const auto checkpoint =
-      models::open_checkpoint(config.model_dir, {}, converter());
+      models::open_checkpoint(config.model_dir, converter());
   std::error_code error;
   scheduler.model = std::filesystem::weakly_canonical(config.model_dir, error)
                         .filename()
@@ -171,8 +172,8 @@ std::string describe_levels(const samplers::ScheduleOptions& o) {
 
 std::string subtitle_of(const std::vector<samplers::Schedule>& schedules,
                         const std::string& model) {
-  std::vector<std::string> parts = {model.empty() ? "no model"
-                                                  : "model " + model};
+  std::vector<std::string> parts = {
+      model.empty() ? "no model" : "model " + printable(model)};
   for (const samplers::Schedule& schedule : schedules) {
     std::string levels = describe_levels(schedule.options());
     if (std::ranges::find(parts, levels) == parts.end()) {
@@ -185,7 +186,7 @@ std::string subtitle_of(const std::vector<samplers::Schedule>& schedules,
 std::string steps_of(const samplers::Schedule& schedule) {
   const int steps = schedule.num_steps();
   const int calls = schedule.num_model_calls();
-  return fmt::format("{} step{}", steps, steps == 1 ? "" : "s") +
+  return counted(steps, "step") +
          (calls == steps ? "" : fmt::format(", {} calls", calls));
 }
 
@@ -238,14 +239,14 @@ int run_schedule(Invocation& invocation) {
   if (!config.plot.empty()) {
     if (!config.plot.ends_with(".svg")) {
       throw Error(Errc::invalid_argument, "--plot",
-                  "the plot is written as SVG: got '" + config.plot + "'",
+                  "the plot is written as SVG: got " + in_quotes(config.plot),
                   "end the name in .svg");
     }
     write_plot(plot_of(schedules, scheduler.model), config.plot);
   }
   invocation.take_last_word();
   if (config.json) {
-    fmt::print("{}\n", to_json(invocation.summary, schedules, notes).dump());
+    fmt::print("{}\n", dump(to_json(invocation.summary, schedules, notes)));
   } else if (!config.quiet) {
     for (const samplers::Schedule& schedule : schedules) {
       fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");

@@ -34,8 +34,9 @@ sigset_t stop_signals() {
   return set;
 }
 
-/// Ends the watching thread's wait. Ignored by default, so where it comes too
-/// early to be waited for it is lost, and the wait ends by itself.
+/// Ends the watching thread's wait. The system ignores SIGURG by default, so
+/// one that comes before the thread waits is lost. The wait then ends by its
+/// own timeout.
 constexpr int kWake = SIGURG;
 
 /// How long a process that is to end waits for its own last word.

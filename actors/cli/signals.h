@@ -26,15 +26,15 @@ void block_stop_signals();
 /// Waits for Ctrl-C, SIGTERM, SIGUSR1 (which Slurm can send ahead of the time
 /// limit) and the terminal's end on a thread of its own. Without a handler the
 /// first signal ends the process with 130 or 75, after `last_words`; with one
-/// it calls the handler instead, once. A second Ctrl-C always ends the process,
-/// after `last_words`.
+/// it calls the handler instead, once. Ctrl-C after a first signal ends the
+/// process in any case, after `last_words`.
 ///
 /// One thread has the last word, that of a signal or that of the program: so
 /// what a run ends with is said once, whenever a signal comes.
 class SignalWatch {
  public:
-  /// What is said when a signal ends the process; `again`: at the second
-  /// Ctrl-C, when the run was already winding up. Runs on the watch's thread.
+  /// What is said when a signal ends the process. `again`: by Ctrl-C while a
+  /// first signal was ending the run. Runs on the watch's thread.
   using LastWords = std::function<void(Errc code, bool again)>;
 
   /// Errors: Errc::invalid_argument where the system refuses a thread.

@@ -11,6 +11,7 @@
 #include "actors/cli/latents_file.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "models/safetensors.h"
 
 namespace troupe::actors {
@@ -41,25 +42,30 @@ std::string safetensors_name(const std::string& descr) {
 }
 
 StoredTensor stored_npy(const std::string& name, const std::string& place,
-                        std::span<const std::byte> file) {
+                        std::span<const std::byte> file, bool with_bytes) {
   const NpyView view = view_npy(place, file);
-  return {name,
-          safetensors_name(view.descr),
-          view.shape,
-          {view.data.begin(), view.data.end()}};
+  StoredTensor tensor{.name = name,
+                      .dtype = safetensors_name(view.descr),
+                      .shape = view.shape,
+                      .num_bytes = view.data.size(),
+                      .bytes = {}};
+  if (with_bytes) {
+    tensor.bytes.assign(view.data.begin(), view.data.end());
+  }
+  return tensor;
 }
 
-}  // namespace
-
-std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
+std::vector<StoredTensor> read(const std::filesystem::path& path,
+                               bool with_bytes) {
   const std::string ending = path.extension().string();
   std::vector<StoredTensor> tensors;
   if (ending == ".safetensors") {
     const models::SafetensorsFile file(path);
     for (const models::SafetensorsEntry& entry : file.header().entries) {
-      tensors.push_back({std::string(entry.name),
-                         std::string(to_string(entry.dtype)), entry.shape,
-                         file.stored_bytes(entry)});
+      tensors.push_back(
+          {std::string(entry.name), std::string(to_string(entry.dtype)),
+           entry.shape, entry.end - entry.begin,
+           with_bytes ? file.stored_bytes(entry) : std::vector<std::byte>()});
     }
     return tensors;
   }
@@ -71,31 +77,44 @@ std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
   const std::string content = read_file(path, kMaxTensorFileBytes);
   const auto bytes = std::as_bytes(std::span(content));
   if (ending == ".npy") {
-    return {stored_npy("latents", path.string(), bytes)};
+    return {stored_npy("latents", path.string(), bytes, with_bytes)};
   }
   for (const NpzMember& member : view_npz(path.string(), bytes)) {
     tensors.push_back(stored_npy(member.name, path.string() + ":" + member.name,
-                                 member.file));
+                                 member.file, with_bytes));
   }
   std::ranges::sort(tensors, {}, &StoredTensor::name);
   return tensors;
 }
 
+}  // namespace
+
+std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
+  return read(path, true);
+}
+
+std::vector<StoredTensor> read_stored_shapes(
+    const std::filesystem::path& path) {
+  return read(path, false);
+}
+
 std::string difference(const StoredTensor& a, const StoredTensor& b) {
   if (a.name != b.name) {
-    return fmt::format("tensor '{}' against '{}'", a.name, b.name);
+    return "tensor " + in_quotes(a.name) + " against " + in_quotes(b.name);
   }
   if (a.dtype != b.dtype || a.shape != b.shape) {
-    return fmt::format("tensor '{}': {} {} against {} {}", a.name, a.dtype,
-                       to_string(a.shape), b.dtype, to_string(b.shape));
+    return fmt::format("tensor {}: {} {} against {} {}", in_quotes(a.name),
+                       printable(a.dtype), to_string(a.shape),
+                       printable(b.dtype), to_string(b.shape));
   }
   std::size_t different = 0;
   for (std::size_t i = 0; i < a.bytes.size(); ++i) {
     different += a.bytes[i] == b.bytes[i] ? 0U : 1U;
   }
-  return different == 0 ? std::string()
-                        : fmt::format("tensor '{}': {} of {} bytes differ",
-                                      a.name, different, a.bytes.size());
+  return different == 0
+             ? std::string()
+             : fmt::format("tensor {}: {} of {} bytes differ",
+                           in_quotes(a.name), different, a.bytes.size());
 }
 
 }  // namespace troupe::actors

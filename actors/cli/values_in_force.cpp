@@ -169,7 +169,7 @@ void decide_sampler(const Config& config, const samplers::Schedule& schedule,
     if (text.empty() || !takes(more, in_force)) {
       continue;
     }
-    // A recipe stands above a file whatever the file says.
+    // A recipe overrides the file whatever the file says.
     const bool repeats =
         !origin.recipe.empty() || makes(more, in_force, origin);
     decisions[std::string(field.key)] = {text, source_of(field, origin, file),
@@ -284,8 +284,8 @@ Decisions decide_schedule(const Config& config) {
   return decisions;
 }
 
-/// Flags that a file cannot repeat, because the recipe of --from stands above
-/// it.
+/// A comment that names the flags to repeat beside the printed file: the recipe
+/// of --from overrides what the file says.
 std::string only_flags(const Config& config) {
   const std::string_view sampler = config::find_option("sampler")->group;
   const std::string_view method = config::find_option("method")->group;
@@ -302,8 +302,8 @@ std::string only_flags(const Config& config) {
     }
   }
   return flags.empty() ? flags
-                       : "# The recipe of --from stands above this file: give "
-                         "again as flags" +
+                       : "# The recipe of --from overrides this file. Repeat "
+                         "these flags:" +
                              flags + "\n";
 }
 

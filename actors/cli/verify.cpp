@@ -19,6 +19,7 @@
 #include "config/load_config.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -49,8 +50,7 @@ class PictureObserver final : public Observer {
   SampleOutcome outcome_;
 };
 
-/// --tolerance, which is one of this verb as a flag only: elsewhere it is meant
-/// for picard.
+/// --tolerance, but only as a flag: a file or variable means picard's.
 std::optional<double> tolerance_of(const config::Config& config) {
   return config.place_of("tolerance") == "--tolerance" ? config.method.tolerance
                                                        : std::nullopt;
@@ -77,9 +77,9 @@ config::ProgressKind bar_kind(const config::Config& config) {
              : kind;
 }
 
-/// What the classes have to do with what was found. Between two classes bytes
-/// say nothing about the image; weights are another matter, and part of a
-/// class.
+/// Adds both classes to what was found. Bytes of two classes cannot be
+/// compared, so different bytes mean nothing then. Different weights are still
+/// a difference, though they are a part of the class.
 Finding of_classes(Finding finding, bool same_weights) {
   if (finding.class_here == finding.class_there) {
     finding.detail += ", execution class " + finding.class_here;
@@ -219,7 +219,7 @@ struct Tally {
     }
     if (of_another_class > 0) {
       errors.emplace_back(
-          kAnotherClass, "verify",
+          Errc::another_class, "verify",
           fmt::format("{} of {} files were made by another execution class: "
                       "bytes cannot be compared",
                       of_another_class, files),
@@ -256,15 +256,16 @@ void print_finding(const Finding& finding, bool to_stdout,
   if (!finding.error) {
     if (to_stdout) {
       constexpr std::array kWords = {"same", "DIFFERENT", "ANOTHER CLASS"};
-      fmt::print("{}: {} ({})\n", finding.path,
+      // Names and texts of a stranger's file stand in it.
+      fmt::print("{}: {} ({})\n", printable(finding.path, kLongestLine),
                  kWords[static_cast<std::size_t>(finding.verdict)],
-                 finding.detail);
+                 printable(finding.detail, kLongestLine));
     }
     return;
   }
   const std::string line = one_line(*finding.error);
   if (line != last_error) {
-    fmt::print(stderr, "{}\n", line);
+    say(stderr, line);
   }
   last_error = line;
 }
@@ -288,9 +289,7 @@ int run_verify(Invocation& invocation) {
     files.push_back(json_of(finding));
   }
   for (const Error& error : tally.errors(invocation.files.size())) {
-    if (!config.json) {
-      fmt::print(stderr, "{}\n", one_line(error));
-    }
+    say(stderr, one_line(error));
     tally.end_with(error);
   }
   RunSummary& summary = invocation.summary;
@@ -306,8 +305,7 @@ int run_verify(Invocation& invocation) {
     if (tally.worst) {
       json["error"] = to_json(*tally.worst);
     }
-    fmt::print("{}\n",
-               json.dump(-1, ' ', false, Json::error_handler_t::replace));
+    fmt::print("{}\n", dump(json));
   }
   return summary.exit_code;
 }

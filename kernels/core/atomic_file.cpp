@@ -172,7 +172,14 @@ int rename_to_new(const fs::path& from, const fs::path& to) {
   // And without links, such as FAT: an empty file takes the name first.
   const Descriptor claim(
       ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  return claim.get() < 0 ? errno : rename_over(from, to);
+  if (claim.get() < 0) {
+    return errno;
+  }
+  const int reason = rename_over(from, to);
+  if (reason != 0) {
+    ::unlink(to.c_str());
+  }
+  return reason;
 }
 
 bool have_equal_bytes(const fs::path& one, const fs::path& other) {
@@ -236,19 +243,12 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void AtomicFile::close_synced() {
-  const bool is_synced = ::fsync(descriptor_) == 0;
-  const int sync_reason = errno;
-  const bool is_closed = ::close(std::exchange(descriptor_, -1)) == 0;
-  const int close_reason = errno;
+void AtomicFile::sync() {
+  const int reason = ::fsync(descriptor_) == 0 ? 0 : errno;
   // EINVAL and EROFS: a file system that cannot sync, not one that lost bytes.
-  if (!is_synced && sync_reason != EINVAL && sync_reason != EROFS) {
+  if (reason != 0 && reason != EINVAL && reason != EROFS) {
     discard();
-    fail("write", path_, sync_reason);
-  }
-  if (!is_closed && close_reason != EINTR) {
-    discard();
-    fail("write", path_, close_reason);
+    fail("write", path_, reason);
   }
 }
 
@@ -263,8 +263,11 @@ int AtomicFile::publish() const {
 
 bool AtomicFile::try_commit() {
   require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
-  close_synced();
+  sync();
+  // Still open and locked: a sweep would take a file without a lock for one
+  // that a dead process left.
   const int reason = publish();
+  ::close(std::exchange(descriptor_, -1));
   if (reason == EEXIST) {
     const bool is_taken =
         rule_.takes_equal && have_equal_bytes(temporary_, path_);

@@ -26,14 +26,14 @@ struct FileStamp {
 [[nodiscard]] std::optional<FileStamp> stamp_of(
     const std::filesystem::path& path);
 
-/// The same with its exceptions.
+/// IfThere and its exceptions.
 struct FileRule {
   FileRule(IfThere what = IfThere::replace) : if_there(what) {}  // NOLINT
 
   IfThere if_there;
   /// A file with this stamp is replaced in any case.
   std::optional<FileStamp> known = {};
-  /// Not refused, but left as it is: a file of the very same bytes.
+  /// If the file there has the same bytes, keep it and report success.
   bool takes_equal = false;
 };
 
@@ -47,25 +47,25 @@ struct FileRule {
 class AtomicFile {
  public:
   /// Errors: Errc::io with path and reason (missing folder, no permission,
-  /// `path` is a folder or a device, read-only file system).
+  /// `path` is a folder or a device, read-only file system); Errc::no_space.
   explicit AtomicFile(const std::filesystem::path& path, FileRule rule = {});
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  /// Appends. Errors: Errc::io (disk full).
+  /// Appends. Errors: Errc::no_space (disk or quota full); Errc::io.
   void write(std::span<const std::byte> bytes);
   /// Makes the file appear under its name; durable on return. Once only.
-  /// Errors: Errc::io; Errc::invalid_argument for a file that is there and
-  /// must not be replaced, also if it came meanwhile. The temporary file is
-  /// then removed.
+  /// Errors: Errc::no_space; Errc::io; Errc::invalid_argument for a file that
+  /// is there and must not be replaced, also if it came meanwhile. The
+  /// temporary file is then removed.
   void commit();
-  /// The same, but false for a file that must not be replaced. Of two that
-  /// must not replace each other, one alone appears.
+  /// Like commit, but returns false if a file that must not be replaced is
+  /// there. If two writers race, exactly one wins.
   [[nodiscard]] bool try_commit();
 
  private:
-  void close_synced();
+  void sync();
   [[nodiscard]] int publish() const;
   void discard() noexcept;
 
@@ -75,17 +75,20 @@ class AtomicFile {
   FileRule rule_;
 };
 
-/// Writes `bytes` to `path` atomically.
+/// Writes `bytes` to `path` atomically. Errors: those of AtomicFile and its
+/// `commit`.
 void write_file(const std::filesystem::path& path,
                 std::span<const std::byte> bytes, const FileRule& rule = {});
 
-/// The same, but false for a file that is there and must not be replaced.
+/// Like write_file, but returns false if a file that must not be replaced is
+/// there. Errors: Errc::no_space; Errc::io.
 [[nodiscard]] bool try_write_file(const std::filesystem::path& path,
                                   std::span<const std::byte> bytes,
                                   const FileRule& rule);
 
-/// Throws Errc::io with path, reason and hint unless a file could be written
-/// at `path` now. Tries it with an empty temporary file and leaves no trace.
+/// Throws unless a file could be written at `path` now. Tries it with an empty
+/// temporary file and leaves no trace. Errors: Errc::io with path, reason and
+/// hint; Errc::no_space.
 void check_writable(const std::filesystem::path& path);
 
 /// The same for new files in an existing folder.

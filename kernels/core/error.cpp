@@ -28,7 +28,7 @@ constexpr std::array kEntries = {
           "the operating system refused a file operation"},
     // Room can be made while the command waits for its next try. A file-size
     // limit (EFBIG) stays where it is: that is io.
-    Entry{kNoSpace, 3, true, "no_space", "the disk or the quota is full"},
+    Entry{Errc::no_space, 3, true, "no_space", "the disk or the quota is full"},
     Entry{Errc::out_of_memory, 2, true, "out_of_memory",
           "more memory is needed than there is"},
     Entry{Errc::device_lost, 3, true, "device_lost",
@@ -45,7 +45,7 @@ constexpr std::array kEntries = {
     Entry{Errc::mismatch, 5, false, "mismatch",
           "verification found other bytes"},
     // The next try on this machine would find the same.
-    Entry{kAnotherClass, 8, false, "another_class",
+    Entry{Errc::another_class, 8, false, "another_class",
           "another execution class: bytes cannot be compared"},
     Entry{Errc::interrupted, 130, true, "interrupted", "stopped by Ctrl-C"},
     Entry{Errc::terminated, 75, true, "terminated",
@@ -64,7 +64,7 @@ constexpr std::array kExitCodes = {
     ExitCode{0, "done", "nothing is left to do"},
     ExitCode{1, "a bug in troupe", "report it with the command"},
     ExitCode{2, "the command, its input or this machine does not allow it",
-             "change what the message names; nothing was computed"},
+             "change what the message names; what was finished is kept"},
     ExitCode{3, "the job failed",
              "read the message; finished images are kept, and the same "
              "command with --exists skip goes on"},
@@ -116,7 +116,7 @@ std::span<const Errc> all_error_codes() noexcept { return kCodes; }
 std::span<const ExitCode> exit_codes() noexcept { return kExitCodes; }
 
 Errc file_error(int reason) noexcept {
-  return reason == ENOSPC || reason == EDQUOT ? kNoSpace : Errc::io;
+  return reason == ENOSPC || reason == EDQUOT ? Errc::no_space : Errc::io;
 }
 
 Error::Error(Errc code, std::string_view place, std::string_view message,

@@ -26,6 +26,8 @@ enum class Errc : std::uint8_t {
   mismatch,          ///< verification found different bytes
   interrupted,       ///< Ctrl-C
   terminated,        ///< SIGTERM: the same command can go on later
+  no_space,          ///< a disk or a quota is full
+  another_class,     ///< another execution class: bytes cannot be compared
 };
 
 /// One sentence, without a full stop.
@@ -35,7 +37,8 @@ enum class Errc : std::uint8_t {
 [[nodiscard]] std::string_view to_string(Errc code) noexcept;
 
 /// Exit code of the process: 1 bug, 2 bad input, 3 job failed, 4 unreachable,
-/// 5 mismatch, 6 corrupt file, 7 some items failed, 75 SIGTERM, 130 Ctrl-C.
+/// 5 mismatch, 6 corrupt file, 7 some items failed, 8 another execution class,
+/// 75 SIGTERM, 130 Ctrl-C.
 [[nodiscard]] int exit_code(Errc code) noexcept;
 
 /// The one exception type. what() is "[place] what is wrong: got X, expected

@@ -7,11 +7,6 @@
 
 namespace troupe {
 
-/// Codes of Errc that few name. A disk or a quota is full.
-inline constexpr Errc kNoSpace = static_cast<Errc>(17);
-/// Another execution class: bytes cannot be compared.
-inline constexpr Errc kAnotherClass = static_cast<Errc>(18);
-
 /// Whether the same command may succeed later without a change
 /// (`error.retryable` in JSON).
 [[nodiscard]] bool is_retryable(Errc code) noexcept;
@@ -31,8 +26,8 @@ struct ExitCode {
 /// 130 Ctrl-C.
 [[nodiscard]] std::span<const ExitCode> exit_codes() noexcept;
 
-/// The code for an `errno` of a file operation: kNoSpace for a full disk or
-/// quota, else Errc::io.
+/// The code for an `errno` of a file operation: Errc::no_space for a full disk
+/// or quota, else Errc::io.
 [[nodiscard]] Errc file_error(int reason) noexcept;
 
 }  // namespace troupe

@@ -18,7 +18,7 @@ struct MemoryLimit {
   /// (memory.max)", "ulimit -v".
   std::string name;
   std::uint64_t allowed_bytes = 0;
-  /// By all whom it binds. What the system can free again is not counted.
+  /// By all processes under this limit, without what the system can free again.
   std::uint64_t used_bytes = 0;
   /// Of what is left, what the program takes for itself whatever it computes:
   /// code, stacks, the allocator's arenas, page tables.

@@ -41,6 +41,27 @@ bool is_space(char c) { return c >= '\t' && c <= '\r'; }
 
 }  // namespace
 
+std::string counted(std::uint64_t count, std::string_view noun) {
+  return std::to_string(count).append(" ").append(noun).append(
+      count == 1 ? "" : "s");
+}
+
+std::string_view trimmed(std::string_view text) noexcept {
+  constexpr std::string_view kSpace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kSpace);
+  return begin == std::string_view::npos
+             ? std::string_view()
+             : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
+}
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return out;
+}
+
 Utf8Character first_character(std::string_view text) noexcept {
   const auto lead = static_cast<unsigned char>(text[0]);
   const std::size_t size = lead < 0x80   ? 1

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,15 @@ inline constexpr std::size_t kLongestLine = 4096;
 
 /// The same in quotes: how every message shows a piece of input.
 [[nodiscard]] std::string in_quotes(std::string_view text);
+
+/// "1 image", "2 images".
+[[nodiscard]] std::string counted(std::uint64_t count, std::string_view noun);
+
+/// Without the white space around it.
+[[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
+
+/// With small letters where ASCII has them.
+[[nodiscard]] std::string lowered(std::string_view text);
 
 /// A character of UTF-8 and its bytes.
 struct Utf8Character {

@@ -13,17 +13,16 @@ namespace troupe::samplers {
 /// (samplers/parallel/sweep.h) corrects the window from left to right.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
-/// (tolerance 0: while their bytes did not change). Then
-/// - Accept::first_failing: the first that fails keeps its new value and
-///   becomes the next `begin`: it was computed from inputs that all passed.
-///   The scale is Schedule::residual_scale.
-/// - Accept::settled: the last three points that pass stay in the window with
-///   it, but none before the first whose bytes changed: that one was made from
-///   points that did not, and becomes `begin` at the least. What is final has
-///   neighbours that hardly move either, where the first failing point may
-///   still have moved by any amount. The scale is that of `settled_scale`
-///   (samplers/parallel/sweep.h).
-/// A window of which all points pass is final as a whole, under both.
+/// (tolerance 0: while their bytes did not change). The first point that fails
+/// decides where the window begins next:
+/// - Accept::first_failing: it becomes `begin` with its new value, which was
+///   computed from inputs that all passed. It may just have moved by any
+///   amount. The scale is Schedule::residual_scale.
+/// - Accept::settled: the last three points that passed stay in the window, so
+///   what is final has neighbours that hardly move. But `begin` advances at
+///   least to the first point whose bytes changed: its inputs did not change.
+///   The scale is `settled_scale` (samplers/parallel/sweep.h).
+/// Under both, a window of which all points pass is final as a whole.
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.

@@ -1,6 +1,7 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -12,9 +13,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 #include "actors/artefacts/png.h"
@@ -98,6 +101,10 @@ Program::Program(std::vector<std::string> arguments,
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setsigdefault(&attributes, &heard);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  // What this process ever held would count as the program's: both share their
+  // memory until it runs.
+  ::malloc_trim(0);
+  std::ofstream("/proc/self/clear_refs") << "5";
   const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, &attributes,
                                    argv.data(), envp.data());
   for (const auto& [number, handler] : before) {
@@ -121,6 +128,27 @@ Program::~Program() {
   }
   ::close(out_);
   ::close(err_);
+}
+
+void Program::await(const std::function<bool()>& is_so) const {
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::minutes(1);
+  while (!is_so()) {
+    siginfo_t ended{};
+    // Left to be waited for.
+    if (::waitid(P_PID, static_cast<id_t>(pid_), &ended,
+                 WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        ended.si_pid == pid_) {
+      if (is_so()) {
+        return;
+      }
+      throw std::runtime_error("the program ended too early");
+    }
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw std::runtime_error("the program did not get that far in a minute");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
 }
 
 void Program::signal(int number) const {

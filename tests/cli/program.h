@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  /// Waits until `is_so()`. Throws if the program ends before that, or after a
+  /// minute.
+  void await(const std::function<bool()>& is_so) const;
   void signal(int number) const;
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   /// Bytes of its stdout that nobody has read.

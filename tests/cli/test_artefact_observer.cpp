@@ -16,7 +16,7 @@ struct Job {
       : request(make_request(config)),
         runner(request, stop),
         outputs(prepare_outputs(config, request.source.pixel_shape(), stop)),
-        artefacts(config, request, runner, outputs) {}
+        artefacts(config, request, runner, required, outputs) {}
 
   /// Latents as they would come from the network.
   [[nodiscard]] Tensor latents() const {
@@ -28,6 +28,7 @@ struct Job {
   JobRequest request;
   JobRunner runner;
   RunOutputs outputs;
+  RequiredClass required;
   ArtefactObserver artefacts;
 };
 

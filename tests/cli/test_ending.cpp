@@ -62,9 +62,7 @@ TEST_P(Ending, IsOneObjectAndOneLineWheneverTheSignalComes) {
     Program program(
         tiny_sample({"-n", "3", "--class", "1", "-o", folder.path("out"),
                      "--json", "--progress", "none"}));
-    while (!has_begun(program.pid())) {
-      std::this_thread::yield();
-    }
+    program.await([&] { return has_begun(program.pid()); });
     // As many early ones as late ones: squared, most are early.
     const double part = std::uniform_real_distribution<>(0, 1)(random);
     std::this_thread::sleep_for(
@@ -101,9 +99,7 @@ TEST(Ending, ASecondInterruptStillSaysHowItEnded) {
   Program program({"sample", "--random-weights", "dit-b-2", "--steps", "1000",
                    "--class", "1", "--dtype", "f32", "-n", "2", "-o",
                    folder.path("out"), "--json", "--progress", "none"});
-  while (folder.names().empty()) {
-    std::this_thread::yield();
-  }
+  program.await([&] { return !folder.names().empty(); });
   program.signal(SIGINT);
   program.signal(SIGINT);
   expect_one_end(program.wait(), "two interrupts while it loads");
@@ -113,9 +109,7 @@ TEST(Ending, OfOtherVerbsIsTheSame) {
   for (int trial = 0; trial < 20; ++trial) {
     Program program({"bench", "--random-weights", "dit-tiny", "--steps", "100",
                      "--class", "1", "--json"});
-    while (!has_begun(program.pid())) {
-      std::this_thread::yield();
-    }
+    program.await([&] { return has_begun(program.pid()); });
     std::this_thread::sleep_for(microseconds(trial * 4000));
     program.signal(SIGTERM);
     expect_one_end(program.wait(), "bench, trial " + std::to_string(trial));
@@ -147,9 +141,7 @@ TEST(IgnoredSignals, StayIgnored) {
         tiny_sample({"-n", "2", "--class", "1", "--steps", "20", "-o",
                      folder.path("out"), "--json", "--progress", "none"}),
         {}, {.ignored = {number}});
-    while (folder.names().empty()) {
-      std::this_thread::yield();
-    }
+    program.await([&] { return !folder.names().empty(); });
     for (int i = 0; i < 3; ++i) {
       program.signal(number);
     }
@@ -165,9 +157,7 @@ TEST(IgnoredSignals, LeaveTheOthersHeard) {
       tiny_sample({"-n", "4000", "--class", "1", "-o", folder.path("out"),
                    "--json", "--progress", "none"}),
       {}, {.ignored = {SIGINT}});
-  while (folder.names().empty()) {
-    std::this_thread::yield();
-  }
+  program.await([&] { return !folder.names().empty(); });
   program.signal(SIGINT);
   program.signal(SIGTERM);
   EXPECT_EQ(program.wait().exit_code, 75);

@@ -298,8 +298,7 @@ TEST(HelpExitCodes, HasEveryCodeThatRunsEndWith) {
     const TempFolder out;
     Program program(tiny_sample(
         {"-n", "4000", "--class", "1", "-o", out.path("out"), "--json"}));
-    while (out.names().empty()) {
-    }
+    program.await([&] { return !out.names().empty(); });
     program.signal(number);
     expect(program.wait(), code);
   }

@@ -29,9 +29,7 @@ std::optional<std::string> temporary_in(const TempFolder& folder) {
 std::string leave_half_a_file(const TempFolder& folder) {
   for (;;) {
     Program program(long_run(folder.path()));
-    while (!temporary_in(folder)) {
-      std::this_thread::yield();
-    }
+    program.await([&] { return temporary_in(folder).has_value(); });
     program.signal(SIGKILL);
     (void)program.wait();
     if (const auto name = temporary_in(folder)) {
@@ -66,10 +64,10 @@ class HeldRun {
   /// Images 0 to 199 of a seed go to out/ in the folder.
   HeldRun(const TempFolder& folder, std::vector<std::string> more)
       : program_(arguments(folder, std::move(more))) {
-    while (!std::filesystem::exists(folder.path("out/00000.png")) &&
-           !std::filesystem::exists(folder.path("out/00001.png"))) {
-      std::this_thread::yield();
-    }
+    program_.await([&] {
+      return std::filesystem::exists(folder.path("out/00000.png")) ||
+             std::filesystem::exists(folder.path("out/00001.png"));
+    });
     program_.signal(SIGSTOP);
   }
   /// Lets it go on to its end.
@@ -171,6 +169,53 @@ TEST(TwoJobs, KeepEachOthersSheetRowsAndTrace) {
       EXPECT_TRUE(std::filesystem::exists(folder.path(kLast)));
     }
   }
+}
+
+TEST(TwoJobs, KeepAnImageThatTookThePlaceOfAPreview) {
+  const std::string other = last_image("8");
+  for (const char* policy : {"skip", "error"}) {
+    const TempFolder folder;
+    HeldRun held(folder,
+                 {"--exists", policy, "--preview", folder.path("p-{index}.png"),
+                  "--preview-samples", "198:200", "--preview-every", "1"});
+    put(folder, "p-198.png", other);
+    const Outcome outcome = held.go_on();
+    // A preview is no reason to lose what the run is for.
+    EXPECT_EQ(outcome.exit_code, 0) << policy << outcome.err;
+    const std::string notes = outcome.json()["notes"].dump();
+    EXPECT_NE(notes.find("no more previews"), std::string::npos) << notes;
+    EXPECT_NE(notes.find("p-198.png"), std::string::npos) << notes;
+    EXPECT_EQ(folder.read("p-198.png"), other);
+    EXPECT_TRUE(std::filesystem::exists(folder.path(kLast)));
+  }
+}
+
+TEST(TwoJobs, KeepNoImageOfAClassThatIsNotTheRequiredOne) {
+  const TempFolder other;
+  const Outcome made =
+      run(tiny_sample({"-n", "199:200", "-o", other.path("out"), "--class", "1",
+                       "--seed", "7", "--json"}));
+  const std::string here = made.json()["execution_class"];
+  const char* there = "0123456789abcdef";
+  change_recipe(other, kLast, "/execution_class", there);
+  {
+    const TempFolder folder;
+    HeldRun held(folder, {"--exists", "skip", "--require-class", here});
+    put(folder, kLast, other.read(kLast));
+    const Outcome outcome = held.go_on();
+    EXPECT_EQ(outcome.exit_code, 8) << outcome.err;
+    EXPECT_NE(outcome.err.find(kLast), std::string::npos) << outcome.err;
+    EXPECT_EQ(folder.read(kLast), other.read(kLast));
+  }
+  const TempFolder folder;
+  HeldRun held(folder, {"--exists", "skip"});
+  put(folder, kLast, other.read(kLast));
+  const nlohmann::json json = held.go_on().json();
+  EXPECT_EQ(json["exit_code"], 0);
+  EXPECT_EQ(json["images"][199]["execution_class"], there);
+  EXPECT_NE(json["notes"].dump().find("another execution class"),
+            std::string::npos)
+      << json["notes"];
 }
 
 /// Both runs at once, into one folder.

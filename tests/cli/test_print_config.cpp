@@ -140,7 +140,7 @@ TEST(ModelDefaults, AreReadStrictly) {
         {R"({"guidance": "1.5"})", "expected a number"},
         {R"({"steps": 50.5})", "expected a whole number"},
         {R"({"steps": 0})", "sampling.json: steps] cannot use this value"},
-        {R"({"steps": 5, "steps": 6})", "is there twice"},
+        {R"({"steps": 5, "steps": 6})", "duplicate key 'steps'"},
         {R"({"steps": 5, "num_inference_steps": 6})", "sets what another"},
         {R"({"sampler": "dimm"})", "expected a solver's name"},
         {R"({"sampler": "euler", "eta": 1})",
@@ -281,7 +281,7 @@ TEST(PrintConfig, NamesTheRecipeOfAnImage) {
   EXPECT_EQ(line_of(outcome.out, "steps"), "steps = 4 # recipe of " + image);
   EXPECT_EQ(line_of(outcome.out, "eta"), "eta = 0.5 # --eta");
   EXPECT_TRUE(outcome.out.starts_with(
-      "# The recipe of --from stands above this file: give again as flags "
+      "# The recipe of --from overrides this file. Repeat these flags: "
       "--eta\n"))
       << outcome.out;
 }

@@ -127,7 +127,8 @@ TEST(InitLatents, LeaveTorchsFirstDrawToTheFirstStep) {
       sample({"sample", "--from", folder.path("old.png"), "--init-latents",
               latents, "-o", folder.path("kept.png")});
   EXPECT_EQ(kept["latents_xxh3"], drawn["latents_xxh3"]);
-  EXPECT_NE(kept["notes"].dump().find("the recipe is older"), std::string::npos)
+  EXPECT_NE(kept["notes"].dump().find("made by an older Troupe"),
+            std::string::npos)
       << kept["notes"];
 }
 

@@ -122,7 +122,7 @@ TEST(Skipping, MakesAgainWhatLacksItsRow) {
   const Outcome outcome =
       skipping(folder, {"-n", "3", "--save", saved(folder, "latents")});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("2 images are there without their rows"),
+  EXPECT_NE(outcome.err.find("2 finished images have no rows"),
             std::string::npos)
       << outcome.err;
   EXPECT_EQ(saved_tensor(folder, "latents").dim(0), 3);

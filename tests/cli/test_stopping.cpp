@@ -16,17 +16,14 @@ std::vector<std::string> long_run(const TempFolder& folder) {
 }
 
 /// Waits until the run has written an image.
-void await_image(const TempFolder& folder) {
+void await_image(const Program& program, const TempFolder& folder) {
   const auto is_image = [](const std::string& name) {
     return name.ends_with(".png") && !name.starts_with(".");
   };
-  for (;;) {
+  program.await([&] {
     const std::vector<std::string> names = folder.names();
-    if (std::any_of(names.begin(), names.end(), is_image)) {
-      return;
-    }
-    std::this_thread::yield();
-  }
+    return std::any_of(names.begin(), names.end(), is_image);
+  });
 }
 
 class Stopping : public testing::TestWithParam<std::pair<int, int>> {};
@@ -35,7 +32,7 @@ TEST_P(Stopping, KeepsFinishedImagesAndSaysHowToGoOn) {
   const auto [number, code] = GetParam();
   const TempFolder folder;
   Program program(long_run(folder));
-  await_image(folder);
+  await_image(program, folder);
   program.signal(number);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, code) << outcome.err;
@@ -68,9 +65,8 @@ TEST(Stopping, EndsTheLoadingAndStillSaysSoInJson) {
     Program program({"sample", "--random-weights", "dit-b-2", "--steps", "1000",
                      "--class", "1", "-n", "2", "-o", folder.path("out"),
                      "--json", "--progress", "none"});
-    while (folder.names().empty()) {  // it loads once the folder is made
-      std::this_thread::yield();
-    }
+    // It loads once the folder is made.
+    program.await([&] { return !folder.names().empty(); });
     program.signal(number);
     const Outcome outcome = program.wait();
     EXPECT_EQ(outcome.exit_code, code) << outcome.err;
@@ -89,7 +85,7 @@ TEST(Stopping, WritesWhatIsSmallAndSaysWhatItLeftOut) {
                                      more.path("trace.json"), "--save",
                                      "latents=" + more.path("latents.npz")});
   Program program(arguments);
-  await_image(folder);
+  await_image(program, folder);
   program.signal(SIGINT);
   const Outcome outcome = program.wait();
   EXPECT_EQ(outcome.exit_code, 130) << outcome.err;
@@ -108,7 +104,7 @@ TEST(Stopping, AKilledRunGoesOn) {
   };
   {
     Program program(arguments(disturbed));
-    await_image(disturbed);
+    await_image(program, disturbed);
     program.signal(SIGKILL);
     (void)program.wait();
   }
@@ -128,7 +124,7 @@ TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
   };
   {
     Program program(arguments(disturbed));
-    await_image(disturbed);
+    await_image(program, disturbed);
     program.signal(SIGTERM);
     (void)program.wait();
   }

@@ -13,7 +13,7 @@ TEST(Verbose, SaysWhatWasChosenAndWhy) {
   EXPECT_EQ(loud.exit_code, 2) << "found before the weights are loaded";
   for (const char* part :
        {"info sampler: ddim, 4 steps",
-        "info method: cfg on 2 workers × 1 threads", "share them",
+        "info method: cfg on 2 workers × 1 thread", "share them",
         "info arithmetic: f32 by ", "info memory: "}) {
     EXPECT_NE(loud.err.find(part), std::string::npos) << part << loud.err;
   }

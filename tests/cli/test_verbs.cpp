@@ -102,10 +102,11 @@ TEST(ScheduleVerb, SaysWhichLevelsTheModelNeverSaw) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.json()["notes"].dump();
   };
-  EXPECT_NE(notes("200,10,1,0").find("200 lies above the 0.0100013 to 157.407"),
+  EXPECT_NE(notes("200,10,1,0")
+                .find("200 is above the trained levels, 0.0100013 to 157.407"),
             std::string::npos);
-  EXPECT_NE(notes("1000,10,1,0").find("1000 lies above"), std::string::npos);
-  EXPECT_NE(notes("80,10,0.002,0").find("0.002 lies below"), std::string::npos);
+  EXPECT_NE(notes("1000,10,1,0").find("1000 is above"), std::string::npos);
+  EXPECT_NE(notes("80,10,0.002,0").find("0.002 is below"), std::string::npos);
   EXPECT_EQ(notes("157.407,10,1,0"), "[]");
 }
 

@@ -24,8 +24,8 @@ Keys keys_of(const std::string& text) {
 TEST(KnownKeys, NameTheNearestKeyOfTheClass) {
   const Keys keys = {"_class_name", "num_layres", "patch_size"};
   EXPECT_EQ(unknown_keys_note("config.json", "DiTTransformer2DModel", keys),
-            "config.json: ignored what no DiTTransformer2DModel of diffusers "
-            "has: 'num_layres' (did you mean 'num_layers'?)");
+            "config.json: ignored keys that diffusers' DiTTransformer2DModel "
+            "does not have: 'num_layres' (did you mean 'num_layers'?)");
   EXPECT_NE(unknown_keys_note("c", "AutoencoderKL", keys), "");
   EXPECT_EQ(unknown_keys_note("c", "SomethingElse", keys), "");
 }
@@ -65,8 +65,8 @@ TEST(KnownKeys, OfSchedulersSuggestToo) {
   EXPECT_EQ(
       unknown_scheduler_keys_note(
           "s.json", R"({"_class_name": "DDIMScheduler", "beta_ned": 0.02})"),
-      "s.json: ignored what no scheduler of diffusers has: 'beta_ned' (did you "
-      "mean 'beta_end'?)");
+      "s.json: ignored keys that diffusers' scheduler class does not have: "
+      "'beta_ned' (did you mean 'beta_end'?)");
   EXPECT_EQ(unknown_scheduler_keys_note("s.json", "[]"), "");
 }
 

@@ -185,7 +185,7 @@ TEST(Recipe, IgnoresTheNewKeysOfANewerVersion) {
 TEST(Recipe, SaysWhereWhatAndWhatToDoAboutEveryMistake) {
   const auto good = nlohmann::json::parse(to_json(full_recipe()));
   nlohmann::json deep = 1;
-  for (int i = 0; i < 20; ++i) {
+  for (int i = 0; i < 40; ++i) {
     deep = nlohmann::json::array({deep});
   }
   nlohmann::json nested = good;

@@ -20,15 +20,16 @@ TEST(Error, SaysWhereAndWhat) {
 TEST(Errc, EveryCodeHasItsOwnNameAndSentence) {
   std::set<std::string_view> names;
   std::set<std::string_view> sentences;
-  for (int i = 1; i <= static_cast<int>(kAnotherClass); ++i) {
+  for (int i = 1; i <= static_cast<int>(Errc::another_class); ++i) {
     const auto code = static_cast<Errc>(i);
     names.insert(to_string(code));
     sentences.insert(describe(code));
     EXPECT_NE(describe(code).back(), '.');
   }
-  EXPECT_EQ(names.size(), static_cast<std::size_t>(kAnotherClass));
-  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(kAnotherClass));
-  EXPECT_EQ(all_error_codes().size(), static_cast<std::size_t>(kAnotherClass));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Errc::another_class));
+  EXPECT_EQ(sentences.size(), static_cast<std::size_t>(Errc::another_class));
+  EXPECT_EQ(all_error_codes().size(),
+            static_cast<std::size_t>(Errc::another_class));
 }
 
 TEST(Errc, EveryExitCodeHasItsRow) {
@@ -45,7 +46,7 @@ TEST(Errc, EveryExitCodeHasItsRow) {
 
 TEST(Errc, TellsAFullDiskFromOtherRefusals) {
   for (const int reason : {ENOSPC, EDQUOT}) {
-    EXPECT_EQ(file_error(reason), kNoSpace);
+    EXPECT_EQ(file_error(reason), Errc::no_space);
   }
   for (const int reason : {EFBIG, EACCES, EIO, EROFS}) {
     EXPECT_EQ(file_error(reason), Errc::io);
@@ -54,12 +55,13 @@ TEST(Errc, TellsAFullDiskFromOtherRefusals) {
 
 TEST(Errc, SaysWhatTheSameCommandMayDoLater) {
   for (const Errc code :
-       {kNoSpace, Errc::out_of_memory, Errc::device_lost, Errc::unreachable,
-        Errc::terminated, Errc::interrupted}) {
+       {Errc::no_space, Errc::out_of_memory, Errc::device_lost,
+        Errc::unreachable, Errc::terminated, Errc::interrupted}) {
     EXPECT_TRUE(is_retryable(code)) << to_string(code);
   }
-  for (const Errc code : {Errc::internal, Errc::invalid_argument, Errc::io,
-                          Errc::corrupt_file, Errc::mismatch, kAnotherClass}) {
+  for (const Errc code :
+       {Errc::internal, Errc::invalid_argument, Errc::io, Errc::corrupt_file,
+        Errc::mismatch, Errc::another_class}) {
     EXPECT_FALSE(is_retryable(code)) << to_string(code);
   }
 }
@@ -72,7 +74,7 @@ TEST(Errc, HasTheExitCodesOfTheCommandLine) {
   EXPECT_EQ(exit_code(Errc::mismatch), 5);
   EXPECT_EQ(exit_code(Errc::corrupt_file), 6);
   EXPECT_EQ(exit_code(Errc::items_failed), 7);
-  EXPECT_EQ(exit_code(kAnotherClass), 8);
+  EXPECT_EQ(exit_code(Errc::another_class), 8);
   EXPECT_EQ(exit_code(Errc::terminated), 75);
   EXPECT_EQ(exit_code(Errc::interrupted), 130);
 }

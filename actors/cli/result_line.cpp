@@ -1,0 +1,65 @@
+#include "actors/cli/result_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "actors/cli/whole_job.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+/// "4 images", "3 images made, 1 was there".
+std::string count_of(const RunSummary& summary) {
+  const auto skipped = static_cast<std::size_t>(
+      std::ranges::count(summary.images, "skipped", &ImageSummary::status));
+  const std::size_t made = summary.images.size() - skipped;
+  std::string text = counted(made, "image");
+  if (skipped > 0) {
+    text += fmt::format(" made, {} {} there", skipped,
+                        skipped == 1 ? "was" : "were");
+  }
+  return text;
+}
+
+/// A hash means something within its class.
+std::string of_class(const std::string& execution_class) {
+  return execution_class == "mixed" ? " of several classes"
+                                    : " of class " + execution_class;
+}
+
+}  // namespace
+
+void print_result(const RunSummary& summary, const RunOutputs& outputs,
+                  const std::string& company) {
+  std::string where;
+  const bool to_stdout = outputs.images && outputs.images->is_stdout();
+  if (to_stdout) {
+    where = " → stdout";
+  } else if (outputs.images && summary.images.size() == 1) {
+    where = " → " + summary.images.front().path;
+  } else if (outputs.images) {
+    where = " → " + outputs.images->folder().string();
+  } else if (!outputs.grid.empty()) {
+    where = " → " + outputs.grid;
+  }
+  const std::string line = fmt::format(
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
+      "{}; {} network calls in {} rounds; {}",
+      count_of(summary), summary.wall_seconds, summary.images_per_second, where,
+      summary.sampler, summary.steps, summary.guidance, summary.method, company,
+      summary.dtype, summary.nfe, summary.rounds,
+      summary.latents_xxh3.empty()
+          ? "no hash of all latents: " + why_no_hash(summary)
+          : "latents " + summary.latents_xxh3 +
+                of_class(summary.execution_class));
+  if (to_stdout) {
+    say(stderr, line);
+  } else {
+    fmt::print("{}\n", line);
+  }
+}
+
+}  // namespace troupe::actors
