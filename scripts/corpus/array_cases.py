@@ -114,6 +114,11 @@ def safetensors_files():
     }
 
 
+# What the others are compared with.
+PLAIN = {"npy": npy_of(SHAPE), "npz": npz([("latents.npy", npy_of(SHAPE))]),
+         "safetensors": safetensors({"latents": ("F32", SHAPE)})}
+
+
 def cases(golden):
     for ending, files in (("npy", npy_files()), ("npz", npz_files()),
                           ("safetensors", safetensors_files())):
@@ -121,6 +126,7 @@ def cases(golden):
             def build(folder, _, content=content, ending=ending):
                 checkpoint(os.path.join(folder, "model"), golden)
                 put(os.path.join(folder, "a." + ending), content)
+                put(os.path.join(folder, "b." + ending), PLAIN[ending])
             path = "{in}/a." + ending
             sample = [a.replace("{in}", "{in}/model") for a in SAMPLE] + [
                 "--init-latents", path]
@@ -140,6 +146,10 @@ def cases(golden):
             yield Case("array-verify-%s-%s" % (ending, what), build,
                        [["verify", path, path], ["inspect", path, "--json"]],
                        (0, 2, 5, 6))
+            against = ["verify", path, "--against", "{in}/b." + ending]
+            yield Case("array-against-%s-%s" % (ending, what), build,
+                       [against, against + ["--json"]], (0, 2, 5, 6),
+                       prints_findings=True)
         for kind, make in KINDS.items():
             def build(folder, _, make=make, ending=ending):
                 checkpoint(os.path.join(folder, "model"), golden)

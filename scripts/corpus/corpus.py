@@ -65,10 +65,6 @@ def report(results):
         print("FAILED %s: troupe %s" % (result.name, result.command))
         for line in result.failures:
             print("    " + line)
-    skipped = [r for r in results if r.skipped]
-    if skipped:
-        print("left out: %d, such as %s: %s" % (len(skipped), skipped[0].name,
-                                                skipped[0].skipped))
     if results:
         slow = sorted(results, key=lambda r: -r.seconds)[:3]
         large = sorted(results, key=lambda r: -r.peak)[:3]

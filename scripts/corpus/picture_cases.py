@@ -177,7 +177,8 @@ def recipe_cases(recipe):
     whole = json.dumps(recipe)
     texts = {
         "empty": "", "braces": "{}", "array": "[]", "null": "null", "cut": whole[:99],
-        "deep": "[" * 500_000, "nul": whole[:50] + "\0" + whole[50:],
+        "deep": "[" * 500_000,
+        "objects": '{"n": [' + "{}," * 200_000 + "{}]," + whole[1:], "nul": whole[:50] + "\0" + whole[50:],
         "duplicate": '{"seed": 1,' + whole[1:], "unknown": '{"sed": 1,' + whole[1:],
         "newer": whole.replace('"schema": 1', '"schema": 99'),
         "escape": json.dumps({**recipe, ANSI: 1}), "bom": "\ufeff" + whole,

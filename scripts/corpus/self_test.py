@@ -20,6 +20,8 @@ WAYS = {
     "abort": ("os.abort()", "SIGABRT"),
     "sleep": ("time.sleep(60)", "took more than"),
     "spin": ("\nwhile True: pass", "took more than"),
+    "slow": ("\nend = time.process_time() + 0.7\nwhile time.process_time() < "
+             "end: pass\n" + GOOD, "at most 0.50 expected"),
     "silent": ("sys.exit(2)", "0 error lines"),
     "two_errors": ('err("troupe: a"); ' + GOOD, "2 error lines"),
     "other_line": ('err("terminate called"); ' + GOOD, "no known kind"),
@@ -62,7 +64,7 @@ def judge(way, code, folder):
     os.chmod(program, 0o755)
     arguments = ["{in}", "{out}"] + (["--json"] if "json" in way else [])
     case = Case(way, lambda inputs, _: put(os.path.join(inputs, "a"), "input"),
-                [arguments])
+                [arguments], most_seconds=0.5 if way == "slow" else 0)
     limits = Limits(program, cpu_seconds=1, wall_seconds=5, memory=64 * MIB)
     place = os.path.join(folder, "case")
     os.mkdir(place)
