@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "config/python_json.h"
@@ -176,17 +178,22 @@ const Keys& other_scheduler_keys() {
   return kKeys;
 }
 
-bool is_in(const Keys& known, const std::string& key) {
-  return std::ranges::find(known, key) != known.end();
+using KeySet = std::unordered_set<std::string_view>;
+
+KeySet set_of(const Keys& one, const Keys& other) {
+  KeySet set(one.begin(), one.end());
+  set.insert(other.begin(), other.end());
+  return set;
 }
 
 std::string note(std::string_view place, std::string_view owner,
                  std::span<const std::string> keys, const Keys& known,
                  const Keys& others) {
   constexpr std::size_t kShown = 4;
+  const KeySet all = set_of(known, others);
   Keys unknown;
   for (const std::string& key : keys) {
-    if (key.starts_with('_') || is_in(known, key) || is_in(others, key)) {
+    if (key.starts_with('_') || all.contains(key)) {
       continue;
     }
     // A file may have any number of them: work goes into those that are shown.
@@ -203,11 +210,6 @@ std::string note(std::string_view place, std::string_view owner,
              : std::string(place) + ": ignored keys that diffusers' " +
                    std::string(owner) +
                    " does not have: " + join_names(unknown, kShown);
-}
-
-json parsed(std::string_view text) {
-  json object = json::parse(without_bare_words(text), nullptr, false);
-  return object.is_object() ? object : json::object();
 }
 
 }  // namespace
@@ -230,19 +232,26 @@ std::string unknown_keys_note(std::string_view place,
 std::string unknown_scheduler_keys_note(std::string_view place,
                                         std::string_view text) {
   Keys keys;
-  const json object = parsed(text);
-  for (const auto& item : object.items()) {
-    keys.push_back(item.key());
+  for (Member& member : members_of(text)) {
+    keys.push_back(std::move(member.key));
   }
   return note(place, "scheduler class", keys, scheduler_keys(),
               other_scheduler_keys());
 }
 
+bool is_scheduler_key(std::string_view key) {
+  static const KeySet kAll = set_of(scheduler_keys(), other_scheduler_keys());
+  return key.starts_with('_') || kAll.contains(key);
+}
+
 std::string scheduler_class(std::string_view text) {
-  const json object = parsed(text);
-  const auto name = object.find("_class_name");
-  return name != object.end() && name->is_string() ? name->get<std::string>()
-                                                   : std::string();
+  for (const Member& member : members_of(text)) {
+    if (member.key == "_class_name") {
+      const json name = json::parse(member.value, nullptr, false);
+      return name.is_string() ? name.get<std::string>() : std::string();
+    }
+  }
+  return {};
 }
 
 }  // namespace troupe::config

@@ -20,6 +20,9 @@ namespace troupe::config {
 [[nodiscard]] std::string unknown_scheduler_keys_note(std::string_view place,
                                                       std::string_view text);
 
+/// Whether some scheduler of diffusers has the key, or it begins with '_'.
+[[nodiscard]] bool is_scheduler_key(std::string_view key);
+
 /// "_class_name" of a scheduler_config.json; empty when it says none.
 [[nodiscard]] std::string scheduler_class(std::string_view text);
 

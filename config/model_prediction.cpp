@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "config/enum_names.h"
+#include "config/known_keys.h"
 #include "config/python_json.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
@@ -81,10 +82,12 @@ ModelPrediction model_prediction(std::string_view scheduler_config,
   if (scheduler_config.empty()) {
     return model;
   }
-  const json object =
-      json::parse(without_bare_words(scheduler_config), nullptr, false);
-  if (!object.is_object()) {
-    return model;
+  const std::string clean = without_bare_words(scheduler_config);
+  json object = json::object();
+  for (const Member& member : members_of(clean)) {
+    if (is_scheduler_key(member.key)) {
+      object[member.key] = json::parse(member.value, nullptr, false);
+    }
   }
   const std::string name = text_at(object, "_class_name");
   model.is_known = true;

@@ -1,9 +1,10 @@
 #include "config/python_json.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 #include <vector>
 
+#include "kernels/core/key_check.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {
@@ -18,24 +19,60 @@ std::size_t bare_word_length(std::string_view text) {
   return 0;
 }
 
-constexpr std::size_t kDeepest = 32;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-/// Throws at the first key that its object has had.
-class ObjectCheck final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  ObjectCheck(std::string_view place, Errc code) : place_(place), code_(code) {}
+std::size_t skip_space(std::string_view text, std::size_t at) {
+  return std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+}
 
-  bool start_object(std::size_t /*elements*/) override { return enter(); }
-  bool start_array(std::size_t /*elements*/) override { return enter(); }
-  bool end_object() override { return leave(); }
-  bool end_array() override { return leave(); }
-  bool key(string_t& text) override {
-    if (!keys_.back().insert(text).second) {
-      throw Error(code_, place_, "duplicate key " + in_quotes(text),
-                  "correct this file");
-    }
-    return true;
+/// Behind the quotation mark that ends the string at `at`.
+std::size_t end_of_string(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    at += text[at] == '\\' ? 1U : 0U;
   }
+  return std::min(at + 1, text.size());
+}
+
+/// Where the value at `at` ends: at the ',' or '}' of the object around it.
+std::size_t end_of_value(std::string_view text, std::size_t at) {
+  int depth = 0;
+  while (at < text.size()) {
+    const char c = text[at];
+    if (c == '"') {
+      at = end_of_string(text, at);
+      continue;
+    }
+    const bool closes = c == '}' || c == ']';
+    if (depth == 0 && (closes || c == ',')) {
+      return at;
+    }
+    depth += c == '{' || c == '[' ? 1 : closes ? -1 : 0;
+    ++at;
+  }
+  return at;
+}
+
+/// What a string says; one with an escape is left to the parser.
+std::string unquoted(std::string_view text) {
+  if (text.find('\\') == std::string_view::npos) {
+    return std::string(
+        text.substr(1, text.size() - std::min<std::size_t>(text.size(), 2)));
+  }
+  const auto value = nlohmann::json::parse(text, nullptr, false);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+/// Tells a KeyCheck what a text holds. nlohmann's own callback would go through
+/// all siblings at the end of each object.
+class KeyWalk final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit KeyWalk(KeyCheck& check) : check_(check) {}
+
+  bool start_object(std::size_t /*elements*/) override { return check_.open(); }
+  bool start_array(std::size_t /*elements*/) override { return check_.open(); }
+  bool end_object() override { return check_.close(); }
+  bool end_array() override { return check_.close(); }
+  bool key(string_t& text) override { return check_.key(text); }
   bool null() override { return true; }
   bool boolean(bool /*value*/) override { return true; }
   bool number_integer(number_integer_t /*value*/) override { return true; }
@@ -48,31 +85,57 @@ class ObjectCheck final : public nlohmann::json_sax<nlohmann::json> {
   bool binary(binary_t& /*value*/) override { return true; }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
                    const nlohmann::detail::exception& /*error*/) override {
-    return false;
+    return false;  // the parser says what is wrong
   }
 
  private:
-  bool enter() {
-    require(keys_.size() < kDeepest, code_, place_, "nested too deeply",
-            "correct this file");
-    keys_.emplace_back();
-    return true;
-  }
-  bool leave() {
-    keys_.pop_back();
-    return true;
-  }
-
-  std::string_view place_;
-  Errc code_;
-  std::vector<std::unordered_set<std::string>> keys_;
+  KeyCheck& check_;
 };
+
+/// Whether the text is well-formed. Errors: those of KeyCheck.
+bool walk(std::string_view text, KeyCheck& check) {
+  KeyWalk sax(check);
+  const bool is_whole =
+      nlohmann::json::sax_parse(text.begin(), text.end(), &sax);
+  if (check.needs_name()) {
+    KeyCheck named = check.named();
+    KeyWalk again(named);
+    (void)nlohmann::json::sax_parse(text.begin(), text.end(), &again);
+  }
+  return is_whole;
+}
 
 }  // namespace
 
-void check_objects(std::string_view text, std::string_view place, Errc code) {
-  ObjectCheck check(place, code);
-  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &check);
+bool check_objects(std::string_view text, std::string_view place, Errc code) {
+  KeyCheck check(place, code);
+  return walk(text, check);
+}
+
+std::vector<Member> members_of(std::string_view text) {
+  std::vector<Member> members;
+  std::size_t at = skip_space(text, text.starts_with(kByteOrderMark) ? 3 : 0);
+  if (at == text.size() || text[at] != '{') {
+    return members;
+  }
+  at = skip_space(text, at + 1);
+  while (at < text.size() && text[at] == '"') {
+    const std::size_t key_end = end_of_string(text, at);
+    const std::size_t colon = skip_space(text, key_end);
+    if (colon == text.size() || text[colon] != ':') {
+      break;
+    }
+    const std::size_t begin = skip_space(text, colon + 1);
+    const std::size_t end = end_of_value(text, begin);
+    members.push_back({unquoted(text.substr(at, key_end - at)),
+                       trimmed(text.substr(begin, end - begin))});
+    at = skip_space(text, end);
+    if (at == text.size() || text[at] != ',') {
+      break;
+    }
+    at = skip_space(text, at + 1);
+  }
+  return members;
 }
 
 std::string without_bare_words(std::string_view text) {

@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/core/error.h"
 
@@ -13,8 +14,19 @@ namespace troupe::config {
 [[nodiscard]] std::string without_bare_words(std::string_view text);
 
 /// Refuses what a parser would pass over: an object with a key twice, and more
-/// than 32 levels. Any other mistake is left to the parser.
-/// Errors: `code` at `place`.
-void check_objects(std::string_view text, std::string_view place, Errc code);
+/// than 32 levels. Returns whether the text is well-formed: if not, a parser
+/// says what is wrong. Errors: `code` at `place`.
+bool check_objects(std::string_view text, std::string_view place, Errc code);
+
+/// A key of an object and the text of its value.
+struct Member {
+  std::string key;
+  std::string_view value;  ///< into the text that was read
+};
+
+/// The members of the object that `text` is, without reading their values: a
+/// file may have any number of them, and few matter. What is not well-formed
+/// ends the list; another function says what is wrong with it.
+[[nodiscard]] std::vector<Member> members_of(std::string_view text);
 
 }  // namespace troupe::config

@@ -1,7 +1,8 @@
-# The scheduler reader, the solver names and their suggestions: a part of `config` that needs only
-# samplers/options.h, so that samplers' own tests can link it.
+# The scheduler reader, its keys, the solver names and their suggestions: a part
+# of `config` that needs only samplers/options.h, so that samplers' own tests can link it.
 add_library(troupe_scheduler_config STATIC
   ${CMAKE_CURRENT_LIST_DIR}/foreign_solvers.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/known_keys.cpp
   ${CMAKE_CURRENT_LIST_DIR}/python_json.cpp
   ${CMAKE_CURRENT_LIST_DIR}/scheduler_config.cpp
   ${CMAKE_CURRENT_LIST_DIR}/solver_names.cpp

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/known_keys.h"
 #include "config/python_json.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -118,6 +119,8 @@ class Reader {
 
  private:
   const json* find(const char* key, unsigned classes) {
+    require(is_scheduler_key(key), Errc::internal, "scheduler_config",
+            "known_keys lacks a key that is read");
     asked_.emplace_back(key);
     const auto found = object_.find(key);
     if ((classes & solver_) == 0 || found == object_.end() ||
@@ -305,16 +308,28 @@ std::string reason_of(const json::exception& problem) {
   return (is_range ? "a number is too large: " : "not valid JSON: ") + detail;
 }
 
-json parse_object(std::string_view text, std::string_view place, Errc code) {
+/// Values of keys that no scheduler has need not be read.
+enum class KeysRead { known, all };
+
+json parse_object(std::string_view text, std::string_view place, Errc code,
+                  KeysRead keys) {
   if (text.size() > kMaxText) {
     throw Error(code, place, "got more than 16 MiB, expected a short JSON file",
                 "check the file");
   }
   const std::string clean = without_bare_words(text);
-  check_objects(clean, place, code);
-  json object;
+  const bool is_whole = check_objects(clean, place, code);
+  json object = json::object();
   try {
-    object = json::parse(clean);
+    if (!is_whole || !clean.starts_with('{')) {
+      object = json::parse(clean);  // throws, or says what it is instead
+    } else {
+      for (const Member& member : members_of(clean)) {
+        if (keys == KeysRead::all || is_scheduler_key(member.key)) {
+          object[member.key] = json::parse(member.value);
+        }
+      }
+    }
   } catch (const json::exception& problem) {
     throw Error(code, place, reason_of(problem), "correct this file");
   }
@@ -378,11 +393,11 @@ std::vector<std::string> read_all(Reader in, std::string_view place, Errc code,
 ScheduleOptions parse_scheduler_config(std::string_view text,
                                        std::string_view place,
                                        const SchedulerOverrides& overrides) {
-  json object = parse_object(text, place, Errc::corrupt_file);
+  json object = parse_object(text, place, Errc::corrupt_file, KeysRead::known);
   const json over = overrides.json.empty()
                         ? json::object()
                         : parse_object(overrides.json, "scheduler overrides",
-                                       Errc::invalid_argument);
+                                       Errc::invalid_argument, KeysRead::all);
   const SolverChoice choice =
       overrides.solver ? *overrides.solver : choice_of(object, place);
   ScheduleOptions options;

@@ -2,17 +2,16 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <unordered_set>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/key_check.h"
 #include "kernels/core/text.h"
 
 namespace troupe::models {
 namespace {
 
 constexpr std::size_t kLargestFile = std::size_t{16} << 20U;
-constexpr std::size_t kDeepest = 32;
 constexpr double kLargestNumber = 1e30;
 
 [[noreturn]] void fail(const std::string& place, std::string_view key,
@@ -53,24 +52,17 @@ double finite(const std::string& place, std::string_view key,
   return value.get<double>();
 }
 
-/// Throws at the first key that its object has had, and where the text is
-/// nested too deeply. nlohmann's own callback would go through all siblings at
-/// the end of each object.
-class ObjectCheck final : public nlohmann::json_sax<nlohmann::json> {
+/// Tells a KeyCheck what a text holds. nlohmann's own callback would go through
+/// all siblings at the end of each object.
+class KeyWalk final : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit ObjectCheck(std::string_view place) : place_(place) {}
+  explicit KeyWalk(KeyCheck& check) : check_(check) {}
 
-  bool start_object(std::size_t /*elements*/) override { return enter(); }
-  bool start_array(std::size_t /*elements*/) override { return enter(); }
-  bool end_object() override { return leave(); }
-  bool end_array() override { return leave(); }
-  bool key(string_t& text) override {
-    if (!keys_.back().insert(text).second) {
-      throw Error(Errc::corrupt_file, place_,
-                  "duplicate key " + in_quotes(text), "correct this file");
-    }
-    return true;
-  }
+  bool start_object(std::size_t /*elements*/) override { return check_.open(); }
+  bool start_array(std::size_t /*elements*/) override { return check_.open(); }
+  bool end_object() override { return check_.close(); }
+  bool end_array() override { return check_.close(); }
+  bool key(string_t& text) override { return check_.key(text); }
   bool null() override { return true; }
   bool boolean(bool /*value*/) override { return true; }
   bool number_integer(number_integer_t /*value*/) override { return true; }
@@ -87,20 +79,21 @@ class ObjectCheck final : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  bool enter() {
-    require(keys_.size() < kDeepest, Errc::corrupt_file, place_,
-            "nested too deeply", "correct this file");
-    keys_.emplace_back();
-    return true;
-  }
-  bool leave() {
-    keys_.pop_back();
-    return true;
-  }
-
-  std::string_view place_;
-  std::vector<std::unordered_set<std::string>> keys_;
+  KeyCheck& check_;
 };
+
+/// Whether the text is well-formed. Errors: those of KeyCheck.
+bool walk(std::string_view text, KeyCheck& check) {
+  KeyWalk sax(check);
+  const bool is_whole =
+      nlohmann::json::sax_parse(text.begin(), text.end(), &sax);
+  if (check.needs_name()) {
+    KeyCheck named = check.named();
+    KeyWalk again(named);
+    (void)nlohmann::json::sax_parse(text.begin(), text.end(), &again);
+  }
+  return is_whole;
+}
 
 }  // namespace
 
@@ -125,8 +118,8 @@ Json Json::parse(std::string_view text, std::string_view place) {
   auto document = std::make_shared<Document>();
   document->place = place;
   document->text = text;
-  ObjectCheck check(place);
-  (void)nlohmann::json::sax_parse(text.begin(), text.end(), &check);
+  KeyCheck check(place, Errc::corrupt_file);
+  (void)walk(text, check);
   try {
     document->root = nlohmann::json::parse(text.begin(), text.end());
   } catch (const nlohmann::json::out_of_range& error) {

@@ -16,8 +16,9 @@ mkdir -p "$build/corpus"
   tests/models/fuzz_safetensors.cpp models/safetensors.cpp \
   models/safetensors_header.cpp models/header_text.cpp models/json.cpp \
   kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/hash.cpp \
-  kernels/core/shape.cpp kernels/core/temporary_files.cpp \
-  kernels/core/tensor.cpp kernels/core/text.cpp \
+  kernels/core/key_check.cpp kernels/core/shape.cpp \
+  kernels/core/temporary_files.cpp kernels/core/tensor.cpp \
+  kernels/core/text.cpp \
   -lxxhash -o "$build/fuzz_safetensors"
 
 # Seeds: valid files of each kind, so that mutations start inside the format.
