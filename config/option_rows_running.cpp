@@ -48,7 +48,7 @@ std::span<const Option> running_rows() {
        [](const Config& c) -> std::string {
          return text_of(c.method.tolerance);
        },
-       "picard: 0.15 / sqrt(model calls), from 0.02 to 0.034; verify: 0"},
+       "picard: 0.15 / sqrt(model calls), from 0.022 to 0.034; verify: 0"},
       {"carry", "", 0, "KIND", "picard: identity, coefficient or deviation",
        kMethodGroup, kSample | kBench,
        [](Config& c, Text at, Text text) {

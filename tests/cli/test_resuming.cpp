@@ -20,18 +20,7 @@ Outcome skipping(const TempFolder& folder, const char* samples,
   return run(tiny_sample(std::move(arguments)));
 }
 
-/// Changes a key of the recipe in the first image.
-void change_recipe(const TempFolder& folder, const char* key,
-                   const nlohmann::json& value) {
-  const std::string file = folder.read("out/00000.png");
-  actors::Image image = actors::decode_png("a", std::as_bytes(std::span(file)));
-  auto recipe = nlohmann::json::parse(image.recipe);
-  recipe[key] = value;
-  image.recipe = recipe.dump();
-  const std::vector<std::byte> changed = actors::encode_png(image);
-  const auto* text = reinterpret_cast<const char*>(changed.data());
-  (void)folder.write("out/00000.png", {text, text + changed.size()});
-}
+constexpr const char* kFirst = "out/00000.png";
 
 bool notes_say(const nlohmann::json& json, const std::string& what) {
   return std::ranges::any_of(json["notes"], [&](const auto& note) {
@@ -128,7 +117,7 @@ TEST(Resuming, LeavesADamagedImageOfAnotherJob) {
   const std::string whole = folder.read("out/00000.png");
   expect_refused({"--seed", "8"}, "seed is 7 there and 8 here");
   (void)folder.write("out/00000.png", whole);
-  change_recipe(folder, "weights_xxh3", "0123456789abcdef");
+  change_recipe(folder, kFirst, "/weights_xxh3", "0123456789abcdef");
   expect_refused({}, "weights have the hash 0123456789abcdef");
 }
 
@@ -152,7 +141,7 @@ TEST(Resuming, NamesTheClassOfImagesThatWereThere) {
   const nlohmann::json same = skipping(folder, "2").json();
   EXPECT_EQ(same["images"][0]["execution_class"], here);
   EXPECT_EQ(same["execution_class"], here);
-  change_recipe(folder, "execution_class", "0123456789abcdef");
+  change_recipe(folder, kFirst, "/execution_class", "0123456789abcdef");
   const nlohmann::json mixed = skipping(folder, "3").json();
   EXPECT_EQ(mixed["execution_class"], "mixed");
   EXPECT_EQ(mixed["images"][0]["execution_class"], "0123456789abcdef");

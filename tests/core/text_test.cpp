@@ -59,5 +59,21 @@ TEST(Printable, IsCutByCharacters) {
 
 TEST(InQuotes, StandsInQuotes) { EXPECT_EQ(in_quotes("a\nb"), "'a b'"); }
 
+TEST(Counted, HasItsPlural) {
+  EXPECT_EQ(counted(0, "image"), "0 images");
+  EXPECT_EQ(counted(1, "image"), "1 image");
+  EXPECT_EQ(counted(2, "image"), "2 images");
+}
+
+TEST(Trimmed, LosesTheWhiteSpaceAroundIt) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
+TEST(Lowered, ChangesLettersOfAsciiOnly) {
+  EXPECT_EQ(lowered("AzZ9É"), "azz9É");
+}
+
 }  // namespace
 }  // namespace troupe
