@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "kernels/core/key_check.h"
+#include "kernels/core/key_walk.h"
 #include "kernels/core/text.h"
 
 namespace troupe::config {
@@ -62,54 +62,10 @@ std::string unquoted(std::string_view text) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// Tells a KeyCheck what a text holds. nlohmann's own callback would go through
-/// all siblings at the end of each object.
-class KeyWalk final : public nlohmann::json_sax<nlohmann::json> {
- public:
-  explicit KeyWalk(KeyCheck& check) : check_(check) {}
-
-  bool start_object(std::size_t /*elements*/) override { return check_.open(); }
-  bool start_array(std::size_t /*elements*/) override { return check_.open(); }
-  bool end_object() override { return check_.close(); }
-  bool end_array() override { return check_.close(); }
-  bool key(string_t& text) override { return check_.key(text); }
-  bool null() override { return true; }
-  bool boolean(bool /*value*/) override { return true; }
-  bool number_integer(number_integer_t /*value*/) override { return true; }
-  bool number_unsigned(number_unsigned_t /*value*/) override { return true; }
-  bool number_float(number_float_t /*value*/,
-                    const string_t& /*text*/) override {
-    return true;
-  }
-  bool string(string_t& /*value*/) override { return true; }
-  bool binary(binary_t& /*value*/) override { return true; }
-  bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
-                   const nlohmann::detail::exception& /*error*/) override {
-    return false;  // the parser says what is wrong
-  }
-
- private:
-  KeyCheck& check_;
-};
-
-/// Whether the text is well-formed. Errors: those of KeyCheck.
-bool walk(std::string_view text, KeyCheck& check) {
-  KeyWalk sax(check);
-  const bool is_whole =
-      nlohmann::json::sax_parse(text.begin(), text.end(), &sax);
-  if (check.needs_name()) {
-    KeyCheck named = check.named();
-    KeyWalk again(named);
-    (void)nlohmann::json::sax_parse(text.begin(), text.end(), &again);
-  }
-  return is_whole;
-}
-
 }  // namespace
 
 bool check_objects(std::string_view text, std::string_view place, Errc code) {
-  KeyCheck check(place, code);
-  return walk(text, check);
+  return check_keys<nlohmann::json_sax, nlohmann::json>(text, place, code);
 }
 
 std::vector<Member> members_of(std::string_view text) {
