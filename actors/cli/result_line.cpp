@@ -46,11 +46,13 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     where = " → " + outputs.grid;
   }
   const std::string line = fmt::format(
-      "{} in {:.2f} s ({:.2f} images/s){}; {} {} steps, guidance {}, {} on {}, "
-      "{}; {} network calls in {} rounds; {}",
+      "{} in {:.2f} s ({:.2f} images/s){}; {} {}, guidance {}, {} on {}, {}; "
+      "{} "
+      "in {}; {}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
-      summary.sampler, summary.steps, summary.guidance, summary.method, company,
-      summary.dtype, summary.nfe, summary.rounds,
+      summary.sampler, counted(summary.steps, "step"), summary.guidance,
+      summary.method, company, summary.dtype,
+      counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
       summary.latents_xxh3.empty()
           ? "no hash of all latents: " + why_no_hash(summary)
           : "latents " + summary.latents_xxh3 +
