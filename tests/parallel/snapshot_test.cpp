@@ -35,15 +35,8 @@ Tensor resumed(Bench& bench, const MethodOptions& options,
   return std::get<SolverState>(slots.get(method->result_slot())).latents;
 }
 
-// Each point of a run is the start of another.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kSteps = 4;
-#else
-constexpr int kSteps = 7;
-#endif
-
 TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
-  for (const SolverCase& solver : solver_cases(kSteps)) {
+  for (const SolverCase& solver : solver_cases(7)) {
     for (const MethodOptions& options : method_cases()) {
       Bench bench(solver.options);
       const auto whole = make_method(options, bench.schedule);
