@@ -128,8 +128,8 @@ void apply_recipe(Config& config, const Sources& sources) {
 }
 
 /// What the model's folder says, weaker than everything that was said. Where
-/// somebody names a sampler, only its guidance and steps count: the rest is
-/// about the folder's own sampler.
+/// somebody names a sampler, only the folder's guidance and steps count: the
+/// rest is about the folder's own sampler.
 void apply_model_defaults(const std::vector<Setting>& defaults,
                           bool names_sampler, Config& config) {
   std::vector<Setting> kept;

@@ -23,7 +23,7 @@ constexpr std::uint64_t kLongestText = std::uint64_t{1} << 20U;
 template <typename Take>
 bool read_pieces(const PngBytes& bytes, std::uint64_t begin, std::uint64_t end,
                  Take take) {
-  std::array<std::byte, 65536> piece{};
+  std::array<std::byte, 65536> piece;  // NOLINT: written before it is read
   while (begin < end) {
     const auto part = std::span(piece).first(static_cast<std::size_t>(
         std::min<std::uint64_t>(end - begin, piece.size())));
@@ -118,9 +118,13 @@ CheckedPng check_png(const std::filesystem::path& path) {
   }
   bool has_pixels = false;
   PngChunk chunk;
+  int count = 0;
   for (std::uint64_t at = kPngSignatureBytes; chunk.name != "IEND";
        at = chunk.end()) {
     chunk = png_chunk_at(bytes, at, png.damage);
+    if (png.damage.empty() && count++ == kMaxPngChunks) {
+      png.damage = kTooManyChunks;
+    }
     if (png.damage.empty()) {
       png.damage = checksum_fault(bytes, chunk);
     }

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::array<unsigned char, kPngSignatureBytes> kSignature = {
     0x89, 'P', 'N', 'G', 0x0D, 0x0A, 0x1A, 0x0A};
-/// Of IDAT chunks of 8 KiB, as libpng writes them, that is 2 GiB.
-constexpr int kMaxChunks = 1 << 18;
 
 /// Whether a reader can do without it: the fifth bit of its first letter.
 bool is_ancillary(const PngChunk& chunk) {
@@ -136,8 +134,9 @@ PngLayout walk_png(const std::string& place, const char* hint,
     if (!fault.empty()) {
       break;
     }
-    fault = count == kMaxChunks ? "it has too many chunks"
-                                : fault_of(chunk, count == 0, max_chunk_bytes);
+    fault = count == kMaxPngChunks
+                ? kTooManyChunks
+                : fault_of(chunk, count == 0, max_chunk_bytes);
     if (chunk.length > max_chunk_bytes && is_ancillary(chunk)) {
       layout.too_large.push_back({at, chunk.end()});
     }

@@ -88,6 +88,10 @@ struct PngLayout {
 
 /// Bytes before the first chunk.
 inline constexpr std::uint64_t kPngSignatureBytes = 8;
+/// More chunks make no picture: of IDAT chunks of 8 KiB, as libpng writes them,
+/// that is 2 GiB.
+inline constexpr int kMaxPngChunks = 1 << 18;
+inline constexpr const char* kTooManyChunks = "it has too many chunks";
 
 /// Whether the first eight bytes are a PNG's signature.
 [[nodiscard]] bool is_png(const PngBytes& bytes);

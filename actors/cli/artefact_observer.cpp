@@ -268,8 +268,7 @@ void ArtefactObserver::make_preview(std::uint64_t index) {
   write_preview(index, to_image(pixels));
 }
 
-/// What goes wrong here ends the previews and nothing else: they are for
-/// looking at a run, not what it is for.
+/// A failure here ends the previews only. The job does not depend on them.
 void ArtefactObserver::write_preview(std::uint64_t index, Image image) {
   if (has_no_previews_) {
     return;
