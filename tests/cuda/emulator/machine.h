@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -92,7 +91,7 @@ struct Machine {
   // Work may release memory, whose deleter calls the runtime.
   std::recursive_mutex mutex;
   Config config;
-  std::mt19937_64 random;
+  std::uint64_t drawn = 0;  ///< what `draw` goes on from
   std::deque<Device> devices;
   Arena arena;
   std::map<std::byte*, std::size_t> pinned;
