@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: scripts/build.sh [release|dev|asan|tsan|cuda] [targets…]
+# Configures and builds one preset: scripts/build.sh [release|dev|asan|tsan|cuda|emulated] [targets…]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
