@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kCommentColumn = 32;
 
 /// TOML basic string.
-std::string quoted(std::string_view text) {
+std::string quoted_text(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
@@ -58,7 +58,9 @@ std::string list(std::string_view text) {
   std::string items;
   for (const std::string& item : parse_list("list", text)) {
     items += items.empty() ? "" : ", ";
-    items += is_whole(item) ? item : is_real(item) ? real(item) : quoted(item);
+    items += is_whole(item)  ? item
+             : is_real(item) ? real(item)
+                             : quoted_text(item);
   }
   return "[" + items + "]";
 }
@@ -68,15 +70,15 @@ std::string value_of(const Option& option, std::string_view text) {
     case ValueKind::truth:
       return std::string(text);
     case ValueKind::whole:
-      return is_whole(text) ? std::string(text) : quoted(text);
+      return is_whole(text) ? std::string(text) : quoted_text(text);
     case ValueKind::real:
-      return is_real(text) ? real(text) : quoted(text);
+      return is_real(text) ? real(text) : quoted_text(text);
     case ValueKind::list:
       return list(text);
     case ValueKind::text:
       break;
   }
-  return quoted(text);
+  return quoted_text(text);
 }
 
 /// "run.toml:3" of "run.toml:3 num_steps", "DIR/sampling.json" of
