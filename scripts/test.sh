@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is needed, checks the format, builds, and runs every test:
 # natively, with matrix products held to AVX2, under ASan+UBSan and under TSan.
-# Where the CUDA Toolkit is installed, the optimised build is the one with CUDA,
+# Where the CUDA Toolkit is installed, the optimised build has the device layer
 # and runs on emulated GPUs too; the sanitizers build without it.
 #   scripts/test.sh          everything
 #   scripts/test.sh quick    the release build without CUDA only
@@ -23,7 +23,7 @@ fi
 
 preset=release
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
-  preset=cuda
+  preset=emulated
 fi
 echo "== $preset =="
 scripts/build.sh "$preset"
@@ -31,8 +31,23 @@ ctest --test-dir "build/$preset" --output-on-failure -j 2
 
 echo "== address and undefined behaviour sanitizers =="
 scripts/build.sh asan
+export ASAN_OPTIONS=detect_leaks=1
 # The tests of one instruction set compare bits: natively.
-ASAN_OPTIONS=detect_leaks=1 ctest --preset asan -j 2 -E '_(avx2|avx512_core_bf16)$'
+ctest --preset asan -j 2 -E '_(avx2|avx512_core_bf16)$'
+# Two at a time as well.
+for shard in 0 1; do
+  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard \
+    SANITIZED_PROGRAM=$PWD/build/asan/troupe \
+    "build/$preset/tests/cli/cli_test" >"build/asan/cli_test-$shard.log" 2>&1 &
+  shards[shard]=$!
+done
+for shard in 0 1; do
+  wait "${shards[shard]}" || {
+    cat "build/asan/cli_test-$shard.log" >&2
+    die "cli_test with the sanitized program failed: see above"
+  }
+  tail -n 3 "build/asan/cli_test-$shard.log"
+done
 
 # The methods (test_parallel) have no thread.
 echo "== thread sanitizer: executors, pool, channels, policies =="
@@ -44,10 +59,9 @@ scripts/fuzz_safetensors.sh 1000000
 
 echo "== hostile inputs to the program =="
 scripts/corpus.sh --self-test
-# Some 1,700 of them; without --every it takes five minutes of one core.
-scripts/corpus.sh --every 3 --program "build/$preset/troupe"
-ASAN_OPTIONS=detect_leaks=1 scripts/corpus.sh --every 20 --sanitized \
-  --program build/asan/troupe
+# Some 1,260 of them; without --every it takes five minutes of one core.
+scripts/corpus.sh --every 4 --program "build/$preset/troupe"
+scripts/corpus.sh --every 20 --sanitized --program build/asan/troupe
 
 # They need PyTorch 2, which Debian 12 has not: the venv of bench_forward.sh.
 bench_python=${BENCH_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv/bin/python}

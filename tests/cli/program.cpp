@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
@@ -42,7 +43,17 @@ int code_of(int status) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+const char* sanitized_program() { return std::getenv("SANITIZED_PROGRAM"); }
+
 }  // namespace
+
+const std::string& program_path() {
+  static const std::string path =
+      is_sanitized() ? sanitized_program() : TROUPE_PROGRAM;
+  return path;
+}
+
+bool is_sanitized() { return sanitized_program() != nullptr; }
 
 nlohmann::json Outcome::json() const {
   std::string text = out;
@@ -105,8 +116,8 @@ Program::Program(std::vector<std::string> arguments,
   // memory until it runs.
   ::malloc_trim(0);
   std::ofstream("/proc/self/clear_refs") << "5";
-  const int failed = ::posix_spawn(&pid_, TROUPE_PROGRAM, &actions, &attributes,
-                                   argv.data(), envp.data());
+  const int failed = ::posix_spawn(&pid_, program_path().c_str(), &actions,
+                                   &attributes, argv.data(), envp.data());
   for (const auto& [number, handler] : before) {
     ::signal(number, handler);
   }
@@ -117,7 +128,7 @@ Program::Program(std::vector<std::string> arguments,
   out_ = out.read_end;
   err_ = err.read_end;
   if (failed != 0) {
-    throw std::runtime_error("cannot start " TROUPE_PROGRAM);
+    throw std::runtime_error("cannot start " + program_path());
   }
 }
 

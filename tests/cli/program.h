@@ -11,6 +11,12 @@
 
 namespace troupe::test {
 
+/// The program that the tests run: the built one, or what the environment's
+/// SANITIZED_PROGRAM names.
+[[nodiscard]] const std::string& program_path();
+/// Whether it was built with sanitizers, which take memory of their own.
+[[nodiscard]] bool is_sanitized();
+
 /// What a finished run of the program left behind.
 struct Outcome {
   int exit_code = -1;

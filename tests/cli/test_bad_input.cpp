@@ -261,9 +261,9 @@ TEST(BadInput, ANoiseLevelIsAnnouncedWhereItWasAdded) {
 }
 
 TEST(BadInput, TooLittleMemoryIsSaidBeforeLoading) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
-#endif
+  if (is_sanitized()) {
+    GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
+  }
   const TempFolder folder;
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);

@@ -203,7 +203,7 @@ TEST(Sample, SaysThatAFileIsNoFolder) {
 /// The built program by a shell, which can close and fill its descriptors.
 int by_shell(const TempFolder& folder, const std::string& redirection) {
   const std::string command =
-      std::string(TROUPE_PROGRAM) +
+      program_path() +
       " sample --random-weights dit-tiny --steps 4 --dtype f32 --workers 2 "
       "--threads 1 -n 4 --exists replace --progress plain -o " +
       folder.path("out") + " " + redirection;

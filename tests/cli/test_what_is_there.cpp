@@ -194,7 +194,7 @@ TEST(Stdout, ThatIsFullFailsTheJob) {
 /// A run in a file system of its own with room for little.
 /// The exit code of the program, its words to `where`.
 int code_of(const std::string& arguments, const std::string& where) {
-  const std::string command = TROUPE_PROGRAM " " + arguments + " " + where;
+  const std::string command = program_path() + " " + arguments + " " + where;
   return WEXITSTATUS(std::system(command.c_str()));
 }
 
@@ -246,7 +246,7 @@ TEST(FullDisk, IsSaidToBeWorthAnotherTry) {
   const std::string script = folder.write(
       "run.sh",
       "set -e\nmount -t tmpfs -o size=8k tmpfs " + folder.path("small") +
-          "\nexec " TROUPE_PROGRAM
+          "\nexec " + program_path() +
           " sample --random-weights dit-tiny --steps 2 --class 1 --dtype f32 "
           "-n 8 --json -o " +
           folder.path("small") + "\n");
