@@ -151,8 +151,9 @@ std::uint64_t bit(int device) {
   return std::uint64_t{1} << static_cast<unsigned>(device);
 }
 
-// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a kernel draws at every meeting
-// of its threads, and a Mersenne twister took an eighth of the tests' time.
+// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a kernel draws at every
+// meeting of its threads, and a Mersenne twister took an eighth of the tests'
+// time.
 std::size_t draw(std::size_t limit) {
   std::uint64_t bits = machine().drawn += 0x9e3779b97f4a7c15U;
   bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
