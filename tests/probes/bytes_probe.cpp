@@ -1,0 +1,145 @@
+// Prints a line for every solver and method: "name hash nfe rounds" of jobs
+// that no command line can ask for. scripts/bytes.sh compares the lines of two
+// builds.
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/denoiser_evaluator.h"
+#include "actors/runtime.h"
+#include "kernels/core/hash.h"
+#include "models/gaussian_mixture.h"
+#include "samplers/parallel/task_runner.h"
+#include "tests/parallel/support.h"
+
+namespace troupe {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+using samplers::Schedule;
+using samplers::ScheduleOptions;
+namespace cases = samplers::testing;
+
+constexpr int kSteps = 7;
+constexpr std::uint64_t kSamples = 3;
+constexpr int kSegments = 3;  // of the methods in method_cases()
+
+/// Of the methods in method_cases(), in their order.
+constexpr const char* kMethods[] = {
+    "sequential",     "batch",          "cfg",   "pipeline",      "picard",
+    "picard_guessed", "picard_settled", "stale", "stale_stride_2"};
+
+void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
+           std::int64_t rounds) {
+  std::printf("%s latents_xxh3 %s nfe %lld rounds %lld\n", name.c_str(),
+              to_hex(hash.digest()).c_str(), static_cast<long long>(nfe),
+              static_cast<long long>(rounds));
+}
+
+/// A network of +, ·, / and |x| alone, one sample after the other, no actors.
+void run_toy(const std::string& name, const ScheduleOptions& options,
+             const MethodOptions& method) {
+  Xxh3Stream hash;
+  std::int64_t nfe = 0;
+  std::int64_t rounds = 0;
+  for (std::uint64_t index = 0; index < kSamples; ++index) {
+    cases::Bench bench(options);
+    const auto run = make_method(method, bench.schedule);
+    hash.update(bench.run(*run, method, index).latents.bytes());
+    nfe += run->progress().nfe;
+    rounds = std::max<std::int64_t>(rounds, run->progress().rounds);
+  }
+  print("toy/" + name, hash, nfe, rounds);
+}
+
+class Collector final : public actors::Observer {
+ public:
+  void on_sample(const actors::SampleOutcome& outcome) override {
+    latents[outcome.report.sample_index] = outcome.latents;
+  }
+  std::map<std::uint64_t, Tensor> latents;
+};
+
+/// The mixture, guided, by a company of two workers.
+void run_mixture(const models::Denoiser& denoiser, const std::string& name,
+                 const ScheduleOptions& options, const MethodOptions& method) {
+  const Schedule schedule(options);
+  const std::int64_t classes = denoiser.info().num_classes;
+  const bool has_segments =
+      method.kind == MethodKind::pipeline || method.kind == MethodKind::stale;
+  actors::DenoiserEvaluator evaluator(
+      denoiser,
+      {.guidance_scale = 2.5,
+       .num_segments = has_segments ? kSegments : 1,
+       .condition =
+           [classes](std::uint64_t index) {
+             return models::Condition{static_cast<std::int64_t>(index) %
+                                      classes};
+           },
+       .num_conditions = static_cast<std::size_t>(classes),
+       .timesteps = {schedule.timesteps().begin(), schedule.timesteps().end()},
+       .decode = {}});
+  samplers::PhiloxNoise noise(11);
+  Collector seen;
+  actors::JobSpec spec;
+  spec.schedule = &schedule;
+  spec.method = method;
+  spec.evaluator = &evaluator;
+  spec.noise = &noise;
+  spec.end = kSamples;
+  spec.workers = actors::cpu_workers(2, 1);
+  spec.max_rows = 3;
+  spec.decode = false;
+  spec.observers = {&seen};
+  const actors::JobResult result = run_job(spec);
+  if (result.failure) {
+    std::printf("mixture/%s failed: %s\n", name.c_str(),
+                result.failure->message.c_str());
+    return;
+  }
+  Xxh3Stream hash;
+  for (const auto& [index, latents] : seen.latents) {
+    hash.update(latents.bytes());
+  }
+  print("mixture/" + name, hash, result.nfe, result.rounds);
+}
+
+void run_all() {
+  models::MixtureConfig config =
+      models::random_mixture(5, Shape{2, 4, 4}, 3, 2, kSegments);
+  const models::GaussianMixture noised(config);
+  config.path = models::MixturePath::flow;
+  const models::GaussianMixture flowing(config);
+  const std::vector<MethodOptions> methods = cases::method_cases();
+  for (const cases::SolverCase& solver : cases::solver_cases(kSteps)) {
+    const bool flows = solver.options.prediction_type ==
+                       samplers::PredictionType::flow_prediction;
+    for (std::size_t i = 0; i < methods.size(); ++i) {
+      const std::string name = solver.name + "/" + kMethods[i];
+      run_toy(name, solver.options, methods[i]);
+      if (!cases::learns_variance(solver.options)) {
+        run_mixture(flows ? flowing : noised, name, solver.options, methods[i]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe
+
+int main() {
+  try {
+    troupe::run_all();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bytes_probe: %s\n", error.what());
+    return 1;
+  }
+}
