@@ -1,6 +1,5 @@
 #include "samplers/noise_source.h"
 
-#include <algorithm>
 #include <string>
 
 #include "kernels/core/error.h"
@@ -20,7 +19,7 @@ void PhiloxNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
 
 TorchNoise::TorchNoise(std::uint64_t seed, const Schedule& schedule,
                        InitialLatents latents)
-    : seed_(seed), latents_(latents) {
+    : latents_(latents), states_(seed) {
   std::size_t draws = latents == InitialLatents::drawn ? 1 : 0;
   for (int call = 0; call < schedule.num_model_calls(); ++call) {
     draw_of_call_.push_back(schedule.draws_noise(call)
@@ -45,32 +44,13 @@ void TorchNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
   draw(sample_index, *draw_of_call_[index], out);
 }
 
-TorchNoise::Stream& TorchNoise::stream(std::uint64_t sample_index) {
-  if (!streams_.contains(sample_index) && streams_.size() >= kMaxStreams) {
-    streams_.erase(std::min_element(
-        streams_.begin(), streams_.end(), [](const auto& a, const auto& b) {
-          return a.second.last_use < b.second.last_use;
-        }));
-  }
-  Stream& found = streams_[sample_index];
-  if (found.states.empty()) {
-    found.states.emplace_back(seed_ + sample_index);
-  }
-  found.last_use = ++clock_;
-  return found;
-}
-
 void TorchNoise::draw(std::uint64_t sample_index, std::size_t index,
                       Tensor& out) {
   const std::lock_guard lock(mutex_);
-  Stream& found = stream(sample_index);
-  for (std::size_t d = std::min(index, found.states.size() - 1); d <= index;
-       ++d) {
-    TorchGenerator generator = found.states[d];
+  auto [at, generator] = states_.nearest(sample_index, index);
+  for (; at <= index; ++at) {
     generator.fill_normal(out);
-    if (d + 1 == found.states.size()) {
-      found.states.push_back(generator);
-    }
+    states_.keep(sample_index, at + 1, generator);
   }
 }
 

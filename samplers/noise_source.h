@@ -1,13 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include "kernels/core/tensor.h"
-#include "kernels/core/torch_noise.h"
+#include "samplers/generator_states.h"
 #include "samplers/schedule.h"
 
 namespace troupe::samplers {
@@ -44,8 +44,9 @@ enum class InitialLatents : std::uint8_t { drawn, given };
 /// seeded with seed + sample_index, which draws the initial latents (unless
 /// they are given) and then once for every step of the schedule that draws
 /// (Schedule::draws_noise).
-/// A late draw replays the earlier ones; generator states are kept for the
-/// samples used last, so going back is cheap.
+/// A late draw replays the earlier ones. Generator states are kept
+/// (GeneratorStates), so going on is as cheap with many samples in flight as
+/// with one, and going back is cheap for those used last.
 ///
 /// All tensors of one job have the same number of elements.
 /// Errors: Errc::invalid_argument for a call whose step draws nothing, and for
@@ -59,22 +60,12 @@ class TorchNoise final : public NoiseSource {
   void step(std::uint64_t sample_index, int call, Tensor& out) override;
 
  private:
-  struct Stream {
-    std::vector<TorchGenerator> states;  ///< states[d]: before draw d
-    std::uint64_t last_use = 0;
-  };
-
   void draw(std::uint64_t sample_index, std::size_t index, Tensor& out);
-  Stream& stream(std::uint64_t sample_index);
 
-  static constexpr std::size_t kMaxStreams = 64;
-
-  std::uint64_t seed_;
   InitialLatents latents_;
   std::vector<std::optional<std::size_t>> draw_of_call_;
   std::mutex mutex_;
-  std::map<std::uint64_t, Stream> streams_;
-  std::uint64_t clock_ = 0;
+  GeneratorStates states_;
 };
 
 }  // namespace troupe::samplers

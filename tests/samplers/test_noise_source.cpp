@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "samplers/generator_states.h"
 #include "samplers/noise_source.h"
 
 namespace troupe::samplers {
@@ -76,6 +77,44 @@ TEST(TorchNoise, ForgetsOldSamplesWithoutChangingThem) {
     (void)step_of(noise, sample, 1);
   }
   EXPECT_TRUE(bytes_equal(step_of(noise, 0, 2), before));
+}
+
+TEST(GeneratorStates, StandBeforeTheNextDrawOfEverySampleInFlight) {
+  constexpr std::uint64_t kInFlight = 500;
+  GeneratorStates states(3, 1000);
+  Tensor out({1, 2, 2}, DType::f32);
+  for (std::size_t draw = 0; draw < 20; ++draw) {
+    for (std::uint64_t sample = 0; sample < kInFlight; ++sample) {
+      auto [at, generator] = states.nearest(sample, draw);
+      ASSERT_EQ(at, draw) << "sample " << sample << " is replayed";
+      generator.fill_normal(out);
+      states.keep(sample, draw + 1, generator);
+      ASSERT_LE(states.size(), 1000U);
+    }
+  }
+}
+
+TEST(GeneratorStates, AllStayOfASampleAmongFew) {
+  GeneratorStates states(3, 1000);
+  Tensor out({1, 2, 2}, DType::f32);
+  TorchGenerator generator(3);
+  for (std::size_t draw = 1; draw <= 50; ++draw) {
+    generator.fill_normal(out);
+    states.keep(0, draw, generator);
+  }
+  for (std::size_t draw = 0; draw <= 50; ++draw) {
+    EXPECT_EQ(states.nearest(0, draw).draw, draw);
+  }
+}
+
+TEST(GeneratorStates, ForgetSamplesWhereThereAreMoreThanStates) {
+  GeneratorStates states(3, 100);
+  for (std::uint64_t sample = 0; sample < 1000; ++sample) {
+    states.keep(sample, 1, TorchGenerator(3 + sample));
+    EXPECT_LE(states.size(), 100U);
+    EXPECT_EQ(states.nearest(sample, 1).draw, 1U);
+  }
+  EXPECT_EQ(states.nearest(0, 1).draw, 0U);
 }
 
 TEST(TorchNoise, RefusesCallsThatDrawNothing) {
