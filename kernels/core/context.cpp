@@ -84,6 +84,20 @@ Tensor Workspace::allocate(std::size_t bytes) const {
           DType::u8, device_};
 }
 
+/// `wanted` saves later passes an allocation; `least` is needed now.
+Tensor Workspace::allocate_up_to(std::size_t wanted, std::size_t least) const {
+  try {
+    return allocate(wanted);
+  } catch (const Error& error) {
+    const bool is_short = error.code() == Errc::out_of_memory ||
+                          error.code() == Errc::device_full;
+    if (!is_short || wanted == least) {
+      throw;
+    }
+  }
+  return allocate(least);
+}
+
 Tensor Workspace::take(const Shape& shape, DType dtype) {
   const std::size_t bytes =
       rounded_up(checked_bytes(shape, dtype),
@@ -95,8 +109,9 @@ Tensor Workspace::take(const Shape& shape, DType dtype) {
   }
   if (index == chunks_.size()) {
     ++generation_;
-    const std::size_t wanted = chunks_.empty() ? peak_bytes_ : capacity_bytes();
-    chunks_.push_back({allocate(std::max({bytes, kSmallestChunk, wanted})), 0});
+    const std::size_t before = chunks_.empty() ? peak_bytes_ : capacity_bytes();
+    chunks_.push_back(
+        {allocate_up_to(std::max({bytes, kSmallestChunk, before}), bytes), 0});
   }
   current_ = index;
   Chunk& chunk = chunks_[index];

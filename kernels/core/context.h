@@ -45,7 +45,7 @@ class Workspace {
       : device_(device), backend_(backend) {}
 
   /// Uninitialised memory, aligned to 64 bytes (256 on a device).
-  /// Errors: Errc::out_of_memory.
+  /// Errors: Errc::out_of_memory, Errc::device_full.
   [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
   /// Grows whenever memory is asked for or let go: addresses that were taken
   /// before may not come again.
@@ -68,6 +68,8 @@ class Workspace {
     std::size_t used = 0;
   };
   [[nodiscard]] Tensor allocate(std::size_t bytes) const;
+  [[nodiscard]] Tensor allocate_up_to(std::size_t wanted,
+                                      std::size_t least) const;
   void merge() noexcept;
 
   Device device_;
@@ -102,7 +104,7 @@ class ExecContext {
     return device_backend_.get();
   }
   /// An uninitialised tensor on this context's device that outlives scopes.
-  /// Errors: Errc::out_of_memory.
+  /// Errors: Errc::out_of_memory, Errc::device_full.
   [[nodiscard]] Tensor empty(const Shape& shape, DType dtype);
   /// Waits for the device's queue; nothing on the CPU. Errors: as
   /// DeviceBackend.

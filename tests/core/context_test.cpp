@@ -4,9 +4,13 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "kernels/core/device_backend.h"
 #include "kernels/core/error.h"
 
 namespace troupe {
@@ -116,6 +120,54 @@ TEST(Workspace, SurvivesARequestThatCannotBeMet) {
   }
   const Workspace::Scope scope(workspace);
   EXPECT_EQ(workspace.take(Shape{4}, DType::f32).num_elements(), 4);
+}
+
+/// A device with so much memory, and nothing that computes.
+class SmallDevice final : public DeviceBackend {
+ public:
+  explicit SmallDevice(std::size_t bytes) : free_(bytes) {}
+
+  std::shared_ptr<std::byte> allocate(std::size_t bytes) override {
+    if (bytes > free_) {
+      throw Error(Errc::device_full, "small device", "no room");
+    }
+    free_ -= bytes;
+    return {new std::byte[bytes], [this, bytes](const std::byte* memory) {
+              free_ += bytes;
+              delete[] memory;
+            }};
+  }
+  void copy(const Tensor& /*from*/, Tensor& /*to*/) override {}
+  Tensor read_back(const Tensor& from) override { return from; }
+  std::unique_ptr<Moment> mark() override { return nullptr; }
+  void synchronize() override {}
+  bool replay(std::span<const std::uint64_t> /*key*/,
+              const std::function<void()>& fn) override {
+    fn();
+    return true;
+  }
+  void forget_recordings() override {}
+
+ private:
+  std::size_t free_;
+};
+
+TEST(Workspace, TakesWhatItNeedsWhereTwiceAsMuchHasNoRoom) {
+  constexpr std::size_t kMebibyte = std::size_t{1} << 20U;
+  SmallDevice device(7 * kMebibyte);
+  Workspace workspace({DeviceKind::cuda, 0}, &device);
+  const auto take = [&workspace](std::int64_t mebibytes) {
+    return workspace.take(Shape{mebibytes << 20U}, DType::u8);
+  };
+  const auto pass = [&] {
+    const Workspace::Scope scope(workspace);
+    (void)take(4);
+    (void)take(2);  // the next chunk would be of 4 MiB
+    EXPECT_EQ(workspace.capacity_bytes(), 6 * kMebibyte);
+    EXPECT_THROW((void)take(2), Error);
+  };
+  pass();
+  pass();
 }
 
 TEST(ExecContext, ScratchIsPerThreadAlignedAndGrows) {
