@@ -38,9 +38,8 @@ void CoordinatorPolicy::grant_failed(const GrantResult& event,
     inputs_lost(failure, grant);
   } else if (failure.code == Errc::device_lost) {
     retire(worker, failure, std::move(grant.tasks));
-  } else if (failure.code == Errc::out_of_memory &&
-             at(worker).traits.device.kind == DeviceKind::cuda) {
-    out_of_memory(failure, worker, std::move(grant));
+  } else if (failure.code == Errc::device_full) {
+    device_full(failure, worker, std::move(grant));
   } else if (all_in_flight && !is_of_sample(failure.code)) {
     end_job(false, failure);
   } else if (!all_in_flight || grant.tasks.size() > 1) {
@@ -55,8 +54,8 @@ void CoordinatorPolicy::grant_failed(const GrantResult& event,
 
 /// A GPU's memory is its own: fewer rows at once may fit, and if one does not,
 /// another device may have more.
-void CoordinatorPolicy::out_of_memory(const Failure& failure, int worker,
-                                      Outstanding grant) {
+void CoordinatorPolicy::device_full(const Failure& failure, int worker,
+                                    Outstanding grant) {
   ++recoveries_;
   if (grant.tasks.size() == 1) {
     retire(worker, failure, std::move(grant.tasks));

@@ -216,7 +216,7 @@ class CoordinatorPolicy {
   void grant_failed(const GrantResult& event, Outstanding grant);
   void lose_worker(int worker);
   std::vector<Pending> take_tasks_of(int worker);
-  void out_of_memory(const Failure& failure, int worker, Outstanding grant);
+  void device_full(const Failure& failure, int worker, Outstanding grant);
   void retire(int worker, const Failure& cause, std::vector<Pending> lost);
   void inputs_lost(const Failure& failure, const Outstanding& grant);
   void begin_anew(Sample& sample, std::size_t group);

@@ -96,7 +96,7 @@ bool is_well(ExecContext& ctx) noexcept {
 /// Errors of a GPU name it.
 void name_device(const ExecContext& ctx, Failure& failure) {
   const bool is_of_device =
-      failure.code == Errc::device_lost || failure.code == Errc::out_of_memory;
+      failure.code == Errc::device_lost || failure.code == Errc::device_full;
   const std::string device = to_string(ctx.device());
   if (is_of_device && ctx.device().kind != DeviceKind::cpu &&
       failure.place != device) {

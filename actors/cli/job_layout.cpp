@@ -30,7 +30,7 @@ std::int64_t rows_per_forward(const JobRequest& request, bool guided) {
 void check_gpu_memory(const JobRequest& request) {
   for (const JobDevice& gpu : request.devices) {
     if (gpu.workers > 0 && gpu.required_bytes > gpu.available_bytes) {
-      throw Error(Errc::out_of_memory, to_string(gpu.device),
+      throw Error(Errc::device_full, to_string(gpu.device),
                   "the job does not fit on " + gpu.name + ": got " +
                       human_bytes(gpu.available_bytes) + " free, expected " +
                       human_bytes(gpu.required_bytes),

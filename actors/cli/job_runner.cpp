@@ -54,7 +54,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
       load(device, stop);
     } catch (const Error& error) {
       const bool is_gone = error.code() == Errc::device_lost ||
-                           error.code() == Errc::out_of_memory;
+                           error.code() == Errc::device_full;
       if (!device.is_gpu() || !is_gone || (left == 0 && models_.empty())) {
         throw;
       }

@@ -41,7 +41,8 @@ class Moment {
 /// Several backends may serve one device, each with its own queue. A tensor
 /// that crosses from one to another must be complete (`synchronize`, or a mark
 /// that passed) and be held until the other read it (`ExecContext::keep`).
-/// Errors (all): Errc::out_of_memory with the numbers; Errc::device_lost when
+/// Errors (all): Errc::device_full with the numbers, Errc::out_of_memory where
+/// the host has no more memory to pin; Errc::device_lost when
 /// the device can do no more work (a later call says so again).
 /// Thread: one at a time, `allocate` and the release of memory from any.
 class DeviceBackend {

@@ -31,6 +31,10 @@ constexpr std::array kEntries = {
     Entry{Errc::no_space, 3, true, "no_space", "the disk or the quota is full"},
     Entry{Errc::out_of_memory, 2, true, "out_of_memory",
           "more memory is needed than there is"},
+    // Fewer rows at once, or another device, may do where the host's memory
+    // being short ends a job.
+    Entry{Errc::device_full, 2, true, "device_full",
+          "more memory of a device is needed than there is"},
     Entry{Errc::device_lost, 3, true, "device_lost",
           "a device failed and can do no more work"},
     Entry{Errc::unsupported, 2, false, "unsupported",

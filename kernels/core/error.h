@@ -16,7 +16,7 @@ enum class Errc : std::uint8_t {
   not_found,         ///< a file or name that is not there
   corrupt_file,      ///< a file that breaks its own format
   io,                ///< the operating system refused to read or write
-  out_of_memory,     ///< more memory needed than there is
+  out_of_memory,     ///< more memory of the host needed than there is
   device_lost,       ///< a device that can do no more work
   unsupported,       ///< valid, but this build or machine cannot do it
   non_finite,        ///< NaN or infinity where numbers were expected
@@ -28,6 +28,7 @@ enum class Errc : std::uint8_t {
   terminated,        ///< SIGTERM: the same command can go on later
   no_space,          ///< a disk or a quota is full
   another_class,     ///< another execution class: bytes cannot be compared
+  device_full,       ///< more memory of a GPU needed than there is
 };
 
 /// One sentence, without a full stop.

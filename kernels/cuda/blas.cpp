@@ -16,7 +16,7 @@ void check(const BlasLt& blas, cublasStatus_t status, std::string_view place) {
       std::string("cuBLASLt reports: ") + blas.status_string(status);
   switch (status) {
     case CUBLAS_STATUS_ALLOC_FAILED:
-      throw Error(Errc::out_of_memory, place, cause);
+      throw Error(Errc::device_full, place, cause);
     case CUBLAS_STATUS_ARCH_MISMATCH:
     case CUBLAS_STATUS_NOT_SUPPORTED:
       throw Error(Errc::unsupported, place, cause);

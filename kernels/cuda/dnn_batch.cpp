@@ -208,7 +208,7 @@ const DnnPlan* DnnPlans::together(ExecContext& ctx, std::int64_t items,
       }
     } catch (const Error& error) {
       // Item by item needs no more memory than the operation itself.
-      if (error.code() != Errc::out_of_memory) {
+      if (error.code() != Errc::device_full) {
         throw;
       }
       drop(plan);

@@ -47,10 +47,14 @@ void check(const Dnn& dnn, cudnnStatus_t status, std::string_view place) {
     default:
       break;
   }
-  const bool no_memory =
-      status == CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED ||
-      status == CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-  throw Error(no_memory ? Errc::out_of_memory : Errc::internal, place, cause);
+  switch (status) {
+    case CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED:
+      throw Error(Errc::out_of_memory, place, cause);
+    case CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED:
+      throw Error(Errc::device_full, place, cause);
+    default:
+      throw Error(Errc::internal, place, cause);
+  }
 }
 
 DnnDescriptor::DnnDescriptor(const Dnn& dnn, cudnnBackendDescriptorType_t type)

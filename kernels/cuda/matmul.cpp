@@ -228,7 +228,7 @@ bool Products::bits_agree(const Problem& problem, Plan& plan,
     return numbers.results_agree();
   } catch (const Error& error) {
     // Item by item needs no more memory than the product itself.
-    if (error.code() == Errc::out_of_memory) {
+    if (error.code() == Errc::device_full) {
       return false;
     }
     throw;

@@ -14,7 +14,7 @@ namespace troupe::kernels::cuda {
 class StreamMoment final : public Moment {
  public:
   /// The stream's device is the thread's current one.
-  /// Errors: Errc::device_lost, Errc::out_of_memory.
+  /// Errors: Errc::device_lost, Errc::device_full.
   explicit StreamMoment(std::shared_ptr<Stream> stream);
   ~StreamMoment() override;
   StreamMoment(const StreamMoment&) = delete;

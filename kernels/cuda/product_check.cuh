@@ -15,7 +15,7 @@ namespace troupe::kernels::cuda {
 /// follow from the problem alone, so the verdict does.
 ///
 /// Holds its own memory until its work is done; waits only in `results_agree`.
-/// Errors: Errc::out_of_memory.
+/// Errors: Errc::device_full.
 class ProductCheck {
  public:
   ProductCheck(Backend& backend, const Problem& problem, std::int64_t items);

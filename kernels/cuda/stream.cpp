@@ -63,7 +63,7 @@ std::uint64_t pool_bytes(int device, cudaMemPoolAttr attribute) {
   // What the pool keeps for the next request is free too.
   free += pool_bytes(device, cudaMemPoolAttrReservedMemCurrent) -
           pool_bytes(device, cudaMemPoolAttrUsedMemCurrent);
-  throw Error(Errc::out_of_memory, to_string(Device{DeviceKind::cuda, device}),
+  throw Error(Errc::device_full, to_string(Device{DeviceKind::cuda, device}),
               "cannot allocate " + std::to_string(asked) +
                   " bytes: " + std::to_string(free) + " of " +
                   std::to_string(total) + " are free",
@@ -107,7 +107,7 @@ void check(cudaError_t status, std::string_view place) {
   const std::string cause =
       std::string(cudaGetErrorName(status)) + ": " + cudaGetErrorString(status);
   if (status == cudaErrorMemoryAllocation) {
-    throw Error(Errc::out_of_memory, place, cause);
+    throw Error(Errc::device_full, place, cause);
   }
   if (is_fatal(status)) {
     throw Error(Errc::device_lost, place, cause,

@@ -11,7 +11,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Throws what `status` means: Errc::out_of_memory, Errc::device_lost for
+/// Throws what `status` means: Errc::device_full, Errc::device_lost for
 /// errors after which the device's context is dead, Errc::internal otherwise.
 void check(cudaError_t status, std::string_view place);
 
@@ -65,7 +65,7 @@ class Stream {
   /// Memory in the stream's order. While another thread records, it waits: an
   /// allocation would become part of the recording. Where there is too little,
   /// it waits for the stream and asks again.
-  /// Errors: Errc::out_of_memory with the numbers, Errc::device_lost;
+  /// Errors: Errc::device_full with the numbers, Errc::device_lost;
   /// Errc::internal for the thread that records. Thread: any.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
   /// Gives it back in the stream's order; while something is recorded, behind

@@ -174,13 +174,24 @@ TEST(DeviceLoss, HalvesTheRowsOfAGpuWithoutRoomAndThenGivesItUp) {
     const Grant grant = company.take(0);
     ASSERT_EQ(grant.tasks.size(), rows);
     EXPECT_TRUE(company.retired.empty());
-    company.on(company.fail(grant, Errc::out_of_memory));
+    company.on(company.fail(grant, Errc::device_full));
   }
   EXPECT_EQ(company.retired, std::set<int>{0});
   company.run_to_end();
   EXPECT_EQ(num_done(company), 8U);
-  EXPECT_EQ(company.end.lost.at(0).cause.code, Errc::out_of_memory);
+  EXPECT_EQ(company.end.lost.at(0).cause.code, Errc::device_full);
   EXPECT_GE(company.end.recoveries, 3);
+}
+
+TEST(DeviceLoss, IsNotTheLackOfTheHostsMemory) {
+  Company company({.kind = MethodKind::batch}, 2, 4,
+                  {.workers = {{0, kFirstGpu}, {0, kSecondGpu}}});
+  company.raise_all();
+  company.on(company.fail(company.take(0), Errc::out_of_memory));
+  EXPECT_TRUE(company.retired.empty());
+  ASSERT_EQ(company.times_ended, 1);
+  EXPECT_EQ(company.end.failure->code, Errc::out_of_memory);
+  EXPECT_TRUE(company.end.lost.empty());
 }
 
 TEST(DeviceLoss, KeepsWhatLiesInTheMemoryOfAGpuThatIsOnlyFull) {
@@ -188,7 +199,7 @@ TEST(DeviceLoss, KeepsWhatLiesInTheMemoryOfAGpuThatIsOnlyFull) {
                   {.workers = {{0, kFirstGpu}, {0, kSecondGpu}}});
   company.raise_all();
   company.run_one(0);
-  company.on(company.fail(company.take(0), Errc::out_of_memory));
+  company.on(company.fail(company.take(0), Errc::device_full));
   company.run_to_end();
   EXPECT_EQ(num_done(company), 1U);
   EXPECT_FALSE(company.workers_of_run.contains({0, 1}));
@@ -246,7 +257,7 @@ TEST(Classes, DoNotMixInOneSampleWhateverHappens) {
       } else if (random() % 40 == 0 && w > 0 && has_work) {
         company.on(company.fail(company.take(w), random() % 2 == 0
                                                      ? Errc::device_lost
-                                                     : Errc::out_of_memory));
+                                                     : Errc::device_full));
       } else {
         company.run_one(w);
       }

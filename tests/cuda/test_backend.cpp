@@ -165,7 +165,7 @@ TEST_F(BackendTest, SaysHowMuchMemoryThereIsWhenItIsNotEnough) {
   EXPECT_EQ(
       code_of([&] { (void)ctx.empty({std::int64_t{1} << 44}, DType::u8); },
               &text),
-      Errc::out_of_memory);
+      Errc::device_full);
   EXPECT_NE(text.find("17592186044416 bytes"), std::string::npos) << text;
   EXPECT_NE(text.find("are free"), std::string::npos) << text;
   // It is no reason to give up.

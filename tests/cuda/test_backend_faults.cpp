@@ -104,7 +104,7 @@ TEST_F(BackendFaults, ReportsTheMemoryThatIsLeft) {
   emulator::configure({.memory_bytes = 1 << 20});
   ExecContext ctx(1, kGpu);
   Tensor most = ctx.empty({(1 << 20) - 1024}, DType::u8);
-  expect_error(Errc::out_of_memory,
+  expect_error(Errc::device_full,
                "cannot allocate 1025 bytes: 1024 of 1048576 are free",
                [&] { (void)ctx.empty({1025}, DType::u8); });
   (void)ctx.empty({1024}, DType::u8);
@@ -119,7 +119,7 @@ TEST_F(BackendFaults, AFailedAllocationLeavesEverythingUsable) {
   emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 2);
   const Tensor first = upload(ctx, host);
-  expect_error(Errc::out_of_memory, "", [&] { (void)upload(ctx, host); });
+  expect_error(Errc::device_full, "", [&] { (void)upload(ctx, host); });
   expect_same_bits(download(ctx, upload(ctx, first)), host);
 }
 
@@ -144,7 +144,7 @@ TEST_F(BackendFaults, StagingSurvivesTheLackOfPinnedMemory) {
                  [&] { copy(ctx, host, there); });
   }
   emulator::fail_call("cudaEventCreateWithFlags", cudaErrorMemoryAllocation);
-  expect_error(Errc::out_of_memory, "staging", [&] { copy(ctx, host, there); });
+  expect_error(Errc::device_full, "staging", [&] { copy(ctx, host, there); });
   copy(ctx, host, there);
   expect_same_bits(download(ctx, there), host);
 }
