@@ -136,7 +136,7 @@ void CoordinatorPolicy::apply_results(const GrantResult& event,
     }
     Sample& sample = found->second;
     try {
-      apply_result(sample, work.task, event.results.at(i));
+      apply_result(sample, work.task, event.results[i]);
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {
         throw;

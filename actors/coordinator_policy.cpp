@@ -144,6 +144,13 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   if (found == grants_.end() || worker.epoch != event.epoch) {
     return;  // late: the grant was given to somebody else meanwhile
   }
+  if (!event.failure && event.results.size() != found->second.tasks.size()) {
+    // Which task a result is of cannot be known: another incarnation does them.
+    commands_.push_back(FenceWorker{event.worker, worker.epoch});
+    lose_worker(event.worker);
+    report_progress();
+    return;
+  }
   Outstanding grant = std::move(found->second);
   grants_.erase(found);
   --worker.outstanding;

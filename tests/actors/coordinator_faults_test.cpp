@@ -62,6 +62,27 @@ TEST(CoordinatorPolicy, GivesUpATaskThatIsLostThreeTimes) {
   EXPECT_EQ(company.end.failure->code, Errc::job_failed);
 }
 
+TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
+  for (const bool is_short : {true, false}) {
+    Company company({.kind = MethodKind::batch}, 2, 6, {.max_rows = 3});
+    company.raise_all();
+    GrantResult wrong = company.answer(company.take(0));
+    if (is_short) {
+      wrong.results.pop_back();
+    } else {
+      wrong.results.push_back(wrong.results.front());
+    }
+    company.on(wrong);
+    EXPECT_EQ(company.fenced, std::vector<int>{0});
+    company.mailboxes[0].clear();
+    for (int i = 0; i < 1000 && company.times_ended == 0; ++i) {
+      company.run_one(1);
+    }
+    EXPECT_EQ(num_done(company), 6U);
+    EXPECT_FALSE(company.end.failure);
+  }
+}
+
 TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
   Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
   company.raise_all();
