@@ -62,7 +62,16 @@ void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
       .timestep = schedule_.timestep(call),
       .latents = scale_model_input(ctx, schedule_, call, latents),
       .output = {}};
-  const std::string where = evaluator_.first_non_finite(ctx, row);
+  std::string where;
+  try {
+    where = evaluator_.first_non_finite(ctx, row);
+  } catch (const Error& other) {
+    // What runs a segment alone may not have the blocks to look in, or no
+    // memory for it: the sample is at fault all the same.
+    if (other.code() == Errc::interrupted) {
+      throw;
+    }
+  }
   const std::string cause =
       where.empty() ? "" : "; the first NaN or infinity appears in " + where;
   throw Error(error.code(), error.place(), error.message() + cause,

@@ -219,6 +219,30 @@ TEST_F(TaskRunnerTest, ReportsAStateThatIsNotFiniteWithSampleAndStep) {
   }
 }
 
+/// Has not the blocks that a look for the first NaN would need.
+class SegmentOwner final : public ToyEvaluator {
+ public:
+  std::string first_non_finite(ExecContext& /*ctx*/,
+                               const EvaluateRow& /*row*/) override {
+    throw Error(Errc::invalid_argument, "segment", "has no embedding");
+  }
+};
+
+TEST_F(TaskRunnerTest, ANaNIsTheSamplesFaultWhereNobodyCanSayWhichBlocks) {
+  SegmentOwner owner;
+  owner.strength[17] = std::numeric_limits<float>::quiet_NaN();
+  for (const MethodOptions& options : method_cases()) {
+    TaskRunner runner(bench_.schedule, owner, bench_.noise, options);
+    const auto method = make_method(options, bench_.schedule);
+    try {
+      (void)run_local(*method, runner, bench_.ctx, 17, bench_.start(17));
+      FAIL() << "NaN went through";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::non_finite) << error.what();
+    }
+  }
+}
+
 TEST_F(TaskRunnerTest, RefusesASlotOfTheWrongKind) {
   SlotTable& slots = sample(0);
   const Task step{
