@@ -253,17 +253,16 @@ void ArtefactObserver::make_preview(std::uint64_t index) {
   try {
     runner_.decode(*preview_context_, latents, pixels);
     pixels = kernels::on_host(*preview_context_, pixels);
-  } catch (const Error& error) {
-    // The run is being stopped and needs no preview. Or the device has failed:
-    // the job itself reports that.
-    if (error.code() == Errc::interrupted ||
-        error.code() == Errc::device_lost ||
-        (error.code() == Errc::out_of_memory &&
-         preview_context_->device().kind != DeviceKind::cpu)) {
-      has_no_previews_ = true;
-      return;
+  } catch (...) {
+    const Failure failure = current_failure();
+    if (failure.code == Errc::interrupted ||
+        failure.code == Errc::device_lost) {
+      has_no_previews_ = true;  // the job itself reports it
+    } else {                    // the next one may find memory again
+      preview_note_ =
+          "a preview was left out: [" + failure.place + "] " + failure.message;
     }
-    throw;
+    return;
   }
   write_preview(index, to_image(pixels));
 }

@@ -76,7 +76,8 @@ class ArtefactObserver final : public Observer {
   /// empty where that cannot be told.
   [[nodiscard]] std::string latents_xxh3();
 
-  /// Why there are no more previews; empty: nothing went wrong. Once finished.
+  /// Why there are no more previews, or not all; empty: nothing went wrong.
+  /// Once finished.
   [[nodiscard]] const std::string& preview_note() const noexcept {
     return preview_note_;
   }

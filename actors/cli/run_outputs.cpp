@@ -10,6 +10,7 @@
 #include "actors/artefacts/png_check.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/latents_file.h"
+#include "actors/trace_span.h"
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -330,24 +331,48 @@ FileRule RunOutputs::rule_for(const std::string& path) const {
   return rule;
 }
 
-std::uint64_t held_bytes(const RunOutputs& outputs, std::uint64_t samples,
-                         const Shape& latents, int num_calls,
-                         const Shape& picture) {
+double most_spans(const samplers::MethodOptions& method, int num_calls) {
+  constexpr double kDecode = 1;
+  switch (method.kind) {
+    case samplers::MethodKind::sequential:
+    case samplers::MethodKind::batch:
+      return num_calls + kDecode;
+    case samplers::MethodKind::cfg:
+      return 3.0 * num_calls + kDecode;  // two branches, and what joins them
+    case samplers::MethodKind::picard:
+      // At worst every round of a window gives one point.
+      return (std::min(method.window_size, num_calls) + 1.0) * num_calls +
+             kDecode;
+    case samplers::MethodKind::pipeline:
+    case samplers::MethodKind::stale:
+      return (method.num_segments + 1.0) * num_calls + kDecode;
+  }
+  return 0;
+}
+
+std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
   // An archive is made in memory beside the rows; a sheet beside the pictures,
   // and its file beside the sheet.
   const auto copies = [](const std::string& path) {
     return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
   };
   constexpr double kSheetCopies = 3;
-  const auto row = static_cast<double>(latents.num_elements()) * sizeof(float);
+  // A list and a text that grow may each hold twice what is in them.
+  constexpr double kSpanBytes = 2.0 * (sizeof(TraceSpan) + 200);
+  const auto row =
+      static_cast<double>(job.latents.num_elements()) * sizeof(float);
   double bytes = row * copies(outputs.latents) +
-                 row * copies(outputs.trajectory) * (num_calls + 1.0);
+                 row * copies(outputs.trajectory) * (job.num_calls + 1.0);
   if (!outputs.grid.empty()) {
-    bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
+    bytes +=
+        kSheetCopies * 3 * static_cast<double>(job.picture[1] * job.picture[2]);
+  }
+  if (!outputs.trace.empty()) {
+    bytes += kSpanBytes * most_spans(job.method, job.num_calls);
   }
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(
-      std::min(bytes * static_cast<double>(samples), kMost));
+      std::min(bytes * static_cast<double>(job.samples), kMost));
 }
 
 }  // namespace troupe::actors

@@ -14,6 +14,7 @@
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/tensor.h"
+#include "samplers/options.h"
 
 namespace troupe::actors {
 
@@ -75,12 +76,23 @@ struct RunOutputs {
                                          const Shape& picture,
                                          const StopFlag& stop);
 
-/// Bytes that outputs written at the end hold until then, for `samples`
-/// images of these shapes: rows and archive of --save, pictures and sheet of
-/// --grid.
+/// What of a job decides how much its outputs hold until its end.
+struct HeldShapes {
+  std::uint64_t samples = 1;
+  Shape latents;      ///< [C, H, W]
+  Shape picture;      ///< [C, H, W]
+  int num_calls = 1;  ///< model calls of a sample
+  samplers::MethodOptions method;
+};
+
+/// Bytes that outputs written at the end hold until then: rows and archive of
+/// --save, pictures and sheet of --grid, spans and text of --trace.
 [[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
-                                       std::uint64_t samples,
-                                       const Shape& latents, int num_calls,
-                                       const Shape& picture);
+                                       const HeldShapes& job);
+
+/// Spans of a sample's trace at most: one for each task where no two run
+/// together and none runs again.
+[[nodiscard]] double most_spans(const samplers::MethodOptions& method,
+                                int num_calls);
 
 }  // namespace troupe::actors

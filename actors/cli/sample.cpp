@@ -243,12 +243,15 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   return run;
 }
 
-/// What --save, --grid and --preview need beside the job itself.
+/// What --save, --grid, --trace and --preview need beside the job itself.
 void add_memory_of(const RunOutputs& outputs, bool dry_run,
                    JobRequest& request) {
-  std::uint64_t more = held_bytes(
-      outputs, request.samples.size(), request.source.latent_shape(),
-      request.schedule.num_model_calls(), request.source.pixel_shape());
+  std::uint64_t more =
+      held_bytes(outputs, {.samples = request.samples.size(),
+                           .latents = request.source.latent_shape(),
+                           .picture = request.source.pixel_shape(),
+                           .num_calls = request.schedule.num_model_calls(),
+                           .method = request.plan.method});
   if (outputs.preview && !request.devices.back().is_gpu()) {
     more += request.source.decode_bytes(request.devices.back().compute);
   }
@@ -257,8 +260,8 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   if (!dry_run && request.required_bytes > memory.available_bytes) {
     throw Error(
         Errc::out_of_memory, "memory",
-        "the job does not fit with all that --save, --grid and --preview keep "
-        "until the end: got " +
+        "the job does not fit with all that --save, --grid, --trace and "
+        "--preview keep until the end: got " +
             human_bytes(memory.available_bytes) + " free, expected " +
             human_bytes(request.required_bytes) + " (" +
             to_string(memory.binding()) + ")",

@@ -110,6 +110,42 @@ TEST(ArtefactObserver, ShowsTheNewestOfWhatWaits) {
   }
 }
 
+class SpanCounter final : public Observer {
+ public:
+  void on_span(const TraceSpan& /*span*/) override { ++spans; }
+  double spans = 0;
+};
+
+TEST(HeldBytes, CountTheSpansOfATraceForEveryMethod) {
+  using samplers::MethodKind;
+  for (const MethodKind method :
+       {MethodKind::sequential, MethodKind::batch, MethodKind::cfg,
+        MethodKind::picard, MethodKind::pipeline, MethodKind::stale}) {
+    const TemporaryFolder folder;
+    config::Config config = tiny("dit-tiny-vae");
+    config.method.kind = method;
+    config.sampler.steps = 6;
+    if (method == MethodKind::picard) {
+      config.method.tolerance = 0;
+    }
+    config.trace = (folder.path() / "trace.json").string();
+    Job job(config);
+    SpanCounter counter;
+    ASSERT_FALSE(
+        job.runner.run({.observers = {&counter}, .trace = true}).failure);
+    const samplers::MethodOptions& options = job.request.plan.method;
+    const int calls = job.request.schedule.num_model_calls();
+    EXPECT_GT(counter.spans, calls);
+    EXPECT_LE(counter.spans, most_spans(options, calls));
+    EXPECT_GE(static_cast<double>(held_bytes(
+                  job.outputs, {.latents = job.latents().shape(),
+                                .picture = job.request.source.pixel_shape(),
+                                .num_calls = calls,
+                                .method = options})),
+              counter.spans * (sizeof(TraceSpan) + 150));
+  }
+}
+
 /// One sample is done, then the run is stopped. Returns what was left out, and
 /// whether the trajectory was written.
 std::pair<std::vector<std::string>, bool> stop_with_room_for(
