@@ -8,6 +8,7 @@
 
 #include "config/parse_value.h"
 #include "kernels/core/device.h"
+#include "kernels/core/isa_level.h"
 #include "samplers/options.h"
 
 namespace troupe::config {
@@ -92,6 +93,7 @@ struct Config {
   int num_threads = 0;  ///< per worker of the CPU; 0: cores / workers
   int batch = 0;        ///< most images of a forward pass; 0: as devices like
   ComputeType compute = ComputeType::automatic;
+  std::optional<IsaLevel> isa;          ///< of the CPU; unset: the highest
   BitsMode bits = BitsMode::invariant;  ///< of GPUs
   bool tf32 = false;                    ///< of GPUs, where they compute in f32
   std::string require_class;  ///< an execution class, or an image made in it

@@ -15,6 +15,11 @@ const Names& names_of<ComputeType>() {
   return kNames;
 }
 template <>
+const Names& names_of<IsaLevel>() {
+  static const Names kNames = {"avx2", "avx512", "avx512_bf16", "amx"};
+  return kNames;
+}
+template <>
 const Names& names_of<BitsMode>() {
   static const Names kNames = {"invariant", "free"};
   return kNames;

@@ -18,6 +18,8 @@ const std::vector<std::string>& names_of<NoiseKind>();
 template <>
 const std::vector<std::string>& names_of<ComputeType>();
 template <>
+const std::vector<std::string>& names_of<IsaLevel>();
+template <>
 const std::vector<std::string>& names_of<BitsMode>();
 template <>
 const std::vector<std::string>& names_of<DeviceKind>();

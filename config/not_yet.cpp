@@ -45,10 +45,6 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"vae,vae-path,unet,transformer,text-encoder,tokenizer",
      "parts of a pipeline are not given one by one",
      "put them in one folder in diffusers layout and give --model DIR"},
-    {"isa",
-     "holding a run to an instruction set is not there yet: it is coming",
-     "ONEDNN_MAX_CPU_ISA=AVX2 holds the matrix library; --require-class "
-     "refuses what is not of one class"},
     {"safety-checker,enable-safety-checker", "there is no safety checker",
      "pictures are written as the model makes them"},
 });

@@ -152,6 +152,19 @@ std::span<const Option> running_rows() {
          c.compute = parse_enum<ComputeType>(at, text);
        },
        [](const Config& c) -> std::string { return name_of(c.compute); }},
+      {"isa", "", 0, "LEVEL",
+       "hold the CPU to avx2, avx512, avx512_bf16 or amx: unlike machines that "
+       "are held to one level compute in one execution class",
+       kResources, kRuns,
+       [](Config& c, Text at, Text text) {
+         c.isa.reset();
+         if (text != "auto") {
+           c.isa = parse_enum<IsaLevel>(at, text);
+         }
+       },
+       [](const Config& c) -> std::string {
+         return c.isa ? name_of(c.isa) : "auto";
+       }},
       {"bits", "", 0, "MODE",
        "of GPUs: invariant (an image's bytes are its own), or free", kResources,
        kRuns,

@@ -154,10 +154,6 @@ bool supports(ExecContext& ctx, DType compute) {
   return false;
 }
 
-const char* cpu_isa() { return cpu::isa_name(); }
-
-const char* vector_isa() { return cpu::vector_isa(); }
-
 std::string matrix_library_version() { return cpu::matrix_library_version(); }
 
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,

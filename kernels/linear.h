@@ -61,14 +61,6 @@ class PackedLinear {
 /// The same for the device of ctx: a GPU does f32, bf16 and f16.
 [[nodiscard]] bool supports(ExecContext& ctx, DType compute);
 
-/// "avx512_core_amx", "avx2"…: the instruction set the library selected.
-[[nodiscard]] const char* cpu_isa();
-
-/// "AVX3", "AVX2"…: the instruction set of our own vector loops. It follows
-/// from the CPU alone, whatever ONEDNN_MAX_CPU_ISA says, and its width orders
-/// the sums of norms and softmax.
-[[nodiscard]] const char* vector_isa();
-
 /// Of the matrix library that is loaded, as "2.6.3".
 [[nodiscard]] std::string matrix_library_version();
 

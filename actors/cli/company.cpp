@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "actors/cli/execution_class.h"
+#include "config/enum_names.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -32,7 +33,9 @@ DType cpu_dtype(const config::Config& config) {
       return DType::f32;
     case config::ComputeType::bf16:
       require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
-              "this processor cannot multiply bf16 matrices",
+              "this processor cannot multiply bf16 matrices" +
+                  (config.isa ? ", held to " + config::name_of(*config.isa)
+                              : std::string()),
               "use --dtype f32 or auto");
       return DType::bf16;
     case config::ComputeType::f16:

@@ -7,7 +7,9 @@
 #include "config/recipe.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
+#include "kernels/isa.h"
 #include "kernels/linear.h"
+#include "kernels/numeric_probe.h"
 
 namespace troupe::actors {
 namespace {
@@ -60,6 +62,7 @@ ExecutionConditions execution_conditions(
                                  .build = version_line(),
                                  .libraries = library_versions(),
                                  .isa = selected_isa(),
+                                 .probe = 0,
                                  .compute = device.compute,
                                  .plan = logical_plan(method),
                                  .mode = {}};
@@ -67,6 +70,9 @@ ExecutionConditions execution_conditions(
     conditions.libraries = gpu_library_versions();
     conditions.isa = device.architecture;
     conditions.mode = bits_mode(device.options);
+  } else {
+    ExecContext ctx;
+    conditions.probe = kernels::numeric_probe(ctx, device.compute);
   }
   return conditions;
 }
@@ -86,6 +92,7 @@ std::string execution_class(const ExecutionConditions& conditions) {
     add(text, library.version);
   }
   add(text, conditions.isa);
+  add(text, to_hex(conditions.probe));
   add(text, std::string(to_string(conditions.compute)));
   add(text, conditions.plan);
   if (!conditions.mode.empty()) {

@@ -16,7 +16,8 @@ struct ExecutionConditions {
   std::uint64_t weights_hash = 0;
   std::string build;                      ///< compiler and sources
   std::vector<LibraryVersion> libraries;  ///< those that are loaded
-  std::string isa;  ///< `selected_isa`, or a GPU's architecture
+  std::string isa;          ///< `selected_isa`, or a GPU's architecture
+  std::uint64_t probe = 0;  ///< kernels::numeric_probe; 0 for a GPU
   DType compute = DType::f32;
   std::string plan;  ///< `logical_plan`
   std::string mode;  ///< what a GPU may trade; empty: nothing

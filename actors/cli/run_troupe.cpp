@@ -14,8 +14,10 @@
 #include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
+#include "config/enum_names.h"
 #include "config/load_config.h"
 #include "kernels/core/log.h"
+#include "kernels/isa.h"
 
 namespace troupe::actors {
 namespace {
@@ -79,6 +81,19 @@ SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
   };
 }
 
+/// --isa, before anything computes.
+void hold_to_level(const config::Config& config) {
+  if (!config.isa) {
+    return;
+  }
+  const IsaLevel most = kernels::highest_isa();
+  require(*config.isa <= most, Errc::unsupported, config.place_of("isa"),
+          "this processor has less: got " + config::name_of(*config.isa) +
+              ", expected " + config::name_of(most) + " at most",
+          "hold all machines to the lowest that any of them has");
+  kernels::hold_isa(*config.isa);
+}
+
 int run(const std::vector<std::string>& arguments,
         const std::function<bool()>& runs_here, Invocation& invocation) {
   const CommandLine line = parse_command_line(arguments);
@@ -95,6 +110,9 @@ int run(const std::vector<std::string>& arguments,
   invocation.files = line.files;
   invocation.signals->set_last_words(
       last_words(invocation.summary, invocation.config.json));
+  if (runs_here()) {
+    hold_to_level(invocation.config);
+  }
   if (invocation.config.print_config) {
     const std::string text = values_in_force(*line.verb, invocation);
     invocation.take_last_word();

@@ -28,10 +28,7 @@ std::vector<LibraryVersion> library_versions() {
   return {{"oneDNN", kernels::matrix_library_version()},
           {"Highway", TROUPE_HWY_VERSION},
           {"Boost.Math", TROUPE_BOOST_VERSION},
-          {"glibc", ::gnu_get_libc_version()},
-          {"CAF", TROUPE_CAF_VERSION},
-          {"libpng", TROUPE_PNG_VERSION},
-          {"fmt", TROUPE_FMT_VERSION}};
+          {"glibc", ::gnu_get_libc_version()}};
 }
 
 std::vector<LibraryVersion> gpu_library_versions() {
@@ -49,7 +46,10 @@ std::vector<LibraryVersion> gpu_library_versions() {
 
 std::vector<LibraryVersion> all_libraries() {
   std::vector<LibraryVersion> all = library_versions();
-  all.insert(all.end(), {{"xxHash", TROUPE_XXHASH_VERSION},
+  all.insert(all.end(), {{"CAF", TROUPE_CAF_VERSION},
+                         {"libpng", TROUPE_PNG_VERSION},
+                         {"fmt", TROUPE_FMT_VERSION},
+                         {"xxHash", TROUPE_XXHASH_VERSION},
                          {"spdlog", TROUPE_SPDLOG_VERSION},
                          {"json", TROUPE_JSON_VERSION},
                          {"CLI11", TROUPE_CLI11_VERSION},

@@ -18,8 +18,8 @@ struct LibraryVersion {
   std::string name;
   std::string version;
 };
-/// What the execution class names: those whose arithmetic or files are part of
-/// a result. oneDNN and the C library as they are loaded.
+/// What the execution class names: those whose arithmetic is part of a result.
+/// oneDNN and the C library as they are loaded.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
 /// The same for what a GPU computes: without the matrix library of the CPU,
 /// with those that are loaded for the GPU.

@@ -12,6 +12,7 @@
 #include "kernels/attention.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/elementwise.h"
+#include "kernels/isa.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 

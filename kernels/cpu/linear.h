@@ -21,7 +21,6 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
             const LinearCall& call, Tensor& out);
 
 [[nodiscard]] bool can_multiply(DType compute);
-[[nodiscard]] const char* isa_name();
 [[nodiscard]] std::string matrix_library_version();
 
 }  // namespace troupe::kernels::cpu

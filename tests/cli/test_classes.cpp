@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "kernels/core/system.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -78,6 +79,50 @@ TEST_F(Classes, VerifyRanksBytesThatDifferAboveAnotherClass) {
   const std::string other = folder_.path("c.png");
   EXPECT_EQ(run({"verify", other, image(), "/no/such.png"}).exit_code, 8);
   EXPECT_EQ(run({"verify", folder_.path("b.png"), other}).exit_code, 5);
+}
+
+/// What runs of a dry run on the CPU, of the command line `more`.
+std::string arithmetic(const std::vector<std::string>& more) {
+  std::vector<std::string> all = tiny_sample({"--dry-run", "-v"});
+  all.insert(all.end(), more.begin(), more.end());
+  const Outcome outcome = run(all);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.out + outcome.err;
+}
+
+TEST_F(Classes, IsaHoldsTheLibraryAndOurLoopsToOneLevel) {
+  EXPECT_NE(arithmetic({"--isa", "avx2"}).find("avx2/AVX2"), std::string::npos)
+      << arithmetic({"--isa", "avx2"});
+  const std::string lowest = folder_.path("lowest.png");
+  const std::string again = folder_.path("again.png");
+  for (const std::string& file : {lowest, again}) {
+    ASSERT_EQ(run(tiny_sample({"--isa", "avx2", "-o", file})).exit_code, 0);
+  }
+  EXPECT_EQ(class_of(lowest), class_of(again));
+  EXPECT_EQ(class_of(lowest) == class_of(image()), !has_another_class());
+  EXPECT_EQ(run({"verify", lowest, "--isa", "avx2"}).exit_code, 0);
+  const int here = run({"verify", lowest}).exit_code;
+  EXPECT_TRUE(here == 0 || (here == 8 && has_another_class())) << here;
+}
+
+TEST_F(Classes, IsaIsRefusedWhereItCannotBe) {
+  const Outcome both =
+      run({"sample", "--random-weights", "dit-tiny", "--isa", "avx2", "--dtype",
+           "bf16", "-o", folder_.path("b.png")});
+  EXPECT_EQ(both.exit_code, 2);
+  EXPECT_EQ(both.err_lines(), 1) << both.err;
+  EXPECT_NE(both.err.find("bf16"), std::string::npos) << both.err;
+  const Outcome unknown = run(tiny_sample({"--isa", "avx", "--dry-run"}));
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_NE(unknown.err.find("avx512_bf16"), std::string::npos) << unknown.err;
+  if (cpu_features().find("amx_bf16") == std::string::npos) {
+    const Outcome more = run(tiny_sample({"--isa", "amx", "--dry-run"}));
+    EXPECT_EQ(more.exit_code, 2);
+    EXPECT_EQ(more.err_lines(), 1) << more.err;
+    EXPECT_NE(more.err.find("this processor has less: got amx"),
+              std::string::npos)
+        << more.err;
+  }
 }
 
 TEST_F(Classes, OfARealOtherInstructionSetIsNoMismatch) {

@@ -4,7 +4,8 @@
 #include <set>
 
 #include "actors/cli/execution_class.h"
-#include "kernels/linear.h"
+#include "kernels/isa.h"
+#include "kernels/numeric_probe.h"
 
 namespace troupe::actors {
 namespace {
@@ -29,7 +30,7 @@ TEST(ExecutionClass, FollowsFromEachCondition) {
       [](auto& c) { c.libraries[1].name = "z"; },
       [](auto& c) { c.libraries.pop_back(); },
       [](auto& c) { c.isa = "avx2/AVX3"; },
-      [](auto& c) { c.isa = "avx512_core/AVX2"; },
+      [](auto& c) { c.isa = "avx512_core/AVX2"; }, [](auto& c) { c.probe = 1; },
       [](auto& c) { c.compute = DType::bf16; },
       [](auto& c) { c.plan = "stale"; }, [](auto& c) { c.mode = "free"; },
       // The same letters in other fields.
@@ -52,9 +53,11 @@ TEST(ExecutionClass, IsTheSameForTheSameConditions) {
 
 TEST(ExecutionConditions, NameBothInstructionSetsAndTheSources) {
   const ExecutionConditions here =
-      execution_conditions(7, {.compute = DType::bf16}, MethodOptions{});
+      execution_conditions(7, {.compute = DType::f32}, MethodOptions{});
   EXPECT_EQ(here.weights_hash, 7U);
-  EXPECT_EQ(here.compute, DType::bf16);
+  EXPECT_EQ(here.compute, DType::f32);
+  ExecContext ctx;
+  EXPECT_EQ(here.probe, kernels::numeric_probe(ctx, DType::f32));
   EXPECT_EQ(here.isa,
             std::string(kernels::cpu_isa()) + "/" + kernels::vector_isa());
   EXPECT_NE(here.build.find(source_hash()), std::string::npos);
@@ -68,6 +71,9 @@ TEST(ExecutionConditions, NameBothInstructionSetsAndTheSources) {
   }
   EXPECT_TRUE(names.contains("oneDNN"));
   EXPECT_TRUE(names.contains("Highway"));
+  for (const char* other : {"CAF", "libpng", "fmt"}) {
+    EXPECT_FALSE(names.contains(other)) << other << " computes nothing";
+  }
 }
 
 TEST(LogicalPlan, IsOneForAllExactMethods) {

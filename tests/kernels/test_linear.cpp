@@ -1,6 +1,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/elementwise.h"
+#include "kernels/isa.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
 #include "tests/kernels/reference.h"

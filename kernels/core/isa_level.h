@@ -1,0 +1,15 @@
+#pragma once
+
+#include <cstdint>
+
+namespace troupe {
+
+/// Steps of a processor's instruction sets; each has those before it.
+enum class IsaLevel : std::uint8_t {
+  avx2,         ///< with FMA: the least that Troupe runs on
+  avx512,       ///< F, BW, DQ, VL
+  avx512_bf16,  ///< products of bfloat16
+  amx           ///< the tile unit
+};
+
+}  // namespace troupe

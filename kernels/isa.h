@@ -1,0 +1,24 @@
+#pragma once
+
+#include "kernels/core/isa_level.h"
+
+namespace troupe::kernels {
+
+/// "avx512_core_amx", "avx2"…: the instruction set the matrix library selected.
+[[nodiscard]] const char* cpu_isa();
+
+/// "AVX3", "AVX2"…: the instruction set of our own vector loops. Its width
+/// orders the sums of norms and softmax. ONEDNN_MAX_CPU_ISA says nothing of it.
+[[nodiscard]] const char* vector_isa();
+
+/// The highest level of this processor.
+[[nodiscard]] IsaLevel highest_isa();
+
+/// Holds the matrix library and our vector loops to a level, in every thread,
+/// until the process ends: so that unlike processors compute the same bytes.
+/// ONEDNN_MAX_CPU_ISA does not count any more.
+/// Errors: Errc::unsupported where the processor has less; Errc::internal where
+/// something was computed, or asked of `cpu_isa`, before.
+void hold_isa(IsaLevel level);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,176 @@
+#include "kernels/numeric_probe.h"
+
+#include <array>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/attention.h"
+#include "kernels/conv2d.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/noise.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/linear.h"
+#include "kernels/norm.h"
+#include "kernels/rope.h"
+
+namespace troupe::kernels {
+namespace {
+
+// Part of every execution class: another number is another class.
+constexpr std::uint64_t kSeed = 0x70726f6265;  // "probe"
+
+class Probe {
+ public:
+  Probe(ExecContext& ctx, DType compute) : ctx_(ctx), compute_(compute) {}
+
+  std::uint64_t run() {
+    products();
+    attend();
+    convolve();
+    normalise();
+    activate_all();
+    embed();
+    call_library();
+    return hash_.digest();
+  }
+
+ private:
+  /// Standard normals, other ones each time.
+  Tensor drawn(const Shape& shape) {
+    Tensor tensor(shape, DType::f32);
+    fill_normal({kSeed, draws_++}, tensor);
+    return tensor;
+  }
+  Tensor drawn(const Shape& shape, DType dtype) {
+    const Tensor normal = drawn(shape);
+    Tensor tensor(shape, dtype);
+    convert(ctx_, normal, tensor);
+    return tensor;
+  }
+  void take(const Tensor& result) { hash_.update(result.bytes()); }
+
+  /// One row, a part of a block, several blocks; sides that the tile unit takes
+  /// and sides that it does not.
+  void products() {
+    struct Side {
+      std::int64_t in;
+      std::int64_t out;
+    };
+    for (const Side side : {Side{192, 576}, Side{70, 33}, Side{768, 192}}) {
+      const PackedLinear packed(ctx_, drawn({side.out, side.in}),
+                                drawn({side.out}), compute_);
+      for (const std::int64_t rows : {1, 64, 77, 256}) {
+        Tensor out({1, rows, side.out}, DType::f32);
+        linear(ctx_, drawn({1, rows, side.in}, compute_), packed,
+               Activation::gelu_tanh, out);
+        take(out);
+      }
+    }
+  }
+
+  void attend() {
+    struct Heads {
+      std::int64_t count;
+      std::int64_t width;
+      std::int64_t tokens;
+    };
+    for (const Heads heads : {Heads{3, 64, 256}, Heads{2, 72, 77}}) {
+      const Tensor qkv =
+          drawn({1, heads.tokens, 3 * heads.count * heads.width}, compute_);
+      const std::int64_t columns = heads.count * heads.width;
+      Tensor out({1, heads.tokens, columns}, compute_);
+      attention(ctx_, {qkv, 0}, {qkv, columns}, {qkv, 2 * columns}, heads.count,
+                heads.width, out);
+      take(out);
+    }
+  }
+
+  void convolve() {
+    for (const std::int64_t channels : {32, 6}) {
+      const PackedConv2d packed(ctx_, drawn({channels, channels, 3, 3}),
+                                drawn({channels}), 1, 1, compute_);
+      Tensor out({1, 13, 16, channels}, compute_);
+      conv2d(ctx_, drawn({1, 13, 16, channels}, compute_), packed, out);
+      take(out);
+    }
+  }
+
+  void normalise() {
+    constexpr std::int64_t kWidth = 197;  // no multiple of a vector
+    constexpr float kEps = 1e-6F;
+    const Tensor x = drawn({2, 5, kWidth});
+    Tensor out({2, 5, kWidth}, DType::f32);
+    layer_norm_modulate(ctx_, x, drawn({2, 2 * kWidth}), 0, kWidth, kEps, out);
+    take(out);
+    rms_norm(ctx_, x, drawn({kWidth}), kEps, out);
+    take(out);
+    Tensor pixels({1, 7, 9, 32}, DType::f32);
+    group_norm(ctx_, drawn(pixels.shape()), drawn({32}), drawn({32}), 8, kEps,
+               Activation::silu, pixels);
+    take(pixels);
+    softmax(ctx_, x, out);
+    take(out);
+  }
+
+  void activate_all() {
+    const Tensor x = drawn({1031}, compute_);
+    for (const Activation activation :
+         {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
+          Activation::mish, Activation::gelu_sigmoid}) {
+      Tensor out(x.shape(), compute_);
+      activate(ctx_, x, activation, out);
+      take(out);
+    }
+  }
+
+  void embed() {
+    constexpr std::array kTimesteps = {0.0, 1.0, 333.25, 999.0};
+    Tensor out({4, 256}, DType::f32);
+    timestep_embedding(ctx_, kTimesteps, 1.0, 10000.0, out);
+    take(out);
+    take(sincos_2d(64, 7, 5, 16, 1.0));
+    constexpr std::int64_t kTokens = 9;
+    Tensor heads = drawn({1, kTokens, 4 * 64}, compute_);
+    HeadsView view{heads, 0};
+    rms_norm_rope(ctx_, drawn({64}), drawn({kTokens, 32}), drawn({kTokens, 32}),
+                  4, 64, 1e-6F, view);
+    take(heads);
+  }
+
+  /// In doubles and floats, over the values that noise levels have.
+  void call_library() {
+    std::vector<double> doubles;
+    std::vector<float> floats;
+    for (double x = 1e-4; x < 200; x *= 1.37) {
+      const auto f = static_cast<float>(x);
+      doubles.insert(
+          doubles.end(),
+          {std::exp(-x), std::log(x), std::pow(x, 1.0 / 7.0), std::expm1(-x),
+           std::log1p(x), std::sin(x), std::cos(x), std::tanh(x)});
+      floats.insert(floats.end(),
+                    {std::exp(-f), std::log(f), std::pow(f, 1.0F / 7.0F),
+                     std::sin(f), std::cos(f)});
+    }
+    hash_.update(std::as_bytes(std::span(doubles)));
+    hash_.update(std::as_bytes(std::span(floats)));
+  }
+
+  ExecContext& ctx_;
+  DType compute_;
+  Xxh3Stream hash_;
+  std::uint64_t draws_ = 0;
+};
+
+}  // namespace
+
+std::uint64_t numeric_probe(ExecContext& ctx, DType compute) {
+  require(ctx.device().kind == DeviceKind::cpu, Errc::invalid_argument,
+          "numeric probe", "got a GPU, expected the CPU");
+  return Probe(ctx, compute).run();
+}
+
+}  // namespace troupe::kernels

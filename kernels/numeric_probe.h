@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/context.h"
+#include "kernels/core/dtype.h"
+
+namespace troupe::kernels {
+
+/// A hash of what this machine computes: products in blocks of several heights,
+/// attention, a convolution, norms, activations and embeddings at fixed shapes
+/// in `compute`, and the functions of the C library that schedules are made
+/// with. Machines that look alike may differ here: by another C library, by a
+/// matrix library that cuts its blocks as the caches are. It is part of an
+/// execution class, so they do not share one.
+/// Costs some milliseconds, most of them the library's code generation.
+/// Errors: Errc::unsupported for a compute type that the CPU lacks;
+/// Errc::invalid_argument for a context of another device.
+/// Thread: any, one ctx per thread.
+[[nodiscard]] std::uint64_t numeric_probe(ExecContext& ctx, DType compute);
+
+}  // namespace troupe::kernels
