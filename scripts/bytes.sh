@@ -24,7 +24,7 @@ build() {
 
 build .
 base=.
-if [[ "$commit" != "$(git rev-parse HEAD)" || -n "$(git status --porcelain)" ]]; then
+if [[ "$commit" != "$(git rev-parse HEAD)" ]] || ! git diff --quiet HEAD --; then
   base=build/bytes/$commit
   if [[ ! -d "$base" ]]; then
     rm -rf "$base.part"

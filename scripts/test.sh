@@ -21,6 +21,9 @@ if [[ "${1:-}" == quick ]]; then
   exec ctest --preset release -j 2
 fi
 
+# Threads of the matrix library that wait for work spin; a thousand short runs of
+# the program would pay for it.
+export OMP_WAIT_POLICY=passive
 preset=release
 if command -v nvcc >/dev/null || [[ -x /usr/local/cuda/bin/nvcc ]]; then
   preset=emulated
