@@ -14,6 +14,10 @@ namespace troupe::kernels {
 /// The highest level of this processor.
 [[nodiscard]] IsaLevel highest_isa();
 
+/// Whether the instruction set that the matrix library selected multiplies
+/// bfloat16 by itself. Without it the library only imitates such products.
+[[nodiscard]] bool has_native_bf16();
+
 /// Holds the matrix library and our vector loops to a level, in every thread,
 /// until the process ends: so that unlike processors compute the same bytes.
 /// ONEDNN_MAX_CPU_ISA does not count any more.

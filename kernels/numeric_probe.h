@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-#include "kernels/core/context.h"
 #include "kernels/core/dtype.h"
 
 namespace troupe::kernels {
@@ -13,10 +12,12 @@ namespace troupe::kernels {
 /// with. Machines that look alike may differ here: by another C library, by a
 /// matrix library that cuts its blocks as the caches are. It is part of an
 /// execution class, so they do not share one.
-/// Costs some milliseconds, most of them the library's code generation.
+/// Costs some milliseconds, most of them the library's code generation. Runs on
+/// a thread of its own with one OpenMP thread, whatever the caller's has: the
+/// number of cores decides nothing.
 /// Errors: Errc::unsupported for a compute type that the CPU lacks;
-/// Errc::invalid_argument for a context of another device.
-/// Thread: any, one ctx per thread.
-[[nodiscard]] std::uint64_t numeric_probe(ExecContext& ctx, DType compute);
+/// Errc::invalid_argument where the system starts no thread.
+/// Thread: any.
+[[nodiscard]] std::uint64_t numeric_probe(DType compute);
 
 }  // namespace troupe::kernels

@@ -48,11 +48,7 @@ std::string selected_isa() {
 }
 
 DType automatic_dtype() {
-  const std::string features = cpu_features();
-  const bool native = features.find("avx512_bf16") != std::string::npos ||
-                      features.find("amx_bf16") != std::string::npos;
-  // The matrix library may be held to less than the processor has.
-  return native && kernels::supports(DType::bf16) ? DType::bf16 : DType::f32;
+  return kernels::has_native_bf16() ? DType::bf16 : DType::f32;
 }
 
 ExecutionConditions execution_conditions(
@@ -71,8 +67,7 @@ ExecutionConditions execution_conditions(
     conditions.isa = device.architecture;
     conditions.mode = bits_mode(device.options);
   } else {
-    ExecContext ctx;
-    conditions.probe = kernels::numeric_probe(ctx, device.compute);
+    conditions.probe = kernels::numeric_probe(device.compute);
   }
   return conditions;
 }

@@ -47,7 +47,7 @@ struct ExecutionConditions {
 /// holds the first alone.
 [[nodiscard]] std::string selected_isa();
 
-/// bf16 where the processor multiplies it natively, else f32.
+/// bf16 where the processor multiplies it natively, and may (--isa), else f32.
 [[nodiscard]] DType automatic_dtype();
 
 }  // namespace troupe::actors

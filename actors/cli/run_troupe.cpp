@@ -16,6 +16,7 @@
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"
 #include "config/load_config.h"
+#include "config/option_table.h"
 #include "kernels/core/log.h"
 #include "kernels/isa.h"
 
@@ -110,7 +111,8 @@ int run(const std::vector<std::string>& arguments,
   invocation.files = line.files;
   invocation.signals->set_last_words(
       last_words(invocation.summary, invocation.config.json));
-  if (runs_here()) {
+  // The environment may name a level for verbs that compute nothing.
+  if (config::find_option("isa")->serves(*line.verb) && runs_here()) {
     hold_to_level(invocation.config);
   }
   if (invocation.config.print_config) {

@@ -63,12 +63,16 @@ const char* cpu_isa() {
 
 const char* vector_isa() { return cpu::vector_isa(); }
 
+bool has_native_bf16() { return cpu::writes_native_bfloat16(); }
+
 IsaLevel highest_isa() {
   const std::string features = " " + cpu_features() + " ";
   const auto has = [&features](const char* feature) {
     return features.find(" " + std::string(feature) + " ") != std::string::npos;
   };
-  if (!has("avx512f")) {
+  if (!has("avx512f") || __builtin_cpu_supports("avx512bw") == 0 ||
+      __builtin_cpu_supports("avx512dq") == 0 ||
+      __builtin_cpu_supports("avx512vl") == 0) {
     return IsaLevel::avx2;
   }
   if (!has("avx512_bf16")) {
@@ -82,7 +86,8 @@ void hold_isa(IsaLevel level) {
           "this processor has less", "troupe doctor shows what it has");
   const dnnl::status status = dnnl::set_max_cpu_isa(library_level(level));
   require(status == dnnl::status::success, Errc::internal, "instruction set",
-          "something was computed before it was chosen");
+          "the matrix library refuses to be held: something was computed "
+          "before, or it was built without this control");
   hwy::DisableTargets(targets_above(level));
 }
 

@@ -81,7 +81,7 @@ TEST_F(Classes, VerifyRanksBytesThatDifferAboveAnotherClass) {
   EXPECT_EQ(run({"verify", folder_.path("b.png"), other}).exit_code, 5);
 }
 
-/// What runs of a dry run on the CPU, of the command line `more`.
+/// All that a dry run says.
 std::string arithmetic(const std::vector<std::string>& more) {
   std::vector<std::string> all = tiny_sample({"--dry-run", "-v"});
   all.insert(all.end(), more.begin(), more.end());
@@ -103,6 +103,31 @@ TEST_F(Classes, IsaHoldsTheLibraryAndOurLoopsToOneLevel) {
   EXPECT_EQ(run({"verify", lowest, "--isa", "avx2"}).exit_code, 0);
   const int here = run({"verify", lowest}).exit_code;
   EXPECT_TRUE(here == 0 || (here == 8 && has_another_class())) << here;
+}
+
+TEST_F(Classes, IsaDecidesTheAutomaticType) {
+  if (cpu_features().find("avx512f") == std::string::npos) {
+    GTEST_SKIP() << "this processor has no level without bf16 but its own";
+  }
+  // What can be multiplied there is imitated: slow, and not what a processor
+  // without it would choose.
+  const Outcome held = run({"sample", "--random-weights", "dit-tiny", "--isa",
+                            "avx512", "--dry-run", "-v"});
+  ASSERT_EQ(held.exit_code, 0) << held.err;
+  EXPECT_NE(
+      (held.out + held.err).find("arithmetic: f32 (auto) by avx512_core/"),
+      std::string::npos)
+      << held.out << held.err;
+}
+
+TEST_F(Classes, IsaOfTheEnvironmentIsForVerbsThatCompute) {
+  const Program::Environment lowest = {"TROUPE_ISA=avx2"};
+  EXPECT_EQ(run({"doctor", "--json"}, lowest).json()["isa"],
+            run({"doctor", "--json"}).json()["isa"]);
+  EXPECT_NE(
+      run({"sample", "--random-weights", "dit-tiny", "--dry-run", "-v"}, lowest)
+          .err.find("avx2/AVX2"),
+      std::string::npos);
 }
 
 TEST_F(Classes, IsaIsRefusedWhereItCannotBe) {

@@ -56,8 +56,7 @@ TEST(ExecutionConditions, NameBothInstructionSetsAndTheSources) {
       execution_conditions(7, {.compute = DType::f32}, MethodOptions{});
   EXPECT_EQ(here.weights_hash, 7U);
   EXPECT_EQ(here.compute, DType::f32);
-  ExecContext ctx;
-  EXPECT_EQ(here.probe, kernels::numeric_probe(ctx, DType::f32));
+  EXPECT_EQ(here.probe, kernels::numeric_probe(DType::f32));
   EXPECT_EQ(here.isa,
             std::string(kernels::cpu_isa()) + "/" + kernels::vector_isa());
   EXPECT_NE(here.build.find(source_hash()), std::string::npos);
