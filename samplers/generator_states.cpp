@@ -28,10 +28,16 @@ GeneratorStates::Nearest GeneratorStates::nearest(std::uint64_t sample_index,
 
 void GeneratorStates::keep(std::uint64_t sample_index, std::size_t draw,
                            const TorchGenerator& generator) {
-  Stream& stream = streams_[sample_index];
-  stream.last_use = ++clock_;
-  if (stream.states.emplace(draw, generator).second &&
-      ++num_states_ > most_states_) {
+  const auto found = streams_.find(sample_index);
+  if (found == streams_.end()) {
+    streams_.emplace(sample_index, Stream{{{draw, generator}}, ++clock_});
+  } else {
+    found->second.last_use = ++clock_;
+    if (!found->second.states.emplace(draw, generator).second) {
+      return;
+    }
+  }
+  if (++num_states_ > most_states_) {
     make_room();
   }
 }
@@ -51,6 +57,9 @@ void GeneratorStates::make_room() {
     States& states = streams_.at(sample_index).states;
     num_states_ -= states.size() - 1;
     states.erase(states.begin(), std::prev(states.end()));
+  }
+  if (num_states_ <= most_states_) {
+    return;
   }
   for (const auto& [last_use, sample_index] : by_use) {
     if (num_states_ <= wanted) {

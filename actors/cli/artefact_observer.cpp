@@ -227,8 +227,8 @@ void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
       const std::lock_guard lock(written_mutex_);
       waiting_.erase(index);
     }
-    store_.post([this, index, image = to_image(outcome.pixels)] {
-      write_preview(index, image);
+    store_.post([this, index, pixels = outcome.pixels] {
+      write_preview(index, [&pixels] { return pixels; });
     });
   }
   if (outputs_.preview->is_one_file()) {
@@ -249,38 +249,37 @@ void ArtefactObserver::make_preview(std::uint64_t index) {
     waiting_.erase(found);
   }
   use_one_openmp_thread();
-  Tensor pixels;
-  try {
+  write_preview(index, [&] {
+    Tensor pixels;
     runner_.decode(*preview_context_, latents, pixels);
-    pixels = kernels::on_host(*preview_context_, pixels);
-  } catch (...) {
-    const Failure failure = current_failure();
-    if (failure.code == Errc::interrupted ||
-        failure.code == Errc::device_lost) {
-      has_no_previews_ = true;  // the job itself reports it
-    } else {                    // the next one may find memory again
-      preview_note_ =
-          "a preview was left out: [" + failure.place + "] " + failure.message;
-    }
-    return;
-  }
-  write_preview(index, to_image(pixels));
+    return kernels::on_host(*preview_context_, pixels);
+  });
 }
 
 /// A failure here ends the previews only. The job does not depend on them.
-void ArtefactObserver::write_preview(std::uint64_t index, Image image) {
+void ArtefactObserver::write_preview(
+    std::uint64_t index, const std::function<Tensor()>& make_pixels) {
   if (has_no_previews_) {
     return;
   }
-  image.kind = PictureKind::preview;
-  const std::string path = outputs_.preview->path(index).string();
   try {
+    Image image = to_image(make_pixels());
+    image.kind = PictureKind::preview;
+    const std::string path = outputs_.preview->path(index).string();
     write_file(path, encode_png(image), preview_rule(path));
     last_previews_[path] = stamp_of(path);
-  } catch (const Error& error) {
-    has_no_previews_ = true;
-    preview_note_ =
-        "no more previews: [" + error.place() + "] " + error.message();
+  } catch (...) {
+    const Failure failure = current_failure();
+    // The next one may find memory again.
+    const bool is_short = failure.code == Errc::out_of_memory ||
+                          failure.code == Errc::device_full;
+    has_no_previews_ = !is_short;
+    if (failure.code != Errc::interrupted &&
+        failure.code != Errc::device_lost) {  // the job reports these
+      preview_note_ =
+          (is_short ? "a preview was left out: [" : "no more previews: [") +
+          failure.place + "] " + failure.message;
+    }
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -94,7 +95,8 @@ class ArtefactObserver final : public Observer {
   void follow_the_next();
   void end_preview(const SampleOutcome& outcome);
   void make_preview(std::uint64_t index);
-  void write_preview(std::uint64_t index, Image image);
+  void write_preview(std::uint64_t index,
+                     const std::function<Tensor()>& make_pixels);
   [[nodiscard]] FileRule preview_rule(const std::string& path) const;
   void take_earlier(RunOutputs& outputs);
   void settle();

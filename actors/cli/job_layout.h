@@ -13,8 +13,8 @@ namespace troupe::actors {
 void lay_out(const config::Config& config, const Gpus& gpus,
              JobRequest& request);
 
-/// Errors: Errc::out_of_memory, with the numbers, where the host or a GPU has
-/// less than the job needs.
+/// Errors: Errc::out_of_memory, Errc::device_full, with the numbers, where the
+/// host or a GPU has less than the job needs.
 void check_memory(const JobRequest& request);
 
 }  // namespace troupe::actors

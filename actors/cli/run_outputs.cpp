@@ -339,10 +339,13 @@ double most_spans(const samplers::MethodOptions& method, int num_calls) {
       return num_calls + kDecode;
     case samplers::MethodKind::cfg:
       return 3.0 * num_calls + kDecode;  // two branches, and what joins them
-    case samplers::MethodKind::picard:
-      // At worst every round of a window gives one point.
-      return (std::min(method.window_size, num_calls) + 1.0) * num_calls +
-             kDecode;
+    case samplers::MethodKind::picard: {
+      // With tolerance 0 every round of a window gives one point. Else four
+      // evaluations a point are more than the README's figures.
+      const double evaluations =
+          method.tolerance > 0 ? 4 : std::min(method.window_size, num_calls);
+      return (evaluations + 1) * num_calls + kDecode;
+    }
     case samplers::MethodKind::pipeline:
     case samplers::MethodKind::stale:
       return (method.num_segments + 1.0) * num_calls + kDecode;

@@ -90,8 +90,8 @@ struct HeldShapes {
 [[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
                                        const HeldShapes& job);
 
-/// Spans of a sample's trace at most: one for each task where no two run
-/// together and none runs again.
+/// How many spans a sample's trace has at most: one per task. Tasks that run
+/// together share one. A Picard run with a tolerance is guessed from above.
 [[nodiscard]] double most_spans(const samplers::MethodOptions& method,
                                 int num_calls);
 

@@ -1,6 +1,7 @@
 // The part of TaskRunner that looks at what the queue has done.
 
 #include <algorithm>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -56,19 +57,23 @@ void TaskRunner::judge(ExecContext& ctx, QueuedTasks& queued,
 
 void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
                             const Tensor& latents, const Error& error) {
-  const EvaluateRow row{
-      .sample_index = bound.sample_index,
-      .branch = Branch::guided,
-      .timestep = schedule_.timestep(call),
-      .latents = scale_model_input(ctx, schedule_, call, latents),
-      .output = {}};
   std::string where;
   try {
+    const EvaluateRow row{
+        .sample_index = bound.sample_index,
+        .branch = Branch::guided,
+        .timestep = schedule_.timestep(call),
+        .latents = scale_model_input(ctx, schedule_, call, latents),
+        .output = {}};
     where = evaluator_.first_non_finite(ctx, row);
+  } catch (const std::bad_alloc&) {
+    // As below.
   } catch (const Error& other) {
     // What runs a segment alone may not have the blocks to look in, or no
-    // memory for it: the sample is at fault all the same.
-    if (other.code() == Errc::interrupted) {
+    // memory for it: the sample is at fault all the same. A device that fails
+    // may have made the NaN.
+    if (other.code() == Errc::interrupted ||
+        other.code() == Errc::device_lost) {
       throw;
     }
   }

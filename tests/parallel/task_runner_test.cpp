@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <new>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -219,27 +220,46 @@ TEST_F(TaskRunnerTest, ReportsAStateThatIsNotFiniteWithSampleAndStep) {
   }
 }
 
-/// Has not the blocks that a look for the first NaN would need.
+/// Cannot say where a NaN comes from.
 class SegmentOwner final : public ToyEvaluator {
  public:
+  explicit SegmentOwner(Errc code) : code_(code) {}
   std::string first_non_finite(ExecContext& /*ctx*/,
                                const EvaluateRow& /*row*/) override {
-    throw Error(Errc::invalid_argument, "segment", "has no embedding");
+    if (code_ == Errc::out_of_memory) {
+      throw std::bad_alloc();
+    }
+    throw Error(code_, "segment", "has no embedding");
   }
+
+ private:
+  Errc code_;
 };
 
-TEST_F(TaskRunnerTest, ANaNIsTheSamplesFaultWhereNobodyCanSayWhichBlocks) {
-  SegmentOwner owner;
+/// The error that a NaN in sample 17 ends with.
+Errc code_of_nan(Bench& bench, Errc diagnosis, const MethodOptions& options) {
+  SegmentOwner owner(diagnosis);
   owner.strength[17] = std::numeric_limits<float>::quiet_NaN();
+  TaskRunner runner(bench.schedule, owner, bench.noise, options);
+  const auto method = make_method(options, bench.schedule);
+  try {
+    (void)run_local(*method, runner, bench.ctx, 17, bench.start(17));
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "NaN went through";
+  return Errc::internal;
+}
+
+TEST_F(TaskRunnerTest, ANaNIsTheSamplesFaultWhereNobodyCanSayWhichBlocks) {
   for (const MethodOptions& options : method_cases()) {
-    TaskRunner runner(bench_.schedule, owner, bench_.noise, options);
-    const auto method = make_method(options, bench_.schedule);
-    try {
-      (void)run_local(*method, runner, bench_.ctx, 17, bench_.start(17));
-      FAIL() << "NaN went through";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Errc::non_finite) << error.what();
+    for (const Errc code :
+         {Errc::invalid_argument, Errc::device_full, Errc::out_of_memory}) {
+      EXPECT_EQ(code_of_nan(bench_, code, options), Errc::non_finite);
     }
+    // It may have made the NaN, and another device begins the sample anew.
+    EXPECT_EQ(code_of_nan(bench_, Errc::device_lost, options),
+              Errc::device_lost);
   }
 }
 
