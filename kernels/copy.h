@@ -27,7 +27,8 @@ void copy(ExecContext& ctx, const Tensor& from, Tensor& to);
 /// to be touched before. Nothing waits. The copy may be let go at any time, the
 /// tensor as an operand of any other work may (another context's: `keep`).
 /// Errors: Errc::invalid_argument for a device that is not ctx's;
-/// Errc::out_of_memory; Errc::internal while ctx's work is recorded.
+/// Errc::out_of_memory, Errc::device_full; Errc::internal while ctx's work is
+/// recorded.
 [[nodiscard]] Tensor read_back(ExecContext& ctx, const Tensor& tensor);
 /// A deep copy on ctx's device.
 [[nodiscard]] Tensor clone(ExecContext& ctx, const Tensor& tensor);

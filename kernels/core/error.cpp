@@ -31,8 +31,8 @@ constexpr std::array kEntries = {
     Entry{Errc::no_space, 3, true, "no_space", "the disk or the quota is full"},
     Entry{Errc::out_of_memory, 2, true, "out_of_memory",
           "more memory is needed than there is"},
-    // Fewer rows at once, or another device, may do where the host's memory
-    // being short ends a job.
+    // A job goes on with fewer rows at once, or on another device. Where the
+    // host has too little memory it ends.
     Entry{Errc::device_full, 2, true, "device_full",
           "more memory of a device is needed than there is"},
     Entry{Errc::device_lost, 3, true, "device_lost",

@@ -11,7 +11,7 @@
 
 namespace troupe::kernels::cuda {
 
-/// Throws what `status` means: Errc::out_of_memory, Errc::unsupported,
+/// Throws what `status` means: Errc::device_full, Errc::unsupported,
 /// Errc::internal; for a failed execution, what the runtime says.
 void check(const BlasLt& blas, cublasStatus_t status, std::string_view place);
 

@@ -65,7 +65,7 @@ class DnnPlans {
   /// Queues the problem for `items` items. False, and nothing is queued, when
   /// cuDNN has no engine for it: see `refusal`. The first call of a problem and
   /// number of items makes plans, which takes time, and waits for the queue.
-  /// Errors: Errc::out_of_memory, Errc::device_lost, Errc::internal.
+  /// Errors: Errc::device_full, Errc::device_lost, Errc::internal.
   [[nodiscard]] bool run(ExecContext& ctx, std::int64_t items,
                          std::span<const DnnOperand> operands);
   [[nodiscard]] const std::string& refusal() const { return refusal_; }

@@ -19,7 +19,7 @@
 namespace troupe::kernels::cuda {
 
 /// Throws what `status` means: Errc::unsupported where the library refuses what
-/// it was asked (a later version or another shape may do), Errc::out_of_memory,
+/// it was asked (a later version or another shape may do), Errc::device_full,
 /// Errc::internal; for a failed execution, what the runtime says.
 void check(const Dnn& dnn, cudnnStatus_t status, std::string_view place);
 

@@ -22,7 +22,8 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
 
   /// Queues a copy on the stream, whose device is the thread's current one.
-  /// Errors: Errc::out_of_memory (pinned), Errc::device_lost.
+  /// Errors: Errc::out_of_memory (pinned), Errc::device_full,
+  /// Errc::device_lost.
   void to_device(const std::byte* from, std::byte* to, std::size_t bytes);
 
  private:

@@ -56,7 +56,7 @@ std::uint64_t pool_bytes(int device, cudaMemPoolAttr attribute) {
   return bytes;
 }
 
-[[noreturn]] void throw_out_of_memory(int device, std::size_t asked) {
+[[noreturn]] void throw_device_full(int device, std::size_t asked) {
   std::size_t free = 0;
   std::size_t total = 0;
   ignore(cudaMemGetInfo(&free, &total));
@@ -196,7 +196,7 @@ std::byte* Stream::allocate(std::size_t bytes) {
   }
   if (status == cudaErrorMemoryAllocation) {
     ignore(status);
-    throw_out_of_memory(device_, bytes);
+    throw_device_full(device_, bytes);
   }
   check(status, to_string(Device{DeviceKind::cuda, device_}));
   return static_cast<std::byte*>(memory);
