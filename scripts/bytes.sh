@@ -15,15 +15,16 @@ commit=$(git rev-parse --verify --quiet "$1^{commit}") || die "no such commit: '
 shift
 preset=${BYTES_PRESET:-release}
 
-# build FOLDER: the programs of the sources there.
+# build FOLDER PRESET: the programs of the sources there.
 build() {
   local targets=(troupe)
   [[ ! -f "$1/tests/probes/bytes_probe.cpp" ]] || targets+=(bytes_probe)
-  "$1/scripts/build.sh" "$preset" "${targets[@]}"
+  "$1/scripts/build.sh" "$2" "${targets[@]}"
 }
 
-build .
+build . "$preset"
 base=.
+base_preset=$preset
 if [[ "$commit" != "$(git rev-parse HEAD)" ]] || ! git diff --quiet HEAD --; then
   base=build/bytes/$commit
   if [[ ! -d "$base" ]]; then
@@ -32,7 +33,11 @@ if [[ "$commit" != "$(git rev-parse HEAD)" ]] || ! git diff --quiet HEAD --; the
     git archive "$commit" | tar -x -C "$base.part"
     mv "$base.part" "$base"
   fi
-  build "$base"
+  if ! grep -q "\"name\": \"$preset\"" "$base/CMakePresets.json"; then
+    base_preset=release
+    echo "the base has no preset $preset: its preset release is built"
+  fi
+  build "$base" "$base_preset"
 fi
-exec python3 -B scripts/bytes/compare.py --base "$base/build/$preset" \
+exec python3 -B scripts/bytes/compare.py --base "$base/build/$base_preset" \
   --tree "build/$preset" "$@"

@@ -9,7 +9,7 @@ class Case(typing.NamedTuple):
     isa: str = ""  # what oneDNN is held to
 
 
-# Two guided samples of unlike classes, of two batches of the company.
+# Two guided samples of unlike classes.
 ALWAYS = ["--samples", "2", "--class", "1,2", "--seed", "3", "--guidance", "1.5",
           "--workers", "2", "--threads", "1"]
 
@@ -64,7 +64,7 @@ METHODS = {
     "asyncdiff2": ["--preset", "asyncdiff2"],
 }
 
-# bf16 under AVX2 is none: oneDNN has no such products there.
+# Not bf16 under AVX2: oneDNN has no such products there.
 PLACES = {"f32": ("f32", ""), "bf16": ("bf16", ""), "f32-avx2": ("f32", "AVX2")}
 
 

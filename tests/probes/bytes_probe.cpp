@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
+#include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "models/gaussian_mixture.h"
 #include "samplers/parallel/task_runner.h"
@@ -99,11 +101,9 @@ void run_mixture(const models::Denoiser& denoiser, const std::string& name,
   spec.decode = false;
   spec.observers = {&seen};
   const actors::JobResult result = run_job(spec);
-  if (result.failure) {
-    std::printf("mixture/%s failed: %s\n", name.c_str(),
-                result.failure->message.c_str());
-    return;
-  }
+  require(!result.failure && seen.latents.size() == kSamples, Errc::job_failed,
+          "mixture/" + name,
+          result.failure ? result.failure->message : "a sample failed");
   Xxh3Stream hash;
   for (const auto& [index, latents] : seen.latents) {
     hash.update(latents.bytes());
@@ -118,6 +118,8 @@ void run_all() {
   config.path = models::MixturePath::flow;
   const models::GaussianMixture flowing(config);
   const std::vector<MethodOptions> methods = cases::method_cases();
+  require(methods.size() == std::size(kMethods), Errc::internal, "bytes_probe",
+          "method_cases() and its names here differ");
   for (const cases::SolverCase& solver : cases::solver_cases(kSteps)) {
     const bool flows = solver.options.prediction_type ==
                        samplers::PredictionType::flow_prediction;
