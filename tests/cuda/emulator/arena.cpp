@@ -79,20 +79,20 @@ std::byte* Arena::promise(int device, std::size_t bytes) {
 void Arena::activate(std::byte* start) {
   Allocation& allocation = allocations_.at(start);
   allocation.is_live = true;
-  protect(allocation, true);
+  protect(start, allocation, true);
   std::fill(allocation.pages, start, kAround);
   std::memset(start, kFresh, allocation.bytes);
   std::fill(start + allocation.bytes, allocation.pages + allocation.page_bytes,
             kAround);
   if ((opened_ & bit(allocation.device)) == 0) {
-    protect(allocation, false);
+    protect(start, allocation, false);
   }
 }
 
 void Arena::remove(std::byte* start) {
   const auto found = allocations_.find(start);
   if (found->second.is_live) {
-    protect(found->second, true);
+    protect(start, found->second, true);
     check(start, found->second, true);
   }
   release(found);
@@ -104,6 +104,7 @@ void Arena::release(Allocations::iterator allocation) {
       mmap(allocation->second.pages, allocation->second.page_bytes, PROT_NONE,
            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   must(memory != MAP_FAILED, "release memory");
+  open_.erase(allocation->first);
   allocations_.erase(allocation);
 }
 
@@ -160,33 +161,53 @@ std::size_t Arena::bytes_in_use(int device) const {
   return total;
 }
 
-void Arena::protect(Allocation& allocation, bool is_open) {
-  if (allocation.is_open == is_open) {
+void Arena::protect(std::byte* start, Allocation& allocation, bool is_open) {
+  if (open_.contains(start) == is_open) {
     return;
   }
   must(mprotect(allocation.pages, allocation.page_bytes,
                 is_open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0,
        "change the protection of memory");
-  allocation.is_open = is_open;
+  if (is_open) {
+    open_.insert(start);
+  } else {
+    open_.erase(start);
+  }
 }
 
 void Arena::open(std::uint64_t mask) {
-  if (opened_ == mask) {
-    return;
-  }
   opened_ = mask;
-  for (auto& [start, allocation] : allocations_) {
-    if (allocation.is_live) {
-      protect(allocation, (mask & bit(allocation.device)) != 0);
+  for (auto at = open_.begin(); at != open_.end();) {
+    std::byte* start = *at++;
+    Allocation& allocation = allocations_.at(start);
+    if ((mask & bit(allocation.device)) == 0) {
+      protect(start, allocation, false);
     }
   }
 }
 
-void Arena::check_surroundings() {
-  for (const auto& [start, allocation] : allocations_) {
-    if (allocation.is_open) {
-      check(start, allocation, false);
+bool Arena::open_touched(const void* address) {
+  auto* byte = static_cast<std::byte*>(const_cast<void*>(address));
+  // The bytes before an allocation's start are of its pages, too.
+  auto at = allocations_.upper_bound(byte);
+  if (at == allocations_.end() || byte < at->second.pages) {
+    if (at == allocations_.begin()) {
+      return false;
     }
+    --at;
+  }
+  Allocation& it = at->second;
+  if (!it.is_live || byte >= it.pages + it.page_bytes ||
+      (opened_ & bit(it.device)) == 0 || open_.contains(at->first)) {
+    return false;
+  }
+  protect(at->first, it, true);
+  return true;
+}
+
+void Arena::check_surroundings() {
+  for (std::byte* start : open_) {
+    check(start, allocations_.at(start), false);
   }
 }
 

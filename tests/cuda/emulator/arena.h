@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 namespace troupe::emulator {
@@ -21,7 +22,6 @@ class Arena {
     std::size_t page_bytes = 0;
     bool is_live = false;   ///< the queue has reached its allocation
     bool is_freed = false;  ///< its release is queued
-    bool is_open = false;
   };
 
   /// Addresses for `bytes` bytes; memory comes with `activate`.
@@ -43,21 +43,28 @@ class Arena {
   [[nodiscard]] bool is_inside(const void* address) const;
   [[nodiscard]] std::size_t bytes_in_use(int device) const;
 
-  /// Lets the process touch the devices of `mask`, and no others.
+  /// Lets the process touch the devices of `mask`, and no others. An allocation
+  /// opens when it is first touched (`open_touched`).
   void open(std::uint64_t mask);
+  /// Opens the allocation whose pages hold `address`, if a device of `open`
+  /// holds it. For the handler of a memory fault: the instruction that failed
+  /// is one of a kernel or a copy, so nothing here was interrupted.
+  [[nodiscard]] bool open_touched(const void* address);
   /// Reports what wrote around an allocation that is open.
   void check_surroundings();
 
  private:
   using Allocations = std::map<std::byte*, Allocation>;
   void check(std::byte* start, const Allocation& allocation, bool whole);
-  void protect(Allocation& allocation, bool is_open);
+  void protect(std::byte* start, Allocation& allocation, bool is_open);
   void release(Allocations::iterator allocation);
 
   std::byte* base_ = nullptr;
   std::size_t next_ = 0;
   std::uint64_t opened_ = 0;
   Allocations allocations_;
+  /// The starts of those that are open.
+  std::set<std::byte*> open_;
 };
 
 }  // namespace troupe::emulator

@@ -38,6 +38,10 @@ int describe(char* text, std::size_t size) {
 }
 
 void on_fault(int /*signal*/, siginfo_t* info, void* /*context*/) {
+  if (place.operation[0] != '\0' &&
+      machine().arena.open_touched(info->si_addr)) {
+    return;
+  }
   char where[256];
   describe(where, sizeof(where));
   char text[512];
