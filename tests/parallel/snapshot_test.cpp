@@ -36,7 +36,7 @@ Tensor resumed(Bench& bench, const MethodOptions& options,
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int kNth = 3;  // it takes ten times as long there
+constexpr int kNth = 6;  // it takes ten times as long there
 #else
 constexpr int kNth = 1;
 #endif
