@@ -21,7 +21,7 @@ void check_view(std::string_view what, const HeadsView& view,
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out) {
+               std::int64_t head_dim, Tensor& out, const WholeItem& whole) {
   check_device("attention", ctx.device(), {&q.base, &k.base, &v.base, &out});
   if (num_heads < 1 || head_dim < 1) {
     throw Error(Errc::shape_mismatch, "attention",
@@ -48,11 +48,15 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   check_dtype("attention", "out", out, {q.base.dtype()});
   check_shape("attention", "out", out.shape(),
               {q.base.dim(0), q.base.dim(1), width});
+  const WholeItem item{
+      check_whole("attention", "rows", q.base.dim(1), whole.rows),
+      check_whole("attention", "heads", num_heads, whole.num_heads),
+      check_whole("attention", "columns", width, whole.row_width)};
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::attention(ctx, q, k, v, num_heads, head_dim, out);
     case DeviceKind::cuda:
-      return cuda::attention(ctx, q, k, v, num_heads, head_dim, out);
+      return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, out);
   }
   throw_no_backend("attention", ctx.device());
 }

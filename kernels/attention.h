@@ -4,6 +4,7 @@
 
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "kernels/row_blocks.h"
 
 namespace troupe::kernels {
 
@@ -21,17 +22,21 @@ struct HeadsView {
 ///         [B, Nq, heads·head_dim]. dtype f32 or bf16 (on a GPU also f16), the
 ///         same for all; logits and softmax are f32.
 /// Bits:   an item's do not depend on the batch. CPU: one product pair per
-///         (item, head, block of query rows); the blocks follow from the token
-///         counts alone. GPU: see DeviceOptions::batch_invariant.
+///         (item, head, block of query rows); see row_blocks.h. GPU: see
+///         DeviceOptions::batch_invariant.
+/// Shards: q may hold some rows of larger items, and all operands some of their
+///         heads (`whole`); k and v have all keys, in the order of the whole.
 /// Memory: CPU: workspace for copies of q, k and v; per thread the logits of
 ///         one block (at most 256 rows, fewer as the keys grow). GPU, f32 or a
 ///         head_dim or columns that are no multiples of 8: workspace, the
 ///         logits of one block of rows (at most 64 MiB, or one row).
-/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported for
+///         a shard on a GPU where flash attention cannot serve the whole, or
+///         computes a shard's rows or heads with other bits.
 /// Thread: any, one ctx per thread.
 /// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out);
+               std::int64_t head_dim, Tensor& out, const WholeItem& whole = {});
 
 }  // namespace troupe::kernels

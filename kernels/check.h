@@ -73,6 +73,18 @@ inline void check_columns(std::string_view place, std::string_view what,
   }
 }
 
+/// The rows of the item that `here` rows are a shard of, or `here`. Errors:
+/// Errc::shape_mismatch.
+inline std::int64_t check_whole(std::string_view place, std::string_view what,
+                                std::int64_t here, std::int64_t whole) {
+  if (whole != 0 && whole < here) {
+    throw Error(Errc::shape_mismatch, place,
+                "a shard larger than its item: got " + std::to_string(here) +
+                    " " + std::string(what) + " of " + std::to_string(whole));
+  }
+  return whole == 0 ? here : whole;
+}
+
 /// Every operand lives where the op runs. Errors: Errc::invalid_argument.
 inline void check_device(std::string_view place, Device device,
                          std::initializer_list<const Tensor*> operands) {

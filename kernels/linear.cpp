@@ -157,22 +157,28 @@ bool supports(ExecContext& ctx, DType compute) {
 std::string matrix_library_version() { return cpu::matrix_library_version(); }
 
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
-            Activation activation, Tensor& out) {
+            Activation activation, Tensor& out, const WholeItem& whole) {
   check_linear(ctx, x, packed, out);
+  const std::int64_t whole_rows =
+      check_whole("linear", "rows", x.dim(1), whole.rows);
   check_dtype("linear", "out", out, {DType::f32, packed.compute()});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::linear(ctx, x, weights_for<cpu::LinearWeights>(ctx, packed),
                          {.activation = activation}, out);
     case DeviceKind::cuda:
-      return cuda::linear(ctx, x, gpu_weights(ctx, packed), activation, out);
+      return cuda::linear(ctx, x, gpu_weights(ctx, packed), activation,
+                          whole_rows, out);
   }
 }
 
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const PackedLinear& packed, const Tensor& modulation,
-                      std::int64_t gate_column, Tensor& residual) {
+                      std::int64_t gate_column, Tensor& residual,
+                      const WholeItem& whole) {
   check_linear(ctx, x, packed, residual);
+  const std::int64_t whole_rows =
+      check_whole("linear", "rows", x.dim(1), whole.rows);
   check_device("linear", ctx.device(), {&modulation});
   check_dtype("linear", "residual", residual, {DType::f32});
   check_dtype("linear", "modulation", modulation, {DType::f32});
@@ -192,27 +198,27 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
                          residual);
     case DeviceKind::cuda:
       return cuda::linear_add_gated(ctx, x, gpu_weights(ctx, packed),
-                                    modulation, gate_column, residual);
+                                    modulation, gate_column, whole_rows,
+                                    residual);
   }
 }
 
-void linear_add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& x,
-                                          const PackedLinear& packed,
-                                          const Tensor& modulation,
-                                          std::int64_t gate_column,
-                                          std::int64_t shift_column,
-                                          std::int64_t scale_column, float eps,
-                                          Tensor& residual, Tensor& out) {
+void linear_add_gated_layer_norm_modulate(
+    ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+    const Tensor& modulation, std::int64_t gate_column,
+    std::int64_t shift_column, std::int64_t scale_column, float eps,
+    Tensor& residual, Tensor& out, const WholeItem& whole) {
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      linear_add_gated(ctx, x, packed, modulation, gate_column, residual);
+      linear_add_gated(ctx, x, packed, modulation, gate_column, residual,
+                       whole);
       return layer_norm_modulate(ctx, residual, modulation, shift_column,
                                  scale_column, eps, out);
     case DeviceKind::cuda: {
       // 18 bytes per element of the residual where the two ops move 22.
       const Workspace::Scope scope(ctx.workspace());
       Tensor product = ctx.workspace().take(residual.shape(), DType::f32);
-      linear(ctx, x, packed, Activation::none, product);
+      linear(ctx, x, packed, Activation::none, product, whole);
       return add_gated_layer_norm_modulate(ctx, modulation, gate_column,
                                            product, shift_column, scale_column,
                                            eps, residual, out);

@@ -7,6 +7,7 @@
 #include "kernels/activation.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "kernels/row_blocks.h"
 
 namespace troupe::kernels {
 
@@ -70,12 +71,14 @@ class PackedLinear {
 ///         type. On the CPU one matrix product per item of B and panel, nothing
 ///         merged; on a GPU items are merged where a check has shown the bits
 ///         of the item alone.
+/// Shards: x may hold rows of larger items (`whole.rows`): see row_blocks.h.
 /// Aliasing: out must not overlap x.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, a device other
-///         than that of the weights).
+///         than that of the weights); Errc::unsupported on a GPU whose library
+///         computes a shard's rows with other bits.
 /// Thread: any, one ctx per thread; `linear` objects may be shared.
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
-            Activation activation, Tensor& out);
+            Activation activation, Tensor& out, const WholeItem& whole = {});
 
 /// residual += gate · (x · weightᵀ + bias): the end of both branches of an
 /// adaLN-zero block. Same bits as `linear` into an f32 tensor followed by
@@ -87,7 +90,8 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
 /// Errors, thread: as `linear`.
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const PackedLinear& packed, const Tensor& modulation,
-                      std::int64_t gate_column, Tensor& residual);
+                      std::int64_t gate_column, Tensor& residual,
+                      const WholeItem& whole = {});
 
 /// linear_add_gated, then out = layer_norm_modulate(residual): from the end of
 /// one branch of an adaLN-zero block to the start of the next. The bits of the
@@ -98,12 +102,10 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
 ///         shift and scale: N columns of `modulation` each.
 /// Aliasing: residual overlaps neither x nor out; out may be x.
 /// Errors, thread: as the two. An error may leave residual updated.
-void linear_add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& x,
-                                          const PackedLinear& packed,
-                                          const Tensor& modulation,
-                                          std::int64_t gate_column,
-                                          std::int64_t shift_column,
-                                          std::int64_t scale_column, float eps,
-                                          Tensor& residual, Tensor& out);
+void linear_add_gated_layer_norm_modulate(
+    ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
+    const Tensor& modulation, std::int64_t gate_column,
+    std::int64_t shift_column, std::int64_t scale_column, float eps,
+    Tensor& residual, Tensor& out, const WholeItem& whole = {});
 
 }  // namespace troupe::kernels

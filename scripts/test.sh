@@ -36,7 +36,7 @@ echo "== address and undefined behaviour sanitizers =="
 scripts/build.sh asan
 export ASAN_OPTIONS=detect_leaks=1
 # The tests of one instruction set compare bits: natively.
-ctest --preset asan -j 2 -E '_(avx2|avx512_core_bf16)$'
+ctest --preset asan -j 2 -E '_(avx2|avx512_core|avx512_core_bf16)$'
 # Two at a time as well.
 for shard in 0 1; do
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard \

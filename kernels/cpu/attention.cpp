@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "kernels/cpu/onednn.h"
+#include "kernels/cpu/row_cut.h"
 #include "kernels/cpu/rows.h"
+#include "kernels/row_blocks.h"
 
 namespace troupe::kernels::cpu {
 namespace {
@@ -14,7 +16,7 @@ namespace {
 // memory does not grow with the square of the tokens.
 constexpr std::int64_t kBlockLogits = 131072;
 constexpr std::int64_t kMaxBlockRows = 256;
-constexpr std::int64_t kMinBlockRows = 32;
+constexpr std::int64_t kMinBlockRows = kRowBlock;
 constexpr std::int64_t kPiecesPerThread = 4;
 constexpr std::size_t kAlignment = 64;
 
@@ -66,7 +68,36 @@ class ScratchLayout {
   std::size_t bytes_ = 0;
 };
 
-/// Both products of a block of query rows, and where operands and results lie
+/// The two products of a block of query rows.
+struct Products {
+  std::int64_t keys;
+  std::int64_t head_dim;
+  DType dtype;
+  std::int64_t depth;
+
+  Products(std::int64_t num_keys, std::int64_t columns, DType type)
+      : keys(num_keys),
+        head_dim(columns),
+        dtype(type),
+        depth(padded_depth(columns, type)) {}
+
+  [[nodiscard]] MatmulShape logits(std::int64_t rows) const {
+    return {.m = rows,
+            .n = keys,
+            .k = depth,
+            .dtype = dtype,
+            .layout = Layout::transposed};
+  }
+  [[nodiscard]] MatmulShape mix(std::int64_t rows) const {
+    return {.m = rows,
+            .n = head_dim,
+            .k = keys,
+            .dtype = dtype,
+            .layout = Layout::rows};
+  }
+};
+
+/// Both products compiled, and where operands and results lie
 /// in a thread's scratch.
 struct Plan {
   std::int64_t rows;  // of a block; the last one may have fewer
@@ -80,30 +111,18 @@ struct Plan {
   std::size_t product_at;
   std::size_t scratch_bytes;
 
-  Plan(ExecContext& ctx, std::int64_t block_rows, std::int64_t rest,
-       std::int64_t keys, std::int64_t head_dim, DType dtype)
-      : rows(block_rows),
-        last_rows(rest),
-        depth(padded_depth(head_dim, dtype)) {
+  Plan(ExecContext& ctx, const RowCut& cut, const Products& products)
+      : rows(cut.block_rows),
+        last_rows(cut.last_rows()),
+        depth(products.depth) {
     MatmulCache& cache = MatmulCache::of(ctx);
-    const auto logits_of = [&](std::int64_t m) {
-      return &cache.get({.m = m,
-                         .n = keys,
-                         .k = depth,
-                         .dtype = dtype,
-                         .layout = Layout::transposed});
-    };
-    const auto mix_of = [&](std::int64_t m) {
-      return &cache.get({.m = m,
-                         .n = head_dim,
-                         .k = keys,
-                         .dtype = dtype,
-                         .layout = Layout::rows});
-    };
-    logits = logits_of(rows);
-    last_logits = logits_of(last_rows);
-    mix = mix_of(rows);
-    last_mix = mix_of(last_rows);
+    logits = &cache.get(products.logits(rows));
+    last_logits = &cache.get(products.logits(last_rows));
+    mix = &cache.get(products.mix(rows));
+    last_mix = &cache.get(products.mix(last_rows));
+    const DType dtype = products.dtype;
+    const std::int64_t keys = products.keys;
+    const std::int64_t head_dim = products.head_dim;
     const std::size_t element = size_of(dtype);
     ScratchLayout layout;
     k_at = layout.take(keys * depth, element);
@@ -158,17 +177,20 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   }
   const std::int64_t most =
       std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
-  const std::int64_t num_blocks = (queries + most - 1) / most;
-  const std::int64_t block_rows = (queries + num_blocks - 1) / num_blocks;
-  const Plan plan(ctx, block_rows, queries - (num_blocks - 1) * block_rows,
-                  keys, head_dim, q.base.dtype());
+  const Products shapes(keys, head_dim, q.base.dtype());
+  const RowCut cut = cut_rows(queries, most, [&](std::int64_t height) {
+    return rows_stand_alone(ctx, shapes.logits(height)) &&
+           rows_stand_alone(ctx, shapes.mix(height));
+  });
+  const Plan plan(ctx, cut, shapes);
   const std::int64_t width = num_heads * head_dim;
 
   // A piece is some blocks of one head, so that k and v are copied once for
   // many blocks; with few heads they are cut finer, for all threads to help.
   const std::int64_t heads = items * num_heads;
   const std::int64_t wanted = kPiecesPerThread * ctx.num_threads();
-  const std::int64_t parts = std::min(num_blocks, (wanted + heads - 1) / heads);
+  const std::int64_t parts =
+      std::min(cut.num_blocks, (wanted + heads - 1) / heads);
   ctx.pool().run(heads * parts, [&](std::int64_t piece, int thread) {
     const std::int64_t item = piece / parts / num_heads;
     const std::int64_t column = piece / parts % num_heads * head_dim;
@@ -178,10 +200,10 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                 scratch + plan.k_at);
     gather_head(v, item, column, 0, keys, head_dim, head_dim,
                 scratch + plan.v_at);
-    const std::int64_t end = (part + 1) * num_blocks / parts;
-    for (std::int64_t b = part * num_blocks / parts; b < end; ++b) {
-      const bool last = b + 1 == num_blocks;
-      const std::int64_t row = b * block_rows;
+    const std::int64_t end = (part + 1) * cut.num_blocks / parts;
+    for (std::int64_t b = part * cut.num_blocks / parts; b < end; ++b) {
+      const bool last = b + 1 == cut.num_blocks;
+      const std::int64_t row = b * cut.block_rows;
       gather_head(q, item, column, row, last ? plan.last_rows : plan.rows,
                   head_dim, plan.depth, scratch + plan.q_at);
       attend(plan, last, keys, head_dim, thread, scratch,

@@ -4,16 +4,25 @@
 #include <optional>
 
 #include "kernels/core/error.h"
+#include "kernels/cpu/row_cut.h"
 
 namespace troupe::kernels::cpu {
 namespace {
 
-// At most this many rows in one product. Blocks are cut evenly from an item's
-// own rows, so their shapes follow from M alone.
+// At most this many rows in one product.
 constexpr std::int64_t kMaxBlockRows = 256;
 // Up to here reading the weights dominates: a panel then serves all items
 // while it is in the cache.
 constexpr std::int64_t kFewRows = 16;
+
+/// `rows_stand_alone` for every panel: all but the last have one width.
+bool panels_stand_alone(ExecContext& ctx, const PackedMatrix& matrix,
+                        std::int64_t height) {
+  const auto holds = [&](std::int64_t panel) {
+    return rows_stand_alone(ctx, product_shape(matrix, height, panel));
+  };
+  return holds(0) && holds(matrix.num_panels() - 1);
+}
 
 void packed_linear(ExecContext& ctx, const Tensor& x,
                    const PackedMatrix& matrix, const LinearCall& call,
@@ -25,19 +34,20 @@ void packed_linear(ExecContext& ctx, const Tensor& x,
   if (items == 0 || rows == 0) {
     return;
   }
-  const std::int64_t num_blocks = (rows + kMaxBlockRows - 1) / kMaxBlockRows;
-  const std::int64_t block_rows = (rows + num_blocks - 1) / num_blocks;
-  const BlockProduct body(ctx, matrix, block_rows);
-  const BlockProduct last(ctx, matrix, rows - (num_blocks - 1) * block_rows);
+  const RowCut cut = cut_rows(rows, kMaxBlockRows, [&](std::int64_t height) {
+    return panels_stand_alone(ctx, matrix, height);
+  });
+  const BlockProduct body(ctx, matrix, cut.block_rows);
+  const BlockProduct last(ctx, matrix, cut.last_rows());
   const std::size_t scratch_bytes =
       std::max(body.scratch_bytes(), last.scratch_bytes());
   const Source source(x);
   const Target target(out);
 
   const auto multiply = [&](int thread, std::int64_t panel, std::int64_t unit) {
-    const std::int64_t item = unit / num_blocks;
-    const std::int64_t block = unit % num_blocks;
-    const std::int64_t row = item * rows + block * block_rows;
+    const std::int64_t item = unit / cut.num_blocks;
+    const std::int64_t block = unit % cut.num_blocks;
+    const std::int64_t row = item * rows + block * cut.block_rows;
     const std::int64_t column = matrix.panel_begin(panel);
     Epilogue epilogue{.activation = call.activation};
     if (matrix.bias() != nullptr) {
@@ -46,12 +56,12 @@ void packed_linear(ExecContext& ctx, const Tensor& x,
     if (call.gate != nullptr) {
       epilogue.gate = call.gate + item * call.gate_stride + column;
     }
-    const BlockProduct& product = block + 1 == num_blocks ? last : body;
+    const BlockProduct& product = block + 1 == cut.num_blocks ? last : body;
     product.run(thread, source.at(row * k).data, panel, epilogue,
                 target.at(row * n + column), n,
                 ctx.scratch(thread, scratch_bytes));
   };
-  const std::int64_t units = items * num_blocks;
+  const std::int64_t units = items * cut.num_blocks;
   if (rows <= kFewRows) {
     ctx.pool().run(matrix.num_panels(), [&](std::int64_t panel, int thread) {
       for (std::int64_t unit = 0; unit < units; ++unit) {

@@ -90,12 +90,17 @@ class MatmulCache {
   [[nodiscard]] static MatmulCache& of(ExecContext& ctx);
 
   [[nodiscard]] Matmul& get(const MatmulShape& shape);
+  /// What `rows_stand_alone` (row_cut.h) has found.
+  [[nodiscard]] std::map<MatmulShape, bool>& row_checks() noexcept {
+    return row_checks_;
+  }
 
  private:
   explicit MatmulCache(int num_threads) : num_threads_(num_threads) {}
 
   int num_threads_;
   std::map<MatmulShape, std::unique_ptr<Matmul>> products_;
+  std::map<MatmulShape, bool> row_checks_;
 };
 
 }  // namespace troupe::kernels::cpu

@@ -27,20 +27,6 @@ std::int64_t choose_panel_width(std::int64_t n) {
   return std::min(n, (even + kPanelUnit - 1) / kPanelUnit * kPanelUnit);
 }
 
-dnnl::memory pack_panel(const Tensor& rows) {
-  using dnnl::memory;
-  const std::int64_t n = rows.dim(0);
-  const std::int64_t k = rows.dim(1);
-  const memory::desc plain(memory::dims{k, n}, library_type(rows.dtype()),
-                           memory::dims{1, k});
-  memory from(plain, engine(), const_cast<std::byte*>(rows.bytes().data()));
-  memory to(packed_weights(k, n, rows.dtype()), engine());
-  dnnl::stream stream(engine());
-  dnnl::reorder(from, to).execute(stream, from, to);
-  stream.wait();
-  return to;
-}
-
 }  // namespace
 
 Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype) {
@@ -64,6 +50,20 @@ Tensor own_bias(ExecContext& ctx, const Tensor& bias) {
   return f32.owner() == bias.owner() ? f32.clone() : f32;
 }
 
+dnnl::memory pack_panel(const Tensor& rows) {
+  using dnnl::memory;
+  const std::int64_t n = rows.dim(0);
+  const std::int64_t k = rows.dim(1);
+  const memory::desc plain(memory::dims{k, n}, library_type(rows.dtype()),
+                           memory::dims{1, k});
+  memory from(plain, engine(), const_cast<std::byte*>(rows.bytes().data()));
+  memory to(packed_weights(k, n, rows.dtype()), engine());
+  dnnl::stream stream(engine());
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+  return to;
+}
+
 PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
                            const Tensor& bias, DType compute)
     : n_(weight.dim(0)),
@@ -80,20 +80,22 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
   num_bytes_ += bias_.num_bytes();
 }
 
+MatmulShape product_shape(const PackedMatrix& matrix, std::int64_t rows,
+                          std::int64_t panel) {
+  return {.m = rows,
+          .n = matrix.panel_width(panel),
+          .k = matrix.columns(),
+          .dtype = matrix.compute(),
+          .layout = Layout::packed};
+}
+
 BlockProduct::BlockProduct(ExecContext& ctx, const PackedMatrix& matrix,
                            std::int64_t rows)
     : matrix_(matrix), rows_(rows) {
   MatmulCache& cache = MatmulCache::of(ctx);
   const std::int64_t last = matrix.num_panels() - 1;
-  const auto product = [&](std::int64_t panel) {
-    return &cache.get({.m = rows,
-                       .n = matrix.panel_width(panel),
-                       .k = matrix.columns(),
-                       .dtype = matrix.compute(),
-                       .layout = Layout::packed});
-  };
-  body_ = product(0);
-  last_ = product(last);
+  body_ = &cache.get(product_shape(matrix, rows, 0));
+  last_ = &cache.get(product_shape(matrix, rows, last));
   accumulator_bytes_ = rounded_up(
       static_cast<std::size_t>(rows * matrix.panel_width(0)) * sizeof(float));
   library_bytes_ = std::max(body_->scratch_bytes(), last_->scratch_bytes());

@@ -16,6 +16,9 @@ namespace troupe::kernels::cpu {
 /// A copy in f32, or an empty tensor.
 [[nodiscard]] Tensor own_bias(ExecContext& ctx, const Tensor& bias);
 
+/// Rows of weights [N, K] as `packed_weights` says; f32 or bf16.
+[[nodiscard]] dnnl::memory pack_panel(const Tensor& rows);
+
 /// Weights [N, K] cut into column panels of the product x · weightᵀ, each in
 /// the layout that the library multiplies fastest. Immutable once made.
 class PackedMatrix {
@@ -55,6 +58,10 @@ class PackedMatrix {
   std::vector<dnnl::memory> panels_;
   Tensor bias_;
 };
+
+/// The product of `rows` rows and a panel.
+[[nodiscard]] MatmulShape product_shape(const PackedMatrix& matrix,
+                                        std::int64_t rows, std::int64_t panel);
 
 /// The compiled products for blocks of `rows` rows: one for all panels but the
 /// last, one for the last.

@@ -1,10 +1,11 @@
-#include <array>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
+#include "kernels/core/error.h"
 #include "kernels/cuda/attention_products.cuh"
-#include "kernels/cuda/dnn_batch.cuh"
-#include "kernels/cuda/dnn_problems.cuh"
+#include "kernels/cuda/attention_shard.cuh"
 #include "kernels/cuda/ops.h"
 
 namespace troupe::kernels::cuda {
@@ -14,11 +15,55 @@ namespace {
 constexpr std::int64_t kPerRead = 8;
 constexpr std::uintptr_t kReadBytes = 16;
 
+bool is_shard(const HeadsView& q, std::int64_t num_heads,
+              const WholeItem& whole) {
+  return whole.rows != q.base.dim(1) || whole.num_heads != num_heads;
+}
+
 /// The plans of one context.
 struct FlashPlans {
   explicit FlashPlans(Backend& /*backend*/) {}
-  std::map<AttentionProblem, DnnPlans> plans;
+
+  [[nodiscard]] DnnPlans& of(Backend& backend,
+                             const AttentionProblem& problem) {
+    const auto known = wholes.find(problem);
+    if (known != wholes.end()) {
+      return known->second;
+    }
+    return wholes.try_emplace(problem, graph_of(backend, problem), DnnRules{})
+        .first->second;
+  }
+
+  static DnnPlans::GraphOf graph_of(Backend& backend,
+                                    const AttentionProblem& problem) {
+    return [handle = backend.shared_state<DnnHandle>(),
+            problem](std::int64_t items) {
+      return attention_graph(handle->target(), problem, items);
+    };
+  }
+
+  std::map<AttentionProblem, DnnPlans> wholes;
+  /// By the whole and the shard. Without plans: not the bytes of the whole.
+  std::map<std::pair<AttentionProblem, AttentionProblem>,
+           std::optional<DnnPlans>>
+      shards;
 };
+
+bool is_aligned(const Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % kReadBytes ==
+         0;
+}
+
+/// The operand where flash attention can read it. A view elsewhere is copied:
+/// another way of computing would mean other bits.
+HeadsView readable(ExecContext& ctx, const HeadsView& view) {
+  if (is_aligned(view.base)) {
+    return view;
+  }
+  Tensor copied = ctx.workspace().take(view.base.shape(), view.base.dtype());
+  Backend::of(ctx).copy(view.base, copied);
+  return {copied, view.column};
+}
 
 std::byte* first_element(const HeadsView& view) {
   // Nothing is written through an input.
@@ -27,27 +72,50 @@ std::byte* first_element(const HeadsView& view) {
          static_cast<std::size_t>(view.column) * size_of(view.base.dtype());
 }
 
+/// It follows from shapes alone, never from an address.
 bool flash_can_read(const HeadsView& view) {
-  return view.base.dim(2) % kPerRead == 0 &&
-         reinterpret_cast<std::uintptr_t>(first_element(view)) % kReadBytes ==
-             0;
+  return view.base.dim(2) % kPerRead == 0 && view.column % kPerRead == 0;
 }
 
-DnnOperand input(DnnId id, const HeadsView& view) {
-  return {.id = id,
-          .role = DnnOperand::Role::input,
-          .dtype = view.base.dtype(),
-          .elements = view.base.dim(1) * view.base.dim(2),
-          .address = first_element(view)};
+/// The plans of the shard, or null where the library has none of the whole.
+/// Errors: Errc::unsupported when the shard's bits are others.
+DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
+                         const AttentionProblem& shard) {
+  Backend& backend = Backend::of(ctx);
+  auto& known = backend.state<FlashPlans>();
+  DnnPlans& whole_plans = known.of(backend, whole);
+  if (whole_plans.engine() == nullptr) {
+    return nullptr;
+  }
+  const auto key = std::pair(whole, shard);
+  auto found = known.shards.find(key);
+  if (found == known.shards.end() && !backend.is_recording()) {
+    DnnPlans plans(FlashPlans::graph_of(backend, shard),
+                   {.only = whole_plans.engine()});
+    const bool agrees = shard_agrees(ctx, whole, whole_plans, shard, plans);
+    found = known.shards
+                .emplace(key, agrees ? std::optional(std::move(plans))
+                                     : std::nullopt)
+                .first;
+  }
+  if (found == known.shards.end() || !found->second) {
+    throw Error(Errc::unsupported, "attention",
+                "cuDNN computes other bits for " +
+                    std::to_string(shard.queries) + " rows and " +
+                    std::to_string(shard.num_heads) + " heads alone than for " +
+                    std::to_string(whole.queries) + " and " +
+                    std::to_string(whole.num_heads),
+                "give each GPU whole items");
+  }
+  return &*found->second;
 }
 
 /// False when the library has no engine for it; nothing is queued then.
 bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out) {
+               std::int64_t head_dim, const WholeItem& whole, Tensor& out) {
   if (q.base.dtype() == DType::f32 || head_dim % kPerRead != 0 ||
-      !flash_can_read(q) || !flash_can_read(k) || !flash_can_read(v) ||
-      reinterpret_cast<std::uintptr_t>(out.bytes().data()) % kReadBytes != 0) {
+      !flash_can_read(q) || !flash_can_read(k) || !flash_can_read(v)) {
     return false;
   }
   const AttentionProblem problem{.queries = q.base.dim(1),
@@ -59,38 +127,56 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                                  .v_row = v.base.dim(2),
                                  .dtype = q.base.dtype()};
   Backend& backend = Backend::of(ctx);
-  auto& known = backend.state<FlashPlans>().plans;
-  auto plans = known.find(problem);
-  if (plans == known.end()) {
-    const auto graph_of = [handle = backend.shared_state<DnnHandle>(),
-                           problem](std::int64_t items) {
-      return attention_graph(handle->target(), problem, items);
-    };
-    plans = known.try_emplace(problem, graph_of, DnnRules{}).first;
+  DnnPlans* plans = nullptr;
+  if (is_shard(q, num_heads, whole) && backend.options().batch_invariant) {
+    AttentionProblem item = problem;
+    item.queries = whole.rows;
+    item.num_heads = whole.num_heads;
+    item.q_row = item.k_row = item.v_row = whole.row_width;
+    plans = plans_of_shard(ctx, item, problem);
+  } else {
+    plans = &backend.state<FlashPlans>().of(backend, problem);
   }
+  if (plans == nullptr) {
+    return false;
+  }
+  const Workspace::Scope scope(ctx.workspace());
+  const HeadsView q_here = readable(ctx, q);
+  const HeadsView k_here = readable(ctx, k);
+  const HeadsView v_here = readable(ctx, v);
+  Tensor result = is_aligned(out)
+                      ? out
+                      : ctx.workspace().take(out.shape(), out.dtype());
   float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
-  const std::array operands{
-      input(kFirstInput, q), input(kSecondInput, k), input(kThirdInput, v),
-      DnnOperand{.id = kScale,
-                 .role = DnnOperand::Role::number,
-                 .elements = 1,
-                 .address = reinterpret_cast<std::byte*>(&scale)},
-      DnnOperand{.id = kOutput,
-                 .role = DnnOperand::Role::output,
-                 .dtype = out.dtype(),
-                 .elements = out.dim(1) * out.dim(2),
-                 .address = out.bytes().data()}};
-  return plans->second.run(ctx, q.base.dim(0), operands);
+  if (!plans->run(ctx, q.base.dim(0),
+                  attention_operands(
+                      problem, {first_element(q_here), first_element(k_here),
+                                first_element(v_here), &scale,
+                                result.bytes().data()}))) {
+    return false;
+  }
+  if (result.owner() != out.owner()) {
+    backend.copy(result, out);
+  }
+  return true;
 }
 
 }  // namespace
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out) {
-  (void)Backend::of(ctx);
-  if (out.empty() || try_flash(ctx, q, k, v, num_heads, head_dim, out)) {
+               std::int64_t head_dim, const WholeItem& whole, Tensor& out) {
+  const Backend& backend = Backend::of(ctx);
+  if (out.empty() || try_flash(ctx, q, k, v, num_heads, head_dim, whole, out)) {
     return;
+  }
+  if (is_shard(q, num_heads, whole) && backend.options().batch_invariant) {
+    throw Error(Errc::unsupported, "attention",
+                "a shard has the bits of the whole only with flash attention, "
+                "which " +
+                    std::string(to_string(out.dtype())) + " heads of " +
+                    std::to_string(head_dim) + " columns do not have here",
+                "use --dtype bf16, or give each GPU whole items");
   }
   attend_by_products(ctx, q, k, v, num_heads, head_dim, out);
 }

@@ -1,6 +1,7 @@
 #include "kernels/cuda/attention_products.cuh"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <compare>
 #include <map>
@@ -15,6 +16,7 @@ constexpr const char* kPlace = "attention";
 constexpr std::int64_t kLogitsBytes = std::int64_t{64} << 20U;
 constexpr std::int64_t kScratchBytes = std::int64_t{8} << 20U;
 constexpr std::uintptr_t kBestAlignment = 256;
+constexpr int kCandidates = 16;
 
 /// A matrix per head, as the library sees it: column by column.
 struct HeadMatrices {
@@ -134,15 +136,24 @@ class HeadProducts {
         product.c.alignment);
     set(put, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
         product.c.alignment);
-    cublasLtMatmulHeuristicResult_t best{};
+    std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
     int count = 0;
     check(blas(),
-          blas().algo_get_heuristic(
-              handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
-              plan.c.get(), plan.c.get(), preference.get(), 1, &best, &count),
+          blas().algo_get_heuristic(handle_.get(), plan.description.get(),
+                                    plan.a.get(), plan.b.get(), plan.c.get(),
+                                    plan.c.get(), preference.get(), kCandidates,
+                                    found.data(), &count),
           kPlace);
-    check(blas(), count > 0 ? best.state : CUBLAS_STATUS_NOT_SUPPORTED, kPlace);
-    plan.algorithm = best.algo;
+    for (int i = 0; i < count; ++i) {
+      const auto& candidate = found[static_cast<std::size_t>(i)];
+      // The mask above is a wish: what came back is asked.
+      if (candidate.state == CUBLAS_STATUS_SUCCESS &&
+          sums_in_one_sequence(blas(), candidate.algo, kPlace)) {
+        plan.algorithm = candidate.algo;
+        return;
+      }
+    }
+    check(blas(), CUBLAS_STATUS_NOT_SUPPORTED, kPlace);
   }
 
   Backend& backend_;
@@ -150,11 +161,27 @@ class HeadProducts {
   std::map<HeadProduct, Plan> plans_;
 };
 
-/// What an address and steps of so many bytes have in common.
-std::uint32_t alignment_of(const void* address,
-                           std::initializer_list<std::int64_t> steps,
+bool is_aligned(const Tensor& tensor) {
+  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) %
+             kBestAlignment ==
+         0;
+}
+
+/// The tensor where algorithms may rely on the best alignment of its start. One
+/// that starts elsewhere is copied: another algorithm would mean other bits.
+Tensor aligned(ExecContext& ctx, const Tensor& tensor) {
+  if (is_aligned(tensor)) {
+    return tensor;
+  }
+  Tensor copied = ctx.workspace().take(tensor.shape(), tensor.dtype());
+  Backend::of(ctx).copy(tensor, copied);
+  return copied;
+}
+
+/// What the best alignment and steps of so many elements have in common.
+std::uint32_t alignment_of(std::initializer_list<std::int64_t> steps,
                            DType dtype) {
-  auto bits = reinterpret_cast<std::uintptr_t>(address) | kBestAlignment;
+  auto bits = kBestAlignment;
   for (const std::int64_t step : steps) {
     bits |= static_cast<std::uintptr_t>(step) * size_of(dtype);
   }
@@ -165,6 +192,7 @@ std::uint32_t alignment_of(const void* address,
 /// of columns `row` elements apart.
 struct HeadRows {
   const std::byte* first;
+  std::int64_t column;
   std::int64_t tokens;
   std::int64_t row;
   DType dtype;
@@ -172,6 +200,7 @@ struct HeadRows {
   explicit HeadRows(const HeadsView& view)
       : first(view.base.bytes().data() + static_cast<std::size_t>(view.column) *
                                              size_of(view.base.dtype())),
+        column(view.column),
         tokens(view.base.dim(1)),
         row(view.base.dim(2)),
         dtype(view.base.dtype()) {}
@@ -182,7 +211,8 @@ struct HeadRows {
                        size_of(dtype);
   }
   /// `count` tokens of every head. The alignment holds for every item and block
-  /// of `block` tokens, so it cannot change with the place in a batch.
+  /// of `block` tokens, and follows from the shapes: neither the place in a
+  /// batch nor an address can change it.
   [[nodiscard]] HeadMatrices matrices(std::int64_t count, std::int64_t head_dim,
                                       std::int64_t block) const {
     return {
@@ -191,7 +221,7 @@ struct HeadRows {
         .leading = row,
         .head = head_dim,
         .dtype = dtype,
-        .alignment = alignment_of(first, {tokens * row, block * row}, dtype)};
+        .alignment = alignment_of({column, tokens * row, block * row}, dtype)};
   }
 };
 
@@ -201,12 +231,17 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                         const HeadsView& k, const HeadsView& v,
                         std::int64_t num_heads, std::int64_t head_dim,
                         Tensor& out) {
-  auto& products = Backend::of(ctx).state<HeadProducts>();
+  Backend& backend = Backend::of(ctx);
+  auto& products = backend.state<HeadProducts>();
   const DType dtype = out.dtype();
-  const HeadRows q_rows(q);
-  const HeadRows k_rows(k);
-  const HeadRows v_rows(v);
-  const HeadRows out_rows({out, 0});
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor result = is_aligned(out)
+                      ? out
+                      : ctx.workspace().take(out.shape(), out.dtype());
+  const HeadRows q_rows({aligned(ctx, q.base), q.column});
+  const HeadRows k_rows({aligned(ctx, k.base), k.column});
+  const HeadRows v_rows({aligned(ctx, v.base), v.column});
+  const HeadRows out_rows({result, 0});
   const std::int64_t queries = q_rows.tokens;
   const std::int64_t keys = k_rows.tokens;
   const std::int64_t row_bytes =
@@ -217,7 +252,6 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
   const std::int64_t block = (queries + num_blocks - 1) / num_blocks;
   const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
 
-  const Workspace::Scope scope(ctx.workspace());
   Tensor scratch = ctx.workspace().take({kScratchBytes}, DType::u8);
   const Tensor all_logits =
       ctx.workspace().take({num_heads * block, keys}, DType::f32);
@@ -255,6 +289,9 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                    const_cast<std::byte*>(out_rows.at(item, begin)),
                    scratch.bytes().data());
     }
+  }
+  if (result.owner() != out.owner()) {
+    backend.copy(result, out);
   }
 }
 

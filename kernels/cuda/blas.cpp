@@ -39,4 +39,23 @@ cudaDataType_t blas_type(DType dtype) {
   }
 }
 
+bool sums_in_one_sequence(const BlasLt& blas,
+                          const cublasLtMatmulAlgo_t& algorithm,
+                          std::string_view place) {
+  std::int32_t splits = 0;
+  std::uint32_t scheme = 0;
+  std::size_t written = 0;
+  check(blas,
+        blas.algo_config_get_attribute(&algorithm,
+                                       CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
+                                       sizeof(splits), &written),
+        place);
+  check(blas,
+        blas.algo_config_get_attribute(&algorithm,
+                                       CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
+                                       &scheme, sizeof(scheme), &written),
+        place);
+  return splits <= 1 && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
 }  // namespace troupe::kernels::cuda

@@ -39,4 +39,9 @@ void set_blas(const BlasLt& blas, std::string_view place, Setter setter,
   check(blas, setter(descriptor, name, &value, sizeof(value)), place);
 }
 
+/// Whether an algorithm adds up each element in one sequence: k is not split.
+[[nodiscard]] bool sums_in_one_sequence(const BlasLt& blas,
+                                        const cublasLtMatmulAlgo_t& algorithm,
+                                        std::string_view place);
+
 }  // namespace troupe::kernels::cuda

@@ -61,27 +61,18 @@ std::vector<DnnOperand> of_item(std::span<const DnnOperand> operands,
   return moved;
 }
 
-/// Uniform in [−2, 2): a function of the index and the seed alone.
-float number(std::int64_t index, std::int64_t seed) {
-  auto bits = static_cast<std::uint64_t>(seed * kBlockNumbers + index + 1) *
-              0x9e3779b97f4a7c15U;
-  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-  bits ^= bits >> 27U;
-  return static_cast<float>(bits >> 40U) * 0x1p-22F - 2.0F;
-}
-
 Tensor numbers(DType dtype, std::int64_t seed) {
   Tensor host({kBlockNumbers}, dtype);
   for (std::int64_t i = 0; i < kBlockNumbers; ++i) {
     switch (dtype) {
       case DType::bf16:
-        host.data<bfloat16>()[i] = bfloat16::from_float(number(i, seed));
+        host.data<bfloat16>()[i] = bfloat16::from_float(check_number(i, seed));
         break;
       case DType::f16:
-        host.data<float16>()[i] = float16::from_float(number(i, seed));
+        host.data<float16>()[i] = float16::from_float(check_number(i, seed));
         break;
       default:
-        host.data<float>()[i] = number(i, seed);
+        host.data<float>()[i] = check_number(i, seed);
     }
   }
   return host;
@@ -105,6 +96,14 @@ Tensor filled(ExecContext& ctx, Backend& backend, const DnnOperand& operand,
 }
 
 }  // namespace
+
+float check_number(std::int64_t index, std::int64_t seed) {
+  auto bits = static_cast<std::uint64_t>(seed * kBlockNumbers + index + 1) *
+              0x9e3779b97f4a7c15U;
+  bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
+  bits ^= bits >> 27U;
+  return static_cast<float>(bits >> 40U) * 0x1p-22F - 2.0F;
+}
 
 DnnHandle::DnnHandle(Backend& backend) : dnn_(backend.libraries().dnn) {
   check(dnn_, dnn_.create(&handle_), kPlace);
@@ -139,6 +138,11 @@ const DnnPlan* DnnPlans::item_plan() {
                          ? known->second
                          : plans_.emplace(1, find(1, rules_)).first->second;
   return plan ? &*plan : nullptr;
+}
+
+const DnnEngine* DnnPlans::engine() {
+  const DnnPlan* plan = item_plan();
+  return plan != nullptr ? &plan->engine() : nullptr;
 }
 
 bool DnnPlans::bytes_agree(ExecContext& ctx, const DnnPlan& plan,

@@ -46,6 +46,9 @@ struct DnnOperand {
   std::byte* address = nullptr;
 };
 
+/// Uniform in [−2, 2): a function of the index and the seed alone.
+[[nodiscard]] float check_number(std::int64_t index, std::int64_t seed);
+
 /// The plans of one problem, for every number of items.
 ///
 /// In batch-invariant mode the engine is chosen for one item, and a batch is
@@ -69,6 +72,8 @@ class DnnPlans {
   [[nodiscard]] bool run(ExecContext& ctx, std::int64_t items,
                          std::span<const DnnOperand> operands);
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
+  /// Of one item; null where cuDNN has none. It lives as long as this.
+  [[nodiscard]] const DnnEngine* engine();
 
  private:
   [[nodiscard]] std::optional<DnnPlan> find(std::int64_t items,

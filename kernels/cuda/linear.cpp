@@ -57,9 +57,10 @@ class Operands {
 /// In free mode the whole batch is one problem.
 Problem problem_of(const Backend& backend, const Tensor& x,
                    const LinearWeights& weights, DType out,
-                   cublasLtEpilogue_t epilogue) {
-  const std::int64_t items = backend.options().batch_invariant ? 1 : x.dim(0);
-  return {.rows = items * x.dim(1),
+                   cublasLtEpilogue_t epilogue, std::int64_t whole_rows) {
+  const std::int64_t rows =
+      backend.options().batch_invariant ? whole_rows : x.dim(0) * x.dim(1);
+  return {.rows = rows,
           .n = weights.weight.dim(0),
           .k = weights.weight.dim(1),
           .compute = weights.weight.dtype(),
@@ -70,26 +71,30 @@ Problem problem_of(const Backend& backend, const Tensor& x,
 /// Queues the product if the library can do it with this epilogue.
 bool try_product(ExecContext& ctx, const Tensor& x,
                  const LinearWeights& weights, cublasLtEpilogue_t epilogue,
-                 Tensor& out) {
+                 std::int64_t whole_rows, Tensor& out) {
   Backend& backend = Backend::of(ctx);
   auto& products = backend.state<Products>();
   const Problem problem =
-      problem_of(backend, x, weights, out.dtype(), epilogue);
+      problem_of(backend, x, weights, out.dtype(), epilogue, whole_rows);
   if (!products.supports(problem)) {
     return false;
   }
   const Workspace::Scope scope(ctx.workspace());
   Operands operands(ctx, problem, x, out);
-  products.run(problem, backend.options().batch_invariant ? x.dim(0) : 1,
-               operands.pointers(weights));
+  const ProductBatch batch = backend.options().batch_invariant
+                                 ? ProductBatch{x.dim(0), x.dim(1)}
+                                 : ProductBatch{1, problem.rows};
+  products.run(problem, batch, operands.pointers(weights));
   operands.finish();
   return true;
 }
 
 /// out = x · weightᵀ, f32, by the library or by a kernel of ours.
 void plain_product(ExecContext& ctx, const Tensor& x,
-                   const LinearWeights& weights, Tensor& out) {
-  if (!try_product(ctx, x, weights, CUBLASLT_EPILOGUE_DEFAULT, out)) {
+                   const LinearWeights& weights, std::int64_t whole_rows,
+                   Tensor& out) {
+  if (!try_product(ctx, x, weights, CUBLASLT_EPILOGUE_DEFAULT, whole_rows,
+                   out)) {
     multiply_plainly(Backend::of(ctx), x, weights.weight, out);
   }
 }
@@ -142,14 +147,14 @@ LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
 }
 
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
-            Activation activation, Tensor& out) {
+            Activation activation, std::int64_t whole_rows, Tensor& out) {
   Backend& backend = Backend::of(ctx);
   if (out.empty()) {
     return;
   }
   const auto whole =
       whole_epilogue(!weights.bias.empty(), activation, out.dtype());
-  if (whole && try_product(ctx, x, weights, *whole, out)) {
+  if (whole && try_product(ctx, x, weights, *whole, whole_rows, out)) {
     return;
   }
   // Rounded once: the product stays in f32 until the activation is done.
@@ -157,7 +162,7 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
   Tensor product = out.dtype() == DType::f32
                        ? out
                        : ctx.workspace().take(out.shape(), DType::f32);
-  plain_product(ctx, x, weights, product);
+  plain_product(ctx, x, weights, whole_rows, product);
   activate_product(backend, product, weights.bias, activation, out);
 }
 
@@ -167,7 +172,8 @@ void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
 // an f32 residual, and the equality with `linear` and `add_gated`.
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const LinearWeights& weights, const Tensor& modulation,
-                      std::int64_t gate_column, Tensor& residual) {
+                      std::int64_t gate_column, std::int64_t whole_rows,
+                      Tensor& residual) {
   Backend& backend = Backend::of(ctx);
   if (residual.empty()) {
     return;
@@ -176,9 +182,9 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
   Tensor product = ctx.workspace().take(residual.shape(), DType::f32);
   const bool is_whole =
       !weights.bias.empty() &&
-      try_product(ctx, x, weights, CUBLASLT_EPILOGUE_BIAS, product);
+      try_product(ctx, x, weights, CUBLASLT_EPILOGUE_BIAS, whole_rows, product);
   if (!is_whole) {
-    plain_product(ctx, x, weights, product);
+    plain_product(ctx, x, weights, whole_rows, product);
   }
   add_gated_product(backend, product, is_whole ? Tensor() : weights.bias,
                     modulation, gate_column, residual);

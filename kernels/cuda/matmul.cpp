@@ -85,51 +85,34 @@ Products::Layout Products::layout(DType dtype, std::int64_t rows,
 // [k, rows], so it computes outᵀ = weight · xᵀ with the weight transposed.
 
 Products::Arrangement Products::merged(const Problem& problem,
-                                       std::int64_t items) const {
+                                       const ProductBatch& batch) const {
+  const std::int64_t rows = batch.rows * batch.items;
   return {layout(problem.compute, problem.k, problem.n),
-          layout(problem.compute, problem.k, problem.rows * items),
-          layout(problem.out, problem.n, problem.rows * items), 1};
+          layout(problem.compute, problem.k, rows),
+          layout(problem.out, problem.n, rows), 1};
 }
 
 Products::Arrangement Products::strided(const Problem& problem,
-                                        std::int64_t items) const {
-  Arrangement arrangement = merged(problem, 1);
-  const auto batch = [&](const Layout& layout, std::int64_t stride) {
+                                        const ProductBatch& batch) const {
+  Arrangement arrangement = merged(problem, {1, batch.rows});
+  const auto repeat = [&](const Layout& layout, std::int64_t stride) {
     set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
              CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-             static_cast<std::int32_t>(items));
+             static_cast<std::int32_t>(batch.items));
     set_blas(blas(), kPlace, blas().matrix_layout_set_attribute, layout.get(),
              CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
   };
-  batch(arrangement.weight, std::int64_t{0});
-  batch(arrangement.x, problem.rows * problem.k);
-  batch(arrangement.out, problem.rows * problem.n);
+  repeat(arrangement.weight, std::int64_t{0});
+  repeat(arrangement.x, batch.rows * problem.k);
+  repeat(arrangement.out, batch.rows * problem.n);
   return arrangement;
 }
 
 Products::Arrangement Products::one_by_one(const Problem& problem,
-                                           std::int64_t items) const {
-  Arrangement arrangement = merged(problem, 1);
-  arrangement.calls = items;
+                                           const ProductBatch& batch) const {
+  Arrangement arrangement = merged(problem, {1, batch.rows});
+  arrangement.calls = batch.items;
   return arrangement;
-}
-
-bool Products::sums_in_one_sequence(
-    const cublasLtMatmulAlgo_t& algorithm) const {
-  std::int32_t splits = 0;
-  std::uint32_t scheme = 0;
-  std::size_t written = 0;
-  check(blas(),
-        blas().algo_config_get_attribute(&algorithm,
-                                         CUBLASLT_ALGO_CONFIG_SPLITK_NUM,
-                                         &splits, sizeof(splits), &written),
-        kPlace);
-  check(blas(),
-        blas().algo_config_get_attribute(&algorithm,
-                                         CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME,
-                                         &scheme, sizeof(scheme), &written),
-        kPlace);
-  return splits <= 1 && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
 bool Products::accepts(const Plan& plan, const Arrangement& arrangement,
@@ -173,8 +156,8 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
   if (invariant) {
     asked.rows = std::max(asked.rows, kFewestRows);
   }
-  const Arrangement all = merged(asked, 1);
-  const Arrangement item = merged(problem, 1);
+  const Arrangement all = merged(asked, {1, asked.rows});
+  const Arrangement item = merged(problem, {1, problem.rows});
   std::array<cublasLtMatmulHeuristicResult_t, kCandidates> found{};
   int count = 0;
   const cublasStatus_t status = blas().algo_get_heuristic(
@@ -190,7 +173,7 @@ std::optional<cublasLtMatmulAlgo_t> Products::choose(const Problem& problem,
     const auto& [algorithm, bytes, state, waves, reserved] =
         found[static_cast<std::size_t>(i)];
     if (state == CUBLAS_STATUS_SUCCESS &&
-        (!invariant || sums_in_one_sequence(algorithm)) &&
+        (!invariant || sums_in_one_sequence(blas(), algorithm, kPlace)) &&
         accepts(plan, item, algorithm)) {
       return algorithm;
     }
@@ -220,11 +203,13 @@ bool Products::supports(const Problem& problem) {
 }
 
 bool Products::bits_agree(const Problem& problem, Plan& plan,
-                          const Arrangement& arrangement, std::int64_t items) {
+                          const Arrangement& arrangement,
+                          const ProductBatch& batch) {
   try {
-    ProductCheck numbers(backend_, problem, items);
-    queue(problem, plan, arrangement, numbers.operands(0));
-    queue(problem, plan, one_by_one(problem, items), numbers.operands(1));
+    ProductCheck numbers(backend_, problem, batch);
+    queue(problem, plan, arrangement, batch.rows, numbers.operands(0));
+    queue(problem, plan, one_by_one(problem, batch), batch.rows,
+          numbers.operands(1));
     return numbers.results_agree();
   } catch (const Error& error) {
     // Item by item needs no more memory than the product itself.
@@ -235,42 +220,81 @@ bool Products::bits_agree(const Problem& problem, Plan& plan,
   }
 }
 
+/// Rows at the start of an item and at its end, where a library's tiles differ.
+bool Products::shard_agrees(const Problem& problem, Plan& plan,
+                            std::int64_t rows) {
+  const Arrangement shard = one_by_one(problem, {1, rows});
+  if (!accepts(plan, shard, *plan.algorithm)) {
+    return false;
+  }
+  const ProductBatch whole{1, problem.rows};
+  ProductCheck numbers(backend_, problem, whole);
+  const Arrangement all = one_by_one(problem, whole);
+  for (const std::int64_t first : {std::int64_t{0}, problem.rows - rows}) {
+    // What the shard does not compute is the whole's.
+    queue(problem, plan, all, problem.rows, numbers.operands(0));
+    queue(problem, plan, all, problem.rows, numbers.operands(1));
+    queue(problem, plan, shard, rows, numbers.operands_from(1, first));
+    if (!numbers.results_agree()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+void Products::check_shard(const Problem& problem, Plan& plan,
+                           std::int64_t rows) {
+  if (!backend_.is_recording() && shard_agrees(problem, plan, rows)) {
+    return;
+  }
+  throw Error(Errc::unsupported, kPlace,
+              backend_.is_recording()
+                  ? "a shard of " + std::to_string(rows) + " rows of " +
+                        to_string(problem) + " was recorded before it was run"
+                  : "cuBLASLt computes other bits for " + std::to_string(rows) +
+                        " rows alone than for all of " + to_string(problem),
+              "give each GPU whole items");
+}
+
 Products::Arrangement Products::arrange(const Problem& problem, Plan& plan,
-                                        std::int64_t items) {
-  if (items > 1 && !backend_.is_recording() &&
-      problem.rows <= kMostRows / items) {
+                                        const ProductBatch& batch) {
+  if (batch.rows != problem.rows) {
+    check_shard(problem, plan, batch.rows);
+  }
+  if (batch.items > 1 && !backend_.is_recording() &&
+      batch.rows <= kMostRows / batch.items) {
     for (const auto& way : {&Products::merged, &Products::strided}) {
-      Arrangement arrangement = (this->*way)(problem, items);
+      Arrangement arrangement = (this->*way)(problem, batch);
       if (accepts(plan, arrangement, *plan.algorithm) &&
-          bits_agree(problem, plan, arrangement, items)) {
+          bits_agree(problem, plan, arrangement, batch)) {
         return arrangement;
       }
     }
   }
-  return one_by_one(problem, items);
+  return one_by_one(problem, batch);
 }
 
-void Products::run(const Problem& problem, std::int64_t items,
+void Products::run(const Problem& problem, const ProductBatch& batch,
                    const ProductOperands& operands) {
   Plan& plan = this->plan(problem);
   if (!plan.algorithm) {
     throw Error(Errc::unsupported, kPlace,
                 "cuBLASLt has no algorithm for " + to_string(problem));
   }
-  auto known = plan.arrangements.find(items);
+  auto known = plan.arrangements.find(batch);
   if (known == plan.arrangements.end()) {
-    Arrangement arrangement = arrange(problem, plan, items);
+    Arrangement arrangement = arrange(problem, plan, batch);
     if (backend_.is_recording()) {
       // Not checked: the same bits in another way.
-      return queue(problem, plan, arrangement, operands);
+      return queue(problem, plan, arrangement, batch.rows, operands);
     }
-    known = plan.arrangements.emplace(items, std::move(arrangement)).first;
+    known = plan.arrangements.emplace(batch, std::move(arrangement)).first;
   }
-  queue(problem, plan, known->second, operands);
+  queue(problem, plan, known->second, batch.rows, operands);
 }
 
 void Products::queue(const Problem& problem, Plan& plan,
-                     const Arrangement& arrangement,
+                     const Arrangement& arrangement, std::int64_t rows,
                      const ProductOperands& operands) {
   if (has_bias(problem.epilogue)) {
     set_blas(blas(), kPlace, blas().matmul_desc_set_attribute,
@@ -279,10 +303,10 @@ void Products::queue(const Problem& problem, Plan& plan,
   }
   const float alpha = 1.0F;
   const float beta = 0.0F;
-  const auto x_bytes = static_cast<std::size_t>(problem.rows * problem.k) *
-                       size_of(problem.compute);
+  const auto x_bytes =
+      static_cast<std::size_t>(rows * problem.k) * size_of(problem.compute);
   const auto out_bytes =
-      static_cast<std::size_t>(problem.rows * problem.n) * size_of(problem.out);
+      static_cast<std::size_t>(rows * problem.n) * size_of(problem.out);
   const auto* x = static_cast<const std::byte*>(operands.x);
   auto* out = static_cast<std::byte*>(operands.out);
   for (std::int64_t call = 0; call < arrangement.calls; ++call) {

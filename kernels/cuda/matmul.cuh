@@ -31,6 +31,14 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
+/// What is there of a problem: all rows of every item, or a shard of them.
+struct ProductBatch {
+  std::int64_t items = 0;
+  std::int64_t rows = 0;  ///< of each item
+
+  auto operator<=>(const ProductBatch&) const = default;
+};
+
 /// Addresses in device memory; each row is as aligned as its width allows when
 /// the first is: see row_alignment.
 struct ProductOperands {
@@ -66,9 +74,12 @@ class Products {
 
   /// Whether the library has an algorithm for the problem.
   [[nodiscard]] bool supports(const Problem& problem);
-  /// Queues the product of `items` items that lie one behind the other.
-  /// Errors: Errc::unsupported when the library has no algorithm.
-  void run(const Problem& problem, std::int64_t items,
+  /// Queues the product of items that lie one behind the other. A batch of
+  /// shards of `problem` uses the algorithm of the whole: the first time, the
+  /// bytes of such a shard are compared with the whole's.
+  /// Errors: Errc::unsupported when the library has no algorithm, or when a
+  /// shard has other bytes.
+  void run(const Problem& problem, const ProductBatch& batch,
            const ProductOperands& operands);
 
  private:
@@ -85,7 +96,7 @@ class Products {
   struct Plan {
     BlasHandle<cublasLtMatmulDesc_t> description;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
-    std::map<std::int64_t, Arrangement> arrangements;  // by items
+    std::map<ProductBatch, Arrangement> arrangements;
   };
 
   [[nodiscard]] const BlasLt& blas() const { return backend_.libraries().blas; }
@@ -95,24 +106,25 @@ class Products {
   [[nodiscard]] Layout layout(DType dtype, std::int64_t rows,
                               std::int64_t columns) const;
   [[nodiscard]] Arrangement merged(const Problem& problem,
-                                   std::int64_t items) const;
+                                   const ProductBatch& batch) const;
   [[nodiscard]] Arrangement strided(const Problem& problem,
-                                    std::int64_t items) const;
+                                    const ProductBatch& batch) const;
   [[nodiscard]] Arrangement one_by_one(const Problem& problem,
-                                       std::int64_t items) const;
+                                       const ProductBatch& batch) const;
   [[nodiscard]] std::optional<cublasLtMatmulAlgo_t> choose(
       const Problem& problem, const Plan& plan) const;
-  [[nodiscard]] bool sums_in_one_sequence(
-      const cublasLtMatmulAlgo_t& algorithm) const;
   [[nodiscard]] bool accepts(const Plan& plan, const Arrangement& arrangement,
                              const cublasLtMatmulAlgo_t& algorithm) const;
   [[nodiscard]] Arrangement arrange(const Problem& problem, Plan& plan,
-                                    std::int64_t items);
+                                    const ProductBatch& batch);
   [[nodiscard]] bool bits_agree(const Problem& problem, Plan& plan,
                                 const Arrangement& arrangement,
-                                std::int64_t items);
+                                const ProductBatch& batch);
+  [[nodiscard]] bool shard_agrees(const Problem& problem, Plan& plan,
+                                  std::int64_t rows);
+  void check_shard(const Problem& problem, Plan& plan, std::int64_t rows);
   void queue(const Problem& problem, Plan& plan, const Arrangement& arrangement,
-             const ProductOperands& operands);
+             std::int64_t rows, const ProductOperands& operands);
 
   Backend& backend_;
   BlasHandle<cublasLtHandle_t> handle_;

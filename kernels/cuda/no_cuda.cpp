@@ -46,7 +46,8 @@ void softmax(ExecContext& ctx, const Tensor& /*x*/, Tensor& /*out*/) {
 
 void attention(ExecContext& ctx, const HeadsView& /*q*/, const HeadsView& /*k*/,
                const HeadsView& /*v*/, std::int64_t /*num_heads*/,
-               std::int64_t /*head_dim*/, Tensor& /*out*/) {
+               std::int64_t /*head_dim*/, const WholeItem& /*whole*/,
+               Tensor& /*out*/) {
   throw_no_backend("attention", ctx.device());
 }
 
@@ -61,14 +62,15 @@ LinearWeights pack_linear(ExecContext& ctx, const Tensor& /*weight*/,
 
 void linear(ExecContext& ctx, const Tensor& /*x*/,
             const LinearWeights& /*weights*/, Activation /*activation*/,
-            Tensor& /*out*/) {
+            std::int64_t /*whole_rows*/, Tensor& /*out*/) {
   throw_no_backend("linear", ctx.device());
 }
 
 void linear_add_gated(ExecContext& ctx, const Tensor& /*x*/,
                       const LinearWeights& /*weights*/,
                       const Tensor& /*modulation*/,
-                      std::int64_t /*gate_column*/, Tensor& /*residual*/) {
+                      std::int64_t /*gate_column*/, std::int64_t /*whole_rows*/,
+                      Tensor& /*residual*/) {
   throw_no_backend("linear_add_gated", ctx.device());
 }
 

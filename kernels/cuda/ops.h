@@ -28,7 +28,7 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
 // attention.cpp (cuDNN)
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out);
+               std::int64_t head_dim, const WholeItem& whole, Tensor& out);
 
 // linear.cpp (cuBLASLt)
 
@@ -45,10 +45,11 @@ struct LinearWeights {
 [[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
                                         const Tensor& bias, DType compute);
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
-            Activation activation, Tensor& out);
+            Activation activation, std::int64_t whole_rows, Tensor& out);
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const LinearWeights& weights, const Tensor& modulation,
-                      std::int64_t gate_column, Tensor& residual);
+                      std::int64_t gate_column, std::int64_t whole_rows,
+                      Tensor& residual);
 
 // offload.cpp
 

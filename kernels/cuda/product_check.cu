@@ -111,13 +111,13 @@ constexpr float kLarge = 4096.0F;
 }  // namespace
 
 ProductCheck::ProductCheck(Backend& backend, const Problem& problem,
-                           std::int64_t items)
+                           const ProductBatch& batch)
     : backend_(backend),
       weight_(take({problem.n, problem.k}, problem.compute)),
       bias_(take({problem.n}, problem.out)),
-      x_(take({problem.rows * items, problem.k}, problem.compute)),
-      results_{take({problem.rows * items, problem.n}, problem.out),
-               take({problem.rows * items, problem.n}, problem.out)},
+      x_(take({batch.rows * batch.items, problem.k}, problem.compute)),
+      results_{take({batch.rows * batch.items, problem.n}, problem.out),
+               take({batch.rows * batch.items, problem.n}, problem.out)},
       differs_(take({std::int64_t{4}}, DType::u8)) {
   fill(backend, weight_, problem.k, 1.0F, false, 1);
   fill(backend, bias_, problem.n, 1.0F, false, 2);
@@ -135,6 +135,13 @@ Tensor ProductCheck::take(const Shape& shape, DType dtype) {
 ProductOperands ProductCheck::operands(int result) {
   return {weight_.bytes().data(), bias_.bytes().data(), x_.bytes().data(),
           results_[result].bytes().data()};
+}
+
+ProductOperands ProductCheck::operands_from(int result, std::int64_t first) {
+  ProductOperands from = operands(result);
+  from.x = x_.slice(first, x_.dim(0)).bytes().data();
+  from.out = results_[result].slice(first, x_.dim(0)).bytes().data();
+  return from;
 }
 
 bool ProductCheck::results_agree() {

@@ -18,10 +18,13 @@ namespace troupe::kernels::cuda {
 /// Errors: Errc::device_full.
 class ProductCheck {
  public:
-  ProductCheck(Backend& backend, const Problem& problem, std::int64_t items);
+  ProductCheck(Backend& backend, const Problem& problem,
+               const ProductBatch& batch);
 
   /// The operands, with the `result`-th of the two outputs.
   [[nodiscard]] ProductOperands operands(int result);
+  /// The same from row `first` of the first item on.
+  [[nodiscard]] ProductOperands operands_from(int result, std::int64_t first);
   /// Waits for the queue. Whether all bytes of both outputs agree.
   [[nodiscard]] bool results_agree();
 

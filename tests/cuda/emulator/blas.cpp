@@ -54,7 +54,9 @@ cublasStatus_t get_heuristic(cublasLtHandle_t handle,
     const std::size_t bytes = workspace_bytes(algorithm, made);
     const std::uint32_t scheme = reduction_scheme(algorithm);
     if (!can_run(algorithm, made) || bytes > p->workspace_bytes ||
-        (scheme & ~p->reduction_schemes) != 0 || *count == wanted) {
+        (!state().behaviour.ignores_schemes &&
+         (scheme & ~p->reduction_schemes) != 0) ||
+        *count == wanted) {
       continue;
     }
     const Choice choice{.algorithm = algorithm,

@@ -34,6 +34,8 @@ struct BlasBehaviour {
   /// is left out. Empty: an order that depends on the problem, so that all of
   /// them are met.
   std::vector<BlasAlgorithm> order;
+  /// The heuristic offers schemes of reduction that nobody allowed.
+  bool ignores_schemes = false;
   /// Epilogues (bits of cublasLtEpilogue_t) that it does not support.
   std::uint32_t refused_epilogues = 0;
 };

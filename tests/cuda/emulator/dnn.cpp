@@ -88,7 +88,10 @@ std::vector<DnnOffer> offers_for(const DnnObject& heuristics) {
   const bool is_fallback =
       heuristics.one<cudnnBackendHeurMode_t>(CUDNN_ATTR_ENGINEHEUR_MODE) ==
       CUDNN_HEUR_MODE_FALLBACK;
-  const std::int64_t knob = behaviour.engines_depend_on_batch ? dims[0] : 7;
+  std::int64_t knob = behaviour.engines_depend_on_batch ? dims[0] : 7;
+  if (is_attention && behaviour.engines_depend_on_queries) {
+    knob = dims[2];
+  }
   if (is_fallback) {
     return {{.index = 11, .knob = 1}};
   }
@@ -311,6 +314,7 @@ cudnnStatus_t execute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan_at,
       config->values.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).objects.front();
   execution.offer = plan->offer;
   execution.backwards = dnn_behaviour().bits_depend_on_batch;
+  execution.few_backwards = dnn_behaviour().bits_depend_on_queries;
   execution.workspace_bytes = kWorkspaceBytes;
   execution.workspace =
       pack->one<std::byte*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE);

@@ -11,6 +11,10 @@ struct DnnBehaviour {
   bool bits_depend_on_batch = false;
   /// The engine is never offered with the same settings for two batch sizes.
   bool engines_depend_on_batch = false;
+  /// The same of attention, for two numbers of queries.
+  bool engines_depend_on_queries = false;
+  /// Sums of attention run backwards for fewer than 100 queries.
+  bool bits_depend_on_queries = false;
   /// No engine can do anything.
   bool refuses_everything = false;
 };

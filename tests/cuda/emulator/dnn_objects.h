@@ -103,7 +103,8 @@ void dnn_last_error(char* message, std::size_t size);
 struct DnnExecution {
   std::shared_ptr<const DnnObject> graph;
   DnnOffer offer;
-  bool backwards = false;
+  bool backwards = false;      ///< several items
+  bool few_backwards = false;  ///< few queries
   std::map<std::int64_t, std::byte*> memory;
   std::map<std::int64_t, float> numbers;
   std::byte* workspace = nullptr;

@@ -235,6 +235,8 @@ class Run {
         read(*operation.object(CUDNN_ATTR_OPERATION_SDPA_FWD_SCALEDESC)).at[0];
     Values o(q.dims);
     const std::int64_t keys = k.dims[2];
+    constexpr std::int64_t kFewQueries = 100;
+    const bool is_turned = execution_.few_backwards && q.dims[2] < kFewQueries;
     std::vector<float> logits(static_cast<std::size_t>(keys));
     for_each({q.dims[0], q.dims[1], q.dims[2], 1}, [&](const Index& row) {
       float most = -std::numeric_limits<float>::infinity();
@@ -254,7 +256,8 @@ class Run {
       for (std::int64_t d = 0; d < q.dims[3]; ++d) {
         float sum = 0;
         for (std::int64_t i = 0; i < keys; ++i) {
-          const std::int64_t key = nth(i, keys, q.dims[0]);
+          const std::int64_t key =
+              is_turned ? keys - 1 - i : nth(i, keys, q.dims[0]);
           sum += logits[static_cast<std::size_t>(key)] *
                  v[{row[0], row[1], key, d}];
         }

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "kernels/cpu/onednn.h"
+
+namespace troupe::kernels::cpu {
+
+/// How the rows of one item are cut into products: even blocks, the last one
+/// with what is left.
+struct RowCut {
+  std::int64_t rows = 0;
+  std::int64_t block_rows = 0;
+  std::int64_t num_blocks = 0;
+
+  [[nodiscard]] std::int64_t last_rows() const {
+    return rows - (num_blocks - 1) * block_rows;
+  }
+};
+
+/// Blocks of at most `most` rows where `stand_alone` holds for every height
+/// that then occurs, and of kRowBlock rows otherwise. Both cuts give the same
+/// bytes, and so does a shard of the rows (kernels/row_blocks.h).
+[[nodiscard]] RowCut cut_rows(
+    std::int64_t rows, std::int64_t most,
+    const std::function<bool(std::int64_t height)>& stand_alone);
+
+/// Whether each row of this product has the bytes that it has in a product of
+/// kRowBlock rows, whatever its place in either: computed from drawn operands
+/// at two alignments and two offsets of the blocks. The answer follows from the
+/// shape, the library and the CPU alone. The first call takes four such
+/// products. Thread: as MatmulCache.
+[[nodiscard]] bool rows_stand_alone(ExecContext& ctx, const MatmulShape& shape);
+
+}  // namespace troupe::kernels::cpu

@@ -1,0 +1,133 @@
+#include <functional>
+
+#include "tests/cuda/emulator/blas.h"
+#include "tests/cuda/emulator/dnn.h"
+#include "tests/cuda/shard_cases.h"
+
+// Shards under libraries whose bits depend on what a call is given: only
+// emulated ones can be made to.
+
+namespace troupe::kernels {
+namespace {
+
+using emulator::BlasAlgorithm;
+
+class ShardAlgorithms : public CudaTest {
+ protected:
+  void TearDown() override {
+    emulator::set_blas_behaviour({});
+    emulator::set_dnn_behaviour({});
+  }
+};
+
+Errc code_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  return Errc::internal;
+}
+
+TEST_F(ShardAlgorithms, OfProductsAreThoseOfTheWhole) {
+  // Steady for the whole, by what a call has for fewer rows: the library would
+  // choose another algorithm for a shard.
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::steady}});
+  ExecContext ctx(1, kGpu);
+  const LinearShards shards(ctx, 150, 48, 64, DType::bf16);
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::by_columns}});
+  for (const RowRange& range : shards.ranges()) {
+    shards.expect_same(ctx, range);
+    EXPECT_EQ(emulator::blas_counters().last_algorithm, BlasAlgorithm::steady);
+  }
+}
+
+TEST_F(ShardAlgorithms, AreRefusedWhereRowsAloneHaveOtherBits) {
+  for (const BlasAlgorithm algorithm :
+       {BlasAlgorithm::by_columns, BlasAlgorithm::by_batch}) {
+    emulator::set_blas_behaviour({.order = {algorithm}});
+    ExecContext ctx(1, kGpu);
+    const LinearShards shards(ctx, 150, 48, 200, DType::bf16);
+    shards.expect_same(ctx, {0, 150});
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_EQ(code_of([&] {
+                  shards.expect_same(ctx, {0, kRowBlock});
+                }),
+                Errc::unsupported);
+    }
+  }
+}
+
+TEST_F(ShardAlgorithms, AreCheckedOnce) {
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::steady}});
+  ExecContext ctx(1, kGpu);
+  const LinearShards shards(ctx, 150, 48, 64, DType::bf16);
+  const RowRange range{kRowBlock, 2 * kRowBlock};
+  shards.expect_same(ctx, range);
+  const auto before = emulator::blas_counters();
+  shards.expect_same(ctx, range);
+  EXPECT_EQ(emulator::blas_counters().checks, before.checks);
+  EXPECT_EQ(emulator::blas_counters().heuristics, before.heuristics);
+  EXPECT_EQ(emulator::blas_counters().products, before.products + 2);
+}
+
+TEST_F(ShardAlgorithms, OfAttentionUseTheEngineOfTheWhole) {
+  ExecContext ctx(1, kGpu);
+  const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
+  for (const AttentionPart& part : shards.parts()) {
+    shards.expect_same(ctx, part);
+  }
+}
+
+TEST_F(ShardAlgorithms, OfAttentionAreRefusedWithoutThatEngine) {
+  emulator::set_dnn_behaviour({.engines_depend_on_queries = true});
+  ExecContext ctx(1, kGpu);
+  const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
+  const AttentionPart part{{0, kRowBlock}, 0, 4};
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(code_of([&] { shards.expect_same(ctx, part); }),
+              Errc::unsupported);
+  }
+  shards.expect_same(ctx, {{0, 150}, 1, 2});
+}
+
+TEST_F(ShardAlgorithms, OfAttentionAreRefusedWhereTheirBitsAreOthers) {
+  emulator::set_dnn_behaviour({.bits_depend_on_queries = true});
+  ExecContext ctx(1, kGpu);
+  const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
+  EXPECT_EQ(code_of([&] {
+              shards.expect_same(ctx, {{0, kRowBlock}, 0, 4});
+            }),
+            Errc::unsupported);
+}
+
+// f32 attends by products, whose algorithms see all heads at once.
+TEST_F(ShardAlgorithms, OfAttentionByProductsAreRefused) {
+  ExecContext ctx(1, kGpu);
+  const AttentionShards shards(ctx, 100, 2, 16, DType::f32);
+  EXPECT_EQ(code_of([&] {
+              shards.expect_same(ctx, {{0, kRowBlock}, 0, 2});
+            }),
+            Errc::unsupported);
+  // Without a promise of bits they are computed.
+  ExecContext free(1, kGpu, {.batch_invariant = false});
+  const Tensor q = upload(free, random({1, kRowBlock, 32}, DType::f32, 1));
+  const Tensor kv = upload(free, random({1, 100, 64}, DType::f32, 2));
+  Tensor out = poisoned(free, q.shape(), DType::f32);
+  attention(free, {q, 0}, {kv, 0}, {kv, 32}, 2, 16, out, {.rows = 100});
+}
+
+TEST_F(ShardAlgorithms, OfAttentionNeverSplitSums) {
+  emulator::set_blas_behaviour(
+      {.order = {BlasAlgorithm::split_k, BlasAlgorithm::split_k_in_place,
+                 BlasAlgorithm::steady},
+       .ignores_schemes = true});
+  ExecContext ctx(1, kGpu);
+  const Tensor x = upload(ctx, random({1, 20, 3 * 32}, DType::f32, 3));
+  Tensor out = poisoned(ctx, {1, 20, 32}, DType::f32);
+  attention(ctx, {x, 0}, {x, 32}, {x, 64}, 2, 16, out);
+  EXPECT_EQ(emulator::blas_counters().last_algorithm, BlasAlgorithm::steady);
+}
+
+}  // namespace
+}  // namespace troupe::kernels
