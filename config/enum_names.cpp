@@ -40,13 +40,6 @@ const Names& names_of<ProgressKind>() {
   return kNames;
 }
 template <>
-const Names& names_of<samplers::Solver>() {
-  static const Names kNames = {
-      "ddim", "ddpm",       "dpmpp", "euler", "euler_ancestral",
-      "heun", "flow_euler", "unipc"};
-  return kNames;
-}
-template <>
 const Names& names_of<samplers::TimestepSpacing>() {
   static const Names kNames = {"leading", "trailing", "linspace"};
   return kNames;

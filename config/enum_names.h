@@ -28,8 +28,6 @@ const std::vector<std::string>& names_of<ExistsPolicy>();
 template <>
 const std::vector<std::string>& names_of<ProgressKind>();
 template <>
-const std::vector<std::string>& names_of<samplers::Solver>();
-template <>
 const std::vector<std::string>& names_of<samplers::TimestepSpacing>();
 template <>
 const std::vector<std::string>& names_of<samplers::SigmaSpacing>();

@@ -141,8 +141,9 @@ const ForeignSolver* find(std::string_view key) {
 
 }  // namespace
 
-ForeignSolver foreign_solver(std::string_view key,
-                             bool (*is_solver)(std::string_view key)) {
+ForeignSolver foreign_solver(
+    std::string_view key,
+    const std::function<bool(std::string_view key)>& is_solver) {
   if (const ForeignSolver* found = find(key)) {
     return *found;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,7 @@ struct ForeignSolver {
 /// without "Scheduler") means elsewhere. Empty `means`: nothing that is known.
 /// `is_solver` says whether a normalised name is one of Troupe's.
 [[nodiscard]] ForeignSolver foreign_solver(
-    std::string_view key, bool (*is_solver)(std::string_view key));
+    std::string_view key,
+    const std::function<bool(std::string_view key)>& is_solver);
 
 }  // namespace troupe::config

@@ -17,7 +17,6 @@ namespace {
 using nlohmann::json;
 using samplers::PredictionType;
 using samplers::ScheduleOptions;
-using samplers::Solver;
 
 /// diffusers' classes for models that none of Troupe's solvers reads.
 constexpr auto kForeign =
@@ -37,9 +36,7 @@ bool is_flow_class(std::string_view name) {
          name == "LTXEulerAncestralRFScheduler";
 }
 
-bool is_multistep(const ScheduleOptions& o) {
-  return o.solver == Solver::dpmpp || o.solver == Solver::unipc;
-}
+bool is_multistep(const ScheduleOptions& o) { return o.solver->is_multistep; }
 
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -115,7 +112,7 @@ ModelPrediction model_prediction(std::string_view scheduler_config,
 
 ModelPrediction model_prediction(const ScheduleOptions& recipe) {
   ModelPrediction model;
-  const bool is_flow = recipe.solver == Solver::flow_euler;
+  const bool is_flow = recipe.solver->levels == samplers::Levels::flow;
   model.is_known = true;
   model.type = recipe.prediction_type.value_or(
       is_flow ? PredictionType::flow_prediction : PredictionType::epsilon);
@@ -138,7 +135,7 @@ void take_flow_path(const SamplerConfig& sampler, const ModelPrediction& model,
     options.use_flow_sigmas = true;
     options.flow_shift = model.shift;
   }
-  if (options.solver == Solver::flow_euler) {
+  if (options.solver->levels == samplers::Levels::flow) {
     options.use_flow_sigmas = false;  // a recipe's: flow has no other sigmas
   }
 }
@@ -158,13 +155,14 @@ void check_prediction(const SamplerConfig& sampler,
            std::string("use another model") + kSayOtherwise);
   }
   const bool is_flow = model.type == PredictionType::flow_prediction;
-  if (options.solver == Solver::flow_euler && !is_flow) {
+  if (options.solver->levels == samplers::Levels::flow && !is_flow) {
     refuse(sampler, place,
            "flow integrates a velocity: got a model that predicts " + predicts +
                " by " + model.said_by + ", expected flow_prediction",
            std::string("choose ddim, dpm++, euler or unipc") + kSayOtherwise);
   }
-  if (!is_multistep(options) && options.solver != Solver::flow_euler &&
+  if (!is_multistep(options) &&
+      options.solver->levels != samplers::Levels::flow &&
       (is_flow || model.on_flow_path)) {
     refuse(sampler, place,
            solver + " cannot run this model: got " +
@@ -206,7 +204,7 @@ std::vector<std::string> prediction_notes(const SamplerConfig& sampler,
                     " runs over flow sigmas with the model's shift of " +
                     to_text(options.flow_shift));
   }
-  if (!model.by_class && options.solver == Solver::flow_euler &&
+  if (!model.by_class && options.solver->levels == samplers::Levels::flow &&
       model.shift != options.shift) {
     notes.push_back("the model's flow_shift of " + to_text(model.shift) +
                     " is another key than this solver's shift of " +

@@ -70,6 +70,18 @@ class JsonReader {
                   error.hint().empty() ? kHint : error.hint());
     }
   }
+  static void read(const std::string& at, const json& in,
+                   samplers::Solver& value) {
+    std::vector<std::string> names;
+    for (const samplers::Solver solver : samplers::solver_table()) {
+      if (in == solver->name) {
+        value = solver;
+        return;
+      }
+      names.emplace_back(solver->name);
+    }
+    fail(at, in, "one of " + join_names(names));
+  }
   static void read(const std::string& at, const json& in, int& value) {
     constexpr std::int64_t kLimit = 1'000'000;
     std::int64_t wide = 0;

@@ -29,6 +29,8 @@ class JsonWriter {
   void operator()(const char* key, const T& value) {
     if constexpr (std::is_enum_v<T>) {
       out_[key] = name_of(value);
+    } else if constexpr (std::is_same_v<T, samplers::Solver>) {
+      out_[key] = value->name;
     } else if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(value)) {
         out_[key] = value;

@@ -1,8 +1,11 @@
 #include "config/sampler_check.h"
 
+#include <algorithm>
 #include <array>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
@@ -14,46 +17,42 @@ using samplers::ScheduleOptions;
 using samplers::SigmaSpacing;
 using samplers::Solver;
 
-/// In the order of the enum, as --sampler takes them.
-constexpr std::array<std::string_view, 8> kNames = {
-    "ddim", "ddpm", "dpm++", "euler", "euler_a", "heun", "flow", "unipc"};
-
-constexpr unsigned bit(Solver solver) {
-  return 1U << static_cast<unsigned>(solver);
+std::string shown(Solver solver) {
+  return std::string(solver->shown_names.front());
 }
-constexpr unsigned kMulti = bit(Solver::dpmpp) | bit(Solver::unipc);
-constexpr unsigned kFlow = bit(Solver::flow_euler);
-constexpr unsigned kBetas = ~kFlow & 0xffU;
-constexpr unsigned kSpaced =
-    bit(Solver::euler) | bit(Solver::heun) | kMulti | kFlow;
-constexpr unsigned kClipped =
-    bit(Solver::ddim) | bit(Solver::ddpm) | bit(Solver::heun);
 
-std::string names_in(unsigned solvers) {
+/// The solvers that take a key of scheduler_config.json.
+std::string names_with(std::span<const std::string_view> keys) {
   std::string names;
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if ((solvers >> i & 1U) != 0) {
-      names.append(names.empty() ? "" : ", ").append(kNames[i]);
+  for (const Solver solver : samplers::solver_table()) {
+    const bool has_one = std::ranges::any_of(
+        keys, [&](std::string_view key) { return solver->has_key(key); });
+    if (has_one) {
+      names += (names.empty() ? "" : ", ") + shown(solver);
     }
   }
   return names;
 }
 
+/// A flag that says what one of the keys says.
 struct Flag {
   const char* name;
   bool said;
-  unsigned takers;
+  std::vector<std::string_view> keys;
 };
 
 void check(const Flag& flag, Solver solver) {
-  if (flag.said && (flag.takers & bit(solver)) == 0) {
+  const bool has_one = std::ranges::any_of(
+      flag.keys, [&](std::string_view key) { return solver->has_key(key); });
+  if (flag.said && !has_one) {
     throw Error(Errc::invalid_argument, flag.name,
-                "this solver has no use for it: got " +
-                    std::string(kNames.at(static_cast<std::size_t>(solver))) +
-                    ", expected one of " + names_in(flag.takers),
+                "this solver has no use for it: got " + shown(solver) +
+                    ", expected one of " + names_with(flag.keys),
                 "leave it out, or choose another --sampler");
   }
 }
+
+constexpr std::array<std::string_view, 1> kSpacing = {"use_karras_sigmas"};
 
 void check_lists(const SamplerConfig& s, const ScheduleOptions& options) {
   if (s.final_sigma_zero == false && !options.sigmas.empty()) {
@@ -71,22 +70,33 @@ void check_sampler(const SamplerConfig& s, const ScheduleOptions& options) {
       s.prediction_type == samplers::PredictionType::flow_prediction;
   const bool is_spaced =
       s.sigma_spacing && *s.sigma_spacing != SigmaSpacing::none;
-  const unsigned shifted = kFlow | (options.use_flow_sigmas ? kMulti : 0U);
+  std::vector<std::string_view> shifts = {"shift"};
+  if (options.use_flow_sigmas) {
+    shifts.emplace_back("flow_shift");
+  }
   for (const Flag& flag : {
-           Flag{"--eta", s.eta.has_value(), bit(Solver::ddim)},
-           Flag{"--order", s.solver_order.has_value(), kMulti},
-           Flag{"--variance-type", s.variance_type.has_value(),
-                bit(Solver::ddpm)},
-           Flag{"--clip-sample", s.clip_sample.has_value(), kClipped},
-           Flag{"--timestep-spacing", s.timestep_spacing.has_value(), kBetas},
-           Flag{"--sigma-spacing", is_spaced, kSpaced},
-           Flag{"--final-sigmas-type", s.final_sigma_zero.has_value(),
-                bit(Solver::euler) | kMulti},
-           Flag{"--beta-schedule", s.beta_schedule.has_value(), kBetas},
-           Flag{"--beta-start", s.beta_start.has_value(), kBetas},
-           Flag{"--beta-end", s.beta_end.has_value(), kBetas},
-           Flag{"--prediction-type", s.prediction_type && !is_flow, kBetas},
-           Flag{"--shift", s.shift.has_value(), shifted},
+           Flag{"--eta", s.eta.has_value(), {"eta"}},
+           Flag{"--order", s.solver_order.has_value(), {"solver_order"}},
+           Flag{"--variance-type",
+                s.variance_type.has_value(),
+                {"variance_type"}},
+           Flag{"--clip-sample", s.clip_sample.has_value(), {"clip_sample"}},
+           Flag{"--timestep-spacing",
+                s.timestep_spacing.has_value(),
+                {"timestep_spacing"}},
+           Flag{"--sigma-spacing", is_spaced, {kSpacing.front()}},
+           Flag{"--final-sigmas-type",
+                s.final_sigma_zero.has_value(),
+                {"final_sigmas_type"}},
+           Flag{"--beta-schedule",
+                s.beta_schedule.has_value(),
+                {"beta_schedule"}},
+           Flag{"--beta-start", s.beta_start.has_value(), {"beta_start"}},
+           Flag{"--beta-end", s.beta_end.has_value(), {"beta_end"}},
+           Flag{"--prediction-type",
+                s.prediction_type && !is_flow,
+                {"prediction_type"}},
+           Flag{"--shift", s.shift.has_value(), shifts},
        }) {
     check(flag, options.solver);
   }
@@ -109,11 +119,11 @@ void check_name(const SamplerConfig& s, const SolverChoice& choice) {
                     name_of(*s.sigma_spacing),
                 "leave one of them out");
   }
-  if (choice.sigma_spacing && (kSpaced & bit(choice.solver)) == 0) {
+  if (choice.sigma_spacing && !choice.solver->has_key(kSpacing.front())) {
     throw Error(Errc::invalid_argument, "--sampler",
                 "this solver has no " + name_of(*choice.sigma_spacing) +
                     " sigmas: got '" + s.name + "', expected one of " +
-                    names_in(kSpaced) + " before that word",
+                    names_with(kSpacing) + " before that word",
                 "leave the word out");
   }
 }

@@ -80,32 +80,9 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
 }
 
 std::string solver_label(const samplers::ScheduleOptions& options) {
-  using samplers::DpmAlgorithm;
-  using samplers::Solver;
-  std::string label =
-      options.solver == Solver::flow_euler ? "flow" : name_of(options.solver);
-  if (options.solver == Solver::dpmpp) {
-    switch (options.algorithm) {
-      case DpmAlgorithm::dpmsolver_pp:
-        label = "dpm++" + std::to_string(options.solver_order) + "m";
-        break;
-      case DpmAlgorithm::sde_dpmsolver_pp:
-        label = "dpm++" + std::to_string(options.solver_order) + "m-sde";
-        break;
-      case DpmAlgorithm::dpmsolver:
-      case DpmAlgorithm::sde_dpmsolver:
-        label = name_of(options.algorithm);
-        break;
-    }
-  }
-  const bool is_heun = options.solver == Solver::dpmpp &&
-                       options.solver_order == 2 &&
-                       options.solver_type == "heun";
-  const bool is_bh1 =
-      options.solver == Solver::unipc && options.solver_type == "bh1";
-  if (is_heun || is_bh1) {
-    label += "-" + options.solver_type;  // of two kinds the rarer is said
-  }
+  const auto labelled = options.solver->label;
+  std::string label = labelled != nullptr ? labelled(options)
+                                          : std::string(options.solver->name);
   if (options.sigma_spacing != samplers::SigmaSpacing::none) {
     label += " " + name_of(options.sigma_spacing);
   }

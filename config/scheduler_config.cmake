@@ -9,4 +9,4 @@ add_library(troupe_scheduler_config STATIC
   ${CMAKE_CURRENT_LIST_DIR}/suggest.cpp)
 target_include_directories(troupe_scheduler_config PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(troupe_scheduler_config
-  PUBLIC troupe_kernels PRIVATE nlohmann_json::nlohmann_json)
+  PUBLIC troupe_samplers PRIVATE nlohmann_json::nlohmann_json)

@@ -28,52 +28,40 @@ using samplers::VarianceType;
 constexpr std::size_t kMaxText = 16U << 20U;
 constexpr std::size_t kMaxList = 1'000'000;
 
-/// Which diffusers classes have a key; a class without it ignores it.
-constexpr unsigned bit(Solver solver) {
-  return 1U << static_cast<unsigned>(solver);
-}
-constexpr unsigned kSteps = bit(Solver::ddim) | bit(Solver::ddpm);
-constexpr unsigned kSigma =
-    bit(Solver::euler) | bit(Solver::euler_ancestral) | bit(Solver::heun);
-constexpr unsigned kMulti = bit(Solver::dpmpp) | bit(Solver::unipc);
-constexpr unsigned kFlow = bit(Solver::flow_euler);
-constexpr unsigned kNotFlow = kSteps | kSigma | kMulti;
-constexpr unsigned kSpaced =
-    bit(Solver::euler) | bit(Solver::heun) | kMulti | kFlow;
-
-/// One key after the other, with its place in messages.
+/// One key after the other, with its place in messages. Keys that the solver's
+/// class does not have are ignored, as diffusers does.
 class Reader {
  public:
   Reader(const json& object, std::string_view place, Errc code, Solver solver)
-      : object_(object), place_(place), code_(code), solver_(bit(solver)) {}
+      : object_(object), place_(place), code_(code), solver_(solver) {}
 
-  void flag(const char* key, unsigned classes, bool& out) {
-    if (const json* value = find(key, classes)) {
+  void flag(const char* key, bool& out) {
+    if (const json* value = find(key)) {
       if (!value->is_boolean()) {
         refuse(key, *value, "true or false");
       }
       out = value->get<bool>();
     }
   }
-  void number(const char* key, unsigned classes, double& out) {
-    if (const json* value = find(key, classes)) {
+  void number(const char* key, double& out) {
+    if (const json* value = find(key)) {
       out = checked_number(key, *value);
     }
   }
-  void number(const char* key, unsigned classes, std::optional<double>& out) {
-    if (const json* value = find(key, classes)) {
+  void number(const char* key, std::optional<double>& out) {
+    if (const json* value = find(key)) {
       out = checked_number(key, *value);
     }
   }
-  void integer(const char* key, unsigned classes, int low, int high, int& out) {
-    if (const json* value = find(key, classes)) {
+  void integer(const char* key, int low, int high, int& out) {
+    if (const json* value = find(key)) {
       out = checked_integer(key, *value, low, high);
     }
   }
   template <typename T>
-  void choice(const char* key, unsigned classes,
+  void choice(const char* key,
               std::initializer_list<std::pair<const char*, T>> values, T& out) {
-    const json* value = find(key, classes);
+    const json* value = find(key);
     if (value == nullptr) {
       return;
     }
@@ -87,8 +75,8 @@ class Reader {
     }
     refuse(key, *value, "one of " + expected);
   }
-  void list(const char* key, unsigned classes, std::vector<double>& out) {
-    if (const json* value = find(key, classes)) {
+  void list(const char* key, std::vector<double>& out) {
+    if (const json* value = find(key)) {
       check_list(key, *value);
       out.clear();
       for (const json& item : *value) {
@@ -96,8 +84,8 @@ class Reader {
       }
     }
   }
-  void list(const char* key, unsigned classes, std::vector<int>& out) {
-    if (const json* value = find(key, classes)) {
+  void list(const char* key, std::vector<int>& out) {
+    if (const json* value = find(key)) {
       check_list(key, *value);
       out.clear();
       for (const json& item : *value) {
@@ -106,8 +94,8 @@ class Reader {
     }
   }
   /// A key whose every value but one is something Troupe has not.
-  void only(const char* key, unsigned classes, const json& accepted) {
-    const json* value = find(key, classes);
+  void only(const char* key, const json& accepted) {
+    const json* value = find(key);
     if (value != nullptr && *value != accepted) {
       throw Error(Errc::unsupported, place_,
                   std::string(key) + ": got " + shown(*value) +
@@ -118,13 +106,12 @@ class Reader {
   [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
 
  private:
-  const json* find(const char* key, unsigned classes) {
+  const json* find(const char* key) {
     require(is_scheduler_key(key), Errc::internal, "scheduler_config",
             "known_keys lacks a key that is read");
     asked_.emplace_back(key);
     const auto found = object_.find(key);
-    if ((classes & solver_) == 0 || found == object_.end() ||
-        found->is_null()) {
+    if (!solver_->has_key(key) || found == object_.end() || found->is_null()) {
       return nullptr;
     }
     return &*found;
@@ -164,51 +151,48 @@ class Reader {
   const json& object_;
   std::string place_;
   Errc code_;
-  unsigned solver_;
+  Solver solver_;
   std::vector<std::string> asked_;
 };
 
 void read_noise_schedule(Reader& in, ScheduleOptions& o) {
-  in.integer("num_train_timesteps", kNotFlow | kFlow, 1, 1'000'000,
-             o.num_train_timesteps);
-  in.number("beta_start", kNotFlow, o.beta_start);
-  in.number("beta_end", kNotFlow, o.beta_end);
+  in.integer("num_train_timesteps", 1, 1'000'000, o.num_train_timesteps);
+  in.number("beta_start", o.beta_start);
+  in.number("beta_end", o.beta_end);
   in.choice<BetaSchedule>(
-      "beta_schedule", kNotFlow,
+      "beta_schedule",
       {{"linear", BetaSchedule::linear},
        {"scaled_linear", BetaSchedule::scaled_linear},
        {"squaredcos_cap_v2", BetaSchedule::squaredcos_cap_v2},
        {"sigmoid", BetaSchedule::sigmoid},
        {"laplace", BetaSchedule::laplace}},
       o.beta_schedule);
-  in.list("trained_betas", kNotFlow, o.trained_betas);
-  in.flag("rescale_betas_zero_snr", kNotFlow & ~bit(Solver::heun),
-          o.rescale_betas_zero_snr);
-  in.flag("set_alpha_to_one", bit(Solver::ddim), o.set_alpha_to_one);
+  in.list("trained_betas", o.trained_betas);
+  in.flag("rescale_betas_zero_snr", o.rescale_betas_zero_snr);
+  in.flag("set_alpha_to_one", o.set_alpha_to_one);
 }
 
 void read_prediction(Reader& in, ScheduleOptions& o) {
   PredictionType prediction = PredictionType::epsilon;
   in.choice<PredictionType>(
-      "prediction_type", kNotFlow,
+      "prediction_type",
       {{"epsilon", PredictionType::epsilon},
        {"v_prediction", PredictionType::v_prediction},
        {"sample", PredictionType::sample},
        {"flow_prediction", PredictionType::flow_prediction}},
       prediction);
-  if (o.solver != Solver::flow_euler) {
+  if (o.solver->has_key("prediction_type")) {
     o.prediction_type = prediction;
   }
-  bool clip = o.clip_sample.value_or((bit(o.solver) & kSteps) != 0);
-  in.flag("clip_sample", kSteps | bit(Solver::heun), clip);
+  bool clip = o.clip_sample.value_or(o.solver->levels ==
+                                     samplers::Levels::training_steps);
+  in.flag("clip_sample", clip);
   o.clip_sample = clip;
-  in.number("clip_sample_range", kSteps | bit(Solver::heun),
-            o.clip_sample_range);
-  in.flag("thresholding", kSteps | kMulti, o.thresholding);
-  in.number("dynamic_thresholding_ratio", kSteps | kMulti,
-            o.dynamic_thresholding_ratio);
-  in.number("sample_max_value", kSteps | kMulti, o.sample_max_value);
-  in.choice<VarianceType>("variance_type", bit(Solver::ddpm),
+  in.number("clip_sample_range", o.clip_sample_range);
+  in.flag("thresholding", o.thresholding);
+  in.number("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio);
+  in.number("sample_max_value", o.sample_max_value);
+  in.choice<VarianceType>("variance_type",
                           {{"fixed_small", VarianceType::fixed_small},
                            {"fixed_small_log", VarianceType::fixed_small_log},
                            {"fixed_large", VarianceType::fixed_large},
@@ -221,22 +205,22 @@ void read_prediction(Reader& in, ScheduleOptions& o) {
 void read_spacing(Reader& in, std::string_view place, Errc code,
                   ScheduleOptions& o) {
   TimestepSpacing spacing = TimestepSpacing::linspace;
-  if ((bit(o.solver) & kSteps) != 0) {
+  if (o.solver->levels == samplers::Levels::training_steps) {
     spacing = TimestepSpacing::leading;
   }
-  in.choice<TimestepSpacing>("timestep_spacing", kNotFlow,
+  in.choice<TimestepSpacing>("timestep_spacing",
                              {{"leading", TimestepSpacing::leading},
                               {"trailing", TimestepSpacing::trailing},
                               {"linspace", TimestepSpacing::linspace}},
                              spacing);
   o.timestep_spacing = spacing;
-  in.integer("steps_offset", kNotFlow, 0, 1'000'000, o.steps_offset);
+  in.integer("steps_offset", 0, 1'000'000, o.steps_offset);
   bool karras = false;
   bool exponential = false;
   bool beta = false;
-  in.flag("use_karras_sigmas", kSpaced, karras);
-  in.flag("use_exponential_sigmas", kSpaced, exponential);
-  in.flag("use_beta_sigmas", kSpaced, beta);
+  in.flag("use_karras_sigmas", karras);
+  in.flag("use_exponential_sigmas", exponential);
+  in.flag("use_beta_sigmas", beta);
   if (int{karras} + int{exponential} + int{beta} > 1) {
     throw Error(code, place,
                 "use_karras_sigmas, use_exponential_sigmas, use_beta_sigmas: "
@@ -247,54 +231,53 @@ void read_spacing(Reader& in, std::string_view place, Errc code,
                     : exponential ? SigmaSpacing::exponential
                     : beta        ? SigmaSpacing::beta
                                   : SigmaSpacing::none;
-  in.choice<bool>("final_sigmas_type", bit(Solver::euler) | kMulti,
-                  {{"zero", true}, {"sigma_min", false}}, o.final_sigma_zero);
-  in.number("sigma_min", bit(Solver::euler) | bit(Solver::unipc), o.sigma_min);
-  in.number("sigma_max", bit(Solver::euler) | bit(Solver::unipc), o.sigma_max);
-  in.only("interpolation_type", bit(Solver::euler), "linear");
-  in.only("timestep_type", bit(Solver::euler), "discrete");
+  in.choice<bool>("final_sigmas_type", {{"zero", true}, {"sigma_min", false}},
+                  o.final_sigma_zero);
+  in.number("sigma_min", o.sigma_min);
+  in.number("sigma_max", o.sigma_max);
+  in.only("interpolation_type", "linear");
+  in.only("timestep_type", "discrete");
 }
 
 void read_multistep(Reader& in, ScheduleOptions& o) {
-  in.integer("solver_order", kMulti, 1, 3, o.solver_order);
-  in.choice<DpmAlgorithm>("algorithm_type", bit(Solver::dpmpp),
+  in.integer("solver_order", 1, 3, o.solver_order);
+  in.choice<DpmAlgorithm>("algorithm_type",
                           {{"dpmsolver++", DpmAlgorithm::dpmsolver_pp},
                            {"dpmsolver", DpmAlgorithm::dpmsolver},
                            {"sde-dpmsolver++", DpmAlgorithm::sde_dpmsolver_pp},
                            {"sde-dpmsolver", DpmAlgorithm::sde_dpmsolver},
                            {"deis", DpmAlgorithm::dpmsolver_pp}},
                           o.algorithm);
-  in.choice<std::string>("solver_type", kMulti,
+  in.choice<std::string>("solver_type",
                          {{"midpoint", "midpoint"},
                           {"heun", "heun"},
                           {"logrho", "logrho"},
                           {"bh1", "bh1"},
                           {"bh2", "bh2"}},
                          o.solver_type);
-  in.flag("lower_order_final", kMulti, o.lower_order_final);
-  in.flag("euler_at_final", bit(Solver::dpmpp), o.euler_at_final);
-  in.flag("use_lu_lambdas", bit(Solver::dpmpp), o.use_lu_lambdas);
-  in.number("lambda_min_clipped", bit(Solver::dpmpp), o.lambda_min_clipped);
-  in.flag("predict_x0", bit(Solver::unipc), o.predict_x0);
-  in.list("disable_corrector", bit(Solver::unipc), o.disable_corrector);
-  in.only("solver_p", bit(Solver::unipc), nullptr);
+  in.flag("lower_order_final", o.lower_order_final);
+  in.flag("euler_at_final", o.euler_at_final);
+  in.flag("use_lu_lambdas", o.use_lu_lambdas);
+  in.number("lambda_min_clipped", o.lambda_min_clipped);
+  in.flag("predict_x0", o.predict_x0);
+  in.list("disable_corrector", o.disable_corrector);
+  in.only("solver_p", nullptr);
 }
 
 void read_flow(Reader& in, ScheduleOptions& o) {
-  in.flag("use_flow_sigmas", kMulti, o.use_flow_sigmas);
-  in.number("flow_shift", kMulti, o.flow_shift);
-  in.number("shift", kFlow, o.shift);
-  in.flag("use_dynamic_shifting", kFlow | kMulti, o.use_dynamic_shifting);
-  in.choice<bool>("time_shift_type", kFlow | kMulti,
-                  {{"exponential", false}, {"linear", true}},
+  in.flag("use_flow_sigmas", o.use_flow_sigmas);
+  in.number("flow_shift", o.flow_shift);
+  in.number("shift", o.shift);
+  in.flag("use_dynamic_shifting", o.use_dynamic_shifting);
+  in.choice<bool>("time_shift_type", {{"exponential", false}, {"linear", true}},
                   o.time_shift_linear);
-  in.number("base_shift", kFlow, o.base_shift);
-  in.number("max_shift", kFlow, o.max_shift);
-  in.integer("base_image_seq_len", kFlow, 1, 1 << 30, o.base_image_seq_len);
-  in.integer("max_image_seq_len", kFlow, 1, 1 << 30, o.max_image_seq_len);
-  in.number("shift_terminal", kFlow | bit(Solver::unipc), o.shift_terminal);
-  in.flag("invert_sigmas", kFlow, o.invert_sigmas);
-  in.flag("stochastic_sampling", kFlow, o.stochastic_sampling);
+  in.number("base_shift", o.base_shift);
+  in.number("max_shift", o.max_shift);
+  in.integer("base_image_seq_len", 1, 1 << 30, o.base_image_seq_len);
+  in.integer("max_image_seq_len", 1, 1 << 30, o.max_image_seq_len);
+  in.number("shift_terminal", o.shift_terminal);
+  in.flag("invert_sigmas", o.invert_sigmas);
+  in.flag("stochastic_sampling", o.stochastic_sampling);
 }
 
 /// What the library says, without its own numbering.
@@ -369,7 +352,8 @@ void check_beta_schedule(const json& object, std::string_view place,
                          const ScheduleOptions& o) {
   const bool is_of_ddpm = o.beta_schedule == BetaSchedule::sigmoid ||
                           o.beta_schedule == BetaSchedule::laplace;
-  if (is_of_ddpm && o.solver != Solver::ddpm && o.trained_betas.empty()) {
+  if (is_of_ddpm && !o.solver->has_key("variance_type") &&
+      o.trained_betas.empty()) {
     throw Error(Errc::corrupt_file, place,
                 "beta_schedule: got " + object["beta_schedule"].dump() +
                     ", which of diffusers' classes DDPMScheduler alone has",
@@ -402,10 +386,8 @@ ScheduleOptions parse_scheduler_config(std::string_view text,
       overrides.solver ? *overrides.solver : choice_of(object, place);
   ScheduleOptions options;
   options.solver = choice.solver;
-  if (choice.solver == Solver::heun) {
-    options.beta_start = 0.00085;
-    options.beta_end = 0.012;
-  }
+  options.beta_start = choice.solver->beta_start;
+  options.beta_end = choice.solver->beta_end;
   const std::vector<std::string> known =
       read_all(Reader(object, place, Errc::corrupt_file, choice.solver), place,
                Errc::corrupt_file, options);

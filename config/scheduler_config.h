@@ -27,10 +27,13 @@ struct SolverChoice {
 /// not matter.
 /// Errors: Errc::unsupported for a known scheduler that Troupe has not,
 ///         Errc::invalid_argument with the nearest name for anything else.
-[[nodiscard]] SolverChoice parse_solver(std::string_view name);
+[[nodiscard]] SolverChoice parse_solver(
+    std::string_view name,
+    samplers::SolverTable table = samplers::solver_table());
 
 /// The short names of all solvers, for help texts.
-[[nodiscard]] const std::vector<std::string>& solver_names();
+[[nodiscard]] std::vector<std::string> solver_names(
+    samplers::SolverTable table = samplers::solver_table());
 
 /// Sets what the choice says and leaves the rest alone.
 void apply(const SolverChoice& choice, samplers::ScheduleOptions& options);

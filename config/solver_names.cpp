@@ -13,80 +13,8 @@
 namespace troupe::config {
 namespace {
 
-using samplers::DpmAlgorithm;
 using samplers::SigmaSpacing;
-using samplers::Solver;
-
-struct Name {
-  std::string_view key;  ///< normalised: lower case, "++" → "pp", letters only
-  SolverChoice choice;
-};
-
-SolverChoice of(Solver solver, const char* type = nullptr) {
-  SolverChoice choice;
-  choice.solver = solver;
-  if (type != nullptr) {
-    choice.solver_type = type;
-  }
-  return choice;
-}
-
-SolverChoice dpm(DpmAlgorithm algorithm, std::optional<int> order,
-                 const char* type = nullptr) {
-  SolverChoice choice = of(Solver::dpmpp, type);
-  choice.order = order;
-  choice.algorithm = algorithm;
-  return choice;
-}
-
-/// The forms that predict noise divide by the last σ.
-SolverChoice dpm_noise(DpmAlgorithm algorithm) {
-  SolverChoice choice = dpm(algorithm, std::nullopt);
-  choice.final_sigma_zero = false;
-  return choice;
-}
-
-const std::vector<Name>& names() {
-  constexpr auto kOde = DpmAlgorithm::dpmsolver_pp;
-  constexpr auto kSde = DpmAlgorithm::sde_dpmsolver_pp;
-  static const std::vector<Name> table = {
-      {"ddim", of(Solver::ddim)},
-      {"ddimparallel", of(Solver::ddim)},
-      {"ddpm", of(Solver::ddpm)},
-      {"ddpmparallel", of(Solver::ddpm)},
-      {"euler", of(Solver::euler)},
-      {"eulerdiscrete", of(Solver::euler)},
-      {"eulera", of(Solver::euler_ancestral)},
-      {"eulerancestral", of(Solver::euler_ancestral)},
-      {"eulerancestraldiscrete", of(Solver::euler_ancestral)},
-      {"heun", of(Solver::heun)},
-      {"heundiscrete", of(Solver::heun)},
-      {"flow", of(Solver::flow_euler)},
-      {"floweuler", of(Solver::flow_euler)},
-      {"flowmatch", of(Solver::flow_euler)},
-      {"flowmatcheuler", of(Solver::flow_euler)},
-      {"flowmatcheulerdiscrete", of(Solver::flow_euler)},
-      {"unipc", of(Solver::unipc)},
-      {"unipcmultistep", of(Solver::unipc)},
-      {"unipcbh1", of(Solver::unipc, "bh1")},
-      {"unipcbh2", of(Solver::unipc, "bh2")},
-      {"dpmsolvermultistep", of(Solver::dpmpp)},
-      {"dpmpp", dpm(kOde, std::nullopt)},
-      {"dpmsolverpp", dpm(kOde, std::nullopt)},
-      {"dpmpp1m", dpm(kOde, 1)},
-      {"dpmpp2m", dpm(kOde, 2)},
-      {"dpmpp2mheun", dpm(kOde, 2, "heun")},
-      {"dpmpp3m", dpm(kOde, 3)},
-      {"sdedpmsolverpp", dpm(kSde, std::nullopt)},
-      {"dpmpp1msde", dpm(kSde, 1)},
-      {"dpmpp2msde", dpm(kSde, 2)},
-      {"dpmpp2msdeheun", dpm(kSde, 2, "heun")},
-      {"dpmpp3msde", dpm(kSde, 3)},
-      {"dpmsolver", dpm_noise(DpmAlgorithm::dpmsolver)},
-      {"sdedpmsolver", dpm_noise(DpmAlgorithm::sde_dpmsolver)},
-  };
-  return table;
-}
+using samplers::SolverTable;
 
 std::string normalised(std::string_view name) {
   std::string key;
@@ -108,9 +36,28 @@ bool drop_suffix(std::string& word, std::string_view suffix) {
   return true;
 }
 
-const Name* find(std::string_view key) {
-  const auto found = std::ranges::find(names(), key, &Name::key);
-  return found == names().end() ? nullptr : &*found;
+SolverChoice choice_of(samplers::Solver solver,
+                       const samplers::SolverSpelling& spelling) {
+  SolverChoice choice;
+  choice.solver = solver;
+  choice.order = spelling.order;
+  choice.algorithm = spelling.algorithm;
+  choice.final_sigma_zero = spelling.final_sigma_zero;
+  if (!spelling.type.empty()) {
+    choice.solver_type = spelling.type;
+  }
+  return choice;
+}
+
+std::optional<SolverChoice> find(SolverTable table, std::string_view key) {
+  for (const samplers::Solver solver : table) {
+    for (const samplers::SolverSpelling& spelling : solver->spellings) {
+      if (spelling.key == key) {
+        return choice_of(solver, spelling);
+      }
+    }
+  }
+  return std::nullopt;
 }
 
 /// Karras, exponential or beta behind the solver's name is a spacing of σ.
@@ -127,11 +74,13 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
   return std::nullopt;
 }
 
-[[noreturn]] void refuse(std::string_view name, const std::string& key) {
-  const std::string there_is =
-      "there is " + join_names(solver_names(), solver_names().size());
+[[noreturn]] void refuse(SolverTable table, std::string_view name,
+                         const std::string& key) {
+  const std::vector<std::string> shown = solver_names(table);
+  const std::string there_is = "there is " + join_names(shown, shown.size());
   const ForeignSolver foreign = foreign_solver(
-      key, [](std::string_view other) { return find(other) != nullptr; });
+      key,
+      [&](std::string_view other) { return find(table, other).has_value(); });
   if (!foreign.means.empty()) {
     throw Error(Errc::unsupported, "solver",
                 "got " + in_quotes(name) + ", which is " +
@@ -139,7 +88,7 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
                 "nearest is " + std::string(foreign.instead) + "; " + there_is);
   }
   std::vector<std::string> keys;
-  for (const std::string& candidate : solver_names()) {
+  for (const std::string& candidate : shown) {
     keys.push_back(normalised(candidate));
   }
   const auto near = std::ranges::find(keys, nearest(key, keys));
@@ -147,8 +96,7 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
       near == keys.end()
           ? ""
           : "did you mean '" +
-                solver_names()[static_cast<std::size_t>(near - keys.begin())] +
-                "'? ";
+                shown[static_cast<std::size_t>(near - keys.begin())] + "'? ";
   throw Error(Errc::invalid_argument, "solver",
               "got " + in_quotes(name) + ", expected a solver's name",
               meant + there_is);
@@ -156,25 +104,25 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
 
 }  // namespace
 
-const std::vector<std::string>& solver_names() {
-  static const std::vector<std::string> names = {
-      "ddim",    "ddpm",        "euler",       "euler_a",   "heun",
-      "flow",    "unipc",       "dpm++",       "dpm++1m",   "dpm++2m",
-      "dpm++3m", "dpm++2m-sde", "dpm++3m-sde", "dpmsolver", "sde-dpmsolver"};
+std::vector<std::string> solver_names(SolverTable table) {
+  std::vector<std::string> names;
+  for (const samplers::Solver solver : table) {
+    names.insert(names.end(), solver->shown_names.begin(),
+                 solver->shown_names.end());
+  }
   return names;
 }
 
-SolverChoice parse_solver(std::string_view name) {
+SolverChoice parse_solver(std::string_view name, SolverTable table) {
   std::string key = normalised(name.substr(0, 128));
   drop_suffix(key, "scheduler");
   const std::optional<SigmaSpacing> spacing = drop_spacing(key);
-  const Name* const found = find(key);
-  if (found == nullptr) {
-    refuse(name, key);
+  std::optional<SolverChoice> choice = find(table, key);
+  if (!choice) {
+    refuse(table, name, key);
   }
-  SolverChoice choice = found->choice;
-  choice.sigma_spacing = spacing;
-  return choice;
+  choice->sigma_spacing = spacing;
+  return *choice;
 }
 
 void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {

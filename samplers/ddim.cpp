@@ -3,6 +3,9 @@
 #include <cmath>
 
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -23,8 +26,6 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
   const double rest = there.sigma * there.sigma - noise * noise;
   return {there.alpha, std::sqrt(std::max(0.0, rest)), noise};
 }
-
-}  // namespace
 
 SolverState step_ddim(const StepInput& in) {
   const Coefficients c = coefficients(in.schedule, in.from, in.to);
@@ -53,5 +54,31 @@ double carry_ddim(const Schedule& schedule, int from, int to) {
   return c.clean * clean_slope(schedule, from) +
          c.direction * noise_reading(schedule, from).latents;
 }
+
+bool is_stochastic(const ScheduleOptions& o) { return o.eta > 0.0; }
+
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  return discrete_points(
+      o, alphas,
+      {.goes_by_stride = true, .ends_at_first_alpha = !o.set_alpha_to_one});
+}
+
+constexpr std::string_view kShown[] = {"ddim"};
+constexpr SolverSpelling kSpellings[] = {{"ddim"}, {"ddimparallel"}};
+
+}  // namespace
+
+extern constinit const SolverRow kDdim{
+    .name = "ddim",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kZeroSnrKeys, kClipKeys, kThresholdKeys,
+             "set_alpha_to_one eta"},
+    .levels = Levels::training_steps,
+    .clips = true,
+    .is_stochastic = is_stochastic,
+    .points = points,
+    .step = step_ddim,
+    .carry = carry_ddim};
 
 }  // namespace troupe::samplers

@@ -5,6 +5,9 @@
 
 #include "kernels/core/error.h"
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -33,8 +36,6 @@ double fixed_deviation(VarianceType type, const Coefficients& c) {
                      type == VarianceType::fixed_large_log;
   return std::sqrt(large ? c.beta : c.posterior);
 }
-
-}  // namespace
 
 SolverState step_ddpm(const StepInput& in) {
   const Coefficients c = coefficients(in.schedule, in.from, in.to);
@@ -73,5 +74,30 @@ double carry_ddpm(const Schedule& schedule, int from, int to) {
   const Coefficients c = coefficients(schedule, from, to);
   return c.latents + c.clean * clean_slope(schedule, from);
 }
+
+bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
+
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  return discrete_points(o, alphas, {});
+}
+
+constexpr std::string_view kShown[] = {"ddpm"};
+constexpr SolverSpelling kSpellings[] = {{"ddpm"}, {"ddpmparallel"}};
+
+}  // namespace
+
+extern constinit const SolverRow kDdpm{
+    .name = "ddpm",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kZeroSnrKeys, kClipKeys, kThresholdKeys,
+             "variance_type"},
+    .levels = Levels::training_steps,
+    .clips = true,
+    .draws_at_timestep_zero = false,
+    .is_stochastic = is_stochastic,
+    .points = points,
+    .step = step_ddpm,
+    .carry = carry_ddpm};
 
 }  // namespace troupe::samplers

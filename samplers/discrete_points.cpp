@@ -55,7 +55,8 @@ std::vector<double> listed_timesteps(const ScheduleOptions& o) {
 }  // namespace
 
 Points discrete_points(const ScheduleOptions& o,
-                       const std::vector<float>& alphas_cumprod) {
+                       const std::vector<float>& alphas_cumprod,
+                       const DiscreteRules& rules) {
   const bool listed = !o.timesteps.empty();
   Points points;
   points.timesteps = listed ? listed_timesteps(o) : spaced_timesteps(o);
@@ -70,16 +71,14 @@ Points discrete_points(const ScheduleOptions& o,
   const auto alpha_at = [&](double t) {
     return static_cast<double>(alphas_cumprod[static_cast<std::size_t>(t)]);
   };
-  const bool ddim = o.solver == Solver::ddim;
-  const double end = ddim && !o.set_alpha_to_one ? alphas_cumprod[0] : 1.0;
+  const double end = rules.ends_at_first_alpha ? alphas_cumprod[0] : 1.0;
   const int stride = o.num_train_timesteps / o.num_inference_steps;
   const std::size_t count = points.timesteps.size();
   for (std::size_t i = 0; i < count; ++i) {
     const double t = points.timesteps[i];
-    // DDIM counts back a fixed stride; DDPM, and any explicit list, goes to
-    // the next entry.
+    // An explicit list goes to its next entry.
     double previous = i + 1 < count ? points.timesteps[i + 1] : -1.0;
-    if (ddim && !listed) {
+    if (rules.goes_by_stride && !listed) {
       previous = t - stride;
     }
     points.arrival_alphas.push_back(previous >= 0.0 ? alpha_at(previous) : end);

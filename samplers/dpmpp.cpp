@@ -6,6 +6,9 @@
 #include <cstddef>
 
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -146,8 +149,6 @@ Tensor converted(const StepInput& in, Memory memory) {
       {{1.0 / at.sigma, &in.state.latents}, {-at.alpha / at.sigma, &clean}});
 }
 
-}  // namespace
-
 SolverState step_dpmpp(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
   const auto keep = static_cast<std::size_t>(o.solver_order - 1);
@@ -191,5 +192,121 @@ double carry_dpmpp(const Schedule& schedule, int from, int to) {
                                             : noise_reading(schedule, from);
   return rule.latents + rule.d0 * reading.latents;
 }
+
+bool is_stochastic(const ScheduleOptions& o) {
+  return o.algorithm == DpmAlgorithm::sde_dpmsolver ||
+         o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
+}
+
+/// Training steps left once λ(t) is clipped from below, which the cosine
+/// schedule needs.
+int last_training_step(const ScheduleOptions& o,
+                       const std::vector<float>& alphas) {
+  int below = 0;
+  for (auto a = alphas.rbegin(); a != alphas.rend(); ++a) {
+    const float lambda =
+        std::log(std::sqrt(*a)) - std::log(std::sqrt(1.0F - *a));
+    if (!(lambda < static_cast<float>(o.lambda_min_clipped))) {
+      break;
+    }
+    ++below;
+  }
+  return o.num_train_timesteps - below;
+}
+
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  return sigma_points(o, alphas,
+                      {.training_steps = last_training_step(o, alphas),
+                       .has_whole_steps = true,
+                       .karras_steps = WholeSteps::unless_cosine});
+}
+
+/// diffusers maps the type names of one multistep family to the other's
+/// default.
+void resolve(ScheduleOptions& o) {
+  if (o.solver_type.empty() || o.solver_type == "bh1" ||
+      o.solver_type == "bh2" || o.solver_type == "logrho") {
+    o.solver_type = "midpoint";
+  }
+  const bool plain = o.algorithm == DpmAlgorithm::dpmsolver ||
+                     o.algorithm == DpmAlgorithm::sde_dpmsolver;
+  refuse_noise_form(o, plain);
+  if (o.use_dynamic_shifting && o.time_shift_linear) {
+    refuse_option("time_shift_type", "this solver shifts exponentially only",
+                  "");
+  }
+  if (plain && o.final_sigma_zero && o.sigmas.empty()) {
+    refuse_option("algorithm",
+                  "dpmsolver and sde-dpmsolver cannot end at sigma 0",
+                  "use --final-sigmas-type sigma_min, or dpm++");
+  }
+  if (o.algorithm == DpmAlgorithm::sde_dpmsolver && o.solver_order == 3) {
+    refuse_option("solver_order", "sde-dpmsolver has orders 1 and 2, got 3",
+                  "use sde-dpmsolver++ for order 3");
+  }
+  if (o.solver_type != "midpoint" && o.solver_type != "heun") {
+    refuse_option("solver_type",
+                  "got '" + o.solver_type + "', expected midpoint or heun", "");
+  }
+}
+
+std::string label(const ScheduleOptions& o) {
+  const bool is_heun = o.solver_order == 2 && o.solver_type == "heun";
+  const std::string order = std::to_string(o.solver_order) + "m";
+  const char* type = is_heun ? "-heun" : "";  // of two kinds the rarer is said
+  switch (o.algorithm) {
+    case DpmAlgorithm::dpmsolver_pp:
+      return "dpm++" + order + type;
+    case DpmAlgorithm::sde_dpmsolver_pp:
+      return "dpm++" + order + "-sde" + type;
+    case DpmAlgorithm::dpmsolver:
+      return std::string("dpmsolver") + type;
+    case DpmAlgorithm::sde_dpmsolver:
+      return std::string("sde-dpmsolver") + type;
+  }
+  return "dpm++";
+}
+
+constexpr std::string_view kShown[] = {
+    "dpm++",       "dpm++1m",     "dpm++2m",   "dpm++3m",
+    "dpm++2m-sde", "dpm++3m-sde", "dpmsolver", "sde-dpmsolver"};
+
+constexpr auto kOde = DpmAlgorithm::dpmsolver_pp;
+constexpr auto kSde = DpmAlgorithm::sde_dpmsolver_pp;
+// The forms that predict noise divide by the last σ: they end above 0.
+constexpr SolverSpelling kSpellings[] = {
+    {"dpmsolvermultistep"},
+    {"dpmpp", std::nullopt, kOde},
+    {"dpmsolverpp", std::nullopt, kOde},
+    {"dpmpp1m", 1, kOde},
+    {"dpmpp2m", 2, kOde},
+    {"dpmpp2mheun", 2, kOde, "heun"},
+    {"dpmpp3m", 3, kOde},
+    {"sdedpmsolverpp", std::nullopt, kSde},
+    {"dpmpp1msde", 1, kSde},
+    {"dpmpp2msde", 2, kSde},
+    {"dpmpp2msdeheun", 2, kSde, "heun"},
+    {"dpmpp3msde", 3, kSde},
+    {"dpmsolver", std::nullopt, DpmAlgorithm::dpmsolver, {}, false},
+    {"sdedpmsolver", std::nullopt, DpmAlgorithm::sde_dpmsolver, {}, false}};
+
+}  // namespace
+
+extern constinit const SolverRow kDpmpp{
+    .name = "dpmpp",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kZeroSnrKeys, kThresholdKeys, kSpacingKeys,
+             kMultistepKeys,
+             "algorithm_type euler_at_final use_lu_lambdas "
+             "lambda_min_clipped"},
+    .is_multistep = true,
+    .is_stochastic = is_stochastic,
+    .points = points,
+    .flow_points = dpmpp_flow_points,
+    .resolve = resolve,
+    .label = label,
+    .step = step_dpmpp,
+    .carry = carry_dpmpp};
 
 }  // namespace troupe::samplers

@@ -4,6 +4,9 @@
 #include <cmath>
 
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -24,8 +27,6 @@ AncestralSplit split(double from, double to) {
   const double up = to / from * std::sqrt(std::max(0.0, from * from - to * to));
   return {std::sqrt(std::max(0.0, to * to - up * up)), up};
 }
-
-}  // namespace
 
 SolverState step_euler(const StepInput& in) {
   const double move = in.there().sigma - in.here().sigma;
@@ -61,5 +62,48 @@ double carry_euler_ancestral(const Schedule& schedule, int from, int to) {
   const double move = split(sigma, schedule.arrival(to).sigma).down - sigma;
   return 1.0 + move * slope_reading(schedule, from).latents;
 }
+
+bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
+
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  return sigma_points(o, alphas, {});
+}
+
+Points ancestral_points(const ScheduleOptions& o,
+                        const std::vector<float>& alphas) {
+  return sigma_points(o, alphas, {.always_ends_at_zero = true});
+}
+
+constexpr std::string_view kShown[] = {"euler"};
+constexpr SolverSpelling kSpellings[] = {{"euler"}, {"eulerdiscrete"}};
+constexpr std::string_view kShownAncestral[] = {"euler_a"};
+constexpr SolverSpelling kSpellingsAncestral[] = {
+    {"eulera"}, {"eulerancestral"}, {"eulerancestraldiscrete"}};
+
+}  // namespace
+
+extern constinit const SolverRow kEuler{
+    .name = "euler",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kZeroSnrKeys, kSpacingKeys,
+             "final_sigmas_type sigma_min sigma_max interpolation_type "
+             "timestep_type"},
+    .has_unit_signal = true,
+    .points = points,
+    .step = step_euler,
+    .carry = carry_euler};
+
+extern constinit const SolverRow kEulerAncestral{
+    .name = "euler_ancestral",
+    .shown_names = kShownAncestral,
+    .spellings = kSpellingsAncestral,
+    .keys = {kBetaKeys, kZeroSnrKeys},
+    .has_unit_signal = true,
+    .has_sample_prediction = false,
+    .is_stochastic = is_stochastic,
+    .points = ancestral_points,
+    .step = step_euler_ancestral,
+    .carry = carry_euler_ancestral};
 
 }  // namespace troupe::samplers

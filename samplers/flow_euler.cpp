@@ -1,5 +1,8 @@
 // Rectified flow, Liu et al. 2022, arXiv:2209.03003: dx/dσ = v.
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -7,8 +10,6 @@ namespace {
 double sigma_of(const Schedule& schedule, int call) {
   return schedule.sigmas()[static_cast<std::size_t>(call)];
 }
-
-}  // namespace
 
 SolverState step_flow_euler(const StepInput& in) {
   const double sigma = sigma_of(in.schedule, in.from);
@@ -32,5 +33,33 @@ SolverState step_flow_euler(const StepInput& in) {
 double carry_flow_euler(const Schedule& schedule, int /*from*/, int to) {
   return schedule.is_stochastic() ? 1.0 - sigma_of(schedule, to) : 1.0;
 }
+
+bool is_stochastic(const ScheduleOptions& o) { return o.stochastic_sampling; }
+
+std::string label(const ScheduleOptions& /*o*/) { return "flow"; }
+
+constexpr std::string_view kShown[] = {"flow"};
+constexpr SolverSpelling kSpellings[] = {{"flow"},
+                                         {"floweuler"},
+                                         {"flowmatch"},
+                                         {"flowmatcheuler"},
+                                         {"flowmatcheulerdiscrete"}};
+
+}  // namespace
+
+extern constinit const SolverRow kFlowEuler{
+    .name = "flow_euler",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {"num_train_timesteps", kSpacingKeys,
+             "shift use_dynamic_shifting time_shift_type base_shift max_shift "
+             "base_image_seq_len max_image_seq_len shift_terminal "
+             "invert_sigmas stochastic_sampling"},
+    .levels = Levels::flow,
+    .is_stochastic = is_stochastic,
+    .points = flow_euler_points,
+    .label = label,
+    .step = step_flow_euler,
+    .carry = carry_flow_euler};
 
 }  // namespace troupe::samplers

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 #include "samplers/betas.h"
@@ -75,7 +76,25 @@ std::vector<double> shifted_range(const ScheduleOptions& o) {
   return sigmas;
 }
 
-Points flow_euler_points(const ScheduleOptions& o) {
+/// Timesteps of the sigmas, and the last one behind them.
+Points with_end(const ScheduleOptions& o, std::vector<double> sigmas,
+                double last) {
+  Points points;
+  for (const double s : sigmas) {
+    points.timesteps.push_back(std::trunc(s * o.num_train_timesteps));
+  }
+  sigmas.push_back(last);
+  for (double& s : sigmas) {
+    s = static_cast<double>(static_cast<float>(s));
+  }
+  points.sigmas = std::move(sigmas);
+  return points;
+}
+
+}  // namespace
+
+Points flow_euler_points(const ScheduleOptions& o,
+                         const std::vector<float>& /*alphas_cumprod*/) {
   const auto total = static_cast<float>(o.num_train_timesteps);
   std::vector<double> sigmas;
   if (!o.sigmas.empty()) {
@@ -117,61 +136,55 @@ Points flow_euler_points(const ScheduleOptions& o) {
   return points;
 }
 
-/// DPM-Solver++ keeps away from σ = 1 by leaving out the cleanest point, UniPC
-/// by a small step back.
-Points multistep_points(const ScheduleOptions& o,
-                        const std::vector<float>& alphas_cumprod) {
+/// Keeps away from σ = 1 by leaving out the cleanest point.
+Points dpmpp_flow_points(const ScheduleOptions& o,
+                         const std::vector<float>& alphas_cumprod) {
   const int count = o.num_inference_steps;
-  const double total = o.num_train_timesteps;
-  Points points;
-  std::vector<double>& sigmas = points.sigmas;
-  if (o.solver == Solver::unipc && o.sigma_spacing == SigmaSpacing::karras) {
+  std::vector<double> sigmas;
+  std::vector<double> clean =
+      linspace(1.0, 1.0 / o.num_train_timesteps, count + 1);
+  for (int i = count; i > 0; --i) {
+    sigmas.push_back(1.0 - clean[static_cast<std::size_t>(i)]);
+  }
+  if (!o.sigmas.empty()) {
+    sigmas = o.sigmas;
+  }
+  const double shift = o.use_dynamic_shifting ? std::exp(*o.mu) : o.flow_shift;
+  shift_static<double>(shift, sigmas);
+  const bool is_zero = o.final_sigma_zero || !o.sigmas.empty();
+  return with_end(o, std::move(sigmas),
+                  is_zero ? 0.0 : training_sigmas(alphas_cumprod).front());
+}
+
+/// Keeps away from σ = 1 by a small step back.
+Points unipc_flow_points(const ScheduleOptions& o,
+                         const std::vector<float>& alphas_cumprod) {
+  const int count = o.num_inference_steps;
+  std::vector<double> sigmas;
+  if (o.sigma_spacing == SigmaSpacing::karras) {
     const std::vector<float> table = training_sigmas(alphas_cumprod);
     sigmas = karras_sigmas(o.sigma_max.value_or(table.back()),
                            o.sigma_min.value_or(table.front()), count);
     for (double& s : sigmas) {
       s /= s + 1.0;
     }
-  } else if (o.solver == Solver::unipc) {
-    sigmas =
-        o.sigmas.empty() ? linspace(1.0, 1.0 / total, count + 1) : o.sigmas;
+  } else {
+    sigmas = o.sigmas.empty()
+                 ? linspace(1.0, 1.0 / o.num_train_timesteps, count + 1)
+                 : o.sigmas;
     sigmas.resize(static_cast<std::size_t>(count));
     shift_all<double>(o, o.flow_shift, sigmas);
     constexpr double kStepBack = 1e-6;
     if (std::fabs(sigmas[0] - 1.0) < kStepBack) {
       sigmas[0] -= kStepBack;
     }
-  } else {
-    std::vector<double> clean = linspace(1.0, 1.0 / total, count + 1);
-    for (int i = count; i > 0; --i) {
-      sigmas.push_back(1.0 - clean[static_cast<std::size_t>(i)]);
-    }
-    if (!o.sigmas.empty()) {
-      sigmas = o.sigmas;
-    }
-    const double shift =
-        o.use_dynamic_shifting ? std::exp(*o.mu) : o.flow_shift;
-    shift_static<double>(shift, sigmas);
   }
-  for (const double s : sigmas) {
-    points.timesteps.push_back(std::trunc(s * total));
-  }
-  double last = 0.0;
-  if (!o.final_sigma_zero && o.sigmas.empty()) {
-    last = o.solver == Solver::unipc ? sigmas.back()
-                                     : training_sigmas(alphas_cumprod).front();
-  }
-  sigmas.push_back(last);
-  for (double& s : sigmas) {
-    s = static_cast<double>(static_cast<float>(s));
-  }
-  return points;
+  const bool is_zero = o.final_sigma_zero || !o.sigmas.empty();
+  const double last = is_zero ? 0.0 : sigmas.back();
+  return with_end(o, std::move(sigmas), last);
 }
 
-}  // namespace
-
-Points flow_points(const ScheduleOptions& o,
-                   const std::vector<float>& alphas_cumprod) {
+void check_flow_sigmas(const ScheduleOptions& o) {
   for (const double s : o.sigmas) {
     if (s > 1.0) {
       throw Error(
@@ -180,8 +193,6 @@ Points flow_points(const ScheduleOptions& o,
           "flow sigmas run from 1 to 0");
     }
   }
-  return o.solver == Solver::flow_euler ? flow_euler_points(o)
-                                        : multistep_points(o, alphas_cumprod);
 }
 
 double dynamic_shift_mu(const ScheduleOptions& o,

@@ -4,6 +4,9 @@
 
 #include "kernels/core/error.h"
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -65,8 +68,6 @@ SolverState second_stage(const StepInput& in) {
   return next;
 }
 
-}  // namespace
-
 SolverState step_heun(const StepInput& in) {
   return is_second_stage(in.from) ? second_stage(in) : first_stage(in);
 }
@@ -80,5 +81,38 @@ double carry_heun(const Schedule& schedule, int from, int to) {
   const double start = schedule.level(from - 1).sigma;
   return 0.5 * (schedule.arrival(to).sigma - start) * slope;
 }
+
+/// Two model calls per step: every inner point twice.
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  const Points steps = sigma_points(o, alphas, {.always_ends_at_zero = true});
+  Points doubled;
+  for (std::size_t i = 0; i < steps.timesteps.size(); ++i) {
+    for (int copy = i == 0 ? 1 : 0; copy < 2; ++copy) {
+      doubled.timesteps.push_back(steps.timesteps[i]);
+      doubled.sigmas.push_back(steps.sigmas[i]);
+    }
+  }
+  doubled.sigmas.push_back(steps.sigmas.back());
+  return doubled;
+}
+
+constexpr std::string_view kShown[] = {"heun"};
+constexpr SolverSpelling kSpellings[] = {{"heun"}, {"heundiscrete"}};
+
+}  // namespace
+
+extern constinit const SolverRow kHeun{
+    .name = "heun",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kClipKeys, kSpacingKeys},
+    .has_unit_signal = true,
+    .clips = true,
+    .calls_per_step = 2,
+    .beta_start = 0.00085,
+    .beta_end = 0.012,
+    .points = points,
+    .step = step_heun,
+    .carry = carry_heun};
 
 }  // namespace troupe::samplers

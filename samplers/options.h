@@ -6,18 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "samplers/solver_row.h"
+
 namespace troupe::samplers {
 
-enum class Solver : std::uint8_t {
-  ddim,
-  ddpm,
-  dpmpp,  ///< DPM-Solver++ and its siblings, orders 1–3
-  euler,
-  euler_ancestral,
-  heun,
-  flow_euler,
-  unipc
-};
 enum class BetaSchedule : std::uint8_t {
   linear,
   scaled_linear,
@@ -41,13 +33,6 @@ enum class VarianceType : std::uint8_t {
   learned,
   learned_range
 };
-enum class DpmAlgorithm : std::uint8_t {
-  dpmsolver,
-  dpmsolver_pp,
-  sde_dpmsolver,
-  sde_dpmsolver_pp
-};
-
 /// Everything a schedule and its step rule are made of: the union of the keys
 /// of diffusers' scheduler configs under their own names. Unset optionals take
 /// the default of the chosen solver's diffusers class.

@@ -10,11 +10,7 @@
 namespace troupe::samplers {
 namespace {
 
-[[noreturn]] void refuse(std::string_view option, const std::string& message,
-                         std::string_view hint) {
-  throw Error(Errc::invalid_argument, "schedule",
-              std::string(option) + ": " + message, hint);
-}
+constexpr auto refuse = refuse_option;
 
 void check_range(std::string_view option, double value, double low,
                  double high) {
@@ -27,12 +23,10 @@ void check_range(std::string_view option, double value, double low,
 }
 
 bool is_flow_family(const ScheduleOptions& o) {
-  return o.solver == Solver::flow_euler || o.use_flow_sigmas;
+  return o.solver->levels == Levels::flow || o.use_flow_sigmas;
 }
 
-bool is_multistep(const ScheduleOptions& o) {
-  return o.solver == Solver::dpmpp || o.solver == Solver::unipc;
-}
+bool is_multistep(const ScheduleOptions& o) { return o.solver->is_multistep; }
 
 void check_descending(std::string_view option,
                       const std::vector<double>& values) {
@@ -55,19 +49,18 @@ void check_descending(std::string_view option,
 void check_lists(const ScheduleOptions& o) {
   check_descending("sigmas", o.sigmas);
   check_descending("timesteps", o.timesteps);
-  if (!o.sigmas.empty() &&
-      (o.solver == Solver::ddim || o.solver == Solver::ddpm)) {
+  if (!o.sigmas.empty() && o.solver->levels == Levels::training_steps) {
     refuse("sigmas", "this solver runs over integer training steps",
            "give --timesteps, or choose euler, dpm++ or unipc");
   }
   const bool both = !o.sigmas.empty() && !o.timesteps.empty();
-  if (both && o.solver != Solver::flow_euler) {
+  if (both && o.solver->levels != Levels::flow) {
     refuse("sigmas", "got sigmas and timesteps, expected one of them",
            "leave one list out");
   }
   const bool respaced =
       o.sigma_spacing != SigmaSpacing::none || o.use_lu_lambdas;
-  if (respaced && o.solver != Solver::flow_euler &&
+  if (respaced && o.solver->levels != Levels::flow &&
       !(o.sigmas.empty() && o.timesteps.empty())) {
     refuse("sigma_spacing", "an explicit list leaves nothing to space",
            "leave out the list or the Karras, exponential, beta or lu spacing");
@@ -77,7 +70,7 @@ void check_lists(const ScheduleOptions& o) {
            "give --sigmas");
   }
   const double last_step = o.num_train_timesteps - 1;
-  if (!o.timesteps.empty() && o.solver != Solver::flow_euler &&
+  if (!o.timesteps.empty() && o.solver->levels != Levels::flow &&
       o.timesteps.front() > last_step) {
     refuse("timesteps",
            "got " + to_text(o.timesteps.front()) + ", expected at most " +
@@ -108,44 +101,18 @@ void check_betas(const ScheduleOptions& o) {
 
 void check_prediction(const ScheduleOptions& o) {
   const bool flow = o.prediction_type == PredictionType::flow_prediction;
-  if (o.solver == Solver::flow_euler && !flow) {
+  if (o.solver->levels == Levels::flow && !flow) {
     refuse("prediction_type", "flow-match Euler integrates flow_prediction",
            "choose another solver for this model");
   }
-  if (flow && o.solver != Solver::flow_euler && !is_multistep(o)) {
+  if (flow && o.solver->levels != Levels::flow && !is_multistep(o)) {
     refuse("prediction_type", "this solver has no flow_prediction",
            "use flow, dpm++ or unipc");
   }
-  const bool noise_form = (o.solver == Solver::dpmpp &&
-                           (o.algorithm == DpmAlgorithm::dpmsolver ||
-                            o.algorithm == DpmAlgorithm::sde_dpmsolver)) ||
-                          (o.solver == Solver::unipc && !o.predict_x0);
-  if (flow && noise_form) {
-    refuse("prediction_type",
-           "flow_prediction needs the form that predicts the clean sample",
-           "use dpmsolver++ or predict_x0");
-  }
   if (o.prediction_type == PredictionType::sample &&
-      o.solver == Solver::euler_ancestral) {
+      !o.solver->has_sample_prediction) {
     refuse("prediction_type", "Euler ancestral has no sample prediction",
            "use euler or dpm++");
-  }
-}
-
-void check_dpm(const ScheduleOptions& o) {
-  const bool plain = o.algorithm == DpmAlgorithm::dpmsolver ||
-                     o.algorithm == DpmAlgorithm::sde_dpmsolver;
-  if (plain && o.final_sigma_zero && o.sigmas.empty()) {
-    refuse("algorithm", "dpmsolver and sde-dpmsolver cannot end at sigma 0",
-           "use --final-sigmas-type sigma_min, or dpm++");
-  }
-  if (o.algorithm == DpmAlgorithm::sde_dpmsolver && o.solver_order == 3) {
-    refuse("solver_order", "sde-dpmsolver has orders 1 and 2, got 3",
-           "use sde-dpmsolver++ for order 3");
-  }
-  if (o.solver_type != "midpoint" && o.solver_type != "heun") {
-    refuse("solver_type",
-           "got '" + o.solver_type + "', expected midpoint or heun", "");
   }
 }
 
@@ -154,19 +121,15 @@ void check_flow(const ScheduleOptions& o) {
     refuse("mu", "dynamic shifting needs mu, got none",
            "set use_dynamic_shifting to false in scheduler_config.json");
   }
-  if (o.solver == Solver::dpmpp && o.use_dynamic_shifting &&
-      o.time_shift_linear) {
-    refuse("time_shift_type", "this solver shifts exponentially only", "");
-  }
   if (o.use_flow_sigmas && !is_multistep(o)) {
     refuse("use_flow_sigmas", "only dpm++ and unipc take flow sigmas",
            "use the flow solver");
   }
-  const bool karras_unipc =
-      o.solver == Solver::unipc && o.sigma_spacing == SigmaSpacing::karras;
+  const bool has_karras = o.solver->has_karras_flow_sigmas &&
+                          o.sigma_spacing == SigmaSpacing::karras;
   if (o.use_flow_sigmas &&
       (o.use_lu_lambdas ||
-       (o.sigma_spacing != SigmaSpacing::none && !karras_unipc))) {
+       (o.sigma_spacing != SigmaSpacing::none && !has_karras))) {
     refuse("use_flow_sigmas", "does not go with another sigma spacing",
            "leave one of them out");
   }
@@ -218,7 +181,7 @@ void check_numbers(const ScheduleOptions& o) {
   if (std::isnan(o.lambda_min_clipped)) {
     refuse("lambda_min_clipped", "got nan, expected a number", "");
   }
-  if (o.use_lu_lambdas && o.solver != Solver::dpmpp) {
+  if (o.use_lu_lambdas && !o.solver->has_key("use_lu_lambdas")) {
     refuse("use_lu_lambdas", "only dpm++ spaces by lambda", "");
   }
 }
@@ -253,12 +216,25 @@ void count_lists(ScheduleOptions& o) {
 
 }  // namespace
 
+void refuse_option(std::string_view option, const std::string& message,
+                   std::string_view hint) {
+  throw Error(Errc::invalid_argument, "schedule",
+              std::string(option) + ": " + message, hint);
+}
+
+void refuse_noise_form(const ScheduleOptions& o, bool predicts_noise) {
+  if (predicts_noise && o.prediction_type == PredictionType::flow_prediction) {
+    refuse("prediction_type",
+           "flow_prediction needs the form that predicts the clean sample",
+           "use dpmsolver++ or predict_x0");
+  }
+}
+
 ScheduleOptions resolve(ScheduleOptions o) {
   if (!o.trained_betas.empty() && o.num_train_timesteps == 1000) {
     o.num_train_timesteps = static_cast<int>(o.trained_betas.size());
   }
-  const bool integer_steps =
-      o.solver == Solver::ddim || o.solver == Solver::ddpm;
+  const bool integer_steps = o.solver->levels == Levels::training_steps;
   if (!o.timestep_spacing) {
     o.timestep_spacing =
         integer_steps ? TimestepSpacing::leading : TimestepSpacing::linspace;
@@ -267,21 +243,9 @@ ScheduleOptions resolve(ScheduleOptions o) {
     o.clip_sample = integer_steps;
   }
   if (!o.prediction_type) {
-    o.prediction_type = o.solver == Solver::flow_euler
+    o.prediction_type = o.solver->levels == Levels::flow
                             ? PredictionType::flow_prediction
                             : PredictionType::epsilon;
-  }
-  // diffusers maps the type names of one multistep family to the other's
-  // default.
-  if (o.solver == Solver::dpmpp &&
-      (o.solver_type.empty() || o.solver_type == "bh1" ||
-       o.solver_type == "bh2" || o.solver_type == "logrho")) {
-    o.solver_type = "midpoint";
-  }
-  if (o.solver == Solver::unipc &&
-      (o.solver_type.empty() || o.solver_type == "midpoint" ||
-       o.solver_type == "heun" || o.solver_type == "logrho")) {
-    o.solver_type = "bh2";
   }
   count_lists(o);
   check_numbers(o);
@@ -289,13 +253,8 @@ ScheduleOptions resolve(ScheduleOptions o) {
   check_lists(o);
   check_prediction(o);
   check_flow(o);
-  if (o.solver == Solver::dpmpp) {
-    check_dpm(o);
-  }
-  if (o.solver == Solver::unipc && o.solver_type != "bh1" &&
-      o.solver_type != "bh2") {
-    refuse("solver_type", "got '" + o.solver_type + "', expected bh1 or bh2",
-           "");
+  if (o.solver->resolve != nullptr) {
+    o.solver->resolve(o);
   }
   return o;
 }

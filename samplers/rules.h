@@ -77,25 +77,4 @@ void clip_clean(ExecContext& ctx, const ScheduleOptions& options, bool may_clip,
 [[nodiscard]] Tensor clean_sample(const StepInput& in, Memory memory,
                                   bool may_clip);
 
-/// One rule per solver, and its 1-step carry coefficient.
-[[nodiscard]] SolverState step_ddim(const StepInput& in);
-[[nodiscard]] SolverState step_ddpm(const StepInput& in);
-[[nodiscard]] SolverState step_dpmpp(const StepInput& in);
-[[nodiscard]] SolverState step_euler(const StepInput& in);
-[[nodiscard]] SolverState step_euler_ancestral(const StepInput& in);
-[[nodiscard]] SolverState step_heun(const StepInput& in);
-[[nodiscard]] SolverState step_flow_euler(const StepInput& in);
-[[nodiscard]] SolverState step_unipc(const StepInput& in);
-
-[[nodiscard]] double carry_ddim(const Schedule& schedule, int from, int to);
-[[nodiscard]] double carry_ddpm(const Schedule& schedule, int from, int to);
-[[nodiscard]] double carry_dpmpp(const Schedule& schedule, int from, int to);
-[[nodiscard]] double carry_euler(const Schedule& schedule, int from, int to);
-[[nodiscard]] double carry_euler_ancestral(const Schedule& schedule, int from,
-                                           int to);
-[[nodiscard]] double carry_heun(const Schedule& schedule, int from, int to);
-[[nodiscard]] double carry_flow_euler(const Schedule& schedule, int from,
-                                      int to);
-[[nodiscard]] double carry_unipc(const Schedule& schedule, int from, int to);
-
 }  // namespace troupe::samplers

@@ -12,16 +12,11 @@ namespace troupe::samplers {
 namespace {
 
 bool integer_steps(const ScheduleOptions& o) {
-  return o.solver == Solver::ddim || o.solver == Solver::ddpm;
+  return o.solver->levels == Levels::training_steps;
 }
 
 bool is_flow(const ScheduleOptions& o) {
-  return o.solver == Solver::flow_euler || o.use_flow_sigmas;
-}
-
-bool euler_family(const ScheduleOptions& o) {
-  return o.solver == Solver::euler || o.solver == Solver::euler_ancestral ||
-         o.solver == Solver::heun;
+  return o.solver->levels == Levels::flow || o.use_flow_sigmas;
 }
 
 NoiseLevel from_alpha_cumprod(double a) {
@@ -33,7 +28,7 @@ NoiseLevel from_sigma(const ScheduleOptions& o, double sigma) {
     return o.invert_sigmas ? NoiseLevel{sigma, 1.0 - sigma}
                            : NoiseLevel{1.0 - sigma, sigma};
   }
-  if (euler_family(o)) {
+  if (o.solver->has_unit_signal) {
     return {1.0, sigma};
   }
   const double alpha = 1.0 / std::sqrt(sigma * sigma + 1.0);
@@ -63,13 +58,16 @@ double stochastic_step_size(const NoiseLevel& from, const NoiseLevel& to) {
 Schedule::Schedule(const ScheduleOptions& options)
     : options_(resolve(options)) {
   const ScheduleOptions& o = options_;
-  if (o.solver != Solver::flow_euler) {
+  if (o.solver->levels != Levels::flow) {
     alphas_cumprod_ = cumulative_alphas(make_betas(o), !integer_steps(o),
                                         o.rescale_betas_zero_snr);
   }
-  Points points = is_flow(o)         ? flow_points(o, alphas_cumprod_)
-                  : integer_steps(o) ? discrete_points(o, alphas_cumprod_)
-                                     : sigma_points(o, alphas_cumprod_);
+  if (is_flow(o)) {
+    check_flow_sigmas(o);
+  }
+  const auto make_points =
+      o.use_flow_sigmas ? o.solver->flow_points : o.solver->points;
+  Points points = make_points(o, alphas_cumprod_);
   timesteps_ = std::move(points.timesteps);
   sigmas_ = std::move(points.sigmas);
   for (const double a : points.arrival_alphas) {
@@ -78,7 +76,7 @@ Schedule::Schedule(const ScheduleOptions& options)
   if (is_flow(o)) {
     alphas_cumprod_.clear();
   }
-  if (euler_family(o)) {
+  if (o.solver->has_unit_signal) {
     const auto top =
         static_cast<float>(*std::max_element(sigmas_.begin(), sigmas_.end()));
     init_noise_sigma_ = o.timestep_spacing == TimestepSpacing::leading
@@ -124,7 +122,7 @@ void Schedule::build_residual_scales() {
   residual_scales_.assign(calls + 1, 0.0);
   for (std::size_t p = 1; p <= calls; ++p) {
     double scale = stochastic_step_size(levels_[p - 1], arrivals_[p - 1]);
-    if (options_.solver == Solver::heun && p >= 2 && p % 2 == 0) {
+    if (options_.solver->calls_per_step == 2 && p >= 2 && p % 2 == 0) {
       scale = residual_scales_[p - 1];  // both stages end at one noise level
     }
     if (!(scale > 0.0)) {
@@ -142,7 +140,8 @@ void Schedule::build_residual_scales() {
 
 int Schedule::num_steps() const noexcept {
   const int calls = num_model_calls();
-  return options_.solver == Solver::heun ? (calls + 1) / 2 : calls;
+  return (calls + options_.solver->calls_per_step - 1) /
+         options_.solver->calls_per_step;
 }
 
 double Schedule::timestep(int call) const {
@@ -169,28 +168,14 @@ bool Schedule::tells_sign_only(int call) const {
 }
 
 bool Schedule::is_stochastic() const noexcept {
-  switch (options_.solver) {
-    case Solver::ddim:
-      return options_.eta > 0.0;
-    case Solver::ddpm:
-    case Solver::euler_ancestral:
-      return true;
-    case Solver::dpmpp:
-      return options_.algorithm == DpmAlgorithm::sde_dpmsolver ||
-             options_.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
-    case Solver::flow_euler:
-      return options_.stochastic_sampling;
-    case Solver::euler:
-    case Solver::heun:
-    case Solver::unipc:
-      return false;
-  }
-  return false;
+  const auto asks = options_.solver->is_stochastic;
+  return asks != nullptr && asks(options_);
 }
 
 bool Schedule::draws_noise(int call) const {
   const double t = timestep(call);
-  return is_stochastic() && (options_.solver != Solver::ddpm || t > 0.0);
+  return is_stochastic() &&
+         (options_.solver->draws_at_timestep_zero || t > 0.0);
 }
 
 double Schedule::residual_scale(int call) const {

@@ -12,33 +12,10 @@
 namespace troupe::samplers {
 namespace {
 
-bool is_multistep(const ScheduleOptions& o) {
-  return o.solver == Solver::dpmpp || o.solver == Solver::unipc;
-}
-
-/// Training steps left once λ(t) is clipped from below, which the cosine
-/// schedule needs (DPM-Solver++ only).
-int last_training_step(const ScheduleOptions& o,
-                       const std::vector<float>& alphas_cumprod) {
-  if (o.solver != Solver::dpmpp) {
-    return o.num_train_timesteps;
-  }
-  int below = 0;
-  for (auto a = alphas_cumprod.rbegin(); a != alphas_cumprod.rend(); ++a) {
-    const float lambda =
-        std::log(std::sqrt(*a)) - std::log(std::sqrt(1.0F - *a));
-    if (!(lambda < static_cast<float>(o.lambda_min_clipped))) {
-      break;
-    }
-    ++below;
-  }
-  return o.num_train_timesteps - below;
-}
-
 /// The multistep classes space n + 1 points and drop the last, whole steps;
 /// the Euler family spaces n points, not rounded for linspace.
-std::vector<double> spaced_timesteps(const ScheduleOptions& o, int total) {
-  const bool whole = is_multistep(o);
+std::vector<double> spaced_timesteps(const ScheduleOptions& o, int total,
+                                     bool whole) {
   const int count = o.num_inference_steps;
   const int extra = whole ? 1 : 0;
   std::vector<double> t;
@@ -71,7 +48,6 @@ std::vector<double> spaced_timesteps(const ScheduleOptions& o, int total) {
   return t;
 }
 
-/// UniPC and DPM-Solver++ hand the network whole training steps.
 void truncate(std::vector<double>& timesteps) {
   for (double& t : timesteps) {
     t = std::trunc(t);
@@ -80,16 +56,16 @@ void truncate(std::vector<double>& timesteps) {
 
 /// Fills σ by Karras, exponential, beta or lu spacing between two ends, and
 /// the timesteps that belong to them.
-void respace(const ScheduleOptions& o, double high, double low,
-             const std::vector<float>& logs, Points& points) {
+void respace(const ScheduleOptions& o, const SigmaRules& rules, double high,
+             double low, const std::vector<float>& logs, Points& points) {
   const int count = static_cast<int>(points.timesteps.size());
   high = o.sigma_max.value_or(high);
   low = o.sigma_min.value_or(low);
   bool whole = false;
   if (o.sigma_spacing == SigmaSpacing::karras) {
     points.sigmas = karras_sigmas(high, low, count);
-    whole = o.solver == Solver::unipc ||
-            (o.solver == Solver::dpmpp &&
+    whole = rules.karras_steps == WholeSteps::always ||
+            (rules.karras_steps == WholeSteps::unless_cosine &&
              o.beta_schedule != BetaSchedule::squaredcos_cap_v2);
   } else if (o.use_lu_lambdas) {
     points.sigmas = linspace(logs.back(), logs.front(), count);
@@ -108,25 +84,22 @@ void respace(const ScheduleOptions& o, double high, double low,
   }
 }
 
-void use_listed_sigmas(const ScheduleOptions& o, const std::vector<float>& logs,
-                       Points& points) {
+void use_listed_sigmas(const ScheduleOptions& o, bool whole,
+                       const std::vector<float>& logs, Points& points) {
   for (const double value : o.sigmas) {
     const auto sigma = static_cast<float>(value);
     const double t = sigma_to_timestep_f32(sigma, logs);
     points.sigmas.push_back(sigma);
-    points.timesteps.push_back(is_multistep(o) ? round_half_even(t) : t);
+    points.timesteps.push_back(whole ? round_half_even(t) : t);
   }
 }
 
-double last_sigma(const ScheduleOptions& o, const std::vector<float>& table,
-                  const Points& points) {
-  const bool always_zero =
-      o.solver == Solver::heun || o.solver == Solver::euler_ancestral;
-  if (o.final_sigma_zero || always_zero || !o.sigmas.empty()) {
+double last_sigma(const ScheduleOptions& o, const SigmaRules& rules,
+                  const std::vector<float>& table, const Points& points) {
+  if (o.final_sigma_zero || rules.always_ends_at_zero || !o.sigmas.empty()) {
     return 0.0;
   }
-  // UniPC repeats its own last value when it respaced.
-  if (o.solver == Solver::unipc && o.sigma_spacing != SigmaSpacing::none) {
+  if (rules.repeats_respaced_end && o.sigma_spacing != SigmaSpacing::none) {
     return points.sigmas.back();
   }
   return table.front();
@@ -136,20 +109,6 @@ void round_to_float(std::vector<double>& values) {
   for (double& value : values) {
     value = static_cast<double>(static_cast<float>(value));
   }
-}
-
-/// Two model calls per step: every inner point twice.
-void double_for_heun(Points& points) {
-  Points doubled;
-  const std::size_t count = points.timesteps.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    for (int copy = i == 0 ? 1 : 0; copy < 2; ++copy) {
-      doubled.timesteps.push_back(points.timesteps[i]);
-      doubled.sigmas.push_back(points.sigmas[i]);
-    }
-  }
-  doubled.sigmas.push_back(points.sigmas.back());
-  points = std::move(doubled);
 }
 
 void check_strict_descent(const Points& points) {
@@ -168,47 +127,44 @@ void check_strict_descent(const Points& points) {
 }  // namespace
 
 Points sigma_points(const ScheduleOptions& o,
-                    const std::vector<float>& alphas_cumprod) {
+                    const std::vector<float>& alphas_cumprod,
+                    const SigmaRules& rules) {
+  const int training_steps =
+      rules.training_steps != 0 ? rules.training_steps : o.num_train_timesteps;
+  const bool whole = rules.has_whole_steps;
   const std::vector<float> table = training_sigmas(alphas_cumprod);
   const std::vector<float> logs = log_of(table);
   Points points;
   if (!o.sigmas.empty()) {
-    use_listed_sigmas(o, logs, points);
+    use_listed_sigmas(o, whole, logs, points);
   } else {
-    points.timesteps =
-        !o.timesteps.empty()
-            ? o.timesteps
-            : spaced_timesteps(o, last_training_step(o, alphas_cumprod));
+    points.timesteps = !o.timesteps.empty()
+                           ? o.timesteps
+                           : spaced_timesteps(o, training_steps, whole);
     if (points.timesteps.empty()) {
       throw Error(Errc::invalid_argument, "schedule",
                   "lambda_min_clipped: no training step is left",
                   "lower lambda_min_clipped");
     }
-    if (is_multistep(o) && o.use_flow_sigmas) {
-      points.timesteps.resize(static_cast<std::size_t>(o.num_inference_steps));
-    } else if (is_multistep(o)) {
+    if (whole) {
       truncate(points.timesteps);
     }
     for (const double t : points.timesteps) {
       points.sigmas.push_back(interpolate(t, table));
     }
     if (o.sigma_spacing != SigmaSpacing::none || o.use_lu_lambdas) {
-      const bool whole_table = is_multistep(o);
       points.timesteps.resize(static_cast<std::size_t>(o.num_inference_steps));
-      respace(o, whole_table ? table.back() : points.sigmas.front(),
-              whole_table ? table.front() : points.sigmas.back(), logs, points);
+      respace(o, rules, whole ? table.back() : points.sigmas.front(),
+              whole ? table.front() : points.sigmas.back(), logs, points);
     }
   }
-  if (is_multistep(o)) {
+  if (whole) {
     truncate(points.timesteps);
   }
-  points.sigmas.push_back(last_sigma(o, table, points));
+  points.sigmas.push_back(last_sigma(o, rules, table, points));
   round_to_float(points.sigmas);
   round_to_float(points.timesteps);
   check_strict_descent(points);
-  if (o.solver == Solver::heun) {
-    double_for_heun(points);
-  }
   return points;
 }
 

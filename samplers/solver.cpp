@@ -67,20 +67,10 @@ SolverState initial_state(ExecContext& ctx, const Schedule& schedule,
 
 Tensor scale_model_input(ExecContext& ctx, const Schedule& schedule, int call,
                          const Tensor& latents) {
-  switch (schedule.options().solver) {
-    case Solver::euler:
-    case Solver::euler_ancestral:
-    case Solver::heun: {
-      const double sigma = schedule.level(call).sigma;
-      return linear(ctx, Memory::lasting,
-                    {{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
-    }
-    case Solver::ddim:
-    case Solver::ddpm:
-    case Solver::dpmpp:
-    case Solver::flow_euler:
-    case Solver::unipc:
-      break;
+  if (schedule.options().solver->has_unit_signal) {
+    const double sigma = schedule.level(call).sigma;
+    return linear(ctx, Memory::lasting,
+                  {{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
   }
   return latents;
 }
@@ -95,48 +85,12 @@ SolverState step(ExecContext& ctx, const Schedule& schedule, int from, int to,
   const StepInput in{ctx,   schedule,         from,           to,
                      state, split.prediction, split.variance, sample_index,
                      noise};
-  switch (schedule.options().solver) {
-    case Solver::ddim:
-      return step_ddim(in);
-    case Solver::ddpm:
-      return step_ddpm(in);
-    case Solver::dpmpp:
-      return step_dpmpp(in);
-    case Solver::euler:
-      return step_euler(in);
-    case Solver::euler_ancestral:
-      return step_euler_ancestral(in);
-    case Solver::heun:
-      return step_heun(in);
-    case Solver::flow_euler:
-      return step_flow_euler(in);
-    case Solver::unipc:
-      return step_unipc(in);
-  }
-  throw Error(Errc::internal, "solver step", "unknown solver");
+  return schedule.options().solver->step(in);
 }
 
 double carry_coefficient(const Schedule& schedule, int from, int to) {
   check_calls(schedule, from, to);
-  switch (schedule.options().solver) {
-    case Solver::ddim:
-      return carry_ddim(schedule, from, to);
-    case Solver::ddpm:
-      return carry_ddpm(schedule, from, to);
-    case Solver::dpmpp:
-      return carry_dpmpp(schedule, from, to);
-    case Solver::euler:
-      return carry_euler(schedule, from, to);
-    case Solver::euler_ancestral:
-      return carry_euler_ancestral(schedule, from, to);
-    case Solver::heun:
-      return carry_heun(schedule, from, to);
-    case Solver::flow_euler:
-      return carry_flow_euler(schedule, from, to);
-    case Solver::unipc:
-      return carry_unipc(schedule, from, to);
-  }
-  throw Error(Errc::internal, "carry coefficient", "unknown solver");
+  return schedule.options().solver->carry(schedule, from, to);
 }
 
 Tensor denoised(ExecContext& ctx, const Schedule& schedule, int call,
@@ -158,13 +112,10 @@ Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
   check_latents(latents);
   const SplitOutput split = split_output(latents, model_output);
   const ScheduleOptions& options = schedule.options();
-  const bool may_clip = options.solver == Solver::ddim ||
-                        options.solver == Solver::ddpm ||
-                        options.solver == Solver::heun;
   const Workspace::Scope scope(ctx.workspace());
   Tensor clean = read_clean(ctx, Memory::scratch, schedule, from, latents,
                             split.prediction);
-  clip_clean(ctx, options, may_clip, clean);
+  clip_clean(ctx, options, options.solver->clips, clean);
   const Tensor noise =
       apply(ctx, Memory::scratch, noise_reading(schedule, from), latents,
             split.prediction);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "samplers/options.h"
@@ -20,14 +23,50 @@ struct Points {
 /// class. Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] ScheduleOptions resolve(ScheduleOptions options);
 
-/// DDIM and DDPM: integer training steps.
+/// Whole training steps.
+struct DiscreteRules {
+  /// Each step goes back by the same stride, whatever the spacing.
+  bool goes_by_stride = false;
+  /// At the end ᾱ is that of training step 0, not 1.
+  bool ends_at_first_alpha = false;
+};
 [[nodiscard]] Points discrete_points(const ScheduleOptions& options,
-                                     const std::vector<float>& alphas_cumprod);
-/// Euler, Euler ancestral, Heun, DPM-Solver++ and UniPC: σ, continuous.
+                                     const std::vector<float>& alphas_cumprod,
+                                     const DiscreteRules& rules);
+
+enum class WholeSteps : std::uint8_t { never, unless_cosine, always };
+
+/// σ between the training steps.
+struct SigmaRules {
+  /// The training steps that are spaced, counted from the first; 0: all.
+  int training_steps = 0;
+  /// The network is handed whole training steps, of n + 1 points without the
+  /// last.
+  bool has_whole_steps = false;
+  /// The same under Karras spacing.
+  WholeSteps karras_steps = WholeSteps::never;
+  bool always_ends_at_zero = false;
+  /// Respaced σ that do not end at 0 repeat their last value.
+  bool repeats_respaced_end = false;
+};
 [[nodiscard]] Points sigma_points(const ScheduleOptions& options,
-                                  const std::vector<float>& alphas_cumprod);
-/// Flow-match Euler, and DPM-Solver++ and UniPC with use_flow_sigmas.
-[[nodiscard]] Points flow_points(const ScheduleOptions& options,
-                                 const std::vector<float>& alphas_cumprod);
+                                  const std::vector<float>& alphas_cumprod,
+                                  const SigmaRules& rules);
+
+/// Flow models. Errors: Errc::invalid_argument for listed σ above 1.
+void check_flow_sigmas(const ScheduleOptions& options);
+[[nodiscard]] Points flow_euler_points(
+    const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
+[[nodiscard]] Points dpmpp_flow_points(
+    const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
+[[nodiscard]] Points unipc_flow_points(
+    const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
+
+/// Errc::invalid_argument with the option's name.
+[[noreturn]] void refuse_option(std::string_view option,
+                                const std::string& message,
+                                std::string_view hint);
+/// Refuses flow_prediction for a rule that predicts noise.
+void refuse_noise_form(const ScheduleOptions& options, bool predicts_noise);
 
 }  // namespace troupe::samplers

@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "samplers/rules.h"
+#include "samplers/solver_keys.h"
+#include "samplers/solver_row.h"
+#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {
@@ -189,8 +192,6 @@ std::size_t usable_order(const StepInput& in) {
       std::min(order, static_cast<int>(in.state.history.size()) + 1));
 }
 
-}  // namespace
-
 SolverState step_unipc(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
   const Tensor m0 = o.predict_x0 ? clean_sample(in, Memory::lasting, false)
@@ -220,5 +221,56 @@ double carry_unipc(const Schedule& schedule, int from, int to) {
                                        : noise_reading(schedule, from);
   return leg.latents + leg.first * reading.latents;
 }
+
+Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
+  return sigma_points(o, alphas,
+                      {.has_whole_steps = true,
+                       .karras_steps = WholeSteps::always,
+                       .repeats_respaced_end = true});
+}
+
+/// diffusers maps the type names of one multistep family to the other's
+/// default.
+void resolve(ScheduleOptions& o) {
+  if (o.solver_type.empty() || o.solver_type == "midpoint" ||
+      o.solver_type == "heun" || o.solver_type == "logrho") {
+    o.solver_type = "bh2";
+  }
+  if (o.solver_type != "bh1" && o.solver_type != "bh2") {
+    refuse_option("solver_type",
+                  "got '" + o.solver_type + "', expected bh1 or bh2", "");
+  }
+  refuse_noise_form(o, !o.predict_x0);
+}
+
+/// Of two kinds the rarer is said.
+std::string label(const ScheduleOptions& o) {
+  return o.solver_type == "bh1" ? "unipc-bh1" : "unipc";
+}
+
+constexpr std::string_view kShown[] = {"unipc"};
+constexpr SolverSpelling kSpellings[] = {{"unipc"},
+                                         {"unipcmultistep"},
+                                         {.key = "unipcbh1", .type = "bh1"},
+                                         {.key = "unipcbh2", .type = "bh2"}};
+
+}  // namespace
+
+extern constinit const SolverRow kUnipc{
+    .name = "unipc",
+    .shown_names = kShown,
+    .spellings = kSpellings,
+    .keys = {kBetaKeys, kZeroSnrKeys, kThresholdKeys, kSpacingKeys,
+             kMultistepKeys,
+             "sigma_min sigma_max predict_x0 disable_corrector solver_p "
+             "shift_terminal"},
+    .is_multistep = true,
+    .has_karras_flow_sigmas = true,
+    .points = points,
+    .flow_points = unipc_flow_points,
+    .resolve = resolve,
+    .label = label,
+    .step = step_unipc,
+    .carry = carry_unipc};
 
 }  // namespace troupe::samplers

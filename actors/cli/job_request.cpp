@@ -34,12 +34,10 @@ constexpr double kDefaultGuidance = 4.0;
 /// keys that its class does not have.
 void drop_what_is_not_of(samplers::Solver solver,
                          samplers::ScheduleOptions& options) {
-  using samplers::Solver;
-  const bool over_steps = solver == Solver::ddim || solver == Solver::ddpm;
-  if (!over_steps && solver != Solver::heun) {
+  if (!solver->has_key("clip_sample")) {
     options.clip_sample.reset();
   }
-  if (over_steps || solver == Solver::euler_ancestral) {
+  if (!solver->has_key("use_karras_sigmas")) {
     options.sigma_spacing = samplers::SigmaSpacing::none;
   }
   options.solver_type.clear();

@@ -77,7 +77,7 @@ std::vector<std::string> model_notes(const config::SamplerConfig& sampler,
                                      const samplers::ScheduleOptions& options) {
   const config::ModelPrediction model =
       config::model_prediction(scheduler_config, place);
-  if (!model.is_known && options.solver == samplers::Solver::flow_euler) {
+  if (!model.is_known && options.solver->levels == samplers::Levels::flow) {
     return {
         "no scheduler_config.json says what the model predicts: taken as "
         "flow_prediction, which this sampler needs"};

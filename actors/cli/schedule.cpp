@@ -147,8 +147,8 @@ Json to_json(const RunSummary& summary,
 /// "betas linear from 0.0001 to 0.02 over 1000 training steps".
 std::string describe_levels(const samplers::ScheduleOptions& o) {
   std::string text;
-  if (o.solver == samplers::Solver::flow_euler || o.use_flow_sigmas) {
-    const bool is_flow = o.solver == samplers::Solver::flow_euler;
+  if (o.solver->levels == samplers::Levels::flow || o.use_flow_sigmas) {
+    const bool is_flow = o.solver->levels == samplers::Levels::flow;
     text = o.use_dynamic_shifting
                ? fmt::format("flow path, dynamic shift exp({:g})",
                              o.mu.value_or(0))

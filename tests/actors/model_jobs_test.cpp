@@ -173,7 +173,7 @@ void expect_same(const Latents& got, const Latents& expected,
 
 std::string label(const Schedule& schedule, const MethodOptions& method,
                   int workers) {
-  return "solver " + std::to_string(int(schedule.options().solver)) +
+  return "solver " + std::string(schedule.options().solver->name) +
          ", method " + std::to_string(int(method.kind)) + ", " +
          std::to_string(workers) + " workers";
 }

@@ -122,7 +122,7 @@ TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
         const JobResult result = job.run();
         EXPECT_FALSE(result.failure) << result.failure->message;
         expect_same(expected, job.seen.latents,
-                    "solver " + std::to_string(int(solver)) + ", method " +
+                    "solver " + std::string(solver->name) + ", method " +
                         std::to_string(int(method.kind)) + ", " +
                         std::to_string(workers) + " workers");
       }

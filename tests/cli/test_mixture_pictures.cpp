@@ -96,8 +96,8 @@ TEST(MixturePictures, AreThoseOfTheAskedClassWithinTheirDeviation) {
       ASSERT_EQ(got.rgb.size(), expected.rgb.size());
       for (std::size_t i = 0; i < got.rgb.size(); ++i) {
         ASSERT_LE(std::abs(int{got.rgb[i]} - int{expected.rgb[i]}), kLevels)
-            << "solver " << static_cast<int>(solver) << ", sample " << index
-            << ", byte " << i;
+            << "solver " << solver->name << ", sample " << index << ", byte "
+            << i;
       }
     }
   }

@@ -85,9 +85,9 @@ TEST(PicardDefaults, TakeHalfTheRoundsOfACallByCallRunAndKeepItsAnswer) {
         const Drawn run = draw(mixture, schedule, method, sample);
         const Drawn exact = draw(mixture, schedule, {}, sample);
         ASSERT_EQ(exact.rounds, calls);
-        const std::string place =
-            "solver " + std::to_string(static_cast<int>(solver)) + ", " +
-            std::to_string(steps) + " steps, sample " + std::to_string(sample);
+        const std::string place = "solver " + std::string(solver->name) + ", " +
+                                  std::to_string(steps) + " steps, sample " +
+                                  std::to_string(sample);
         EXPECT_LE(2 * run.rounds, calls) << place;
         EXPECT_LE(relative_rmse(run.latents, exact.latents), 0.05) << place;
       }

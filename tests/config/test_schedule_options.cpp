@@ -90,7 +90,7 @@ TEST(ScheduleOptions, RefuseFlagsThatTheSolverWouldDrop) {
     s.sigma_spacing = SigmaSpacing::karras;
   };
   for (const Dropped& c : std::initializer_list<Dropped>{
-           {"ddim", "--order", order, "dpm++, unipc"},
+           {"ddim", "--order", order, "unipc, dpm++"},
            {"euler", "--eta", eta, "ddim"},
            {"ddim", "--shift", shift, "flow"},
            {"ddim", "--sigma-spacing", karras, "euler, heun"},

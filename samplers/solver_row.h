@@ -1,0 +1,120 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::samplers {
+
+class Schedule;
+struct Points;
+struct ScheduleOptions;
+struct SolverState;
+struct StepInput;
+
+enum class DpmAlgorithm : std::uint8_t {
+  dpmsolver,
+  dpmsolver_pp,
+  sde_dpmsolver,
+  sde_dpmsolver_pp
+};
+
+/// What the levels of a solver's schedule are.
+enum class Levels : std::uint8_t {
+  training_steps,  ///< ᾱ of whole training steps (DDIM, DDPM)
+  sigmas,          ///< σ between the training steps
+  flow             ///< σ of a flow model, without betas
+};
+
+/// A name that users and files may give a solver, and what it says beside the
+/// rule: normalised (lower case, "++" → "pp", letters and digits only).
+struct SolverSpelling {
+  std::string_view key;
+  std::optional<int> order = std::nullopt;
+  std::optional<DpmAlgorithm> algorithm = std::nullopt;
+  std::string_view type = {};  ///< solver_type, or empty
+  std::optional<bool> final_sigma_zero = std::nullopt;
+};
+
+/// All that the house knows of one solver; its row stands at the end of its own
+/// file. To add one: see README.md.
+struct SolverRow {
+  /// In recipes and cuts: never changed.
+  std::string_view name;
+  /// In help texts and messages, the usual one first.
+  std::span<const std::string_view> shown_names;
+  std::span<const SolverSpelling> spellings;
+  /// The keys of scheduler_config.json that its diffusers class has; groups of
+  /// words. Other keys of a file are ignored, other flags refused.
+  std::array<std::string_view, 6> keys;
+
+  Levels levels = Levels::sigmas;
+  /// x = clean + σ · noise; the network is given x / √(σ² + 1).
+  bool has_unit_signal = false;
+  /// Has an order, and may run over flow sigmas (use_flow_sigmas).
+  bool is_multistep = false;
+  /// The rule clips the clean sample.
+  bool clips = false;
+  bool draws_at_timestep_zero = true;
+  bool has_sample_prediction = true;
+  bool has_karras_flow_sigmas = false;
+  /// The second of two is not made in the last step.
+  int calls_per_step = 1;
+  double beta_start = 1e-4;
+  double beta_end = 0.02;
+
+  bool (*is_stochastic)(const ScheduleOptions&) = nullptr;
+  /// Points over the training steps, or of a flow model.
+  Points (*points)(const ScheduleOptions&,
+                   const std::vector<float>& alphas_cumprod);
+  /// With use_flow_sigmas; null: it has none.
+  Points (*flow_points)(const ScheduleOptions&,
+                        const std::vector<float>& alphas_cumprod) = nullptr;
+  /// Fills in and checks what only this solver has; may be null.
+  /// Errors: Errc::invalid_argument.
+  void (*resolve)(ScheduleOptions&) = nullptr;
+  /// As in a table of results: "dpm++2m".
+  std::string (*label)(const ScheduleOptions&) = nullptr;
+
+  /// One step, and its 1-step carry coefficient: see solver.h.
+  SolverState (*step)(const StepInput&);
+  double (*carry)(const Schedule&, int from, int to);
+
+  [[nodiscard]] bool has_key(std::string_view key) const;
+};
+
+/// A solver: its row, which lives as long as the program.
+class Solver {
+ public:
+  constexpr explicit Solver(const SolverRow& row) noexcept : row_(&row) {}
+  [[nodiscard]] constexpr const SolverRow* operator->() const noexcept {
+    return row_;
+  }
+  [[nodiscard]] constexpr const SolverRow& operator*() const noexcept {
+    return *row_;
+  }
+  bool operator==(const Solver&) const = default;
+
+  static const Solver ddim;
+  static const Solver ddpm;
+  static const Solver dpmpp;  ///< DPM-Solver++ and its siblings, orders 1–3
+  static const Solver euler;
+  static const Solver euler_ancestral;
+  static const Solver heun;
+  static const Solver flow_euler;
+  static const Solver unipc;
+
+ private:
+  const SolverRow* row_;
+};
+
+/// Rows in the order in which users are shown them.
+using SolverTable = std::span<const Solver>;
+/// Those that Troupe has.
+[[nodiscard]] SolverTable solver_table();
+
+}  // namespace troupe::samplers

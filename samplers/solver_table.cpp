@@ -1,0 +1,47 @@
+#include <algorithm>
+
+#include "samplers/solver_row.h"
+
+namespace troupe::samplers {
+
+extern const SolverRow kDdim;
+extern const SolverRow kDdpm;
+extern const SolverRow kDpmpp;
+extern const SolverRow kEuler;
+extern const SolverRow kEulerAncestral;
+extern const SolverRow kHeun;
+extern const SolverRow kFlowEuler;
+extern const SolverRow kUnipc;
+
+constinit const Solver Solver::ddim{kDdim};
+constinit const Solver Solver::ddpm{kDdpm};
+constinit const Solver Solver::dpmpp{kDpmpp};
+constinit const Solver Solver::euler{kEuler};
+constinit const Solver Solver::euler_ancestral{kEulerAncestral};
+constinit const Solver Solver::heun{kHeun};
+constinit const Solver Solver::flow_euler{kFlowEuler};
+constinit const Solver Solver::unipc{kUnipc};
+
+SolverTable solver_table() {
+  static constexpr Solver kTable[] = {Solver{kDdim},  Solver{kDdpm},
+                                      Solver{kEuler}, Solver{kEulerAncestral},
+                                      Solver{kHeun},  Solver{kFlowEuler},
+                                      Solver{kUnipc}, Solver{kDpmpp}};
+  return kTable;
+}
+
+bool SolverRow::has_key(std::string_view key) const {
+  return std::ranges::any_of(keys, [&](std::string_view group) {
+    for (std::size_t at = group.find(key); at != std::string_view::npos;
+         at = group.find(key, at + 1)) {
+      const std::size_t end = at + key.size();
+      if ((at == 0 || group[at - 1] == ' ') &&
+          (end == group.size() || group[end] == ' ')) {
+        return true;
+      }
+    }
+    return false;
+  });
+}
+
+}  // namespace troupe::samplers
