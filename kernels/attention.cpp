@@ -17,6 +17,22 @@ void check_view(std::string_view what, const HeadsView& view,
   check_columns("attention", what, view.column, width, view.base.dim(2));
 }
 
+/// All of `whole` filled in. `row_width` stays 0 where there is no shard.
+WholeItem whole_of(const HeadsView& q, std::int64_t num_heads,
+                   std::int64_t head_dim, const WholeItem& whole) {
+  const WholeItem item{
+      check_whole("attention", "rows", q.base.dim(1), whole.rows),
+      check_whole("attention", "heads", num_heads, whole.num_heads),
+      whole.row_width};
+  if (item.row_width != 0 && item.row_width < item.num_heads * head_dim) {
+    throw Error(Errc::shape_mismatch, "attention",
+                "rows of the whole are too short: got " +
+                    std::to_string(item.row_width) + " columns, expected " +
+                    std::to_string(item.num_heads * head_dim) + " or more");
+  }
+  return item;
+}
+
 }  // namespace
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
@@ -48,10 +64,7 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   check_dtype("attention", "out", out, {q.base.dtype()});
   check_shape("attention", "out", out.shape(),
               {q.base.dim(0), q.base.dim(1), width});
-  const WholeItem item{
-      check_whole("attention", "rows", q.base.dim(1), whole.rows),
-      check_whole("attention", "heads", num_heads, whole.num_heads),
-      check_whole("attention", "columns", width, whole.row_width)};
+  const WholeItem item = whole_of(q, num_heads, head_dim, whole);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::attention(ctx, q, k, v, num_heads, head_dim, out);

@@ -75,7 +75,8 @@ class PackedLinear {
 /// Aliasing: out must not overlap x.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, a device other
 ///         than that of the weights); Errc::unsupported on a GPU whose library
-///         computes a shard's rows with other bits.
+///         computes a shard's rows with other bits. There the first call of a
+///         shard takes memory for the whole item, to compare.
 /// Thread: any, one ctx per thread; `linear` objects may be shared.
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out, const WholeItem& whole = {});

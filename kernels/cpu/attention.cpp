@@ -97,8 +97,8 @@ struct Products {
   }
 };
 
-/// Both products compiled, and where operands and results lie
-/// in a thread's scratch.
+/// Both products compiled, and where operands and results lie in a thread's
+/// scratch.
 struct Plan {
   std::int64_t rows;  // of a block; the last one may have fewer
   std::int64_t last_rows;

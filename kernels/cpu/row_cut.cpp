@@ -13,7 +13,6 @@ namespace {
 // Rows before the first block of the second cut: no multiple of anything that
 // a library could step by.
 constexpr std::int64_t kOffset = 13;
-constexpr std::int64_t kScratchAlignment = 64;
 
 /// Numbers in [−1, 1) that are always the same (SplitMix64; Steele, Lea and
 /// Flood, OOPSLA 2014).
@@ -113,9 +112,11 @@ RowCut cut_rows(std::int64_t rows, std::int64_t most,
   const std::int64_t num_blocks = (rows + most - 1) / most;
   const RowCut even = blocks_of((rows + num_blocks - 1) / num_blocks);
   const std::int64_t tail = rows % kRowBlock;
-  const bool may_join = stand_alone(even.block_rows) &&
-                        stand_alone(even.last_rows()) &&
-                        (tail == 0 || stand_alone(tail));
+  // Lower blocks gain nothing, and the check links the places of rows in
+  // blocks that are taller than those that define the bytes.
+  const bool may_join =
+      even.block_rows > kRowBlock && stand_alone(even.block_rows) &&
+      stand_alone(even.last_rows()) && (tail == 0 || stand_alone(tail));
   return may_join ? even : blocks_of(kRowBlock);
 }
 

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -15,9 +14,14 @@ namespace {
 constexpr std::int64_t kPerRead = 8;
 constexpr std::uintptr_t kReadBytes = 16;
 
-bool is_shard(const HeadsView& q, std::int64_t num_heads,
-              const WholeItem& whole) {
-  return whole.rows != q.base.dim(1) || whole.num_heads != num_heads;
+/// Whether the whole is another problem: other rows, heads or row widths.
+bool is_shard(const HeadsView& q, const HeadsView& k, const HeadsView& v,
+              std::int64_t num_heads, const WholeItem& whole) {
+  const auto has_other_width = [&](const HeadsView& view) {
+    return whole.row_width != 0 && view.base.dim(2) != whole.row_width;
+  };
+  return whole.rows != q.base.dim(1) || whole.num_heads != num_heads ||
+         has_other_width(q) || has_other_width(k) || has_other_width(v);
 }
 
 /// The plans of one context.
@@ -42,11 +46,16 @@ struct FlashPlans {
     };
   }
 
+  struct Shard {
+    Shard(DnnPlans::GraphOf graph_of, const DnnRules& rules)
+        : plans(std::move(graph_of), rules) {}
+    DnnPlans plans;
+    bool agrees = false;  ///< has the bytes of the whole
+  };
+
   std::map<AttentionProblem, DnnPlans> wholes;
-  /// By the whole and the shard. Without plans: not the bytes of the whole.
-  std::map<std::pair<AttentionProblem, AttentionProblem>,
-           std::optional<DnnPlans>>
-      shards;
+  /// By the whole and the shard.
+  std::map<std::pair<AttentionProblem, AttentionProblem>, Shard> shards;
 };
 
 bool is_aligned(const Tensor& tensor) {
@@ -89,16 +98,20 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
   }
   const auto key = std::pair(whole, shard);
   auto found = known.shards.find(key);
-  if (found == known.shards.end() && !backend.is_recording()) {
-    DnnPlans plans(FlashPlans::graph_of(backend, shard),
-                   {.only = whole_plans.engine()});
-    const bool agrees = shard_agrees(ctx, whole, whole_plans, shard, plans);
+  if (found == known.shards.end()) {
+    if (backend.is_recording()) {
+      throw Error(Errc::unsupported, "attention",
+                  "a shard was recorded before it was run once");
+    }
+    // The plans stay, whatever the verdict: to unload them needs a lock.
     found = known.shards
-                .emplace(key, agrees ? std::optional(std::move(plans))
-                                     : std::nullopt)
+                .try_emplace(key, FlashPlans::graph_of(backend, shard),
+                             DnnRules{.only = whole_plans.engine()})
                 .first;
+    found->second.agrees =
+        shard_agrees(ctx, whole, whole_plans, shard, found->second.plans);
   }
-  if (found == known.shards.end() || !found->second) {
+  if (!found->second.agrees) {
     throw Error(Errc::unsupported, "attention",
                 "cuDNN computes other bits for " +
                     std::to_string(shard.queries) + " rows and " +
@@ -107,7 +120,7 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
                     std::to_string(whole.num_heads),
                 "give each GPU whole items");
   }
-  return &*found->second;
+  return &found->second.plans;
 }
 
 /// False when the library has no engine for it; nothing is queued then.
@@ -128,7 +141,11 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                                  .dtype = q.base.dtype()};
   Backend& backend = Backend::of(ctx);
   DnnPlans* plans = nullptr;
-  if (is_shard(q, num_heads, whole) && backend.options().batch_invariant) {
+  if (is_shard(q, k, v, num_heads, whole) &&
+      backend.options().batch_invariant) {
+    if (whole.row_width == 0 || whole.row_width % kPerRead != 0) {
+      return false;
+    }
     AttentionProblem item = problem;
     item.queries = whole.rows;
     item.num_heads = whole.num_heads;
@@ -144,9 +161,8 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   const HeadsView q_here = readable(ctx, q);
   const HeadsView k_here = readable(ctx, k);
   const HeadsView v_here = readable(ctx, v);
-  Tensor result = is_aligned(out)
-                      ? out
-                      : ctx.workspace().take(out.shape(), out.dtype());
+  Tensor result =
+      is_aligned(out) ? out : ctx.workspace().take(out.shape(), out.dtype());
   float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
   if (!plans->run(ctx, q.base.dim(0),
                   attention_operands(
@@ -170,12 +186,14 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   if (out.empty() || try_flash(ctx, q, k, v, num_heads, head_dim, whole, out)) {
     return;
   }
-  if (is_shard(q, num_heads, whole) && backend.options().batch_invariant) {
+  if (is_shard(q, k, v, num_heads, whole) &&
+      backend.options().batch_invariant) {
     throw Error(Errc::unsupported, "attention",
-                "a shard has the bits of the whole only with flash attention, "
-                "which " +
+                "a shard has the bits of the whole only with flash attention: "
+                "got " +
                     std::string(to_string(out.dtype())) + " heads of " +
-                    std::to_string(head_dim) + " columns do not have here",
+                    std::to_string(head_dim) + " columns in rows of " +
+                    std::to_string(whole.row_width),
                 "use --dtype bf16, or give each GPU whole items");
   }
   attend_by_products(ctx, q, k, v, num_heads, head_dim, out);

@@ -244,16 +244,21 @@ bool Products::shard_agrees(const Problem& problem, Plan& plan,
 
 void Products::check_shard(const Problem& problem, Plan& plan,
                            std::int64_t rows) {
-  if (!backend_.is_recording() && shard_agrees(problem, plan, rows)) {
-    return;
+  auto known = plan.shards.find(rows);
+  if (known == plan.shards.end()) {
+    if (backend_.is_recording()) {
+      throw Error(Errc::unsupported, kPlace,
+                  "a shard of " + std::to_string(rows) + " rows of " +
+                      to_string(problem) + " was recorded before it was run");
+    }
+    known = plan.shards.emplace(rows, shard_agrees(problem, plan, rows)).first;
   }
-  throw Error(Errc::unsupported, kPlace,
-              backend_.is_recording()
-                  ? "a shard of " + std::to_string(rows) + " rows of " +
-                        to_string(problem) + " was recorded before it was run"
-                  : "cuBLASLt computes other bits for " + std::to_string(rows) +
-                        " rows alone than for all of " + to_string(problem),
-              "give each GPU whole items");
+  if (!known->second) {
+    throw Error(Errc::unsupported, kPlace,
+                "cuBLASLt computes other bits for " + std::to_string(rows) +
+                    " rows alone than for all of " + to_string(problem),
+                "give each GPU whole items");
+  }
 }
 
 Products::Arrangement Products::arrange(const Problem& problem, Plan& plan,

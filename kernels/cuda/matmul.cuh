@@ -97,6 +97,8 @@ class Products {
     BlasHandle<cublasLtMatmulDesc_t> description;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
     std::map<ProductBatch, Arrangement> arrangements;
+    /// Whether so many rows alone have the bytes of the whole.
+    std::map<std::int64_t, bool> shards;
   };
 
   [[nodiscard]] const BlasLt& blas() const { return backend_.libraries().blas; }

@@ -71,7 +71,7 @@ TEST_F(ShardAlgorithms, AreCheckedOnce) {
   EXPECT_EQ(emulator::blas_counters().products, before.products + 2);
 }
 
-TEST_F(ShardAlgorithms, OfAttentionUseTheEngineOfTheWhole) {
+TEST_F(ShardAlgorithms, OfAttentionAreThoseOfTheWhole) {
   ExecContext ctx(1, kGpu);
   const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
   for (const AttentionPart& part : shards.parts()) {
@@ -79,7 +79,7 @@ TEST_F(ShardAlgorithms, OfAttentionUseTheEngineOfTheWhole) {
   }
 }
 
-TEST_F(ShardAlgorithms, OfAttentionAreRefusedWithoutThatEngine) {
+TEST_F(ShardAlgorithms, OfAttentionAreRefusedWithoutTheEngineOfTheWhole) {
   emulator::set_dnn_behaviour({.engines_depend_on_queries = true});
   ExecContext ctx(1, kGpu);
   const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
@@ -99,6 +99,51 @@ TEST_F(ShardAlgorithms, OfAttentionAreRefusedWhereTheirBitsAreOthers) {
               shards.expect_same(ctx, {{0, kRowBlock}, 0, 4});
             }),
             Errc::unsupported);
+}
+
+// Nothing says which layout the whole has, or it cannot be that one.
+TEST_F(ShardAlgorithms, OfAttentionNeedTheRowsOfTheWhole) {
+  ExecContext ctx(1, kGpu);
+  const Tensor x = upload(ctx, random({1, 90, 32}, DType::bf16, 1));
+  Tensor out = poisoned(ctx, {1, 90, 32}, DType::bf16);
+  const auto attend = [&](const WholeItem& whole) {
+    attention(ctx, {x, 0}, {x, 0}, {x, 0}, 2, 16, out, whole);
+  };
+  EXPECT_EQ(code_of([&] { attend({.num_heads = 4}); }), Errc::unsupported);
+  EXPECT_EQ(code_of([&] { attend({.num_heads = 4, .row_width = 63}); }),
+            Errc::shape_mismatch);
+  // All rows and heads, but gathered out of a fused tensor: checked as well.
+  emulator::set_dnn_behaviour({.bits_depend_on_queries = true});
+  attend({.row_width = 3 * 32});
+}
+
+// A recording cannot wait for a check.
+TEST_F(ShardAlgorithms, AreRefusedInARecordingUnlessTheyRanBefore) {
+  emulator::set_blas_behaviour({.order = {BlasAlgorithm::steady}});
+  ExecContext ctx(1, kGpu);
+  const LinearCase values({2, 64, 64}, 48, DType::bf16, 5);
+  const PackedLinear packed = values.packed(ctx);
+  const Tensor x = upload(ctx, values.x);
+  Tensor out = poisoned(ctx, values.out_shape(), DType::bf16);
+  const auto run = [&](std::int64_t items, std::int64_t whole_rows) {
+    Tensor to = out.slice(0, items);
+    linear(ctx, x.slice(0, items), packed, Activation::none, to,
+           {.rows = whole_rows});
+  };
+  run(1, 150);
+  run(2, 64);  // whole items: their algorithm is known
+  const auto owner = std::make_shared<int>();
+  const std::uint64_t key[] = {1};
+  bool records = false;
+  const auto step = [&] {
+    if (records) {
+      run(2, 150);  // another batch of rows that were compared
+      EXPECT_EQ(code_of([&] { run(1, 151); }), Errc::unsupported);
+    }
+    records = true;
+  };
+  ctx.replay(owner, key, step);
+  ctx.replay(owner, key, step);
 }
 
 // f32 attends by products, whose algorithms see all heads at once.

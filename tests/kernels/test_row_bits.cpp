@@ -1,7 +1,10 @@
+#include <cstdlib>
 #include <functional>
+#include <string_view>
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/row_cut.h"
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
@@ -27,7 +30,7 @@ using RowsOp =
 
 // Even, with an end that is a block of its own, shorter than a block, and with
 // a last block of a single row.
-constexpr std::int64_t kRows[] = {256, 300, 40, 4 * kRowBlock + 1};
+constexpr std::int64_t kRows[] = {256, 300, 40, 100, 4 * kRowBlock + 1};
 
 std::vector<Shard> shards_of(std::int64_t rows) {
   std::vector<Shard> shards;
@@ -300,6 +303,7 @@ TEST(RowCut, JoinsBlocksOnlyWhereEveryHeightStandsAlone) {
   using Cut = std::array<std::int64_t, 3>;
   EXPECT_EQ(shape_of(cut_rows(256, 256, always)), (Cut{1, 256, 256}));
   EXPECT_EQ(shape_of(cut_rows(300, 256, always)), (Cut{2, 150, 150}));
+  EXPECT_EQ(shape_of(cut_rows(100, 64, always)), (Cut{2, 64, 36}));
   EXPECT_EQ(shape_of(cut_rows(256, 256, never)), (Cut{4, 64, 64}));
   EXPECT_EQ(shape_of(cut_rows(300, 256, never)), (Cut{5, 64, 44}));
   EXPECT_EQ(shape_of(cut_rows(kRowBlock, 256, never)), (Cut{1, 64, 64}));
@@ -328,10 +332,21 @@ bool differs(ExecContext& ctx, const cpu::MatmulShape& shape) {
       static_cast<std::size_t>(shape.k) * size_of(shape.dtype);
   std::byte* scratch =
       ctx.scratch(0, std::max(tall.scratch_bytes(), low.scratch_bytes()));
-  tall.run(0, a.bytes().data(), b.bytes().data(), whole.data<float>(), scratch);
+  const bool is_packed = shape.layout == cpu::Layout::packed;
+  const dnnl::memory packed = is_packed ? cpu::pack_panel(b) : dnnl::memory();
+  const auto multiply = [&](cpu::Matmul& product, const std::byte* rows,
+                            Tensor& out) {
+    if (is_packed) {
+      product.run(0, rows, packed, out.data<float>(), scratch);
+    } else {
+      product.run(0, rows, b.bytes().data(), out.data<float>(), scratch);
+    }
+  };
+  multiply(tall, a.bytes().data(), whole);
   for (std::int64_t first = 0; first < shape.m; ++first) {
-    low.run(0, a.bytes().data() + static_cast<std::size_t>(first) * row_bytes,
-            b.bytes().data(), part.data<float>(), scratch);
+    multiply(low,
+             a.bytes().data() + static_cast<std::size_t>(first) * row_bytes,
+             part);
     const std::int64_t rows = std::min(kRowBlock, shape.m - first);
     if (!bytes_equal(whole.slice(first, first + rows), part.slice(0, rows))) {
       return true;
@@ -352,7 +367,8 @@ TEST(RowCut, FindsEveryHeightWhoseRowsDiffer) {
             {256, 72},
             {40, 300},
             {8, 1}}) {
-        for (const auto layout : {cpu::Layout::rows, cpu::Layout::transposed}) {
+        for (const auto layout : {cpu::Layout::packed, cpu::Layout::rows,
+                                  cpu::Layout::transposed}) {
           const cpu::MatmulShape shape{height, n, k, dtype, layout};
           if (differs(ctx, shape)) {
             ++found;
@@ -364,8 +380,11 @@ TEST(RowCut, FindsEveryHeightWhoseRowsDiffer) {
       }
     }
   }
-  RecordProperty("shapes_that_differ", found);
   std::printf("  %d shapes have rows that depend on the others\n", found);
+  const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA");
+  if (isa != nullptr && std::string_view(isa) == "AVX2") {
+    EXPECT_GT(found, 0) << "the test has nothing to find";
+  }
 }
 
 }  // namespace
