@@ -1,7 +1,6 @@
 #include "config/sampler_check.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,7 +51,8 @@ void check(const Flag& flag, Solver solver) {
   }
 }
 
-constexpr std::array<std::string_view, 1> kSpacing = {"use_karras_sigmas"};
+// A class has all spacings of σ or none.
+constexpr std::string_view kSpacingKey = "use_karras_sigmas";
 
 void check_lists(const SamplerConfig& s, const ScheduleOptions& options) {
   if (s.final_sigma_zero == false && !options.sigmas.empty()) {
@@ -84,7 +84,7 @@ void check_sampler(const SamplerConfig& s, const ScheduleOptions& options) {
            Flag{"--timestep-spacing",
                 s.timestep_spacing.has_value(),
                 {"timestep_spacing"}},
-           Flag{"--sigma-spacing", is_spaced, {kSpacing.front()}},
+           Flag{"--sigma-spacing", is_spaced, {kSpacingKey}},
            Flag{"--final-sigmas-type",
                 s.final_sigma_zero.has_value(),
                 {"final_sigmas_type"}},
@@ -119,11 +119,11 @@ void check_name(const SamplerConfig& s, const SolverChoice& choice) {
                     name_of(*s.sigma_spacing),
                 "leave one of them out");
   }
-  if (choice.sigma_spacing && !choice.solver->has_key(kSpacing.front())) {
+  if (choice.sigma_spacing && !choice.solver->has_key(kSpacingKey)) {
     throw Error(Errc::invalid_argument, "--sampler",
                 "this solver has no " + name_of(*choice.sigma_spacing) +
                     " sigmas: got '" + s.name + "', expected one of " +
-                    names_with(kSpacing) + " before that word",
+                    names_with({&kSpacingKey, 1}) + " before that word",
                 "leave the word out");
   }
 }

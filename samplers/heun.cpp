@@ -108,7 +108,7 @@ extern constinit const SolverRow kHeun{
     .keys = {kBetaKeys, kClipKeys, kSpacingKeys},
     .has_unit_signal = true,
     .clips = true,
-    .calls_per_step = 2,
+    .has_two_calls = true,
     .beta_start = 0.00085,
     .beta_end = 0.012,
     .points = points,

@@ -121,7 +121,7 @@ void check_flow(const ScheduleOptions& o) {
     refuse("mu", "dynamic shifting needs mu, got none",
            "set use_dynamic_shifting to false in scheduler_config.json");
   }
-  if (o.use_flow_sigmas && !is_multistep(o)) {
+  if (o.use_flow_sigmas && o.solver->flow_points == nullptr) {
     refuse("use_flow_sigmas", "only dpm++ and unipc take flow sigmas",
            "use the flow solver");
   }
@@ -252,10 +252,10 @@ ScheduleOptions resolve(ScheduleOptions o) {
   check_betas(o);
   check_lists(o);
   check_prediction(o);
-  check_flow(o);
   if (o.solver->resolve != nullptr) {
     o.solver->resolve(o);
   }
+  check_flow(o);
   return o;
 }
 

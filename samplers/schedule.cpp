@@ -122,7 +122,7 @@ void Schedule::build_residual_scales() {
   residual_scales_.assign(calls + 1, 0.0);
   for (std::size_t p = 1; p <= calls; ++p) {
     double scale = stochastic_step_size(levels_[p - 1], arrivals_[p - 1]);
-    if (options_.solver->calls_per_step == 2 && p >= 2 && p % 2 == 0) {
+    if (options_.solver->has_two_calls && p >= 2 && p % 2 == 0) {
       scale = residual_scales_[p - 1];  // both stages end at one noise level
     }
     if (!(scale > 0.0)) {
@@ -140,8 +140,7 @@ void Schedule::build_residual_scales() {
 
 int Schedule::num_steps() const noexcept {
   const int calls = num_model_calls();
-  return (calls + options_.solver->calls_per_step - 1) /
-         options_.solver->calls_per_step;
+  return options_.solver->has_two_calls ? (calls + 1) / 2 : calls;
 }
 
 double Schedule::timestep(int call) const {

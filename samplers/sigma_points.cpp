@@ -130,7 +130,7 @@ Points sigma_points(const ScheduleOptions& o,
                     const std::vector<float>& alphas_cumprod,
                     const SigmaRules& rules) {
   const int training_steps =
-      rules.training_steps != 0 ? rules.training_steps : o.num_train_timesteps;
+      rules.training_steps.value_or(o.num_train_timesteps);
   const bool whole = rules.has_whole_steps;
   const std::vector<float> table = training_sigmas(alphas_cumprod);
   const std::vector<float> logs = log_of(table);
@@ -138,14 +138,14 @@ Points sigma_points(const ScheduleOptions& o,
   if (!o.sigmas.empty()) {
     use_listed_sigmas(o, whole, logs, points);
   } else {
-    points.timesteps = !o.timesteps.empty()
-                           ? o.timesteps
-                           : spaced_timesteps(o, training_steps, whole);
-    if (points.timesteps.empty()) {
+    if (o.timesteps.empty() && training_steps == 0) {
       throw Error(Errc::invalid_argument, "schedule",
                   "lambda_min_clipped: no training step is left",
                   "lower lambda_min_clipped");
     }
+    points.timesteps = !o.timesteps.empty()
+                           ? o.timesteps
+                           : spaced_timesteps(o, training_steps, whole);
     if (whole) {
       truncate(points.timesteps);
     }

@@ -45,25 +45,26 @@ struct SolverSpelling {
 struct SolverRow {
   /// In recipes and cuts: never changed.
   std::string_view name;
-  /// In help texts and messages, the usual one first.
+  /// In help texts and messages, the usual one first. Each is a spelling.
   std::span<const std::string_view> shown_names;
   std::span<const SolverSpelling> spellings;
-  /// The keys of scheduler_config.json that its diffusers class has; groups of
-  /// words. Other keys of a file are ignored, other flags refused.
+  /// The keys of scheduler_config.json that its diffusers class has, and eta,
+  /// which is an argument there; groups of words. Other keys of a file are
+  /// ignored, other flags refused.
   std::array<std::string_view, 6> keys;
 
   Levels levels = Levels::sigmas;
   /// x = clean + σ · noise; the network is given x / √(σ² + 1).
   bool has_unit_signal = false;
-  /// Has an order, and may run over flow sigmas (use_flow_sigmas).
+  /// Remembers earlier outputs, up to its order.
   bool is_multistep = false;
   /// The rule clips the clean sample.
   bool clips = false;
   bool draws_at_timestep_zero = true;
   bool has_sample_prediction = true;
   bool has_karras_flow_sigmas = false;
-  /// The second of two is not made in the last step.
-  int calls_per_step = 1;
+  /// Each step calls the network twice, the last step once.
+  bool has_two_calls = false;
   double beta_start = 1e-4;
   double beta_end = 0.02;
 
@@ -112,7 +113,7 @@ class Solver {
   const SolverRow* row_;
 };
 
-/// Rows in the order in which users are shown them.
+/// Solvers in the order in which help texts show them.
 using SolverTable = std::span<const Solver>;
 /// Those that Troupe has.
 [[nodiscard]] SolverTable solver_table();

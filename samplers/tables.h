@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,12 +39,12 @@ enum class WholeSteps : std::uint8_t { never, unless_cosine, always };
 
 /// σ between the training steps.
 struct SigmaRules {
-  /// The training steps that are spaced, counted from the first; 0: all.
-  int training_steps = 0;
+  /// The training steps that are spaced, counted from the first; unset: all.
+  std::optional<int> training_steps = std::nullopt;
   /// The network is handed whole training steps, of n + 1 points without the
   /// last.
   bool has_whole_steps = false;
-  /// The same under Karras spacing.
+  /// Whether timesteps that belong to Karras σ are rounded to whole steps.
   WholeSteps karras_steps = WholeSteps::never;
   bool always_ends_at_zero = false;
   /// Respaced σ that do not end at 0 repeat their last value.

@@ -147,5 +147,26 @@ TEST(ScheduleErrors, RefuseCallsOutsideTheSchedule) {
   EXPECT_NO_THROW((void)schedule.arrival(50));
 }
 
+// Every λ is clipped: nothing is left to space, whatever the spacing.
+TEST(ScheduleErrors, SayThatNoTrainingStepIsLeft) {
+  for (const TimestepSpacing spacing :
+       {TimestepSpacing::leading, TimestepSpacing::linspace,
+        TimestepSpacing::trailing}) {
+    ScheduleOptions options;
+    options.solver = Solver::dpmpp;
+    options.num_inference_steps = 5;
+    options.timestep_spacing = spacing;
+    options.lambda_min_clipped = 100.0;
+    try {
+      const Schedule schedule(options);
+      FAIL() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_NE(error.message().find("no training step is left"),
+                std::string::npos)
+          << error.what();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace troupe::samplers

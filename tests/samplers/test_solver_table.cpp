@@ -45,7 +45,6 @@ constexpr SolverRow kHalving{.name = "halving",
                              .spellings = kSpellings,
                              .keys = {kBetaKeys, "eta"},
                              .has_unit_signal = true,
-                             .calls_per_step = 1,
                              .points = halving_points,
                              .step = step_halving,
                              .carry = carry_halving};
