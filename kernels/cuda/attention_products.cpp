@@ -235,9 +235,8 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
   auto& products = backend.state<HeadProducts>();
   const DType dtype = out.dtype();
   const Workspace::Scope scope(ctx.workspace());
-  Tensor result = is_aligned(out)
-                      ? out
-                      : ctx.workspace().take(out.shape(), out.dtype());
+  Tensor result =
+      is_aligned(out) ? out : ctx.workspace().take(out.shape(), out.dtype());
   const HeadRows q_rows({aligned(ctx, q.base), q.column});
   const HeadRows k_rows({aligned(ctx, k.base), k.column});
   const HeadRows v_rows({aligned(ctx, v.base), v.column});
