@@ -1,5 +1,6 @@
 # The scheduler reader, its keys, the solver names and their suggestions: a part
-# of `config` that needs only samplers/options.h, so that samplers' own tests can link it.
+# of `config` that needs only the options and rows of `samplers`, so that samplers' own
+# tests can link it.
 add_library(troupe_scheduler_config STATIC
   ${CMAKE_CURRENT_LIST_DIR}/foreign_solvers.cpp
   ${CMAKE_CURRENT_LIST_DIR}/known_keys.cpp

@@ -17,7 +17,7 @@ void check_view(std::string_view what, const HeadsView& view,
   check_columns("attention", what, view.column, width, view.base.dim(2));
 }
 
-/// All of `whole` filled in. `row_width` stays 0 where there is no shard.
+/// `whole` with its rows and heads filled in. A row_width of 0 stays.
 WholeItem whole_of(const HeadsView& q, std::int64_t num_heads,
                    std::int64_t head_dim, const WholeItem& whole) {
   const WholeItem item{

@@ -27,7 +27,7 @@ struct HeadsView {
 /// Shards: q may hold some rows of larger items, and all operands some of their
 ///         heads (`whole`); k and v have all keys, in the order of the whole.
 /// Memory: CPU: workspace for copies of q, k and v; per thread the logits of
-///         one block (at most 256 rows, fewer as the keys grow). GPU, f32 or a
+///         one block (256 rows, down to 64 as the keys grow). GPU, f32 or a
 ///         head_dim or columns that are no multiples of 8: workspace, the
 ///         logits of one block of rows (at most 64 MiB, or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported for

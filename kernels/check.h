@@ -73,8 +73,8 @@ inline void check_columns(std::string_view place, std::string_view what,
   }
 }
 
-/// The rows of the item that `here` rows are a shard of, or `here`. Errors:
-/// Errc::shape_mismatch.
+/// The size of the whole of which `here` is a part; `here` if `whole` is 0.
+/// Errors: Errc::shape_mismatch.
 inline std::int64_t check_whole(std::string_view place, std::string_view what,
                                 std::int64_t here, std::int64_t whole) {
   if (whole != 0 && whole < here) {

@@ -19,9 +19,9 @@ inline constexpr std::int64_t kRowBlock = 64;
 /// help.
 struct WholeItem {
   std::int64_t rows = 0;
-  /// Of attention: heads, and columns of the tensor that q, k and v of the
-  /// whole lie in: the three side by side in one, or each in one of its own
-  /// width. Wanted on a GPU for every shard.
+  /// For attention only: the heads, and the columns of the tensor in which q, k
+  /// and v of the whole lie. The three lie in one tensor, or each in its own
+  /// tensor of this width. A GPU needs both numbers for every shard.
   std::int64_t num_heads = 0;
   std::int64_t row_width = 0;
 };

@@ -4,29 +4,22 @@
 #include <cstring>
 #include <map>
 
+#include "kernels/core/noise.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/row_blocks.h"
 
 namespace troupe::kernels::cpu {
 namespace {
 
-// Rows before the first block of the second cut: no multiple of anything that
-// a library could step by.
+// Rows before the first block of the second cut. No library goes in steps of so
+// many rows.
 constexpr std::int64_t kOffset = 13;
 
-/// Numbers in [−1, 1) that are always the same (SplitMix64; Steele, Lea and
-/// Flood, OOPSLA 2014).
+/// Normals that are always the same.
 Tensor drawn(ExecContext& ctx, const Shape& shape, DType dtype,
-             std::uint64_t seed) {
+             std::uint64_t index) {
   Tensor values(shape, DType::f32);
-  auto* to = values.data<float>();
-  for (std::int64_t i = 0; i < values.num_elements(); ++i) {
-    std::uint64_t bits = seed += 0x9e3779b97f4a7c15U;
-    bits = (bits ^ (bits >> 30U)) * 0xbf58476d1ce4e5b9U;
-    bits = (bits ^ (bits >> 27U)) * 0x94d049bb133111ebU;
-    to[i] =
-        static_cast<float>(static_cast<std::int64_t>(bits) >> 40) * 0x1p-23F;
-  }
+  fill_normal({.seed = 0, .sample_index = index}, values);
   return as_dtype(ctx, values, dtype);
 }
 

@@ -27,10 +27,10 @@ struct RowCut {
     const std::function<bool(std::int64_t height)>& stand_alone);
 
 /// Whether each row of this product has the bytes that it has in a product of
-/// kRowBlock rows, whatever its place in either: computed from drawn operands
-/// at two alignments and two offsets of the blocks. The answer follows from the
-/// shape, the library and the CPU alone. The first call takes four such
-/// products. Thread: as MatmulCache.
+/// kRowBlock rows, whatever its place in either. It is tried with drawn
+/// numbers, at two alignments and two offsets of the blocks. The answer follows
+/// from the shape, the library and the CPU alone. The first call takes four
+/// such products. Thread: as MatmulCache.
 [[nodiscard]] bool rows_stand_alone(ExecContext& ctx, const MatmulShape& shape);
 
 }  // namespace troupe::kernels::cpu

@@ -1,8 +1,10 @@
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/cuda/aligned.cuh"
 #include "kernels/cuda/attention_products.cuh"
 #include "kernels/cuda/attention_shard.cuh"
 #include "kernels/cuda/ops.h"
@@ -50,29 +52,13 @@ struct FlashPlans {
     Shard(DnnPlans::GraphOf graph_of, const DnnRules& rules)
         : plans(std::move(graph_of), rules) {}
     DnnPlans plans;
-    bool agrees = false;  ///< has the bytes of the whole
+    std::optional<bool> agrees;  ///< has the bytes of the whole; unset: unknown
   };
 
   std::map<AttentionProblem, DnnPlans> wholes;
   /// By the whole and the shard.
   std::map<std::pair<AttentionProblem, AttentionProblem>, Shard> shards;
 };
-
-bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % kReadBytes ==
-         0;
-}
-
-/// The operand where flash attention can read it. A view elsewhere is copied:
-/// another way of computing would mean other bits.
-HeadsView readable(ExecContext& ctx, const HeadsView& view) {
-  if (is_aligned(view.base)) {
-    return view;
-  }
-  Tensor copied = ctx.workspace().take(view.base.shape(), view.base.dtype());
-  Backend::of(ctx).copy(view.base, copied);
-  return {copied, view.column};
-}
 
 std::byte* first_element(const HeadsView& view) {
   // Nothing is written through an input.
@@ -96,22 +82,21 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
   if (whole_plans.engine() == nullptr) {
     return nullptr;
   }
-  const auto key = std::pair(whole, shard);
-  auto found = known.shards.find(key);
-  if (found == known.shards.end()) {
+  FlashPlans::Shard& it =
+      known.shards
+          .try_emplace(std::pair(whole, shard),
+                       FlashPlans::graph_of(backend, shard),
+                       DnnRules{.only = whole_plans.engine()})
+          .first->second;
+  if (!it.agrees) {
     if (backend.is_recording()) {
       throw Error(Errc::unsupported, "attention",
                   "a shard was recorded before it was run once");
     }
-    // The plans stay, whatever the verdict: to unload them needs a lock.
-    found = known.shards
-                .try_emplace(key, FlashPlans::graph_of(backend, shard),
-                             DnnRules{.only = whole_plans.engine()})
-                .first;
-    found->second.agrees =
-        shard_agrees(ctx, whole, whole_plans, shard, found->second.plans);
+    it.agrees = shard_agrees(ctx, whole, whole_plans, shard, it.plans);
   }
-  if (!found->second.agrees) {
+  // The plans of a refused shard are kept: unloading them needs a lock.
+  if (!*it.agrees) {
     throw Error(Errc::unsupported, "attention",
                 "cuDNN computes other bits for " +
                     std::to_string(shard.queries) + " rows and " +
@@ -120,7 +105,7 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
                     std::to_string(whole.num_heads),
                 "give each GPU whole items");
   }
-  return &found->second.plans;
+  return &it.plans;
 }
 
 /// False when the library has no engine for it; nothing is queued then.
@@ -158,22 +143,22 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     return false;
   }
   const Workspace::Scope scope(ctx.workspace());
-  const HeadsView q_here = readable(ctx, q);
-  const HeadsView k_here = readable(ctx, k);
-  const HeadsView v_here = readable(ctx, v);
-  Tensor result =
-      is_aligned(out) ? out : ctx.workspace().take(out.shape(), out.dtype());
+  const auto readable = [&](const HeadsView& view) {
+    return HeadsView{aligned_input(ctx, view.base, kReadBytes), view.column};
+  };
+  const HeadsView q_here = readable(q);
+  const HeadsView k_here = readable(k);
+  const HeadsView v_here = readable(v);
+  AlignedOutput output(ctx, out, kReadBytes);
   float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
   if (!plans->run(ctx, q.base.dim(0),
                   attention_operands(
                       problem, {first_element(q_here), first_element(k_here),
                                 first_element(v_here), &scale,
-                                result.bytes().data()}))) {
+                                output.tensor().bytes().data()}))) {
     return false;
   }
-  if (result.owner() != out.owner()) {
-    backend.copy(result, out);
-  }
+  output.finish();
   return true;
 }
 

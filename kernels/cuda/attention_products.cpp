@@ -6,6 +6,7 @@
 #include <compare>
 #include <map>
 
+#include "kernels/cuda/aligned.cuh"
 #include "kernels/cuda/backend.cuh"
 #include "kernels/cuda/blas.cuh"
 
@@ -146,7 +147,7 @@ class HeadProducts {
           kPlace);
     for (int i = 0; i < count; ++i) {
       const auto& candidate = found[static_cast<std::size_t>(i)];
-      // The mask above is a wish: what came back is asked.
+      // The preference above is only a request, so each answer is checked.
       if (candidate.state == CUBLAS_STATUS_SUCCESS &&
           sums_in_one_sequence(blas(), candidate.algo, kPlace)) {
         plan.algorithm = candidate.algo;
@@ -160,23 +161,6 @@ class HeadProducts {
   BlasHandle<cublasLtHandle_t> handle_;
   std::map<HeadProduct, Plan> plans_;
 };
-
-bool is_aligned(const Tensor& tensor) {
-  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) %
-             kBestAlignment ==
-         0;
-}
-
-/// The tensor where algorithms may rely on the best alignment of its start. One
-/// that starts elsewhere is copied: another algorithm would mean other bits.
-Tensor aligned(ExecContext& ctx, const Tensor& tensor) {
-  if (is_aligned(tensor)) {
-    return tensor;
-  }
-  Tensor copied = ctx.workspace().take(tensor.shape(), tensor.dtype());
-  Backend::of(ctx).copy(tensor, copied);
-  return copied;
-}
 
 /// What the best alignment and steps of so many elements have in common.
 std::uint32_t alignment_of(std::initializer_list<std::int64_t> steps,
@@ -231,16 +215,18 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                         const HeadsView& k, const HeadsView& v,
                         std::int64_t num_heads, std::int64_t head_dim,
                         Tensor& out) {
-  Backend& backend = Backend::of(ctx);
-  auto& products = backend.state<HeadProducts>();
+  auto& products = Backend::of(ctx).state<HeadProducts>();
   const DType dtype = out.dtype();
   const Workspace::Scope scope(ctx.workspace());
-  Tensor result =
-      is_aligned(out) ? out : ctx.workspace().take(out.shape(), out.dtype());
-  const HeadRows q_rows({aligned(ctx, q.base), q.column});
-  const HeadRows k_rows({aligned(ctx, k.base), k.column});
-  const HeadRows v_rows({aligned(ctx, v.base), v.column});
-  const HeadRows out_rows({result, 0});
+  AlignedOutput output(ctx, out, kBestAlignment);
+  const auto rows_of = [&](const HeadsView& view) {
+    return HeadRows(
+        {aligned_input(ctx, view.base, kBestAlignment), view.column});
+  };
+  const HeadRows q_rows = rows_of(q);
+  const HeadRows k_rows = rows_of(k);
+  const HeadRows v_rows = rows_of(v);
+  const HeadRows out_rows({output.tensor(), 0});
   const std::int64_t queries = q_rows.tokens;
   const std::int64_t keys = k_rows.tokens;
   const std::int64_t row_bytes =
@@ -289,9 +275,7 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                    scratch.bytes().data());
     }
   }
-  if (result.owner() != out.owner()) {
-    backend.copy(result, out);
-  }
+  output.finish();
 }
 
 }  // namespace troupe::kernels::cuda

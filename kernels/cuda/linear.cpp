@@ -3,6 +3,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "kernels/cuda/aligned.cuh"
 #include "kernels/cuda/bias_activation.cuh"
 #include "kernels/cuda/matmul.cuh"
 #include "kernels/cuda/ops.h"
@@ -11,48 +12,6 @@
 
 namespace troupe::kernels::cuda {
 namespace {
-
-/// The operands of a product where the chosen algorithms can read and write
-/// them. Views that start inside a row are copied: another algorithm would mean
-/// other bits.
-class Operands {
- public:
-  Operands(ExecContext& ctx, const Problem& problem, const Tensor& x,
-           Tensor& out)
-      : backend_(Backend::of(ctx)), x_(x), out_(out), used_(out) {
-    if (!fits(x.bytes().data(), row_alignment(problem.k, problem.compute))) {
-      Tensor copied = ctx.workspace().take(x.shape(), x.dtype());
-      backend_.copy(x, copied);
-      x_ = copied;
-    }
-    if (!fits(out.bytes().data(), row_alignment(problem.n, problem.out))) {
-      used_ = ctx.workspace().take(out.shape(), out.dtype());
-    }
-  }
-
-  [[nodiscard]] ProductOperands pointers(const LinearWeights& weights) {
-    const Tensor& bias =
-        used_.dtype() == DType::f32 ? weights.bias : weights.narrow_bias;
-    return {weights.weight.bytes().data(), bias.bytes().data(),
-            x_.bytes().data(), used_.bytes().data()};
-  }
-  /// After the product: the result is where it was asked for.
-  void finish() {
-    if (used_.owner() != out_.owner()) {
-      backend_.copy(used_, out_);
-    }
-  }
-
- private:
-  static bool fits(const std::byte* first, std::size_t alignment) {
-    return reinterpret_cast<std::uintptr_t>(first) % alignment == 0;
-  }
-
-  Backend& backend_;
-  Tensor x_;
-  Tensor& out_;
-  Tensor used_;
-};
 
 /// In free mode the whole batch is one problem.
 Problem problem_of(const Backend& backend, const Tensor& x,
@@ -80,12 +39,18 @@ bool try_product(ExecContext& ctx, const Tensor& x,
     return false;
   }
   const Workspace::Scope scope(ctx.workspace());
-  Operands operands(ctx, problem, x, out);
+  const Tensor x_here =
+      aligned_input(ctx, x, row_alignment(problem.k, problem.compute));
+  AlignedOutput output(ctx, out, row_alignment(problem.n, problem.out));
+  const Tensor& bias =
+      out.dtype() == DType::f32 ? weights.bias : weights.narrow_bias;
   const ProductBatch batch = backend.options().batch_invariant
                                  ? ProductBatch{x.dim(0), x.dim(1)}
                                  : ProductBatch{1, problem.rows};
-  products.run(problem, batch, operands.pointers(weights));
-  operands.finish();
+  products.run(problem, batch,
+               {weights.weight.bytes().data(), bias.bytes().data(),
+                x_here.bytes().data(), output.tensor().bytes().data()});
+  output.finish();
   return true;
 }
 

@@ -100,13 +100,11 @@ def compare(options, chosen, report):
 
 def compare_probes(options, wanted, report):
     tree = probe_of(options.tree)
-    base = tree if options.base == options.tree else probe_of(options.base)
+    base = probe_of(options.base)
     if base is None or tree is None:
         print("left out: the mixture and the toy network; the %s has no bytes_probe"
               % ("base" if tree else "tree"))
         return
-    if options.base == options.tree:
-        base = probe_of(options.base)
     names = [name for name in {**base, **tree} if wanted(name)]
     for name in names:
         report.add(name, base.get(name, "no such case"),

@@ -4,27 +4,10 @@
 #include <vector>
 
 #include "kernels/attention.h"
-#include "kernels/row_blocks.h"
 #include "tests/cuda/linear_cases.h"
+#include "tests/kernels/row_ranges.h"
 
 namespace troupe::kernels {
-
-struct RowRange {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
-/// Every range of rows that begins and ends at a block, or ends with the item.
-inline std::vector<RowRange> row_ranges(std::int64_t rows) {
-  std::vector<RowRange> ranges;
-  for (std::int64_t begin = 0; begin < rows; begin += kRowBlock) {
-    for (std::int64_t end = begin + kRowBlock; end < rows; end += kRowBlock) {
-      ranges.push_back({begin, end});
-    }
-    ranges.push_back({begin, rows});
-  }
-  return ranges;
-}
 
 /// Rows [begin, end) of the items of a host tensor [B, N, W].
 inline Tensor rows_of(const Tensor& x, const RowRange& range) {

@@ -2,6 +2,7 @@
 
 #include "tests/cuda/emulator/blas.h"
 #include "tests/cuda/emulator/dnn.h"
+#include "tests/cuda/emulator/faults.h"
 #include "tests/cuda/shard_cases.h"
 
 // Shards under libraries whose bits depend on what a call is given: only
@@ -144,6 +145,25 @@ TEST_F(ShardAlgorithms, AreRefusedInARecordingUnlessTheyRanBefore) {
   };
   ctx.replay(owner, key, step);
   ctx.replay(owner, key, step);
+}
+
+// Too little memory for the check says nothing of the bits.
+TEST_F(ShardAlgorithms, OfAttentionAreCheckedAgainWhenThereIsMemory) {
+  ExecContext ctx(1, kGpu);
+  const AttentionShards shards(ctx, 150, 4, 16, DType::bf16);
+  const AttentionPart part{{0, kRowBlock}, 0, 4};
+  const Tensor q = upload(ctx, random({1, kRowBlock, 64}, DType::bf16, 1));
+  const Tensor kv = upload(ctx, random({1, 150, 64}, DType::bf16, 2));
+  Tensor out = poisoned(ctx, q.shape(), DType::bf16);
+  for (int i = 0; i < 2; ++i) {  // an allocation asks twice
+    emulator::fail_call("cudaMallocAsync", cudaErrorMemoryAllocation, 1);
+  }
+  EXPECT_EQ(code_of([&] {
+              attention(ctx, {q, 0}, {kv, 0}, {kv, 0}, 4, 16, out,
+                        {.rows = 150, .num_heads = 4, .row_width = 192});
+            }),
+            Errc::device_full);
+  shards.expect_same(ctx, part);
 }
 
 // f32 attends by products, whose algorithms see all heads at once.

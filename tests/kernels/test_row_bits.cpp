@@ -12,38 +12,22 @@
 #include "kernels/rope.h"
 #include "kernels/row_blocks.h"
 #include "tests/kernels/reference.h"
+#include "tests/kernels/row_ranges.h"
 
 // A shard of an item's rows has the bytes of the whole item.
 namespace troupe::kernels {
 namespace {
 
-/// The rows of a stream that an operation is given.
-struct Shard {
-  std::int64_t begin;
-  std::int64_t end;
-};
-
 /// From rows [1, n, W] of a stream, which begin at `shard.begin`, to rows
 /// [1, n, W'].
-using RowsOp =
-    std::function<Tensor(ExecContext&, const Tensor& rows, const Shard& shard)>;
+using RowsOp = std::function<Tensor(ExecContext&, const Tensor& rows,
+                                    const RowRange& shard)>;
 
 // Even, with an end that is a block of its own, shorter than a block, and with
 // a last block of a single row.
 constexpr std::int64_t kRows[] = {256, 300, 40, 100, 4 * kRowBlock + 1};
 
-std::vector<Shard> shards_of(std::int64_t rows) {
-  std::vector<Shard> shards;
-  for (std::int64_t begin = 0; begin < rows; begin += kRowBlock) {
-    for (std::int64_t end = begin + kRowBlock; end < rows; end += kRowBlock) {
-      shards.push_back({begin, end});
-    }
-    shards.push_back({begin, rows});
-  }
-  return shards;
-}
-
-Tensor rows_of(const Tensor& x, const Shard& shard) {
+Tensor rows_of(const Tensor& x, const RowRange& shard) {
   const Shape row = x.shape();
   return x.reshape({row[1], row[2]})
       .slice(shard.begin, shard.end)
@@ -56,7 +40,7 @@ void expect_shards_of_the_whole(const RowsOp& op, const Tensor& x) {
   ExecContext pool(3);
   const std::int64_t rows = x.dim(1);
   const Tensor whole = op(single, x, {0, rows});
-  for (const Shard& shard : shards_of(rows)) {
+  for (const RowRange& shard : row_ranges(rows)) {
     const Tensor expected = rows_of(whole, shard);
     const Tensor part = rows_of(x, shard);
     for (const std::int64_t shift : {0, 1}) {
@@ -94,7 +78,7 @@ TEST(RowBits, OfLinearAreThoseOfTheWhole) {
       for (const std::int64_t rows : kRows) {
         for (const DType out_type : {DType::f32, dtype}) {
           expect_shards_of_the_whole(
-              [&](ExecContext& c, const Tensor& x, const Shard&) {
+              [&](ExecContext& c, const Tensor& x, const RowRange&) {
                 Tensor out({1, x.dim(1), w.out_features}, out_type);
                 linear(c, x, packed, Activation::gelu_tanh, out);
                 return out;
@@ -116,7 +100,7 @@ TEST(RowBits, OfAGatedProductAndANormAreThoseOfTheWhole) {
     const PackedLinear packed(ctx, random_tensor({kWidth, 768}, dtype, 6),
                               random_tensor({kWidth}, DType::f32, 7), dtype);
     expect_shards_of_the_whole(
-        [&](ExecContext& c, const Tensor& x, const Shard& shard) {
+        [&](ExecContext& c, const Tensor& x, const RowRange& shard) {
           Tensor residual = rows_of(residuals, shard).clone();
           Tensor out({1, x.dim(1), kWidth}, dtype);
           linear_add_gated_layer_norm_modulate(c, x, packed, modulation, 0,
@@ -155,7 +139,7 @@ TEST(RowBits, OfAttentionAreThoseOfTheWhole) {
       const Tensor v = random_tensor({1, h.keys, width}, dtype, 10);
       for (const std::int64_t rows : kRows) {
         expect_shards_of_the_whole(
-            [&](ExecContext& c, const Tensor& q, const Shard&) {
+            [&](ExecContext& c, const Tensor& q, const RowRange&) {
               Tensor out({1, q.dim(1), width}, dtype);
               attention(c, {q, 0}, {k, 0}, {v, 0}, h.count, h.dim, out);
               return out;
@@ -205,14 +189,14 @@ TEST(RowBits, OfNormsAreThoseOfTheWhole) {
       const Tensor branch = random_tensor({1, 300, width}, dtype, 15);
       const Tensor x = random_tensor({1, 300, width}, DType::f32, 16);
       expect_shards_of_the_whole(
-          [&](ExecContext& c, const Tensor& rows, const Shard&) {
+          [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out(rows.shape(), dtype);
             layer_norm_modulate(c, rows, modulation, width, 1, 1e-6F, out);
             return out;
           },
           x);
       expect_shards_of_the_whole(
-          [&](ExecContext& c, const Tensor& rows, const Shard& shard) {
+          [&](ExecContext& c, const Tensor& rows, const RowRange& shard) {
             Tensor sum = rows.clone();
             Tensor out(rows.shape(), dtype);
             add_gated_layer_norm_modulate(c, modulation, 0,
@@ -222,7 +206,7 @@ TEST(RowBits, OfNormsAreThoseOfTheWhole) {
           },
           x);
       expect_shards_of_the_whole(
-          [&](ExecContext& c, const Tensor& rows, const Shard&) {
+          [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out(rows.shape(), dtype);
             rms_norm(c, rows, weight, 1e-6F, out);
             return out;
@@ -241,7 +225,7 @@ TEST(RowBits, OfRotationsAreThoseOfTheWhole) {
   const Tensor sines = random_tensor({kTokens, kDim / 2}, DType::f32, 20);
   for (const DType dtype : {DType::f32, DType::bf16}) {
     expect_shards_of_the_whole(
-        [&](ExecContext& c, const Tensor& rows, const Shard& shard) {
+        [&](ExecContext& c, const Tensor& rows, const RowRange& shard) {
           HeadsView x{rows.clone(), 0};
           rms_norm_rope(c, weight, cosines.slice(shard.begin, shard.end),
                         sines.slice(shard.begin, shard.end), kHeads, kDim,
@@ -262,14 +246,14 @@ TEST(RowBits, OfElementsAreThoseOfTheWhole) {
          {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
           Activation::mish, Activation::gelu_sigmoid}) {
       expect_shards_of_the_whole(
-          [&](ExecContext& c, const Tensor& rows, const Shard&) {
+          [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out(rows.shape(), dtype);
             activate(c, rows, activation, out);
             return out;
           },
           x);
       expect_shards_of_the_whole(
-          [&](ExecContext& c, const Tensor& rows, const Shard&) {
+          [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out({1, rows.dim(1), kWidth / 2}, dtype);
             activate_gated(c, rows, activation, out);
             return out;
@@ -277,14 +261,14 @@ TEST(RowBits, OfElementsAreThoseOfTheWhole) {
           x);
     }
     expect_shards_of_the_whole(
-        [&](ExecContext& c, const Tensor& rows, const Shard& shard) {
+        [&](ExecContext& c, const Tensor& rows, const RowRange& shard) {
           Tensor sum = rows_of(positions, shard).clone();
           add_gated(c, modulation, 0, rows, sum);
           return sum;
         },
         x);
     expect_shards_of_the_whole(
-        [&](ExecContext& c, const Tensor& rows, const Shard& shard) {
+        [&](ExecContext& c, const Tensor& rows, const RowRange& shard) {
           Tensor sum = rows_of(positions, shard).clone();
           add(c, rows, sum);
           return sum;

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/context.h"
+#include "kernels/core/tensor.h"
+#include "kernels/cuda/backend.cuh"
+
+// Operands where a library may rely on the alignment of their start. One that
+// starts elsewhere is copied: another algorithm would mean other bits.
+
+namespace troupe::kernels::cuda {
+
+[[nodiscard]] inline bool is_aligned(const Tensor& tensor,
+                                     std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(tensor.bytes().data()) % alignment ==
+         0;
+}
+
+/// The tensor, or a copy of it in the workspace.
+[[nodiscard]] inline Tensor aligned_input(ExecContext& ctx,
+                                          const Tensor& tensor,
+                                          std::size_t alignment) {
+  if (is_aligned(tensor, alignment)) {
+    return tensor;
+  }
+  Tensor copied = ctx.workspace().take(tensor.shape(), tensor.dtype());
+  Backend::of(ctx).copy(tensor, copied);
+  return copied;
+}
+
+/// Where a result is written, and how it comes to where it was asked for.
+class AlignedOutput {
+ public:
+  AlignedOutput(ExecContext& ctx, Tensor& asked, std::size_t alignment)
+      : backend_(Backend::of(ctx)),
+        asked_(asked),
+        used_(is_aligned(asked, alignment)
+                  ? asked
+                  : ctx.workspace().take(asked.shape(), asked.dtype())) {}
+
+  [[nodiscard]] Tensor& tensor() noexcept { return used_; }
+  /// After the work that writes it was queued.
+  void finish() {
+    if (used_.owner() != asked_.owner()) {
+      backend_.copy(used_, asked_);
+    }
+  }
+
+ private:
+  Backend& backend_;
+  Tensor& asked_;
+  Tensor used_;
+};
+
+}  // namespace troupe::kernels::cuda
