@@ -35,8 +35,7 @@ void CoordinatorPolicy::route(const Sample& sample, Task task) {
   SampleTask work{sample.index, std::move(task), sample.run};
   if (worker < 0) {
     stranded_.push_back({.work = std::move(work)});
-  } else if (options_.kind == samplers::MethodKind::picard &&
-             work.task.op == Op::evaluate) {
+  } else if (options_.method.kind->spreads && work.task.op == Op::evaluate) {
     queues_.push_anywhere(class_of(sample), std::move(work));
   } else {
     queues_.push(worker, std::move(work));

@@ -45,9 +45,8 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     : options_(with_traits(std::move(options))),
       absent_(options_.num_workers),
       queues_(options_.num_workers, num_classes(options_)) {
-  const auto probe = options_.make_method();
-  const int parts = probe->num_parts();
-  calls_per_sample_ = probe->progress().total;
+  const int parts = samplers::num_parts(options_.method);
+  calls_per_sample_ = options_.make_method()->progress().total;
   std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
     classes.push_back(traits.execution_class);
@@ -55,8 +54,8 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   }
   groups_ = group_workers(classes, parts);
   for (const WorkerGroup& group : groups_) {
-    capacities_.push_back(static_cast<std::size_t>(samples_in_flight(
-        options_.kind, parts, at(group.workers.front()).traits.max_rows)));
+    capacities_.push_back(options_.method.kind->in_flight(
+        parts, at(group.workers.front()).traits.max_rows));
   }
   loads_.resize(groups_.size());
   paces_.resize(static_cast<std::size_t>(num_classes(options_)));

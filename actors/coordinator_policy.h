@@ -40,7 +40,7 @@ struct CoordinatorOptions {
   std::vector<std::uint64_t> samples;
   /// A fresh method instance for one sample.
   std::function<std::unique_ptr<samplers::Method>()> make_method;
-  samplers::MethodKind kind = samplers::MethodKind::batch;
+  samplers::MethodOptions method = {.kind = samplers::MethodKind::batch};
   int num_workers = 1;
   /// One per worker; empty: all alike.
   std::vector<WorkerTraits> workers = {};
@@ -250,9 +250,8 @@ class CoordinatorPolicy {
   int calls_per_sample_ = 0;
   std::vector<WorkerGroup> groups_;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group
-  std::vector<std::size_t>
-      capacities_;           ///< most of them while grants are short
-  std::vector<Pace> paces_;  ///< by class
+  std::vector<samplers::InFlight> capacities_;  ///< the most of them
+  std::vector<Pace> paces_;                     ///< by class
   std::vector<Worker> workers_;
   int absent_ = 0;  ///< workers that never reported; the job waits for them
   std::size_t next_sample_ = 0;

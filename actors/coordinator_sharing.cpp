@@ -18,18 +18,14 @@ constexpr double kWorthMoving = 1.5;
 
 }  // namespace
 
-/// A second sample hides the way of the first one's results, but each then ends
-/// half as soon: where grants are long, samples of a batch run one after
-/// another.
 std::size_t CoordinatorPolicy::most_in_flight(std::size_t group) const {
   const Pace& pace =
       paces_[static_cast<std::size_t>(groups_[group].execution_class)];
   const bool is_long =
       pace.num_results == 0 || pace.busy >= pace.num_results * kLongGrant;
-  const std::size_t most = capacities_[group];
-  return options_.kind == samplers::MethodKind::batch && is_long
-             ? std::max<std::size_t>(most / 2, 1)
-             : most;
+  const samplers::InFlight& capacity = capacities_[group];
+  return static_cast<std::size_t>(
+      std::max(is_long ? capacity.most_of_long_grants : capacity.most, 1));
 }
 
 bool CoordinatorPolicy::is_staffed(std::size_t group) const {

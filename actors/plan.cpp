@@ -5,8 +5,6 @@
 
 namespace troupe::actors {
 
-using samplers::MethodKind;
-
 std::vector<WorkerGroup> group_workers(int num_workers, int num_parts) {
   std::vector<WorkerGroup> groups;
   for (int first = 0; first < num_workers; first += num_parts) {
@@ -37,22 +35,6 @@ std::vector<WorkerGroup> group_workers(const std::vector<int>& classes,
     }
   }
   return groups;
-}
-
-int samples_in_flight(MethodKind kind, int num_parts, int max_rows) {
-  switch (kind) {
-    case MethodKind::sequential:
-      return 1;
-    case MethodKind::batch:
-      return 2 * max_rows;
-    case MethodKind::cfg:
-    case MethodKind::picard:
-    case MethodKind::stale:
-      return 2;
-    case MethodKind::pipeline:
-      return 2 * num_parts;
-  }
-  return 1;
 }
 
 }  // namespace troupe::actors

@@ -1,9 +1,6 @@
 #pragma once
 
-#include <cstdint>
 #include <vector>
-
-#include "samplers/options.h"
 
 namespace troupe::actors {
 
@@ -23,10 +20,5 @@ struct WorkerGroup {
 /// which one it belongs to. A group never spans two.
 [[nodiscard]] std::vector<WorkerGroup> group_workers(
     const std::vector<int>& classes, int num_parts);
-
-/// Samples that one group keeps in flight: enough that each of its workers
-/// has two grants to run while results travel.
-[[nodiscard]] int samples_in_flight(samplers::MethodKind kind, int num_parts,
-                                    int max_rows);
 
 }  // namespace troupe::actors

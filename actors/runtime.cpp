@@ -55,9 +55,8 @@ int rows_per_forward(const JobSpec& spec, const WorkerPlace& place) {
   if (place.max_rows > 0 || spec.max_rows > 0) {
     return place.max_rows > 0 ? place.max_rows : spec.max_rows;
   }
-  return spec.method.kind == samplers::MethodKind::picard
-             ? std::max(spec.method.window_size, 1)
-             : place.threads;
+  const auto most_rows = spec.method.kind->most_rows;
+  return most_rows != nullptr ? most_rows(spec.method) : place.threads;
 }
 
 int num_threads(const JobSpec& spec) {
@@ -74,7 +73,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.make_method = [&spec] {
     return samplers::make_method(spec.method, *spec.schedule);
   };
-  options.kind = spec.method.kind;
+  options.method = spec.method;
   options.num_workers = static_cast<int>(spec.workers.size());
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back(
@@ -83,10 +82,10 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.decode = spec.decode;
   options.lease = spec.lease;
   options.ticks_per_call = spec.evaluator->ticks_per_row();
-  if (spec.method.kind == samplers::MethodKind::picard) {
-    // A round evaluates the window and accepts at least one call of it.
+  if (const auto most_rows = spec.method.kind->most_rows) {
+    // A round evaluates as many calls and accepts at least one of them.
     options.ticks_per_call *= static_cast<std::uint64_t>(std::clamp(
-        spec.method.window_size, 1, spec.schedule->num_model_calls()));
+        most_rows(spec.method), 1, spec.schedule->num_model_calls()));
   }
   return options;
 }

@@ -53,25 +53,6 @@ struct SamplerConfig {
   friend bool operator==(const SamplerConfig&, const SamplerConfig&) = default;
 };
 
-/// How the work is laid out. Unset: chosen for the job, or the method's
-/// default.
-struct MethodConfig {
-  std::optional<samplers::MethodKind> kind;  ///< unset: auto
-  std::string preset;                        ///< "asyncdiff", "asyncdiff2"
-  std::optional<int> window_size;
-  std::optional<double> tolerance;
-  std::optional<samplers::Carry> carry;
-  std::optional<samplers::InitialGuess> initial_guess;
-  std::optional<samplers::Accept> accept;
-  std::optional<int> num_segments;
-  std::vector<int> ages;
-  std::optional<int> stride;
-  std::optional<int> warmup_steps;
-  std::optional<int> final_fresh_steps;
-
-  friend bool operator==(const MethodConfig&, const MethodConfig&) = default;
-};
-
 /// Every option of the command line, from all sources, parsed once. Groups
 /// follow `troupe sample --help`.
 struct Config {
@@ -86,7 +67,7 @@ struct Config {
   // how
   SamplerConfig sampler;
   std::optional<double> guidance_scale;
-  MethodConfig method;
+  samplers::MethodChoices method;
   // with what
   std::vector<DeviceChoice> devices;  ///< empty: auto
   int num_workers = 0;  ///< of all devices; 0: as many as they can use

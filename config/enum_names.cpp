@@ -75,12 +75,6 @@ const Names& names_of<samplers::DpmAlgorithm>() {
   return kNames;
 }
 template <>
-const Names& names_of<samplers::MethodKind>() {
-  static const Names kNames = {"sequential", "batch",    "cfg",
-                               "picard",     "pipeline", "stale"};
-  return kNames;
-}
-template <>
 const Names& names_of<samplers::Carry>() {
   static const Names kNames = {"identity", "coefficient", "deviation"};
   return kNames;

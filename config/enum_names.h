@@ -40,8 +40,6 @@ const std::vector<std::string>& names_of<samplers::VarianceType>();
 template <>
 const std::vector<std::string>& names_of<samplers::DpmAlgorithm>();
 template <>
-const std::vector<std::string>& names_of<samplers::MethodKind>();
-template <>
 const std::vector<std::string>& names_of<samplers::Carry>();
 template <>
 const std::vector<std::string>& names_of<samplers::InitialGuess>();

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "config/method_names.h"
 #include "config/not_yet.h"
 #include "config/parse_value.h"
 #include "config/sampling_defaults.h"
@@ -48,33 +49,14 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
 
 /// Of what weaker sources said about the method, the options of the method
 /// that is chosen now; a preset and "auto" choose anew.
-void keep_options(const MethodConfig& weaker, MethodConfig& method) {
-  using samplers::MethodKind;
-  const auto keep = [](const auto& from, auto& to) {
-    if (!to) {
-      to = from;
-    }
-  };
-  if (!method.preset.empty() || !method.kind) {
+void keep_options(const Config& weaker, Config& config) {
+  if (!config.method.preset.empty() || !config.method.kind) {
     return;
   }
-  if (method.kind == MethodKind::picard) {
-    keep(weaker.window_size, method.window_size);
-    keep(weaker.tolerance, method.tolerance);
-    keep(weaker.carry, method.carry);
-    keep(weaker.initial_guess, method.initial_guess);
-    keep(weaker.accept, method.accept);
-  }
-  if (method.kind == MethodKind::pipeline || method.kind == MethodKind::stale) {
-    keep(weaker.num_segments, method.num_segments);
-  }
-  if (method.kind == MethodKind::stale) {
-    keep(weaker.stride, method.stride);
-    keep(weaker.warmup_steps, method.warmup_steps);
-    keep(weaker.final_fresh_steps, method.final_fresh_steps);
-    method.preset = weaker.preset;
-    if (method.ages.empty()) {
-      method.ages = weaker.ages;
+  for (const Option* option : options_of(*config.method.kind)) {
+    const std::string text = option->get(weaker);
+    if (!text.empty() && option->get(config).empty()) {
+      option->set(config, config.place_of(std::string(option->key)), text);
     }
   }
 }
@@ -82,7 +64,7 @@ void keep_options(const MethodConfig& weaker, MethodConfig& method) {
 void apply(Config& config, const std::vector<Setting>& settings) {
   take_back(settings, config);
   const bool chooses = says(settings, "method") || says(settings, "preset");
-  const MethodConfig weaker = config.method;
+  const Config weaker = config;
   if (chooses) {
     config.method = {};
   }
@@ -104,7 +86,7 @@ void apply(Config& config, const std::vector<Setting>& settings) {
     }
   }
   if (chooses) {
-    keep_options(weaker, config.method);
+    keep_options(weaker, config);
   }
 }
 
@@ -208,13 +190,9 @@ void check_exclusive(const std::vector<Setting>& settings) {
 }
 
 void check_method(const Config& config) {
-  using samplers::MethodKind;
-  const MethodConfig& method = config.method;
-  if (!method.preset.empty() && method.kind &&
-      *method.kind != MethodKind::stale) {
-    throw Error(Errc::invalid_argument, config.place_of("preset"),
-                "asyncdiff is a preset of --method stale",
-                "leave --method out");
+  const samplers::MethodChoices& method = config.method;
+  if (!method.preset.empty() && method.kind) {
+    check_method_options(config, *method.kind);
   }
   if (!method.ages.empty() && method.num_segments && method.ages.size() != 1 &&
       method.ages.size() + 1 !=

@@ -75,17 +75,7 @@ inline std::string filled(Text place, Text text) {
           "was a shell variable meant that is not set?");
   return std::string(text);
 }
-/// "auto" leaves the choice to us.
-inline void set_method(MethodConfig& method, Text place, Text text) {
-  Names names = names_of<samplers::MethodKind>();
-  names.emplace_back("auto");
-  const std::size_t index = parse_choice(place, text, names);
-  method.kind.reset();
-  if (index < names_of<samplers::MethodKind>().size()) {
-    method.kind = static_cast<samplers::MethodKind>(index);
-  }
-}
-inline void set_ages(MethodConfig& method, Text place, Text text) {
+inline void set_ages(samplers::MethodChoices& method, Text place, Text text) {
   method.ages.clear();
   for (const std::string& item : parse_list(place, text)) {
     method.ages.push_back(small(place, item, 0));

@@ -2,19 +2,36 @@
 #include <array>
 
 #include "config/device_choice.h"
+#include "config/method_names.h"
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {
+namespace {
+
+/// "auto, sequential, … or stale": of the table.
+const std::string& shown_methods() {
+  static const std::string kShown = [] {
+    const Names names = method_names();
+    std::string text = "auto";
+    for (const std::string& name : names) {
+      text.append(name == names.back() ? " or " : ", ").append(name);
+    }
+    return text;
+  }();
+  return kShown;
+}
+
+}  // namespace
 
 std::span<const Option> running_rows() {
   static const auto kTable = std::to_array<Option>({
-      {"method", "", 0, "NAME",
-       "auto, sequential, batch, cfg, picard, pipeline or stale", kMethodGroup,
-       kSample | kBench,
-       [](Config& c, Text at, Text text) { set_method(c.method, at, text); },
+      {"method", "", 0, "NAME", shown_methods(), kMethodGroup, kSample | kBench,
+       [](Config& c, Text at, Text text) {
+         c.method.kind = parse_method(at, text);
+       },
        [](const Config& c) -> std::string {
          if (c.method.kind) {
-           return name_of(c.method.kind);
+           return std::string((*c.method.kind)->name);
          }
          return c.method.preset.empty() ? "auto" : "";
        },

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <type_traits>
 
 #include "config/enum_names.h"
@@ -70,17 +71,26 @@ class JsonReader {
                   error.hint().empty() ? kHint : error.hint());
     }
   }
-  static void read(const std::string& at, const json& in,
-                   samplers::Solver& value) {
+  template <typename Handle>
+  static void read_name(const std::string& at, const json& in,
+                        std::span<const Handle> table, Handle& value) {
     std::vector<std::string> names;
-    for (const samplers::Solver solver : samplers::solver_table()) {
-      if (in == solver->name) {
-        value = solver;
+    for (const Handle row : table) {
+      if (in == row->name) {
+        value = row;
         return;
       }
-      names.emplace_back(solver->name);
+      names.emplace_back(row->name);
     }
     fail(at, in, "one of " + join_names(names));
+  }
+  static void read(const std::string& at, const json& in,
+                   samplers::Solver& value) {
+    read_name(at, in, samplers::solver_table(), value);
+  }
+  static void read(const std::string& at, const json& in,
+                   samplers::MethodKind& value) {
+    read_name(at, in, samplers::method_table(), value);
   }
   static void read(const std::string& at, const json& in, int& value) {
     constexpr std::int64_t kLimit = 1'000'000;

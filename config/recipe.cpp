@@ -1,11 +1,11 @@
 #include "config/recipe.h"
 
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "config/enum_names.h"
+#include "config/method_names.h"
 #include "config/recipe_fields.h"
 #include "kernels/core/text.h"
 
@@ -29,7 +29,8 @@ class JsonWriter {
   void operator()(const char* key, const T& value) {
     if constexpr (std::is_enum_v<T>) {
       out_[key] = name_of(value);
-    } else if constexpr (std::is_same_v<T, samplers::Solver>) {
+    } else if constexpr (std::is_same_v<T, samplers::Solver> ||
+                         std::is_same_v<T, samplers::MethodKind>) {
       out_[key] = value->name;
     } else if constexpr (std::is_same_v<T, double>) {
       if (std::isfinite(value)) {
@@ -55,20 +56,14 @@ class JsonWriter {
 }  // namespace
 
 samplers::MethodOptions logical_method(const samplers::MethodOptions& options) {
-  using samplers::MethodKind;
-  const bool is_fresh =
-      options.ages.empty()
-          ? options.age == 0
-          : std::ranges::all_of(options.ages, [](int age) { return age == 0; });
-  const bool approximates =
-      (options.kind == MethodKind::picard && options.tolerance > 0) ||
-      (options.kind == MethodKind::stale && !(is_fresh && options.stride == 1));
-  return approximates ? options : samplers::MethodOptions{};
+  const auto approximates = options.kind->approximates;
+  return approximates != nullptr && approximates(options)
+             ? options
+             : samplers::MethodOptions{};
 }
 
 std::vector<Setting> to_settings(const Recipe& recipe,
                                  const std::string& place) {
-  using samplers::MethodKind;
   std::vector<Setting> settings;
   const auto say = [&](const char* key, const std::string& text) {
     if (!text.empty()) {
@@ -84,25 +79,11 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("dtype", recipe.dtype);
   say("bits", name_of(recipe.bits.value_or(BitsMode::invariant)));
   say("tf32", recipe.tf32.value_or(false) ? "true" : "false");
-  const samplers::MethodOptions m = logical_method(recipe.method);
-  if (m.kind == MethodKind::picard) {
-    say("method", name_of(m.kind));
-    say("window", std::to_string(m.window_size));
-    say("tolerance", to_text(m.tolerance));
-    say("carry", name_of(m.carry));
-    say("guess", name_of(m.initial_guess));
-    say("accept", name_of(m.accept));
-  } else if (m.kind == MethodKind::stale) {
-    say("method", name_of(m.kind));
-    say("segments", std::to_string(m.num_segments));
-    std::string ages = std::to_string(m.age);
-    for (std::size_t i = 0; i < m.ages.size(); ++i) {
-      ages = (i == 0 ? std::string() : ages + ",") + std::to_string(m.ages[i]);
+  const samplers::MethodOptions method = logical_method(recipe.method);
+  if (method.kind != samplers::MethodKind::sequential) {
+    for (const auto& [key, text] : method_settings(method)) {
+      say(std::string(key).c_str(), text);
     }
-    say("ages", ages);
-    say("stride", std::to_string(m.stride));
-    say("warmup", std::to_string(m.warmup_steps));
-    say("final-fresh", std::to_string(m.final_fresh_steps));
   }
   return settings;
 }

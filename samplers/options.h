@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "samplers/parallel/method_row.h"
 #include "samplers/solver_row.h"
 
 namespace troupe::samplers {
@@ -95,14 +96,6 @@ struct ScheduleOptions {
   std::vector<double> timesteps;  ///< explicit, descending; overrides spacing
 };
 
-enum class MethodKind : std::uint8_t {
-  sequential,
-  batch,
-  cfg,
-  picard,
-  pipeline,
-  stale
-};
 enum class Carry : std::uint8_t { identity, coefficient, deviation };
 enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
 /// When points of a Picard window are final (see samplers/parallel/picard.h).
@@ -114,7 +107,7 @@ enum class Accept : std::uint8_t { first_failing, settled };
 struct MethodOptions {
   MethodKind kind = MethodKind::sequential;
 
-  // picard. Defaults of a job: config/method_plan.cpp.
+  // picard. Defaults of a job: its row (samplers/parallel/picard.cpp).
   int window_size = 8;
   double tolerance = 0.0;  ///< 0: bit-equal to sequential, T rounds
   /// coefficient solves chains that are linear in the latents in one sweep, but
@@ -132,5 +125,28 @@ struct MethodOptions {
   int warmup_steps = 1;
   int final_fresh_steps = 0;
 };
+
+/// What a user says of it. Unset: chosen for the job, or the method's default.
+struct MethodChoices {
+  std::optional<MethodKind> kind;  ///< unset: auto
+  std::string preset;              ///< "asyncdiff", "asyncdiff2"
+  std::optional<int> window_size;
+  std::optional<double> tolerance;
+  std::optional<Carry> carry;
+  std::optional<InitialGuess> initial_guess;
+  std::optional<Accept> accept;
+  std::optional<int> num_segments;
+  std::vector<int> ages;
+  std::optional<int> stride;
+  std::optional<int> warmup_steps;
+  std::optional<int> final_fresh_steps;
+
+  friend bool operator==(const MethodChoices&, const MethodChoices&) = default;
+};
+
+/// Puts the choices over the options. The kind stays.
+void apply_choices(const MethodChoices& choices, MethodOptions& options);
+/// The choices that give these options.
+[[nodiscard]] MethodChoices choices_of(const MethodOptions& options);
 
 }  // namespace troupe::samplers

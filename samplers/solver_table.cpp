@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernels/core/text.h"
 #include "samplers/solver_row.h"
 
 namespace troupe::samplers {
@@ -31,17 +32,8 @@ SolverTable solver_table() {
 }
 
 bool SolverRow::has_key(std::string_view key) const {
-  return std::ranges::any_of(keys, [&](std::string_view group) {
-    for (std::size_t at = group.find(key); at != std::string_view::npos;
-         at = group.find(key, at + 1)) {
-      const std::size_t end = at + key.size();
-      if ((at == 0 || group[at - 1] == ' ') &&
-          (end == group.size() || group[end] == ' ')) {
-        return true;
-      }
-    }
-    return false;
-  });
+  return std::ranges::any_of(
+      keys, [&](std::string_view group) { return has_word(group, key); });
 }
 
 }  // namespace troupe::samplers

@@ -109,7 +109,7 @@ Measurement baseline_on(const JobDevice& gpu) {
 }
 
 std::string name_of(const JobRequest& request) {
-  return config::name_of(request.plan.method.kind) + ", " +
+  return std::string(request.plan.method.kind->name) + ", " +
          describe_company(request);
 }
 
@@ -133,7 +133,7 @@ Json table_of(const std::vector<Measurement>& rows) {
   Json table = Json::array();
   for (const Measurement& row : rows) {
     Json line = {{"name", row.name},
-                 {"method", config::name_of(row.plan.method.kind)},
+                 {"method", row.plan.method.kind->name},
                  {"workers", row.plan.num_workers},
                  {"threads", row.plan.num_threads},
                  {"seconds", row.median()}};

@@ -163,13 +163,8 @@ int wanted_rows(const JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
   if (load.max_rows > 0) {
     return load.max_rows;
   }
-  switch (load.method.kind) {
-    case samplers::MethodKind::sequential:
-      return 1;
-    case samplers::MethodKind::picard:
-      return std::max(load.method.window_size, 1);
-    default:
-      break;
+  if (const auto most_rows = load.method.kind->most_rows) {
+    return most_rows(load.method);
   }
   const double flops =
       models::dit_info(load.source.dit(), gpu.compute).flops() *

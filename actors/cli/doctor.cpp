@@ -161,11 +161,10 @@ void print_json(const RunSummary& summary, const Findings& found) {
          {"binds", &limit == &found.memory.binding()}});
   }
   for (const DefaultPlan& item : default_plans()) {
-    json["default_plans"].push_back(
-        {{"for", item.what},
-         {"method", config::name_of(item.plan.method.kind)},
-         {"workers", item.plan.num_workers},
-         {"threads", item.plan.num_threads}});
+    json["default_plans"].push_back({{"for", item.what},
+                                     {"method", item.plan.method.kind->name},
+                                     {"workers", item.plan.num_workers},
+                                     {"threads", item.plan.num_threads}});
   }
   for (const kernels::CudaDevice& device : found.cuda.devices) {
     const FreeMemory memory = free_memory(device);
@@ -205,8 +204,7 @@ void print_text(const Findings& found) {
                  : "");
   for (const DefaultPlan& item : default_plans()) {
     fmt::print(
-        "threads     {}: {} on {}\n", item.what,
-        config::name_of(item.plan.method.kind),
+        "threads     {}: {} on {}\n", item.what, item.plan.method.kind->name,
         describe_cpu_company(item.plan.num_workers, item.plan.num_threads));
   }
   fmt::print("memory      {}, {} available\n",

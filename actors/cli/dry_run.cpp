@@ -48,7 +48,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("sampler    {}, {} steps, guidance {}\n",
              config::solver_label(request.schedule.options()),
              request.schedule.num_steps(), request.guidance_scale);
-  fmt::print("method     {}\n", config::name_of(request.plan.method.kind));
+  fmt::print("method     {}\n", request.plan.method.kind->name);
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
   for (const DevicePlan& gpu : plan.gpus) {

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "actors/cli/versions.h"
-#include "config/enum_names.h"
+#include "config/method_names.h"
 #include "config/recipe.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
@@ -23,22 +23,12 @@ void add(std::string& text, const std::string& field) {
 
 std::string logical_plan(const samplers::MethodOptions& method) {
   const samplers::MethodOptions m = config::logical_method(method);
-  std::string text = config::name_of(m.kind);
-  if (m.kind == samplers::MethodKind::picard) {
-    text += " " + std::to_string(m.window_size) + " " +
-            config::to_text(m.tolerance) + " " + config::name_of(m.carry) +
-            " " + config::name_of(m.initial_guess);
-    if (m.accept != samplers::Accept::first_failing) {  // the only rule once
-      text += " " + config::name_of(m.accept);
-    }
-  } else if (m.kind == samplers::MethodKind::stale) {
-    text += " " + std::to_string(m.num_segments) + " " + std::to_string(m.age) +
-            " " + std::to_string(m.stride) + " " +
-            std::to_string(m.warmup_steps) + " " +
-            std::to_string(m.final_fresh_steps);
-    for (const int age : m.ages) {
-      text += "," + std::to_string(age);
-    }
+  if (m.kind == samplers::MethodKind::sequential) {
+    return std::string(m.kind->name);
+  }
+  std::string text;
+  for (const auto& [key, value] : config::method_settings(m)) {
+    text.append(text.empty() ? "" : " ").append(key).append("=").append(value);
   }
   return text;
 }

@@ -27,19 +27,10 @@ std::string schedule_source(const config::Config& config,
 
 std::string method_reason(const config::Config& config,
                           const JobRequest& request) {
-  using samplers::MethodKind;
   if (config.method.kind || !config.method.preset.empty()) {
     return "asked for";
   }
-  switch (request.plan.method.kind) {
-    case MethodKind::cfg:
-      return "fewer images than workers, so the two branches of guidance share "
-             "them";
-    case MethodKind::batch:
-      return "several images, so whole ones go to the workers";
-    default:
-      return "one worker, or one image without guidance";
-  }
+  return std::string(request.plan.method.kind->chosen_because);
 }
 
 }  // namespace
@@ -61,9 +52,8 @@ void explain(const config::Config& config, const JobRequest& request,
       "guidance: {}, from {}", request.guidance_scale,
       config.guidance_scale ? config.place_of("guidance") : "the default"));
   say(fmt::format("method: {} on {} ({} cores usable): {}",
-                  config::name_of(request.plan.method.kind),
-                  describe_company(request), num_usable_cores(),
-                  method_reason(config, request)));
+                  request.plan.method.kind->name, describe_company(request),
+                  num_usable_cores(), method_reason(config, request)));
   for (const JobDevice& device : request.devices) {
     say(fmt::format(
         "arithmetic: {}{} by {}", to_string(device.compute),

@@ -19,56 +19,24 @@
 #include "kernels/core/text.h"
 #include "models/dit.h"
 #include "models/dit_info.h"
-#include "samplers/parallel/marked_graph.h"
 
 namespace troupe::actors {
 namespace {
 
-using samplers::MethodKind;
-
-/// What one sample asks of a group of workers, in evaluations by one worker.
-struct Turn {
-  double busy = 0;     ///< of the busiest worker
-  double latency = 0;  ///< from the sample's start to its end
-};
+using samplers::Turn;
 
 /// The most blocks of a segment, as a part of all.
 double segment_share(const JobShape& shape) {
-  const int segments = shape.method.num_segments;
+  const int segments = samplers::num_segments(shape.method);
   const int most = (shape.blocks + segments - 1) / segments;
   return static_cast<double>(most) / shape.blocks;
 }
 
-Turn stale_turn(const JobShape& shape, const samplers::MarkedGraph& graph,
-                int workers) {
-  const double share = segment_share(shape);
-  std::vector<double> load(static_cast<std::size_t>(workers), 0.0);
-  for (const samplers::Firing& firing : graph.firings(shape.calls)) {
-    const samplers::GraphNode& node =
-        graph.nodes()[static_cast<std::size_t>(firing.node)];
-    load[static_cast<std::size_t>(node.part % workers)] +=
-        share * static_cast<double>(node.cost);
-  }
-  const double busy = std::min<double>(std::ranges::max(load), shape.calls);
-  const samplers::Ratio period = graph.steady_period();
-  const int fresh = std::min(
-      shape.method.warmup_steps + shape.method.final_fresh_steps, shape.calls);
-  const double steady =
-      share * static_cast<double>(period.num) / static_cast<double>(period.den);
-  return {busy, std::max(busy, fresh + (shape.calls - fresh) * steady)};
-}
-
-/// Of an exact method's sample on a group of `workers`.
-Turn exact_turn(const JobShape& shape, int workers) {
-  const double calls = shape.calls;
-  if (shape.method.kind == MethodKind::cfg) {
-    return {calls / workers, calls / workers};
-  }
-  if (shape.method.kind == MethodKind::pipeline) {
-    const int hosted = (shape.method.num_segments + workers - 1) / workers;
-    return {calls * std::min(hosted * segment_share(shape), 1.0), calls};
-  }
-  return {calls, calls};
+Turn turn_of(const JobShape& shape, int workers) {
+  return shape.method.kind->turn(shape.method,
+                                 {.num_calls = shape.calls,
+                                  .num_workers = workers,
+                                  .segment_share = segment_share(shape)});
 }
 
 /// Samples go to whichever group is free.
@@ -87,20 +55,11 @@ double path_of(const JobShape& shape, const std::vector<Turn>& turns) {
   return std::max(path, turns[0].latency);
 }
 
-Workload picard_workload(const JobShape& shape) {
+/// All workers share the points of all samples.
+double spread_path(const JobShape& shape, const Turn& turn) {
   const auto samples = static_cast<double>(shape.samples);
-  double evaluations = 0;
-  double path = 0;
-  for (int accepted = 0; accepted < shape.calls; ++accepted) {
-    const int points =
-        std::min(shape.method.window_size, shape.calls - accepted);
-    evaluations += points;
-    const int turns = (points + shape.workers - 1) / shape.workers;
-    path += turns;
-  }
-  const double shared =
-      samples * evaluations / shape.workers + shape.calls;  // Graham's bound
-  return {samples * evaluations, std::min(samples * path, shared), true};
+  const double shared = samples * turn.busy + shape.calls;  // Graham's bound
+  return std::min(samples * turn.latency, shared);
 }
 
 /// Of one picture; 0 where there is nothing to decode.
@@ -189,38 +148,22 @@ double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
 }  // namespace
 
 Workload workload_of(const JobShape& shape) {
-  const auto samples = static_cast<double>(shape.samples);
-  const samplers::MethodOptions& method = shape.method;
   if (shape.samples == 0) {
     return {};
   }
-  if (method.kind == MethodKind::picard) {
-    return picard_workload(shape);
-  }
+  const samplers::MethodKind kind = shape.method.kind;
   std::vector<Turn> turns;
-  if (method.kind == MethodKind::stale) {
-    const samplers::MarkedGraph graph = samplers::make_stale_graph(method);
-    double segments = 0;
-    for (const samplers::Firing& firing : graph.firings(shape.calls)) {
-      const int node = firing.node;
-      segments +=
-          graph.nodes()[static_cast<std::size_t>(node)].segment >= 0 ? 1 : 0;
+  if (kind->spreads) {
+    turns.push_back(turn_of(shape, shape.workers));
+  } else {
+    for (const WorkerGroup& group :
+         group_workers(shape.workers, samplers::num_parts(shape.method))) {
+      turns.push_back(turn_of(shape, static_cast<int>(group.workers.size())));
     }
-    for (const WorkerGroup& group : group_workers(
-             shape.workers, method.num_segments + method.stride - 1)) {
-      turns.push_back(
-          stale_turn(shape, graph, static_cast<int>(group.workers.size())));
-    }
-    return {samples * segments / method.num_segments, path_of(shape, turns),
-            false};
   }
-  const int parts = method.kind == MethodKind::cfg        ? 2
-                    : method.kind == MethodKind::pipeline ? method.num_segments
-                                                          : 1;
-  for (const WorkerGroup& group : group_workers(shape.workers, parts)) {
-    turns.push_back(exact_turn(shape, static_cast<int>(group.workers.size())));
-  }
-  return {samples * shape.calls, path_of(shape, turns), false};
+  return {static_cast<double>(shape.samples) * turns[0].evaluations,
+          kind->spreads ? spread_path(shape, turns[0]) : path_of(shape, turns),
+          kind->may_end_early};
 }
 
 std::optional<Pace> measure_pace(const JobRequest& request,
@@ -231,9 +174,9 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const int workers = device.is_gpu() ? 1
                                       : std::clamp(cores / threads, 1,
                                                    std::max(device.workers, 1));
-  // The two branches of a row go through the network together, but not in cfg.
+  // The two branches of a row mostly go through the network together.
   const bool pair =
-      request.guidance_scale > 1 && plan.method.kind != MethodKind::cfg;
+      request.guidance_scale > 1 && !plan.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
   const models::DitConfig config = shortened(request, device.compute);
   if (bytes_of(config, device.compute, rows, workers) >

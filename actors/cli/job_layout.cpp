@@ -18,9 +18,9 @@ namespace {
 /// counted.
 std::int64_t rows_per_forward(const JobRequest& request, bool guided) {
   const config::Plan& plan = request.plan;
-  std::int64_t rows = plan.method.kind == samplers::MethodKind::picard
-                          ? plan.method.window_size
-                          : plan.num_threads;
+  const auto most_rows = plan.method.kind->most_rows;
+  std::int64_t rows =
+      most_rows != nullptr ? most_rows(plan.method) : plan.num_threads;
   if (request.max_rows > 0) {
     rows = request.max_rows;
   }

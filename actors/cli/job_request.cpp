@@ -154,15 +154,11 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
 
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.plan.method;
-  if (method.kind == samplers::MethodKind::picard && method.tolerance == 0) {
-    request.notes.emplace_back(
-        "picard at tolerance 0 is exact and takes as many rounds as steps; "
-        "without --tolerance it takes at most about half of them");
-  } else if (method.kind == samplers::MethodKind::picard &&
-             !config.method.tolerance) {
-    request.notes.emplace_back(
-        "picard comes within a few percent of the sequential latents; "
-        "--tolerance 0 gives their bytes");
+  if (method.kind->note != nullptr) {
+    const std::string_view note = method.kind->note(config.method, method);
+    if (!note.empty()) {
+      request.notes.emplace_back(note);
+    }
   }
   std::ranges::move(list_notes(config.sampler, request.schedule),
                     std::back_inserter(request.notes));

@@ -331,28 +331,6 @@ FileRule RunOutputs::rule_for(const std::string& path) const {
   return rule;
 }
 
-double most_spans(const samplers::MethodOptions& method, int num_calls) {
-  constexpr double kDecode = 1;
-  switch (method.kind) {
-    case samplers::MethodKind::sequential:
-    case samplers::MethodKind::batch:
-      return num_calls + kDecode;
-    case samplers::MethodKind::cfg:
-      return 3.0 * num_calls + kDecode;  // two branches, and what joins them
-    case samplers::MethodKind::picard: {
-      // With tolerance 0 every round of a window gives one point. Else four
-      // evaluations a point are more than the README's figures.
-      const double evaluations =
-          method.tolerance > 0 ? 4 : std::min(method.window_size, num_calls);
-      return (evaluations + 1) * num_calls + kDecode;
-    }
-    case samplers::MethodKind::pipeline:
-    case samplers::MethodKind::stale:
-      return (method.num_segments + 1.0) * num_calls + kDecode;
-  }
-  return 0;
-}
-
 std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
   // An archive is made in memory beside the rows; a sheet beside the pictures,
   // and its file beside the sheet.
@@ -371,7 +349,9 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
         kSheetCopies * 3 * static_cast<double>(job.picture[1] * job.picture[2]);
   }
   if (!outputs.trace.empty()) {
-    bytes += kSpanBytes * most_spans(job.method, job.num_calls);
+    constexpr double kDecode = 1;
+    bytes += kSpanBytes *
+             (job.method.kind->most_tasks(job.method, job.num_calls) + kDecode);
   }
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(

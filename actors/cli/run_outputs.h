@@ -90,9 +90,4 @@ struct HeldShapes {
 [[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
                                        const HeldShapes& job);
 
-/// How many spans a sample's trace has at most: one per task. Tasks that run
-/// together share one. A Picard run with a tolerance is guessed from above.
-[[nodiscard]] double most_spans(const samplers::MethodOptions& method,
-                                int num_calls);
-
 }  // namespace troupe::actors

@@ -35,7 +35,7 @@ namespace troupe::actors {
 namespace {
 
 void describe(const JobRequest& request, RunSummary& summary) {
-  summary.method = config::name_of(request.plan.method.kind);
+  summary.method = request.plan.method.kind->name;
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
   summary.guidance = request.guidance_scale;

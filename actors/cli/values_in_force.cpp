@@ -12,6 +12,7 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/notes.h"
 #include "config/enum_names.h"
+#include "config/method_names.h"
 #include "config/print_config.h"
 #include "config/python_json.h"
 #include "config/recipe.h"
@@ -186,33 +187,9 @@ void decide_sampler(const Config& config, const samplers::Schedule& schedule,
 
 void decide_method(const Config& config, const samplers::MethodOptions& method,
                    Decisions& decisions) {
-  using samplers::MethodKind;
-  Config decided;
-  config::MethodConfig& m = decided.method;
-  std::vector<std::string_view> keys;
-  m.kind = method.kind;
-  if (method.kind == MethodKind::picard) {
-    m.window_size = method.window_size;
-    m.tolerance = method.tolerance;
-    m.carry = method.carry;
-    m.initial_guess = method.initial_guess;
-    m.accept = method.accept;
-    keys = {"window", "tolerance", "carry", "guess", "accept"};
-  } else if (method.kind == MethodKind::pipeline) {
-    m.num_segments = method.num_segments;
-    keys = {"segments"};
-  } else if (method.kind == MethodKind::stale) {
-    m.num_segments = method.num_segments;
-    m.ages = method.ages.empty() ? std::vector{method.age} : method.ages;
-    m.stride = method.stride;
-    m.warmup_steps = method.warmup_steps;
-    m.final_fresh_steps = method.final_fresh_steps;
-    keys = {"method", "segments", "ages", "stride", "warmup", "final-fresh"};
-  }
-  for (const std::string_view key : keys) {
-    const config::Option& option = *config::find_option(key);
-    if (option.get(config).empty()) {
-      decisions[std::string(key)] = {option.get(decided), "default"};
+  for (const auto& [key, text] : config::method_settings(method)) {
+    if (config::find_option(key)->get(config).empty()) {
+      decisions[std::string(key)] = {text, "default"};
     }
   }
 }
@@ -227,7 +204,7 @@ void remark(const Config& config, const JobRequest& request,
     }
   };
   const bool is_auto = !config.method.kind && config.method.preset.empty();
-  here("method", is_auto, config::name_of(request.plan.method.kind));
+  here("method", is_auto, std::string(request.plan.method.kind->name));
   here("workers", config.num_workers == 0,
        std::to_string(request.plan.num_workers));
   here("threads", config.num_threads == 0,

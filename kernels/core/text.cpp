@@ -54,6 +54,18 @@ std::string_view trimmed(std::string_view text) noexcept {
              : text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
+bool has_word(std::string_view list, std::string_view word) noexcept {
+  for (std::size_t at = list.find(word); at != std::string_view::npos;
+       at = list.find(word, at + 1)) {
+    const std::size_t end = at + word.size();
+    if ((at == 0 || list[at - 1] == ' ') &&
+        (end == list.size() || list[end] == ' ')) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string lowered(std::string_view text) {
   std::string out(text);
   for (char& c : out) {

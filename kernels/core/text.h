@@ -30,6 +30,10 @@ inline constexpr std::size_t kLongestLine = 4096;
 /// Without the white space around it.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
+/// Whether `word` is one of the words of a list, which are apart by spaces.
+[[nodiscard]] bool has_word(std::string_view list,
+                            std::string_view word) noexcept;
+
 /// With small letters where ASCII has them.
 [[nodiscard]] std::string lowered(std::string_view text);
 

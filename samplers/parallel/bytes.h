@@ -1,18 +1,28 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "samplers/parallel/method_row.h"
 
 namespace troupe::samplers {
 
-/// Appends numbers to a compact snapshot: seven bits a byte, low ones first.
+/// Appends numbers to a compact snapshot: seven bits a byte, low ones first. It
+/// begins with the method's name, its format and what it was made with.
 class ByteWriter {
  public:
+  ByteWriter(MethodKind kind, std::initializer_list<std::uint64_t> made_with) {
+    number(kind->name.size());
+    bytes_.append(kind->name);
+    number(kind->snapshot_format);
+    for (const std::uint64_t value : made_with) {
+      number(value);
+    }
+  }
   void number(std::uint64_t value) {
     while (value >= 0x80U) {
       bytes_.push_back(static_cast<char>(0x80U | (value & 0x7fU)));
@@ -26,12 +36,25 @@ class ByteWriter {
   std::string bytes_;
 };
 
-/// Reads what ByteWriter wrote.
-/// Errors: Errc::corrupt_file when the bytes end early, go on too long, or a
-/// number is larger than the caller allows.
+/// Reads what ByteWriter wrote for the same method.
+/// Errors: Errc::corrupt_file when the bytes end early, go on too long, belong
+/// to another method, format or run, or a number is larger than the caller
+/// allows.
 class ByteReader {
  public:
-  explicit ByteReader(std::string_view bytes) : bytes_(bytes) {}
+  ByteReader(std::string_view bytes, MethodKind kind,
+             std::initializer_list<std::uint64_t> made_with)
+      : bytes_(bytes) {
+    const std::size_t length = count();
+    const std::string_view name = bytes_.substr(0, length);
+    bytes_.remove_prefix(length);
+    bool fits = name == kind->name && number() == kind->snapshot_format;
+    for (const std::uint64_t value : made_with) {
+      fits = fits && number() == value;
+    }
+    require(fits, Errc::corrupt_file, "snapshot",
+            "belongs to another method or run, or to another version");
+  }
 
   [[nodiscard]] std::uint64_t number(std::uint64_t largest = UINT64_MAX) {
     std::uint64_t value = 0;

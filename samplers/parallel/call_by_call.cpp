@@ -54,9 +54,7 @@ void CallByCall::go_on_to_step(Task& task) {
 }
 
 std::string CallByCall::snapshot() const {
-  ByteWriter out;
-  out.number(static_cast<std::uint64_t>(kind_));
-  out.number(static_cast<std::uint64_t>(num_calls_));
+  ByteWriter out(kind_, {static_cast<std::uint64_t>(num_calls_)});
   out.number(static_cast<std::uint64_t>(call_));
   out.number(state_);
   book_.save(out);
@@ -64,11 +62,7 @@ std::string CallByCall::snapshot() const {
 }
 
 void CallByCall::restore(const std::string& bytes) {
-  ByteReader in(bytes);
-  require(in.number() == static_cast<std::uint64_t>(kind_) &&
-              in.number() == static_cast<std::uint64_t>(num_calls_),
-          Errc::corrupt_file, "snapshot",
-          "belongs to another method or number of steps");
+  ByteReader in(bytes, kind_, {static_cast<std::uint64_t>(num_calls_)});
   call_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
   state_ = in.small<Slot>(UINT32_MAX);
   book_.load(in);

@@ -29,4 +29,33 @@ void Cfg::advance(const Task& finished) {
   book().add(std::move(task));
 }
 
+extern constinit const MethodRow kCfg{
+    .name = "cfg",
+    .chosen_because =
+        "fewer images than workers, so the two branches of "
+        "guidance share them",
+    .splits_guidance = true,
+    .make = [](const MethodOptions&,
+               const Schedule& schedule) -> std::unique_ptr<Method> {
+      return std::make_unique<Cfg>(schedule.num_model_calls());
+    },
+    .parts = [](const MethodOptions&) { return 2; },
+    .useful_workers = [](const MethodOptions&,
+                         std::uint64_t samples) { return 2 * samples; },
+    .in_flight =
+        [](int, int) {
+          return InFlight{2, 2};
+        },
+    .turn =
+        [](const MethodOptions&, const TurnShape& shape) {
+          const double share =
+              static_cast<double>(shape.num_calls) / shape.num_workers;
+          return Turn{.evaluations = static_cast<double>(shape.num_calls),
+                      .busy = share,
+                      .latency = share};
+        },
+    // Two branches, and what joins them.
+    .most_tasks = [](const MethodOptions&,
+                     int num_calls) { return 3.0 * num_calls; }};
+
 }  // namespace troupe::samplers

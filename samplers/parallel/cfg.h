@@ -9,7 +9,6 @@ namespace troupe::samplers {
 class Cfg final : public CallByCall {
  public:
   explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls) {}
-  [[nodiscard]] int num_parts() const override { return 2; }
 
  private:
   void begin_call() override;

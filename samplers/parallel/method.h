@@ -96,10 +96,6 @@ class Method {
   [[nodiscard]] virtual Slot result_slot() const = 0;
   /// Model call whose latents result_slot() holds.
   [[nodiscard]] virtual int result_call() const = 0;
-  /// Number of logical workers the plan wants (1 for sequential and picard,
-  /// 2 for cfg, segments for pipelines). Evaluate tasks of part 0 may run on
-  /// any worker; others belong together by part.
-  [[nodiscard]] virtual int num_parts() const = 0;
   /// Bytes from which `restore` goes on, together with the slots as they were;
   /// tasks in flight are issued again.
   [[nodiscard]] virtual std::string snapshot() const = 0;

@@ -36,7 +36,6 @@ class Picard final : public Method {
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override;
   [[nodiscard]] int result_call() const override { return begin_; }
-  [[nodiscard]] int num_parts() const override { return 1; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 

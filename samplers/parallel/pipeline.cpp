@@ -1,6 +1,9 @@
 #include "samplers/parallel/pipeline.h"
 
+#include <algorithm>
 #include <utility>
+
+#include "samplers/parallel/check_range.h"
 
 namespace troupe::samplers {
 
@@ -24,5 +27,45 @@ void Pipeline::issue_segment(int segment, Slot input) {
   }
   book().add(std::move(task));
 }
+
+namespace {
+
+std::unique_ptr<Method> make_pipeline(const MethodOptions& options,
+                                      const Schedule& schedule) {
+  check_segments(options);
+  return std::make_unique<Pipeline>(schedule.num_model_calls(),
+                                    options.num_segments);
+}
+
+/// A worker may host several segments.
+Turn pipeline_turn(const MethodOptions& options, const TurnShape& shape) {
+  const double calls = shape.num_calls;
+  const int hosted =
+      (options.num_segments + shape.num_workers - 1) / shape.num_workers;
+  return {.evaluations = calls,
+          .busy = calls * std::min(hosted * shape.segment_share, 1.0),
+          .latency = calls};
+}
+
+}  // namespace
+
+extern constinit const MethodRow kPipeline{
+    .name = "pipeline",
+    .options = "segments",
+    .make = make_pipeline,
+    .parts = [](const MethodOptions& o) { return o.num_segments; },
+    .useful_workers =
+        [](const MethodOptions& o, std::uint64_t) {
+          return static_cast<std::uint64_t>(o.num_segments);
+        },
+    .in_flight =
+        [](int num_parts, int) {
+          return InFlight{2 * num_parts, 2 * num_parts};
+        },
+    .turn = pipeline_turn,
+    .most_tasks =
+        [](const MethodOptions& o, int num_calls) {
+          return (o.num_segments + 1.0) * num_calls;
+        }};
 
 }  // namespace troupe::samplers

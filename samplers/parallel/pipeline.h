@@ -11,7 +11,6 @@ class Pipeline final : public CallByCall {
   Pipeline(int num_calls, int num_segments)
       : CallByCall(MethodKind::pipeline, num_calls),
         num_segments_(num_segments) {}
-  [[nodiscard]] int num_parts() const override { return num_segments_; }
 
  private:
   void begin_call() override { issue_segment(0, state()); }

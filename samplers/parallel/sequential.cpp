@@ -11,4 +11,49 @@ void Sequential::begin_call() {
   book().add(std::move(task));
 }
 
+namespace {
+
+std::unique_ptr<Method> make_sequential(const MethodOptions& options,
+                                        const Schedule& schedule) {
+  return std::make_unique<Sequential>(options.kind, schedule.num_model_calls());
+}
+
+Turn one_worker(const MethodOptions& /*options*/, const TurnShape& shape) {
+  const double calls = shape.num_calls;
+  return {.evaluations = calls, .busy = calls, .latency = calls};
+}
+
+double a_task_per_call(const MethodOptions& /*options*/, int num_calls) {
+  return num_calls;
+}
+
+}  // namespace
+
+extern constinit const MethodRow kSequential{
+    .name = "sequential",
+    .chosen_because = "one worker, or one image without guidance",
+    .make = make_sequential,
+    .useful_workers = [](const MethodOptions&,
+                         std::uint64_t) { return std::uint64_t{1}; },
+    .most_rows = [](const MethodOptions&) { return 1; },
+    .in_flight =
+        [](int, int) {
+          return InFlight{1, 1};
+        },
+    .turn = one_worker,
+    .most_tasks = a_task_per_call};
+
+extern constinit const MethodRow kBatch{
+    .name = "batch",
+    .chosen_because = "several images, so whole ones go to the workers",
+    .make = make_sequential,
+    .useful_workers = [](const MethodOptions&,
+                         std::uint64_t samples) { return samples; },
+    .in_flight =
+        [](int, int rows_per_pass) {
+          return InFlight{2 * rows_per_pass, rows_per_pass};
+        },
+    .turn = one_worker,
+    .most_tasks = a_task_per_call};
+
 }  // namespace troupe::samplers

@@ -9,7 +9,6 @@ namespace troupe::samplers {
 class Sequential final : public CallByCall {
  public:
   using CallByCall::CallByCall;
-  [[nodiscard]] int num_parts() const override { return 1; }
 
  private:
   void begin_call() override;

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "samplers/parallel/check_range.h"
+
 namespace troupe::samplers {
 
 Stale::Stale(const MethodOptions& options, int num_calls)
@@ -26,14 +28,6 @@ Stale::Status& Stale::status(int firing) {
 Slot Stale::slot_of(int firing) {
   static_assert(Firing::kInitial + 1 == static_cast<int>(kInitialSlot));
   return static_cast<Slot>(firing + 1);
-}
-
-int Stale::num_parts() const {
-  int parts = 1;
-  for (const GraphNode& node : graph_.nodes()) {
-    parts = std::max(parts, node.part + 1);
-  }
-  return parts;
 }
 
 Progress Stale::progress() const {
@@ -134,10 +128,8 @@ void Stale::finish(int firing) {
 }
 
 std::string Stale::snapshot() const {
-  ByteWriter out;
-  out.number(static_cast<std::uint64_t>(MethodKind::stale));
-  out.number(static_cast<std::uint64_t>(num_calls_));
-  out.number(firings_.size());
+  ByteWriter out(MethodKind::stale,
+                 {static_cast<std::uint64_t>(num_calls_), firings_.size()});
   // Nearly all done firings lie before the first that is not.
   const auto first = std::find_if_not(status_.begin(), status_.end(),
                                       [](const Status& s) { return s.done; });
@@ -157,14 +149,8 @@ std::string Stale::snapshot() const {
 }
 
 void Stale::restore(const std::string& bytes) {
-  ByteReader in(bytes);
-  for (const std::uint64_t expected :
-       {static_cast<std::uint64_t>(MethodKind::stale),
-        static_cast<std::uint64_t>(num_calls_),
-        static_cast<std::uint64_t>(firings_.size())}) {
-    require(in.number() == expected, Errc::corrupt_file, "snapshot",
-            "belongs to another method, graph or number of steps");
-  }
+  ByteReader in(bytes, MethodKind::stale,
+                {static_cast<std::uint64_t>(num_calls_), firings_.size()});
   initial_readers_left_ = 0;
   segments_run_ = 0;
   call_ = 0;
@@ -195,5 +181,83 @@ void Stale::restore(const std::string& bytes) {
   book_.load(in);
   in.expect_end();
 }
+
+namespace {
+
+MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
+  MethodOptions options;
+  options.stride = choices.preset == "asyncdiff2" ? 2 : 1;
+  return options;
+}
+
+std::unique_ptr<Method> make_stale(const MethodOptions& options,
+                                   const Schedule& schedule) {
+  const int calls = schedule.num_model_calls();
+  check_segments(options);
+  check_range("warmup_steps", options.warmup_steps, 0, calls,
+              "counts model calls of this run");
+  check_range("final_fresh_steps", options.final_fresh_steps, 0, calls,
+              "counts model calls of this run");
+  return std::make_unique<Stale>(options, calls);
+}
+
+bool is_stale(const MethodOptions& options) {
+  const auto lags = [](int age) { return age != 0; };
+  return options.stride != 1 ||
+         (options.ages.empty() ? lags(options.age)
+                               : std::ranges::any_of(options.ages, lags));
+}
+
+/// A stride of 2 has the last segment twice.
+int stale_parts(const MethodOptions& options) {
+  return options.num_segments + options.stride - 1;
+}
+
+/// The firings of the graph, and its steady period.
+Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
+  const MarkedGraph graph = make_stale_graph(options);
+  std::vector<double> load(static_cast<std::size_t>(shape.num_workers));
+  double segments = 0;
+  for (const Firing& firing : graph.firings(shape.num_calls)) {
+    const GraphNode& node =
+        graph.nodes()[static_cast<std::size_t>(firing.node)];
+    segments += node.segment >= 0 ? 1 : 0;
+    load[static_cast<std::size_t>(node.part % shape.num_workers)] +=
+        shape.segment_share * static_cast<double>(node.cost);
+  }
+  const Ratio period = graph.steady_period();
+  const int fresh = std::min(options.warmup_steps + options.final_fresh_steps,
+                             shape.num_calls);
+  const double steady = shape.segment_share * static_cast<double>(period.num) /
+                        static_cast<double>(period.den);
+  const double busy = std::min<double>(std::ranges::max(load), shape.num_calls);
+  return {
+      .evaluations = segments / options.num_segments,
+      .busy = busy,
+      .latency = std::max(busy, fresh + (shape.num_calls - fresh) * steady)};
+}
+
+}  // namespace
+
+extern constinit const MethodRow kStale{
+    .name = "stale",
+    .options = "preset segments ages stride warmup final-fresh",
+    .defaults = stale_defaults,
+    .make = make_stale,
+    .approximates = is_stale,
+    .parts = stale_parts,
+    .useful_workers =
+        [](const MethodOptions& o, std::uint64_t) {
+          return static_cast<std::uint64_t>(stale_parts(o));
+        },
+    .in_flight =
+        [](int, int) {
+          return InFlight{2, 2};
+        },
+    .turn = stale_turn,
+    .most_tasks =
+        [](const MethodOptions& o, int num_calls) {
+          return (o.num_segments + 1.0) * num_calls;
+        }};
 
 }  // namespace troupe::samplers

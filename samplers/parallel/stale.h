@@ -25,7 +25,6 @@ class Stale final : public Method {
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override { return state_; }
   [[nodiscard]] int result_call() const override { return call_; }
-  [[nodiscard]] int num_parts() const override;
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 

@@ -174,7 +174,7 @@ void expect_same(const Latents& got, const Latents& expected,
 std::string label(const Schedule& schedule, const MethodOptions& method,
                   int workers) {
   return "solver " + std::string(schedule.options().solver->name) +
-         ", method " + std::to_string(int(method.kind)) + ", " +
+         ", method " + std::string(method.kind->name) + ", " +
          std::to_string(workers) + " workers";
 }
 

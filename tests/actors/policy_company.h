@@ -32,7 +32,7 @@ class Company {
           options.make_method = [method] {
             return make_method(method, short_schedule());
           };
-          options.kind = method.kind;
+          options.method = method;
           options.num_workers = workers;
           return options;
         }()) {}

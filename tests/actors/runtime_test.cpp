@@ -123,7 +123,7 @@ TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
         EXPECT_FALSE(result.failure) << result.failure->message;
         expect_same(expected, job.seen.latents,
                     "solver " + std::string(solver->name) + ", method " +
-                        std::to_string(int(method.kind)) + ", " +
+                        std::string(method.kind->name) + ", " +
                         std::to_string(workers) + " workers");
       }
     }

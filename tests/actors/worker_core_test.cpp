@@ -237,7 +237,7 @@ TEST(Company, ComputesTheSequentialBytesOnThreads) {
     options.make_method = [&] {
       return make_method(shop.method, shop.schedule);
     };
-    options.kind = kind;
+    options.method = shop.method;
     options.num_workers = 3;
     options.max_rows = 2;
     options.decode = false;
@@ -245,7 +245,7 @@ TEST(Company, ComputesTheSequentialBytesOnThreads) {
     ASSERT_EQ(finished.size(), kSamples);
     for (const auto& [index, latents] : finished) {
       EXPECT_TRUE(bytes_equal(latents, shop.sequential(index)))
-          << index << " method " << static_cast<int>(kind);
+          << index << " method " << kind->name;
     }
   }
 }

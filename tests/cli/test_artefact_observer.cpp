@@ -136,7 +136,7 @@ TEST(HeldBytes, CountTheSpansOfATraceForEveryMethod) {
     const samplers::MethodOptions& options = job.request.plan.method;
     const int calls = job.request.schedule.num_model_calls();
     EXPECT_GT(counter.spans, calls);
-    EXPECT_LE(counter.spans, most_spans(options, calls));
+    EXPECT_LE(counter.spans, options.kind->most_tasks(options, calls) + 1);
     EXPECT_GE(static_cast<double>(held_bytes(
                   job.outputs, {.latents = job.latents().shape(),
                                 .picture = job.request.source.pixel_shape(),

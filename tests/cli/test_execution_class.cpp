@@ -106,7 +106,7 @@ TEST(LogicalPlan, FollowsFromWhatAnApproximationIsMadeOf) {
                  {picard, [](auto& m) { m.accept = Accept::settled; }},
                  {stale, [](auto& m) { m.num_segments = 3; }},
                  {stale, [](auto& m) { m.age = 2; }},
-                 {stale, [](auto& m) { m.ages = {1}; }},
+                 {stale, [](auto& m) { m.ages = {2}; }},
                  {stale, [](auto& m) { m.stride = 2; }},
                  {stale, [](auto& m) { m.warmup_steps += 1; }},
                  {stale, [](auto& m) { m.final_fresh_steps += 1; }}};

@@ -204,7 +204,7 @@ TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
   SamplerConfig flags_only;
   flags_only.beta_end = 0.5;
   EXPECT_EQ(config.sampler, flags_only);
-  EXPECT_EQ(config.method, MethodConfig{});
+  EXPECT_EQ(config.method, samplers::MethodChoices{});
   EXPECT_EQ(config.init_latents, "");
   EXPECT_EQ(config.seed, 7U);
   sources.recipe_needs_latents = true;
@@ -235,11 +235,11 @@ TEST(LoadConfig, AChosenMethodTakesBackTheOptionsOfAnother) {
   EXPECT_EQ(with({}).window_size, 2);
   EXPECT_EQ(with({flag("method", "picard")}).window_size, 2);
   EXPECT_EQ(with({flag("tolerance", "0.1")}).window_size, 2);
-  MethodConfig sequential;
+  samplers::MethodChoices sequential;
   sequential.kind = samplers::MethodKind::sequential;
   EXPECT_EQ(with({flag("method", "sequential")}), sequential);
-  EXPECT_EQ(with({flag("method", "auto")}), MethodConfig{});
-  MethodConfig preset;
+  EXPECT_EQ(with({flag("method", "auto")}), samplers::MethodChoices{});
+  samplers::MethodChoices preset;
   preset.preset = "asyncdiff2";
   EXPECT_EQ(with({flag("preset", "asyncdiff2")}), preset);
   // What the same source says stays, whatever the order.

@@ -107,7 +107,7 @@ class EmulatedCompany : public testing::TestWithParam<int> {
     ASSERT_EQ(job.seen.latents.size(), expected.size());
     for (const auto& [index, latents] : expected) {
       EXPECT_TRUE(bytes_equal(latents, job.seen.latents.at(index)))
-          << "sample " << index << ", method " << int(method.kind);
+          << "sample " << index << ", method " << method.kind->name;
       EXPECT_TRUE(bytes_equal(latents, job.seen.pixels.at(index)));
     }
   }

@@ -186,7 +186,7 @@ void expect_exact(const models::Denoiser& denoiser, int num_steps) {
          exact_methods(schedule.num_model_calls())) {
       EXPECT_TRUE(
           bytes_equal(run_on(denoiser, schedule, options, 2, 1), expected))
-          << solver.name << ", method " << static_cast<int>(options.kind);
+          << solver.name << ", method " << options.kind->name;
     }
   }
 }
@@ -318,7 +318,7 @@ TEST_P(SmallRandomDit, ASampleAmongOthersHasTheBytesItHasAlone) {
       for (std::size_t i = 0; i < together.size(); ++i) {
         EXPECT_TRUE(
             bytes_equal(together[i], run_on(dit, schedule, options, 1, i)))
-            << "method " << static_cast<int>(options.kind) << ", sample " << i;
+            << "method " << options.kind->name << ", sample " << i;
       }
     }
   }

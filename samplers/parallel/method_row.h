@@ -1,0 +1,117 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+namespace troupe::samplers {
+
+class Method;
+class Schedule;
+struct MethodChoices;
+struct MethodOptions;
+
+/// Samples that one group of workers keeps in flight.
+struct InFlight {
+  /// Enough that each worker has two grants to run while results travel.
+  int most = 1;
+  /// While grants take much longer than their way. A second sample then hides
+  /// nothing, and each ends half as soon.
+  int most_of_long_grants = 1;
+};
+
+/// Who serves one sample.
+struct TurnShape {
+  int num_calls = 1;
+  int num_workers = 1;
+  /// Work of the largest segment, as a part of the whole network's.
+  double segment_share = 1;
+};
+
+/// What one sample asks of its workers, in evaluations by one worker. Steps and
+/// messages cost nothing.
+struct Turn {
+  double evaluations = 0;  ///< of all workers together
+  double busy = 0;         ///< of the busiest worker
+  double latency = 0;      ///< from the sample's start to its end
+};
+
+/// All that the house knows of one parallel method; its row stands at the end
+/// of its own file. To add one: see README.md.
+struct MethodRow {
+  /// In flags, recipes and snapshots: never changed.
+  std::string_view name;
+  /// Rises when `restore` can no longer read older snapshots.
+  std::uint64_t snapshot_format = 1;
+  /// Keys of its command-line options, apart by spaces. Those of others are
+  /// refused beside it.
+  std::string_view options;
+  /// Why "auto" took it; empty: it never does.
+  std::string_view chosen_because;
+  /// The two branches of guidance are tasks of their own.
+  bool splits_guidance = false;
+  /// Any worker of the sample's execution class may evaluate its points.
+  /// Others belong to the worker of their part.
+  bool spreads = false;
+  /// It may end earlier than `turn` says.
+  bool may_end_early = false;
+
+  /// Options as they are before the user's choices; null: MethodOptions as it
+  /// is. num_calls: 0 if not known.
+  MethodOptions (*defaults)(const MethodChoices&, int num_calls) = nullptr;
+  /// What the user should know about this choice; null: nothing.
+  std::string_view (*note)(const MethodChoices&,
+                           const MethodOptions&) = nullptr;
+  /// For one sample. Errors: see make_method.
+  std::unique_ptr<Method> (*make)(const MethodOptions&, const Schedule&);
+  /// Whether a result may have other bytes than the sequential run; null:
+  /// never.
+  bool (*approximates)(const MethodOptions&) = nullptr;
+
+  /// Logical workers of one sample; null: 1.
+  int (*parts)(const MethodOptions&) = nullptr;
+  /// Workers that a job of so many samples can keep busy.
+  std::uint64_t (*useful_workers)(const MethodOptions&, std::uint64_t samples);
+  /// Rows that a forward pass ever has, both branches of guidance as one; null:
+  /// as many as the device likes.
+  int (*most_rows)(const MethodOptions&) = nullptr;
+  InFlight (*in_flight)(int num_parts, int rows_per_pass);
+  Turn (*turn)(const MethodOptions&, const TurnShape&);
+  /// The most tasks of a sample, without its decode.
+  double (*most_tasks)(const MethodOptions&, int num_calls);
+
+  /// Whether `options` has this key.
+  [[nodiscard]] bool takes(std::string_view key) const;
+};
+
+/// A parallel method: its row, which lives as long as the program.
+class MethodKind {
+ public:
+  constexpr explicit MethodKind(const MethodRow& row) noexcept : row_(&row) {}
+  [[nodiscard]] constexpr const MethodRow* operator->() const noexcept {
+    return row_;
+  }
+  bool operator==(const MethodKind&) const = default;
+
+  static const MethodKind sequential;
+  static const MethodKind batch;
+  static const MethodKind cfg;
+  static const MethodKind picard;
+  static const MethodKind pipeline;
+  static const MethodKind stale;
+
+ private:
+  const MethodRow* row_;
+};
+
+/// Methods in the order in which help texts show them.
+using MethodTable = std::span<const MethodKind>;
+/// Those that Troupe has.
+[[nodiscard]] MethodTable method_table();
+
+[[nodiscard]] int num_parts(const MethodOptions& options);
+/// The network's segments: 1 for methods that do not cut it.
+[[nodiscard]] int num_segments(const MethodOptions& options);
+
+}  // namespace troupe::samplers

@@ -1,0 +1,84 @@
+#include <algorithm>
+
+#include "kernels/core/text.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::samplers {
+
+extern const MethodRow kSequential;
+extern const MethodRow kBatch;
+extern const MethodRow kCfg;
+extern const MethodRow kPicard;
+extern const MethodRow kPipeline;
+extern const MethodRow kStale;
+
+constinit const MethodKind MethodKind::sequential{kSequential};
+constinit const MethodKind MethodKind::batch{kBatch};
+constinit const MethodKind MethodKind::cfg{kCfg};
+constinit const MethodKind MethodKind::picard{kPicard};
+constinit const MethodKind MethodKind::pipeline{kPipeline};
+constinit const MethodKind MethodKind::stale{kStale};
+
+MethodTable method_table() {
+  static constexpr MethodKind kTable[] = {
+      MethodKind{kSequential}, MethodKind{kBatch},    MethodKind{kCfg},
+      MethodKind{kPicard},     MethodKind{kPipeline}, MethodKind{kStale}};
+  return kTable;
+}
+
+bool MethodRow::takes(std::string_view key) const {
+  return has_word(options, key);
+}
+
+std::unique_ptr<Method> make_method(const MethodOptions& options,
+                                    const Schedule& schedule) {
+  return options.kind->make(options, schedule);
+}
+
+int num_parts(const MethodOptions& options) {
+  return options.kind->parts == nullptr ? 1 : options.kind->parts(options);
+}
+
+int num_segments(const MethodOptions& options) {
+  return options.kind->takes("segments") ? options.num_segments : 1;
+}
+
+namespace {
+
+/// Each choice with its option; those of the ages apart.
+template <typename Choices, typename Options, typename Visit>
+void visit_pairs(Choices& choices, Options& options, Visit visit) {
+  visit(choices.window_size, options.window_size);
+  visit(choices.tolerance, options.tolerance);
+  visit(choices.carry, options.carry);
+  visit(choices.initial_guess, options.initial_guess);
+  visit(choices.accept, options.accept);
+  visit(choices.num_segments, options.num_segments);
+  visit(choices.stride, options.stride);
+  visit(choices.warmup_steps, options.warmup_steps);
+  visit(choices.final_fresh_steps, options.final_fresh_steps);
+}
+
+}  // namespace
+
+void apply_choices(const MethodChoices& choices, MethodOptions& options) {
+  visit_pairs(choices, options, [](const auto& choice, auto& option) {
+    option = choice.value_or(option);
+  });
+  if (choices.ages.size() == 1) {
+    options.age = choices.ages.front();
+  } else {
+    options.ages = choices.ages;
+  }
+}
+
+MethodChoices choices_of(const MethodOptions& options) {
+  MethodChoices choices;
+  choices.kind = options.kind;
+  visit_pairs(choices, options,
+              [](auto& choice, const auto& option) { choice = option; });
+  choices.ages = options.ages.empty() ? std::vector{options.age} : options.ages;
+  return choices;
+}
+
+}  // namespace troupe::samplers
