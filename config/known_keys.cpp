@@ -17,164 +17,55 @@ namespace {
 using nlohmann::json;
 using Keys = std::vector<std::string>;
 
-/// DiTTransformer2DModel, and Transformer2DModel from which old DiTs are made.
-const Keys& transformer_keys() {
-  static const Keys kKeys = {"activation_fn",
-                             "attention_bias",
-                             "attention_head_dim",
-                             "attention_type",
-                             "caption_channels",
-                             "cross_attention_dim",
-                             "double_self_attention",
-                             "dropout",
-                             "in_channels",
-                             "interpolation_scale",
-                             "norm_elementwise_affine",
-                             "norm_eps",
-                             "norm_num_groups",
-                             "norm_type",
-                             "num_attention_heads",
-                             "num_embeds_ada_norm",
-                             "num_layers",
-                             "num_vector_embeds",
-                             "only_cross_attention",
-                             "out_channels",
-                             "patch_size",
-                             "sample_size",
-                             "upcast_attention",
-                             "use_additional_conditions",
-                             "use_linear_projection"};
-  return kKeys;
-}
-
-const Keys& autoencoder_keys() {
-  static const Keys kKeys = {"act_fn",
-                             "block_out_channels",
-                             "down_block_types",
-                             "force_upcast",
-                             "in_channels",
-                             "latent_channels",
-                             "latents_mean",
-                             "latents_std",
-                             "layers_per_block",
-                             "mid_block_add_attention",
-                             "norm_num_groups",
-                             "out_channels",
-                             "sample_size",
-                             "scaling_factor",
-                             "shift_factor",
-                             "up_block_types",
-                             "use_post_quant_conv",
-                             "use_quant_conv"};
-  return kKeys;
+/// Of a list that is apart by spaces.
+Keys words(std::string_view list) {
+  Keys keys;
+  while (!list.empty()) {
+    const std::size_t end = std::min(list.find(' '), list.size());
+    keys.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return keys;
 }
 
 /// What diffusers' EMAModel and quantisation add to any model's config.json.
 const Keys& keys_of_trainers() {
-  static const Keys kKeys = {
-      "decay", "inv_gamma",           "min_decay",         "optimization_step",
-      "power", "quantization_config", "update_after_step", "use_ema_warmup"};
+  static const Keys kKeys = words(
+      "decay inv_gamma min_decay optimization_step power quantization_config "
+      "update_after_step use_ema_warmup");
   return kKeys;
 }
 
 /// Of the schedulers that Troupe reads.
 const Keys& scheduler_keys() {
-  static const Keys kKeys = {"algorithm_type",
-                             "base_image_seq_len",
-                             "base_shift",
-                             "beta_end",
-                             "beta_schedule",
-                             "beta_start",
-                             "clip_sample",
-                             "clip_sample_range",
-                             "disable_corrector",
-                             "dynamic_thresholding_ratio",
-                             "euler_at_final",
-                             "final_sigmas_type",
-                             "flow_shift",
-                             "interpolation_type",
-                             "invert_sigmas",
-                             "lambda_min_clipped",
-                             "lower_order_final",
-                             "max_image_seq_len",
-                             "max_shift",
-                             "num_train_timesteps",
-                             "predict_x0",
-                             "prediction_type",
-                             "rescale_betas_zero_snr",
-                             "sample_max_value",
-                             "set_alpha_to_one",
-                             "shift",
-                             "shift_terminal",
-                             "sigma_max",
-                             "sigma_min",
-                             "solver_order",
-                             "solver_p",
-                             "solver_type",
-                             "steps_offset",
-                             "stochastic_sampling",
-                             "thresholding",
-                             "time_shift_type",
-                             "timestep_spacing",
-                             "timestep_type",
-                             "trained_betas",
-                             "use_beta_sigmas",
-                             "use_dynamic_shifting",
-                             "use_exponential_sigmas",
-                             "use_flow_sigmas",
-                             "use_karras_sigmas",
-                             "use_lu_lambdas",
-                             "variance_type"};
+  static const Keys kKeys = words(
+      "algorithm_type base_image_seq_len base_shift beta_end beta_schedule "
+      "beta_start clip_sample clip_sample_range disable_corrector "
+      "dynamic_thresholding_ratio euler_at_final final_sigmas_type "
+      "flow_shift interpolation_type invert_sigmas lambda_min_clipped "
+      "lower_order_final max_image_seq_len max_shift num_train_timesteps "
+      "predict_x0 prediction_type rescale_betas_zero_snr sample_max_value "
+      "set_alpha_to_one shift shift_terminal sigma_max sigma_min "
+      "solver_order solver_p solver_type steps_offset stochastic_sampling "
+      "thresholding time_shift_type timestep_spacing timestep_type "
+      "trained_betas use_beta_sigmas use_dynamic_shifting "
+      "use_exponential_sigmas use_flow_sigmas use_karras_sigmas "
+      "use_lu_lambdas variance_type");
   return kKeys;
 }
 
 /// Of the other schedulers, and of old versions of ours.
 const Keys& other_scheduler_keys() {
-  static const Keys kKeys = {"clip_denoised",
-                             "correct_steps",
-                             "corrector_k",
-                             "corrector_order",
-                             "corrector_steps",
-                             "denoise_final",
-                             "eps",
-                             "eta",
-                             "final_step_size_scale",
-                             "gamma",
-                             "n_grid",
-                             "noise_mode",
-                             "num_inference_steps",
-                             "original_inference_steps",
-                             "predict_epsilon",
-                             "predictor_order",
-                             "rho",
-                             "s",
-                             "s_churn",
-                             "s_max",
-                             "s_min",
-                             "s_noise",
-                             "sampling_eps",
-                             "scale_factors",
-                             "scaler",
-                             "schedule_mode",
-                             "scheduler_type",
-                             "set_alpha_to_zero",
-                             "sigma_data",
-                             "sigma_schedule",
-                             "skip_prk_steps",
-                             "skip_type",
-                             "snr",
-                             "snr_shift_scale",
-                             "stage_range",
-                             "stages",
-                             "t_max",
-                             "t_min",
-                             "tau_func",
-                             "tensor_format",
-                             "timestep_scaling",
-                             "timestep_values",
-                             "tsr_k",
-                             "tsr_sigma",
-                             "upscale_mode"};
+  static const Keys kKeys = words(
+      "clip_denoised correct_steps corrector_k corrector_order "
+      "corrector_steps denoise_final eps eta final_step_size_scale gamma "
+      "n_grid noise_mode num_inference_steps original_inference_steps "
+      "predict_epsilon predictor_order rho s s_churn s_max s_min s_noise "
+      "sampling_eps scale_factors scaler schedule_mode scheduler_type "
+      "set_alpha_to_zero sigma_data sigma_schedule skip_prk_steps skip_type "
+      "snr snr_shift_scale stage_range stages t_max t_min tau_func "
+      "tensor_format timestep_scaling timestep_values tsr_k tsr_sigma "
+      "upscale_mode");
   return kKeys;
 }
 
@@ -216,17 +107,9 @@ std::string note(std::string_view place, std::string_view owner,
 
 std::string unknown_keys_note(std::string_view place,
                               std::string_view class_name,
+                              std::string_view known,
                               std::span<const std::string> keys) {
-  if (class_name == "DiTTransformer2DModel" ||
-      class_name == "Transformer2DModel") {
-    return note(place, class_name, keys, transformer_keys(),
-                keys_of_trainers());
-  }
-  if (class_name == "AutoencoderKL") {
-    return note(place, class_name, keys, autoencoder_keys(),
-                keys_of_trainers());
-  }
-  return {};
+  return note(place, class_name, keys, words(known), keys_of_trainers());
 }
 
 std::string unknown_scheduler_keys_note(std::string_view place,

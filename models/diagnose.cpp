@@ -47,11 +47,11 @@ std::string first_non_finite(ExecContext& ctx, ShardContext& shard,
       return "block " + std::to_string(i);
     }
   }
-  const Shape& latents = denoiser.info().latent_shape;
   std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < batch.latents.size(); ++i) {
-    outputs.push_back(ctx.empty(
-        {denoiser.info().out_channels, latents[1], latents[2]}, DType::f32));
+  for (const Tensor& latents : batch.latents) {
+    outputs.push_back(
+        ctx.empty(with_channels(latents.shape(), denoiser.info().out_channels),
+                  DType::f32));
   }
   denoiser.finish(ctx, shard, batch, boundaries, outputs);
   const bool all = std::all_of(outputs.begin(), outputs.end(),

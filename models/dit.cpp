@@ -10,88 +10,46 @@
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
+#include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
-#include "models/dit_info.h"
+#include "models/dit_description.h"
 #include "models/dit_modulation.h"
+#include "models/row_groups.h"
 
 // B rows, N tokens, D width, C channels, p patch size.
 
 namespace troupe::models {
 namespace {
 
+constexpr const char* kPlace = "dit";
 constexpr float kFirstNormEps = 1e-6F;  // fixed in diffusers, not norm_eps
 
-void check_rows(const Batch& batch, std::size_t results) {
-  require(batch.timesteps.size() == batch.conditions.size() &&
-              batch.timesteps.size() == results,
-          Errc::shape_mismatch, "dit",
-          "timesteps, conditions and results differ in number");
-}
-
 void check_whole(const ShardContext& shard) {
-  require(shard.world_size() == 1, Errc::unsupported, "dit",
+  require(shard.world_size() == 1, Errc::unsupported, kPlace,
           "token shards: got " + std::to_string(shard.world_size()) +
               " ranks, expected 1");
 }
 
 /// Names work that is the same whenever it comes again: which parts of the
-/// network, for how many rows, on which memory.
-std::array<std::uint64_t, 5> replay_key(int begin, int end, const Tensor& first,
+/// network, for how many rows and tokens, on which memory.
+std::array<std::uint64_t, 6> replay_key(int begin, int end,
+                                        const Tensor& hidden_states,
+                                        const Tensor& first,
                                         const Tensor& last) {
+  const auto number = [](auto value) {
+    return static_cast<std::uint64_t>(value);
+  };
   const auto address = [](const Tensor& tensor) {
     return static_cast<std::uint64_t>(
         reinterpret_cast<std::uintptr_t>(tensor.bytes().data()));
   };
-  return {static_cast<std::uint64_t>(begin), static_cast<std::uint64_t>(end),
-          static_cast<std::uint64_t>(first.dim(0)), address(first),
+  return {number(begin),
+          number(end),
+          number(hidden_states.dim(0)),
+          number(hidden_states.dim(1)),
+          address(first),
           address(last)};
-}
-
-Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
-  return {batch.latents.empty() ? batch.latents
-                                : batch.latents.subspan(begin, count),
-          batch.timesteps.subspan(begin, count),
-          batch.conditions.subspan(begin, count)};
-}
-
-/// The one tensor of each row's boundary. Errors: Errc::shape_mismatch.
-std::vector<Tensor> hidden_states_of(std::span<const Boundary> boundaries,
-                                     const Shape& row) {
-  std::vector<Tensor> rows;
-  for (const Boundary& boundary : boundaries) {
-    require(boundary.size() == 1 && boundary[0].tensor.shape() == row &&
-                boundary[0].tensor.dtype() == DType::f32,
-            Errc::shape_mismatch, "dit",
-            "boundary: expected one tensor " + to_string(row) + " of f32");
-    rows.push_back(boundary[0].tensor);
-  }
-  return rows;
-}
-
-/// Rows' boundaries side by side, [B, N, D].
-void gather(ExecContext& ctx, std::span<const Boundary> boundaries,
-            Tensor& hidden_states) {
-  kernels::gather(ctx,
-                  hidden_states_of(boundaries, hidden_states.item(0).shape()),
-                  hidden_states);
-}
-
-/// And back.
-void scatter(ExecContext& ctx, const Tensor& hidden_states,
-             std::span<const Boundary> boundaries) {
-  std::vector<Tensor> rows =
-      hidden_states_of(boundaries, hidden_states.item(0).shape());
-  kernels::scatter(ctx, hidden_states, rows);
-}
-
-/// Calls fn(begin, count) for groups of at most `most` rows.
-template <typename Fn>
-void in_groups(std::size_t rows, std::int64_t most, const Fn& fn) {
-  const auto step = static_cast<std::size_t>(most);
-  for (std::size_t begin = 0; begin < rows; begin += step) {
-    fn(begin, std::min(step, rows - begin));
-  }
 }
 
 }  // namespace
@@ -99,16 +57,13 @@ void in_groups(std::size_t rows, std::int64_t most, const Fn& fn) {
 /// Buffers of one forward pass, taken from the workspace.
 struct Dit::Activations {
   Activations(Workspace& workspace, const DitConfig& config, DType compute,
-              std::int64_t rows)
-      : normed(workspace.take({rows, config.num_tokens(), config.width()},
-                              compute)),
-        qkv(workspace.take({rows, config.num_tokens(), 3 * config.width()},
-                           compute)),
-        mlp(workspace.take({rows, config.num_tokens(), config.mlp_width()},
-                           compute)) {
+              std::int64_t rows, std::int64_t tokens)
+      : normed(workspace.take({rows, tokens, config.width()}, compute)),
+        qkv(workspace.take({rows, tokens, 3 * config.width()}, compute)),
+        mlp(workspace.take({rows, tokens, config.mlp_width()}, compute)) {
     if (config.gated_mlp) {
-      gated_mlp = workspace.take(
-          {rows, config.num_tokens(), 2 * config.mlp_width()}, compute);
+      gated_mlp =
+          workspace.take({rows, tokens, 2 * config.mlp_width()}, compute);
     }
   }
 
@@ -124,11 +79,15 @@ Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
       compute_(compute),
       weights_(load_dit_weights(ctx, config, checked_segment(config, segment),
                                 compute, source, placement)),
-      info_(dit_info(config, compute)) {
+      info_(DitDescription(config).info(config.latent_shape(), compute)) {
   info_.parameter_bytes = weights_.num_bytes;
   info_.weights_hash = weights_.hash;
   info_.bytes_per_timestep =
       static_cast<std::size_t>(modulation().width()) * sizeof(float);
+  if (weights_.segment.begin == 0) {
+    info_.parameter_bytes +=
+        positions_of(ctx, config.latent_shape()).num_bytes();
+  }
 }
 
 PreparedPtr Dit::prepare(ExecContext& ctx, const Condition& condition) const {
@@ -138,69 +97,82 @@ PreparedPtr Dit::prepare(ExecContext& ctx, const Condition& condition) const {
 void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                   std::span<Tensor> outputs) const {
   check_whole(shard);
-  check_rows(batch, outputs.size());
-  require(batch.latents.size() == outputs.size(), Errc::shape_mismatch, "dit",
-          "latents and results differ in number");
+  check_rows(kPlace, batch, outputs.size(), true);
   const auto num_layers = static_cast<int>(config_.num_layers);
   check_owned(0, num_layers);
-  in_groups(outputs.size(), dit_rows_at_once(config_, ctx.device().kind),
-            [&](std::size_t at, std::size_t n) {
-              const Workspace::Scope scope(ctx.workspace());
-              const Batch rows = rows_of(batch, at, n);
-              const Tensor latents = gather_latents(ctx, rows.latents);
-              const Tensor modulation =
-                  modulation_of(ctx, rows, 0, num_layers + 1);
-              Tensor hidden_states = take_hidden_states(ctx, n);
-              Tensor images = take_images(ctx, n);
-              replay(ctx, replay_key(0, num_layers + 1, latents, images), [&] {
-                embed_rows(ctx, latents, hidden_states);
-                run_rows(ctx, modulation, 0, num_layers, hidden_states);
-                finish_rows(ctx, modulation, hidden_states, images);
-              });
-              scatter_images(ctx, images, outputs.subspan(at, n));
-            });
+  if (outputs.empty()) {
+    return;
+  }
+  const Shape shape = checked_latents(batch.latents);
+  const Shape result = checked_outputs(outputs, config_.num_tokens(shape));
+  const Tensor positions = positions_of(ctx, shape);
+  for_each_group(
+      ctx, outputs.size(), rows_at_once(ctx, config_.num_tokens(shape)),
+      [&](std::size_t at, std::size_t n) {
+        const Batch rows = rows_of(batch, at, n);
+        const Tensor latents = joined(ctx, rows.latents);
+        const Tensor modulation = modulation_of(ctx, rows, 0, num_layers + 1);
+        Tensor hidden_states = take_hidden_states(ctx, n, positions.dim(0));
+        Tensor images = take_images(ctx, n, result);
+        const auto key =
+            replay_key(0, num_layers + 1, hidden_states, latents, images);
+        replay(ctx, key, [&] {
+          embed_rows(ctx, latents, positions, hidden_states);
+          run_rows(ctx, modulation, 0, num_layers, hidden_states);
+          finish_rows(ctx, modulation, hidden_states, images);
+        });
+        deal_out(ctx, images, outputs.subspan(at, n));
+      });
 }
 
 void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                 std::span<Boundary> boundaries) const {
   check_whole(shard);
   require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
-          "dit", "latents and boundaries differ in number");
-  const Shape row{config_.num_tokens(), config_.width()};
+          kPlace, "latents and boundaries differ in number");
+  if (boundaries.empty()) {
+    return;
+  }
+  const Tensor positions = positions_of(ctx, checked_latents(batch.latents));
   for (Boundary& boundary : boundaries) {
-    if (boundary.size() != 1 || boundary[0].tensor.shape() != row ||
+    if (boundary.size() != 1 ||
+        boundary[0].tensor.shape() != positions.shape() ||
         boundary[0].tensor.dtype() != DType::f32 ||
         !(boundary[0].tensor.device() == ctx.device())) {
-      boundary.assign(1, {"hidden_states", ctx.empty(row, DType::f32)});
+      boundary.assign(
+          1, {"hidden_states", ctx.empty(positions.shape(), DType::f32)});
     }
   }
-  in_groups(boundaries.size(), dit_rows_at_once(config_, ctx.device().kind),
-            [&](std::size_t at, std::size_t n) {
-              const Workspace::Scope scope(ctx.workspace());
-              const Tensor latents =
-                  gather_latents(ctx, batch.latents.subspan(at, n));
-              Tensor hidden_states = take_hidden_states(ctx, n);
-              embed_rows(ctx, latents, hidden_states);
-              scatter(ctx, hidden_states, boundaries.subspan(at, n));
-            });
+  std::vector<Tensor> rows = boundary_tensors(kPlace, boundaries, 1, 0);
+  for_each_group(
+      ctx, rows.size(), rows_at_once(ctx, positions.dim(0)),
+      [&](std::size_t at, std::size_t n) {
+        const Tensor latents = joined(ctx, batch.latents.subspan(at, n));
+        Tensor hidden_states = take_hidden_states(ctx, n, positions.dim(0));
+        embed_rows(ctx, latents, positions, hidden_states);
+        deal_out(ctx, hidden_states, std::span(rows).subspan(at, n));
+      });
 }
 
 void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      int begin, int end, std::span<Boundary> boundaries) const {
   check_whole(shard);
-  check_rows(batch, boundaries.size());
+  check_rows(kPlace, batch, boundaries.size(), false);
   check_owned(begin, end);
-  in_groups(
-      boundaries.size(), dit_rows_at_once(config_, ctx.device().kind),
+  if (boundaries.empty()) {
+    return;
+  }
+  std::vector<Tensor> rows = checked_boundaries(boundaries);
+  for_each_group(
+      ctx, rows.size(), rows_at_once(ctx, rows[0].dim(0)),
       [&](std::size_t at, std::size_t n) {
-        const Workspace::Scope scope(ctx.workspace());
-        Tensor hidden_states = take_hidden_states(ctx, n);
-        gather(ctx, boundaries.subspan(at, n), hidden_states);
+        Tensor hidden_states = joined(ctx, std::span(rows).subspan(at, n));
         const Tensor modulation =
             modulation_of(ctx, rows_of(batch, at, n), begin, end);
-        replay(ctx, replay_key(begin, end, hidden_states, modulation),
+        replay(ctx,
+               replay_key(begin, end, hidden_states, hidden_states, modulation),
                [&] { run_rows(ctx, modulation, begin, end, hidden_states); });
-        scatter(ctx, hidden_states, boundaries.subspan(at, n));
+        deal_out(ctx, hidden_states, std::span(rows).subspan(at, n));
       });
 }
 
@@ -208,86 +180,100 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                  std::span<const Boundary> boundaries,
                  std::span<Tensor> outputs) const {
   check_whole(shard);
-  check_rows(batch, outputs.size());
-  require(boundaries.size() == outputs.size(), Errc::shape_mismatch, "dit",
+  check_rows(kPlace, batch, outputs.size(), false);
+  require(boundaries.size() == outputs.size(), Errc::shape_mismatch, kPlace,
           "boundaries and results differ in number");
-  require(weights_.embedder_0 != nullptr, Errc::invalid_argument, "dit",
+  require(weights_.embedder_0 != nullptr, Errc::invalid_argument, kPlace,
           "finish: this segment does not hold the last block");
+  if (outputs.empty()) {
+    return;
+  }
   const auto num_layers = static_cast<int>(config_.num_layers);
-  in_groups(outputs.size(), dit_rows_at_once(config_, ctx.device().kind),
-            [&](std::size_t at, std::size_t n) {
-              const Workspace::Scope scope(ctx.workspace());
-              Tensor hidden_states = take_hidden_states(ctx, n);
-              gather(ctx, boundaries.subspan(at, n), hidden_states);
-              Tensor images = take_images(ctx, n);
-              finish_rows(ctx,
-                          modulation_of(ctx, rows_of(batch, at, n), num_layers,
-                                        num_layers + 1),
-                          hidden_states, images);
-              scatter_images(ctx, images, outputs.subspan(at, n));
-            });
+  const std::vector<Tensor> rows = checked_boundaries(boundaries);
+  const Shape result = checked_outputs(outputs, rows[0].dim(0));
+  for_each_group(ctx, outputs.size(), rows_at_once(ctx, rows[0].dim(0)),
+                 [&](std::size_t at, std::size_t n) {
+                   const Tensor hidden_states =
+                       joined(ctx, std::span(rows).subspan(at, n));
+                   const Tensor modulation = modulation_of(
+                       ctx, rows_of(batch, at, n), num_layers, num_layers + 1);
+                   Tensor images = take_images(ctx, n, result);
+                   finish_rows(ctx, modulation, hidden_states, images);
+                   deal_out(ctx, images, outputs.subspan(at, n));
+                 });
 }
 
-Tensor Dit::gather_latents(ExecContext& ctx,
-                           std::span<const Tensor> latents) const {
-  const Shape row = info_.latent_shape;
-  const auto rows = static_cast<std::int64_t>(latents.size());
-  Tensor gathered =
-      ctx.workspace().take({rows, row[0], row[1], row[2]}, DType::f32);
-  std::vector<Tensor> sources;
-  for (const Tensor& source : latents) {
-    if (source.shape() != row || source.dtype() != DType::f32) {
-      throw Error(Errc::shape_mismatch, "dit",
-                  "latents: got " + to_string(source.shape()) + ", expected " +
-                      to_string(row) + " of f32");
-    }
-    sources.push_back(kernels::on_device(ctx, source));
+Shape Dit::checked_latents(std::span<const Tensor> latents) const {
+  const Shape shape = common_shape(kPlace, "latents", latents);
+  const bool fits = shape.rank() == 3 && shape[1] == shape[2] && shape[1] > 0 &&
+                    DitDescription(config_).nearest_latents(shape) == shape;
+  require(fits, Errc::shape_mismatch, kPlace,
+          "latents: got " + to_string(shape) + ", expected squares as " +
+              to_string(config_.latent_shape()) + " in patches of " +
+              std::to_string(config_.patch_size));
+  return shape;
+}
+
+Shape Dit::checked_outputs(std::span<const Tensor> outputs,
+                           std::int64_t tokens) const {
+  const Shape shape = common_shape(kPlace, "output", outputs);
+  require(shape.rank() == 3 && shape[0] == config_.out_channels &&
+              config_.num_tokens(shape) == tokens && shape[1] == shape[2],
+          Errc::shape_mismatch, kPlace,
+          "output: got " + to_string(shape) + ", expected " +
+              std::to_string(config_.out_channels) + " channels of " +
+              std::to_string(tokens) + " patches in a square");
+  return shape;
+}
+
+std::vector<Tensor> Dit::checked_boundaries(
+    std::span<const Boundary> boundaries) const {
+  std::vector<Tensor> rows = boundary_tensors(kPlace, boundaries, 1, 0);
+  require(rows[0].shape().rank() == 2 && rows[0].dim(1) == config_.width(),
+          Errc::shape_mismatch, kPlace,
+          "boundary: got " + to_string(rows[0].shape()) +
+              ", expected tokens of width " + std::to_string(config_.width()));
+  return rows;
+}
+
+Tensor Dit::positions_of(ExecContext& ctx, const Shape& latents) const {
+  const std::int64_t height = latents[1] / config_.patch_size;
+  const std::int64_t width = latents[2] / config_.patch_size;
+  const std::lock_guard lock(positions_->mutex);
+  Tensor& table = positions_->tables[{height, width}];
+  if (table.empty()) {
+    table = kernels::on_device(
+        ctx, kernels::sincos_2d(config_.width(), height, width,
+                                config_.sample_size / config_.patch_size, 1.0));
+    ctx.synchronize();  // other contexts read it too
   }
-  kernels::gather(ctx, sources, gathered);
-  return gathered;
+  return table;
 }
 
-Tensor Dit::take_hidden_states(ExecContext& ctx, std::size_t rows) const {
+std::int64_t Dit::rows_at_once(ExecContext& ctx, std::int64_t tokens) {
+  return dit_rows_at_once(tokens, ctx.device().kind);
+}
+
+Tensor Dit::take_hidden_states(ExecContext& ctx, std::size_t rows,
+                               std::int64_t tokens) const {
   return ctx.workspace().take(
-      {static_cast<std::int64_t>(rows), config_.num_tokens(), config_.width()},
-      DType::f32);
+      {static_cast<std::int64_t>(rows), tokens, config_.width()}, DType::f32);
 }
 
-Tensor Dit::take_images(ExecContext& ctx, std::size_t rows) const {
-  return ctx.workspace().take(
-      {static_cast<std::int64_t>(rows), config_.out_channels,
-       config_.sample_size, config_.sample_size},
-      DType::f32);
-}
-
-void Dit::scatter_images(ExecContext& ctx, const Tensor& images,
-                         std::span<Tensor> outputs) const {
-  const Shape row = images.item(0).shape();
-  bool is_here = true;
-  for (const Tensor& output : outputs) {
-    if (output.shape() != row || output.dtype() != DType::f32) {
-      throw Error(Errc::shape_mismatch, "dit",
-                  "output: got " + to_string(output.shape()) + ", expected " +
-                      to_string(row) + " of f32");
-    }
-    is_here = is_here && output.device() == ctx.device();
-  }
-  if (is_here) {
-    return kernels::scatter(ctx, images, outputs);
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    kernels::copy(ctx, images.item(static_cast<std::int64_t>(i)), outputs[i]);
-  }
+Tensor Dit::take_images(ExecContext& ctx, std::size_t rows,
+                        const Shape& image) {
+  return ctx.workspace().take(with_rows(static_cast<std::int64_t>(rows), image),
+                              DType::f32);
 }
 
 void Dit::embed_rows(ExecContext& ctx, const Tensor& latents,
-                     Tensor& hidden_states) const {
-  require(weights_.segment.begin == 0, Errc::invalid_argument, "dit",
+                     const Tensor& positions, Tensor& hidden_states) const {
+  require(weights_.segment.begin == 0, Errc::invalid_argument, kPlace,
           "embed: this segment does not hold block 0");
   const std::int64_t rows = latents.dim(0);
   const Workspace::Scope scope(ctx.workspace());
   Tensor patches = ctx.workspace().take(
-      {rows, config_.num_tokens(),
+      {rows, hidden_states.dim(1),
        config_.in_channels * config_.patch_size * config_.patch_size},
       compute_);
   kernels::patchify(ctx, latents, config_.patch_size, patches);  // [B, N, Cpp]
@@ -295,7 +281,7 @@ void Dit::embed_rows(ExecContext& ctx, const Tensor& latents,
                   hidden_states);  // [B, N, D]
   for (std::int64_t i = 0; i < rows; ++i) {
     Tensor target = hidden_states.item(i);
-    kernels::add(ctx, weights_.positions, target);  // [N, D]
+    kernels::add(ctx, positions, target);  // [N, D]
   }
 }
 
@@ -311,7 +297,7 @@ void Dit::replay(ExecContext& ctx, std::span<const std::uint64_t> key,
 void Dit::check_owned(int begin, int end) const {
   const SegmentRange own = weights_.segment;
   if (begin < own.begin || end > own.end || begin > end) {
-    throw Error(Errc::invalid_argument, "dit",
+    throw Error(Errc::invalid_argument, kPlace,
                 "blocks: got " + std::to_string(begin) + " to " +
                     std::to_string(end) + ", expected a part of " +
                     std::to_string(own.begin) + " to " +
@@ -336,7 +322,8 @@ void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
     return;
   }
   const Workspace::Scope scope(ctx.workspace());
-  Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0));
+  Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0),
+                  hidden_states.dim(1));
   kernels::layer_norm_modulate(ctx, hidden_states, modulation, 0,
                                config_.width(), kFirstNormEps,
                                act.normed);  // [B, N, D]
@@ -394,12 +381,12 @@ void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,
   const std::int64_t column = modulation.dim(1) - 2 * width;
   const Workspace::Scope scope(ctx.workspace());
   Tensor normed =
-      ctx.workspace().take({rows, config_.num_tokens(), width}, compute_);
+      ctx.workspace().take({rows, hidden_states.dim(1), width}, compute_);
   kernels::layer_norm_modulate(ctx, hidden_states, modulation, column,
                                column + width, kFirstNormEps,
                                normed);  // [B, N, D]
   Tensor patches = ctx.workspace().take(
-      {rows, config_.num_tokens(),
+      {rows, hidden_states.dim(1),
        config_.patch_size * config_.patch_size * config_.out_channels},
       DType::f32);
   kernels::linear(ctx, normed, weights_.proj_out_2, kernels::Activation::none,

@@ -2,8 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "models/denoiser.h"
 #include "models/dit_config.h"
@@ -19,6 +23,8 @@ namespace troupe::models {
 ///
 /// The residual stream is f32; matrix products run in `compute`.
 /// Boundary: one tensor "hidden_states" [N, D] f32 per row.
+/// Latents may be squares of any size; positions then lie between those of the
+/// size it was trained with, as in diffusers' PatchEmbed.
 class Dit final : public Denoiser {
  public:
   /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
@@ -45,16 +51,30 @@ class Dit final : public Denoiser {
  private:
   struct Activations;
 
-  /// Rows' latents side by side in the workspace, [B, C, H, W].
-  [[nodiscard]] Tensor gather_latents(ExecContext& ctx,
-                                      std::span<const Tensor> latents) const;
-  [[nodiscard]] Tensor take_hidden_states(ExecContext& ctx,
-                                          std::size_t rows) const;
-  [[nodiscard]] Tensor take_images(ExecContext& ctx, std::size_t rows) const;
-  void scatter_images(ExecContext& ctx, const Tensor& images,
-                      std::span<Tensor> outputs) const;
+  /// Tables of positions by the grid's height and width: one of each shape
+  /// that was asked for.
+  struct Positions {
+    std::mutex mutex;
+    std::map<std::pair<std::int64_t, std::int64_t>, Tensor> tables;
+  };
+
+  /// The one shape of all rows. Errors (all): Errc::shape_mismatch.
+  [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
+  [[nodiscard]] Shape checked_outputs(std::span<const Tensor> outputs,
+                                      std::int64_t tokens) const;
+  [[nodiscard]] std::vector<Tensor> checked_boundaries(
+      std::span<const Boundary> boundaries) const;
+  /// [N, D] f32 on ctx's device.
+  [[nodiscard]] Tensor positions_of(ExecContext& ctx,
+                                    const Shape& latents) const;
+  [[nodiscard]] static std::int64_t rows_at_once(ExecContext& ctx,
+                                                 std::int64_t tokens);
+  [[nodiscard]] Tensor take_hidden_states(ExecContext& ctx, std::size_t rows,
+                                          std::int64_t tokens) const;
+  [[nodiscard]] static Tensor take_images(ExecContext& ctx, std::size_t rows,
+                                          const Shape& image);
   void embed_rows(ExecContext& ctx, const Tensor& latents,
-                  Tensor& hidden_states) const;
+                  const Tensor& positions, Tensor& hidden_states) const;
   /// ExecContext::replay, unless weights come and go.
   void replay(ExecContext& ctx, std::span<const std::uint64_t> key,
               const std::function<void()>& fn) const;
@@ -84,6 +104,7 @@ class Dit final : public Denoiser {
   DType compute_;
   DitWeights weights_;
   DenoiserInfo info_;
+  std::unique_ptr<Positions> positions_ = std::make_unique<Positions>();
   /// Whose recordings they are: see ExecContext::replay.
   std::shared_ptr<const int> identity_ = std::make_shared<const int>(0);
 };

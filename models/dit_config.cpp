@@ -93,8 +93,9 @@ DitConfig parse_dit_config(const Json& json) {
                     " (heads times head dim), expected a multiple of 4",
                 "correct this file");
   }
+  const std::int64_t tokens_per_side = config.sample_size / config.patch_size;
   if (config.sample_size % config.patch_size != 0 ||
-      config.tokens_per_side() > kMostTokens / config.tokens_per_side()) {
+      tokens_per_side > kMostTokens / tokens_per_side) {
     throw Error(Errc::unsupported, json.place(),
                 "sample_size: got " + std::to_string(config.sample_size) +
                     ", expected a multiple of patch_size " +

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "kernels/activation.h"
+#include "kernels/core/shape.h"
 #include "models/json.h"
 
 namespace troupe::models {
@@ -35,11 +36,13 @@ struct DitConfig {
     return num_attention_heads * attention_head_dim;
   }
   [[nodiscard]] std::int64_t mlp_width() const noexcept { return 4 * width(); }
-  [[nodiscard]] std::int64_t tokens_per_side() const noexcept {
-    return sample_size / patch_size;
+  /// [C, H, W] of the size it was trained with.
+  [[nodiscard]] Shape latent_shape() const {
+    return {in_channels, sample_size, sample_size};
   }
-  [[nodiscard]] std::int64_t num_tokens() const noexcept {
-    return tokens_per_side() * tokens_per_side();
+  /// Of latents [C, H, W].
+  [[nodiscard]] std::int64_t num_tokens(const Shape& latents) const noexcept {
+    return (latents[1] / patch_size) * (latents[2] / patch_size);
   }
 };
 

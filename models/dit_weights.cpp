@@ -8,7 +8,6 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/hash.h"
-#include "kernels/embedding.h"
 
 namespace troupe::models {
 namespace {
@@ -279,9 +278,6 @@ DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
   weights.segment = segment;
   if (segment.begin == 0) {
     weights.patch = loader.linear(patch_spec(config));
-    const std::int64_t side = config.tokens_per_side();
-    weights.positions = kernels::on_device(
-        ctx, kernels::sincos_2d(config.width(), side, side, side, 1.0));
   }
   for (int i = segment.begin; i < segment.end; ++i) {
     weights.blocks.push_back(loader.block(i));
@@ -296,7 +292,7 @@ DitWeights load(ExecContext& ctx, Loader& loader, const DitConfig& config,
     weights.proj_out_2 = loader.linear(proj_out_2_spec(config));
   }
   weights.hash = hash_of(config, source.hash());
-  weights.num_bytes = loader.num_bytes() + weights.positions.num_bytes();
+  weights.num_bytes = loader.num_bytes();
   return weights;
 }
 

@@ -37,7 +37,6 @@ struct DitBlockWeights {
 struct DitWeights {
   SegmentRange segment;
   kernels::PackedLinear patch;                    ///< C·p·p → D
-  Tensor positions;                               ///< [N, D] f32
   std::vector<DitBlockWeights> blocks;            ///< of the segment
   std::shared_ptr<const DitEmbedder> embedder_0;  ///< block 0's, for the output
   kernels::PackedLinear proj_out_1;               ///< D → 2D: shift, scale

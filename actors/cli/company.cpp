@@ -7,12 +7,12 @@
 #include <iterator>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/memory_plan.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
-#include "models/dit_info.h"
 
 namespace troupe::actors {
 namespace {
@@ -149,15 +149,6 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
   return {the_cpu(config)};
 }
 
-/// Of one worker, beside the weights. The network takes all rows at once.
-std::uint64_t worker_bytes(const JobDevice& gpu, const GpuLoad& load) {
-  const MemoryNeeds needs =
-      load.source.memory_needs(DeviceKind::cuda, gpu.compute, gpu.placement);
-  const int branches = load.is_guided ? 2 : 1;
-  return needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
-         needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
-}
-
 /// Rows that a worker can be handed at all, and that pay.
 int wanted_rows(const JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
   if (load.max_rows > 0) {
@@ -167,8 +158,7 @@ int wanted_rows(const JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
     return most_rows(load.method);
   }
   const double flops =
-      models::dit_info(load.source.dit(), gpu.compute).flops() *
-      (load.is_guided ? 2 : 1);
+      load.source.info(gpu.compute).flops() * (load.is_guided ? 2 : 1);
   const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
   const std::uint64_t share = (load.samples + workers - 1) / workers;
   const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));
@@ -234,13 +224,8 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
 namespace {
 
 bool fit_placed(JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
-  const std::uint64_t shared =
-      load.source.memory_needs(DeviceKind::cuda, gpu.compute, gpu.placement)
-          .weights_bytes +
-      (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0);
-  const auto workers = static_cast<std::uint64_t>(std::max(gpu.workers, 1));
   for (gpu.rows = wanted_rows(gpu, load, gpu_workers);; gpu.rows /= 2) {
-    gpu.required_bytes = shared + workers * worker_bytes(gpu, load);
+    gpu.required_bytes = gpu_bytes(gpu, load);
     if (gpu.required_bytes <= gpu.available_bytes) {
       return true;
     }

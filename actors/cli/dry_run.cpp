@@ -40,9 +40,9 @@ std::string compared_with_sequential(const PlanSummary& plan) {
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
                 const PlanSummary& plan) {
   fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
-             request.source.dit().num_layers,
+             request.source.num_blocks(),
              to_string(request.source.latent_shape()),
-             request.source.has_autoencoder() ? ", decoded by a VAE" : "");
+             request.source.decoder() ? ", decoded by a VAE" : "");
   fmt::print("images     {} (samples {}), {} already there\n", plan.images,
              config::to_string(request.samples), outputs.skipped.size());
   fmt::print("sampler    {}, {} steps, guidance {}\n",

@@ -17,8 +17,7 @@
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
-#include "models/dit.h"
-#include "models/dit_info.h"
+#include "models/description.h"
 
 namespace troupe::actors {
 namespace {
@@ -64,51 +63,37 @@ double spread_path(const JobShape& shape, const Turn& turn) {
 
 /// Of one picture; 0 where there is nothing to decode.
 double decode_flops(const ModelSource& source) {
-  const auto& vae = source.autoencoder();
-  const std::int64_t side = source.dit().sample_size;
-  return vae ? models::autoencoder_kl_flops(*vae, side * side) : 0;
+  return source.decoder() ? source.decoder()->flops(source.latent_shape()) : 0;
 }
 
-/// The model with fewer blocks.
-models::DitConfig shortened(const JobRequest& request, DType compute) {
-  constexpr std::int64_t kParameters = 25'000'000;
-  models::DitConfig config = request.source.dit();
-  const models::DenoiserInfo info = models::dit_info(config, compute);
-  const auto per_block = static_cast<std::int64_t>(
-      info.blocks[0].parameter_bytes / size_of(compute));
-  config.num_layers =
-      std::clamp<std::int64_t>(kParameters / per_block, 1, config.num_layers);
-  return config;
-}
-
-/// Weights, and what `workers` passes of `rows` rows at once take beside them.
-std::uint64_t bytes_of(const models::DitConfig& config, DType compute, int rows,
-                       int workers) {
-  const auto weights = models::dit_required_bytes(config, {}, compute, 0);
-  const auto all = models::dit_required_bytes(config, {}, compute, rows);
-  return weights + (all - weights) * static_cast<std::uint64_t>(workers);
+/// As many of the model's blocks as are worth timing.
+std::unique_ptr<models::DenoiserDescription> shortened(
+    const ModelSource& source, DType compute) {
+  constexpr std::size_t kParameters = 25'000'000;
+  const std::size_t per_block =
+      source.info(compute).blocks[0].parameter_bytes / size_of(compute);
+  return source.denoiser().with_blocks(static_cast<int>(
+      std::clamp<std::size_t>(kParameters / per_block, 1,
+                              static_cast<std::size_t>(source.num_blocks()))));
 }
 
 /// Loaded with all cores, which are free again when it returns.
-std::unique_ptr<models::Denoiser> random_model(const models::DitConfig& config,
-                                               const JobDevice& device) {
+std::unique_ptr<models::Denoiser> random_model(
+    const models::DenoiserDescription& network, const JobDevice& device) {
   ExecContext ctx(num_usable_cores(), device.device, device.options);
   models::RandomWeights weights(ctx, 0);
-  auto model = std::make_unique<models::Dit>(
-      ctx, config, models::SegmentRange{}, device.compute, weights);
+  auto model = network.load(ctx, device.compute, weights);
   ctx.synchronize();
   return model;
 }
 
 /// Seconds of a forward pass: the median, without those that warm up (the
 /// library makes its code, the workspace takes its size) where there is time.
-double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
-                       int rows) {
+double forward_seconds(const models::Denoiser& model, const Shape& shape,
+                       ExecContext& ctx, int rows) {
   constexpr std::size_t kWarmUp = 2;
   constexpr double kEnough = 0.6;
   constexpr double kTooLong = 2;
-  const models::DenoiserInfo& info = model.info();
-  const Shape& shape = info.latent_shape;
   Tensor noise(shape, DType::f32);
   fill_normal({}, noise);
   const auto count = static_cast<std::size_t>(rows);
@@ -117,7 +102,7 @@ double forward_seconds(const models::Denoiser& model, ExecContext& ctx,
   outputs.reserve(count);
   for (int i = 0; i < rows; ++i) {
     outputs.push_back(
-        ctx.empty({info.out_channels, shape[1], shape[2]}, DType::f32));
+        ctx.empty(with_channels(shape, model.info().out_channels), DType::f32));
   }
   const std::vector<double> timesteps(count, 500.0);
   const models::PreparedPtr prepared =
@@ -178,8 +163,11 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const bool pair =
       request.guidance_scale > 1 && !plan.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
-  const models::DitConfig config = shortened(request, device.compute);
-  if (bytes_of(config, device.compute, rows, workers) >
+  const Shape& latents = request.source.latent_shape();
+  const auto network = shortened(request.source, device.compute);
+  const models::NetworkMemory memory = network->memory(latents, device.compute);
+  if (memory.weights_bytes +
+          memory.of_rows(rows) * static_cast<std::uint64_t>(workers) >
       (device.is_gpu() ? device.available_bytes
                        : memory_info().available_bytes)) {
     return std::nullopt;
@@ -198,15 +186,16 @@ std::optional<Pace> measure_pace(const JobRequest& request,
       ctx->request_stop();
     }
   });
-  const std::unique_ptr<models::Denoiser> model = random_model(config, device);
+  const std::unique_ptr<models::Denoiser> model =
+      random_model(*network, device);
   double seconds = 0;
   try {
     std::vector<std::future<double>> times;
     times.reserve(contexts.size());
     for (const auto& ctx : contexts) {
-      times.push_back(std::async(std::launch::async, [&model, &ctx, rows] {
+      times.push_back(std::async(std::launch::async, [&, context = ctx.get()] {
         use_one_openmp_thread();
-        return forward_seconds(*model, *ctx, rows);
+        return forward_seconds(*model, latents, *context, rows);
       }));
     }
     for (std::future<double>& time : times) {
@@ -218,15 +207,15 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   }
   // Workers beyond the cores, and several on one GPU, wait for each other.
   seconds *= std::max(device.workers, 1) / static_cast<double>(workers);
-  const double flops = rows * model->info().flops();
-  const double whole =
-      models::dit_info(request.source.dit(), device.compute).flops();
+  const models::DenoiserInfo timed = network->info(latents, device.compute);
+  const double flops = rows * timed.flops();
+  const double whole = request.source.info(device.compute).flops();
   return Pace{
       .row_seconds = seconds / flops * whole,
       .flops_per_second = flops / seconds,
       .how = fmt::format("{} through {} of {} blocks took {:.3g} s, {} {}",
-                         counted(rows, "row"), config.num_layers,
-                         request.source.dit().num_layers, seconds,
+                         counted(rows, "row"), timed.blocks.size(),
+                         request.source.num_blocks(), seconds,
                          counted(workers, "worker"),
                          device.is_gpu() ? "on " + to_string(device.device)
                                          : std::string("at once"))};
@@ -276,7 +265,7 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
       workload_of({.samples = samples,
                    .calls = request.schedule.num_model_calls(),
                    .workers = request.plan.num_workers,
-                   .blocks = static_cast<int>(request.source.dit().num_layers),
+                   .blocks = request.source.num_blocks(),
                    .method = request.plan.method});
   const int branches = request.guidance_scale > 1 ? 2 : 1;
   Forecast result{.forward_rows = work.evaluations * branches,
@@ -285,8 +274,7 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
                                      branches,
                   .is_bound = work.is_bound};
   result.flops =
-      result.forward_rows *
-      models::dit_info(request.source.dit(), request.compute).flops();
+      result.forward_rows * request.source.info(request.compute).flops();
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
     result.how = "too little memory to measure";

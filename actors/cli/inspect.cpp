@@ -11,6 +11,7 @@
 #include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/stored_tensor.h"
@@ -59,8 +60,9 @@ std::string describe_scheduler(const models::Checkpoint& checkpoint) {
   }
 }
 
-void warn_of(const models::Checkpoint& checkpoint) {
-  print_notes(network_notes(checkpoint));
+void warn_of(const ModelSource& source) {
+  const models::Checkpoint& checkpoint = *source.checkpoint();
+  print_notes(network_notes(checkpoint, source.denoiser()));
   print_notes(scheduler_notes(checkpoint));
 }
 
@@ -69,8 +71,8 @@ void warn_of(const models::Checkpoint& checkpoint) {
 Json needs_on(const std::string& name, bool is_gpu, DType compute,
               const ModelSource& source,
               std::optional<std::uint64_t> available) {
-  const MemoryNeeds needs =
-      source.memory_needs(is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
+  const MemoryNeeds needs = memory_needs(
+      source, is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
   const std::uint64_t image = 2 * needs.row_bytes;
   const std::uint64_t shared =
       needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);
@@ -133,26 +135,25 @@ Json describe_checkpoint(const std::string& path) {
   config.model_dir = path;
   const ModelSource source = ModelSource::open(config);
   const models::Checkpoint& checkpoint = *source.checkpoint();
-  warn_of(checkpoint);
-  Json json = {
-      {"kind", "checkpoint"},
-      {"path", path},
-      {"pipeline", checkpoint.pipeline_class},
-      {"architecture", checkpoint.transformer.class_name},
-      {"blocks", source.dit().num_layers},
-      {"width", source.dit().width()},
-      {"heads", source.dit().num_attention_heads},
-      {"tokens", source.dit().num_tokens()},
-      {"latents", to_string(source.latent_shape())},
-      {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
-      {"parameters", num_parameters(checkpoint.transformer)},
-      {"stored_bytes", checkpoint.stored_bytes()},
-      {"memory_bytes_f32", source.required_bytes(DType::f32, 1, 2)},
-      {"memory_bytes_bf16", source.required_bytes(DType::bf16, 1, 2)},
-      {"memory", needs_by_device(source)},
-      {"sampler", describe_scheduler(checkpoint)},
-      {"classes", source.dit().num_classes},
-      {"defaults", describe_defaults(path)}};
+  warn_of(source);
+  Json json = {{"kind", "checkpoint"},
+               {"path", path},
+               {"pipeline", checkpoint.pipeline_class},
+               {"architecture", checkpoint.transformer.class_name}};
+  for (const models::NetworkFact& fact : source.denoiser().facts()) {
+    json[std::string(fact.name)] = fact.value;
+  }
+  json.update(
+      Json{{"latents", to_string(source.latent_shape())},
+           {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
+           {"parameters", num_parameters(checkpoint.transformer)},
+           {"stored_bytes", checkpoint.stored_bytes()},
+           {"memory_bytes_f32", required_bytes(source, DType::f32, 1, 2)},
+           {"memory_bytes_bf16", required_bytes(source, DType::bf16, 1, 2)},
+           {"memory", needs_by_device(source)},
+           {"sampler", describe_scheduler(checkpoint)},
+           {"classes", source.info(DType::f32).num_classes},
+           {"defaults", describe_defaults(path)}});
   json["class_names"] = Json::object();
   Json::object_t& names = as_list(json["class_names"]);
   names.reserve(checkpoint.class_names.size());

@@ -4,28 +4,14 @@
 
 #include <algorithm>
 
-#include "actors/denoiser_evaluator.h"
+#include "actors/cli/memory_plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
-#include "models/dit_info.h"
 
 namespace troupe::actors {
 namespace {
-
-/// Rows of one forward pass of one worker of the CPU, both guidance branches
-/// counted.
-std::int64_t rows_per_forward(const JobRequest& request, bool guided) {
-  const config::Plan& plan = request.plan;
-  const auto most_rows = plan.method.kind->most_rows;
-  std::int64_t rows =
-      most_rows != nullptr ? most_rows(plan.method) : plan.num_threads;
-  if (request.max_rows > 0) {
-    rows = request.max_rows;
-  }
-  return rows * (guided ? 2 : 1);
-}
 
 void check_gpu_memory(const JobRequest& request) {
   for (const JobDevice& gpu : request.devices) {
@@ -54,41 +40,6 @@ void check_cores(JobRequest& request, int cores) {
   }
 }
 
-/// What conditions that are prepared for all timesteps take.
-std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
-  return plan_preparation(models::dit_info(request.source.dit(), compute),
-                          request.schedule.timesteps().size(),
-                          request.num_conditions(), request.guidance_scale > 1)
-      .bytes;
-}
-
-std::uint64_t host_bytes(const JobRequest& request) {
-  const JobDevice& last = request.devices.back();
-  if (last.is_gpu() || last.workers == 0) {
-    return 0;
-  }
-  const bool guided = request.guidance_scale > 1;
-  return request.source.required_bytes(last.compute, last.workers,
-                                       rows_per_forward(request, guided)) +
-         prepared_bytes(request, last.compute);
-}
-
-/// Host memory of blocks that visit a GPU.
-std::uint64_t offloaded_bytes(const JobRequest& request) {
-  std::uint64_t bytes = 0;
-  for (const JobDevice& device : request.devices) {
-    if (device.workers > 0) {
-      bytes += request.source.memory_needs(device.device.kind, device.compute)
-                   .weights_bytes -
-               request.source
-                   .memory_needs(device.device.kind, device.compute,
-                                 device.placement)
-                   .weights_bytes;
-    }
-  }
-  return bytes;
-}
-
 void make_plan(const config::Config& config, JobRequest& request) {
   std::vector<DeviceKind> kinds;
   for (const JobDevice& device : request.devices) {
@@ -97,7 +48,7 @@ void make_plan(const config::Config& config, JobRequest& request) {
   request.plan = config::make_plan(
       config, {.num_samples = config.samples.size(),
                .is_guided = request.guidance_scale > 1,
-               .num_blocks = static_cast<int>(request.source.dit().num_layers),
+               .num_blocks = request.source.num_blocks(),
                .num_calls = request.schedule.num_model_calls(),
                .num_cores = num_usable_cores(),
                .devices = kinds});
@@ -172,7 +123,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
           device.label()));
     }
   }
-  request.required_bytes = host_bytes(request) + offloaded_bytes(request);
+  request.required_bytes = host_bytes(request);
   check_cores(request, num_usable_cores());
 }
 

@@ -59,7 +59,7 @@ samplers::ScheduleOptions unnamed_schedule(const config::Config& config,
                                            std::vector<std::string>& notes) {
   const auto& checkpoint = source.checkpoint();
   if (checkpoint) {
-    notes = network_notes(*checkpoint);
+    notes = network_notes(*checkpoint, source.denoiser());
   }
   if (recipe == nullptr) {
     if (checkpoint) {
@@ -143,8 +143,12 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
     throw Error(error.code(), config.place_of("class"), error.message(),
                 error.hint());
   }
+  const std::int64_t num_classes = source.info(DType::f32).num_classes;
+  if (num_classes == 0) {
+    return {0};  // nobody reads it
+  }
   if (ids.empty()) {
-    for (std::int64_t id = 0; id < source.dit().num_classes; ++id) {
+    for (std::int64_t id = 0; id < num_classes; ++id) {
       ids.push_back(id);
     }
     notes.emplace_back("no --class given: classes in turn, from 0");
@@ -277,10 +281,11 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
 }
 
 JobRequest make_request(const config::Config& config,
-                        const config::Recipe* recipe, const Gpus& gpus) {
-  ModelSource source = ModelSource::open(config);
+                        const config::Recipe* recipe, const Gpus& gpus,
+                        models::DenoiserTable table) {
+  ModelSource source = ModelSource::open(config, table);
   const double guidance = config.guidance_scale.value_or(
-      source.dit().num_classes > 0 ? kDefaultGuidance : 1.0);
+      source.info(DType::f32).num_classes > 0 ? kDefaultGuidance : 1.0);
   std::vector<std::string> notes;
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   check_lists(config.sampler, schedule);

@@ -73,9 +73,10 @@ struct JobRequest {
 /// sampler options change.
 /// Errors: Errc::invalid_argument, Errc::out_of_memory, Errc::device_full (said
 /// before loading), Errc::unsupported, those of ModelSource::open and Schedule.
-[[nodiscard]] JobRequest make_request(const config::Config& config,
-                                      const config::Recipe* recipe = nullptr,
-                                      const Gpus& gpus = {});
+[[nodiscard]] JobRequest make_request(
+    const config::Config& config, const config::Recipe* recipe = nullptr,
+    const Gpus& gpus = {},
+    models::DenoiserTable table = models::denoiser_table());
 
 /// "1 worker × 4 threads".
 [[nodiscard]] std::string describe_cpu_company(int workers, int threads);

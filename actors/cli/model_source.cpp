@@ -11,10 +11,6 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
-#include "models/dit.h"
-#include "models/dit_info.h"
-#include "models/dit_weights.h"
-#include "models/factory.h"
 #include "models/weight_source.h"
 
 namespace troupe::actors {
@@ -37,53 +33,45 @@ std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
 
 }  // namespace
 
-ModelSource ModelSource::open(const config::Config& config) {
+ModelSource ModelSource::open(const config::Config& config,
+                              models::DenoiserTable table) {
   ModelSource source;
   if (!config.random_weights.empty()) {
     const config::BundledModel& bundled =
         config::find_bundled_model(config.random_weights);
     source.name_ = config.random_weights;
-    source.dit_ = models::parse_dit_config(
-        models::Json::parse(bundled.transformer, source.name_));
+    source.model_.denoiser =
+        models::find_denoiser({}, "DiTTransformer2DModel", table)
+            .describe(models::Json::parse(bundled.transformer, source.name_));
     if (!bundled.vae.empty()) {
-      source.autoencoder_ = models::parse_autoencoder_kl_config(
+      source.model_.decoder.emplace(
           models::Json::parse(bundled.vae, source.name_));
     }
     source.scheduler_config_ = bundled.scheduler;
-    return source;
+  } else {
+    source.open_checkpoint(config, table);
   }
+  source.latents_ = source.denoiser().latent_shape();
+  return source;
+}
+
+void ModelSource::open_checkpoint(const config::Config& config,
+                                  models::DenoiserTable table) {
   require(!config.model_dir.empty(), Errc::invalid_argument, "--model",
           "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  source.checkpoint_ = models::open_checkpoint(config.model_dir, converter());
-  const models::Checkpoint& checkpoint = *source.checkpoint_;
-  for (const std::string& note : models::check_supported(checkpoint)) {
+  checkpoint_ = models::open_checkpoint(config.model_dir, converter());
+  std::vector<std::string> notes;
+  model_ = models::describe_model(*checkpoint_, notes, table);
+  for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
   std::error_code error;
-  source.name_ = std::filesystem::weakly_canonical(config.model_dir, error)
-                     .filename()
-                     .string();
-  source.dit_ = models::parse_dit_config(checkpoint.transformer.config);
-  if (checkpoint.vae) {
-    source.autoencoder_ =
-        models::parse_autoencoder_kl_config(checkpoint.vae->config);
-  }
-  source.scheduler_config_ = checkpoint.scheduler_config;
-  return source;
-}
-
-Shape ModelSource::latent_shape() const {
-  return {dit_.in_channels, dit_.sample_size, dit_.sample_size};
-}
-
-Shape ModelSource::pixel_shape() const {
-  const Shape latents = latent_shape();
-  return autoencoder_ ? Shape{autoencoder_->out_channels,
-                              latents[1] * autoencoder_->scale(),
-                              latents[2] * autoencoder_->scale()}
-                      : latents;
+  name_ = std::filesystem::weakly_canonical(config.model_dir, error)
+              .filename()
+              .string();
+  scheduler_config_ = checkpoint_->scheduler_config;
 }
 
 std::int64_t ModelSource::the_only_class(
@@ -114,6 +102,7 @@ std::vector<std::int64_t> ModelSource::resolve_classes(
       names.push_back(name);
     }
   }
+  const std::int64_t num_classes = info(DType::f32).num_classes;
   for (const std::string& wanted : classes) {
     const auto found = by_name.find(lowered(wanted));
     if (found != by_name.end()) {
@@ -122,8 +111,8 @@ std::vector<std::int64_t> ModelSource::resolve_classes(
     }
     const std::optional<std::int64_t> id = as_id(wanted);
     const std::string range =
-        "an id from 0 to " + std::to_string(dit_.num_classes - 1);
-    if (id && *id >= 0 && *id < dit_.num_classes) {
+        "an id from 0 to " + std::to_string(num_classes - 1);
+    if (id && *id >= 0 && *id < num_classes) {
       ids.push_back(*id);
     } else {
       throw Error(Errc::invalid_argument, "--class",
@@ -147,69 +136,17 @@ std::string ModelSource::class_name(std::int64_t id) const {
                                                  : found->second;
 }
 
-MemoryNeeds ModelSource::memory_needs(DeviceKind kind, DType compute,
-                                      models::WeightPlacement placement) const {
-  const bool offloaded = placement == models::WeightPlacement::offloaded;
-  const std::uint64_t decode = decode_bytes(compute);
-  const std::uint64_t weights = required_bytes(compute, 1, 0) - decode;
-  const std::uint64_t moved =
-      models::dit_required_bytes(dit_, {}, compute, 0) -
-      models::dit_required_bytes(dit_, {}, compute, 0, placement);
-  return {.weights_bytes = weights - moved,
-          .visiting_bytes =
-              offloaded ? models::dit_visiting_bytes(dit_, compute) : 0,
-          .row_bytes = models::dit_required_bytes(
-                           dit_, {}, compute, 1,
-                           models::WeightPlacement::resident, kind) -
-                       models::dit_required_bytes(dit_, {}, compute, 0),
-          .decode_bytes = decode};
-}
-
-std::uint64_t ModelSource::required_bytes(DType compute, int workers,
-                                          std::int64_t rows) const {
-  // Weights are shared; everything else every worker has for itself.
-  std::uint64_t weights = models::dit_required_bytes(dit_, {}, compute, 0);
-  std::uint64_t own =
-      models::dit_required_bytes(dit_, {}, compute, rows) - weights;
-  if (autoencoder_) {
-    own += decode_bytes(compute);
-    weights +=
-        models::autoencoder_kl_required_bytes(*autoencoder_, compute, 0, 0);
-  }
-  return weights + own * static_cast<std::uint64_t>(std::max(workers, 1));
-}
-
-std::uint64_t ModelSource::decode_bytes(DType compute) const {
-  if (!autoencoder_) {
-    return 0;
-  }
-  const auto bytes = [&](std::int64_t side) {
-    return models::autoencoder_kl_required_bytes(*autoencoder_, compute, side,
-                                                 side);
-  };
-  return bytes(dit_.sample_size) - bytes(0);
-}
-
 LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
                               models::WeightPlacement placement) const {
   LoadedModel model;
-  if (checkpoint_) {
-    model.denoiser =
-        models::load_denoiser(ctx, checkpoint_->transformer, compute,
-                              models::SegmentRange{}, placement);
-    if (checkpoint_->vae) {
-      model.autoencoder =
-          models::load_autoencoder(ctx, *checkpoint_->vae, compute);
-    }
-  } else {
-    models::RandomWeights weights(ctx, kRandomWeightsSeed);
-    model.denoiser = std::make_unique<models::Dit>(
-        ctx, dit_, models::SegmentRange{}, compute, weights, placement);
-    if (autoencoder_) {
-      model.autoencoder = std::make_unique<models::AutoencoderKl>(
-          ctx, *autoencoder_, compute, weights);
-    }
-  }
+  with_weights(
+      ctx, [&](models::WeightSource& denoiser, models::WeightSource& decoder) {
+        model.denoiser = model_.denoiser->load(
+            ctx, compute, denoiser, models::SegmentRange{}, placement);
+        if (model_.decoder) {
+          model.autoencoder = model_.decoder->load(ctx, compute, decoder);
+        }
+      });
   model.weights_hash = model.denoiser->info().weights_hash;
   if (model.autoencoder) {
     model.weights_hash =
@@ -219,25 +156,29 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
 }
 
 std::uint64_t ModelSource::weights_hash(ExecContext& ctx) const {
-  const models::SegmentRange whole{0, static_cast<int>(dit_.num_layers)};
-  const auto hash_of = [&](models::WeightSource& denoiser,
-                           models::WeightSource& autoencoder) {
-    const std::uint64_t hash =
-        models::dit_weights_hash(ctx, dit_, whole, denoiser);
-    return autoencoder_ ? both(hash, models::autoencoder_kl_weights_hash(
-                                         ctx, *autoencoder_, autoencoder))
-                        : hash;
-  };
+  std::uint64_t hash = 0;
+  with_weights(
+      ctx, [&](models::WeightSource& denoiser, models::WeightSource& decoder) {
+        hash = model_.denoiser->weights_hash(ctx, denoiser);
+        if (model_.decoder) {
+          hash = both(hash, model_.decoder->weights_hash(ctx, decoder));
+        }
+      });
+  return hash;
+}
+
+template <typename Fn>
+void ModelSource::with_weights(ExecContext& ctx, const Fn& fn) const {
   if (!checkpoint_) {
     models::RandomWeights weights(ctx, kRandomWeightsSeed);
-    return hash_of(weights, weights);
+    return fn(weights, weights);
   }
   models::FileWeights denoiser(checkpoint_->transformer.weights);
   if (!checkpoint_->vae) {
-    return hash_of(denoiser, denoiser);
+    return fn(denoiser, denoiser);
   }
-  models::FileWeights autoencoder(checkpoint_->vae->weights);
-  return hash_of(denoiser, autoencoder);
+  models::FileWeights decoder(checkpoint_->vae->weights);
+  fn(denoiser, decoder);
 }
 
 }  // namespace troupe::actors

@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "models/autoencoder_kl.h"
-#include "models/checkpoint.h"
-#include "models/denoiser.h"
-#include "models/dit_config.h"
-#include "models/placement.h"
+#include "models/description.h"
 
 namespace troupe::actors {
 
@@ -24,39 +20,42 @@ struct LoadedModel {
   std::uint64_t weights_hash = 0;
 };
 
-/// What a model takes of a device's memory.
-struct MemoryNeeds {
-  std::uint64_t weights_bytes = 0;   ///< that stay there
-  std::uint64_t visiting_bytes = 0;  ///< of every worker: offloaded blocks
-  std::uint64_t row_bytes = 0;       ///< activations of one row (a branch)
-  std::uint64_t decode_bytes = 0;    ///< while one picture is decoded
-};
-
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {
  public:
   /// A checkpoint folder or a bundled shape.
   /// Errors: those of models::open_checkpoint; Errc::not_found for a bundled
   /// name; Errc::invalid_argument when neither is given.
-  [[nodiscard]] static ModelSource open(const config::Config& config);
+  [[nodiscard]] static ModelSource open(
+      const config::Config& config,
+      models::DenoiserTable table = models::denoiser_table());
 
   /// Folder name or bundled name.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
   [[nodiscard]] bool is_random() const noexcept { return !checkpoint_; }
-  [[nodiscard]] const models::DitConfig& dit() const noexcept { return dit_; }
+  [[nodiscard]] const models::DenoiserDescription& denoiser() const noexcept {
+    return *model_.denoiser;
+  }
+  /// None for a model that works on pixels.
+  [[nodiscard]] const std::optional<models::DecoderDescription>& decoder()
+      const noexcept {
+    return model_.decoder;
+  }
+  /// Of the network, for latents of the job's shape.
+  [[nodiscard]] models::DenoiserInfo info(DType compute) const {
+    return model_.denoiser->info(latents_, compute);
+  }
   [[nodiscard]] const std::string& scheduler_config() const noexcept {
     return scheduler_config_;
   }
-  /// [C, H, W].
-  [[nodiscard]] Shape latent_shape() const;
-  /// [C, H', W'] of one picture.
-  [[nodiscard]] Shape pixel_shape() const;
-  [[nodiscard]] bool has_autoencoder() const noexcept {
-    return autoencoder_.has_value();
+  [[nodiscard]] int num_blocks() const {
+    return static_cast<int>(info(DType::f32).blocks.size());
   }
-  [[nodiscard]] const std::optional<models::AutoencoderKlConfig>& autoencoder()
-      const noexcept {
-    return autoencoder_;
+  /// Of one sample of the job.
+  [[nodiscard]] const Shape& latent_shape() const noexcept { return latents_; }
+  /// [C, H', W'] of its picture.
+  [[nodiscard]] Shape pixel_shape() const {
+    return model_.pixel_shape(latents_);
   }
   [[nodiscard]] const std::optional<models::Checkpoint>& checkpoint()
       const noexcept {
@@ -71,20 +70,6 @@ class ModelSource {
   /// The name of a class; empty when the model has none.
   [[nodiscard]] std::string class_name(std::int64_t id) const;
 
-  /// Bytes of packed weights and activations: `workers` forward passes of
-  /// `rows` rows at once, and one picture being decoded per worker.
-  [[nodiscard]] std::uint64_t required_bytes(DType compute, int workers,
-                                             std::int64_t rows) const;
-
-  /// The parts of `required_bytes`, on such a device.
-  [[nodiscard]] MemoryNeeds memory_needs(
-      DeviceKind kind, DType compute,
-      models::WeightPlacement placement =
-          models::WeightPlacement::resident) const;
-
-  /// Bytes of activations while one picture is decoded; 0 without a VAE.
-  [[nodiscard]] std::uint64_t decode_bytes(DType compute) const;
-
   /// Reads and packs the weights.
   [[nodiscard]] LoadedModel load(ExecContext& ctx, DType compute,
                                  models::WeightPlacement placement =
@@ -94,12 +79,17 @@ class ModelSource {
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
 
  private:
+  void open_checkpoint(const config::Config& config,
+                       models::DenoiserTable table);
+  /// Calls fn(denoiser's weights, decoder's weights).
+  template <typename Fn>
+  void with_weights(ExecContext& ctx, const Fn& fn) const;
   [[nodiscard]] std::int64_t the_only_class(
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
   std::string name_;
-  models::DitConfig dit_;
-  std::optional<models::AutoencoderKlConfig> autoencoder_;
+  models::ModelDescription model_;
+  Shape latents_;
   std::string scheduler_config_;
   std::optional<models::Checkpoint> checkpoint_;
 };

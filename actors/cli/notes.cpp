@@ -33,10 +33,11 @@ std::optional<std::pair<double, double>> trained_sigmas(
   return std::pair(sigma(alphas.front()), sigma(alphas.back()));
 }
 
-void add(std::vector<std::string>& notes, const models::Component& component) {
+void add(std::vector<std::string>& notes, const models::Component& component,
+         std::string_view known_keys) {
   const std::vector<std::string> keys = component.config.keys();
   add(notes, config::unknown_keys_note(component.config.place(),
-                                       component.class_name, keys));
+                                       component.class_name, known_keys, keys));
   if (!component.variant.empty()) {
     notes.push_back(component.folder.string() + ": only the variant " +
                     component.variant + " of the weights is there, and used");
@@ -62,11 +63,13 @@ std::vector<std::string> scheduler_notes(const models::Checkpoint& checkpoint) {
   return notes;
 }
 
-std::vector<std::string> network_notes(const models::Checkpoint& checkpoint) {
+std::vector<std::string> network_notes(
+    const models::Checkpoint& checkpoint,
+    const models::DenoiserDescription& denoiser) {
   std::vector<std::string> notes;
-  add(notes, checkpoint.transformer);
+  add(notes, checkpoint.transformer, denoiser.config_keys());
   if (checkpoint.vae) {
-    add(notes, *checkpoint.vae);
+    add(notes, *checkpoint.vae, models::DecoderDescription::kConfigKeys);
   }
   return notes;
 }

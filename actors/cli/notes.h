@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "config/config.h"
-#include "models/checkpoint.h"
+#include "models/description.h"
 #include "samplers/schedule.h"
 
 namespace troupe::actors {
@@ -20,7 +20,8 @@ namespace troupe::actors {
 
 /// The same about the networks' config.json files and weights.
 [[nodiscard]] std::vector<std::string> network_notes(
-    const models::Checkpoint& checkpoint);
+    const models::Checkpoint& checkpoint,
+    const models::DenoiserDescription& denoiser);
 
 /// What is unusual about this sampler for a model with this scheduler file, or
 /// what was guessed without such a file.

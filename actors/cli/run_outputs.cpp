@@ -331,31 +331,4 @@ FileRule RunOutputs::rule_for(const std::string& path) const {
   return rule;
 }
 
-std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
-  // An archive is made in memory beside the rows; a sheet beside the pictures,
-  // and its file beside the sheet.
-  const auto copies = [](const std::string& path) {
-    return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
-  };
-  constexpr double kSheetCopies = 3;
-  // A list and a text that grow may each hold twice what is in them.
-  constexpr double kSpanBytes = 2.0 * (sizeof(TraceSpan) + 200);
-  const auto row =
-      static_cast<double>(job.latents.num_elements()) * sizeof(float);
-  double bytes = row * copies(outputs.latents) +
-                 row * copies(outputs.trajectory) * (job.num_calls + 1.0);
-  if (!outputs.grid.empty()) {
-    bytes +=
-        kSheetCopies * 3 * static_cast<double>(job.picture[1] * job.picture[2]);
-  }
-  if (!outputs.trace.empty()) {
-    constexpr double kDecode = 1;
-    bytes += kSpanBytes *
-             (job.method.kind->most_tasks(job.method, job.num_calls) + kDecode);
-  }
-  constexpr double kMost = 1e18;
-  return static_cast<std::uint64_t>(
-      std::min(bytes * static_cast<double>(job.samples), kMost));
-}
-
 }  // namespace troupe::actors

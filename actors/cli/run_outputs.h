@@ -76,18 +76,4 @@ struct RunOutputs {
                                          const Shape& picture,
                                          const StopFlag& stop);
 
-/// What of a job decides how much its outputs hold until its end.
-struct HeldShapes {
-  std::uint64_t samples = 1;
-  Shape latents;      ///< [C, H, W]
-  Shape picture;      ///< [C, H, W]
-  int num_calls = 1;  ///< model calls of a sample
-  samplers::MethodOptions method;
-};
-
-/// Bytes that outputs written at the end hold until then: rows and archive of
-/// --save, pictures and sheet of --grid, spans and text of --trace.
-[[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
-                                       const HeldShapes& job);
-
 }  // namespace troupe::actors

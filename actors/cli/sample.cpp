@@ -15,6 +15,7 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/lost_devices.h"
+#include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/recipe_warnings.h"
@@ -179,7 +180,7 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
   const std::int64_t channels = source.latent_shape()[0];
   const bool wants =
       !config.out.empty() || !config.grid.empty() || !config.preview.empty();
-  if (wants && !source.has_autoencoder() && channels != 1 && channels != 3) {
+  if (wants && !source.decoder() && channels != 1 && channels != 3) {
     throw Error(Errc::invalid_argument, source.name(),
                 fmt::format("the model has no autoencoder (vae/) to make "
                             "pictures: got {} latent channels, expected 1 or 3",
@@ -253,7 +254,9 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
                            .num_calls = request.schedule.num_model_calls(),
                            .method = request.plan.method});
   if (outputs.preview && !request.devices.back().is_gpu()) {
-    more += request.source.decode_bytes(request.devices.back().compute);
+    more += memory_needs(request.source, DeviceKind::cpu,
+                         request.devices.back().compute)
+                .decode_bytes;
   }
   request.required_bytes += more;
   const MemoryInfo memory = memory_info();

@@ -1,6 +1,7 @@
 #include "kernels/core/shape.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/core/error.h"
 
@@ -41,6 +42,19 @@ std::int64_t Shape::stride(std::size_t axis) const noexcept {
     product *= extents_[i];
   }
   return product;
+}
+
+Shape with_channels(const Shape& shape, std::int64_t channels) {
+  std::vector<std::int64_t> extents(shape.extents().begin(),
+                                    shape.extents().end());
+  extents.front() = channels;
+  return Shape(extents);
+}
+
+Shape with_rows(std::int64_t rows, const Shape& shape) {
+  std::vector<std::int64_t> extents = {rows};
+  extents.insert(extents.end(), shape.extents().begin(), shape.extents().end());
+  return Shape(extents);
 }
 
 std::string to_string(const Shape& shape) {

@@ -45,6 +45,11 @@ class Shape {
   std::int64_t num_elements_ = 1;
 };
 
+/// The same but for the first extent.
+[[nodiscard]] Shape with_channels(const Shape& shape, std::int64_t channels);
+/// `shape` behind one more extent: rows of that shape.
+[[nodiscard]] Shape with_rows(std::int64_t rows, const Shape& shape);
+
 /// "[2, 3, 4]".
 [[nodiscard]] std::string to_string(const Shape& shape);
 

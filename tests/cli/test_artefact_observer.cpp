@@ -5,6 +5,7 @@
 
 #include "actors/cli/artefact_observer.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/memory_plan.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/dit.h"
-#include "models/dit_info.h"
+#include "models/dit_description.h"
 #include "models/weight_source.h"
 #include "tests/models/dit_cases.h"
 
@@ -76,7 +76,7 @@ inline std::unique_ptr<Dit> small_dit(ExecContext& ctx, const DitCase& dit,
 }
 
 /// What a pass of `count` rows took of `ctx`'s workspace, over what
-/// dit_required_bytes said it would take beside the weights.
+/// its description said it would take beside the weights.
 inline double workspace_over_forecast(ExecContext& ctx,
                                       kernels::Activation activation,
                                       DType compute, int count,
@@ -92,12 +92,10 @@ inline double workspace_over_forecast(ExecContext& ctx,
     rows.add(ctx, dit, Tensor(dit.info().latent_shape, DType::f32), 500.0, i);
   }
   (void)predict(ctx, dit, rows);
-  const auto forecast = [&](int n) {
-    return dit_required_bytes(config, {}, compute, n, WeightPlacement::resident,
-                              ctx.device().kind);
-  };
+  const NetworkMemory forecast = DitDescription(config).memory(
+      config.latent_shape(), compute, ctx.device().kind);
   return static_cast<double>(ctx.workspace().capacity_bytes()) /
-         static_cast<double>(forecast(count) - forecast(0));
+         static_cast<double>(forecast.of_rows(count));
 }
 
 inline Rows small_rows(ExecContext& ctx, const Denoiser& denoiser, int count) {

@@ -3,8 +3,8 @@
 #include "kernels/linear.h"
 #include "models/autoencoder_kl.h"
 #include "models/checkpoint.h"
-#include "models/factory.h"
 #include "tests/models/helpers.h"
+#include "tests/models/loading.h"
 
 namespace troupe::models {
 namespace {

@@ -2,10 +2,10 @@
 #include <unistd.h>
 
 #include "models/checkpoint.h"
-#include "models/dit_info.h"
-#include "models/factory.h"
+#include "models/dit_description.h"
 #include "models/weight_source.h"
 #include "tests/models/helpers.h"
+#include "tests/models/loading.h"
 
 namespace troupe::models {
 namespace {
@@ -157,10 +157,17 @@ TEST(Checkpoint, WeightsOfAnotherConfigAreCorruptWhateverTheyLack) {
 TEST(Checkpoint, RequiredBytesGrowWithRowsAndCoverTheWeights) {
   const TemporaryFolder folder;
   make_pipeline(folder);
-  const Checkpoint checkpoint = open_checkpoint(folder.path());
-  const auto one = required_bytes(checkpoint, DType::f32, 1);
-  EXPECT_GT(required_bytes(checkpoint, DType::f32, 2), one);
-  EXPECT_LT(required_bytes(checkpoint, DType::bf16, 1), one);
+  std::vector<std::string> notes;
+  const ModelDescription model =
+      describe_model(open_checkpoint(folder.path()), notes);
+  EXPECT_TRUE(notes.empty());
+  const Shape latents = model.denoiser->latent_shape();
+  const NetworkMemory f32 = model.denoiser->memory(latents, DType::f32);
+  const NetworkMemory bf16 = model.denoiser->memory(latents, DType::bf16);
+  EXPECT_GT(f32.of_rows(2), f32.of_rows(1));
+  EXPECT_LT(bf16.of_rows(1), f32.of_rows(1));
+  EXPECT_LT(bf16.weights_bytes, f32.weights_bytes);
+  EXPECT_GT(f32.weights_bytes, 10'000U);
 }
 
 TEST(Checkpoint, RequiredBytesCountLatentsThatNoWeightBounds) {
@@ -174,13 +181,13 @@ TEST(Checkpoint, RequiredBytesCountLatentsThatNoWeightBounds) {
   config.patch_size = 256;
   config.sample_size = 8192;
   constexpr std::uint64_t kLatents = 256U << 20U;
-  const auto weights = dit_required_bytes(config, {}, DType::f32, 0);
-  EXPECT_LT(weights, kLatents / 16);
+  const NetworkMemory memory =
+      DitDescription(config).memory(config.latent_shape(), DType::f32);
+  EXPECT_LT(memory.weights_bytes, kLatents / 16);
   for (const std::uint64_t rows : {1U, 2U, 8U}) {
     // In and out, and before and after the step, at least.
-    EXPECT_GT(dit_required_bytes(config, {}, DType::f32,
-                                 static_cast<std::int64_t>(rows)),
-              weights + rows * 4 * kLatents);
+    EXPECT_GT(memory.of_rows(static_cast<std::int64_t>(rows)),
+              rows * 4 * kLatents);
   }
 }
 
@@ -193,7 +200,10 @@ TEST(Checkpoint, RefusesPicturesBeyondAllUse) {
                            const std::string& vae) {
     (void)folder.write("transformer/config.json", transformer);
     (void)folder.write("vae/config.json", vae);
-    return error_of([&] { check_supported(open_checkpoint(folder.path())); });
+    return error_of([&] {
+      std::vector<std::string> notes;
+      (void)describe_model(open_checkpoint(folder.path()), notes);
+    });
   };
   const std::string dit =
       R"({"_class_name":"DiTTransformer2DModel","in_channels":4,)";
@@ -261,10 +271,11 @@ TEST(CheckpointDeathTest, NamesTheFolderThatMayNotBeRead) {
 TEST(Checkpoint, RequiredBytesOfAnXl2AreTwoPerParameter) {
   DitConfig config;
   config.out_channels = 8;
+  const NetworkMemory memory =
+      DitDescription(config).memory(config.latent_shape(), DType::bf16);
   // 675 million parameters.
-  EXPECT_NEAR(
-      static_cast<double>(dit_required_bytes(config, {}, DType::bf16, 2)),
-      1.36e9, 0.08e9);
+  EXPECT_NEAR(static_cast<double>(memory.weights_bytes + memory.of_rows(2)),
+              1.36e9, 0.08e9);
 }
 
 }  // namespace

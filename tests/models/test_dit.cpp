@@ -4,7 +4,7 @@
 #include "kernels/reduction.h"
 #include "models/checkpoint.h"
 #include "models/dit.h"
-#include "models/dit_info.h"
+#include "models/dit_description.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
 
@@ -68,7 +68,9 @@ TEST_P(DitBits, AreTheSameForManyRowsThatAreComputedInTurns) {
   DitConfig config = small_config(GetParam().head_dim);
   config.sample_size = 80;  // 1600 tokens: two rows at once
   config.num_layers = 1;
-  ASSERT_EQ(dit_rows_at_once(config, DeviceKind::cpu), 2);
+  ASSERT_EQ(dit_rows_at_once(config.num_tokens(config.latent_shape()),
+                             DeviceKind::cpu),
+            2);
   RandomWeights weights(ctx, 3);
   const Dit dit(ctx, config, {}, GetParam().compute, weights);
   const Rows rows = small_rows(ctx, dit, 3);

@@ -6,9 +6,9 @@
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
 #include "models/checkpoint.h"
-#include "models/factory.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
+#include "tests/models/loading.h"
 
 namespace troupe::models {
 namespace {

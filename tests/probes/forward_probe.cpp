@@ -30,10 +30,8 @@
 #include "kernels/core/shard_context.h"
 #include "kernels/core/system.h"
 #include "models/checkpoint.h"
-#include "models/dit.h"
-#include "models/dit_config.h"
-#include "models/factory.h"
 #include "models/weight_source.h"
+#include "tests/models/loading.h"
 
 namespace {
 
@@ -48,9 +46,9 @@ std::unique_ptr<models::Denoiser> load(ExecContext& ctx,
   const models::Json config =
       models::Json::parse(config::find_bundled_model(what).transformer, what);
   models::RandomWeights weights(ctx, 0);
-  return std::make_unique<models::Dit>(ctx, models::parse_dit_config(config),
-                                       models::SegmentRange{}, compute,
-                                       weights);
+  return models::find_denoiser(config, "DiTTransformer2DModel")
+      .describe(config)
+      ->load(ctx, compute, weights);
 }
 
 struct Options {
@@ -141,7 +139,7 @@ class Pass {
       fill_normal({.seed = static_cast<std::uint64_t>(i / 2)}, latents);
       latents_.push_back(kernels::on_device(ctx, latents));
       outputs_.push_back(
-          ctx.empty({info.out_channels, shape[1], shape[2]}, DType::f32));
+          ctx.empty(with_channels(shape, info.out_channels), DType::f32));
       rows_.push_back(conditions_[static_cast<std::size_t>(i % 2)].get());
     }
   }

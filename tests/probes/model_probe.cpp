@@ -13,8 +13,8 @@
 #include "kernels/core/error.h"
 #include "kernels/core/shard_context.h"
 #include "models/checkpoint.h"
-#include "models/factory.h"
 #include "models/safetensors.h"
+#include "tests/models/loading.h"
 
 namespace {
 

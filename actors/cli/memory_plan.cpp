@@ -1,0 +1,120 @@
+#include "actors/cli/memory_plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "actors/denoiser_evaluator.h"
+#include "actors/trace_span.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Rows of one forward pass of one worker of the CPU, both guidance branches
+/// counted.
+std::int64_t rows_per_forward(const JobRequest& request) {
+  const config::Plan& plan = request.plan;
+  const auto most_rows = plan.method.kind->most_rows;
+  std::int64_t rows =
+      most_rows != nullptr ? most_rows(plan.method) : plan.num_threads;
+  if (request.max_rows > 0) {
+    rows = request.max_rows;
+  }
+  return rows * (request.guidance_scale > 1 ? 2 : 1);
+}
+
+}  // namespace
+
+MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
+                         DType compute, models::WeightPlacement placement) {
+  const Shape& latents = source.latent_shape();
+  const models::NetworkMemory network =
+      source.denoiser().memory(latents, compute, kind, placement);
+  MemoryNeeds needs{.weights_bytes = network.weights_bytes,
+                    .visiting_bytes = network.visiting_bytes,
+                    .row_bytes = network.of_rows(1)};
+  if (source.decoder()) {
+    needs.weights_bytes += source.decoder()->weights_bytes(compute);
+    needs.decode_bytes = source.decoder()->picture_bytes(latents, compute);
+  }
+  return needs;
+}
+
+std::uint64_t required_bytes(const ModelSource& source, DType compute,
+                             int workers, std::int64_t rows) {
+  const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
+  const std::uint64_t own =
+      source.denoiser().memory(source.latent_shape(), compute).of_rows(rows) +
+      needs.decode_bytes;
+  return needs.weights_bytes +
+         own * static_cast<std::uint64_t>(std::max(workers, 1));
+}
+
+std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
+  return plan_preparation(request.source.info(compute),
+                          request.schedule.timesteps().size(),
+                          request.num_conditions(), request.guidance_scale > 1)
+      .bytes;
+}
+
+std::uint64_t host_bytes(const JobRequest& request) {
+  std::uint64_t bytes = 0;
+  const JobDevice& last = request.devices.back();
+  if (!last.is_gpu() && last.workers > 0) {
+    bytes = required_bytes(request.source, last.compute, last.workers,
+                           rows_per_forward(request)) +
+            prepared_bytes(request, last.compute);
+  }
+  for (const JobDevice& device : request.devices) {
+    if (device.workers > 0) {
+      const auto stay = [&](models::WeightPlacement placement) {
+        return memory_needs(request.source, device.device.kind, device.compute,
+                            placement)
+            .weights_bytes;
+      };
+      bytes += stay(models::WeightPlacement::resident) - stay(device.placement);
+    }
+  }
+  return bytes;
+}
+
+std::uint64_t gpu_bytes(const JobDevice& gpu, const GpuLoad& load) {
+  const MemoryNeeds needs =
+      memory_needs(load.source, DeviceKind::cuda, gpu.compute, gpu.placement);
+  // The network takes all rows at once.
+  const int branches = load.is_guided ? 2 : 1;
+  const std::uint64_t worker =
+      needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
+      needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
+  return needs.weights_bytes +
+         (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0) +
+         static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
+}
+
+std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
+  // An archive is made in memory beside the rows; a sheet beside the pictures,
+  // and its file beside the sheet.
+  const auto copies = [](const std::string& path) {
+    return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
+  };
+  constexpr double kSheetCopies = 3;
+  // A list and a text that grow may each hold twice what is in them.
+  constexpr double kSpanBytes = 2.0 * (sizeof(TraceSpan) + 200);
+  const auto row =
+      static_cast<double>(job.latents.num_elements()) * sizeof(float);
+  double bytes = row * copies(outputs.latents) +
+                 row * copies(outputs.trajectory) * (job.num_calls + 1.0);
+  if (!outputs.grid.empty()) {
+    bytes +=
+        kSheetCopies * 3 * static_cast<double>(job.picture[1] * job.picture[2]);
+  }
+  if (!outputs.trace.empty()) {
+    constexpr double kDecode = 1;
+    bytes += kSpanBytes *
+             (job.method.kind->most_tasks(job.method, job.num_calls) + kDecode);
+  }
+  constexpr double kMost = 1e18;
+  return static_cast<std::uint64_t>(
+      std::min(bytes * static_cast<double>(job.samples), kMost));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "actors/cli/company.h"
+#include "actors/cli/job_request.h"
+#include "actors/cli/run_outputs.h"
+
+// What jobs take of memory: all of this arithmetic. What a network and a
+// decoder take comes from their descriptions (models/description.h).
+
+namespace troupe::actors {
+
+/// What a model takes of a device's memory.
+struct MemoryNeeds {
+  std::uint64_t weights_bytes = 0;   ///< that stay there
+  std::uint64_t visiting_bytes = 0;  ///< of every worker: offloaded blocks
+  std::uint64_t row_bytes = 0;       ///< activations of one row (a branch)
+  std::uint64_t decode_bytes = 0;    ///< while one picture is decoded
+};
+[[nodiscard]] MemoryNeeds memory_needs(
+    const ModelSource& source, DeviceKind kind, DType compute,
+    models::WeightPlacement placement = models::WeightPlacement::resident);
+
+/// Packed weights and activations on the CPU: `workers` forward passes of
+/// `rows` rows at once, and one picture being decoded per worker.
+[[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
+                                           DType compute, int workers,
+                                           std::int64_t rows);
+
+/// What conditions that are prepared for all timesteps take.
+[[nodiscard]] std::uint64_t prepared_bytes(const JobRequest& request,
+                                           DType compute);
+
+/// Of the host's memory: workers of the CPU, and blocks that visit a GPU.
+[[nodiscard]] std::uint64_t host_bytes(const JobRequest& request);
+
+/// Of a GPU's memory, with `gpu.rows` images at once for each of its workers.
+[[nodiscard]] std::uint64_t gpu_bytes(const JobDevice& gpu,
+                                      const GpuLoad& load);
+
+/// What of a job decides how much its outputs hold until its end.
+struct HeldShapes {
+  std::uint64_t samples = 1;
+  Shape latents;      ///< of one sample
+  Shape picture;      ///< [C, H, W]
+  int num_calls = 1;  ///< model calls of a sample
+  samplers::MethodOptions method;
+};
+/// Bytes that outputs written at the end hold until then: rows and archive of
+/// --save, pictures and sheet of --grid, spans and text of --trace.
+[[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
+                                       const HeldShapes& job);
+
+}  // namespace troupe::actors

@@ -1,0 +1,149 @@
+#include "models/description.h"
+
+#include <string>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+
+namespace troupe::models {
+
+extern const DenoiserRow kDit;
+extern const DenoiserRow kOldDit;
+
+DenoiserTable denoiser_table() {
+  static constexpr const DenoiserRow* kTable[] = {&kDit, &kOldDit};
+  return kTable;
+}
+
+const DenoiserRow& find_denoiser(const Json& config,
+                                 std::string_view class_name,
+                                 DenoiserTable table) {
+  for (const DenoiserRow* row : table) {
+    if (row->class_name == class_name) {
+      return *row;
+    }
+  }
+  throw Error(Errc::unsupported, config.place(),
+              "_class_name: got " + in_quotes(class_name) + ", expected " +
+                  std::string(table.front()->class_name),
+              "only DiT checkpoints run yet: others are coming");
+}
+
+DecoderDescription::DecoderDescription(const Json& config)
+    : config_(parse_autoencoder_kl_config(config)),
+      has_quant_conv_(config.boolean("use_quant_conv", true)) {}
+
+Shape DecoderDescription::pixel_shape(const Shape& latents) const {
+  const std::size_t rank = latents.rank();
+  return {config_.out_channels, latents[rank - 2] * scale(),
+          latents[rank - 1] * scale()};
+}
+
+double DecoderDescription::flops(const Shape& latents) const {
+  return autoencoder_kl_flops(config_, latents.num_elements() / latents[0]);
+}
+
+std::uint64_t DecoderDescription::weights_bytes(DType compute) const {
+  return autoencoder_kl_required_bytes(config_, compute, 0, 0);
+}
+
+std::uint64_t DecoderDescription::picture_bytes(const Shape& latents,
+                                                DType compute) const {
+  const std::size_t rank = latents.rank();
+  return autoencoder_kl_required_bytes(config_, compute, latents[rank - 2],
+                                       latents[rank - 1]) -
+         weights_bytes(compute);
+}
+
+/// The encoder is never read: its tensors are known by their modules.
+ClassTensors DecoderDescription::tensors() const {
+  ClassTensors tensors{
+      .names = autoencoder_kl_names(config_),
+      .prefixes = {"encoder.conv_in.", "encoder.conv_norm_out.",
+                   "encoder.conv_out.", "encoder.mid_block."}};
+  for (std::size_t i = 0; i < config_.block_out_channels.size(); ++i) {
+    tensors.prefixes.push_back("encoder.down_blocks." + std::to_string(i) +
+                               ".");
+  }
+  if (has_quant_conv_) {
+    tensors.prefixes.emplace_back("quant_conv.");
+  }
+  return tensors;
+}
+
+std::unique_ptr<AutoencoderKl> DecoderDescription::load(
+    ExecContext& ctx, DType compute, WeightSource& weights) const {
+  return std::make_unique<AutoencoderKl>(ctx, config_, compute, weights);
+}
+
+std::uint64_t DecoderDescription::weights_hash(ExecContext& ctx,
+                                               WeightSource& weights) const {
+  return autoencoder_kl_weights_hash(ctx, config_, weights);
+}
+
+namespace {
+
+constexpr std::int64_t kMostPixelsPerSide = 16384;
+
+void check_tensors(const Component& component, ClassTensors known,
+                   std::vector<std::string>& notes) {
+  const UnusedTensors unused =
+      check_class_tensors(component.weights, component.folder.string(),
+                          component.class_name, std::move(known));
+  if (unused.count > 0) {
+    notes.push_back(component.folder.string() + ": " +
+                    counted(unused.count, "tensor") +
+                    (unused.count == 1 ? " is" : " are") +
+                    " not used, the first is " + in_quotes(unused.first));
+  }
+}
+
+DecoderDescription describe_decoder(const Component& component) {
+  require(component.class_name == "AutoencoderKL", Errc::unsupported,
+          component.config.place(),
+          "_class_name: got " + in_quotes(component.class_name) +
+              ", expected AutoencoderKL",
+          "this autoencoder cannot be run");
+  return DecoderDescription(component.config);
+}
+
+void check_fit(const ModelDescription& model, const std::string& place) {
+  const Shape latents = model.denoiser->latent_shape();
+  require(model.decoder->latent_channels() == latents[0], Errc::corrupt_file,
+          place,
+          "latent_channels: got " +
+              std::to_string(model.decoder->latent_channels()) + ", expected " +
+              std::to_string(latents[0]) + " as the transformer has",
+          "this autoencoder belongs to another model");
+  // No tensor of the checkpoint bounds sample_size.
+  const Shape picture = model.pixel_shape(latents);
+  const std::int64_t side = picture[picture.rank() - 1];
+  require(side <= kMostPixelsPerSide, Errc::unsupported, place,
+          "pictures: got " + std::to_string(side) +
+              " pixels a side, expected at most " +
+              std::to_string(kMostPixelsPerSide),
+          "correct sample_size in the transformer's config.json");
+}
+
+}  // namespace
+
+ModelDescription describe_model(const Checkpoint& checkpoint,
+                                std::vector<std::string>& notes,
+                                DenoiserTable table) {
+  const Component& transformer = checkpoint.transformer;
+  ModelDescription model;
+  model.denoiser =
+      find_denoiser(transformer.config, transformer.class_name, table)
+          .describe(transformer.config);
+  check_tensors(transformer, model.denoiser->tensors(), notes);
+  if (checkpoint.vae) {
+    const DecoderDescription decoder = describe_decoder(*checkpoint.vae);
+    check_tensors(*checkpoint.vae, decoder.tensors(), notes);
+    model.decoder = decoder;
+    check_fit(model, checkpoint.vae->config.place());
+  }
+  return model;
+}
+
+}  // namespace troupe::models

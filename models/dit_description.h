@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "models/description.h"
+#include "models/dit_config.h"
+
+namespace troupe::models {
+
+/// The segment with its end filled in. Errors: Errc::invalid_argument for
+/// blocks that do not exist.
+[[nodiscard]] SegmentRange checked_segment(const DitConfig& config,
+                                           SegmentRange segment);
+
+/// Rows computed together; more are computed in turns. Bits do not depend on
+/// it, memory does.
+[[nodiscard]] std::int64_t dit_rows_at_once(std::int64_t num_tokens,
+                                            DeviceKind kind) noexcept;
+
+/// What follows from a DiT's configuration.
+class DitDescription final : public DenoiserDescription {
+ public:
+  explicit DitDescription(const DitConfig& config) : config_(config) {}
+
+  [[nodiscard]] Shape latent_shape() const override {
+    return config_.latent_shape();
+  }
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override;
+  [[nodiscard]] DenoiserInfo info(const Shape& latents,
+                                  DType compute) const override;
+  [[nodiscard]] NetworkMemory memory(
+      const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
+      WeightPlacement placement = WeightPlacement::resident,
+      SegmentRange segment = {}) const override;
+  [[nodiscard]] std::vector<NetworkFact> facts() const override;
+  [[nodiscard]] std::string_view config_keys() const override;
+  [[nodiscard]] ClassTensors tensors() const override;
+  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
+      int blocks) const override;
+  [[nodiscard]] std::unique_ptr<Denoiser> load(
+      ExecContext& ctx, DType compute, WeightSource& weights,
+      SegmentRange segment = {},
+      WeightPlacement placement = WeightPlacement::resident) const override;
+  [[nodiscard]] std::uint64_t weights_hash(
+      ExecContext& ctx, WeightSource& weights) const override;
+
+ private:
+  DitConfig config_;
+};
+
+}  // namespace troupe::models

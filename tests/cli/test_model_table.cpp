@@ -1,0 +1,260 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "actors/cli/forecast.h"
+#include "actors/cli/job_runner.h"
+#include "actors/cli/memory_plan.h"
+#include "actors/cli/notes.h"
+#include "config/bundled_models.h"
+#include "config/known_keys.h"
+#include "kernels/core/error.h"
+#include "models/safetensors.h"
+#include "tests/core/temporary_folder.h"
+
+// A model is one row and its own files: here is one more, and nobody else knows
+// it. Its latents are rectangles, and it has no classes.
+
+namespace troupe::actors {
+namespace {
+
+using models::Batch;
+using models::DenoiserInfo;
+
+class Ready final : public models::PreparedCondition {};
+
+DenoiserInfo gain_info(const Shape& latents) {
+  DenoiserInfo info;
+  info.class_name = "GainModel";
+  info.latent_shape = latents;
+  info.out_channels = latents[0];
+  info.guided_channels = latents[0];
+  info.blocks = {{.flops = static_cast<double>(latents.num_elements()),
+                  .parameter_bytes = 4}};
+  return info;
+}
+
+/// Predicts gain · x.
+class Gain final : public models::Denoiser {
+ public:
+  Gain(const Shape& latents, models::WeightSource& weights)
+      : info_(gain_info(latents)),
+        gain_(weights.read_f32({"gain", Shape{1}}).data<float>()[0]) {
+    info_.weights_hash = weights.hash();
+  }
+
+  [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
+  [[nodiscard]] models::PreparedPtr prepare(
+      ExecContext& /*ctx*/, const models::Condition& /*cond*/) const override {
+    return std::make_shared<const Ready>();
+  }
+  void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+               std::span<Tensor> outputs) const override {
+    std::vector<Boundary> rows(outputs.size());
+    embed(ctx, shard, batch, rows);
+    run_blocks(ctx, shard, batch, 0, 1, rows);
+    finish(ctx, shard, batch, rows, outputs);
+  }
+  void embed(ExecContext& /*ctx*/, ShardContext& /*shard*/, const Batch& batch,
+             std::span<Boundary> boundaries) const override {
+    for (std::size_t i = 0; i < boundaries.size(); ++i) {
+      boundaries[i] = {{"x", batch.latents[i].clone()}};
+    }
+  }
+  void run_blocks(ExecContext& /*ctx*/, ShardContext& /*shard*/,
+                  const Batch& /*batch*/, int begin, int end,
+                  std::span<Boundary> boundaries) const override {
+    for (Boundary& row : boundaries) {
+      for (float& x : row[0].tensor.span<float>()) {
+        x *= begin < end ? gain_ : 1.0F;
+      }
+    }
+  }
+  void finish(ExecContext& /*ctx*/, ShardContext& /*shard*/,
+              const Batch& /*batch*/, std::span<const Boundary> boundaries,
+              std::span<Tensor> outputs) const override {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      std::ranges::copy(boundaries[i][0].tensor.span<float>(),
+                        outputs[i].data<float>());
+    }
+  }
+
+ private:
+  DenoiserInfo info_;
+  float gain_;
+};
+
+class GainDescription final : public models::DenoiserDescription {
+ public:
+  explicit GainDescription(const Shape& latents) : latents_(latents) {}
+
+  [[nodiscard]] Shape latent_shape() const override { return latents_; }
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return with_channels(wanted, latents_[0]);
+  }
+  [[nodiscard]] DenoiserInfo info(const Shape& latents,
+                                  DType /*compute*/) const override {
+    return gain_info(latents);
+  }
+  [[nodiscard]] models::NetworkMemory memory(
+      const Shape& latents, DType /*compute*/, DeviceKind /*kind*/,
+      models::WeightPlacement /*placement*/,
+      models::SegmentRange /*segment*/) const override {
+    return {
+        .weights_bytes = 4,
+        .row_bytes = 8 * static_cast<std::uint64_t>(latents.num_elements())};
+  }
+  [[nodiscard]] std::vector<models::NetworkFact> facts() const override {
+    return {{"gains", 1}};
+  }
+  [[nodiscard]] std::string_view config_keys() const override {
+    return "channels height width";
+  }
+  [[nodiscard]] models::ClassTensors tensors() const override {
+    return {.names = {"gain"}, .prefixes = {}};
+  }
+  [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
+      int /*blocks*/) const override {
+    return std::make_unique<GainDescription>(latents_);
+  }
+  [[nodiscard]] std::unique_ptr<models::Denoiser> load(
+      ExecContext& /*ctx*/, DType /*compute*/, models::WeightSource& weights,
+      models::SegmentRange /*segment*/,
+      models::WeightPlacement /*placement*/) const override {
+    return std::make_unique<Gain>(latents_, weights);
+  }
+  [[nodiscard]] std::uint64_t weights_hash(
+      ExecContext& /*ctx*/, models::WeightSource& weights) const override {
+    return Gain(latents_, weights).info().weights_hash;
+  }
+
+ private:
+  Shape latents_;
+};
+
+constexpr models::DenoiserRow kGain{
+    .class_name = "GainModel",
+    .describe = [](const models::Json& config)
+        -> std::unique_ptr<models::DenoiserDescription> {
+      return std::make_unique<GainDescription>(
+          Shape{config.integer("channels", 1, 1, 4),
+                config.integer("height", 1, 1, 64),
+                config.integer("width", 1, 1, 64)});
+    }};
+
+std::vector<const models::DenoiserRow*> longer_table() {
+  const models::DenoiserTable ours = models::denoiser_table();
+  std::vector<const models::DenoiserRow*> table(ours.begin(), ours.end());
+  table.push_back(&kGain);
+  return table;
+}
+
+/// A folder with a GainModel.
+config::Config gain_job(const TemporaryFolder& folder) {
+  std::ofstream(folder.path() / "config.json")
+      << R"({"_class_name": "GainModel", "channels": 3, "height": 4,
+             "width": 6, "hieght": 5})";
+  Tensor gain({1}, DType::f32);
+  gain.data<float>()[0] = 0.5F;
+  const NamedTensor named{"gain", gain};
+  models::write_safetensors(
+      folder.path() / "diffusion_pytorch_model.safetensors", {&named, 1});
+  config::Config config;
+  config.model_dir = folder.path().string();
+  config.samples = {0, 3};
+  config.compute = config::ComputeType::f32;
+  config.sampler.steps = 4;
+  config.sampler.clip_sample = false;
+  config.num_workers = 2;
+  config.num_threads = 1;
+  return config;
+}
+
+class Latents final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    rows[outcome.report.sample_index] = outcome.latents;
+  }
+  std::map<std::uint64_t, Tensor> rows;
+};
+
+TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
+  const TemporaryFolder folder;
+  const config::Config config = gain_job(folder);
+  EXPECT_THROW((void)make_request(config), Error) << "the table without it";
+
+  const auto table = longer_table();
+  const JobRequest request = make_request(config, nullptr, {}, table);
+  EXPECT_EQ(request.source.latent_shape(), (Shape{3, 4, 6}));
+  EXPECT_EQ(request.source.pixel_shape(), (Shape{3, 4, 6}));
+  EXPECT_EQ(request.guidance_scale, 1.0);
+  EXPECT_GE(request.required_bytes, 4U + 2 * 8 * 72);
+  const auto ignored =
+      std::ranges::find_if(request.notes, [](const std::string& note) {
+        return note.find("'hieght' (did you mean 'height'?)") !=
+               std::string::npos;
+      });
+  EXPECT_NE(ignored, request.notes.end());
+
+  SignalWatch signals;
+  StopFlag stop{signals};
+  const JobRunner runner(request, stop);
+  EXPECT_EQ(runner.weights_hash(), read_weights_hash(request.source, stop));
+  Latents seen;
+  EXPECT_FALSE(runner.run({.observers = {&seen}}).failure);
+  ASSERT_EQ(seen.rows.size(), 3U);
+  // DDIM is linear in the latents here: each element keeps its sign or changes
+  // it as all others do.
+  Tensor noise(request.source.latent_shape(), DType::f32);
+  make_noise(request)->initial(1, noise);
+  const double ratio =
+      seen.rows.at(1).data<float>()[0] / noise.data<float>()[0];
+  for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
+    EXPECT_NEAR(seen.rows.at(1).data<float>()[i],
+                ratio * noise.data<float>()[i], 1e-5);
+  }
+  EXPECT_TRUE(forecast(request, 3, false, stop).seconds);
+}
+
+TEST(ModelTable, HasADifferentNameInEachRow) {
+  std::set<std::string_view> names;
+  for (const models::DenoiserRow* row : longer_table()) {
+    EXPECT_TRUE(names.insert(row->class_name).second) << row->class_name;
+    EXPECT_NE(row->describe, nullptr);
+  }
+}
+
+TEST(ModelTable, KnowsEveryKeyOfTheFilesOfDit) {
+  const auto note_of = [](std::string_view text, const char* class_name) {
+    const models::Json json = models::Json::parse(text, "c");
+    const models::DenoiserRow& row = models::find_denoiser(json, class_name);
+    const std::vector<std::string> keys = json.keys();
+    return config::unknown_keys_note("c", class_name,
+                                     row.describe(json)->config_keys(), keys);
+  };
+  for (const config::BundledModel& model : config::bundled_models()) {
+    EXPECT_EQ(note_of(model.transformer, "DiTTransformer2DModel"), "");
+  }
+  // As published beside facebook/DiT-XL-2-256.
+  EXPECT_EQ(
+      note_of(R"({"_class_name": "Transformer2DModel", "_name_or_path": "",
+                  "_diffusers_version": "0.12.0.dev0",
+                  "activation_fn": "gelu-approximate", "attention_bias": true,
+                  "attention_head_dim": 72, "cross_attention_dim": null,
+                  "double_self_attention": false, "dropout": 0.0,
+                  "in_channels": 4, "norm_elementwise_affine": false,
+                  "norm_num_groups": 32, "norm_type": "ada_norm_zero",
+                  "num_attention_heads": 16, "num_embeds_ada_norm": 1000,
+                  "num_layers": 28, "num_vector_embeds": null,
+                  "only_cross_attention": false, "out_channels": 8,
+                  "patch_size": 2, "sample_size": 32,
+                  "upcast_attention": false, "use_linear_projection": false})",
+              "Transformer2DModel"),
+      "");
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "models/description.h"
+
+namespace troupe::models {
+
+inline std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
+                                               const Component& component,
+                                               DType compute) {
+  FileWeights weights(component.weights);
+  return find_denoiser(component.config, component.class_name)
+      .describe(component.config)
+      ->load(ctx, compute, weights);
+}
+
+inline std::unique_ptr<AutoencoderKl> load_autoencoder(
+    ExecContext& ctx, const Component& component, DType compute) {
+  FileWeights weights(component.weights);
+  return DecoderDescription(component.config).load(ctx, compute, weights);
+}
+
+}  // namespace troupe::models
