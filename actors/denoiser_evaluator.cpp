@@ -87,7 +87,8 @@ DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
 }
 
 Shape DenoiserEvaluator::latent_shape() const {
-  return denoiser_.info().latent_shape;
+  return options_.latent_shape.rank() > 0 ? options_.latent_shape
+                                          : denoiser_.info().latent_shape;
 }
 
 std::int64_t DenoiserEvaluator::out_channels() const {

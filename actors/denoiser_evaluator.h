@@ -16,6 +16,8 @@ namespace troupe::actors {
 struct EvaluatorOptions {
   /// Guidance weight; 1 or less means one conditional pass.
   double guidance_scale = 1.0;
+  /// Latents of one sample of the job; rank 0: as the network's own.
+  Shape latent_shape;
   /// Into how many block ranges the network is cut.
   int num_segments = 1;
   /// The condition of a sample, by global index. Pure; any thread.

@@ -60,6 +60,7 @@ struct Config {
   std::string model_dir;
   std::string random_weights;
   std::vector<std::string> classes;  ///< names or ids; cycles over samples
+  std::optional<PictureSize> size;   ///< unset: as the model was trained
   SampleRange samples;
   std::uint64_t seed = 0;
   NoiseKind noise = NoiseKind::philox;

@@ -31,6 +31,13 @@ std::span<const Option> sampling_rows() {
        [](Config& c, Text at, Text text) { c.classes = parse_list(at, text); },
        [](const Config& c) -> std::string { return joined(c.classes); },
        "all in turn, from 0"},
+      {"size", "resolution", 0, "WxH",
+       "width and height of the pictures, in pixels", kModel, kRuns,
+       [](Config& c, Text at, Text text) { c.size = parse_size(at, text); },
+       [](const Config& c) -> std::string {
+         return c.size ? to_string(*c.size) : std::string();
+       },
+       "as the model was trained"},
       {"samples", "num-samples,batch-count", 'n', "N|A:B",
        "how many images, or global indices [A, B)", kModel, kSample | kBench,
        [](Config& c, Text at, Text text) { c.samples = parse_range(at, text); },

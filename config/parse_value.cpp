@@ -133,6 +133,28 @@ std::string to_string(const SampleRange& range) {
              : std::to_string(range.begin) + ":" + std::to_string(range.end);
 }
 
+PictureSize parse_size(std::string_view place, std::string_view text) {
+  constexpr std::int64_t kMost = 16384;
+  const std::string wanted = lowered(trimmed(text));
+  const std::size_t cross = std::min(wanted.find('x'), wanted.size());
+  PictureSize size;
+  bool read = read_all(std::string_view(wanted).substr(0, cross), size.width);
+  size.height = size.width;
+  if (cross < wanted.size()) {
+    read = read &&
+           read_all(std::string_view(wanted).substr(cross + 1), size.height);
+  }
+  const auto fits = [](std::int64_t side) { return side > 0 && side <= kMost; };
+  if (!read || !fits(size.width) || !fits(size.height)) {
+    fail(place, text, "WIDTHxHEIGHT in pixels, 1 to 16384 each");
+  }
+  return size;
+}
+
+std::string to_string(const PictureSize& size) {
+  return std::to_string(size.width) + "x" + std::to_string(size.height);
+}
+
 std::size_t parse_choice(std::string_view place, std::string_view text,
                          const std::vector<std::string>& names) {
   const std::string_view wanted = trimmed(text);

@@ -44,6 +44,19 @@ struct SampleRange {
                                       std::string_view text);
 [[nodiscard]] std::string to_string(const SampleRange& range);
 
+/// Of a picture, in pixels.
+struct PictureSize {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+
+  friend bool operator==(const PictureSize&, const PictureSize&) = default;
+};
+/// "512x384": width and height; "512": a square. 1 to 16384 a side.
+/// Errors: Errc::invalid_argument.
+[[nodiscard]] PictureSize parse_size(std::string_view place,
+                                     std::string_view text);
+[[nodiscard]] std::string to_string(const PictureSize& size);
+
 /// Index of `text` in `names`. Errors name the nearest one.
 [[nodiscard]] std::size_t parse_choice(std::string_view place,
                                        std::string_view text,

@@ -73,6 +73,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("random-weights", recipe.random_weights);
   say("class", std::to_string(recipe.class_id));
   say("samples", to_string(SampleRange{recipe.index, recipe.index + 1}));
+  if (recipe.width && recipe.height) {
+    say("size", to_string(PictureSize{*recipe.width, *recipe.height}));
+  }
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance_scale));

@@ -30,6 +30,9 @@ struct Recipe {
   /// them. Set (to false) where that matters: torch noise, given latents, steps
   /// that draw. Recipes of before have no such key and did draw them.
   std::optional<bool> init_latents_drawn;
+  /// Of the picture in pixels; unset: as the model was trained.
+  std::optional<std::int64_t> width;
+  std::optional<std::int64_t> height;
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;

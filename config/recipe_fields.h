@@ -94,6 +94,8 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit("noise", r.noise);
   visit("init_latents_xxh3", r.init_latents_xxh3);
   visit("init_latents_drawn", r.init_latents_drawn);
+  visit("width", r.width);
+  visit("height", r.height);
   visit("guidance_scale", r.guidance_scale);
   visit("dtype", r.dtype);
   visit("device", r.device);

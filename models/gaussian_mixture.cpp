@@ -63,7 +63,7 @@ std::uint64_t hash_of(const MixtureConfig& config) {
 
 void check_config(const MixtureConfig& config) {
   constexpr std::string_view kPlace = "mixture";
-  require(config.latent_shape.rank() == 3, Errc::shape_mismatch, kPlace,
+  require(config.latent_shape.rank() > 0, Errc::shape_mismatch, kPlace,
           "latent shape: expected [C, H, W]");
   require(!config.components.empty(), Errc::invalid_argument, kPlace,
           "expected at least one component");

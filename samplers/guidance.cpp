@@ -11,12 +11,12 @@ void combine_guidance(ExecContext& ctx, const Tensor& cond,
                       const Tensor& uncond, double scale,
                       std::int64_t guided_channels, Tensor& out) {
   const Shape& shape = cond.shape();
-  if (shape.rank() != 3 || !(uncond.shape() == shape) ||
+  if (shape.rank() == 0 || !(uncond.shape() == shape) ||
       !(out.shape() == shape)) {
     throw Error(Errc::shape_mismatch, "guidance",
                 "got " + to_string(shape) + ", " + to_string(uncond.shape()) +
                     " and " + to_string(out.shape()) +
-                    ", expected three equal [C, H, W]");
+                    ", expected three equal [C, …]");
   }
   if (guided_channels < 0 || guided_channels > shape[0]) {
     throw Error(Errc::invalid_argument, "guidance",

@@ -10,12 +10,12 @@ namespace troupe::samplers {
 namespace {
 
 void check_latents(const Tensor& latents) {
-  if (latents.shape().rank() != 3 || latents.dtype() != DType::f32 ||
+  if (latents.shape().rank() == 0 || latents.dtype() != DType::f32 ||
       latents.empty()) {
     throw Error(Errc::shape_mismatch, "solver step",
                 "latents: got " + to_string(latents.shape()) + " " +
                     std::string(to_string(latents.dtype())) +
-                    ", expected [C, H, W] f32");
+                    ", expected [C, …] f32");
   }
 }
 
@@ -28,10 +28,11 @@ struct SplitOutput {
 
 SplitOutput split_output(const Tensor& latents, const Tensor& output) {
   const std::int64_t channels = latents.dim(0);
+  const auto has = [&](std::int64_t count) {
+    return output.shape() == with_channels(latents.shape(), count);
+  };
   const bool fits =
-      output.shape().rank() == 3 && output.dtype() == DType::f32 &&
-      output.dim(1) == latents.dim(1) && output.dim(2) == latents.dim(2) &&
-      (output.dim(0) == channels || output.dim(0) == 2 * channels);
+      output.dtype() == DType::f32 && (has(channels) || has(2 * channels));
   if (!fits) {
     throw Error(Errc::shape_mismatch, "solver step",
                 "model output: got " + to_string(output.shape()) + " " +

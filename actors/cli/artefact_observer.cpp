@@ -30,9 +30,8 @@ std::vector<std::uint64_t> known(const JobRequest& request,
 }
 
 Shape trajectory_shape(const JobRequest& request) {
-  const Shape latents = request.source.latent_shape();
-  return {request.schedule.num_model_calls() + 1, latents[0], latents[1],
-          latents[2]};
+  return with_rows(request.schedule.num_model_calls() + 1,
+                   request.source.latent_shape());
 }
 
 void copy(const Tensor& from, std::span<std::byte> to) {

@@ -161,7 +161,9 @@ std::map<std::string, Tensor> read_rows(const std::string& path,
   for (std::int64_t i = 0; i < all.dim(0); ++i) {
     const Tensor item = all.item(i);
     // The last point of a trajectory is the final latents.
-    const Tensor latents = row.rank() == 4 ? item.item(item.dim(0) - 1) : item;
+    const Tensor latents = std::string_view(name) == "trajectory"
+                               ? item.item(item.dim(0) - 1)
+                               : item;
     rows.emplace(to_hex(xxh3_64(latents.bytes())), item);
   }
   return rows;

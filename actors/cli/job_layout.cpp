@@ -139,8 +139,8 @@ void check_memory(const JobRequest& request) {
             " free, expected " + human_bytes(request.required_bytes) + " (" +
             to_string(memory.binding()) + ")",
         could_halve ? "use --dtype bf16 or fewer --workers"
-                    : "use fewer --workers, a smaller --window or a smaller "
-                      "model");
+                    : "use fewer --workers, a smaller --window or --size, or a "
+                      "smaller model");
   }
 }
 

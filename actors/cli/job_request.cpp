@@ -263,6 +263,10 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
       torch_latents == samplers::InitialLatents::given) {
     recipe.init_latents_drawn = false;
   }
+  if (source.size()) {
+    recipe.width = source.size()->width;
+    recipe.height = source.size()->height;
+  }
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;

@@ -145,6 +145,7 @@ JobResult JobRunner::run(const Options& options) const {
       options.plan != nullptr ? *options.plan : request_.plan;
   EvaluatorOptions evaluator_options;
   evaluator_options.guidance_scale = request_.guidance_scale;
+  evaluator_options.latent_shape = request_.source.latent_shape();
   evaluator_options.num_segments = samplers::num_segments(plan.method);
   evaluator_options.condition = [this](std::uint64_t index) {
     return models::Condition{.class_label = request_.class_of(index)};

@@ -111,15 +111,14 @@ Tensor read_latents(const std::filesystem::path& path,
       "latents must be float32: got " + std::string(to_string(latents.dtype())),
       "convert them to float32");
   const Shape& shape = latents.shape();
-  const std::int64_t count = shape.rank() == 4 ? shape[0] : 1;
-  const Shape wanted{count, latent_shape[0], latent_shape[1], latent_shape[2]};
-  if (shape != wanted && !(shape.rank() == 3 && shape == latent_shape)) {
+  const bool is_one = shape == latent_shape;
+  const Shape wanted =
+      with_rows(is_one || shape.rank() == 0 ? 1 : shape[0], latent_shape);
+  if (!is_one && shape != wanted) {
     throw Error(Errc::shape_mismatch, path.string(),
                 "latents of another shape: got " + to_string(shape) +
-                    ", expected [n, " + std::to_string(latent_shape[0]) + ", " +
-                    std::to_string(latent_shape[1]) + ", " +
-                    std::to_string(latent_shape[2]) + "]",
-                "give latents made for this model");
+                    ", expected n times " + to_string(latent_shape),
+                "give latents made for this model and size");
   }
   if (!std::ranges::all_of(latents.span<float>(),
                            [](float x) { return std::isfinite(x); })) {

@@ -52,7 +52,36 @@ ModelSource ModelSource::open(const config::Config& config,
     source.open_checkpoint(config, table);
   }
   source.latents_ = source.denoiser().latent_shape();
+  if (config.size) {
+    source.resize(*config.size, config.place_of("size"));
+  }
   return source;
+}
+
+void ModelSource::resize(const config::PictureSize& size,
+                         const std::string& place) {
+  const std::int64_t scale = decoder() ? decoder()->scale() : 1;
+  const auto latent_side = [&](std::int64_t pixels) {
+    return std::max<std::int64_t>((pixels + scale / 2) / scale, 1);
+  };
+  std::vector<std::int64_t> wanted(latents_.extents().begin(),
+                                   latents_.extents().end());
+  wanted[wanted.size() - 2] = latent_side(size.height);
+  wanted[wanted.size() - 1] = latent_side(size.width);
+  latents_ = denoiser().nearest_latents(Shape(wanted));
+  const Shape picture = pixel_shape();
+  const config::PictureSize nearest{picture[picture.rank() - 1],
+                                    picture[picture.rank() - 2]};
+  if (nearest != size) {
+    throw Error(Errc::invalid_argument, place,
+                "the model makes no pictures of this size: got " +
+                    config::to_string(size) + ", the nearest that works is " +
+                    config::to_string(nearest));
+  }
+  const Shape trained = model_.pixel_shape(denoiser().latent_shape());
+  if (trained != picture) {
+    size_ = size;
+  }
 }
 
 void ModelSource::open_checkpoint(const config::Config& config,

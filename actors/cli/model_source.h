@@ -53,6 +53,11 @@ class ModelSource {
   }
   /// Of one sample of the job.
   [[nodiscard]] const Shape& latent_shape() const noexcept { return latents_; }
+  /// Of its picture, if it is another than the model was trained with.
+  [[nodiscard]] const std::optional<config::PictureSize>& size()
+      const noexcept {
+    return size_;
+  }
   /// [C, H', W'] of its picture.
   [[nodiscard]] Shape pixel_shape() const {
     return model_.pixel_shape(latents_);
@@ -79,6 +84,8 @@ class ModelSource {
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
 
  private:
+  /// Errors: Errc::invalid_argument with the nearest size that works.
+  void resize(const config::PictureSize& size, const std::string& place);
   void open_checkpoint(const config::Config& config,
                        models::DenoiserTable table);
   /// Calls fn(denoiser's weights, decoder's weights).
@@ -90,6 +97,7 @@ class ModelSource {
   std::string name_;
   models::ModelDescription model_;
   Shape latents_;
+  std::optional<config::PictureSize> size_;
   std::string scheduler_config_;
   std::optional<models::Checkpoint> checkpoint_;
 };

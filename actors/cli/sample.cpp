@@ -180,6 +180,12 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
   const std::int64_t channels = source.latent_shape()[0];
   const bool wants =
       !config.out.empty() || !config.grid.empty() || !config.preview.empty();
+  if (wants && source.pixel_shape().rank() != 3) {
+    throw Error(Errc::invalid_argument, source.name(),
+                "the model makes no still pictures: got samples of " +
+                    to_string(source.pixel_shape()),
+                "use --save latents=FILE");
+  }
   if (wants && !source.decoder() && channels != 1 && channels != 3) {
     throw Error(Errc::invalid_argument, source.name(),
                 fmt::format("the model has no autoencoder (vae/) to make "

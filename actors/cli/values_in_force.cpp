@@ -205,6 +205,10 @@ void remark(const Config& config, const JobRequest& request,
   };
   const bool is_auto = !config.method.kind && config.method.preset.empty();
   here("method", is_auto, std::string(request.plan.method.kind->name));
+  const Shape picture = request.source.pixel_shape();
+  here("size", !config.size,
+       config::to_string(config::PictureSize{picture[picture.rank() - 1],
+                                             picture[picture.rank() - 2]}));
   here("workers", config.num_workers == 0,
        std::to_string(request.plan.num_workers));
   here("threads", config.num_threads == 0,

@@ -51,9 +51,9 @@ Boundary read_boundary(ExecContext& ctx, const BoundTask& bound) {
 }
 
 Tensor output_tensor(ExecContext& ctx, const Evaluator& evaluator) {
-  const Shape latents = evaluator.latent_shape();
-  return ctx.empty({evaluator.out_channels(), latents[1], latents[2]},
-                   DType::f32);
+  return ctx.empty(
+      with_channels(evaluator.latent_shape(), evaluator.out_channels()),
+      DType::f32);
 }
 
 /// Numbers that the tasks of a run read off their tensors.

@@ -50,6 +50,8 @@ def spread_weights(model, generator):
 
 def dit_inputs(config, rng, generator):
     batch, side = rng.randint(1, 3), config["sample_size"]
+    if rng.random() < 0.5:  # another square than it was trained with
+        side = config["patch_size"] * rng.randint(1, 9)
     return {
         "latents": torch.randn(batch, config["in_channels"], side, side,
                                generator=generator),

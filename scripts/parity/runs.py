@@ -82,16 +82,27 @@ def random_labels(model, rng, count):
                          for _ in range(count)])
 
 
-def latent_shape(model, count):
-    config = model.config
-    return (count, config.in_channels, config.sample_size, config.sample_size)
+def latent_shape(model, count, side=None):
+    side = side or model.config.sample_size
+    return (count, model.config.in_channels, side, side)
+
+
+def draw_size(model, vae, rng):
+    """A side of the latents, and the flags that ask for it: half of the time
+    another than the model was trained with."""
+    side = model.config.sample_size
+    if rng.random() < 0.5:
+        side = model.config.patch_size * rng.randint(2, 9)
+    scale = 1 if vae is None else 2 ** (len(vae.config.block_out_channels) - 1)
+    return side, ["--size", f"{side * scale}x{side * scale}"]
 
 
 def compare_run(report, folder, model, vae, rng, case, *, untrained):
     """50 steps of DDIM from the same latents, down to the pictures."""
     scheduler = DDIMScheduler.from_pretrained(folder / "scheduler")
     count, steps, guidance = 2, 50, rng.choice([1.5, 4.0])
-    latents = torch.randn(latent_shape(model, count))
+    side, flags = draw_size(model, vae, rng)
+    latents = torch.randn(latent_shape(model, count, side))
     labels = random_labels(model, rng, count)
     theirs = diffusers_run(model, scheduler, latents, labels, guidance, steps)
     limit = RUN_LIMIT
@@ -100,7 +111,7 @@ def compare_run(report, folder, model, vae, rng, case, *, untrained):
                               latents.double(), labels, guidance, steps)
         limit = max(limit, min(CHAOS * relative_l2(theirs, exact), CHAOS_LIMIT))
     ours, images = troupe_run(folder, labels, guidance, steps, latents,
-                              ["--sampler", "ddim"])
+                              ["--sampler", "ddim", *flags])
     report.add("50-step DDIM run, f32", case, relative_l2(ours, theirs), limit)
     kind = "its images" if vae is None else "its images by the VAE"
     add_images(report, kind, case, images, levels(vae, theirs))
@@ -114,12 +125,13 @@ def compare_torch_noise(report, folder, model, vae, rng, case):
     count, steps, guidance = 3, 20, rng.choice([1.5, 4.0])
     seed = rng.getrandbits(31)
     generators = [torch.Generator().manual_seed(seed + i) for i in range(count)]
-    shape = latent_shape(model, 1)
+    side, flags = draw_size(model, vae, rng)
+    shape = latent_shape(model, 1, side)
     latents = torch.cat([torch.randn(shape, generator=g) for g in generators])
     labels = random_labels(model, rng, count)
     theirs = diffusers_run(model, scheduler, latents, labels, guidance, steps,
                            generator=generators, **options)
-    flags = ["--noise", "torch", "--seed", seed, "--sampler", name]
+    flags += ["--noise", "torch", "--seed", seed, "--sampler", name]
     for key, value in options.items():
         flags += [f"--{key}", value]
     ours, images = troupe_run(folder, labels, guidance, steps, options=flags)

@@ -10,6 +10,8 @@ namespace {
 
 Recipe full_recipe() {
   Recipe recipe;
+  recipe.width = 512;
+  recipe.height = 384;
   recipe.version = "0.1.0";
   recipe.model = "demo";
   recipe.weights_xxh3 = "0123456789abcdef";

@@ -102,7 +102,7 @@ std::vector<Tensor> predict_cut(ExecContext& ctx, const Dit& dit,
   dit.embed(ctx, whole, rows.batch(), boundaries);
   dit.run_blocks(ctx, whole, rows.batch(), 0, cut, boundaries);
   dit.run_blocks(ctx, whole, rows.batch(), cut, 5, boundaries);
-  auto outputs = outputs_for(dit, rows.latents.size());
+  auto outputs = outputs_for(dit, rows.latents);
   dit.finish(ctx, whole, rows.batch(), boundaries, outputs);
   return outputs;
 }

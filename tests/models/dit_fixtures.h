@@ -30,13 +30,11 @@ struct Rows {
 };
 
 inline std::vector<Tensor> outputs_for(const Denoiser& denoiser,
-                                       std::size_t rows) {
-  const DenoiserInfo& info = denoiser.info();
+                                       const std::vector<Tensor>& latents) {
   std::vector<Tensor> outputs;
-  for (std::size_t i = 0; i < rows; ++i) {
+  for (const Tensor& row : latents) {
     outputs.emplace_back(
-        Shape{info.out_channels, info.latent_shape[1], info.latent_shape[2]},
-        DType::f32);
+        with_channels(row.shape(), denoiser.info().out_channels), DType::f32);
   }
   return outputs;
 }
@@ -44,7 +42,7 @@ inline std::vector<Tensor> outputs_for(const Denoiser& denoiser,
 inline std::vector<Tensor> predict(ExecContext& ctx, const Denoiser& denoiser,
                                    const Rows& rows) {
   ShardContext whole;
-  auto outputs = outputs_for(denoiser, rows.latents.size());
+  auto outputs = outputs_for(denoiser, rows.latents);
   denoiser.predict(ctx, whole, rows.batch(), outputs);
   return outputs;
 }

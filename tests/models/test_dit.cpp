@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "kernels/core/noise.h"
 #include "kernels/reduction.h"
 #include "models/checkpoint.h"
 #include "models/dit.h"
@@ -22,7 +23,7 @@ TEST_P(DitBits, StayTheSameHoweverTheBlocksAreCut) {
   for (const std::vector<int>& cuts :
        {std::vector<int>{0, 5}, {0, 1, 5}, {0, 2, 4, 5}, {0, 1, 2, 3, 4, 5}}) {
     std::vector<Boundary> boundaries(3);
-    auto outputs = outputs_for(*full, 3);
+    auto outputs = outputs_for(*full, rows.latents);
     for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
       const auto part = small_dit(ctx, GetParam(), {cuts[i], cuts[i + 1]});
       if (i == 0) {
@@ -94,6 +95,40 @@ TEST_P(DitBits, AreThoseOfItsDtype) {
                            predict(ctx, *small_dit(ctx, other), rows)[0]));
 }
 
+Rows rows_of_side(ExecContext& ctx, const Dit& dit, std::int64_t side) {
+  Rows rows;
+  for (int i = 0; i < 3; ++i) {
+    Tensor x({4, side, side}, DType::f32);
+    fill_normal({.seed = static_cast<std::uint64_t>(i)}, x);
+    rows.add(ctx, dit, x, 900.0 - 300.0 * i, i);
+  }
+  return rows;
+}
+
+// One instance serves any square: smaller and larger than it was trained with,
+// in turn.
+TEST_P(DitBits, OfAnySizeAreThoseOfItsSegmentsAndOfOneRow) {
+  ExecContext ctx;
+  const auto dit = small_dit(ctx, GetParam());
+  for (const std::int64_t side : {6, 16, 10, 2, 6}) {
+    const Rows rows = rows_of_side(ctx, *dit, side);
+    const auto whole = predict(ctx, *dit, rows);
+    std::vector<Boundary> boundaries(3);
+    ShardContext shard;
+    dit->embed(ctx, shard, rows.batch(), boundaries);
+    dit->run_blocks(ctx, shard, rows.batch(), 0, 2, boundaries);
+    dit->run_blocks(ctx, shard, rows.batch(), 2, 5, boundaries);
+    auto cut = outputs_for(*dit, rows.latents);
+    dit->finish(ctx, shard, rows.batch(), boundaries, cut);
+    Rows last;
+    last.add(ctx, *dit, rows.latents[2], rows.timesteps[2], 2);
+    EXPECT_TRUE(bytes_equal(predict(ctx, *dit, last)[0], whole[2])) << side;
+    for (std::size_t i = 0; i < 3; ++i) {
+      EXPECT_TRUE(bytes_equal(cut[i], whole[i])) << side << " row " << i;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Compute, DitBits, testing::ValuesIn(dit_cases()),
                          name_of_dit);
 
@@ -134,7 +169,7 @@ TEST(Dit, SegmentsHoldOnlyTheirOwnWeights) {
   EXPECT_EQ(middle->info().blocks.size(), 5U);
   const Rows rows = small_rows(ctx, *full, 1);
   std::vector<Boundary> boundaries(1);
-  auto outputs = outputs_for(*full, 1);
+  auto outputs = outputs_for(*full, rows.latents);
   EXPECT_EQ(error_of([&] {
               middle->embed(ctx, whole, rows.batch(), boundaries);
             }).code(),
@@ -172,6 +207,27 @@ TEST(Dit, RefusesUnknownClassesAndWrongShapes) {
   rows.add(ctx, *dit, Tensor::zeros({4, 10, 9}, DType::f32), 0, 0);
   EXPECT_EQ(error_of([&] { (void)predict(ctx, *dit, rows); }).code(),
             Errc::shape_mismatch);
+}
+
+TEST(Dit, RefusesRectanglesPartsOfPatchesAndMixedSizes) {
+  ExecContext ctx;
+  const auto dit = small_dit(ctx);
+  for (const Shape& wrong : {Shape{4, 6, 8}, Shape{4, 7, 7}, Shape{3, 6, 6},
+                             Shape{4, 6}, Shape{4, 0, 0}, Shape{4, 1, 6, 6}}) {
+    Rows rows;
+    rows.add(ctx, *dit, Tensor::zeros(wrong, DType::f32), 500.0, 1);
+    EXPECT_EQ(error_of([&] { (void)predict(ctx, *dit, rows); }).code(),
+              Errc::shape_mismatch)
+        << to_string(wrong);
+  }
+  Rows mixed = rows_of_side(ctx, *dit, 6);
+  mixed.latents[1] = Tensor::zeros({4, 8, 8}, DType::f32);
+  EXPECT_EQ(error_of([&] { (void)predict(ctx, *dit, mixed); }).code(),
+            Errc::shape_mismatch);
+  const DitDescription description(small_config());
+  EXPECT_EQ(description.nearest_latents({4, 7, 12}), (Shape{4, 12, 12}));
+  EXPECT_EQ(description.nearest_latents({4, 1, 1}), (Shape{4, 2, 2}));
+  EXPECT_EQ(description.nearest_latents({4, 16, 16}), (Shape{4, 16, 16}));
 }
 
 TEST(Dit, StopsBetweenBlocksWhenAsked) {
