@@ -21,6 +21,8 @@ using samplers::Branch;
 // or this much with small networks.
 constexpr std::size_t kPreparedShare = 16;
 constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
+// Beside the tensors that were planned.
+constexpr std::size_t kSlack = std::size_t{1} << 20U;
 
 std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
   std::vector<double> costs;
@@ -36,15 +38,19 @@ std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
 
 }  // namespace
 
-PreparationPlan plan_preparation(const models::DenoiserInfo& info,
-                                 std::size_t num_timesteps,
-                                 std::size_t num_conditions, bool is_guided) {
+std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
   std::size_t weights = 0;
   for (const models::BlockInfo& block : info.blocks) {
     weights += block.parameter_bytes;
   }
+  return std::max(kPreparedFloor, weights / kPreparedShare);
+}
+
+PreparationPlan plan_preparation(const models::DenoiserInfo& info,
+                                 std::size_t num_timesteps,
+                                 std::size_t num_conditions, bool is_guided) {
   const std::size_t one = num_timesteps * info.bytes_per_timestep;
-  const std::size_t most = std::max(kPreparedFloor, weights / kPreparedShare);
+  const std::size_t most = most_prepared_bytes(info);
   if (one == 0 || one > most) {
     return {};
   }
@@ -60,6 +66,7 @@ PreparationPlan plan_preparation(const models::DenoiserInfo& info,
 struct DenoiserEvaluator::Rows {
   std::vector<Tensor> latents;
   std::vector<double> timesteps;
+  std::vector<models::PreparedPtr> prepared;  ///< what `conditions` point to
   std::vector<const models::PreparedCondition*> conditions;
 
   [[nodiscard]] models::Batch batch() const {
@@ -71,8 +78,9 @@ DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
                                      EvaluatorOptions options)
     : denoiser_(denoiser),
       options_(std::move(options)),
-      guided_(options_.guidance_scale > 1.0 &&
-              denoiser.info().num_classes > 0) {
+      guided_(options_.guidance_scale > 1.0 && denoiser.info().num_classes > 0),
+      unconditional_(denoiser.info().num_classes),
+      prepared_(denoiser, most_prepared_bytes(denoiser.info()) + kSlack) {
   require(std::isfinite(options_.guidance_scale), Errc::invalid_argument,
           "guidance_scale",
           "a finite number is needed: got " +
@@ -99,73 +107,82 @@ int DenoiserEvaluator::num_segments() const {
   return static_cast<int>(cuts_.size()) - 1;
 }
 
-const models::PreparedCondition* DenoiserEvaluator::prepared(
-    ExecContext& ctx, std::int64_t class_label) {
-  const std::lock_guard lock(mutex_);
-  models::PreparedPtr& slot = prepared_[class_label];
-  if (!slot) {
-    const bool is_uncond = class_label == denoiser_.info().num_classes;
-    const bool announces = is_uncond ? preparation_.uncond : preparation_.cond;
-    slot = denoiser_.prepare(
-        ctx,
-        {.class_label = class_label,
-         .timesteps = announces ? std::span<const double>(options_.timesteps)
-                                : std::span<const double>()});
-  }
-  return slot.get();
-}
-
 void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 std::uint64_t sample_index, Branch branch,
                                 double timestep, const Tensor& latents) {
-  const auto add = [&](std::int64_t class_label) {
+  const auto add = [&](const models::Condition& condition, bool announces) {
     rows.latents.push_back(latents);
     rows.timesteps.push_back(timestep);
-    rows.conditions.push_back(prepared(ctx, class_label));
+    rows.prepared.push_back(
+        prepared_.get(ctx, condition,
+                      announces ? std::span<const double>(options_.timesteps)
+                                : std::span<const double>()));
+    rows.conditions.push_back(rows.prepared.back().get());
   };
-  const std::int64_t cond = options_.condition(sample_index).class_label;
-  const std::int64_t uncond = denoiser_.info().num_classes;
-  if (!guided_ || branch != Branch::guided) {
-    add(branch == Branch::uncond ? uncond : cond);
-    return;
+  const auto add_cond = [&] {
+    add(options_.condition(sample_index), preparation_.cond);
+  };
+  const auto add_uncond = [&] { add(unconditional_, preparation_.uncond); };
+  if (!guided_ || branch == Branch::cond) {
+    return add_cond();
   }
-  const bool cond_first =
-      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
-  add(cond_first ? cond : uncond);
-  add(cond_first ? uncond : cond);
+  if (branch == Branch::uncond) {
+    return add_uncond();
+  }
+  if (is_cond_first()) {
+    add_cond();
+    add_uncond();
+  } else {
+    add_uncond();
+    add_cond();
+  }
 }
 
-void DenoiserEvaluator::evaluate(ExecContext& ctx,
-                                 std::span<samplers::EvaluateRow> rows) {
-  const Workspace::Scope scope(ctx.workspace());
-  Rows forward;
+template <typename Row>
+std::vector<Tensor> DenoiserEvaluator::branch_outputs(
+    ExecContext& ctx, std::span<Row> rows) const {
   std::vector<Tensor> outputs;
-  for (samplers::EvaluateRow& row : rows) {
-    add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
-            row.latents);
-    if (guided_ && row.branch == Branch::guided) {
+  for (const Row& row : rows) {
+    if (has_both(row)) {
       outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
       outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
     } else {
       outputs.push_back(row.output);
     }
   }
+  return outputs;
+}
+
+template <typename Row>
+void DenoiserEvaluator::join_branches(ExecContext& ctx,
+                                      std::span<const Tensor> outputs,
+                                      std::span<Row> rows) {
+  std::size_t next = 0;
+  for (Row& row : rows) {
+    if (!has_both(row)) {
+      ++next;
+      continue;
+    }
+    const Tensor& first = outputs[next];
+    const Tensor& second = outputs[next + 1];
+    combine(ctx, is_cond_first() ? first : second,
+            is_cond_first() ? second : first, row.output);
+    next += 2;
+  }
+}
+
+void DenoiserEvaluator::evaluate(ExecContext& ctx,
+                                 std::span<samplers::EvaluateRow> rows) {
+  const Workspace::Scope scope(ctx.workspace());
+  Rows forward;
+  for (const samplers::EvaluateRow& row : rows) {
+    add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
+            row.latents);
+  }
+  std::vector<Tensor> outputs = branch_outputs(ctx, rows);
   ShardContext whole;
   denoiser_.predict(ctx, whole, forward.batch(), outputs);
-  const bool cond_first =
-      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
-  std::size_t next = 0;
-  for (samplers::EvaluateRow& row : rows) {
-    if (guided_ && row.branch == Branch::guided) {
-      const Tensor& first = outputs[next];
-      const Tensor& second = outputs[next + 1];
-      combine(ctx, cond_first ? first : second, cond_first ? second : first,
-              row.output);
-      next += 2;
-    } else {
-      ++next;
-    }
-  }
+  join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
 void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
@@ -204,8 +221,10 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
       ctx, whole, forward.batch(), cuts_[static_cast<std::size_t>(segment)],
       cuts_[static_cast<std::size_t>(segment) + 1], boundaries);
   if (is_last) {
-    finish_rows(ctx, forward, boundaries, rows);
-    return;
+    const Workspace::Scope scope(ctx.workspace());
+    std::vector<Tensor> outputs = branch_outputs(ctx, rows);
+    denoiser_.finish(ctx, whole, forward.batch(), boundaries, outputs);
+    return join_branches(ctx, std::span<const Tensor>(outputs), rows);
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     rows[r].boundary.clear();
@@ -213,32 +232,6 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
       Boundary& part = boundaries[r * branches + b];
       std::move(part.begin(), part.end(), std::back_inserter(rows[r].boundary));
     }
-  }
-}
-
-void DenoiserEvaluator::finish_rows(ExecContext& ctx, const Rows& rows,
-                                    std::span<const Boundary> boundaries,
-                                    std::span<samplers::SegmentRow> results) {
-  const Workspace::Scope scope(ctx.workspace());
-  std::vector<Tensor> outputs;
-  for (const samplers::SegmentRow& row : results) {
-    if (guided_) {
-      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
-      outputs.push_back(ctx.workspace().take(row.output.shape(), DType::f32));
-    } else {
-      outputs.push_back(row.output);
-    }
-  }
-  ShardContext whole;
-  denoiser_.finish(ctx, whole, rows.batch(), boundaries, outputs);
-  if (!guided_) {
-    return;
-  }
-  const bool cond_first =
-      denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
-  for (std::size_t r = 0; r < results.size(); ++r) {
-    combine(ctx, outputs[2 * r + (cond_first ? 0 : 1)],
-            outputs[2 * r + (cond_first ? 1 : 0)], results[r].output);
   }
 }
 

@@ -2,11 +2,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "actors/prepared_conditions.h"
 #include "models/denoiser.h"
 #include "samplers/evaluator.h"
 
@@ -48,6 +47,10 @@ struct PreparationPlan {
                                                std::size_t num_conditions,
                                                bool is_guided);
 
+/// The most that prepared conditions take of a device's memory beside those
+/// that a pass uses.
+[[nodiscard]] std::size_t most_prepared_bytes(const models::DenoiserInfo& info);
+
 /// Lets a models::Denoiser serve as the samplers' Evaluator: conditions are
 /// prepared once, the two guidance branches of a row go through the network as
 /// one forward pass in the model's own order, and segments are block ranges of
@@ -81,21 +84,34 @@ class DenoiserEvaluator final : public samplers::Evaluator {
 
  private:
   struct Rows;
-  [[nodiscard]] const models::PreparedCondition* prepared(
-      ExecContext& ctx, std::int64_t class_label);
+  [[nodiscard]] bool is_cond_first() const {
+    return denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
+  }
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
                samplers::Branch branch, double timestep, const Tensor& latents);
-  void finish_rows(ExecContext& ctx, const Rows& rows,
-                   std::span<const Boundary> boundaries,
-                   std::span<samplers::SegmentRow> outputs);
+  /// Where the network writes the output of each branch of these rows, and what
+  /// joins the branches there afterwards.
+  template <typename Row>
+  [[nodiscard]] std::vector<Tensor> branch_outputs(ExecContext& ctx,
+                                                   std::span<Row> rows) const;
+  template <typename Row>
+  void join_branches(ExecContext& ctx, std::span<const Tensor> outputs,
+                     std::span<Row> rows);
+  [[nodiscard]] bool has_both(const samplers::EvaluateRow& row) const noexcept {
+    return guided_ && row.branch == samplers::Branch::guided;
+  }
+  [[nodiscard]] bool has_both(
+      const samplers::SegmentRow& /*row*/) const noexcept {
+    return guided_;
+  }
 
   const models::Denoiser& denoiser_;
   EvaluatorOptions options_;
   bool guided_;
   std::vector<int> cuts_;
   PreparationPlan preparation_;
-  std::mutex mutex_;
-  std::map<std::int64_t, models::PreparedPtr> prepared_;  // by class label
+  models::Condition unconditional_;
+  PreparedConditions prepared_;
 };
 
 }  // namespace troupe::actors

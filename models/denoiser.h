@@ -10,25 +10,9 @@
 #include "kernels/core/context.h"
 #include "kernels/core/shard_context.h"
 #include "kernels/core/tensor.h"
+#include "models/condition.h"
 
 namespace troupe::models {
-
-/// What one sample is conditioned on. Class-conditional models read
-/// `class_label`; num_classes (the "no class" row) is the unconditional branch.
-struct Condition {
-  std::int64_t class_label = 0;
-  /// The timesteps it will be used at, as far as known: what depends on a
-  /// timestep and the condition alone is then computed once, for all of them
-  /// together. Others may be used too. Never changes a bit.
-  std::span<const double> timesteps = {};
-};
-
-/// A condition made ready once per job and branch. Immutable, shared.
-class PreparedCondition {
- public:
-  virtual ~PreparedCondition() = default;
-};
-using PreparedPtr = std::shared_ptr<const PreparedCondition>;
 
 /// One transformer block (or other unit at which a network can be cut).
 struct BlockInfo {
@@ -89,11 +73,16 @@ class Denoiser {
 
   [[nodiscard]] virtual const DenoiserInfo& info() const = 0;
 
-  /// Checks and prepares a condition. Errors: Errc::invalid_argument for a
+  /// Checks and prepares a condition. `timesteps` are those it will be used at,
+  /// as far as known: what follows from a timestep and the condition alone is
+  /// then computed once, for all of them together. Others may be used too; bits
+  /// never change.
+  /// Errors: Errc::invalid_argument for a condition that lacks a tensor, or a
   /// class outside [0, num_classes].
-  /// Memory: `info().bytes_per_timestep` for each of condition.timesteps.
+  /// Memory: `info().bytes_per_timestep` for each of the timesteps.
   [[nodiscard]] virtual PreparedPtr prepare(
-      ExecContext& ctx, const Condition& condition) const = 0;
+      ExecContext& ctx, const Condition& condition,
+      std::span<const double> timesteps = {}) const = 0;
 
   /// outputs: B times [out_channels, H, W] f32, allocated by the caller.
   virtual void predict(ExecContext& ctx, ShardContext& shard,

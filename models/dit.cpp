@@ -90,8 +90,9 @@ Dit::Dit(ExecContext& ctx, const DitConfig& config, SegmentRange segment,
   }
 }
 
-PreparedPtr Dit::prepare(ExecContext& ctx, const Condition& condition) const {
-  return modulation().prepare(ctx, condition);
+PreparedPtr Dit::prepare(ExecContext& ctx, const Condition& condition,
+                         std::span<const double> timesteps) const {
+  return modulation().prepare(ctx, condition, timesteps);
 }
 
 void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,

@@ -36,6 +36,10 @@ class DitCondition final : public PreparedCondition {
     return table_.item(found - timesteps_.begin());
   }
 
+  [[nodiscard]] std::size_t num_bytes() const override {
+    return table_.num_bytes();
+  }
+
   const std::int64_t class_label;
 
  private:
@@ -75,9 +79,9 @@ int DitModulation::end() const {
   return blocks_end == config_.num_layers ? blocks_end + 1 : blocks_end;
 }
 
-PreparedPtr DitModulation::prepare(ExecContext& ctx,
-                                   const Condition& condition) const {
-  const std::int64_t label = condition.class_label;
+PreparedPtr DitModulation::prepare(ExecContext& ctx, const Condition& condition,
+                                   std::span<const double> announced) const {
+  const std::int64_t label = condition.class_label();
   if (label < 0 || label > config_.num_classes) {
     throw Error(Errc::invalid_argument, "class",
                 "got " + std::to_string(label) + ", expected 0 to " +
@@ -85,8 +89,7 @@ PreparedPtr DitModulation::prepare(ExecContext& ctx,
                     " (the last one is 'no class')",
                 "choose another class");
   }
-  std::vector<double> timesteps(condition.timesteps.begin(),
-                                condition.timesteps.end());
+  std::vector<double> timesteps(announced.begin(), announced.end());
   std::ranges::sort(timesteps);
   timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
                   timesteps.end());
@@ -116,6 +119,7 @@ void DitModulation::fill(ExecContext& ctx, const Batch& batch, int begin,
     require(condition != nullptr, Errc::invalid_argument, "dit",
             "the condition was not prepared by a DiT");
     if (const auto known = condition->find(batch.timesteps[i])) {
+      ctx.keep(*known);  // the condition may be let go before it is read
       rows.push_back(known->slice(first, first + columns));
     } else {
       rows.push_back(ctx.workspace().take({columns}, DType::f32));

@@ -34,10 +34,11 @@ class DitModulation {
   /// Of all parts of the segment: what a condition remembers per timestep.
   [[nodiscard]] std::int64_t width() const;
 
-  /// A condition that remembers its table for `condition.timesteps`.
+  /// A condition that remembers its table for these timesteps.
   /// Errors: Errc::invalid_argument for a class outside [0, num_classes].
   [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
-                                    const Condition& condition) const;
+                                    const Condition& condition,
+                                    std::span<const double> timesteps) const;
 
   /// Fills `table` [B, width(begin, end)] f32 for the batch's timesteps and
   /// conditions: remembered rows are copied, the others computed. The bits are

@@ -156,18 +156,19 @@ GaussianMixture::GaussianMixture(MixtureConfig config)
 }
 
 PreparedPtr GaussianMixture::prepare(ExecContext& ctx,
-                                     const Condition& condition) const {
+                                     const Condition& condition,
+                                     std::span<const double> /*ts*/) const {
   require(ctx.device().kind == DeviceKind::cpu, Errc::unsupported, "mixture",
           "runs on the CPU only: got " + to_string(ctx.device()),
           "use --device cpu");
-  if (condition.class_label < 0 ||
-      condition.class_label > config_.num_classes) {
+  const std::int64_t label = condition.class_label();
+  if (label < 0 || label > config_.num_classes) {
     throw Error(Errc::invalid_argument, "class",
-                "got " + std::to_string(condition.class_label) +
-                    ", expected 0 to " + std::to_string(config_.num_classes),
+                "got " + std::to_string(label) + ", expected 0 to " +
+                    std::to_string(config_.num_classes),
                 "choose another class");
   }
-  return std::make_shared<const MixtureCondition>(condition.class_label);
+  return std::make_shared<const MixtureCondition>(label);
 }
 
 // w_k ∝ weight_k · N(x; aμ_k, v_k), v_k = a²s_k² + b²; given component k,

@@ -48,8 +48,9 @@ class GaussianMixture final : public Denoiser {
 
   [[nodiscard]] const MixtureConfig& config() const noexcept { return config_; }
   [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
-  [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
-                                    const Condition& condition) const override;
+  [[nodiscard]] PreparedPtr prepare(
+      ExecContext& ctx, const Condition& condition,
+      std::span<const double> timesteps = {}) const override;
   void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                std::span<Tensor> outputs) const override;
   void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,

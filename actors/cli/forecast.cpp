@@ -106,7 +106,7 @@ double forward_seconds(const models::Denoiser& model, const Shape& shape,
   }
   const std::vector<double> timesteps(count, 500.0);
   const models::PreparedPtr prepared =
-      model.prepare(ctx, {.class_label = 0, .timesteps = timesteps});
+      model.prepare(ctx, models::Condition(0), timesteps);
   const std::vector<const models::PreparedCondition*> conditions(
       count, prepared.get());
   ShardContext whole;

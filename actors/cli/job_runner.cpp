@@ -148,7 +148,7 @@ JobResult JobRunner::run(const Options& options) const {
   evaluator_options.latent_shape = request_.source.latent_shape();
   evaluator_options.num_segments = samplers::num_segments(plan.method);
   evaluator_options.condition = [this](std::uint64_t index) {
-    return models::Condition{.class_label = request_.class_of(index)};
+    return models::Condition(request_.class_of(index));
   };
   evaluator_options.num_conditions = request_.num_conditions();
   const std::span<const double> timesteps = request_.schedule.timesteps();

@@ -46,10 +46,11 @@ class ToyDenoiser final : public models::Denoiser {
   const models::DenoiserInfo& info() const override { return info_; }
 
   models::PreparedPtr prepare(
-      ExecContext& /*ctx*/, const models::Condition& condition) const override {
+      ExecContext& /*ctx*/, const models::Condition& condition,
+      std::span<const double> timesteps) const override {
     ++prepared;
-    announced[condition.class_label] = condition.timesteps.size();
-    return std::make_shared<Label>(condition.class_label);
+    announced[condition.class_label()] = timesteps.size();
+    return std::make_shared<Label>(condition.class_label());
   }
 
   void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,

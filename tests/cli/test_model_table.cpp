@@ -48,7 +48,8 @@ class Gain final : public models::Denoiser {
 
   [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
   [[nodiscard]] models::PreparedPtr prepare(
-      ExecContext& /*ctx*/, const models::Condition& /*cond*/) const override {
+      ExecContext& /*ctx*/, const models::Condition& /*condition*/,
+      std::span<const double> /*timesteps*/) const override {
     return std::make_shared<const Ready>();
   }
   void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,

@@ -17,8 +17,7 @@ std::uint64_t launches_of(ExecContext& ctx, const Dit& dit, int count) {
   Rows rows = small_rows(ctx, dit, count);
   for (std::size_t i = 0; i < rows.conditions.size(); ++i) {
     rows.prepared[i] =
-        dit.prepare(ctx, {.class_label = static_cast<std::int64_t>(i),
-                          .timesteps = rows.timesteps});
+        dit.prepare(ctx, static_cast<std::int64_t>(i), rows.timesteps);
     rows.conditions[i] = rows.prepared[i].get();
   }
   ShardContext whole;

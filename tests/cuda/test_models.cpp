@@ -137,9 +137,8 @@ TEST_P(DitOnGpu, KnowsAnnouncedTimesteps) {
   Rows announced = rows;
   for (std::size_t i = 0; i < 2; ++i) {
     const std::array<double, 3> timesteps = {1.0, rows.timesteps[i], 500.0};
-    announced.prepared[i] = here->prepare(
-        gpu(),
-        {.class_label = static_cast<std::int64_t>(i), .timesteps = timesteps});
+    announced.prepared[i] =
+        here->prepare(gpu(), static_cast<std::int64_t>(i), timesteps);
     announced.conditions[i] = announced.prepared[i].get();
   }
   for (int pass = 0; pass < 3; ++pass) {

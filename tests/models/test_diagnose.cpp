@@ -14,8 +14,9 @@ class Broken final : public Denoiser {
   [[nodiscard]] const DenoiserInfo& info() const override {
     return whole_.info();
   }
-  [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
-                                    const Condition& condition) const override {
+  [[nodiscard]] PreparedPtr prepare(
+      ExecContext& ctx, const Condition& condition,
+      std::span<const double> /*timesteps*/) const override {
     return whole_.prepare(ctx, condition);
   }
   void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,

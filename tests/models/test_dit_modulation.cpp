@@ -56,11 +56,9 @@ class DitModulationTest : public testing::TestWithParam<DType> {
       latents.push_back(std::move(x));
       outputs.emplace_back(Shape{4, 8, 8}, DType::f32);
       timesteps.push_back(row.timestep);
-      Condition condition{.class_label = row.label};
-      if (row.announced) {
-        condition.timesteps = kTimesteps;
-      }
-      prepared.push_back(dit.prepare(ctx_, condition));
+      prepared.push_back(row.announced
+                             ? dit.prepare(ctx_, row.label, kTimesteps)
+                             : dit.prepare(ctx_, row.label));
       conditions.push_back(prepared.back().get());
     }
     ShardContext whole;
@@ -115,9 +113,8 @@ TEST_P(DitModulationTest, ASegmentRemembersItsOwnPartsOnly) {
   EXPECT_EQ(middle.info().bytes_per_timestep, (2 * 6) * width);
   EXPECT_EQ(last.info().bytes_per_timestep, (1 * 6 + 2) * width);
 
-  const Condition condition{.class_label = 1, .timesteps = kTimesteps};
-  const auto of_whole = whole.prepare(ctx_, condition);
-  const auto of_middle = middle.prepare(ctx_, condition);
+  const auto of_whole = whole.prepare(ctx_, 1, kTimesteps);
+  const auto of_middle = middle.prepare(ctx_, 1, kTimesteps);
   const std::vector<double> timesteps = {500.5};
   const auto run = [&](const Dit& dit, const PreparedPtr& prepared) {
     Tensor hidden({16, 32}, DType::f32);

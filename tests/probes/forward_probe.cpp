@@ -154,10 +154,9 @@ class Pass {
     // On a GPU a step is timed as a job has it: what follows from timestep and
     // class alone is made before. On the CPU the pass makes it, as PyTorch's.
     const bool announces = ctx_.device().kind != DeviceKind::cpu;
-    return denoiser_.prepare(
-        ctx_, {.class_label = label,
-               .timesteps = announces ? std::span<const double>(timesteps_)
-                                      : std::span<const double>()});
+    return denoiser_.prepare(ctx_, label,
+                             announces ? std::span<const double>(timesteps_)
+                                       : std::span<const double>());
   }
 
   ExecContext& ctx_;

@@ -52,8 +52,7 @@ Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
     rows.push_back(latents.item(i));
     outputs.push_back(out.item(i));
     timesteps.push_back(times.data<float>()[i]);
-    prepared.push_back(denoiser->prepare(
-        ctx, {.class_label = labels.data<std::int64_t>()[i]}));
+    prepared.push_back(denoiser->prepare(ctx, labels.data<std::int64_t>()[i]));
     conditions.push_back(prepared.back().get());
   }
   ShardContext whole;
