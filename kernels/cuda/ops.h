@@ -14,21 +14,28 @@
 // operands are on ctx's device. In a build without CUDA every one of them is
 // Errc::unsupported. Nothing waits; see the public headers for the meaning.
 
+// Ends the declaration of each operation. In no_cuda.cpp it is the body of the
+// stub. Where it is forgotten, a build without CUDA does not link.
+#ifndef TROUPE_OP
+#define TROUPE_OP
+#endif
+
 namespace troupe::kernels::cuda {
 
 // activation.cu
 void activate(ExecContext& ctx, const Tensor& x, Activation activation,
-              Tensor& out);
-void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
+              Tensor& out) TROUPE_OP;
+void softmax(ExecContext& ctx, const Tensor& x, Tensor& out) TROUPE_OP;
 
 // bias_activation.cu
 void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
-                    Tensor& out);
+                    Tensor& out) TROUPE_OP;
 
 // attention.cpp (cuDNN)
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, const WholeItem& whole, Tensor& out);
+               std::int64_t head_dim, const WholeItem& whole,
+               Tensor& out) TROUPE_OP;
 
 // linear.cpp (cuBLASLt)
 
@@ -40,27 +47,31 @@ struct LinearWeights {
   Tensor narrow_bias;  ///< [N] in the compute type (`bias` itself if f32)
 };
 /// True when products of `compute` run on the GPU of ctx.
-[[nodiscard]] bool can_multiply(ExecContext& ctx, DType compute);
+[[nodiscard]] bool can_multiply(ExecContext& ctx, DType compute) TROUPE_OP;
 /// `weight` and `bias` are on the host, f32, bf16 or f16.
 [[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
-                                        const Tensor& bias, DType compute);
+                                        const Tensor& bias,
+                                        DType compute) TROUPE_OP;
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
-            Activation activation, std::int64_t whole_rows, Tensor& out);
+            Activation activation, std::int64_t whole_rows,
+            Tensor& out) TROUPE_OP;
 void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const LinearWeights& weights, const Tensor& modulation,
                       std::int64_t gate_column, std::int64_t whole_rows,
-                      Tensor& residual);
+                      Tensor& residual) TROUPE_OP;
 
 // offload.cpp
 
 /// u8 [bytes], in pinned memory of the host.
-[[nodiscard]] Tensor pinned_memory(ExecContext& ctx, std::int64_t bytes);
+[[nodiscard]] Tensor pinned_memory(ExecContext& ctx,
+                                   std::int64_t bytes) TROUPE_OP;
 /// As OffloadedLayers::visit; `room` is the size of the largest group.
 void visit_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
-                   std::size_t room);
+                   std::size_t room) TROUPE_OP;
 /// The matrix on the device whose pinned original is given. Errors:
 /// Errc::internal outside the visit of its group.
-[[nodiscard]] Tensor visiting_weight(ExecContext& ctx, const Tensor& pinned);
+[[nodiscard]] Tensor visiting_weight(ExecContext& ctx,
+                                     const Tensor& pinned) TROUPE_OP;
 
 // conv2d.cpp (cuDNN)
 
@@ -74,77 +85,84 @@ struct ConvWeights {
 /// `weight` [O, I, kh, kw] and `bias` are on the host.
 [[nodiscard]] ConvWeights pack_conv2d(ExecContext& ctx, const Tensor& weight,
                                       const Tensor& bias, std::int64_t stride,
-                                      std::int64_t padding, DType compute);
+                                      std::int64_t padding,
+                                      DType compute) TROUPE_OP;
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
-            Tensor& out);
+            Tensor& out) TROUPE_OP;
 
 // resample.cu
-void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
+void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
+                        Tensor& out) TROUPE_OP;
 
 // norm.cu
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
-                         std::int64_t scale_column, float eps, Tensor& out);
+                         std::int64_t scale_column, float eps,
+                         Tensor& out) TROUPE_OP;
 void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
                                    std::int64_t gate_column, const Tensor& y,
                                    std::int64_t shift_column,
                                    std::int64_t scale_column, float eps,
-                                   Tensor& x, Tensor& out);
+                                   Tensor& x, Tensor& out) TROUPE_OP;
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
-              float eps, Tensor& out);
+              float eps, Tensor& out) TROUPE_OP;
 
 // group_norm.cu
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
-                Activation activation, Tensor& out);
+                Activation activation, Tensor& out) TROUPE_OP;
 
 // rope.cu
 void rms_norm_rope(ExecContext& ctx, const Tensor& weight,
                    const Tensor& cosines, const Tensor& sines,
                    std::int64_t num_heads, std::int64_t head_dim, float eps,
-                   HeadsView& x);
+                   HeadsView& x) TROUPE_OP;
 
 // elementwise.cu
 void add_gated(ExecContext& ctx, const Tensor& modulation,
-               std::int64_t gate_column, const Tensor& y, Tensor& x);
-void add(ExecContext& ctx, const Tensor& y, Tensor& x);
-void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
+               std::int64_t gate_column, const Tensor& y, Tensor& x) TROUPE_OP;
+void add(ExecContext& ctx, const Tensor& y, Tensor& x) TROUPE_OP;
+void convert(ExecContext& ctx, const Tensor& x, Tensor& out) TROUPE_OP;
 
 // solver.cu
-void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out);
-void clamp(ExecContext& ctx, float low, float high, Tensor& x);
+void combine(ExecContext& ctx, std::span<const Term> terms,
+             Tensor& out) TROUPE_OP;
+void clamp(ExecContext& ctx, float low, float high, Tensor& x) TROUPE_OP;
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
-           float scale, std::int64_t num_guided, Tensor& out);
+           float scale, std::int64_t num_guided, Tensor& out) TROUPE_OP;
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
                                bool is_range, float low, float high,
-                               Tensor& noise);
+                               Tensor& noise) TROUPE_OP;
 
 // reduction.cu: each writes one double to values[index], values u8 [n, 8].
 void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
-                            Tensor& values, std::size_t index);
+                            Tensor& values, std::size_t index) TROUPE_OP;
 void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,
-                 std::size_t index);
+                 std::size_t index) TROUPE_OP;
 void bytes_equal(ExecContext& ctx, const Tensor& a, const Tensor& b,
-                 Tensor& values, std::size_t index);
+                 Tensor& values, std::size_t index) TROUPE_OP;
 void all_finite(ExecContext& ctx, const Tensor& x, Tensor& values,
-                std::size_t index);
+                std::size_t index) TROUPE_OP;
 
 // carry.cu
 void add_carry(ExecContext& ctx, const Tensor& step, float carry,
-               const Tensor& x_new, const Tensor& x_old, Tensor& out);
+               const Tensor& x_new, const Tensor& x_old, Tensor& out) TROUPE_OP;
 
 // rows.cu
-void gather(ExecContext& ctx, std::span<const Tensor> rows, Tensor& out);
-void scatter(ExecContext& ctx, const Tensor& in, std::span<Tensor> rows);
+void gather(ExecContext& ctx, std::span<const Tensor> rows,
+            Tensor& out) TROUPE_OP;
+void scatter(ExecContext& ctx, const Tensor& in,
+             std::span<Tensor> rows) TROUPE_OP;
 
 // patchify.cu
 void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
-              Tensor& out);
+              Tensor& out) TROUPE_OP;
 void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
-                Tensor& out);
+                Tensor& out) TROUPE_OP;
 
 // layout.cu
-void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out);
-void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out);
+void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out) TROUPE_OP;
+void to_channels_first(ExecContext& ctx, const Tensor& x,
+                       Tensor& out) TROUPE_OP;
 
 }  // namespace troupe::kernels::cuda
