@@ -144,7 +144,7 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
   // What was taken back was set by nobody.
   std::erase_if(config.places, [&config](const auto& place) {
     const Option* option = find_option(place.first);
-    return option->get != nullptr && option->get(config).empty();
+    return option->has_text() && option->get(config).empty();
   });
   return config;
 }

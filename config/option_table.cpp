@@ -47,7 +47,7 @@ std::string default_of(const Option& option) {
   if (option.is_switch()) {
     return "off";
   }
-  const std::string text = option.get == nullptr ? "" : option.get(Config{});
+  const std::string text = option.has_text() ? option.get(Config{}) : "";
   return text.empty() ? std::string(option.unset) : text;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +26,16 @@ enum class Verb : std::uint8_t {
 /// What a value is, in TOML's terms.
 enum class ValueKind : std::uint8_t { text, whole, real, truth, list };
 
+/// How an option goes into the config and comes back as text.
+struct Field {
+  /// Errors: Errc::invalid_argument.
+  std::function<void(Config&, std::string_view place, std::string_view text)>
+      set;
+  /// Null: another spelling of an option that has its own row, or not a part
+  /// of a job.
+  std::function<std::string(const Config&)> get = nullptr;
+};
+
 /// One option: the same row serves the flag, the environment variable, the
 /// key of a TOML file and the line of --print-config.
 struct Option {
@@ -35,15 +46,22 @@ struct Option {
   std::string_view help;
   std::string_view group;
   std::uint8_t verbs;  ///< bits of Verb
-  /// Parses `text` into the config. Errors: Errc::invalid_argument.
-  void (*set)(Config&, std::string_view place, std::string_view text);
-  /// The value as text that `set` reads back; empty: not set. Null: another
-  /// spelling of an option that has its own row, or not a part of a job.
-  std::string (*get)(const Config&);
+  Field field;
   /// What holds while it is not set, or how that is chosen. Not needed where
-  /// `get` of a fresh config says it.
+  /// a fresh config says it.
   std::string_view unset = {};
 
+  /// Parses `text` into the config. Errors: Errc::invalid_argument.
+  void set(Config& config, std::string_view place,
+           std::string_view text) const {
+    field.set(config, place, text);
+  }
+  /// Whether `get` may be called.
+  [[nodiscard]] bool has_text() const noexcept { return field.get != nullptr; }
+  /// The value as text that `set` reads back; empty: not set.
+  [[nodiscard]] std::string get(const Config& config) const {
+    return field.get(config);
+  }
   [[nodiscard]] bool is_switch() const noexcept { return value.empty(); }
   /// As the placeholder says: N, K: whole; X, W: real; LIST: a list; …
   [[nodiscard]] ValueKind kind() const noexcept;

@@ -131,7 +131,7 @@ std::string to_toml(Verb verb, const Config& config,
                     const Decisions& decisions) {
   std::string text;
   for (const Option& option : option_table()) {
-    if (option.serves(verb) && option.get != nullptr) {
+    if (option.serves(verb) && option.has_text()) {
       const auto decided = decisions.find(option.key);
       text += line_of(option, config,
                       decided == decisions.end() ? nullptr : &decided->second);
