@@ -6,45 +6,58 @@
 
 #include "config/config.h"
 #include "config/parse_value.h"
+#include "config/suggest.h"
 
 namespace troupe::config {
 
-/// Names of an enum's values as users and files write them, in enum order.
-template <typename Enum>
-[[nodiscard]] const std::vector<std::string>& names_of();
+/// Names of an enum's values as users and files write them, in enum order and
+/// apart by spaces: one row per enum.
+constexpr const char* list_of(NoiseKind) { return "philox torch"; }
+constexpr const char* list_of(ComputeType) { return "auto f32 bf16 f16"; }
+constexpr const char* list_of(IsaLevel) {
+  return "avx2 avx512 avx512_bf16 amx";
+}
+constexpr const char* list_of(BitsMode) { return "invariant free"; }
+constexpr const char* list_of(DeviceKind) { return "cpu cuda"; }
+constexpr const char* list_of(ExistsPolicy) { return "error skip replace"; }
+constexpr const char* list_of(ProgressKind) {
+  return "auto bar plain json none";
+}
+constexpr const char* list_of(samplers::TimestepSpacing) {
+  return "leading trailing linspace";
+}
+constexpr const char* list_of(samplers::SigmaSpacing) {
+  return "none karras exponential beta";
+}
+constexpr const char* list_of(samplers::PredictionType) {
+  return "epsilon v_prediction sample flow_prediction";
+}
+constexpr const char* list_of(samplers::BetaSchedule) {
+  return "linear scaled_linear squaredcos_cap_v2 sigmoid laplace";
+}
+constexpr const char* list_of(samplers::VarianceType) {
+  return "fixed_small fixed_small_log fixed_large fixed_large_log learned "
+         "learned_range";
+}
+constexpr const char* list_of(samplers::DpmAlgorithm) {
+  return "dpmsolver dpmsolver++ sde-dpmsolver sde-dpmsolver++";
+}
+constexpr const char* list_of(samplers::Carry) {
+  return "identity coefficient deviation";
+}
+constexpr const char* list_of(samplers::InitialGuess) {
+  return "last_point constant_x0";
+}
+constexpr const char* list_of(samplers::Accept) {
+  return "first_failing settled";
+}
 
-template <>
-const std::vector<std::string>& names_of<NoiseKind>();
-template <>
-const std::vector<std::string>& names_of<ComputeType>();
-template <>
-const std::vector<std::string>& names_of<IsaLevel>();
-template <>
-const std::vector<std::string>& names_of<BitsMode>();
-template <>
-const std::vector<std::string>& names_of<DeviceKind>();
-template <>
-const std::vector<std::string>& names_of<ExistsPolicy>();
-template <>
-const std::vector<std::string>& names_of<ProgressKind>();
-template <>
-const std::vector<std::string>& names_of<samplers::TimestepSpacing>();
-template <>
-const std::vector<std::string>& names_of<samplers::SigmaSpacing>();
-template <>
-const std::vector<std::string>& names_of<samplers::PredictionType>();
-template <>
-const std::vector<std::string>& names_of<samplers::BetaSchedule>();
-template <>
-const std::vector<std::string>& names_of<samplers::VarianceType>();
-template <>
-const std::vector<std::string>& names_of<samplers::DpmAlgorithm>();
-template <>
-const std::vector<std::string>& names_of<samplers::Carry>();
-template <>
-const std::vector<std::string>& names_of<samplers::InitialGuess>();
-template <>
-const std::vector<std::string>& names_of<samplers::Accept>();
+/// The same one by one.
+template <typename Enum>
+[[nodiscard]] const std::vector<std::string>& names_of() {
+  static const std::vector<std::string> kNames = words(list_of(Enum{}));
+  return kNames;
+}
 
 template <typename Enum>
 [[nodiscard]] std::string name_of(Enum value) {

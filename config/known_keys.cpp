@@ -17,17 +17,6 @@ namespace {
 using nlohmann::json;
 using Keys = std::vector<std::string>;
 
-/// Of a list that is apart by spaces.
-Keys words(std::string_view list) {
-  Keys keys;
-  while (!list.empty()) {
-    const std::size_t end = std::min(list.find(' '), list.size());
-    keys.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return keys;
-}
-
 /// What diffusers' EMAModel and quantisation add to any model's config.json.
 const Keys& keys_of_trainers() {
   static const Keys kKeys = words(

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/enum_names.h"
 #include "config/known_keys.h"
 #include "config/python_json.h"
 #include "kernels/core/error.h"
@@ -23,7 +23,6 @@ using samplers::ScheduleOptions;
 using samplers::SigmaSpacing;
 using samplers::Solver;
 using samplers::TimestepSpacing;
-using samplers::VarianceType;
 
 constexpr std::size_t kMaxText = 16U << 20U;
 constexpr std::size_t kMaxList = 1'000'000;
@@ -60,7 +59,7 @@ class Reader {
   }
   template <typename T>
   void choice(const char* key,
-              std::initializer_list<std::pair<const char*, T>> values, T& out) {
+              const std::vector<std::pair<std::string, T>>& values, T& out) {
     const json* value = find(key);
     if (value == nullptr) {
       return;
@@ -71,9 +70,18 @@ class Reader {
         out = meaning;
         return;
       }
-      expected += (expected.empty() ? "" : ", ") + std::string(name);
+      expected += (expected.empty() ? "" : ", ") + name;
     }
     refuse(key, *value, "one of " + expected);
+  }
+  /// One of the names that the options know too.
+  template <typename Enum>
+  void choice(const char* key, Enum& out) {
+    std::vector<std::pair<std::string, Enum>> values;
+    for (const std::string& name : names_of<Enum>()) {
+      values.emplace_back(name, static_cast<Enum>(values.size()));
+    }
+    choice<Enum>(key, values, out);
   }
   void list(const char* key, std::vector<double>& out) {
     if (const json* value = find(key)) {
@@ -159,14 +167,7 @@ void read_noise_schedule(Reader& in, ScheduleOptions& o) {
   in.integer("num_train_timesteps", 1, 1'000'000, o.num_train_timesteps);
   in.number("beta_start", o.beta_start);
   in.number("beta_end", o.beta_end);
-  in.choice<BetaSchedule>(
-      "beta_schedule",
-      {{"linear", BetaSchedule::linear},
-       {"scaled_linear", BetaSchedule::scaled_linear},
-       {"squaredcos_cap_v2", BetaSchedule::squaredcos_cap_v2},
-       {"sigmoid", BetaSchedule::sigmoid},
-       {"laplace", BetaSchedule::laplace}},
-      o.beta_schedule);
+  in.choice("beta_schedule", o.beta_schedule);
   in.list("trained_betas", o.trained_betas);
   in.flag("rescale_betas_zero_snr", o.rescale_betas_zero_snr);
   in.flag("set_alpha_to_one", o.set_alpha_to_one);
@@ -174,13 +175,7 @@ void read_noise_schedule(Reader& in, ScheduleOptions& o) {
 
 void read_prediction(Reader& in, ScheduleOptions& o) {
   PredictionType prediction = PredictionType::epsilon;
-  in.choice<PredictionType>(
-      "prediction_type",
-      {{"epsilon", PredictionType::epsilon},
-       {"v_prediction", PredictionType::v_prediction},
-       {"sample", PredictionType::sample},
-       {"flow_prediction", PredictionType::flow_prediction}},
-      prediction);
+  in.choice("prediction_type", prediction);
   if (o.solver->has_key("prediction_type")) {
     o.prediction_type = prediction;
   }
@@ -192,14 +187,7 @@ void read_prediction(Reader& in, ScheduleOptions& o) {
   in.flag("thresholding", o.thresholding);
   in.number("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio);
   in.number("sample_max_value", o.sample_max_value);
-  in.choice<VarianceType>("variance_type",
-                          {{"fixed_small", VarianceType::fixed_small},
-                           {"fixed_small_log", VarianceType::fixed_small_log},
-                           {"fixed_large", VarianceType::fixed_large},
-                           {"fixed_large_log", VarianceType::fixed_large_log},
-                           {"learned", VarianceType::learned},
-                           {"learned_range", VarianceType::learned_range}},
-                          o.variance_type);
+  in.choice("variance_type", o.variance_type);
 }
 
 void read_spacing(Reader& in, std::string_view place, Errc code,
@@ -208,11 +196,7 @@ void read_spacing(Reader& in, std::string_view place, Errc code,
   if (o.solver->levels == samplers::Levels::training_steps) {
     spacing = TimestepSpacing::leading;
   }
-  in.choice<TimestepSpacing>("timestep_spacing",
-                             {{"leading", TimestepSpacing::leading},
-                              {"trailing", TimestepSpacing::trailing},
-                              {"linspace", TimestepSpacing::linspace}},
-                             spacing);
+  in.choice("timestep_spacing", spacing);
   o.timestep_spacing = spacing;
   in.integer("steps_offset", 0, 1'000'000, o.steps_offset);
   bool karras = false;

@@ -1,12 +1,12 @@
 #include "config/suggest.h"
 
 #include <algorithm>
-#include <vector>
+#include <iterator>
+#include <sstream>
 
 #include "kernels/core/text.h"
 
 namespace troupe::config {
-namespace {}  // namespace
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::string x = lowered(a);
@@ -77,6 +77,11 @@ std::string suggestion(std::string_view word,
   const std::string best = nearest(word, candidates);
   return best.empty() ? std::string(otherwise)
                       : "did you mean " + in_quotes(best) + "?";
+}
+
+std::vector<std::string> words(std::string_view list) {
+  std::istringstream in{std::string(list)};
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 std::string join_names(std::span<const std::string> names, std::size_t limit) {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::config {
 
@@ -20,6 +21,9 @@ namespace troupe::config {
 [[nodiscard]] std::string suggestion(std::string_view word,
                                      std::span<const std::string> candidates,
                                      std::string_view otherwise = {});
+
+/// The words of a list, which are apart by spaces.
+[[nodiscard]] std::vector<std::string> words(std::string_view list);
 
 /// "a, b, c" of at most `limit` names, then "… (N in all)".
 [[nodiscard]] std::string join_names(std::span<const std::string> names,
