@@ -1,58 +1,42 @@
 #include "config/sampler_check.h"
 
 #include <algorithm>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "config/enum_names.h"
+#include "config/option_table.h"
+#include "config/schedule_options.h"
 #include "kernels/core/error.h"
 
 namespace troupe::config {
 namespace {
 
 using samplers::ScheduleOptions;
-using samplers::SigmaSpacing;
 using samplers::Solver;
 
 std::string shown(Solver solver) {
   return std::string(solver->shown_names.front());
 }
 
+bool has_one(Solver solver, const std::vector<std::string>& keys) {
+  return std::ranges::any_of(
+      keys, [&](const std::string& key) { return solver->has_key(key); });
+}
+
 /// The solvers that take a key of scheduler_config.json.
-std::string names_with(std::span<const std::string_view> keys) {
+std::string names_with(const std::vector<std::string>& keys) {
   std::string names;
   for (const Solver solver : samplers::solver_table()) {
-    const bool has_one = std::ranges::any_of(
-        keys, [&](std::string_view key) { return solver->has_key(key); });
-    if (has_one) {
+    if (has_one(solver, keys)) {
       names += (names.empty() ? "" : ", ") + shown(solver);
     }
   }
   return names;
 }
 
-/// A flag that says what one of the keys says.
-struct Flag {
-  const char* name;
-  bool said;
-  std::vector<std::string_view> keys;
-};
-
-void check(const Flag& flag, Solver solver) {
-  const bool has_one = std::ranges::any_of(
-      flag.keys, [&](std::string_view key) { return solver->has_key(key); });
-  if (flag.said && !has_one) {
-    throw Error(Errc::invalid_argument, flag.name,
-                "this solver has no use for it: got " + shown(solver) +
-                    ", expected one of " + names_with(flag.keys),
-                "leave it out, or choose another --sampler");
-  }
-}
-
 // A class has all spacings of σ or none.
-constexpr std::string_view kSpacingKey = "use_karras_sigmas";
+constexpr const char* kSpacingKey = "use_karras_sigmas";
 
 void check_lists(const SamplerConfig& s, const ScheduleOptions& options) {
   if (s.final_sigma_zero == false && !options.sigmas.empty()) {
@@ -66,39 +50,21 @@ void check_lists(const SamplerConfig& s, const ScheduleOptions& options) {
 }  // namespace
 
 void check_sampler(const SamplerConfig& s, const ScheduleOptions& options) {
-  const bool is_flow =
-      s.prediction_type == samplers::PredictionType::flow_prediction;
-  const bool is_spaced =
-      s.sigma_spacing && *s.sigma_spacing != SigmaSpacing::none;
-  std::vector<std::string_view> shifts = {"shift"};
-  if (options.use_flow_sigmas) {
-    shifts.emplace_back("flow_shift");
-  }
-  for (const Flag& flag : {
-           Flag{"--eta", s.eta.has_value(), {"eta"}},
-           Flag{"--order", s.solver_order.has_value(), {"solver_order"}},
-           Flag{"--variance-type",
-                s.variance_type.has_value(),
-                {"variance_type"}},
-           Flag{"--clip-sample", s.clip_sample.has_value(), {"clip_sample"}},
-           Flag{"--timestep-spacing",
-                s.timestep_spacing.has_value(),
-                {"timestep_spacing"}},
-           Flag{"--sigma-spacing", is_spaced, {kSpacingKey}},
-           Flag{"--final-sigmas-type",
-                s.final_sigma_zero.has_value(),
-                {"final_sigmas_type"}},
-           Flag{"--beta-schedule",
-                s.beta_schedule.has_value(),
-                {"beta_schedule"}},
-           Flag{"--beta-start", s.beta_start.has_value(), {"beta_start"}},
-           Flag{"--beta-end", s.beta_end.has_value(), {"beta_end"}},
-           Flag{"--prediction-type",
-                s.prediction_type && !is_flow,
-                {"prediction_type"}},
-           Flag{"--shift", s.shift.has_value(), shifts},
-       }) {
-    check(flag, options.solver);
+  Config said;
+  said.sampler = s;
+  for (const SamplerField& field : sampler_fields()) {
+    const std::string text = find_option(field.option)->get(said);
+    std::vector<std::string> keys = field.keys;
+    if (!options.use_flow_sigmas) {
+      std::erase(keys, "flow_shift");
+    }
+    if (!text.empty() && text != field.off && !has_one(options.solver, keys)) {
+      throw Error(Errc::invalid_argument, "--" + std::string(field.option),
+                  "this solver has no use for it: got " +
+                      shown(options.solver) + ", expected one of " +
+                      names_with(keys),
+                  "leave it out, or choose another --sampler");
+    }
   }
   check_lists(s, options);
 }
@@ -123,7 +89,7 @@ void check_name(const SamplerConfig& s, const SolverChoice& choice) {
     throw Error(Errc::invalid_argument, "--sampler",
                 "this solver has no " + name_of(*choice.sigma_spacing) +
                     " sigmas: got '" + s.name + "', expected one of " +
-                    names_with({&kSpacingKey, 1}) + " before that word",
+                    names_with({kSpacingKey}) + " before that word",
                 "leave the word out");
   }
 }

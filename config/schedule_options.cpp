@@ -9,18 +9,30 @@
 namespace troupe::config {
 namespace {
 
+using Said = SamplerConfig;
+using samplers::ScheduleOptions;
+
+/// A field that has one place on either side.
 template <typename T, typename U>
-void set(const std::optional<T>& from, U& to) {
-  if (from) {
-    to = *from;
-  }
+SamplerField row(std::string_view option, std::vector<std::string> keys,
+                 std::optional<T> Said::*said, U ScheduleOptions::*in_force,
+                 std::string_view off = {}) {
+  return {
+      option, std::move(keys),
+      [=](const Said& from, ScheduleOptions& to) {
+        if (from.*said) {
+          to.*in_force = *(from.*said);
+        }
+      },
+      [=](const ScheduleOptions& from, Said& to) { to.*said = from.*in_force; },
+      off};
 }
 
 }  // namespace
 
-samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
-                                           std::string_view scheduler_config,
-                                           std::string_view place) {
+ScheduleOptions schedule_options(const SamplerConfig& sampler,
+                                 std::string_view scheduler_config,
+                                 std::string_view place) {
   SchedulerOverrides overrides;
   if (!sampler.name.empty()) {
     try {
@@ -32,7 +44,7 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
                   what.substr(error.place().size() + 3), error.hint());
     }
   }
-  samplers::ScheduleOptions options;
+  ScheduleOptions options;
   if (!scheduler_config.empty()) {
     options = parse_scheduler_config(scheduler_config, place, overrides);
   } else if (overrides.solver) {
@@ -45,26 +57,52 @@ samplers::ScheduleOptions schedule_options(const SamplerConfig& sampler,
   return options;
 }
 
-void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
+std::span<const SamplerField> sampler_fields() {
+  using O = ScheduleOptions;
+  static const std::vector<SamplerField> kFields = {
+      row("eta", {"eta"}, &Said::eta, &O::eta),
+      row("order", {"solver_order"}, &Said::solver_order, &O::solver_order),
+      row("variance-type", {"variance_type"}, &Said::variance_type,
+          &O::variance_type),
+      row("clip-sample", {"clip_sample"}, &Said::clip_sample, &O::clip_sample),
+      row("timestep-spacing", {"timestep_spacing"}, &Said::timestep_spacing,
+          &O::timestep_spacing),
+      row("sigma-spacing",
+          {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"},
+          &Said::sigma_spacing, &O::sigma_spacing, "none"),
+      row("final-sigmas-type", {"final_sigmas_type"}, &Said::final_sigma_zero,
+          &O::final_sigma_zero),
+      row("beta-schedule", {"beta_schedule"}, &Said::beta_schedule,
+          &O::beta_schedule),
+      row("beta-start", {"beta_start"}, &Said::beta_start, &O::beta_start),
+      row("beta-end", {"beta_end"}, &Said::beta_end, &O::beta_end),
+      row("prediction-type", {"prediction_type"}, &Said::prediction_type,
+          &O::prediction_type, "flow_prediction"),
+      {"shift",
+       {"shift", "flow_shift"},
+       [](const Said& from, O& to) {
+         to.shift = from.shift.value_or(to.shift);
+         to.flow_shift = from.shift.value_or(to.flow_shift);
+       },
+       [](const O& from, Said& to) {
+         to.shift = from.use_flow_sigmas ? from.flow_shift : from.shift;
+       }},
+      row("train-steps", {"num_train_timesteps"}, &Said::num_train_timesteps,
+          &O::num_train_timesteps),
+  };
+  return kFields;
+}
+
+void apply(const SamplerConfig& sampler, ScheduleOptions& options) {
   if (sampler.steps) {  // a list would decide the number of steps
     options.sigmas.clear();
     options.timesteps.clear();
   }
-  set(sampler.steps, options.num_inference_steps);
-  set(sampler.eta, options.eta);
-  set(sampler.solver_order, options.solver_order);
-  set(sampler.timestep_spacing, options.timestep_spacing);
-  set(sampler.sigma_spacing, options.sigma_spacing);
-  set(sampler.final_sigma_zero, options.final_sigma_zero);
-  set(sampler.prediction_type, options.prediction_type);
-  set(sampler.beta_schedule, options.beta_schedule);
-  set(sampler.beta_start, options.beta_start);
-  set(sampler.beta_end, options.beta_end);
-  set(sampler.num_train_timesteps, options.num_train_timesteps);
-  set(sampler.shift, options.shift);
-  set(sampler.shift, options.flow_shift);
-  set(sampler.variance_type, options.variance_type);
-  set(sampler.clip_sample, options.clip_sample);
+  options.num_inference_steps =
+      sampler.steps.value_or(options.num_inference_steps);
+  for (const SamplerField& field : sampler_fields()) {
+    field.apply(sampler, options);
+  }
   if (!sampler.sigmas.empty()) {
     options.sigmas = sampler.sigmas;
     options.timesteps.clear();
@@ -79,7 +117,7 @@ void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options) {
   check_sampler(sampler, options);
 }
 
-std::string solver_label(const samplers::ScheduleOptions& options) {
+std::string solver_label(const ScheduleOptions& options) {
   const auto labelled = options.solver->label;
   std::string label = labelled != nullptr ? labelled(options)
                                           : std::string(options.solver->name);

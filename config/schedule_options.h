@@ -1,7 +1,10 @@
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "config/config.h"
 #include "samplers/options.h"
@@ -20,6 +23,20 @@ namespace troupe::config {
 /// Sets what the user set and leaves the rest alone (the base is a recipe's).
 /// Errors: those of check_sampler.
 void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options);
+
+/// An option that stands for a key of a schedule's file.
+struct SamplerField {
+  std::string_view option;        ///< its row in the option table
+  std::vector<std::string> keys;  ///< in scheduler_config.json
+  /// Puts what the user said, if anything, over the options.
+  std::function<void(const SamplerConfig&, samplers::ScheduleOptions&)> apply;
+  /// Says what the options say.
+  std::function<void(const samplers::ScheduleOptions&, SamplerConfig&)> say;
+  /// A value that every solver takes: it turns the option off.
+  std::string_view off = {};
+};
+
+[[nodiscard]] std::span<const SamplerField> sampler_fields();
 
 /// "dpm++2m karras": how people name what the options describe.
 [[nodiscard]] std::string solver_label(

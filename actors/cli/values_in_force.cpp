@@ -25,6 +25,7 @@ namespace {
 using config::Config;
 using config::Decisions;
 using config::SamplerConfig;
+using config::SamplerField;
 using samplers::ScheduleOptions;
 
 /// Where a schedule comes from.
@@ -34,77 +35,33 @@ struct Origin {
   std::string recipe;            ///< image of --from; empty: none
 };
 
-/// An option of the sampler that the schedule decides when nobody sets it.
-struct Field {
-  std::string_view key;
-  std::vector<std::string> json;  ///< its keys in scheduler_config.json
-  void (*fill)(SamplerConfig&, const ScheduleOptions&);
-};
-
 /// As --sampler takes it, without the spacing, which has its own option.
 std::string solver_name(ScheduleOptions options) {
   options.sigma_spacing = samplers::SigmaSpacing::none;
   return config::solver_label(options);
 }
 
-/// The sampler last: its name may bring along what the others say.
-const std::vector<Field>& fields() {
+/// What decides the schedule beside its file's keys. The sampler last: its name
+/// may bring along what the others say.
+std::vector<SamplerField> fields() {
+  const auto given = config::sampler_fields();
+  std::vector<SamplerField> all(given.begin(), given.end());
   using S = SamplerConfig;
   using O = ScheduleOptions;
-  static const std::vector<Field> kFields = {
-      {"eta", {}, [](S& s, const O& o) { s.eta = o.eta; }},
-      {"order",
-       {"solver_order"},
-       [](S& s, const O& o) { s.solver_order = o.solver_order; }},
-      {"timestep-spacing",
-       {"timestep_spacing"},
-       [](S& s, const O& o) { s.timestep_spacing = o.timestep_spacing; }},
-      {"sigma-spacing",
-       {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas"},
-       [](S& s, const O& o) { s.sigma_spacing = o.sigma_spacing; }},
-      {"final-sigmas-type",
-       {"final_sigmas_type"},
-       [](S& s, const O& o) { s.final_sigma_zero = o.final_sigma_zero; }},
-      {"prediction-type",
-       {"prediction_type"},
-       [](S& s, const O& o) { s.prediction_type = o.prediction_type; }},
-      {"beta-schedule",
-       {"beta_schedule"},
-       [](S& s, const O& o) { s.beta_schedule = o.beta_schedule; }},
-      {"beta-start",
-       {"beta_start"},
-       [](S& s, const O& o) { s.beta_start = o.beta_start; }},
-      {"beta-end",
-       {"beta_end"},
-       [](S& s, const O& o) { s.beta_end = o.beta_end; }},
-      {"train-steps",
-       {"num_train_timesteps"},
-       [](S& s, const O& o) { s.num_train_timesteps = o.num_train_timesteps; }},
-      {"shift",
-       {"shift", "flow_shift"},
-       [](S& s, const O& o) {
-         s.shift = o.use_flow_sigmas ? o.flow_shift : o.shift;
-       }},
-      {"variance-type",
-       {"variance_type"},
-       [](S& s, const O& o) { s.variance_type = o.variance_type; }},
-      {"clip-sample",
-       {"clip_sample"},
-       [](S& s, const O& o) { s.clip_sample = o.clip_sample; }},
-      {"steps",
-       {},
-       [](S& s, const O& o) {
-         if (o.sigmas.empty() && o.timesteps.empty()) {
-           s.steps = o.num_inference_steps;
-         }
-       }},
-      {"sigmas", {}, [](S& s, const O& o) { s.sigmas = o.sigmas; }},
-      {"timesteps", {}, [](S& s, const O& o) { s.timesteps = o.timesteps; }},
-      {"sampler",
-       {"_class_name"},
-       [](S& s, const O& o) { s.name = solver_name(o); }},
-  };
-  return kFields;
+  all.push_back({"steps", {}, {}, [](const O& o, S& s) {
+                   if (o.sigmas.empty() && o.timesteps.empty()) {
+                     s.steps = o.num_inference_steps;
+                   }
+                 }});
+  all.push_back(
+      {"sigmas", {}, {}, [](const O& o, S& s) { s.sigmas = o.sigmas; }});
+  all.push_back({"timesteps", {}, {}, [](const O& o, S& s) {
+                   s.timesteps = o.timesteps;
+                 }});
+  all.push_back({"sampler", {"_class_name"}, {}, [](const O& o, S& s) {
+                   s.name = solver_name(o);
+                 }});
+  return all;
 }
 
 std::string text_of(const ScheduleOptions& options) {
@@ -136,14 +93,15 @@ bool makes(const SamplerConfig& said, const ScheduleOptions& in_force,
   }
 }
 
-std::string source_of(const Field& field, const Origin& origin,
+std::string source_of(const SamplerField& field, const Origin& origin,
                       const nlohmann::json& file) {
   if (!origin.recipe.empty()) {
     return "recipe of " + origin.recipe;
   }
   const bool is_there =
       file.is_object() &&
-      std::ranges::any_of(field.json, [&file](const std::string& key) {
+      field.option != "eta" &&  // an argument, which no file sets
+      std::ranges::any_of(field.keys, [&file](const std::string& key) {
         return file.contains(key) && !file[key].is_null();
       });
   return is_there ? origin.path : "default";
@@ -157,13 +115,13 @@ void decide_sampler(const Config& config, const samplers::Schedule& schedule,
   const auto file = nlohmann::json::parse(
       config::without_bare_words(origin.scheduler_config), nullptr, false);
   SamplerConfig said = config.sampler;
-  for (const Field& field : fields()) {
-    const config::Option& option = *config::find_option(field.key);
+  for (const SamplerField& field : fields()) {
+    const config::Option& option = *config::find_option(field.option);
     if (!option.get(config).empty()) {
       continue;
     }
     SamplerConfig more = said;
-    field.fill(more, in_force);
+    field.say(in_force, more);
     Config shown;
     shown.sampler = more;
     const std::string text = option.get(shown);
@@ -173,8 +131,8 @@ void decide_sampler(const Config& config, const samplers::Schedule& schedule,
     // A recipe overrides the file whatever the file says.
     const bool repeats =
         !origin.recipe.empty() || makes(more, in_force, origin);
-    decisions[std::string(field.key)] = {text, source_of(field, origin, file),
-                                         repeats};
+    decisions[std::string(field.option)] = {
+        text, source_of(field, origin, file), repeats};
     if (repeats) {
       said = more;
     }
