@@ -339,19 +339,11 @@ std::vector<NpzMember> view_npz(const std::string& place,
     if (name.ends_with(".npy")) {
       name.resize(name.size() - 4);
     }
-    members.push_back({std::move(name), data});
+    std::string member = place + ":" + name;
+    members.push_back({std::move(name), std::move(member), data});
     at += kEntry + name_size + extra;
   }
   return members;
-}
-
-std::vector<NamedTensor> decode_npz(const std::string& place,
-                                    std::span<const std::byte> bytes) {
-  std::vector<NamedTensor> tensors;
-  for (const auto& [name, file] : view_npz(place, bytes)) {
-    tensors.push_back({name, decode_npy(place + ":" + name, file)});
-  }
-  return tensors;
 }
 
 }  // namespace troupe::actors

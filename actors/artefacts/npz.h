@@ -37,7 +37,8 @@ struct NpyView {
                                 std::span<const std::byte> bytes);
 
 struct NpzMember {
-  std::string name;                 ///< without ".npy"
+  std::string name;   ///< without ".npy"
+  std::string place;  ///< for messages: the archive's and the name
   std::span<const std::byte> file;  ///< of the archive it was made from
 };
 
@@ -45,10 +46,5 @@ struct NpzMember {
 /// Errors: Errc::corrupt_file, Errc::unsupported for np.savez_compressed.
 [[nodiscard]] std::vector<NpzMember> view_npz(const std::string& place,
                                               std::span<const std::byte> bytes);
-
-/// Reads a .npz whose members are stored, not compressed (np.savez).
-/// Errors: Errc::corrupt_file, Errc::unsupported for np.savez_compressed.
-[[nodiscard]] std::vector<NamedTensor> decode_npz(
-    const std::string& place, std::span<const std::byte> bytes);
 
 }  // namespace troupe::actors

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "actors/cli/image_recipe.h"
-#include "actors/cli/stored_tensor.h"
+#include "actors/cli/tensor_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -179,6 +180,26 @@ bool add_distance(const StoredTensor& a, const StoredTensor& b,
   }
   distance.add(static_cast<double>(apart), static_cast<double>(largest));
   return true;
+}
+
+/// In what two tensors differ; empty: in nothing.
+std::string difference(const StoredTensor& a, const StoredTensor& b) {
+  if (a.name != b.name) {
+    return "tensor " + in_quotes(a.name) + " against " + in_quotes(b.name);
+  }
+  if (a.dtype != b.dtype || a.shape != b.shape) {
+    return fmt::format("tensor {}: {} {} against {} {}", in_quotes(a.name),
+                       printable(a.dtype), to_string(a.shape),
+                       printable(b.dtype), to_string(b.shape));
+  }
+  std::size_t different = 0;
+  for (std::size_t i = 0; i < a.bytes.size(); ++i) {
+    different += a.bytes[i] == b.bytes[i] ? 0U : 1U;
+  }
+  return different == 0
+             ? std::string()
+             : fmt::format("tensor {}: {} of {} bytes differ",
+                           in_quotes(a.name), different, a.bytes.size());
 }
 
 /// Whether two tensors can be compared element by element.

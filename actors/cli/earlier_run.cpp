@@ -9,7 +9,7 @@
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/png_check.h"
 #include "actors/cli/image_recipe.h"
-#include "actors/cli/latents_file.h"
+#include "actors/cli/tensor_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"

@@ -14,7 +14,7 @@
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
-#include "actors/cli/stored_tensor.h"
+#include "actors/cli/tensor_file.h"
 #include "actors/cli/verbs.h"
 #include "config/known_keys.h"
 #include "config/option_table.h"

@@ -12,8 +12,8 @@
 
 #include "actors/cli/explain.h"
 #include "actors/cli/job_layout.h"
-#include "actors/cli/latents_file.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/tensor_file.h"
 #include "actors/cli/versions.h"
 #include "config/load_config.h"
 #include "config/model_prediction.h"

@@ -4,9 +4,12 @@
 
 #include "actors/artefacts/npz.h"
 #include "kernels/core/error.h"
+#include "tests/cli/npz_tensors.h"
 
 namespace troupe::actors {
 namespace {
+
+using test::decode_npz;
 
 Tensor ramp(const Shape& shape) {
   Tensor tensor(shape, DType::f32);

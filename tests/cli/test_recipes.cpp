@@ -4,6 +4,7 @@
 
 #include "actors/artefacts/npz.h"
 #include "actors/artefacts/png.h"
+#include "tests/cli/npz_tensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -103,8 +104,7 @@ TEST(InitLatents, LeaveTorchsFirstDrawToTheFirstStep) {
                    folder.path("drawn.png")}));
   // The first point of the trajectory: what the generator drew.
   const std::string file = folder.read("all.npz");
-  const auto all =
-      actors::decode_npz("all.npz", std::as_bytes(std::span(file)));
+  const auto all = decode_npz("all.npz", std::as_bytes(std::span(file)));
   const std::string latents = folder.write(
       "first.npy",
       text_of(actors::encode_npy(all.at(0).tensor.item(0).slice(0, 1))));

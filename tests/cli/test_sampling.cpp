@@ -4,9 +4,9 @@
 
 #include <cstdlib>
 
-#include "actors/artefacts/npz.h"
 #include "actors/artefacts/png.h"
 #include "kernels/core/hash.h"
+#include "tests/cli/npz_tensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -41,7 +41,7 @@ TEST(Sample, HashesTheLatentsItSaves) {
       {"-n", "3", "--json", "--save", "latents=" + folder.path("a.npz")}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   const std::string file = folder.read("a.npz");
-  const auto tensors = actors::decode_npz("a.npz", bytes_of(file));
+  const auto tensors = decode_npz("a.npz", bytes_of(file));
   ASSERT_EQ(tensors.size(), 1U);
   const Tensor& latents = tensors[0].tensor;
   EXPECT_EQ(latents.shape(), Shape({3, 3, 16, 16}));
@@ -278,7 +278,7 @@ TEST(Sample, WritesSheetTraceAndTrajectory) {
   const auto trace = nlohmann::json::parse(folder.read("trace.json"));
   EXPECT_GT(trace["traceEvents"].size(), 12U);
   const std::string archive = folder.read("t.npz");
-  const auto tensors = actors::decode_npz("t", bytes_of(archive));
+  const auto tensors = decode_npz("t", bytes_of(archive));
   ASSERT_EQ(tensors.size(), 1U);
   EXPECT_EQ(tensors[0].name, "trajectory");
   EXPECT_EQ(tensors[0].tensor.shape(), Shape({3, 5, 3, 16, 16}));

@@ -2,9 +2,9 @@
 
 #include <span>
 
-#include "actors/artefacts/npz.h"
 #include "actors/artefacts/png.h"
 #include "kernels/core/hash.h"
+#include "tests/cli/npz_tensors.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -29,7 +29,7 @@ std::string saved(const TempFolder& folder, const std::string& kind) {
 
 Tensor saved_tensor(const TempFolder& folder, const std::string& kind) {
   const std::string file = folder.read(kind + ".npz");
-  return actors::decode_npz(kind, bytes_of(file)).at(0).tensor;
+  return decode_npz(kind, bytes_of(file)).at(0).tensor;
 }
 
 TEST(Skipping, RefusesImagesOfAnotherJob) {

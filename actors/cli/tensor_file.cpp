@@ -1,0 +1,213 @@
+#include "actors/cli/tensor_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "actors/artefacts/npz.h"
+#include "config/suggest.h"
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+#include "models/safetensors.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Latents of ten thousand large images; more is a mistake.
+constexpr std::size_t kMaxTensorFileBytes = std::size_t{4} << 30U;
+
+bool has_known_ending(const std::filesystem::path& path) {
+  const std::filesystem::path ending = path.extension();
+  return ending == ".safetensors" || ending == ".npz" || ending == ".npy";
+}
+
+/// A file that is open for reading: of the one kind or of the other.
+struct TensorFile {
+  explicit TensorFile(const std::filesystem::path& path) {
+    require(has_known_ending(path), Errc::invalid_argument, path.string(),
+            "tensors are read from .safetensors, .npz or .npy",
+            "save them in one of these formats");
+    if (path.extension() == ".safetensors") {
+      safetensors.emplace(path);
+      return;
+    }
+    content = read_file(path, kMaxTensorFileBytes);
+    const auto bytes = std::as_bytes(std::span(content));
+    if (path.extension() == ".npz") {
+      arrays = view_npz(path.string(), bytes);
+    } else {
+      arrays = {{"latents", path.string(), bytes}};
+    }
+  }
+
+  std::optional<models::SafetensorsFile> safetensors;
+  std::string content;
+  std::vector<NpzMember> arrays;  ///< in the content
+};
+
+/// NumPy's names of what safetensors has too; others keep their own.
+std::string safetensors_name(const std::string& descr) {
+  constexpr std::array<std::pair<const char*, const char*>, 13> kNames = {
+      {{"|b1", "BOOL"},
+       {"|u1", "U8"},
+       {"|i1", "I8"},
+       {"<i2", "I16"},
+       {"<u2", "U16"},
+       {"<f2", "F16"},
+       {"<i4", "I32"},
+       {"<u4", "U32"},
+       {"<f4", "F32"},
+       {"<c8", "C64"},
+       {"<f8", "F64"},
+       {"<i8", "I64"},
+       {"<u8", "U64"}}};
+  for (const auto& [numpy, ours] : kNames) {
+    if (descr == numpy) {
+      return ours;
+    }
+  }
+  return descr;
+}
+
+std::vector<StoredTensor> read(const std::filesystem::path& path,
+                               bool with_bytes) {
+  const TensorFile file(path);
+  std::vector<StoredTensor> tensors;
+  if (file.safetensors) {
+    for (const models::SafetensorsEntry& entry :
+         file.safetensors->header().entries) {
+      tensors.push_back({std::string(entry.name),
+                         std::string(to_string(entry.dtype)), entry.shape,
+                         entry.end - entry.begin,
+                         with_bytes ? file.safetensors->stored_bytes(entry)
+                                    : std::vector<std::byte>()});
+    }
+  }
+  for (const NpzMember& array : file.arrays) {
+    const NpyView view = view_npy(array.place, array.file);
+    StoredTensor& tensor = tensors.emplace_back();
+    tensor = {array.name,
+              safetensors_name(view.descr),
+              view.shape,
+              view.data.size(),
+              {}};
+    if (with_bytes) {
+      tensor.bytes.assign(view.data.begin(), view.data.end());
+    }
+  }
+  std::ranges::sort(tensors, {}, &StoredTensor::name);
+  return tensors;
+}
+
+[[noreturn]] void fail_non_finite(const std::filesystem::path& path,
+                                  const std::string& name) {
+  throw Error(Errc::invalid_argument, path.string(),
+              "tensor " + in_quotes(name) +
+                  ": got NaN or infinity, expected finite numbers",
+              "give a file whose numbers are all finite");
+}
+
+std::string names_of(std::span<const NamedTensor> tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : tensors) {
+    names.push_back(in_quotes(item.name));
+  }
+  constexpr std::size_t kShown = 5;
+  return config::join_names(names, kShown);
+}
+
+}  // namespace
+
+void check_tensor_path(const std::string& place,
+                       const std::filesystem::path& path) {
+  if (!has_known_ending(path)) {
+    throw Error(Errc::invalid_argument, place,
+                "tensors are written as .safetensors, .npz or .npy: got " +
+                    in_quotes(path.string()),
+                "change the file's ending");
+  }
+  check_writable(path);
+}
+
+void write_tensors(const std::filesystem::path& path,
+                   std::span<const NamedTensor> tensors, const FileRule& rule) {
+  if (path.extension() == ".npz") {
+    write_file(path, encode_npz(tensors), rule);
+  } else if (path.extension() == ".npy") {
+    require(tensors.size() == 1, Errc::invalid_argument, path.string(),
+            "a .npy file holds one array", "write .npz or .safetensors");
+    write_file(path, encode_npy(tensors.front().tensor), rule);
+  } else {
+    models::write_safetensors(path, tensors, {}, rule);
+  }
+}
+
+std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
+  return read(path, true);
+}
+
+std::vector<StoredTensor> read_stored_shapes(
+    const std::filesystem::path& path) {
+  return read(path, false);
+}
+
+std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {
+  const TensorFile file(path);
+  std::vector<NamedTensor> tensors;
+  for (const NpzMember& array : file.arrays) {
+    tensors.push_back({array.name, decode_npy(array.place, array.file)});
+  }
+  if (!file.safetensors) {
+    return tensors;
+  }
+  for (const models::SafetensorsEntry& entry :
+       file.safetensors->header().entries) {
+    try {
+      tensors.push_back(
+          {std::string(entry.name), file.safetensors->read(entry)});
+    } catch (const Error& error) {
+      if (error.code() == Errc::non_finite) {  // it speaks of weights
+        fail_non_finite(path, std::string(entry.name));
+      }
+      throw;
+    }
+  }
+  return tensors;
+}
+
+Tensor read_latents(const std::filesystem::path& path,
+                    const Shape& latent_shape) {
+  const std::vector<NamedTensor> tensors = read_tensors(path);
+  auto found = std::ranges::find(tensors, "latents", &NamedTensor::name);
+  if (found == tensors.end() && tensors.size() == 1) {
+    found = tensors.begin();
+  }
+  require(found != tensors.end(), Errc::invalid_argument, path.string(),
+          "no tensor named 'latents': got " +
+              (tensors.empty() ? std::string("no tensor") : names_of(tensors)),
+          "name the one that is meant latents, or leave it alone in the file");
+  const Tensor& latents = found->tensor;
+  require(
+      latents.dtype() == DType::f32, Errc::unsupported, path.string(),
+      "latents must be float32: got " + std::string(to_string(latents.dtype())),
+      "convert them to float32");
+  const Shape& shape = latents.shape();
+  const bool is_one = shape == latent_shape;
+  const Shape wanted =
+      with_rows(is_one || shape.rank() == 0 ? 1 : shape[0], latent_shape);
+  if (!is_one && shape != wanted) {
+    throw Error(Errc::shape_mismatch, path.string(),
+                "latents of another shape: got " + to_string(shape) +
+                    ", expected n times " + to_string(latent_shape),
+                "give latents made for this model and size");
+  }
+  if (!std::ranges::all_of(latents.span<float>(),
+                           [](float x) { return std::isfinite(x); })) {
+    fail_non_finite(path, found->name);
+  }
+  return latents.reshape(wanted);
+}
+
+}  // namespace troupe::actors

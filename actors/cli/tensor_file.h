@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/boundary.h"
+
+namespace troupe::actors {
+
+/// Tensors in files of the kind their endings say: .safetensors, .npz or .npy.
+/// Errors of what reads, beside those named there: Errc::not_found, Errc::io,
+/// Errc::corrupt_file, Errc::unsupported (compressed archives, Fortran order,
+/// records), Errc::invalid_argument for another ending.
+
+/// Errors: Errc::invalid_argument unless `path` ends in a known way.
+void check_tensor_path(const std::string& place,
+                       const std::filesystem::path& path);
+
+/// Tensors by name; in a .npy one, whose name is lost. Whole or not at all.
+/// Errors: Errc::invalid_argument for several in a .npy; those of write_file.
+void write_tensors(const std::filesystem::path& path,
+                   std::span<const NamedTensor> tensors,
+                   const FileRule& rule = {});
+
+/// A tensor as a file stores it, nothing converted and nothing refused.
+struct StoredTensor {
+  std::string name;
+  std::string dtype;  ///< as safetensors spells it: "F32"
+  Shape shape;
+  std::uint64_t num_bytes = 0;
+  std::vector<std::byte> bytes;  ///< empty where only shapes were asked for
+};
+
+/// Sorted by name; that of a .npy is "latents".
+[[nodiscard]] std::vector<StoredTensor> read_stored(
+    const std::filesystem::path& path);
+
+/// The same without their bytes.
+[[nodiscard]] std::vector<StoredTensor> read_stored_shapes(
+    const std::filesystem::path& path);
+
+/// As tensors to compute with. Errors: also Errc::unsupported for element types
+/// that none has, Errc::invalid_argument for NaN or infinity in a .safetensors.
+[[nodiscard]] std::vector<NamedTensor> read_tensors(
+    const std::filesystem::path& path);
+
+/// The latents in a file: the tensor "latents", or the only one. As f32
+/// [n, C, H, W]; [C, H, W] counts as n = 1.
+/// Errors: as read_tensors; Errc::shape_mismatch unless C, H, W are
+/// `latent_shape`; Errc::non_finite.
+[[nodiscard]] Tensor read_latents(const std::filesystem::path& path,
+                                  const Shape& latent_shape);
+
+}  // namespace troupe::actors
