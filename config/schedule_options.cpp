@@ -33,10 +33,10 @@ SamplerField row(std::string_view option, std::vector<std::string> keys,
 ScheduleOptions schedule_options(const SamplerConfig& sampler,
                                  std::string_view scheduler_config,
                                  std::string_view place) {
-  SchedulerOverrides overrides;
+  std::optional<SolverChoice> solver;
   if (!sampler.name.empty()) {
     try {
-      overrides.solver = parse_solver(sampler.name);
+      solver = parse_solver(sampler.name);
     } catch (const Error& error) {
       // The same message under the flag's name.
       const std::string what = error.what();
@@ -46,9 +46,9 @@ ScheduleOptions schedule_options(const SamplerConfig& sampler,
   }
   ScheduleOptions options;
   if (!scheduler_config.empty()) {
-    options = parse_scheduler_config(scheduler_config, place, overrides);
-  } else if (overrides.solver) {
-    apply(*overrides.solver, options);
+    options = parse_scheduler_config(scheduler_config, place, solver);
+  } else if (solver) {
+    apply(*solver, options);
   }
   const ModelPrediction model = model_prediction(scheduler_config, place);
   take_flow_path(sampler, model, options);

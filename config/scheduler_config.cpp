@@ -1,6 +1,5 @@
 #include "config/scheduler_config.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
@@ -31,8 +30,8 @@ constexpr std::size_t kMaxList = 1'000'000;
 /// class does not have are ignored, as diffusers does.
 class Reader {
  public:
-  Reader(const json& object, std::string_view place, Errc code, Solver solver)
-      : object_(object), place_(place), code_(code), solver_(solver) {}
+  Reader(const json& object, std::string_view place, Solver solver)
+      : object_(object), place_(place), solver_(solver) {}
 
   void flag(const char* key, bool& out) {
     if (const json* value = find(key)) {
@@ -111,13 +110,11 @@ class Reader {
                   "choose another with --sampler");
     }
   }
-  [[nodiscard]] const std::vector<std::string>& asked() const { return asked_; }
 
  private:
   const json* find(const char* key) {
     require(is_scheduler_key(key), Errc::internal, "scheduler_config",
             "known_keys lacks a key that is read");
-    asked_.emplace_back(key);
     const auto found = object_.find(key);
     if (!solver_->has_key(key) || found == object_.end() || found->is_null()) {
       return nullptr;
@@ -130,7 +127,7 @@ class Reader {
   [[noreturn]] void refuse(const char* key, const json& value,
                            const std::string& expected) const {
     throw Error(
-        code_, place_,
+        Errc::corrupt_file, place_,
         std::string(key) + ": got " + shown(value) + ", expected " + expected,
         "correct this key");
   }
@@ -158,9 +155,7 @@ class Reader {
 
   const json& object_;
   std::string place_;
-  Errc code_;
   Solver solver_;
-  std::vector<std::string> asked_;
 };
 
 void read_noise_schedule(Reader& in, ScheduleOptions& o) {
@@ -190,8 +185,7 @@ void read_prediction(Reader& in, ScheduleOptions& o) {
   in.choice("variance_type", o.variance_type);
 }
 
-void read_spacing(Reader& in, std::string_view place, Errc code,
-                  ScheduleOptions& o) {
+void read_spacing(Reader& in, std::string_view place, ScheduleOptions& o) {
   TimestepSpacing spacing = TimestepSpacing::linspace;
   if (o.solver->levels == samplers::Levels::training_steps) {
     spacing = TimestepSpacing::leading;
@@ -206,7 +200,7 @@ void read_spacing(Reader& in, std::string_view place, Errc code,
   in.flag("use_exponential_sigmas", exponential);
   in.flag("use_beta_sigmas", beta);
   if (int{karras} + int{exponential} + int{beta} > 1) {
-    throw Error(code, place,
+    throw Error(Errc::corrupt_file, place,
                 "use_karras_sigmas, use_exponential_sigmas, use_beta_sigmas: "
                 "got more than one, expected at most one",
                 "turn the others off");
@@ -275,34 +269,33 @@ std::string reason_of(const json::exception& problem) {
   return (is_range ? "a number is too large: " : "not valid JSON: ") + detail;
 }
 
-/// Values of keys that no scheduler has need not be read.
-enum class KeysRead { known, all };
-
-json parse_object(std::string_view text, std::string_view place, Errc code,
-                  KeysRead keys) {
+/// Values of keys that no scheduler has are not read.
+json parse_object(std::string_view text, std::string_view place) {
   if (text.size() > kMaxText) {
-    throw Error(code, place, "got more than 16 MiB, expected a short JSON file",
+    throw Error(Errc::corrupt_file, place,
+                "got more than 16 MiB, expected a short JSON file",
                 "check the file");
   }
   const std::string clean = without_bare_words(text);
-  const bool is_whole = check_objects(clean, place, code);
+  const bool is_whole = check_objects(clean, place, Errc::corrupt_file);
   json object = json::object();
   try {
     if (!is_whole || !clean.starts_with('{')) {
       object = json::parse(clean);  // throws, or says what it is instead
     } else {
       for (const Member& member : members_of(clean)) {
-        if (keys == KeysRead::all || is_scheduler_key(member.key)) {
+        if (is_scheduler_key(member.key)) {
           object[member.key] = json::parse(member.value);
         }
       }
     }
   } catch (const json::exception& problem) {
-    throw Error(code, place, reason_of(problem), "correct this file");
+    throw Error(Errc::corrupt_file, place, reason_of(problem),
+                "correct this file");
   }
   if (!object.is_object()) {
     throw Error(
-        code, place,
+        Errc::corrupt_file, place,
         std::string("got ") + object.type_name() + ", expected a JSON object",
         "correct this file");
   }
@@ -346,51 +339,25 @@ void check_beta_schedule(const json& object, std::string_view place,
   }
 }
 
-std::vector<std::string> read_all(Reader in, std::string_view place, Errc code,
-                                  ScheduleOptions& options) {
-  read_noise_schedule(in, options);
-  read_prediction(in, options);
-  read_spacing(in, place, code, options);
-  read_multistep(in, options);
-  read_flow(in, options);
-  return in.asked();
-}
-
 }  // namespace
 
-ScheduleOptions parse_scheduler_config(std::string_view text,
-                                       std::string_view place,
-                                       const SchedulerOverrides& overrides) {
-  json object = parse_object(text, place, Errc::corrupt_file, KeysRead::known);
-  const json over = overrides.json.empty()
-                        ? json::object()
-                        : parse_object(overrides.json, "scheduler overrides",
-                                       Errc::invalid_argument, KeysRead::all);
-  const SolverChoice choice =
-      overrides.solver ? *overrides.solver : choice_of(object, place);
+ScheduleOptions parse_scheduler_config(
+    std::string_view text, std::string_view place,
+    const std::optional<SolverChoice>& solver) {
+  const json object = parse_object(text, place);
+  const SolverChoice choice = solver ? *solver : choice_of(object, place);
   ScheduleOptions options;
   options.solver = choice.solver;
   options.beta_start = choice.solver->beta_start;
   options.beta_end = choice.solver->beta_end;
-  const std::vector<std::string> known =
-      read_all(Reader(object, place, Errc::corrupt_file, choice.solver), place,
-               Errc::corrupt_file, options);
-  if (!overrides.solver) {
+  Reader in(object, place, choice.solver);
+  read_noise_schedule(in, options);
+  read_prediction(in, options);
+  read_spacing(in, place, options);
+  read_multistep(in, options);
+  read_flow(in, options);
+  if (!solver) {
     check_beta_schedule(object, place, options);
-  }
-  for (const auto& [key, value] : over.items()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      throw Error(Errc::invalid_argument, "scheduler overrides",
-                  "got the unknown key " + in_quotes(key) +
-                      ", expected a key of scheduler_config.json",
-                  "check the spelling");
-    }
-    object[key] = value;
-  }
-  if (!over.empty()) {
-    (void)read_all(Reader(object, "scheduler overrides", Errc::invalid_argument,
-                          choice.solver),
-                   "scheduler overrides", Errc::invalid_argument, options);
   }
   apply(choice, options);
   return options;

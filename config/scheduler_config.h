@@ -38,24 +38,16 @@ struct SolverChoice {
 /// Sets what the choice says and leaves the rest alone.
 void apply(const SolverChoice& choice, samplers::ScheduleOptions& options);
 
-/// What a job asks for beside the checkpoint's file.
-struct SchedulerOverrides {
-  /// Another solver over the same noise schedule, as diffusers' from_config:
-  /// keys that its class does not have are dropped.
-  std::optional<SolverChoice> solver;
-  /// A JSON object of keys that replace the file's; here an unknown key is an
-  /// error.
-  std::string json;
-};
-
 /// Reads the text of a scheduler_config.json. Missing and null keys take the
 /// default of the class; keys of other classes are ignored, as diffusers does.
-/// `place` names the file in messages.
+/// `place` names the file in messages. `solver` is another solver over the same
+/// noise schedule, as diffusers' from_config: keys that its class does not have
+/// are dropped.
 /// Errors: Errc::corrupt_file (not JSON, wrong types, numbers out of bounds,
 ///         unknown values), Errc::unsupported (a class or value that Troupe has
-///         not), Errc::invalid_argument (the same in overrides).
+///         not).
 [[nodiscard]] samplers::ScheduleOptions parse_scheduler_config(
     std::string_view text, std::string_view place,
-    const SchedulerOverrides& overrides = {});
+    const std::optional<SolverChoice>& solver = {});
 
 }  // namespace troupe::config

@@ -29,13 +29,12 @@ using troupe::Tensor;
 namespace samplers = troupe::samplers;
 
 samplers::ScheduleOptions read_options(const json& in) {
-  troupe::config::SchedulerOverrides overrides;
+  std::optional<troupe::config::SolverChoice> solver;
   if (in.contains("solver")) {
-    overrides.solver =
-        troupe::config::parse_solver(in["solver"].get<std::string>());
+    solver = troupe::config::parse_solver(in["solver"].get<std::string>());
   }
   samplers::ScheduleOptions options = troupe::config::parse_scheduler_config(
-      in.at("config").dump(), "stdin", overrides);
+      in.at("config").dump(), "stdin", solver);
   options.num_inference_steps =
       in.value("num_inference_steps", options.num_inference_steps);
   options.eta = in.value("eta", 0.0);

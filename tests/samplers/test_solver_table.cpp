@@ -130,12 +130,12 @@ TEST(SolverTable, RunsOneMoreSolver) {
 
 // A checkpoint's file, read for it: its keys, and no others.
 TEST(SolverTable, ReadsTheKeysOfOneMoreSolver) {
-  config::SchedulerOverrides overrides;
-  overrides.solver = config::parse_solver("halving", longer_table());
+  const config::SolverChoice halving =
+      config::parse_solver("halving", longer_table());
   const ScheduleOptions options = config::parse_scheduler_config(
       R"({"_class_name": "DDIMScheduler", "beta_start": 0.25,
           "clip_sample": true, "clip_sample_range": 7})",
-      "test", overrides);
+      "test", halving);
   EXPECT_EQ(options.solver, Solver(kHalving));
   EXPECT_EQ(options.beta_start, 0.25);
   EXPECT_EQ(options.clip_sample, false);
