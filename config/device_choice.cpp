@@ -1,7 +1,6 @@
 #include "config/device_choice.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include "config/parse_value.h"
 #include "config/suggest.h"
@@ -17,11 +16,9 @@ constexpr int kMostGpus = 1024;
 /// "cuda:7", the number within what can be.
 std::optional<int> gpu_index(std::string_view text) {
   int index = -1;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, index);
-  const bool whole = error == std::errc{} && rest == end && !text.empty();
-  return whole && index >= 0 && index < kMostGpus ? std::optional(index)
-                                                  : std::nullopt;
+  const bool is_one =
+      read_number(text, index) && index >= 0 && index < kMostGpus;
+  return is_one ? std::optional(index) : std::nullopt;
 }
 
 DeviceChoice parse_device(std::string_view place, const std::string& item) {

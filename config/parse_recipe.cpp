@@ -27,10 +27,6 @@ constexpr const char* kHint =
 template <typename T>
 concept NamedEnum = std::is_enum_v<T>;
 
-std::string shown(const json& value) {
-  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
-}
-
 class JsonReader {
  public:
   JsonReader(const std::string& place, const json& in)
@@ -57,6 +53,13 @@ class JsonReader {
                                 const std::string& expected) {
     throw Error(Errc::corrupt_file, at,
                 "got " + shown(got) + ", expected " + expected, kHint);
+  }
+
+  static void expect(bool good, const std::string& at, const json& got,
+                     std::string_view expected) {
+    if (!good) {
+      fail(at, got, std::string(expected));
+    }
   }
 
   template <NamedEnum T>
@@ -96,60 +99,47 @@ class JsonReader {
     constexpr std::int64_t kLimit = 1'000'000;
     std::int64_t wide = 0;
     read(at, in, wide);
-    if (wide < -kLimit || wide > kLimit) {
-      fail(at, in, "a whole number within a million of 0");
-    }
+    expect(-kLimit <= wide && wide <= kLimit, at, in,
+           "a whole number within a million of 0");
     value = static_cast<int>(wide);
   }
   static void read(const std::string& at, const json& in, std::int64_t& value) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     // JSON's numbers from 2⁶³ on would come out negative.
-    if (!in.is_number_integer() ||
-        (in.is_number_unsigned() && in.get<std::uint64_t>() > kMost)) {
-      fail(at, in, "a whole number below 2^63");
-    }
+    expect(in.is_number_integer() &&
+               (!in.is_number_unsigned() || in.get<std::uint64_t>() <= kMost),
+           at, in, "a whole number below 2^63");
     value = in.get<std::int64_t>();
   }
   static void read(const std::string& at, const json& in,
                    std::uint64_t& value) {
-    if (!in.is_number_unsigned()) {
-      fail(at, in, "a whole number of at least 0");
-    }
+    expect(in.is_number_unsigned(), at, in, "a whole number of at least 0");
     value = in.get<std::uint64_t>();
   }
   static void read(const std::string& at, const json& in, double& value) {
-    if (!in.is_number() || !std::isfinite(in.get<double>())) {
-      fail(at, in, "a finite number");
-    }
+    expect(in.is_number() && std::isfinite(in.get<double>()), at, in,
+           "a finite number");
     value = in.get<double>();
   }
   static void read(const std::string& at, const json& in, bool& value) {
-    if (!in.is_boolean()) {
-      fail(at, in, "true or false");
-    }
+    expect(in.is_boolean(), at, in, "true or false");
     value = in.get<bool>();
   }
   static void read(const std::string& at, const json& in, std::string& value) {
-    if (!in.is_string()) {
-      fail(at, in, "a text");
-    }
+    expect(in.is_string(), at, in, "a text");
     value = in.get<std::string>();
-    if (value.size() > kLongestRecipeText) {
-      fail(at, in, "a text of at most 4096 bytes");
-    }
+    expect(value.size() <= kLongestRecipeText, at, in,
+           "a text of at most 4096 bytes");
     // It will be printed on a terminal.
     for (const char c : value) {
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-        fail(at, in, "a text without control characters");
-      }
+      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, at, in,
+             "a text without control characters");
     }
   }
   template <typename T>
   static void read(const std::string& at, const json& in,
                    std::vector<T>& values) {
-    if (!in.is_array()) {
-      fail(at, in, "a list");
-    }
+    expect(in.is_array(), at, in, "a list");
     values.clear();
     for (const json& item : in) {
       T value{};
@@ -205,10 +195,10 @@ void check_keys(const std::string& place, const std::string& section,
     if (!by_newer) {
       throw Error(
           Errc::corrupt_file, place,
-          "the recipe has the unknown key " + shown(section + item.key()),
+          "the recipe has the unknown key " + shown(json(section + item.key())),
           suggestion(item.key(), known, kHint));
     }
-    unknown.push_back(shown(section + item.key()));
+    unknown.push_back(shown(json(section + item.key())));
   }
   if (!unknown.empty()) {
     constexpr std::size_t kShown = 4;

@@ -25,19 +25,12 @@ constexpr std::uint64_t kMaxSamples = 10'000'000;
               hint);
 }
 
-template <typename T>
-bool read_all(std::string_view text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && rest == end && !text.empty();
-}
-
 }  // namespace
 
 std::int64_t parse_integer(std::string_view place, std::string_view text,
                            std::int64_t min, std::int64_t max) {
   std::int64_t value = 0;
-  if (!read_all(trimmed(text), value) || value < min || value > max) {
+  if (!read_number(trimmed(text), value) || value < min || value > max) {
     fail(place, text,
          "a whole number from " + std::to_string(min) + " to " +
              std::to_string(max));
@@ -47,11 +40,11 @@ std::int64_t parse_integer(std::string_view place, std::string_view text,
 
 std::uint64_t parse_seed(std::string_view place, std::string_view text) {
   std::int64_t below_zero = 0;
-  if (read_all(trimmed(text), below_zero) && below_zero < 0) {
+  if (read_number(trimmed(text), below_zero) && below_zero < 0) {
     return static_cast<std::uint64_t>(below_zero);
   }
   std::uint64_t seed = 0;
-  if (!read_all(trimmed(text), seed)) {
+  if (!read_number(trimmed(text), seed)) {
     fail(place, text,
          "a whole number from -9223372036854775808 to 18446744073709551615");
   }
@@ -61,8 +54,8 @@ std::uint64_t parse_seed(std::string_view place, std::string_view text) {
 double parse_real(std::string_view place, std::string_view text, double min,
                   double max) {
   double value = 0;
-  if (!read_all(trimmed(text), value) || !std::isfinite(value) || value < min ||
-      value > max) {
+  if (!read_number(trimmed(text), value) || !std::isfinite(value) ||
+      value < min || value > max) {
     std::string expected = "a finite number";
     if (min > -1e300 && max < 1e300) {
       expected += " from " + to_text(min) + " to " + to_text(max);
@@ -113,9 +106,9 @@ SampleRange parse_range(std::string_view place, std::string_view text) {
   SampleRange range;
   const bool read =
       colon == std::string_view::npos
-          ? read_all(trimmed(text), range.end)
-          : read_all(trimmed(text.substr(0, colon)), range.begin) &&
-                read_all(trimmed(text.substr(colon + 1)), range.end);
+          ? read_number(trimmed(text), range.end)
+          : read_number(trimmed(text.substr(0, colon)), range.begin) &&
+                read_number(trimmed(text.substr(colon + 1)), range.end);
   if (!read || range.begin >= range.end || range.end > kMaxSampleIndex) {
     fail(place, text, "a count N of at least 1, or A:B with A < B");
   }

@@ -1,11 +1,20 @@
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace troupe::config {
+
+/// All of `text` as a number; false where it is none that T holds.
+template <typename T>
+[[nodiscard]] bool read_number(std::string_view text, T& value) {
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc{} && rest == end && !text.empty();
+}
 
 /// Text to values, whole and checked. `place` says where the text stood
 /// ("--steps", "TROUPE_STEPS", "run.toml: steps") and opens the message.

@@ -1,7 +1,6 @@
 #include "config/print_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <string_view>
 
 #include "config/parse_value.h"
@@ -32,21 +31,14 @@ std::string quoted_text(std::string_view text) {
   return out + "\"";
 }
 
-template <typename T>
-bool reads_as(std::string_view text, T& value) {
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc{} && rest == end && !text.empty();
-}
-
 /// Whether TOML gives back exactly these characters of a number.
 bool is_whole(std::string_view text) {
   std::int64_t value = 0;
-  return reads_as(text, value) && std::to_string(value) == text;
+  return read_number(text, value) && std::to_string(value) == text;
 }
 bool is_real(std::string_view text) {
   double value = 0;
-  return reads_as(text, value) && to_text(value) == text &&
+  return read_number(text, value) && to_text(value) == text &&
          text.find_first_of("in") == std::string_view::npos;  // inf, nan
 }
 

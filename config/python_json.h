@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 
 namespace troupe::config {
 
@@ -28,5 +29,11 @@ struct Member {
 /// file may have any number of them, and few matter. What is not well-formed
 /// ends the list; another function says what is wrong with it.
 [[nodiscard]] std::vector<Member> members_of(std::string_view text);
+
+/// A value as a message shows it.
+template <typename Json>
+[[nodiscard]] std::string shown(const Json& value) {
+  return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace));
+}
 
 }  // namespace troupe::config

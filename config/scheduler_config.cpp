@@ -121,9 +121,6 @@ class Reader {
     }
     return &*found;
   }
-  static std::string shown(const json& value) {
-    return printable(value.dump(-1, ' ', true, json::error_handler_t::replace));
-  }
   [[noreturn]] void refuse(const char* key, const json& value,
                            const std::string& expected) const {
     throw Error(
