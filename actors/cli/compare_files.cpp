@@ -3,16 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/tensor_file.h"
+#include "kernels/core/dtype.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -86,72 +87,38 @@ Comparison compare_images(const std::string& path, const std::string& other,
       distance, tolerance);
 }
 
+/// Element `i` of some bytes, as the widest type there is, which holds 64-bit
+/// integers too.
+using ReadElement = long double (*)(std::span<const std::byte>, std::size_t i);
+
 template <typename T>
-T stored_value(std::span<const std::byte> bytes, std::size_t i) {
+long double element(std::span<const std::byte> bytes, std::size_t i) {
   T value{};
   std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
-  return value;
+  if constexpr (requires { value.to_float(); }) {
+    return value.to_float();
+  } else {
+    return value;
+  }
 }
 
-double from_bf16(std::uint16_t bits) {
-  return std::bit_cast<float>(std::uint32_t{bits} << 16U);
-}
-
-double from_f16(std::uint16_t bits) {
-  constexpr int kExponentBias = 15;
-  constexpr int kFractionBits = 10;
-  const int exponent = bits >> kFractionBits & 31;
-  const double fraction = bits & 1023;
-  const double size =
-      exponent == 31  ? (fraction == 0 ? INFINITY : NAN)
-      : exponent == 0 ? std::ldexp(fraction, 1 - kExponentBias - kFractionBits)
-                      : std::ldexp(fraction + 1024,
-                                   exponent - kExponentBias - kFractionBits);
-  return (bits & 0x8000U) != 0 ? -size : size;
-}
-
-/// Element `i` as the widest type there is, which holds 64-bit integers too.
-/// Nothing for types that are no plain numbers.
-std::optional<long double> element(const StoredTensor& tensor, std::size_t i) {
-  const std::string_view type = tensor.dtype;
-  const std::span<const std::byte> bytes = tensor.bytes;
-  if (type == "F32") {
-    return stored_value<float>(bytes, i);
+/// Null for types that are no plain numbers.
+ReadElement reader_of(std::string_view dtype) {
+  static constexpr std::pair<std::string_view, ReadElement> kReaders[] = {
+      {"F32", element<float>},         {"F64", element<double>},
+      {"BF16", element<bfloat16>},     {"F16", element<float16>},
+      {"I64", element<std::int64_t>},  {"U64", element<std::uint64_t>},
+      {"I32", element<std::int32_t>},  {"U32", element<std::uint32_t>},
+      {"I16", element<std::int16_t>},  {"U16", element<std::uint16_t>},
+      {"I8", element<std::int8_t>},    {"U8", element<std::uint8_t>},
+      {"BOOL", element<std::uint8_t>},
+  };
+  for (const auto& [name, reader] : kReaders) {
+    if (name == dtype) {
+      return reader;
+    }
   }
-  if (type == "F64") {
-    return stored_value<double>(bytes, i);
-  }
-  if (type == "BF16") {
-    return from_bf16(stored_value<std::uint16_t>(bytes, i));
-  }
-  if (type == "F16") {
-    return from_f16(stored_value<std::uint16_t>(bytes, i));
-  }
-  if (type == "I64") {
-    return stored_value<std::int64_t>(bytes, i);
-  }
-  if (type == "U64") {
-    return stored_value<std::uint64_t>(bytes, i);
-  }
-  if (type == "I32") {
-    return stored_value<std::int32_t>(bytes, i);
-  }
-  if (type == "U32") {
-    return stored_value<std::uint32_t>(bytes, i);
-  }
-  if (type == "I16") {
-    return stored_value<std::int16_t>(bytes, i);
-  }
-  if (type == "U16") {
-    return stored_value<std::uint16_t>(bytes, i);
-  }
-  if (type == "I8") {
-    return stored_value<std::int8_t>(bytes, i);
-  }
-  if (type == "U8" || type == "BOOL") {
-    return stored_value<std::uint8_t>(bytes, i);
-  }
-  return std::nullopt;
+  return nullptr;
 }
 
 /// Adds how far `a` is from `b`, which has its shape; false where that cannot
@@ -159,23 +126,25 @@ std::optional<long double> element(const StoredTensor& tensor, std::size_t i) {
 bool add_distance(const StoredTensor& a, const StoredTensor& b,
                   Distance& distance) {
   const auto count = static_cast<std::size_t>(a.shape.num_elements());
+  const ReadElement read_a = reader_of(a.dtype);
+  const ReadElement read_b = reader_of(b.dtype);
+  if (count > 0 && (read_a == nullptr || read_b == nullptr)) {
+    return false;
+  }
   long double apart = 0;
   long double largest = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::optional<long double> x = element(a, i);
-    const std::optional<long double> y = element(b, i);
-    if (!x || !y) {
-      return false;
-    }
-    const bool are_finite = std::isfinite(*x) && std::isfinite(*y);
+    const long double x = read_a(a.bytes, i);
+    const long double y = read_b(b.bytes, i);
+    const bool are_finite = std::isfinite(x) && std::isfinite(y);
     const bool are_alike =
-        *x == *y || (std::isnan(*x) && std::isnan(*y));  // also infinities
+        x == y || (std::isnan(x) && std::isnan(y));  // also infinities
     if (!are_finite && !are_alike) {
       return false;
     }
     if (are_finite) {
-      apart = std::max(apart, std::abs(*x - *y));
-      largest = std::max(largest, std::abs(*y));
+      apart = std::max(apart, std::abs(x - y));
+      largest = std::max(largest, std::abs(y));
     }
   }
   distance.add(static_cast<double>(apart), static_cast<double>(largest));
