@@ -55,8 +55,6 @@ Image contact_sheet(std::span<const Image> images) {
   const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
   Image sheet{.width = static_cast<int>(side_of(columns, cell_width)),
               .height = static_cast<int>(side_of(rows, cell_height)),
-              .rgb = {},
-              .recipe = {},
               .kind = PictureKind::sheet};
   sheet.rgb.assign(static_cast<std::size_t>(sheet.width) *
                        static_cast<std::size_t>(sheet.height) * 3,

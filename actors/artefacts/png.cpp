@@ -211,9 +211,7 @@ Image to_image(const Tensor& pixels) {
                     ", expected [3, H, W] or [1, H, W]");
   }
   Image image{.width = static_cast<int>(shape[2]),
-              .height = static_cast<int>(shape[1]),
-              .rgb = {},
-              .recipe = {}};
+              .height = static_cast<int>(shape[1])};
   const std::int64_t plane = shape[1] * shape[2];
   const float* values = pixels.data<float>();
   image.rgb.resize(static_cast<std::size_t>(plane) * 3);
@@ -300,7 +298,6 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   Image image{.width = static_cast<int>(width),
               .height = static_cast<int>(height),
               .rgb = std::vector<std::uint8_t>(stride * height),
-              .recipe = {},
               .stored = std::move(stored)};
   for (int pass = 0; pass < passes; ++pass) {
     for (std::size_t row = 0; row < height; ++row) {

@@ -37,8 +37,8 @@ struct StoredColour {
 struct Image {
   int width = 0;
   int height = 0;
-  std::vector<std::uint8_t> rgb;
-  std::string recipe;  ///< canonical JSON; empty: none
+  std::vector<std::uint8_t> rgb = {};
+  std::string recipe = {};  ///< canonical JSON; empty: none
   PictureKind kind = PictureKind::image;
   StoredColour stored = {};  ///< of a file that was read; encode_png's own
 };

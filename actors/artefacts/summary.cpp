@@ -15,7 +15,6 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
-constexpr double kMostRows = 9e18;
 
 ordered_json image_json(const ImageSummary& image) {
   ordered_json out = {
@@ -56,22 +55,23 @@ ordered_json gpus_json(const PlanSummary& plan) {
   return out;
 }
 
+std::int64_t whole_rows(double rows) {
+  constexpr double kMost = 9e18;
+  return std::llround(std::min(rows, kMost));
+}
+
 ordered_json plan_json(const PlanSummary& plan) {
-  ordered_json out = {
-      {"images", plan.images},
-      {"memory_bytes", plan.memory_bytes},
-      {"available_memory_bytes", plan.available_memory_bytes},
-      {"memory_limit", plan.memory_limit},
-      {"gpus", gpus_json(plan)},
-      {"forward_rows", static_cast<std::int64_t>(std::llround(
-                           std::min(plan.forward_rows, kMostRows)))},
-      {"flops", plan.flops},
-      {"predicted_seconds", nullptr},
-      {"prediction", plan.prediction},
-      {"measured", plan.measured}};
-  const double rows = std::min(plan.sequential_rows, kMostRows);
-  out["sequential_forward_rows"] =
-      static_cast<std::int64_t>(std::llround(rows));
+  ordered_json out = {{"images", plan.images},
+                      {"memory_bytes", plan.memory_bytes},
+                      {"available_memory_bytes", plan.available_memory_bytes},
+                      {"memory_limit", plan.memory_limit},
+                      {"gpus", gpus_json(plan)},
+                      {"forward_rows", whole_rows(plan.forward_rows)},
+                      {"flops", plan.flops},
+                      {"predicted_seconds", nullptr},
+                      {"prediction", plan.prediction},
+                      {"measured", plan.measured}};
+  out["sequential_forward_rows"] = whole_rows(plan.sequential_rows);
   if (plan.predicted_seconds) {
     out["predicted_seconds"] = *plan.predicted_seconds;
   }
@@ -115,13 +115,6 @@ ordered_json base_json(const RunSummary& s) {
   return out;
 }
 
-void fail(RunSummary& summary, const Error& error) {
-  const bool stopped =
-      error.code() == Errc::terminated || error.code() == Errc::interrupted;
-  summary.status = stopped ? "stopped" : "failed";
-  summary.exit_code = exit_code(error.code());
-}
-
 }  // namespace
 
 ordered_json envelope(const RunSummary& summary) {
@@ -144,19 +137,13 @@ std::string to_json(const RunSummary& summary) {
   return dump(base_json(summary));
 }
 
-std::string to_json(RunSummary summary, const Error& error) {
-  fail(summary, error);
-  ordered_json out = base_json(summary);
-  out["error"] = to_json(error);
-  return dump(out);
-}
-
 std::string failure_json(RunSummary summary, const Error& error) {
-  if (summary.verb == "sample") {
-    return to_json(std::move(summary), error);
-  }
-  fail(summary, error);
-  ordered_json out = envelope(summary);
+  const bool stopped =
+      error.code() == Errc::terminated || error.code() == Errc::interrupted;
+  summary.status = stopped ? "stopped" : "failed";
+  summary.exit_code = exit_code(error.code());
+  ordered_json out =
+      summary.verb == "sample" ? base_json(summary) : envelope(summary);
   out["error"] = to_json(error);
   return dump(out);
 }

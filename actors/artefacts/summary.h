@@ -15,11 +15,11 @@ struct ImageSummary {
   std::uint64_t index = 0;
   std::uint64_t seed = 0;  ///< that draws this image; torch noise: seed + index
   std::int64_t class_id = 0;
-  std::string class_name;
-  std::string path;
-  std::string latents_xxh3;
+  std::string class_name = {};
+  std::string path = {};
+  std::string latents_xxh3 = {};
   std::string status = "done";       ///< "done", "skipped", "failed"
-  std::string message;               ///< why it failed
+  std::string message = {};          ///< why it failed
   std::string execution_class = {};  ///< set where a job has several, and
                                      ///< for images that were there
 };
@@ -96,12 +96,9 @@ struct RunSummary {
 /// One JSON object on one line, keys as in design §8.
 [[nodiscard]] std::string to_json(const RunSummary& summary);
 
-/// The same shape for a run that failed: status, exit_code and
-/// error{code where message hint retryable}. `summary` holds what is known.
-[[nodiscard]] std::string to_json(RunSummary summary, const Error& error);
-
-/// The same for any verb: the whole summary of `sample`; of other verbs only
-/// the envelope and the error.
+/// A run that failed or was stopped: status, exit_code and
+/// error{code where message hint retryable} beside what is known, which is the
+/// whole summary of `sample` and the envelope of other verbs.
 [[nodiscard]] std::string failure_json(RunSummary summary, const Error& error);
 
 /// The "error" of such an object: {code where message hint retryable}, the last

@@ -98,9 +98,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .seed = request_.seed_of(index),
                        .class_id = recipe.class_id,
                        .class_name = recipe.class_name,
-                       .path = {},
                        .latents_xxh3 = recipe.latents_xxh3,
-                       .message = {},
                        .execution_class = recipe.execution_class};
   if (latents_) {
     copy(outcome.latents, latents_->row(index));

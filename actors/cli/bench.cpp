@@ -40,10 +40,10 @@ class LatentsObserver final : public Observer {
 struct Measurement {
   std::string name;
   config::Plan plan;
-  std::vector<double> seconds;
+  std::vector<double> seconds = {};
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;
-  std::map<std::uint64_t, Tensor> latents;
+  std::map<std::uint64_t, Tensor> latents = {};
 
   [[nodiscard]] double median() const {
     std::vector<double> sorted = seconds;
@@ -122,10 +122,7 @@ std::vector<Measurement> rows_of(const JobRequest& request) {
   } else {
     rows = {baseline(1), baseline(2)};
   }
-  rows.push_back({.name = name_of(request),
-                  .plan = request.plan,
-                  .seconds = {},
-                  .latents = {}});
+  rows.push_back({.name = name_of(request), .plan = request.plan});
   return rows;
 }
 

@@ -1,6 +1,7 @@
 #include "actors/cli/command_line.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -85,14 +86,6 @@ std::string spellings(const Option& option) {
     names += ",--" + alias;
   }
   return names;
-}
-
-std::string joined(const std::vector<std::string>& items) {
-  std::string text;
-  for (const std::string& item : items) {
-    text.append(text.empty() ? "" : ",").append(item);
-  }
-  return text;
 }
 
 std::vector<std::string> verb_names() {
@@ -276,7 +269,8 @@ class FlagParser {
             (verb_ == Verb::schedule && option.key == "sampler");
         line_.flags.push_back(
             {"--" + key, key,
-             is_list ? joined(found->second) : found->second.back()});
+             is_list ? fmt::format("{}", fmt::join(found->second, ","))
+                     : found->second.back()});
       }
       // --json=false is said too: it takes back what the environment says.
       const auto given = switches_.find(&option);
@@ -285,9 +279,9 @@ class FlagParser {
             {"--" + key, key, given->second.is_on ? "true" : "false"});
       }
     }
-    require(config_->count() == 0 || !line_.config_file.empty(),
-            Errc::invalid_argument, "--config", "the value is empty",
-            "was a shell variable meant that is not set?");
+    if (config_->count() > 0 && line_.config_file.empty()) {
+      fail_empty("--config");
+    }
   }
 
   Verb verb_;

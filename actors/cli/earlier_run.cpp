@@ -9,6 +9,7 @@
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/png_check.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -96,12 +97,6 @@ std::string hindrance(const config::Config& config, const JobRequest& request,
   return what;
 }
 
-void note_once(JobRequest& request, const std::string& note) {
-  if (std::ranges::find(request.notes, note) == request.notes.end()) {
-    request.notes.push_back(note);
-  }
-}
-
 void note_damage(const RunOutputs& outputs, const std::string& first,
                  JobRequest& request) {
   const std::size_t count = outputs.damaged.size();
@@ -129,9 +124,10 @@ void read_images(const config::Config& config, const StopFlag& stop,
     }
     whole.push_back(std::move(found.image));
     if (!computes_in(request, found.dtype)) {
-      note_once(request, fmt::format("images that are there were computed in "
-                                     "{}, this run computes in {}",
-                                     found.dtype, request.dtypes()));
+      add_note(request.notes,
+               fmt::format("images that are there were computed in "
+                           "{}, this run computes in {}",
+                           found.dtype, request.dtypes()));
     }
   }
   outputs.skipped = std::move(whole);

@@ -50,8 +50,7 @@ ExecutionConditions execution_conditions(
                                  .isa = selected_isa(),
                                  .probe = 0,
                                  .compute = device.compute,
-                                 .plan = logical_plan(method),
-                                 .mode = {}};
+                                 .plan = logical_plan(method)};
   if (device.is_gpu()) {
     conditions.libraries = gpu_library_versions();
     conditions.isa = device.architecture;

@@ -19,8 +19,8 @@ struct ExecutionConditions {
   std::string isa;          ///< `selected_isa`, or a GPU's architecture
   std::uint64_t probe = 0;  ///< kernels::numeric_probe; 0 for a GPU
   DType compute = DType::f32;
-  std::string plan;  ///< `logical_plan`
-  std::string mode;  ///< what a GPU may trade; empty: nothing
+  std::string plan;       ///< `logical_plan`
+  std::string mode = {};  ///< what a GPU may trade; empty: nothing
 };
 
 /// The conditions of a job in this process, on one of its devices. A GPU's are

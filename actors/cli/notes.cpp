@@ -139,6 +139,12 @@ std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
   return notes;
 }
 
+void add_note(std::vector<std::string>& notes, const std::string& note) {
+  if (std::ranges::find(notes, note) == notes.end()) {
+    notes.push_back(note);
+  }
+}
+
 void print_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) {
     log_message(LogLevel::warning, note);

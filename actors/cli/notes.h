@@ -41,6 +41,9 @@ void check_lists(const config::SamplerConfig& sampler,
 [[nodiscard]] std::vector<std::string> list_notes(
     const config::SamplerConfig& sampler, const samplers::Schedule& schedule);
 
+/// Adds a note, unless it is there already.
+void add_note(std::vector<std::string>& notes, const std::string& note);
+
 /// Says each as a warning.
 void print_notes(const std::vector<std::string>& notes);
 

@@ -67,7 +67,6 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
         .path = outputs.images->path(index).string(),
         .latents_xxh3 = earlier.latents_xxh3,
         .status = "skipped",
-        .message = {},
         .execution_class = earlier.execution_class};
     all.emplace(index, std::move(image));
   }
@@ -78,9 +77,6 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
           ImageSummary{.index = report.sample_index,
                        .seed = request.seed_of(report.sample_index),
                        .class_id = request.class_of(report.sample_index),
-                       .class_name = {},
-                       .path = {},
-                       .latents_xxh3 = {},
                        .status = "failed",
                        .message = report.failure ? report.failure->message
                                                  : std::string()});

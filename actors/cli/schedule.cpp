@@ -72,11 +72,9 @@ samplers::ScheduleOptions options_of(const config::Config& config,
 std::vector<samplers::Schedule> schedules_of(const config::Config& config,
                                              const Scheduler& scheduler,
                                              std::vector<std::string>& notes) {
-  const auto add = [&notes](std::vector<std::string> more) {
-    for (std::string& note : more) {
-      if (std::ranges::find(notes, note) == notes.end()) {
-        notes.push_back(std::move(note));
-      }
+  const auto add = [&notes](const std::vector<std::string>& more) {
+    for (const std::string& note : more) {
+      add_note(notes, note);
     }
   };
   std::vector<std::string> names =

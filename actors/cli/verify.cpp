@@ -31,7 +31,7 @@ enum class Verdict : std::uint8_t { same, different, another_class };
 struct Finding {
   std::string path;
   Verdict verdict = Verdict::different;
-  std::string detail;
+  std::string detail = {};
   std::optional<Error> error = {};              ///< why it could not be told
   std::optional<double> largest_absolute = {};  ///< of --against
   std::optional<double> largest_relative = {};
@@ -105,7 +105,7 @@ Finding judge(const std::string& path, const Image& image,
   const std::string hash = to_hex(xxh3_64(outcome.latents.bytes()));
   const bool same_weights =
       to_hex(runner.weights_hash()) == recipe.weights_xxh3;
-  Finding finding{.path = path, .detail = {}};
+  Finding finding{.path = path};
   finding.class_here = runner.execution_class(outcome.report.execution_class);
   finding.class_there = recipe.execution_class;
   const Image again = to_image(outcome.pixels);

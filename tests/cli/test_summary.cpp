@@ -42,7 +42,9 @@ TEST(Summary, HasEveryPromisedKey) {
 
 TEST(Summary, SaysWhatFailed) {
   const Error error(Errc::out_of_memory, "memory", "too much", "use less");
-  const auto json = nlohmann::json::parse(to_json(RunSummary{}, error));
+  RunSummary summary;
+  summary.verb = "sample";
+  const auto json = nlohmann::json::parse(failure_json(summary, error));
   EXPECT_EQ(json["status"], "failed");
   EXPECT_EQ(json["exit_code"], 2);
   EXPECT_EQ(json["error"]["code"], "out_of_memory");
