@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "config/config.h"
@@ -52,20 +53,25 @@ constexpr const char* list_of(samplers::Accept) {
   return "first_failing settled";
 }
 
+template <typename T>
+concept NamedEnum = std::is_enum_v<T> && requires {
+  list_of(T{});
+};
+
 /// The same one by one.
-template <typename Enum>
+template <NamedEnum Enum>
 [[nodiscard]] const std::vector<std::string>& names_of() {
   static const std::vector<std::string> kNames = words(list_of(Enum{}));
   return kNames;
 }
 
-template <typename Enum>
+template <NamedEnum Enum>
 [[nodiscard]] std::string name_of(Enum value) {
   return names_of<Enum>().at(static_cast<std::size_t>(value));
 }
 
 /// Errors: Errc::invalid_argument with the nearest name.
-template <typename Enum>
+template <NamedEnum Enum>
 [[nodiscard]] Enum parse_enum(std::string_view place, std::string_view text) {
   return static_cast<Enum>(parse_choice(place, text, names_of<Enum>()));
 }

@@ -57,8 +57,8 @@ inline std::string text_of(const PictureSize& value) {
 inline std::string text_of(const std::vector<DeviceChoice>& value) {
   return to_string(value);
 }
-template <typename Enum>
-requires std::is_enum_v<Enum> std::string text_of(Enum value) {
+template <NamedEnum Enum>
+std::string text_of(Enum value) {
   return name_of(value);
 }
 template <typename T>
@@ -110,8 +110,7 @@ inline void read(Text place, Text text, std::vector<int>& value) {
     value.push_back(static_cast<int>(parse_integer(place, item, 0, kMany)));
   }
 }
-template <typename Enum>
-requires std::is_enum_v<Enum>
+template <NamedEnum Enum>
 void read(Text place, Text text, Enum& value) {
   value = parse_enum<Enum>(place, text);
 }

@@ -4,7 +4,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <type_traits>
 
 #include "config/enum_names.h"
 #include "config/python_json.h"
@@ -23,9 +22,6 @@ using nlohmann::json;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr const char* kHint =
     "the recipe is not as troupe wrote it: use the image as it was made";
-
-template <typename T>
-concept NamedEnum = std::is_enum_v<T>;
 
 class JsonReader {
  public:
