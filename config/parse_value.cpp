@@ -131,11 +131,12 @@ PictureSize parse_size(std::string_view place, std::string_view text) {
   const std::string wanted = lowered(trimmed(text));
   const std::size_t cross = std::min(wanted.find('x'), wanted.size());
   PictureSize size;
-  bool read = read_all(std::string_view(wanted).substr(0, cross), size.width);
+  bool read =
+      read_number(std::string_view(wanted).substr(0, cross), size.width);
   size.height = size.width;
   if (cross < wanted.size()) {
     read = read &&
-           read_all(std::string_view(wanted).substr(cross + 1), size.height);
+           read_number(std::string_view(wanted).substr(cross + 1), size.height);
   }
   const auto fits = [](std::int64_t side) { return side > 0 && side <= kMost; };
   if (!read || !fits(size.width) || !fits(size.height)) {
