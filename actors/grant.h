@@ -49,7 +49,7 @@ struct Grant {
 struct Preview {
   std::uint64_t sample_index = 0;
   int call = 0;    ///< model call whose output it comes from
-  Tensor latents;  ///< predicted clean latents, [C, H, W]
+  Tensor latents;  ///< predicted clean latents, [C, …]
 };
 
 /// A sample's latents after so many model calls; 0: the initial ones. Points
@@ -57,7 +57,7 @@ struct Preview {
 struct TrajectoryPoint {
   std::uint64_t sample_index = 0;
   int calls = 0;
-  Tensor latents;  ///< [C, H, W]
+  Tensor latents;  ///< [C, …]
 };
 
 /// What became of a grant.

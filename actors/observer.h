@@ -10,7 +10,7 @@ namespace troupe::actors {
 /// A sample that has ended.
 struct SampleOutcome {
   SampleReport report;
-  Tensor latents;  ///< [C, H, W] f32; empty unless done
+  Tensor latents;  ///< [C, …] f32; empty unless done
   Tensor pixels;   ///< [3, H', W'] f32 in [−1, 1]; empty unless decoded
 };
 

@@ -12,7 +12,7 @@
 namespace troupe::config {
 
 /// Names of an enum's values as users and files write them, in enum order and
-/// apart by spaces: one row per enum.
+/// separated by spaces: one row per enum.
 constexpr const char* list_of(NoiseKind) { return "philox torch"; }
 constexpr const char* list_of(ComputeType) { return "auto f32 bf16 f16"; }
 constexpr const char* list_of(IsaLevel) {

@@ -8,8 +8,8 @@ namespace troupe::config {
 
 /// One line about the keys of a config.json that no version of its diffusers
 /// class has (they are ignored, as diffusers does), with the nearest ones that
-/// it has; empty when there are none. `known` are those of the class, apart by
-/// spaces. Keys that begin with '_' and those that trainers leave behind are
+/// it has; empty when there are none. `known` are those of the class, separated
+/// by spaces. Keys that begin with '_' and those that trainers leave behind are
 /// known.
 [[nodiscard]] std::string unknown_keys_note(std::string_view place,
                                             std::string_view class_name,

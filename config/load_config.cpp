@@ -98,6 +98,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   }
   config.sampler = {};
   config.method = {};
+  config.size.reset();
   if (!sources.recipe_needs_latents) {
     config.init_latents.clear();
   }

@@ -51,10 +51,10 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
   if (config.method.kind) {
     return *config.method.kind;
   }
-  for (const MethodKind kind : samplers::method_table()) {
-    if (!config.method.preset.empty() && kind->takes("preset")) {
-      return kind;
-    }
+  if (!config.method.preset.empty()) {
+    const auto table = samplers::method_table();
+    return *std::ranges::find_if(
+        table, [](MethodKind kind) { return kind->takes("preset"); });
   }
   if (uses_gpus(inputs)) {
     return choose_kind_on_gpus(config, inputs);

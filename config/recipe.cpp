@@ -73,8 +73,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("random-weights", recipe.random_weights);
   say("class", std::to_string(recipe.class_id));
   say("samples", to_string(SampleRange{recipe.index, recipe.index + 1}));
-  if (recipe.width && recipe.height) {
-    say("size", to_string(PictureSize{*recipe.width, *recipe.height}));
+  if (recipe.width || recipe.height) {  // one alone is 0 by the other: refused
+    say("size", to_string(PictureSize{recipe.width.value_or(0),
+                                      recipe.height.value_or(0)}));
   }
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));

@@ -22,7 +22,7 @@ namespace troupe::config {
                                      std::span<const std::string> candidates,
                                      std::string_view otherwise = {});
 
-/// The words of a list, which are apart by spaces.
+/// The words of a list, which are separated by spaces.
 [[nodiscard]] std::vector<std::string> words(std::string_view list);
 
 /// "a, b, c" of at most `limit` names, then "… (N in all)".

@@ -26,7 +26,7 @@ enum class BranchOrder : std::uint8_t { cond_uncond, uncond_cond };
 
 struct DenoiserInfo {
   std::string class_name;            ///< e.g. "DiTTransformer2DModel"
-  Shape latent_shape;                ///< [C, H, W]
+  Shape latent_shape;                ///< [C, …]
   std::int64_t out_channels = 0;     ///< C or 2C (learned variance)
   std::int64_t guided_channels = 0;  ///< leading channels that guidance mixes
   BranchOrder branch_order = BranchOrder::cond_uncond;
@@ -53,7 +53,7 @@ struct DenoiserInfo {
 /// The rows of one forward pass. Rows are independent: neither the values nor
 /// the bits of a row depend on the rows beside it.
 struct Batch {
-  std::span<const Tensor> latents;    ///< B times [C, H, W] f32
+  std::span<const Tensor> latents;    ///< B times [C, …] f32
   std::span<const double> timesteps;  ///< B, in training-time units
   std::span<const PreparedCondition* const> conditions;  ///< B
 };
@@ -71,6 +71,7 @@ class Denoiser {
  public:
   virtual ~Denoiser() = default;
 
+  /// For latents of the size it was trained with.
   [[nodiscard]] virtual const DenoiserInfo& info() const = 0;
 
   /// Checks and prepares a condition. `timesteps` are those it will be used at,

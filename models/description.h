@@ -67,8 +67,8 @@ class DenoiserDescription {
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const = 0;
   [[nodiscard]] virtual std::vector<NetworkFact> facts() const = 0;
-  /// Keys that diffusers' class has in its config.json, apart by spaces. Others
-  /// are reported.
+  /// Keys that diffusers' class has in its config.json, separated by spaces.
+  /// Others are reported.
   [[nodiscard]] virtual std::string_view config_keys() const = 0;
   /// Every tensor that the class has in its state dict.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
@@ -106,7 +106,7 @@ using DenoiserTable = std::span<const DenoiserRow* const>;
     const Json& config, std::string_view class_name,
     DenoiserTable table = denoiser_table());
 
-/// A decoder in the same way.
+/// The one decoder that there is, AutoencoderKL, in the same way.
 class DecoderDescription {
  public:
   static constexpr std::string_view kConfigKeys =

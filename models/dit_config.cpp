@@ -10,11 +10,6 @@
 namespace troupe::models {
 namespace {
 
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
-/// Of one image's latents or output; 1 GiB of f32. No tensor of the checkpoint
-/// bounds sample_size, so this does.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
-
 struct FeedForward {
   std::string_view name;
   kernels::Activation activation;
@@ -95,23 +90,24 @@ DitConfig parse_dit_config(const Json& json) {
   }
   const std::int64_t tokens_per_side = config.sample_size / config.patch_size;
   if (config.sample_size % config.patch_size != 0 ||
-      tokens_per_side > kMostTokens / tokens_per_side) {
+      tokens_per_side > DitConfig::kMostTokens / tokens_per_side) {
     throw Error(Errc::unsupported, json.place(),
                 "sample_size: got " + std::to_string(config.sample_size) +
                     ", expected a multiple of patch_size " +
                     std::to_string(config.patch_size) + " with at most " +
-                    std::to_string(kMostTokens) + " tokens",
+                    std::to_string(DitConfig::kMostTokens) + " tokens",
                 "correct this file");
   }
   const std::int64_t channels =
       std::max(config.in_channels, config.out_channels);
-  if (channels > kMostElements / (config.sample_size * config.sample_size)) {
-    throw Error(Errc::unsupported, json.place(),
-                "sample_size: got " + std::to_string(config.sample_size) +
-                    " with " + std::to_string(channels) +
-                    " channels, expected at most " +
-                    std::to_string(kMostElements) + " numbers per image",
-                "correct this file");
+  if (channels >
+      DitConfig::kMostElements / (config.sample_size * config.sample_size)) {
+    throw Error(
+        Errc::unsupported, json.place(),
+        "sample_size: got " + std::to_string(config.sample_size) + " with " +
+            std::to_string(channels) + " channels, expected at most " +
+            std::to_string(DitConfig::kMostElements) + " numbers per image",
+        "correct this file");
   }
   return config;
 }

@@ -14,6 +14,11 @@ namespace troupe::models {
 /// change nothing at inference: logits are f32 here anyway.)
 /// Source: diffusers models/transformers/dit_transformer_2d.py.
 struct DitConfig {
+  static constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
+  /// Of one image's latents or output; 1 GiB of f32. No tensor of a checkpoint
+  /// bounds the size of latents, so this does.
+  static constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
+
   std::int64_t num_attention_heads = 16;
   std::int64_t attention_head_dim = 72;
   std::int64_t in_channels = 4;

@@ -115,8 +115,15 @@ DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
 Shape DitDescription::nearest_latents(const Shape& wanted) const {
   const std::int64_t patch = config_.patch_size;
   const std::int64_t side = std::max(wanted[1], wanted[2]);
-  const std::int64_t patches =
-      std::max<std::int64_t>((side + patch / 2) / patch, 1);
+  std::int64_t patches = std::max<std::int64_t>((side + patch / 2) / patch, 1);
+  const std::int64_t most =
+      std::min(DitConfig::kMostTokens,
+               DitConfig::kMostElements /
+                   (patch * patch *
+                    std::max(config_.in_channels, config_.out_channels)));
+  while (patches > most / patches) {
+    patches = patches > 2 * most ? 2 * most : patches - 1;
+  }
   return {config_.in_channels, patches * patch, patches * patch};
 }
 

@@ -13,7 +13,7 @@ struct MixtureComponent {
   std::int64_t class_label = 0;
   double weight = 1.0;
   double deviation = 0.1;
-  Tensor mean;  ///< [C, H, W] f32
+  Tensor mean;  ///< [C, …] f32
 };
 
 /// How latents are noised, and what the denoiser predicts.
@@ -25,7 +25,7 @@ enum class MixturePath : std::uint8_t {
 };
 
 struct MixtureConfig {
-  Shape latent_shape;            ///< [C, H, W]
+  Shape latent_shape;            ///< [C, …]
   std::int64_t num_classes = 0;  ///< the label num_classes means: all of them
   MixturePath path = MixturePath::variance_preserving;
   std::vector<double> alphas_cumprod;  ///< by timestep; not used by `flow`
@@ -39,7 +39,7 @@ struct MixtureConfig {
 ///
 /// Block j adds its share of the components to a running, rescaled sum; the
 /// order of the components is fixed, so cutting never changes a bit.
-/// Boundary: "latents" and "sum" [C, H, W] f32, "state" [2] i64 (the bits of
+/// Boundary: "latents" and "sum" [C, …] f32, "state" [2] i64 (the bits of
 /// two doubles: largest log weight, sum of weights relative to it).
 class GaussianMixture final : public Denoiser {
  public:

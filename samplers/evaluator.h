@@ -19,7 +19,7 @@ struct EvaluateRow {
   std::uint64_t sample_index = 0;  ///< global; selects the condition
   Branch branch = Branch::guided;
   double timestep = 0;
-  Tensor latents;  ///< [C, H, W] f32, already scaled for the model
+  Tensor latents;  ///< [C, …] f32, already scaled for the model
   Tensor output;   ///< [out_channels, H, W] f32, allocated by the caller
 };
 

@@ -18,7 +18,7 @@ namespace troupe::samplers {
 class NoiseSource {
  public:
   virtual ~NoiseSource() = default;
-  /// Unit normals for the latents a sample starts from; out [C, H, W] f32.
+  /// Unit normals for the latents a sample starts from; out [C, …] f32.
   virtual void initial(std::uint64_t sample_index, Tensor& out) = 0;
   /// Unit normals for the step that follows model call `call`.
   virtual void step(std::uint64_t sample_index, int call, Tensor& out) = 0;

@@ -28,8 +28,8 @@ struct StepInput {
   int from;
   int to;
   const SolverState& state;
-  Tensor output;    ///< [C, H, W]: the prediction
-  Tensor variance;  ///< [C, H, W]: learned variance, or empty
+  Tensor output;    ///< [C, …]: the prediction
+  Tensor variance;  ///< [C, …]: learned variance, or empty
   std::uint64_t sample_index;
   NoiseSource& noise;
 

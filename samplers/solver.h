@@ -14,7 +14,7 @@ namespace troupe::samplers {
 /// copied, sent and checkpointed. Tensors in it are never written again; they
 /// may live on a device.
 struct SolverState {
-  Tensor latents;                  ///< x at this point, [C, H, W] f32
+  Tensor latents;                  ///< x at this point, [C, …] f32
   std::vector<Tensor> history;     ///< converted outputs, newest first
   std::vector<int> history_calls;  ///< the call each of them came from
   Tensor anchor;  ///< Heun: x before its first stage; UniPC: corrected sample
@@ -27,7 +27,7 @@ struct SolverState {
 // taken on the host). Thread: ctx's.
 
 /// The state before call 0: unit noise scaled by init_noise_sigma().
-/// Errors: Errc::shape_mismatch unless unit_noise is [C, H, W] f32.
+/// Errors: Errc::shape_mismatch unless unit_noise is [C, …] f32.
 [[nodiscard]] SolverState initial_state(ExecContext& ctx,
                                         const Schedule& schedule,
                                         const Tensor& unit_noise);
@@ -42,7 +42,7 @@ struct SolverState {
 /// ends the run). Pure: same arguments, same bits, on any thread, and on every
 /// device but for the exponential of learned variances.
 ///
-/// Shapes: state.latents [C, H, W] f32; model_output [C or 2C, H, W] f32, raw
+/// Shapes: state.latents [C, …] f32; model_output [C or 2C, H, W] f32, raw
 ///         network output of call `from` in the schedule's prediction type.
 ///         Of 2C channels the second half is a learned variance: DDPM with
 ///         variance_type learned or learned_range uses it, all others drop it.

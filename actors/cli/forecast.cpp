@@ -66,15 +66,23 @@ double decode_flops(const ModelSource& source) {
   return source.decoder() ? source.decoder()->flops(source.latent_shape()) : 0;
 }
 
-/// As many of the model's blocks as are worth timing.
+/// As many of the model's blocks as are worth timing with so many rows; none
+/// where a pass through one would already take many seconds.
 std::unique_ptr<models::DenoiserDescription> shortened(
-    const ModelSource& source, DType compute) {
-  constexpr std::size_t kParameters = 25'000'000;
-  const std::size_t per_block =
-      source.info(compute).blocks[0].parameter_bytes / size_of(compute);
-  return source.denoiser().with_blocks(static_cast<int>(
-      std::clamp<std::size_t>(kParameters / per_block, 1,
-                              static_cast<std::size_t>(source.num_blocks()))));
+    const ModelSource& source, const JobDevice& device, int rows) {
+  constexpr double kParameters = 25'000'000;
+  const double flops_of_a_pass = device.is_gpu() ? 1e14 : 5e11;
+  const models::BlockInfo block = source.info(device.compute).blocks[0];
+  const double blocks = std::min(
+      std::max(kParameters * static_cast<double>(size_of(device.compute)) /
+                   static_cast<double>(block.parameter_bytes),
+               1.0),
+      flops_of_a_pass / std::max(rows * block.flops, 1.0));
+  if (blocks < 1) {
+    return nullptr;
+  }
+  return source.denoiser().with_blocks(
+      static_cast<int>(std::min<double>(blocks, source.num_blocks())));
 }
 
 /// Loaded with all cores, which are free again when it returns.
@@ -164,7 +172,10 @@ std::optional<Pace> measure_pace(const JobRequest& request,
       request.guidance_scale > 1 && !plan.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
   const Shape& latents = request.source.latent_shape();
-  const auto network = shortened(request.source, device.compute);
+  const auto network = shortened(request.source, device, rows);
+  if (!network) {
+    return std::nullopt;
+  }
   const models::NetworkMemory memory = network->memory(latents, device.compute);
   if (memory.weights_bytes +
           memory.of_rows(rows) * static_cast<std::uint64_t>(workers) >
@@ -277,7 +288,7 @@ Forecast forecast(const JobRequest& request, std::uint64_t samples,
       result.forward_rows * request.source.info(request.compute).flops();
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
-    result.how = "too little memory to measure";
+    result.how = "too large to measure here";
     return result;
   }
   const double pictures = decodes

@@ -140,8 +140,9 @@ Json describe_checkpoint(const std::string& path) {
                {"path", path},
                {"pipeline", checkpoint.pipeline_class},
                {"architecture", checkpoint.transformer.class_name}};
+  json["network"] = Json::object();
   for (const models::NetworkFact& fact : source.denoiser().facts()) {
-    json[std::string(fact.name)] = fact.value;
+    json["network"][std::string(fact.name)] = fact.value;
   }
   json.update(
       Json{{"latents", to_string(source.latent_shape())},
@@ -263,10 +264,11 @@ std::string text_of(const Json& json) {
 void print_checkpoint(const Json& j) {
   fmt::print("{}: {} ({})\n", j["path"].get<std::string>(),
              text_of(j["architecture"]), text_of(j["pipeline"]));
-  fmt::print("  {} blocks, width {}, {} heads, {} tokens, latents {}{}\n",
-             j["blocks"].get<int>(), j["width"].get<int>(),
-             j["heads"].get<int>(), j["tokens"].get<int>(),
-             j["latents"].get<std::string>(),
+  std::string facts;
+  for (const auto& fact : j["network"].items()) {
+    facts += fmt::format("{} {}, ", fact.key(), fact.value().get<int>());
+  }
+  fmt::print("  {}latents {}{}\n", facts, j["latents"].get<std::string>(),
              j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
   fmt::print("  {:.1f} M parameters, {} on disk\n",
              j["parameters"].get<double>() / 1e6,

@@ -59,7 +59,8 @@ samplers::ScheduleOptions unnamed_schedule(const config::Config& config,
                                            std::vector<std::string>& notes) {
   const auto& checkpoint = source.checkpoint();
   if (checkpoint) {
-    notes = network_notes(*checkpoint, source.denoiser());
+    std::ranges::move(network_notes(*checkpoint, source.denoiser()),
+                      std::back_inserter(notes));
   }
   if (recipe == nullptr) {
     if (checkpoint) {
@@ -133,19 +134,36 @@ void check_method(const config::Config& config,
   }
 }
 
+/// A network without classes has one branch.
+double guidance_of(const config::Config& config, const ModelSource& source,
+                   std::vector<std::string>& notes) {
+  if (source.info(DType::f32).num_classes > 0) {
+    return config.guidance_scale.value_or(kDefaultGuidance);
+  }
+  if (config.guidance_scale.value_or(1.0) > 1) {
+    notes.emplace_back("the model has no classes: --guidance does nothing");
+  }
+  return 1.0;
+}
+
 std::vector<std::int64_t> classes_of(const config::Config& config,
                                      const ModelSource& source,
                                      std::vector<std::string>& notes) {
+  const std::int64_t num_classes = source.info(DType::f32).num_classes;
+  if (num_classes == 0) {
+    // Recipes say class 0 then; nobody reads it.
+    require(config.classes.empty() ||
+                config.classes == std::vector<std::string>{"0"},
+            Errc::invalid_argument, config.place_of("class"),
+            "the model has no classes", "leave it out");
+    return {0};
+  }
   std::vector<std::int64_t> ids;
   try {
     ids = source.resolve_classes(config.classes);
   } catch (const Error& error) {  // the class may stand in --from's image
     throw Error(error.code(), config.place_of("class"), error.message(),
                 error.hint());
-  }
-  const std::int64_t num_classes = source.info(DType::f32).num_classes;
-  if (num_classes == 0) {
-    return {0};  // nobody reads it
   }
   if (ids.empty()) {
     for (std::int64_t id = 0; id < num_classes; ++id) {
@@ -288,9 +306,8 @@ JobRequest make_request(const config::Config& config,
                         const config::Recipe* recipe, const Gpus& gpus,
                         models::DenoiserTable table) {
   ModelSource source = ModelSource::open(config, table);
-  const double guidance = config.guidance_scale.value_or(
-      source.info(DType::f32).num_classes > 0 ? kDefaultGuidance : 1.0);
   std::vector<std::string> notes;
+  const double guidance = guidance_of(config, source, notes);
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   check_lists(config.sampler, schedule);
   std::vector<JobDevice> devices =

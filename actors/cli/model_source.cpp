@@ -40,9 +40,12 @@ ModelSource ModelSource::open(const config::Config& config,
     const config::BundledModel& bundled =
         config::find_bundled_model(config.random_weights);
     source.name_ = config.random_weights;
+    const models::Json transformer =
+        models::Json::parse(bundled.transformer, source.name_);
     source.model_.denoiser =
-        models::find_denoiser({}, "DiTTransformer2DModel", table)
-            .describe(models::Json::parse(bundled.transformer, source.name_));
+        models::find_denoiser(transformer,
+                              transformer.string("_class_name", ""), table)
+            .describe(transformer);
     if (!bundled.vae.empty()) {
       source.model_.decoder.emplace(
           models::Json::parse(bundled.vae, source.name_));

@@ -30,7 +30,7 @@ inline constexpr std::size_t kLongestLine = 4096;
 /// Without the white space around it.
 [[nodiscard]] std::string_view trimmed(std::string_view text) noexcept;
 
-/// Whether `word` is one of the words of a list, which are apart by spaces.
+/// Whether `word` is one of the words of a list, which are separated by spaces.
 [[nodiscard]] bool has_word(std::string_view list,
                             std::string_view word) noexcept;
 

@@ -44,7 +44,7 @@ struct MethodRow {
   std::string_view name;
   /// Rises when `restore` can no longer read older snapshots.
   std::uint64_t snapshot_format = 1;
-  /// Keys of its command-line options, apart by spaces. Those of others are
+  /// Keys of its command-line options, separated by spaces. Those of others are
   /// refused beside it.
   std::string_view options;
   /// Why "auto" took it; empty: it never does.

@@ -67,7 +67,7 @@ void apply_choices(const MethodChoices& choices, MethodOptions& options) {
   });
   if (choices.ages.size() == 1) {
     options.age = choices.ages.front();
-  } else {
+  } else if (!choices.ages.empty()) {
     options.ages = choices.ages;
   }
 }

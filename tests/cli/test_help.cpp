@@ -176,7 +176,9 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   const std::string image = folder.path("a.png");
   const std::string latents = folder.path("a.safetensors");
   const std::string shape = "dit-tiny";
-  look(tiny_sample({"-o", image, "--save", "latents=" + latents}), 0);
+  look(tiny_sample(
+           {"-o", image, "--size", "18", "--save", "latents=" + latents}),
+       0);
   look(tiny_sample({"-n", "2", "-o", folder.path("out"), "--dry-run"}), 0);
   look(tiny_sample({"-o", folder.path("b.jpg")}), 2);
   look({"schedule", "--steps", "5"}, 0);
@@ -217,6 +219,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         path.find("cuda_devices[]") != path.npos ||
         path.find("--progress") != path.npos ||
         path.ends_with("devices[].cause") || path.ends_with("sample: bits") ||
+        path.ends_with("recipe: init_latents_drawn") ||
         path.ends_with("images[].message") ||
         path.find("items[].error") != path.npos ||
         path.find("files[].largest") != path.npos ||

@@ -11,6 +11,7 @@
 #include "actors/cli/notes.h"
 #include "config/bundled_models.h"
 #include "config/known_keys.h"
+#include "config/load_config.h"
 #include "kernels/core/error.h"
 #include "models/safetensors.h"
 #include "tests/core/temporary_folder.h"
@@ -174,6 +175,25 @@ config::Config gain_job(const TemporaryFolder& folder) {
   return config;
 }
 
+/// What DDIM makes of noise with a network that predicts gain · x.
+double ddim_ratio(const samplers::Schedule& schedule, double gain) {
+  double ratio = 1;
+  for (int call = 0; call < schedule.num_model_calls(); ++call) {
+    const samplers::NoiseLevel from = schedule.level(call);
+    const samplers::NoiseLevel to = schedule.arrival(call + 1);
+    ratio *= to.alpha * (1 - from.sigma * gain) / from.alpha + to.sigma * gain;
+  }
+  return ratio;
+}
+
+config::Config tiny_dit() {
+  config::Config config;
+  config.random_weights = "dit-tiny";
+  config.classes = {"1"};
+  config.compute = config::ComputeType::f32;
+  return config;
+}
+
 class Latents final : public Observer {
  public:
   void on_sample(const SampleOutcome& outcome) override {
@@ -207,17 +227,85 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
   Latents seen;
   EXPECT_FALSE(runner.run({.observers = {&seen}}).failure);
   ASSERT_EQ(seen.rows.size(), 3U);
-  // DDIM is linear in the latents here: each element keeps its sign or changes
-  // it as all others do.
+  // The result is one number times the noise: DDIM's, which takes a step from
+  // (a, s) to (a', s') as x' = (a'/a) x + (s' - a' s / a) gain x.
   Tensor noise(request.source.latent_shape(), DType::f32);
   make_noise(request)->initial(1, noise);
-  const double ratio =
-      seen.rows.at(1).data<float>()[0] / noise.data<float>()[0];
+  const double ratio = ddim_ratio(request.schedule, 0.5);
   for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
     EXPECT_NEAR(seen.rows.at(1).data<float>()[i],
                 ratio * noise.data<float>()[i], 1e-5);
   }
   EXPECT_TRUE(forecast(request, 3, false, stop).seconds);
+}
+
+TEST(ModelTable, MakesOtherSizesAndFindsThemAgainInTheRecipe) {
+  const TemporaryFolder folder;
+  config::Config config = gain_job(folder);
+  config.size = {8, 4};
+  const auto table = longer_table();
+  const JobRequest request = make_request(config, nullptr, {}, table);
+  EXPECT_EQ(request.source.latent_shape(), (Shape{3, 4, 8}));
+  EXPECT_EQ(request.source.pixel_shape(), (Shape{3, 4, 8}));
+  const config::Recipe recipe = request.recipe_of(1);
+  EXPECT_EQ(recipe.width, 8);
+  EXPECT_EQ(recipe.height, 4);
+  const config::Config again = config::load_config(
+      config::Verb::sample, {.flags = {{"--model", "model", config.model_dir}},
+                             .recipe = to_settings(recipe, "a.png"),
+                             .environment = {{"TROUPE_SIZE", "size", "2x2"}},
+                             .file = {}});
+  EXPECT_EQ(again.size, config.size);
+  const JobRequest back = make_request(again, &recipe, {}, table);
+  EXPECT_EQ(back.source.latent_shape(), (Shape{3, 4, 8}));
+  SignalWatch signals;
+  StopFlag stop{signals};
+  Latents seen;
+  EXPECT_FALSE(JobRunner(back, stop).run({.observers = {&seen}}).failure);
+  EXPECT_EQ(seen.rows.at(1).shape(), (Shape{3, 4, 8}));
+
+  config.size = {6, 4};  // as it was trained: the recipe says nothing
+  const JobRequest same = make_request(config, nullptr, {}, table);
+  EXPECT_EQ(same.recipe_of(0).width, std::nullopt);
+}
+
+TEST(ModelTable, RefusesSizesThatDitCannotMakeWithTheNearestThatItCan) {
+  const auto refusal = [](std::int64_t width, std::int64_t height) {
+    config::Config config = tiny_dit();
+    config.size = {width, height};
+    try {
+      (void)make_request(config);
+      return std::string("took it");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_EQ(error.place(), "--size");
+      return error.message();
+    }
+  };
+  EXPECT_NE(refusal(20, 16).find("nearest that works is 20x20"),
+            std::string::npos);
+  EXPECT_NE(refusal(17, 17).find("nearest that works is 18x18"),
+            std::string::npos);
+  EXPECT_NE(refusal(16384, 16384).find("nearest that works is 512x512"),
+            std::string::npos)
+      << "65,536 tokens";
+}
+
+TEST(ModelTable, RefusesAClassAndIgnoresGuidanceWhereThereAreNone) {
+  const TemporaryFolder folder;
+  config::Config config = gain_job(folder);
+  const auto table = longer_table();
+  config.guidance_scale = 3;
+  const JobRequest request = make_request(config, nullptr, {}, table);
+  EXPECT_EQ(request.guidance_scale, 1.0);
+  EXPECT_NE(
+      std::ranges::find(request.notes,
+                        "the model has no classes: --guidance does nothing"),
+      request.notes.end());
+  config.classes = {"0"};
+  EXPECT_EQ(make_request(config, nullptr, {}, table).class_of(5), 0);
+  config.classes = {"dog"};
+  EXPECT_THROW((void)make_request(config, nullptr, {}, table), Error);
 }
 
 TEST(ModelTable, HasADifferentNameInEachRow) {
@@ -238,6 +326,16 @@ TEST(ModelTable, KnowsEveryKeyOfTheFilesOfDit) {
   };
   for (const config::BundledModel& model : config::bundled_models()) {
     EXPECT_EQ(note_of(model.transformer, "DiTTransformer2DModel"), "");
+  }
+  for (const config::BundledModel& model : config::bundled_models()) {
+    if (!model.vae.empty()) {
+      const std::vector<std::string> keys =
+          models::Json::parse(model.vae, "c").keys();
+      EXPECT_EQ(config::unknown_keys_note(
+                    "c", "AutoencoderKL",
+                    models::DecoderDescription::kConfigKeys, keys),
+                "");
+    }
   }
   // As published beside facebook/DiT-XL-2-256.
   EXPECT_EQ(

@@ -198,6 +198,7 @@ TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
                   .environment = {{"TROUPE_STEPS", "steps", "9"},
                                   {"TROUPE_SAMPLER", "sampler", "euler"},
                                   {"TROUPE_PRESET", "preset", "asyncdiff"},
+                                  {"TROUPE_SIZE", "size", "16"},
                                   {"TROUPE_SEED", "seed", "1"}},
                   .file = file.path()};
   const Config config = load_config(Verb::sample, sources);
@@ -206,6 +207,7 @@ TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
   EXPECT_EQ(config.sampler, flags_only);
   EXPECT_EQ(config.method, samplers::MethodChoices{});
   EXPECT_EQ(config.init_latents, "");
+  EXPECT_EQ(config.size, std::nullopt);
   EXPECT_EQ(config.seed, 7U);
   sources.recipe_needs_latents = true;
   EXPECT_EQ(load_config(Verb::sample, sources).init_latents, "a.npy");

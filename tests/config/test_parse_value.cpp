@@ -105,5 +105,16 @@ TEST(ToText, ReadsBackToTheSameDouble) {
   }
 }
 
+TEST(ParseValue, ReadsASizeAsWidthAndHeight) {
+  EXPECT_EQ(parse_size("--size", "512x384"), (PictureSize{512, 384}));
+  EXPECT_EQ(parse_size("--size", " 64X32 "), (PictureSize{64, 32}));
+  EXPECT_EQ(parse_size("--size", "48"), (PictureSize{48, 48}));
+  EXPECT_EQ(to_string(PictureSize{512, 384}), "512x384");
+  for (const char* wrong : {"", "x", "8x", "x8", "0x8", "8x0", "-8x8", "8x8x8",
+                            "8.5x8", "16385x8", "99999999999999999999x8"}) {
+    EXPECT_THROW((void)parse_size("--size", wrong), Error) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::config
