@@ -11,8 +11,8 @@
 namespace troupe::actors {
 namespace {
 
-/// More than a machine has GPUs: a sample that begins anew this often would
-/// for ever.
+/// A machine has fewer GPUs than this. A sample that has begun anew so often
+/// would go on doing so.
 constexpr std::uint32_t kMostRuns = 32;
 
 Failure lost_too_often(const Pending& pending) {

@@ -25,8 +25,7 @@ constexpr std::size_t kTableBytes = 1 << 20;
 
 class Table final : public models::PreparedCondition {
  public:
-  Table(std::int64_t label, std::atomic<int>& alive)
-      : label(label), alive_(alive) {
+  Table(std::int64_t of, std::atomic<int>& alive) : label(of), alive_(alive) {
     ++alive_;
   }
   ~Table() override { --alive_; }

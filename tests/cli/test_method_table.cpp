@@ -203,8 +203,11 @@ TEST(MethodTable, TellsSnapshotsOfOneMoreMethodFromOthers) {
   EXPECT_EQ(apart->ready().size(), 1U);
 
   // An older format of the same method.
-  static constinit MethodRow newer = kApart;
-  newer.snapshot_format = 2;
+  static const MethodRow newer = [] {
+    MethodRow row = kApart;
+    row.snapshot_format = 2;
+    return row;
+  }();
   class Newer final : public samplers::CallByCall {
    public:
     explicit Newer(int calls) : CallByCall(MethodKind(newer), calls) {}
