@@ -253,7 +253,8 @@ TEST(Stale, NamesAPartForEverySegmentAndReplica) {
     const MethodOptions options{
         .kind = MethodKind::stale, .num_segments = 3, .stride = stride};
     int parts = 0;
-    for (const GraphNode& node : make_stale_graph(options).nodes()) {
+    const MarkedGraph graph = make_stale_graph(options);
+    for (const GraphNode& node : graph.nodes()) {
       parts = std::max(parts, node.part + 1);
     }
     EXPECT_EQ(num_parts(options), parts);
