@@ -18,10 +18,6 @@ bool predicts_clean(const ScheduleOptions& o) {
          o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
 }
 
-double log_snr(const NoiseLevel& level) {
-  return std::log(level.alpha) - std::log(level.sigma);
-}
-
 /// x' = latents · x + d0 · D0 + d1 · D1 + d2 · D2 + noise · n, where D_k is
 /// the k-th divided difference of the converted outputs in λ.
 struct Rule {
@@ -94,16 +90,16 @@ std::array<double, 3> output_weights(const StepInput& in, const Rule& rule,
   if (order == 1) {
     return weights;
   }
-  const double at0 = log_snr(in.here());
-  const double h = log_snr(in.there()) - at0;
-  const double at1 = log_snr(in.schedule.level(in.state.history_calls[0]));
+  const double at0 = in.here().log_snr();
+  const double h = in.there().log_snr() - at0;
+  const double at1 = in.schedule.level(in.state.history_calls[0]).log_snr();
   const double r0 = (at0 - at1) / h;
   if (order == 2) {
     weights[0] += rule.d1 / r0;
     weights[1] -= rule.d1 / r0;
     return weights;
   }
-  const double at2 = log_snr(in.schedule.level(in.state.history_calls[1]));
+  const double at2 = in.schedule.level(in.state.history_calls[1]).log_snr();
   const double r1 = (at1 - at2) / h;
   // D1 = a·(m0−m1)/r0 + b·(m1−m2)/r1 and D2 likewise.
   const double share = r0 / (r0 + r1);
@@ -156,7 +152,7 @@ SolverState step_dpmpp(const StepInput& in) {
   const int order = usable_order(in);
   Rule rule = first_order(o, in.here(), in.there());
   if (order > 1) {
-    const double h = log_snr(in.there()) - log_snr(in.here());
+    const double h = in.there().log_snr() - in.here().log_snr();
     add_differences(o, in.there(), h, order, rule);
   }
   const std::array<double, 3> weights = output_weights(in, rule, order);
@@ -198,25 +194,9 @@ bool is_stochastic(const ScheduleOptions& o) {
          o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
 }
 
-/// Training steps left once λ(t) is clipped from below, which the cosine
-/// schedule needs.
-int last_training_step(const ScheduleOptions& o,
-                       const std::vector<float>& alphas) {
-  int below = 0;
-  for (auto a = alphas.rbegin(); a != alphas.rend(); ++a) {
-    const float lambda =
-        std::log(std::sqrt(*a)) - std::log(std::sqrt(1.0F - *a));
-    if (!(lambda < static_cast<float>(o.lambda_min_clipped))) {
-      break;
-    }
-    ++below;
-  }
-  return o.num_train_timesteps - below;
-}
-
 Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
   return sigma_points(o, alphas,
-                      {.training_steps = last_training_step(o, alphas),
+                      {.has_clipped_lambda = true,
                        .has_whole_steps = true,
                        .karras_steps = WholeSteps::unless_cosine});
 }

@@ -19,20 +19,24 @@ bool is_flow(const ScheduleOptions& o) {
   return o.solver->levels == Levels::flow || o.use_flow_sigmas;
 }
 
+NoiseLevel with_logarithms(double alpha, double sigma) {
+  return {alpha, sigma, std::log(alpha), std::log(sigma)};
+}
+
 NoiseLevel from_alpha_cumprod(double a) {
-  return {std::sqrt(a), std::sqrt(std::max(0.0, 1.0 - a))};
+  return with_logarithms(std::sqrt(a), std::sqrt(std::max(0.0, 1.0 - a)));
 }
 
 NoiseLevel from_sigma(const ScheduleOptions& o, double sigma) {
   if (is_flow(o)) {
-    return o.invert_sigmas ? NoiseLevel{sigma, 1.0 - sigma}
-                           : NoiseLevel{1.0 - sigma, sigma};
+    return o.invert_sigmas ? with_logarithms(sigma, 1.0 - sigma)
+                           : with_logarithms(1.0 - sigma, sigma);
   }
   if (o.solver->has_unit_signal) {
-    return {1.0, sigma};
+    return with_logarithms(1.0, sigma);
   }
   const double alpha = 1.0 / std::sqrt(sigma * sigma + 1.0);
-  return {alpha, sigma * alpha};
+  return with_logarithms(alpha, sigma * alpha);
 }
 
 std::size_t checked(int call, std::size_t count) {

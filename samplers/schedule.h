@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -12,10 +13,19 @@ namespace troupe::samplers {
 
 /// The mixture at one point of the chain: x = alpha · (clean sample) +
 /// sigma · (unit noise). VP solvers have alpha² + sigma² = 1, the Euler family
-/// alpha = 1, flow models alpha = 1 − sigma.
+/// alpha = 1, flow models alpha = 1 − sigma. The logarithms are taken once,
+/// when the schedule is made: no step calls the C library's, whose last bits
+/// vary by version and CPU.
 struct NoiseLevel {
   double alpha = 1.0;
   double sigma = 0.0;
+  double log_alpha = 0.0;
+  double log_sigma = -std::numeric_limits<double>::infinity();
+
+  /// λ of the DPM-Solver papers: infinite where a level vanishes.
+  [[nodiscard]] double log_snr() const noexcept {
+    return log_alpha - log_sigma;
+  }
 };
 
 /// An immutable table: which noise levels a run visits and what the solver

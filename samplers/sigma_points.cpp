@@ -48,6 +48,22 @@ std::vector<double> spaced_timesteps(const ScheduleOptions& o, int total,
   return t;
 }
 
+/// Training steps that are left once those are cut off from the end whose λ
+/// lies below lambda_min_clipped.
+int steps_above_clipped_lambda(const ScheduleOptions& o,
+                               const std::vector<float>& alphas) {
+  int below = 0;
+  for (auto a = alphas.rbegin(); a != alphas.rend(); ++a) {
+    const float lambda =
+        std::log(std::sqrt(*a)) - std::log(std::sqrt(1.0F - *a));
+    if (!(lambda < static_cast<float>(o.lambda_min_clipped))) {
+      break;
+    }
+    ++below;
+  }
+  return o.num_train_timesteps - below;
+}
+
 void truncate(std::vector<double>& timesteps) {
   for (double& t : timesteps) {
     t = std::trunc(t);
@@ -129,8 +145,9 @@ void check_strict_descent(const Points& points) {
 Points sigma_points(const ScheduleOptions& o,
                     const std::vector<float>& alphas_cumprod,
                     const SigmaRules& rules) {
-  const int training_steps =
-      rules.training_steps.value_or(o.num_train_timesteps);
+  const int training_steps = rules.has_clipped_lambda
+                                 ? steps_above_clipped_lambda(o, alphas_cumprod)
+                                 : o.num_train_timesteps;
   const bool whole = rules.has_whole_steps;
   const std::vector<float> table = training_sigmas(alphas_cumprod);
   const std::vector<float> logs = log_of(table);

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,8 +38,9 @@ enum class WholeSteps : std::uint8_t { never, unless_cosine, always };
 
 /// σ between the training steps.
 struct SigmaRules {
-  /// The training steps that are spaced, counted from the first; unset: all.
-  std::optional<int> training_steps = std::nullopt;
+  /// Training steps whose λ = log(α/σ) lies below lambda_min_clipped are left
+  /// out, which the cosine schedule needs.
+  bool has_clipped_lambda = false;
   /// The network is handed whole training steps, of n + 1 points without the
   /// last.
   bool has_whole_steps = false;

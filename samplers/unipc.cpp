@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "samplers/phi_functions.h"
 #include "samplers/rules.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
@@ -17,17 +18,15 @@ namespace {
 constexpr std::size_t kMaxOrder = 3;
 using Weights = std::array<double, kMaxOrder>;
 
-double log_snr(const NoiseLevel& level) {
-  return std::log(level.alpha) - std::log(level.sigma);
-}
-
 /// Solves the leading count × count block of Σ_k ratios[k]^i · ρ[k] = b[i].
 Weights solve_moments(const Weights& ratios, const Weights& b,
                       std::size_t count) {
   std::array<std::array<double, kMaxOrder + 1>, kMaxOrder> m{};
+  Weights powers = {1.0, 1.0, 1.0};
   for (std::size_t i = 0; i < count; ++i) {
     for (std::size_t k = 0; k < count; ++k) {
-      m[i][k] = std::pow(ratios[k], static_cast<double>(i));
+      m[i][k] = powers[k];
+      powers[k] *= ratios[k];
     }
     m[i][count] = b[i];
   }
@@ -63,18 +62,21 @@ struct Leg {
   double scaled_b;  ///< (α' or σ') · B(h)
   double h;         ///< λ' − λ
   double hh;        ///< −h when the clean sample is predicted, else h
+  double exp_hh;
 };
 
 Leg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
              const NoiseLevel& t) {
   Leg leg{};
-  leg.h = log_snr(t) - log_snr(s);
+  leg.h = t.log_snr() - s.log_snr();
   if (o.predict_x0) {
     leg.hh = -leg.h;
+    leg.exp_hh = t.sigma * s.alpha / (t.alpha * s.sigma);
     leg.latents = t.sigma / s.sigma;
     leg.first = t.alpha - t.sigma * s.alpha / s.sigma;
   } else {
     leg.hh = leg.h;
+    leg.exp_hh = t.alpha * s.sigma / (t.sigma * s.alpha);
     leg.latents = t.alpha / s.alpha;
     leg.first = t.sigma - t.alpha * s.sigma / s.alpha;
   }
@@ -83,19 +85,12 @@ Leg make_leg(const ScheduleOptions& o, const NoiseLevel& s,
   return leg;
 }
 
-/// Right-hand sides b_i = φ_i(hh) · i! / B(h).
-Weights moments(const ScheduleOptions& o, double hh) {
-  const double grown = std::expm1(hh);
-  const double b_h = o.solver_type == "bh1" ? hh : grown;
-  Weights b{};
-  double phi = grown / hh - 1.0;
-  double factorial = 1.0;
-  for (std::size_t i = 0; i < kMaxOrder; ++i) {
-    b[i] = phi * factorial / b_h;
-    factorial *= static_cast<double>(i + 2);
-    phi = phi / hh - 1.0 / factorial;
-  }
-  return b;
+/// Right-hand sides b_i = i! · hh · φ_{i+1}(hh) / B(h), i = 1, 2, …; B(h) is
+/// hh or exp(hh) − 1 = hh · φ_1(hh).
+Weights moments(const ScheduleOptions& o, const Leg& leg) {
+  const std::array<double, 5> phi = phi_functions(leg.hh, leg.exp_hh);
+  const double b_h = o.solver_type == "bh1" ? 1.0 : phi[1];
+  return {phi[2] / b_h, 2.0 * phi[3] / b_h, 6.0 * phi[4] / b_h};
 }
 
 /// λ of older outputs relative to the newest, in units of h.
@@ -104,7 +99,7 @@ Weights ratios_of(const Schedule& schedule, const std::vector<int>& calls,
                   double h) {
   Weights ratios{};
   for (std::size_t i = 0; i < count; ++i) {
-    ratios[i] = (log_snr(schedule.level(calls[first + i])) - origin) / h;
+    ratios[i] = (schedule.level(calls[first + i]).log_snr() - origin) / h;
   }
   return ratios;
 }
@@ -116,9 +111,9 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
   const NoiseLevel start = in.schedule.level(state.history_calls[0]);
   const Leg leg = make_leg(in.schedule.options(), start, in.here());
   Weights ratios = ratios_of(in.schedule, state.history_calls, 1, order - 1,
-                             log_snr(start), leg.h);
+                             start.log_snr(), leg.h);
   ratios[order - 1] = 1.0;
-  const Weights b = moments(in.schedule.options(), leg.hh);
+  const Weights b = moments(in.schedule.options(), leg);
   Weights rho = {0.5, 0.0, 0.0};
   if (order > 1) {
     rho = solve_moments(ratios, b, order);
@@ -149,11 +144,11 @@ Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
   Weights older{};
   if (order > 1) {
     const Weights ratios = ratios_of(in.schedule, state.history_calls, 0,
-                                     order - 1, log_snr(in.here()), leg.h);
+                                     order - 1, in.here().log_snr(), leg.h);
     Weights rho = {0.5, 0.0, 0.0};
     if (order > 2) {
-      rho = solve_moments(ratios, moments(in.schedule.options(), leg.hh),
-                          order - 1);
+      rho =
+          solve_moments(ratios, moments(in.schedule.options(), leg), order - 1);
     }
     for (std::size_t k = 0; k + 1 < order; ++k) {
       older[k] = -leg.scaled_b * rho[k] / ratios[k];
