@@ -51,7 +51,8 @@ void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
 
 /// noise ·= σ, where σ² is what a network says of its own variance, element by
 /// element in f32: with v in `variance`, σ² = v, or with `is_range` log σ² lies
-/// between log_low (v = −1) and log_high (v = 1). Both f32 of one shape.
+/// between log_low (v = −1) and log_high (v = 1). Both f32 of one shape. The
+/// bits are the same on every device.
 /// Source: Nichol & Dhariwal 2021, arXiv:2102.09672, eq. 15.
 /// Errors: Errc::invalid_argument, Errc::shape_mismatch.
 void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,

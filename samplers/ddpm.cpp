@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/core/error.h"
+#include "kernels/core/polynomials.h"
 #include "samplers/rules.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
@@ -60,7 +61,7 @@ SolverState step_ddpm(const StepInput& in) {
   if (learned) {
     kernels::scale_by_learned_variance(
         in.ctx, in.variance, type == VarianceType::learned_range,
-        std::log(c.posterior), std::log(c.beta), noise);
+        detail::log_of_any(c.posterior), detail::log_of_any(c.beta), noise);
   } else {
     deviation = fixed_deviation(type, c);
   }

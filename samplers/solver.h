@@ -39,8 +39,9 @@ struct SolverState {
                                        const Tensor& latents);
 
 /// Advances from model call `from` to `to` (usually from + 1; num_model_calls()
-/// ends the run). Pure: same arguments, same bits, on any thread, and on every
-/// device but for the exponential of learned variances.
+/// ends the run). Pure: same arguments, same bits, on any thread, on every
+/// device and with every C library: levels hold their logarithms, and the rest
+/// is + − × ÷ and square roots.
 ///
 /// Shapes: state.latents [C, …] f32; model_output [C or 2C, H, W] f32, raw
 ///         network output of call `from` in the schedule's prediction type.

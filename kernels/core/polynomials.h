@@ -4,11 +4,12 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
-/// Logarithm, sine and cosine in double from nothing but IEEE additions,
-/// multiplications and divisions in a fixed order: the bits are the same on
-/// every machine, which those of a C library are not. Errors stay below a few
-/// units in the last place.
+/// Logarithm, sine and cosine in double, the exponential in float, from nothing
+/// but IEEE additions, multiplications and divisions in a fixed order: the bits
+/// are the same on every machine, which those of a C library are not. Errors
+/// stay below a few units in the last place.
 namespace troupe::detail {
 
 struct SinCos {
@@ -42,6 +43,74 @@ struct SinCos {
   }
   const double log_m = 2.0 * s + 2.0 * s * sum;
   return e * kLn2High + (e * kLn2Low + log_m);
+}
+
+/// Natural logarithm of any number: -inf of 0, NaN of what lies below.
+[[nodiscard]] constexpr double log_of_any(double x) noexcept {
+  using Limits = std::numeric_limits<double>;
+  if (!(x > 0.0)) {
+    return x == 0.0 ? -Limits::infinity() : Limits::quiet_NaN();
+  }
+  if (x == Limits::infinity()) {
+    return x;
+  }
+  constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+  return x < Limits::min() ? log_positive(x * 0x1p54) - 54.0 * kLn2
+                           : log_positive(x);
+}
+
+/// Products and sums of floats, each rounded by itself: a compiler that may
+/// join the two into a fused multiply-add needs a type of its own.
+struct RoundEach {
+  static constexpr float multiply(float a, float b) noexcept { return a * b; }
+  static constexpr float add(float a, float b) noexcept { return a + b; }
+};
+
+/// 2^n, -126 <= n <= 127.
+[[nodiscard]] constexpr float power_of_two(int n) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23U);
+}
+
+/// e^x of any number, rounded to float: at most 1 unit in the last place off,
+/// denormal results included.
+template <typename Rounding = RoundEach>
+[[nodiscard]] constexpr float exp_float(float x) noexcept {
+  constexpr float kLog2E = 0x1.715476p+0F;
+  constexpr float kLn2High = 0x1.62e4p-1F;  // 15 bits: n * high is exact
+  constexpr float kLn2Low = 0x1.7f7d1cp-20F;
+  constexpr float kZeroBelow = -104.0F;
+  constexpr float kInfiniteFrom = 89.0F;
+  // 1/7! ... 1/2!
+  constexpr float kTerms[] = {1.0F / 5040, 1.0F / 720, 1.0F / 120,
+                              1.0F / 24,   1.0F / 6,   1.0F / 2};
+  if (x != x) {
+    return x;
+  }
+  if (x < kZeroBelow) {
+    return 0.0F;
+  }
+  if (x >= kInfiniteFrom) {
+    return std::numeric_limits<float>::infinity();
+  }
+  // x = n ln 2 + r with |r| <= ln 2 / 2.
+  const float turns = Rounding::multiply(x, kLog2E);
+  const int n =
+      static_cast<int>(Rounding::add(turns, turns < 0.0F ? -0.5F : 0.5F));
+  const auto whole = static_cast<float>(n);
+  const float exact = Rounding::add(x, Rounding::multiply(whole, -kLn2High));
+  const float low = Rounding::multiply(whole, -kLn2Low);
+  const float r = Rounding::add(exact, low);
+  float sum = 0.0F;
+  for (const float term : kTerms) {
+    sum = Rounding::add(Rounding::multiply(sum, r), term);
+  }
+  const float rest =
+      Rounding::add(low, Rounding::multiply(Rounding::multiply(r, r), sum));
+  const float power = Rounding::add(1.0F, Rounding::add(exact, rest));
+  // In two steps: 2^n may be out of range where the result is not.
+  const int half = n / 2;
+  return Rounding::multiply(Rounding::multiply(power, power_of_two(half)),
+                            power_of_two(n - half));
 }
 
 /// Both at once for |x| <= pi/4, by their Taylor series.

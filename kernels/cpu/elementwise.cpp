@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/core/polynomials.h"
 #include "kernels/cpu/rows.h"
 
 // From combine on these are plain loops on purpose: compiled once for every
 // x86-64, with multiplications and additions that round one by one, they give
-// the same bits on all of them (the exponential of a learned variance is the
-// C library's). Latents are small.
+// the same bits on all of them. Latents are small.
 namespace troupe::kernels::cpu {
 namespace {
 
@@ -154,7 +154,7 @@ void scale_by_learned_variance(const Tensor& variance, bool is_range, float low,
   for (std::size_t i = 0; i < n.size(); ++i) {
     if (is_range) {
       const float part = (v[i] + 1.0F) / 2.0F;
-      n[i] *= std::exp(0.5F * (part * high + (1.0F - part) * low));
+      n[i] *= detail::exp_float(0.5F * (part * high + (1.0F - part) * low));
     } else {
       n[i] *= std::sqrt(v[i]);
     }

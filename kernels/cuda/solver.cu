@@ -1,10 +1,11 @@
 #include <cmath>
 
+#include "kernels/core/polynomials.h"
 #include "kernels/cuda/each.cuh"
 #include "kernels/cuda/ops.h"
 
 // The arithmetic of solver steps and guidance. Each product and sum rounds by
-// itself, as on the CPU: the bits are the same there, but for `exp`.
+// itself, as on the CPU: the bits are the same there.
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -135,6 +136,29 @@ struct Guide {
   }
 };
 
+#if defined(__CUDACC__)
+/// Products and sums that nvcc joins nowhere. The host's half of a template
+/// must compile, too; it never runs.
+struct RoundEach {
+  static __host__ __device__ float multiply(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    return __fmul_rn(a, b);
+#else
+    return a * b;
+#endif
+  }
+  static __host__ __device__ float add(float a, float b) {
+#if defined(__CUDA_ARCH__)
+    return __fadd_rn(a, b);
+#else
+    return a + b;
+#endif
+  }
+};
+#else
+using detail::RoundEach;
+#endif
+
 /// noise · σ, with σ² from the model: itself, or its place between two bounds'
 /// logarithms.
 struct ScaleByVariance {
@@ -165,8 +189,8 @@ struct ScaleByVariance {
     if (!is_range) {
       return sqrtf(v);
     }
-    const float part = add(v, 1.0F) / 2.0F;
-    return expf(multiply(
+    const float part = multiply(add(v, 1.0F), 0.5F);
+    return detail::exp_float<RoundEach>(multiply(
         0.5F, add(multiply(part, high), multiply(add(1.0F, -part), low))));
   }
   template <int N>

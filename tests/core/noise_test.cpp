@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "kernels/core/error.h"
-#include "kernels/core/polynomials.h"
 
 namespace troupe {
 namespace {
@@ -170,38 +169,6 @@ TEST(Noise, RefusesASampleIndexOf48BitsOrMore) {
 TEST(Noise, RefusesAnotherElementType) {
   Tensor out(Shape{4}, DType::bf16);
   EXPECT_THROW(fill_normal({}, out), Error);
-}
-
-TEST(Polynomials, LogarithmIsAccurate) {
-  for (double x = 0x1p-33; x < 4.0; x *= 1.0009765625) {
-    const double expected = std::log(x);
-    ASSERT_NEAR(detail::log_positive(x), expected,
-                4e-16 * std::abs(expected) + 1e-300)
-        << x;
-  }
-  EXPECT_EQ(detail::log_positive(1.0), 0.0);
-}
-
-TEST(Polynomials, SineAndCosineAreAccurate) {
-  for (int i = 0; i <= 65536; ++i) {
-    const double x = 8.0 * i / 65536.0;
-    const detail::SinCos v = detail::sin_cos(x);
-    ASSERT_NEAR(v.sin, std::sin(x), 3e-16) << x;
-    ASSERT_NEAR(v.cos, std::cos(x), 3e-16) << x;
-  }
-}
-
-TEST(Polynomials, TurnIsAccurateAtEveryQuadrantsEdge) {
-  for (const std::uint32_t edge :
-       {0U, 0x20000000U, 0x40000000U, 0x60000000U, 0x80000000U, 0xa0000000U,
-        0xc0000000U, 0xe0000000U}) {
-    for (const std::uint32_t turn : {edge - 1U, edge, edge + 1U}) {
-      const double x = (turn + 0.5) * (6.283185307179586 / 4294967296.0);
-      const detail::SinCos v = detail::sin_cos_turn(turn);
-      ASSERT_NEAR(v.sin, std::sin(x), 2e-15) << turn;
-      ASSERT_NEAR(v.cos, std::cos(x), 2e-15) << turn;
-    }
-  }
 }
 
 }  // namespace

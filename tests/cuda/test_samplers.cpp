@@ -14,19 +14,9 @@ class CudaSamplers : public kernels::CudaTest,
   }
 };
 
-/// exp differs between libraries; all other arithmetic is the same.
-void expect_same(const Tensor& got, const Tensor& want, bool uses_exp) {
-  if (uses_exp) {
-    kernels::expect_close(got, want, 1e-5);
-  } else {
-    kernels::expect_same_bits(got, want);
-  }
-}
-
 TEST_P(CudaSamplers, StepsHaveTheBytesOfTheCpu) {
   ExecContext gpu(1, kGpu);
   Bench bench(options(), Shape{2, 3, 7});
-  const bool uses_exp = learns_variance(options());
   SolverState state = bench.start(5);
   SolverState there = upload(gpu, state);
   for (int call = 0; call < bench.calls(); ++call) {
@@ -52,7 +42,7 @@ TEST_P(CudaSamplers, StepsHaveTheBytesOfTheCpu) {
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
       ASSERT_EQ(got[i].device(), kGpu);
-      expect_same(kernels::download(gpu, got[i]), want[i], uses_exp);
+      kernels::expect_same_bits(kernels::download(gpu, got[i]), want[i]);
     }
     EXPECT_EQ(there.history_calls, state.history_calls);
     EXPECT_EQ(there.order, state.order);
@@ -83,7 +73,6 @@ TEST_P(CudaSamplers, PicardWithToleranceZeroIsSequential) {
   ExecContext gpu(1, kGpu);
   Bench bench(options());
   PortedEvaluator network(bench.evaluator);
-  const bool uses_exp = learns_variance(options());
   const Tensor cpu = bench.run({}, 3).latents;
   std::vector<Tensor> on_gpu;
   MethodOptions carried = picard(3);
@@ -98,7 +87,7 @@ TEST_P(CudaSamplers, PicardWithToleranceZeroIsSequential) {
     last.latents.check_on_host("the result");
     on_gpu.push_back(last.latents);
   }
-  expect_same(on_gpu[0], cpu, uses_exp);
+  kernels::expect_same_bits(on_gpu[0], cpu);
   for (const Tensor& latents : on_gpu) {
     kernels::expect_same_bits(latents, on_gpu[0]);
   }
