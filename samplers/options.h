@@ -94,6 +94,9 @@ struct ScheduleOptions {
 
   std::vector<double> sigmas;     ///< explicit, descending; overrides spacing
   std::vector<double> timesteps;  ///< explicit, descending; overrides spacing
+
+  friend bool operator==(const ScheduleOptions&,
+                         const ScheduleOptions&) = default;
 };
 
 enum class Carry : std::uint8_t { identity, coefficient, deviation };

@@ -22,10 +22,6 @@ void check_range(std::string_view option, double value, double low,
   }
 }
 
-bool is_flow_family(const ScheduleOptions& o) {
-  return o.solver->levels == Levels::flow || o.use_flow_sigmas;
-}
-
 bool is_multistep(const ScheduleOptions& o) { return o.solver->is_multistep; }
 
 void check_descending(std::string_view option,
@@ -117,7 +113,7 @@ void check_prediction(const ScheduleOptions& o) {
 }
 
 void check_flow(const ScheduleOptions& o) {
-  if (o.use_dynamic_shifting && is_flow_family(o) && !o.mu) {
+  if (o.use_dynamic_shifting && is_flow(o) && !o.mu) {
     refuse("mu", "dynamic shifting needs mu, got none",
            "set use_dynamic_shifting to false in scheduler_config.json");
   }
@@ -133,7 +129,7 @@ void check_flow(const ScheduleOptions& o) {
     refuse("use_flow_sigmas", "does not go with another sigma spacing",
            "leave one of them out");
   }
-  if (o.shift_terminal && !is_flow_family(o)) {
+  if (o.shift_terminal && !is_flow(o)) {
     refuse("shift_terminal", "only flow schedules have it", "");
   }
   if (o.shift_terminal) {
@@ -215,6 +211,10 @@ void count_lists(ScheduleOptions& o) {
 }
 
 }  // namespace
+
+bool is_flow(const ScheduleOptions& o) {
+  return o.solver->levels == Levels::flow || o.use_flow_sigmas;
+}
 
 void refuse_option(std::string_view option, const std::string& message,
                    std::string_view hint) {

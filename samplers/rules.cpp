@@ -43,6 +43,9 @@ void threshold(ExecContext& ctx, const ScheduleOptions& o, Tensor& sample) {
   const float limit = std::min(
       std::max(quantile(magnitudes, o.dynamic_thresholding_ratio), 1.0F),
       static_cast<float>(o.sample_max_value));
+  if (std::isnan(limit)) {
+    return;  // between two infinities
+  }
   kernels::clamp(ctx, -static_cast<double>(limit), limit, sample);
   const kernels::Term term{1.0 / static_cast<double>(limit), &sample};
   kernels::combine(ctx, {&term, 1}, sample);

@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "kernels/core/tensor.h"
 #include "samplers/options.h"
 
 namespace troupe::samplers {
@@ -28,8 +27,22 @@ struct NoiseLevel {
   }
 };
 
+/// All numbers of a Schedule. Steps compute from these alone, without the C
+/// library: two processes that hold equal bits of them take equal steps.
+struct ScheduleTable {
+  ScheduleOptions options;         ///< resolved: see Schedule::options()
+  std::vector<double> timesteps;   ///< one per call
+  std::vector<double> sigmas;      ///< one per call, and the last
+  std::vector<NoiseLevel> levels;  ///< one per call, and the last
+  /// One per call: entry i belongs to the steps that end at point i + 1.
+  std::vector<NoiseLevel> arrivals;
+  std::vector<double> residual_scales;  ///< one per call, and the last
+  double init_noise_sigma = 1.0;
+  std::vector<float> alphas_cumprod;  ///< one per training step; flow: empty
+};
+
 /// An immutable table: which noise levels a run visits and what the solver
-/// needs at each. Built once from plain options.
+/// needs at each. Made once from plain options, or rebuilt from its numbers.
 ///
 /// Indexing: `call` is the *model-call index* 0 … num_model_calls() − 1, and
 /// num_model_calls() stands for the end (σ of the finished sample). Heun makes
@@ -43,29 +56,37 @@ class Schedule {
   /// the diffusers class refuses.
   explicit Schedule(const ScheduleOptions& options);
 
+  /// The schedule whose table() this was, perhaps in another process: the same
+  /// bits, and nothing is computed anew. A stranger's table is safe: whatever
+  /// is accepted, steps end. Errors: Errc::corrupt_file with the place: options
+  /// that are not resolved or are refused, lists of other sizes, numbers out of
+  /// range, logarithms of other numbers.
+  [[nodiscard]] static Schedule from_table(ScheduleTable table);
+  [[nodiscard]] const ScheduleTable& table() const noexcept { return table_; }
+
   /// The options with every default filled in: timestep_spacing, clip_sample,
   /// prediction_type and solver_type are set, and num_inference_steps counts
   /// explicit lists.
   [[nodiscard]] const ScheduleOptions& options() const noexcept {
-    return options_;
+    return table_.options;
   }
   [[nodiscard]] int num_model_calls() const noexcept {
-    return static_cast<int>(timesteps_.size());
+    return static_cast<int>(table_.timesteps.size());
   }
   [[nodiscard]] int num_steps() const noexcept;
   /// What the network is told at a call.
   [[nodiscard]] double timestep(int call) const;
   [[nodiscard]] std::span<const double> timesteps() const noexcept {
-    return timesteps_;
+    return table_.timesteps;
   }
   /// Noise levels in the solver's own parametrisation, one more than calls:
   /// σ for the sigma family and flow models; sqrt((1−ᾱ)/ᾱ) for DDIM and DDPM.
   [[nodiscard]] std::span<const double> sigmas() const noexcept {
-    return sigmas_;
+    return table_.sigmas;
   }
   /// ᾱ per training step (empty for flow models), float32 as in diffusers.
   [[nodiscard]] std::span<const float> alphas_cumprod() const noexcept {
-    return alphas_cumprod_;
+    return table_.alphas_cumprod;
   }
   /// ᾱ at a call, and at the end (call = num_model_calls()): the share
   /// alpha² / (alpha² + sigma²) of the clean sample's power.
@@ -81,7 +102,7 @@ class Schedule {
   [[nodiscard]] bool tells_sign_only(int call) const;
   /// Standard deviation of the initial latents.
   [[nodiscard]] double init_noise_sigma() const noexcept {
-    return init_noise_sigma_;
+    return table_.init_noise_sigma;
   }
   /// True when a step draws noise (DDPM, ancestral, SDE solvers, eta > 0).
   [[nodiscard]] bool is_stochastic() const noexcept;
@@ -99,17 +120,12 @@ class Schedule {
   [[nodiscard]] double residual_scale(int call) const;
 
  private:
-  void build_levels();
-  void build_residual_scales();
+  Schedule() = default;
+  /// Errors: Errc::invalid_argument where a network that predicts noise is
+  /// called without signal and nothing clips.
+  void check_signs() const;
 
-  ScheduleOptions options_;
-  std::vector<double> timesteps_;
-  std::vector<double> sigmas_;
-  std::vector<float> alphas_cumprod_;
-  std::vector<NoiseLevel> levels_;
-  std::vector<NoiseLevel> arrivals_;
-  std::vector<double> residual_scales_;
-  double init_noise_sigma_ = 1.0;
+  ScheduleTable table_;
 };
 
 /// Dynamic shifting's exponent for a sequence of image tokens: linear from

@@ -23,6 +23,9 @@ struct Points {
 /// class. Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] ScheduleOptions resolve(ScheduleOptions options);
 
+/// Whether the levels are a flow's: alpha = 1 − sigma.
+[[nodiscard]] bool is_flow(const ScheduleOptions& options);
+
 /// Whole training steps.
 struct DiscreteRules {
   /// Each step goes back by the same stride, whatever the spacing.
