@@ -115,8 +115,8 @@ std::span<const Option> running_rows() {
       {"tf32", "", 0, "", "let GPUs round the operands of f32 products to TF32",
        kResources, kRuns, field(&Config::tf32)},
       {"require-class", "", 0, "HASH|FILE",
-       "stop with exit 8 unless this machine computes in that class (a hash, "
-       "or an image made in it)",
+       "stop with exit 8 unless this machine computes in that execution class "
+       "(a hash, or an image made in it)",
        kResources, kSample, field(&Config::require_class), "none"},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, kBench, whole(&Config::repeats, 1, 1000)},

@@ -11,9 +11,9 @@ namespace troupe::samplers {
 
 /// β per training step in float32: trained or of `beta_schedule`, then the
 /// zero-terminal-SNR rescale if asked (Lin et al. 2023, arXiv:2305.08891,
-/// algorithm 1). Roots and exponentials are rounded correctly, which those of
-/// PyTorch are not everywhere (see samplers/README.md); else the bits of
-/// diffusers.
+/// algorithm 1). The bits are those of diffusers, but for roots and
+/// exponentials: ours are rounded correctly, PyTorch's not everywhere
+/// (samplers/README.md).
 [[nodiscard]] std::vector<float> make_betas(const ScheduleOptions& options);
 
 /// ᾱ per training step: running product in double, stored as float32. With

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -30,21 +30,21 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
 SolverState step_ddim(const StepInput& in) {
   const Coefficients c = coefficients(in.schedule, in.from, in.to);
   const Tensor clean = clean_sample(in, Memory::scratch, true);
-  const Reading direction = noise_reading(in.schedule, in.from);
+  const LinearForm direction = noise_form(in.schedule, in.from);
   const Tensor& x = in.state.latents;
   SolverState next;
   if (in.schedule.draws_noise(in.from)) {
     const Tensor noise = in.draw();
-    next.latents = linear(in.ctx, Memory::lasting,
-                          {{c.clean, &clean},
-                           {c.direction * direction.latents, &x},
-                           {c.direction * direction.output, &in.output},
-                           {c.noise, &noise}});
+    next.latents = weighted_sum(in.ctx, Memory::lasting,
+                                {{c.clean, &clean},
+                                 {c.direction * direction.latents, &x},
+                                 {c.direction * direction.output, &in.output},
+                                 {c.noise, &noise}});
   } else {
-    next.latents = linear(in.ctx, Memory::lasting,
-                          {{c.clean, &clean},
-                           {c.direction * direction.latents, &x},
-                           {c.direction * direction.output, &in.output}});
+    next.latents = weighted_sum(in.ctx, Memory::lasting,
+                                {{c.clean, &clean},
+                                 {c.direction * direction.latents, &x},
+                                 {c.direction * direction.output, &in.output}});
   }
   return next;
 }
@@ -52,7 +52,7 @@ SolverState step_ddim(const StepInput& in) {
 double carry_ddim(const Schedule& schedule, int from, int to) {
   const Coefficients c = coefficients(schedule, from, to);
   return c.clean * clean_slope(schedule, from) +
-         c.direction * noise_reading(schedule, from).latents;
+         c.direction * noise_form(schedule, from).latents;
 }
 
 bool is_stochastic(const ScheduleOptions& o) { return o.eta > 0.0; }

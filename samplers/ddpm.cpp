@@ -5,10 +5,10 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/polynomials.h"
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -52,8 +52,9 @@ SolverState step_ddpm(const StepInput& in) {
   const Tensor clean = clean_sample(in, Memory::scratch, true);
   SolverState next;
   if (!in.schedule.draws_noise(in.from)) {
-    next.latents = linear(in.ctx, Memory::lasting,
-                          {{c.clean, &clean}, {c.latents, &in.state.latents}});
+    next.latents =
+        weighted_sum(in.ctx, Memory::lasting,
+                     {{c.clean, &clean}, {c.latents, &in.state.latents}});
     return next;
   }
   Tensor noise = in.draw();
@@ -65,7 +66,7 @@ SolverState step_ddpm(const StepInput& in) {
   } else {
     deviation = fixed_deviation(type, c);
   }
-  next.latents = linear(
+  next.latents = weighted_sum(
       in.ctx, Memory::lasting,
       {{c.clean, &clean}, {c.latents, &in.state.latents}, {deviation, &noise}});
   return next;

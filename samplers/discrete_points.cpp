@@ -6,7 +6,7 @@
 #include "kernels/core/error.h"
 #include "samplers/betas.h"
 #include "samplers/numeric.h"
-#include "samplers/tables.h"
+#include "samplers/points.h"
 
 namespace troupe::samplers {
 namespace {

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <cstddef>
 
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -135,12 +135,12 @@ Tensor converted(const StepInput& in, Memory memory) {
     return clean_sample(in, memory, false);
   }
   if (!o.thresholding) {
-    return apply(in.ctx, memory, noise_reading(in.schedule, in.from),
+    return apply(in.ctx, memory, noise_form(in.schedule, in.from),
                  in.state.latents, in.output);
   }
   const Tensor clean = clean_sample(in, Memory::scratch, false);
   const NoiseLevel at = in.here();
-  return linear(
+  return weighted_sum(
       in.ctx, memory,
       {{1.0 / at.sigma, &in.state.latents}, {-at.alpha / at.sigma, &clean}});
 }
@@ -162,12 +162,12 @@ SolverState step_dpmpp(const StepInput& in) {
   const bool noisy = in.schedule.draws_noise(in.from);
   const Tensor noise = noisy ? in.draw() : m0;
   SolverState next;
-  next.latents = linear(in.ctx, Memory::lasting,
-                        {{rule.latents, &x},
-                         {weights[0], &m0},
-                         {weights[1], &m1},
-                         {weights[2], &m2},
-                         {noisy ? rule.noise : 0.0, &noise}});
+  next.latents = weighted_sum(in.ctx, Memory::lasting,
+                              {{rule.latents, &x},
+                               {weights[0], &m0},
+                               {weights[1], &m1},
+                               {weights[2], &m2},
+                               {noisy ? rule.noise : 0.0, &noise}});
   next.order = order;
   if (keep > 0) {
     next.history.push_back(m0);
@@ -184,9 +184,9 @@ SolverState step_dpmpp(const StepInput& in) {
 double carry_dpmpp(const Schedule& schedule, int from, int to) {
   const ScheduleOptions& o = schedule.options();
   const Rule rule = first_order(o, schedule.level(from), schedule.arrival(to));
-  const Reading reading = predicts_clean(o) ? clean_reading(schedule, from)
-                                            : noise_reading(schedule, from);
-  return rule.latents + rule.d0 * reading.latents;
+  const LinearForm form = predicts_clean(o) ? clean_form(schedule, from)
+                                            : noise_form(schedule, from);
+  return rule.latents + rule.d0 * form.latents;
 }
 
 bool is_stochastic(const ScheduleOptions& o) {
@@ -210,7 +210,7 @@ void resolve(ScheduleOptions& o) {
   }
   const bool plain = o.algorithm == DpmAlgorithm::dpmsolver ||
                      o.algorithm == DpmAlgorithm::sde_dpmsolver;
-  refuse_noise_form(o, plain);
+  refuse_flow_prediction(o, plain);
   if (o.use_dynamic_shifting && o.time_shift_linear) {
     refuse_option("time_shift_type", "this solver shifts exponentially only",
                   "");

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
 
 /// dx/dσ = (x − x0)/σ: the noise that the output implies.
-Reading slope_reading(const Schedule& schedule, int call) {
+LinearForm slope_form(const Schedule& schedule, int call) {
   const double sigma = schedule.level(call).sigma;
-  const Reading clean = clean_reading(schedule, call);
+  const LinearForm clean = clean_form(schedule, call);
   return {(1.0 - clean.latents) / sigma, -clean.output / sigma};
 }
 
@@ -30,7 +30,7 @@ AncestralSplit split(double from, double to) {
 
 SolverState step_euler(const StepInput& in) {
   const double move = in.there().sigma - in.here().sigma;
-  const Reading slope = slope_reading(in.schedule, in.from);
+  const LinearForm slope = slope_form(in.schedule, in.from);
   SolverState next;
   next.latents = apply(in.ctx, Memory::lasting,
                        {1.0 + move * slope.latents, move * slope.output},
@@ -42,25 +42,25 @@ SolverState step_euler_ancestral(const StepInput& in) {
   const double sigma = in.here().sigma;
   const AncestralSplit to = split(sigma, in.there().sigma);
   const double move = to.down - sigma;
-  const Reading slope = slope_reading(in.schedule, in.from);
+  const LinearForm slope = slope_form(in.schedule, in.from);
   const Tensor noise = in.draw();
   SolverState next;
-  next.latents = linear(in.ctx, Memory::lasting,
-                        {{1.0 + move * slope.latents, &in.state.latents},
-                         {move * slope.output, &in.output},
-                         {to.up, &noise}});
+  next.latents = weighted_sum(in.ctx, Memory::lasting,
+                              {{1.0 + move * slope.latents, &in.state.latents},
+                               {move * slope.output, &in.output},
+                               {to.up, &noise}});
   return next;
 }
 
 double carry_euler(const Schedule& schedule, int from, int to) {
   const double move = schedule.arrival(to).sigma - schedule.level(from).sigma;
-  return 1.0 + move * slope_reading(schedule, from).latents;
+  return 1.0 + move * slope_form(schedule, from).latents;
 }
 
 double carry_euler_ancestral(const Schedule& schedule, int from, int to) {
   const double sigma = schedule.level(from).sigma;
   const double move = split(sigma, schedule.arrival(to).sigma).down - sigma;
-  return 1.0 + move * slope_reading(schedule, from).latents;
+  return 1.0 + move * slope_form(schedule, from).latents;
 }
 
 bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }

@@ -20,7 +20,7 @@ struct EvaluateRow {
   Branch branch = Branch::guided;
   double timestep = 0;
   Tensor latents;  ///< [C, …] f32, already scaled for the model
-  Tensor output;   ///< [out_channels, H, W] f32, allocated by the caller
+  Tensor output;   ///< [out_channels, …] f32, allocated by the caller
 };
 
 /// One row through segment `segment`. Both branches travel together.

@@ -1,8 +1,8 @@
 // Rectified flow, Liu et al. 2022, arXiv:2209.03003: dx/dσ = v.
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -23,10 +23,10 @@ SolverState step_flow_euler(const StepInput& in) {
   // Back to the clean sample, then fresh noise up to the next level.
   const double kept = 1.0 - sigma_to;
   const Tensor noise = in.draw();
-  next.latents = linear(in.ctx, Memory::lasting,
-                        {{kept, &in.state.latents},
-                         {-kept * sigma, &in.output},
-                         {sigma_to, &noise}});
+  next.latents = weighted_sum(in.ctx, Memory::lasting,
+                              {{kept, &in.state.latents},
+                               {-kept * sigma, &in.output},
+                               {sigma_to, &noise}});
   return next;
 }
 

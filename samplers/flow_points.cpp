@@ -7,8 +7,8 @@
 #include "kernels/core/error.h"
 #include "samplers/betas.h"
 #include "samplers/numeric.h"
+#include "samplers/points.h"
 #include "samplers/schedule.h"
-#include "samplers/tables.h"
 
 namespace troupe::samplers {
 namespace {

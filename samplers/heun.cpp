@@ -3,10 +3,10 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -19,9 +19,10 @@ Tensor slope_at(const StepInput& in, Memory memory) {
   const Tensor& x = in.state.latents;
   if (*in.schedule.options().clip_sample) {
     const Tensor clean = clean_sample(in, Memory::scratch, true);
-    return linear(in.ctx, memory, {{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
+    return weighted_sum(in.ctx, memory,
+                        {{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
   }
-  const Reading clean = clean_reading(in.schedule, in.from);
+  const LinearForm clean = clean_form(in.schedule, in.from);
   return apply(in.ctx, memory,
                {(1.0 - clean.latents) / sigma, -clean.output / sigma}, x,
                in.output);
@@ -33,8 +34,8 @@ SolverState first_stage(const StepInput& in) {
   const Tensor slope =
       slope_at(in, is_kept ? Memory::lasting : Memory::scratch);
   SolverState next;
-  next.latents = linear(in.ctx, Memory::lasting,
-                        {{1.0, &in.state.latents}, {move, &slope}});
+  next.latents = weighted_sum(in.ctx, Memory::lasting,
+                              {{1.0, &in.state.latents}, {move, &slope}});
   if (is_kept) {
     next.anchor = in.state.latents;
     next.slope = slope;
@@ -62,9 +63,9 @@ SolverState second_stage(const StepInput& in) {
   const double half = 0.5 * (in.there().sigma - start);
   const Tensor slope = slope_at(in, Memory::scratch);
   SolverState next;
-  next.latents =
-      linear(in.ctx, Memory::lasting,
-             {{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
+  next.latents = weighted_sum(
+      in.ctx, Memory::lasting,
+      {{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
   return next;
 }
 
@@ -74,7 +75,7 @@ SolverState step_heun(const StepInput& in) {
 
 double carry_heun(const Schedule& schedule, int from, int to) {
   const double sigma = schedule.level(from).sigma;
-  const double slope = (1.0 - clean_reading(schedule, from).latents) / sigma;
+  const double slope = (1.0 - clean_form(schedule, from).latents) / sigma;
   if (!is_second_stage(from)) {
     return 1.0 + (schedule.arrival(to).sigma - sigma) * slope;
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "samplers/betas.h"
+#include "samplers/points.h"
 #include "samplers/schedule.h"
-#include "samplers/tables.h"
 
 // A schedule is made once for a job: here the C library's logarithms are taken,
 // and its roots.

@@ -5,7 +5,7 @@
 
 #include "kernels/core/error.h"
 #include "samplers/numeric.h"
-#include "samplers/tables.h"
+#include "samplers/points.h"
 
 namespace troupe::samplers {
 namespace {
@@ -222,7 +222,7 @@ void refuse_option(std::string_view option, const std::string& message,
               std::string(option) + ": " + message, hint);
 }
 
-void refuse_noise_form(const ScheduleOptions& o, bool predicts_noise) {
+void refuse_flow_prediction(const ScheduleOptions& o, bool predicts_noise) {
   if (predicts_noise && o.prediction_type == PredictionType::flow_prediction) {
     refuse("prediction_type",
            "flow_prediction needs the form that predicts the clean sample",

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "samplers/tables.h"
+#include "samplers/points.h"
 
 namespace troupe::samplers {
 namespace {

@@ -9,8 +9,8 @@
 #include "kernels/core/error.h"
 #include "kernels/core/polynomials.h"
 #include "kernels/core/text.h"
+#include "samplers/points.h"
 #include "samplers/schedule.h"
-#include "samplers/tables.h"
 
 // A schedule from a table that somebody else made.
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "kernels/core/error.h"
-#include "samplers/rules.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -61,8 +61,8 @@ SolverState initial_state(ExecContext& ctx, const Schedule& schedule,
                           const Tensor& unit_noise) {
   check_latents(unit_noise);
   SolverState state;
-  state.latents = linear(ctx, Memory::lasting,
-                         {{schedule.init_noise_sigma(), &unit_noise}});
+  state.latents = weighted_sum(ctx, Memory::lasting,
+                               {{schedule.init_noise_sigma(), &unit_noise}});
   return state;
 }
 
@@ -70,8 +70,8 @@ Tensor scale_model_input(ExecContext& ctx, const Schedule& schedule, int call,
                          const Tensor& latents) {
   if (schedule.options().solver->has_unit_signal) {
     const double sigma = schedule.level(call).sigma;
-    return linear(ctx, Memory::lasting,
-                  {{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
+    return weighted_sum(ctx, Memory::lasting,
+                        {{1.0 / std::sqrt(sigma * sigma + 1.0), &latents}});
   }
   return latents;
 }
@@ -117,12 +117,11 @@ Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
   Tensor clean = read_clean(ctx, Memory::scratch, schedule, from, latents,
                             split.prediction);
   clip_clean(ctx, options, options.solver->clips, clean);
-  const Tensor noise =
-      apply(ctx, Memory::scratch, noise_reading(schedule, from), latents,
-            split.prediction);
+  const Tensor noise = apply(ctx, Memory::scratch, noise_form(schedule, from),
+                             latents, split.prediction);
   const NoiseLevel there = schedule.arrival(to);
-  return linear(ctx, Memory::lasting,
-                {{there.alpha, &clean}, {there.sigma, &noise}});
+  return weighted_sum(ctx, Memory::lasting,
+                      {{there.alpha, &clean}, {there.sigma, &noise}});
 }
 
 }  // namespace troupe::samplers

@@ -32,8 +32,8 @@ struct SolverState {
                                         const Schedule& schedule,
                                         const Tensor& unit_noise);
 
-/// What the network sees at `call` (Euler divides by sqrt(σ²+1)). Returns the
-/// latents themselves, unshared work, where the solver changes nothing.
+/// What the network sees at `call` (Euler divides by sqrt(σ²+1)): the latents
+/// themselves, not a copy, where the solver changes nothing.
 [[nodiscard]] Tensor scale_model_input(ExecContext& ctx,
                                        const Schedule& schedule, int call,
                                        const Tensor& latents);
@@ -43,7 +43,7 @@ struct SolverState {
 /// device and with every C library: levels hold their logarithms, and the rest
 /// is + − × ÷ and square roots.
 ///
-/// Shapes: state.latents [C, …] f32; model_output [C or 2C, H, W] f32, raw
+/// Shapes: state.latents [C, …] f32; model_output [C or 2C, …] f32, raw
 ///         network output of call `from` in the schedule's prediction type.
 ///         Of 2C channels the second half is a learned variance: DDPM with
 ///         variance_type learned or learned_range uses it, all others drop it.
@@ -63,8 +63,9 @@ struct SolverState {
                                std::uint64_t sample_index, NoiseSource& noise);
 
 /// a = ∂(next latents)/∂(latents) with the model output held fixed: what the
-/// Picard family multiplies its carry with. 1-step coefficient from → to: of
-/// the solver's first-order rule, without clipping, history or corrector.
+/// Picard family multiplies its carry with. It is that of the solver's
+/// first-order rule from `from` to `to`, without clipping, history or
+/// corrector.
 [[nodiscard]] double carry_coefficient(const Schedule& schedule, int from,
                                        int to);
 

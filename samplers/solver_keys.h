@@ -2,12 +2,12 @@
 
 #include <string_view>
 
-// Keys of scheduler_config.json that several classes of diffusers have. For the
-// solvers' rows only.
+// Keys of scheduler_config.json that several of diffusers' classes have. For
+// the solvers' rows only.
 
 namespace troupe::samplers {
 
-/// Every class over betas.
+/// Of every class whose noise levels come from betas.
 inline constexpr std::string_view kBetaKeys =
     "num_train_timesteps beta_start beta_end beta_schedule trained_betas "
     "prediction_type timestep_spacing steps_offset";

@@ -49,8 +49,8 @@ struct SolverRow {
   std::span<const std::string_view> shown_names;
   std::span<const SolverSpelling> spellings;
   /// The keys of scheduler_config.json that its diffusers class has, and eta,
-  /// which is an argument there; groups of words. Other keys of a file are
-  /// ignored, other flags refused.
+  /// which is an argument there. Each entry is a list of words. Other keys of a
+  /// file are ignored, other flags refused.
   std::array<std::string_view, 6> keys;
 
   Levels levels = Levels::sigmas;

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "samplers/phi_functions.h"
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 namespace troupe::samplers {
 namespace {
@@ -127,12 +127,12 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
   const double own = -leg.scaled_b * rho[order - 1];
   newest -= own;
   const std::vector<Tensor>& m = state.history;
-  return linear(in.ctx, Memory::lasting,
-                {{leg.latents, &state.anchor},
-                 {newest, &m[0]},
-                 {older[0], order > 1 ? &m[1] : &m[0]},
-                 {older[1], order > 2 ? &m[2] : &m[0]},
-                 {own, &converted}});
+  return weighted_sum(in.ctx, Memory::lasting,
+                      {{leg.latents, &state.anchor},
+                       {newest, &m[0]},
+                       {older[0], order > 1 ? &m[1] : &m[0]},
+                       {older[1], order > 2 ? &m[2] : &m[0]},
+                       {own, &converted}});
 }
 
 /// UniP from the (corrected) sample x.
@@ -156,11 +156,11 @@ Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
     }
   }
   const std::vector<Tensor>& m = state.history;
-  return linear(in.ctx, Memory::lasting,
-                {{leg.latents, &x},
-                 {newest, &m0},
-                 {older[0], order > 1 ? &m[0] : &m0},
-                 {older[1], order > 2 ? &m[1] : &m0}});
+  return weighted_sum(in.ctx, Memory::lasting,
+                      {{leg.latents, &x},
+                       {newest, &m0},
+                       {older[0], order > 1 ? &m[0] : &m0},
+                       {older[1], order > 2 ? &m[1] : &m0}});
 }
 
 bool wants_corrector(const StepInput& in) {
@@ -191,7 +191,7 @@ SolverState step_unipc(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
   const Tensor m0 = o.predict_x0 ? clean_sample(in, Memory::lasting, false)
                                  : apply(in.ctx, Memory::lasting,
-                                         noise_reading(in.schedule, in.from),
+                                         noise_form(in.schedule, in.from),
                                          in.state.latents, in.output);
   const std::size_t order = usable_order(in);
   SolverState next;
@@ -212,9 +212,9 @@ SolverState step_unipc(const StepInput& in) {
 double carry_unipc(const Schedule& schedule, int from, int to) {
   const ScheduleOptions& o = schedule.options();
   const Leg leg = make_leg(o, schedule.level(from), schedule.arrival(to));
-  const Reading reading = o.predict_x0 ? clean_reading(schedule, from)
-                                       : noise_reading(schedule, from);
-  return leg.latents + leg.first * reading.latents;
+  const LinearForm form =
+      o.predict_x0 ? clean_form(schedule, from) : noise_form(schedule, from);
+  return leg.latents + leg.first * form.latents;
 }
 
 Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
@@ -235,7 +235,7 @@ void resolve(ScheduleOptions& o) {
     refuse_option("solver_type",
                   "got '" + o.solver_type + "', expected bh1 or bh2", "");
   }
-  refuse_noise_form(o, !o.predict_x0);
+  refuse_flow_prediction(o, !o.predict_x0);
 }
 
 /// Of two kinds the rarer is said.

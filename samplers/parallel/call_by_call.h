@@ -34,7 +34,8 @@ class CallByCall : public Method {
   /// A task of the present call, without slots.
   [[nodiscard]] Task task_of(Op op) const;
   void issue_step(Slot model_output);
-  /// Outputs of an evaluation or a combination that ends with the step.
+  /// Lets an evaluation or a combination end with the solver step: gives it the
+  /// outputs, and frees what nobody reads then.
   void go_on_to_step(Task& task);
   [[nodiscard]] TaskBook& book() { return book_; }
   [[nodiscard]] Slot state() const { return state_; }

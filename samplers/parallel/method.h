@@ -80,7 +80,6 @@ struct Progress {
 ///
 /// `ready` hands out every task whose inputs are there, each once. `apply`
 /// takes results in any order; late, duplicate and superseded ones are dropped.
-/// Source of the contract: design §4.
 class Method {
  public:
   virtual ~Method() = default;

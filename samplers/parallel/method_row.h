@@ -16,8 +16,8 @@ struct MethodOptions;
 struct InFlight {
   /// Enough that each worker has two grants to run while results travel.
   int most = 1;
-  /// While grants take much longer than their way. A second sample then hides
-  /// nothing, and each ends half as soon.
+  /// The same where a grant takes much longer than its way to the worker: more
+  /// samples would hide nothing, and all of them would end later.
   int most_of_long_grants = 1;
 };
 
@@ -51,8 +51,8 @@ struct MethodRow {
   std::string_view chosen_because;
   /// The two branches of guidance are tasks of their own.
   bool splits_guidance = false;
-  /// Any worker of the sample's execution class may evaluate its points.
-  /// Others belong to the worker of their part.
+  /// Any worker of the sample's execution class may run its tasks. Otherwise
+  /// each belongs to the worker of its part.
   bool spreads = false;
   /// It may end earlier than `turn` says.
   bool may_end_early = false;
@@ -73,7 +73,7 @@ struct MethodRow {
   int (*parts)(const MethodOptions&) = nullptr;
   /// Workers that a job of so many samples can keep busy.
   std::uint64_t (*useful_workers)(const MethodOptions&, std::uint64_t samples);
-  /// Rows that a forward pass ever has, both branches of guidance as one; null:
+  /// The most rows of one forward pass, both branches of guidance as one; null:
   /// as many as the device likes.
   int (*most_rows)(const MethodOptions&) = nullptr;
   InFlight (*in_flight)(int num_parts, int rows_per_pass);

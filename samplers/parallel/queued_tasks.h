@@ -12,10 +12,10 @@
 
 namespace troupe::samplers {
 
-/// Tasks that a TaskRunner has queued, on the CPU done. Slots are written by
-/// TaskRunner::finish: a task that runs a second time must not replace a
-/// complete value by one that is still to come.
-/// Thread: the context's.
+/// Tasks that a TaskRunner has queued; on the CPU they are done. Slots are
+/// written by TaskRunner::finish: a task that runs a second time must not
+/// replace a complete value by one that is still to come. Thread: the
+/// context's.
 struct QueuedTasks {
   struct Output {
     Slot slot;
@@ -25,7 +25,7 @@ struct QueuedTasks {
   struct Step {
     const BoundTask* bound;
     Tensor latents;      ///< that it started from
-    std::size_t finite;  ///< the reading
+    std::size_t finite;  ///< place of `all_finite` in the readings
   };
   struct Sweep {
     const BoundTask* bound;

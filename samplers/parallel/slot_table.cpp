@@ -1,8 +1,9 @@
+#include "samplers/parallel/slot_table.h"
+
 #include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
-#include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers {
 

@@ -32,13 +32,15 @@ class Stale final : public Method {
   [[nodiscard]] const std::vector<Firing>& firings() const { return firings_; }
 
  private:
-  /// What is left to do around a firing; its task id is its index + 1, and so
-  /// is the slot of its output.
+  /// What is left to do around a firing. Firing i is task i + 1, and writes
+  /// slot i + 1.
   struct Status {
     std::vector<int> readers;
     int inputs_missing = 0;
     int readers_left = 0;
-    int depth = 0;  ///< segment runs on the longest line up to it
+    /// Segment runs that must happen one after the other until it is done: each
+    /// reads the one before, or shares its part.
+    int depth = 0;
     bool done = false;
   };
 
@@ -58,7 +60,7 @@ class Stale final : public Method {
   int call_ = 0;
   Slot state_ = kInitialSlot;
   std::int64_t segments_run_ = 0;
-  int depth_ = 0;
+  int depth_ = 0;  ///< of all that is done
   TaskBook book_;
 };
 

@@ -34,15 +34,16 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 
 /// One update of the Picard family, left to right:
 ///
-///   R = step(S_j, m_j);  S_j = history of the sweep so far, latents x_old[j]
+///   R = step(S_j, m_j);  S_j = history of the sweep so far, latents x_old[j];
+///                        m_j = the network's output at point j
 ///   x_new[j + 1] = R + J · (x_new[j] − x_old[j])
 ///
 /// with the difference formed first, and J = 1 (Carry::identity), the solver's
 /// a_j (coefficient) or the ratio of √(α² + σ²) after and before the step
-/// (deviation). Where x_new[j] and x_old[j] have the same
-/// bytes the result is R itself, without an addition (−0.0 + 0 is not −0.0): so
-/// every converged point has the bytes of the sequential run. The carry acts on
-/// latents only; histories and anchors are those of the sweep's own steps.
+/// (deviation). Where x_new[j] and x_old[j] have the same bytes the result is R
+/// itself, without an addition (−0.0 + 0 is not −0.0): so every converged point
+/// has the bytes of the sequential run. The carry acts on latents only;
+/// histories and anchors are those of the sweep's own steps.
 ///
 /// The work is queued, and what it must say is read through `readings`, which
 /// the caller waits for: `sweep_scalars` then judges it. All tensors are on

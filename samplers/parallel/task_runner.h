@@ -2,47 +2,20 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <span>
-#include <variant>
 #include <vector>
 
 #include "kernels/core/error.h"
 #include "samplers/evaluator.h"
 #include "samplers/parallel/method.h"
+#include "samplers/parallel/slot_table.h"
 #include "samplers/solver.h"
 
 namespace troupe::samplers {
 
 struct SweepInput;
 struct QueuedTasks;
-
-/// The values behind one sample's slots. In one process every worker sees the
-/// same table: a slot number is the in-process handle.
-/// Thread: any.
-class SlotTable {
- public:
-  using Value = std::variant<SolverState, Tensor, Boundary>;
-
-  /// Values written late into an erased slot are let go: they come from a task
-  /// that ran twice.
-  void put(Slot slot, Value value);
-  /// Errors: Errc::internal when the slot is empty.
-  [[nodiscard]] Value get(Slot slot) const;
-  [[nodiscard]] std::optional<Value> find(Slot slot) const;
-  void erase(std::span<const Slot> slots);
-  [[nodiscard]] std::size_t size() const;
-  /// What a snapshot of the method must be stored with. Elements are shared.
-  [[nodiscard]] std::map<Slot, Value> values() const;
-
- private:
-  mutable std::mutex mutex_;
-  std::map<Slot, Value> values_;
-  std::vector<bool> erased_;  ///< by slot
-};
 
 /// A task of one sample, with that sample's slots.
 struct BoundTask {
@@ -122,12 +95,5 @@ class TaskRunner {
   NoiseSource& noise_;
   MethodOptions options_;
 };
-
-/// The plain-loop driver: runs one method instance to its end on the calling
-/// thread and returns the final state. What unit tests and the simulator use.
-[[nodiscard]] SolverState run_local(Method& method, TaskRunner& runner,
-                                    ExecContext& ctx,
-                                    std::uint64_t sample_index,
-                                    SolverState initial);
 
 }  // namespace troupe::samplers

@@ -13,7 +13,7 @@
 #include "models/dit.h"
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
-#include "samplers/parallel/task_runner.h"
+#include "samplers/parallel/run_local.h"
 #include "tests/models/dit_cases.h"
 
 namespace troupe::actors {

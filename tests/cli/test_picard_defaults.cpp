@@ -9,7 +9,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "config/method_plan.h"
 #include "models/gaussian_mixture.h"
-#include "samplers/parallel/task_runner.h"
+#include "samplers/parallel/run_local.h"
 
 namespace troupe::actors {
 namespace {

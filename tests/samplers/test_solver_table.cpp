@@ -6,10 +6,10 @@
 
 #include "config/scheduler_config.h"
 #include "kernels/core/error.h"
-#include "samplers/rules.h"
+#include "samplers/points.h"
 #include "samplers/solver.h"
 #include "samplers/solver_keys.h"
-#include "samplers/tables.h"
+#include "samplers/step_arithmetic.h"
 
 // A solver is one row: here is one more, and no other file knows it.
 
@@ -22,8 +22,9 @@ SolverState step_halving(const StepInput& in) {
   const Tensor clean = clean_sample(in, Memory::scratch, false);
   const double kept = in.to == in.schedule.num_model_calls() ? 0.0 : 0.5;
   SolverState next;
-  next.latents = linear(in.ctx, Memory::lasting,
-                        {{kept, &in.state.latents}, {1.0 - kept, &clean}});
+  next.latents =
+      weighted_sum(in.ctx, Memory::lasting,
+                   {{kept, &in.state.latents}, {1.0 - kept, &clean}});
   return next;
 }
 

@@ -7,7 +7,8 @@
 
 #include "samplers/options.h"
 
-// The three ways a schedule's points are made. Internal to samplers.
+// What a schedule is made from: options with their defaults filled in, and the
+// points of a run, in three ways. Internal to samplers.
 
 namespace troupe::samplers {
 
@@ -71,6 +72,7 @@ void check_flow_sigmas(const ScheduleOptions& options);
                                 const std::string& message,
                                 std::string_view hint);
 /// Refuses flow_prediction for a rule that predicts noise.
-void refuse_noise_form(const ScheduleOptions& options, bool predicts_noise);
+void refuse_flow_prediction(const ScheduleOptions& options,
+                            bool predicts_noise);
 
 }  // namespace troupe::samplers

@@ -1,4 +1,4 @@
-#include "samplers/rules.h"
+#include "samplers/step_arithmetic.h"
 
 #include <algorithm>
 #include <array>
@@ -70,7 +70,7 @@ Tensor StepInput::draw() const {
   return drawn;
 }
 
-Reading clean_reading(const Schedule& schedule, int call) {
+LinearForm clean_form(const Schedule& schedule, int call) {
   const NoiseLevel at = schedule.level(call);
   switch (*schedule.options().prediction_type) {
     case PredictionType::epsilon:
@@ -89,11 +89,11 @@ Reading clean_reading(const Schedule& schedule, int call) {
   }
   // An inverted flow runs from σ = 0 to 1 and points at the clean sample.
   const double sigma = schedule.sigmas()[static_cast<std::size_t>(call)];
-  return schedule.options().invert_sigmas ? Reading{1.0, 1.0 - sigma}
-                                          : Reading{1.0, -sigma};
+  return schedule.options().invert_sigmas ? LinearForm{1.0, 1.0 - sigma}
+                                          : LinearForm{1.0, -sigma};
 }
 
-Reading noise_reading(const Schedule& schedule, int call) {
+LinearForm noise_form(const Schedule& schedule, int call) {
   const NoiseLevel at = schedule.level(call);
   if (schedule.options().prediction_type == PredictionType::epsilon) {
     return {0.0, 1.0};
@@ -107,13 +107,13 @@ Reading noise_reading(const Schedule& schedule, int call) {
   if (!(at.sigma > 0.0)) {
     return {0.0, 0.0};
   }
-  const Reading clean = clean_reading(schedule, call);
+  const LinearForm clean = clean_form(schedule, call);
   return {(1.0 - at.alpha * clean.latents) / at.sigma,
           -at.alpha * clean.output / at.sigma};
 }
 
-Tensor linear(ExecContext& ctx, Memory memory,
-              std::initializer_list<kernels::Term> terms) {
+Tensor weighted_sum(ExecContext& ctx, Memory memory,
+                    std::initializer_list<kernels::Term> terms) {
   std::array<kernels::Term, 8> kept{};
   std::size_t count = 0;
   for (const kernels::Term& term : terms) {
@@ -130,19 +130,19 @@ Tensor linear(ExecContext& ctx, Memory memory,
   return out;
 }
 
-Tensor apply(ExecContext& ctx, Memory memory, const Reading& reading,
+Tensor apply(ExecContext& ctx, Memory memory, const LinearForm& form,
              const Tensor& latents, const Tensor& output) {
-  return linear(ctx, memory,
-                {{reading.latents, &latents}, {reading.output, &output}});
+  return weighted_sum(ctx, memory,
+                      {{form.latents, &latents}, {form.output, &output}});
 }
 
 Tensor read_clean(ExecContext& ctx, Memory memory, const Schedule& schedule,
                   int call, const Tensor& latents, const Tensor& output) {
   if (!schedule.tells_sign_only(call)) {
-    return apply(ctx, memory, clean_reading(schedule, call), latents, output);
+    return apply(ctx, memory, clean_form(schedule, call), latents, output);
   }
   // (x − σ·ε)/0, the difference first: ∞·x − ∞·ε would be NaN.
-  Tensor clean = linear(
+  Tensor clean = weighted_sum(
       ctx, memory, {{1.0, &latents}, {-schedule.level(call).sigma, &output}});
   const kernels::Term term{std::numeric_limits<double>::infinity(), &clean};
   kernels::combine(ctx, {&term, 1}, clean);
@@ -151,7 +151,7 @@ Tensor read_clean(ExecContext& ctx, Memory memory, const Schedule& schedule,
 
 double clean_slope(const Schedule& schedule, int call) {
   return schedule.tells_sign_only(call) ? 0.0
-                                        : clean_reading(schedule, call).latents;
+                                        : clean_form(schedule, call).latents;
 }
 
 void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,

@@ -10,7 +10,9 @@
 #include "samplers/schedule.h"
 #include "samplers/solver.h"
 
-// What the step rules share. Internal to samplers.
+// A step's arguments, and the arithmetic that the solvers' step rules share:
+// the clean sample and the noise of an output, clipping, sums. Internal to
+// samplers.
 
 namespace troupe::samplers {
 
@@ -40,21 +42,23 @@ struct StepInput {
   [[nodiscard]] Tensor draw() const;
 };
 
-/// A quantity that is linear in the latents and the model output.
-struct Reading {
+/// latents · x + output · m, of the latents x and the model output m. The clean
+/// sample and the noise that an output implies are such forms, whatever the
+/// network predicts.
+struct LinearForm {
   double latents = 0.0;
   double output = 0.0;
 };
-/// The clean sample, and the noise, which the output of `call` implies.
-[[nodiscard]] Reading clean_reading(const Schedule& schedule, int call);
-[[nodiscard]] Reading noise_reading(const Schedule& schedule, int call);
+/// What the output of `call` says: the clean sample, and the noise.
+[[nodiscard]] LinearForm clean_form(const Schedule& schedule, int call);
+[[nodiscard]] LinearForm noise_form(const Schedule& schedule, int call);
 
 /// Σ coefficient · tensor as a new tensor; terms of coefficient 0 are left out
 /// (0 · inf is not wanted). At least one tensor must be given.
-[[nodiscard]] Tensor linear(ExecContext& ctx, Memory memory,
-                            std::initializer_list<kernels::Term> terms);
+[[nodiscard]] Tensor weighted_sum(ExecContext& ctx, Memory memory,
+                                  std::initializer_list<kernels::Term> terms);
 [[nodiscard]] Tensor apply(ExecContext& ctx, Memory memory,
-                           const Reading& reading, const Tensor& latents,
+                           const LinearForm& form, const Tensor& latents,
                            const Tensor& output);
 
 /// The clean sample that the output of `call` implies, not clipped. Where ᾱ is
@@ -64,7 +68,7 @@ struct Reading {
 [[nodiscard]] Tensor read_clean(ExecContext& ctx, Memory memory,
                                 const Schedule& schedule, int call,
                                 const Tensor& latents, const Tensor& output);
-/// What the clipped clean sample passes on of the latents: the reading's
+/// How much of the latents the clean sample contains: its form's
 /// factor, 0 where only the sign is told. For carry coefficients.
 [[nodiscard]] double clean_slope(const Schedule& schedule, int call);
 

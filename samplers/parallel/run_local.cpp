@@ -1,0 +1,30 @@
+#include "samplers/parallel/run_local.h"
+
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::samplers {
+
+SolverState run_local(Method& method, TaskRunner& runner, ExecContext& ctx,
+                      std::uint64_t sample_index, SolverState initial) {
+  SlotTable slots;
+  slots.put(kInitialSlot, std::move(initial));
+  while (!method.done()) {
+    std::vector<BoundTask> tasks;
+    for (Task& task : method.ready()) {
+      tasks.push_back({sample_index, std::move(task), &slots});
+    }
+    require(!tasks.empty(), Errc::internal, "run_local",
+            "a method that is not done has nothing to do");
+    const std::vector<TaskResult> results = runner.run(ctx, tasks);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (method.apply(results[i])) {
+        slots.erase(tasks[i].task.frees);
+      }
+    }
+  }
+  return std::get<SolverState>(slots.get(method.result_slot()));
+}
+
+}  // namespace troupe::samplers
