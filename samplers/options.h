@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "samplers/solver_row.h"
 
 namespace troupe::samplers {
+
+struct GraphTable;
 
 enum class BetaSchedule : std::uint8_t {
   linear,
@@ -127,6 +130,9 @@ struct MethodOptions {
   int stride = 1;              ///< stale: 2 is AsyncDiff's, one more executor
   int warmup_steps = 1;
   int final_fresh_steps = 0;
+  /// stale: the graph as it was drawn when the job was submitted; null: drawn
+  /// from the numbers above.
+  std::shared_ptr<const GraphTable> graph = {};
 };
 
 /// What a user says of it. Unset: chosen for the job, or the method's default.

@@ -27,34 +27,30 @@ bool less(const Ratio& a, const Ratio& b) {
 
 }  // namespace
 
-MarkedGraph::MarkedGraph(std::vector<GraphNode> nodes,
-                         std::vector<GraphEdge> edges, int warmup_steps,
-                         int final_fresh_steps)
-    : nodes_(std::move(nodes)),
-      edges_(std::move(edges)),
-      edges_into_(nodes_.size()),
-      // The first step has nothing older to read, so it is always fresh.
-      warmup_steps_(std::max(1, warmup_steps)),
-      final_fresh_steps_(final_fresh_steps) {
-  for (std::size_t i = 0; i < edges_.size(); ++i) {
-    edges_into_[static_cast<std::size_t>(edges_[i].to)].push_back(
+MarkedGraph::MarkedGraph(GraphTable table)
+    : table_(std::move(table)), edges_into_(table_.nodes.size()) {
+  // The first step has nothing older to read, so it is always fresh.
+  table_.warmup_steps = std::max(1, table_.warmup_steps);
+  for (std::size_t i = 0; i < edges().size(); ++i) {
+    edges_into_[static_cast<std::size_t>(edges()[i].to)].push_back(
         static_cast<int>(i));
   }
 }
 
 bool MarkedGraph::is_stale(int step, int num_steps) const {
-  return step >= warmup_steps_ && step < num_steps - final_fresh_steps_;
+  return step >= table_.warmup_steps &&
+         step < num_steps - table_.final_fresh_steps;
 }
 
 bool MarkedGraph::fires(int node, int step, int num_steps) const {
-  const GraphNode& at = nodes_[static_cast<std::size_t>(node)];
+  const GraphNode& at = nodes()[static_cast<std::size_t>(node)];
   if (step < 0 || step >= num_steps) {
     return false;
   }
   if (!is_stale(step, num_steps)) {
     return at.fresh;
   }
-  return (step - warmup_steps_) % at.stride == at.phase;
+  return (step - table_.warmup_steps) % at.stride == at.phase;
 }
 
 int MarkedGraph::read_by(const GraphEdge& edge, int step,
@@ -91,24 +87,24 @@ int MarkedGraph::read_by(const GraphEdge& edge, int step,
 
 std::vector<Firing> MarkedGraph::firings(int num_steps) const {
   std::vector<std::vector<int>> index(
-      nodes_.size(),
+      nodes().size(),
       std::vector<int>(static_cast<std::size_t>(num_steps), kNone));
   std::vector<Firing> all;
   for (int step = 0; step < num_steps; ++step) {
-    for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
+    for (int node = 0; node < static_cast<int>(nodes().size()); ++node) {
       if (!fires(node, step, num_steps)) {
         continue;
       }
       const auto n = static_cast<std::size_t>(node);
       const int offset =
-          is_stale(step, num_steps) ? nodes_[n].timestep_offset : 0;
+          is_stale(step, num_steps) ? nodes()[n].timestep_offset : 0;
       Firing firing{.node = node,
                     .step = step,
                     .timestep_call = std::min(step + offset, num_steps - 1),
                     .inputs = {}};
       for (const int edge : edges_into_[n]) {
         firing.inputs.push_back(
-            read_by(edges_[static_cast<std::size_t>(edge)], step, index));
+            read_by(edges()[static_cast<std::size_t>(edge)], step, index));
       }
       index[n][static_cast<std::size_t>(step)] = static_cast<int>(all.size());
       all.push_back(std::move(firing));
@@ -144,7 +140,7 @@ std::vector<Firing> MarkedGraph::firings(int num_steps) const {
 
 int MarkedGraph::period() const {
   int steps = 1;
-  for (const GraphNode& node : nodes_) {
+  for (const GraphNode& node : nodes()) {
     steps = std::lcm(steps, node.stride);
   }
   return steps;
@@ -153,7 +149,7 @@ int MarkedGraph::period() const {
 Ratio MarkedGraph::device_load() const {
   const int steps = period();
   std::map<int, std::int64_t> load;
-  for (const GraphNode& node : nodes_) {
+  for (const GraphNode& node : nodes()) {
     load[node.part] += node.cost * (steps / node.stride);
   }
   std::int64_t largest = 0;
@@ -166,11 +162,11 @@ Ratio MarkedGraph::device_load() const {
 std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
   const int steps = period();
   const auto fires_at = [&](int node, int step) {
-    const GraphNode& at = nodes_[static_cast<std::size_t>(node)];
+    const GraphNode& at = nodes()[static_cast<std::size_t>(node)];
     return floor_mod(step, at.stride) == at.phase;
   };
   std::vector<Arc> arcs;
-  for (const GraphEdge& edge : edges_) {
+  for (const GraphEdge& edge : edges()) {
     for (int to = 0; to < steps; ++to) {
       if (!fires_at(edge.to, to)) {
         continue;
@@ -184,11 +180,12 @@ std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
           continue;
         }
         const int residue = floor_mod(at, steps);
-        arcs.push_back({.from = *from * steps + residue,
-                        .to = edge.to * steps + to,
-                        .weight = nodes_[static_cast<std::size_t>(*from)].cost +
-                                  edge.latency,
-                        .tokens = (residue - at) / steps});
+        arcs.push_back(
+            {.from = *from * steps + residue,
+             .to = edge.to * steps + to,
+             .weight =
+                 nodes()[static_cast<std::size_t>(*from)].cost + edge.latency,
+             .tokens = (residue - at) / steps});
         break;
       }
     }
@@ -202,7 +199,7 @@ std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
 Ratio MarkedGraph::cycle_ratio() const {
   const std::vector<Arc> arcs = unrolled();
   const int steps = period();
-  const std::size_t size = nodes_.size() * static_cast<std::size_t>(steps);
+  const std::size_t size = nodes().size() * static_cast<std::size_t>(steps);
   Ratio best{0, 1};
   for (;;) {
     std::vector<std::int64_t> distance(size, 0);

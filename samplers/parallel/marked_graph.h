@@ -32,6 +32,14 @@ struct GraphEdge {
   std::int64_t latency = 0;  ///< of the hop, same unit as costs
 };
 
+/// A pipeline as plain values: what a job's record holds of it.
+struct GraphTable {
+  std::vector<GraphNode> nodes;  ///< the last one is the solver step
+  std::vector<GraphEdge> edges;  ///< those into a node keep their order
+  int warmup_steps = 1;
+  int final_fresh_steps = 0;
+};
+
 /// A turn that is really taken: something reads it, or it is the last step.
 struct Firing {
   static constexpr int kInitial = -1;  ///< as an input: the initial state
@@ -55,13 +63,15 @@ struct Ratio {
 /// Source: Commoner et al. 1971 (marked graphs); AsyncDiff, arXiv:2406.06911.
 class MarkedGraph {
  public:
-  /// Nodes are numbered as given; the last one is the solver step. Edges into
-  /// a node keep their order.
-  MarkedGraph(std::vector<GraphNode> nodes, std::vector<GraphEdge> edges,
-              int warmup_steps, int final_fresh_steps);
+  explicit MarkedGraph(GraphTable table);
 
-  [[nodiscard]] const std::vector<GraphNode>& nodes() const { return nodes_; }
-  [[nodiscard]] const std::vector<GraphEdge>& edges() const { return edges_; }
+  [[nodiscard]] const GraphTable& table() const { return table_; }
+  [[nodiscard]] const std::vector<GraphNode>& nodes() const {
+    return table_.nodes;
+  }
+  [[nodiscard]] const std::vector<GraphEdge>& edges() const {
+    return table_.edges;
+  }
   [[nodiscard]] bool fires(int node, int step, int num_steps) const;
   /// Every firing of a run, each after all that it reads; the last one is the
   /// solver's last step.
@@ -85,19 +95,22 @@ class MarkedGraph {
   [[nodiscard]] int period() const;
   [[nodiscard]] std::vector<Arc> unrolled() const;
 
-  std::vector<GraphNode> nodes_;
-  std::vector<GraphEdge> edges_;
+  GraphTable table_;
   std::vector<std::vector<int>> edges_into_;
-  int warmup_steps_;
-  int final_fresh_steps_;
 };
 
-/// The graph of a stale run: `segments` in a row, the solver step, an age per
-/// cut. Stride 2 is AsyncDiff's: all segments fire every second step with the
-/// timestep of the step after; the last has a second executor (part
-/// num_segments) that fires for that step, one step staler, while the first
-/// fires for its own. The phase follows the warm-up, so that any warm-up is
-/// legal. Costs are 1 per segment and 0 for the step.
+/// Checks a graph of unknown origin for a run of so many model calls with such
+/// options: a pipeline that ends, whose turns read only what others make.
+/// Errors: Errc::invalid_argument with the place "graph".
+void check_stale_graph(const GraphTable& table, const MethodOptions& options,
+                       int num_calls);
+
+/// The graph of a stale run: the one that `options` holds, else `segments` in a
+/// row, the solver step, an age per cut. Stride 2 is AsyncDiff's: all segments
+/// fire every second step with the timestep of the step after; the last has a
+/// second executor (part num_segments) that fires for that step, one step
+/// staler, while the first fires for its own. The phase follows the warm-up, so
+/// that any warm-up is legal. Costs are 1 per segment and 0 for the step.
 /// Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
 

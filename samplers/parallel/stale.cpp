@@ -198,6 +198,9 @@ std::unique_ptr<Method> make_stale(const MethodOptions& options,
               "counts model calls of this run");
   check_range("final_fresh_steps", options.final_fresh_steps, 0, calls,
               "counts model calls of this run");
+  if (options.graph != nullptr) {
+    check_stale_graph(*options.graph, options, calls);
+  }
   return std::make_unique<Stale>(options, calls);
 }
 
@@ -245,6 +248,11 @@ extern constinit const MethodRow kStale{
     .defaults = stale_defaults,
     .make = make_stale,
     .approximates = is_stale,
+    .graph =
+        [](const MethodOptions& o) {
+          return std::make_shared<const GraphTable>(
+              make_stale_graph(o).table());
+        },
     .parts = stale_parts,
     .useful_workers =
         [](const MethodOptions& o, std::uint64_t) {

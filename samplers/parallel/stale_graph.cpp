@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -34,6 +35,9 @@ std::vector<int> cut_ages(const MethodOptions& options) {
 }  // namespace
 
 MarkedGraph make_stale_graph(const MethodOptions& options) {
+  if (options.graph != nullptr) {
+    return MarkedGraph(*options.graph);
+  }
   const int segments = options.num_segments;
   if (segments < 1) {
     throw Error(Errc::invalid_argument, "num_segments",
@@ -83,8 +87,138 @@ MarkedGraph make_stale_graph(const MethodOptions& options) {
   nodes.push_back({.name = "step"});
   edges.push_back({.from = {solver}, .to = solver, .lag = 1});
   edges.push_back({.from = std::move(outputs), .to = solver});
-  return {std::move(nodes), std::move(edges), options.warmup_steps,
-          options.final_fresh_steps};
+  return MarkedGraph({std::move(nodes), std::move(edges), options.warmup_steps,
+                      options.final_fresh_steps});
+}
+
+namespace {
+
+/// Of a run: a turn takes some 200 bytes.
+constexpr std::int64_t kMostTurns = 1 << 21;
+constexpr int kMostNumber = 1 << 20;
+/// A turn looks back so many steps, at so many nodes, for what it reads.
+constexpr int kMostStride = 8;
+constexpr std::size_t kMostReadNodes = 8;
+
+[[noreturn]] void refuse_graph(const std::string& what) {
+  throw Error(Errc::invalid_argument, "graph", what);
+}
+
+std::string numbered(const char* what, std::size_t index) {
+  return std::string(what) + " " + std::to_string(index);
+}
+
+void check_nodes(const GraphTable& table, const MethodOptions& options) {
+  for (std::size_t n = 0; n < table.nodes.size(); ++n) {
+    const GraphNode& node = table.nodes[n];
+    const bool is_last = n + 1 == table.nodes.size();
+    const bool is_step = node.segment == -1;
+    if (is_step != is_last || node.segment < -1 ||
+        node.segment >= options.num_segments) {
+      refuse_graph(numbered("node", n) + ": got segment " +
+                   std::to_string(node.segment) +
+                   ", expected a segment of the network, and -1 (the solver "
+                   "step) for the last node alone");
+    }
+    if (node.part < 0 || node.part >= num_parts(options) || node.stride < 1 ||
+        node.stride > kMostStride || node.phase < 0 ||
+        node.phase >= node.stride || node.timestep_offset < 0 ||
+        node.timestep_offset > kMostNumber || node.cost < 0 ||
+        node.cost > kMostNumber) {
+      refuse_graph(numbered("node", n) + ": a number is out of range");
+    }
+    // The solver takes every step, and the first and last turns are its own.
+    if (is_step && (node.stride != 1 || !node.fresh)) {
+      refuse_graph("the solver step does not fire for every step");
+    }
+  }
+}
+
+/// Whether `from` makes what `to` reads over an edge of this lag.
+bool fits(const GraphNode& from, const GraphNode& to, int lag, int segments) {
+  if (lag == 1) {  // latents of the step before
+    return from.segment == -1 && to.segment <= 0;
+  }
+  return to.segment == -1 ? from.segment == segments - 1
+                          : from.segment >= 0 && from.segment + 1 == to.segment;
+}
+
+void check_edge(const GraphTable& table, const MethodOptions& options,
+                std::size_t index) {
+  const GraphEdge& edge = table.edges[index];
+  const std::string name = numbered("edge", index);
+  const auto count = static_cast<int>(table.nodes.size());
+  if (edge.to < 0 || edge.to >= count || edge.lag < 0 || edge.lag > 1 ||
+      edge.age < 0 || edge.age > kMostNumber || edge.latency < 0 ||
+      edge.latency > kMostNumber || edge.from.empty() ||
+      edge.from.size() > kMostReadNodes) {
+    refuse_graph(name + ": a number is out of range");
+  }
+  bool is_always_made = edge.lag == 1;
+  for (const int from : edge.from) {
+    if (from < 0 || from >= count) {
+      refuse_graph(name + " reads node " + std::to_string(from) +
+                   ", which does not exist");
+    }
+    const GraphNode& node = table.nodes[static_cast<std::size_t>(from)];
+    if (edge.lag == 0 && from >= edge.to) {
+      refuse_graph(name + " closes a cycle: node " + std::to_string(edge.to) +
+                   " reads node " + std::to_string(from) +
+                   " of the same step, which fires after it");
+    }
+    if (!fits(node, table.nodes[static_cast<std::size_t>(edge.to)], edge.lag,
+              options.num_segments)) {
+      refuse_graph(name + ": node " + std::to_string(from) +
+                   " does not make what node " + std::to_string(edge.to) +
+                   " reads");
+    }
+    is_always_made = is_always_made || node.fresh;
+  }
+  if (!is_always_made) {
+    refuse_graph(name + ": its slot is never made in the first step");
+  }
+}
+
+/// A segment reads one thing; the solver its own state, then a model output.
+void check_inputs(const GraphTable& table) {
+  std::vector<std::vector<int>> lags(table.nodes.size());
+  for (const GraphEdge& edge : table.edges) {
+    lags[static_cast<std::size_t>(edge.to)].push_back(edge.lag);
+  }
+  for (std::size_t n = 0; n < lags.size(); ++n) {
+    const int segment = table.nodes[n].segment;
+    const std::vector<int> wanted = segment == -1  ? std::vector{1, 0}
+                                    : segment == 0 ? std::vector{1}
+                                                   : std::vector{0};
+    if (lags[n] != wanted) {
+      refuse_graph(numbered("node", n) + " reads " +
+                   std::to_string(lags[n].size()) + " slots, expected " +
+                   std::to_string(wanted.size()) +
+                   (segment == -1 ? ": the state, then a model output" : ""));
+    }
+  }
+}
+
+}  // namespace
+
+void check_stale_graph(const GraphTable& table, const MethodOptions& options,
+                       int num_calls) {
+  if (table.nodes.empty() || table.warmup_steps < 0 ||
+      table.warmup_steps > kMostNumber || table.final_fresh_steps < 0 ||
+      table.final_fresh_steps > kMostNumber) {
+    refuse_graph("it has no nodes, or a number is out of range");
+  }
+  if (static_cast<std::int64_t>(table.nodes.size()) * num_calls > kMostTurns) {
+    refuse_graph("too large: got " + std::to_string(table.nodes.size()) +
+                 " nodes for " + std::to_string(num_calls) +
+                 " model calls, expected at most " +
+                 std::to_string(kMostTurns) + " turns");
+  }
+  check_nodes(table, options);
+  for (std::size_t i = 0; i < table.edges.size(); ++i) {
+    check_edge(table, options, i);
+  }
+  check_inputs(table);
 }
 
 }  // namespace troupe::samplers
