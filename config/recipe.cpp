@@ -81,6 +81,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance_scale));
   say("dtype", recipe.dtype);
+  if (recipe.isa) {
+    say("isa", name_of(*recipe.isa));
+  }
   say("bits", name_of(recipe.bits.value_or(BitsMode::invariant)));
   say("tf32", recipe.tf32.value_or(false) ? "true" : "false");
   const samplers::MethodOptions method = logical_method(recipe.method);

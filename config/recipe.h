@@ -36,7 +36,8 @@ struct Recipe {
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;
-  std::string dtype;  ///< "f32", "bf16" or "f16"
+  std::string dtype;            ///< "f32", "bf16" or "f16"
+  std::optional<IsaLevel> isa;  ///< of the CPU; unset: a GPU, or not known
   // Of a GPU that computed it; unset for the CPU.
   std::optional<DeviceKind> device;
   std::optional<BitsMode> bits;  ///< unset: invariant

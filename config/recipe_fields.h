@@ -98,6 +98,7 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit("height", r.height);
   visit("guidance_scale", r.guidance_scale);
   visit("dtype", r.dtype);
+  visit("isa", r.isa);
   visit("device", r.device);
   visit("bits", r.bits);
   visit("tf32", r.tf32);

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/isa_in_force.h"
 #include "actors/cli/memory_plan.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
@@ -63,7 +64,8 @@ JobDevice the_cpu(const config::Config& config) {
   return {.device = {},
           .name = cpu_model(),
           .architecture = {},
-          .compute = cpu_dtype(config)};
+          .compute = cpu_dtype(config),
+          .isa = isa_in_force()};
 }
 
 bool is_new_enough(const kernels::CudaDevice& gpu) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "config/method_plan.h"
 #include "config/recipe.h"
 #include "kernels/core/dtype.h"
+#include "kernels/core/isa_level.h"
 #include "kernels/cuda/devices.h"
 
 namespace troupe::actors {
@@ -22,6 +24,7 @@ struct JobDevice {
   /// What of a GPU decides which kernels its libraries choose; empty: the CPU.
   std::string architecture;
   DType compute = DType::f32;
+  std::optional<IsaLevel> isa;  ///< of the CPU, if its level has a name
   DeviceOptions options;
   int execution_class = 0;  ///< devices with equal numbers compute alike
   int workers = 0;

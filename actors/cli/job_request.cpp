@@ -269,6 +269,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.version = version();
   recipe.model = source.name();
   recipe.random_weights = source.is_random() ? source.name() : std::string();
+  recipe.isa = by.isa;
   recipe.class_id = class_of(index);
   recipe.class_name = source.class_name(recipe.class_id);
   recipe.seed = seed;

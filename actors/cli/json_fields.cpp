@@ -269,6 +269,7 @@ constexpr JsonField kRecipe[] = {
     {"height", "integer", "the same"},
     {"guidance_scale", "number", "1: none"},
     {"dtype", "string", "f32, bf16 or f16"},
+    {"isa", "string", "level of the CPU, as --isa names it"},
     {"device", "string", "kind of device; absent: the CPU"},
     {"bits", "string", "of a GPU: free; absent: invariant"},
     {"tf32", "boolean", "of a GPU; absent: false"},

@@ -11,6 +11,7 @@
 
 #include "actors/cli/command_line.h"
 #include "actors/cli/help_topics.h"
+#include "actors/cli/isa_in_force.h"
 #include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
@@ -18,7 +19,6 @@
 #include "config/load_config.h"
 #include "config/option_table.h"
 #include "kernels/core/log.h"
-#include "kernels/isa.h"
 
 namespace troupe::actors {
 namespace {
@@ -80,19 +80,6 @@ SignalWatch::LastWords last_words(const RunSummary& summary, bool json) {
                       kPatienceMs);
     }
   };
-}
-
-/// --isa, before anything computes.
-void hold_to_level(const config::Config& config) {
-  if (!config.isa) {
-    return;
-  }
-  const IsaLevel most = kernels::highest_isa();
-  require(*config.isa <= most, Errc::unsupported, config.place_of("isa"),
-          "this processor has less: got " + config::name_of(*config.isa) +
-              ", expected " + config::name_of(most) + " at most",
-          "hold all machines to the lowest that any of them has");
-  kernels::hold_isa(*config.isa);
 }
 
 int run(const std::vector<std::string>& arguments,

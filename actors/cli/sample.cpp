@@ -12,6 +12,7 @@
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/lost_devices.h"
@@ -330,7 +331,11 @@ int run_sample(Invocation& invocation) {
   const bool measures_only = request.source.is_random();
   require(config.dry_run || measures_only || !config.out.empty() ||
               !config.grid.empty() || !config.save.empty(),
+  const bool is_held = invocation.config.isa.has_value();
           Errc::invalid_argument, "--out", "nothing would be kept",
+  require(is_held || hold_as_recipe(invocation.config, invocation.isa_held),
+          Errc::internal, "--isa",
+          "something was computed before the recipe was read");
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
   check_pictures(config, request.source);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);

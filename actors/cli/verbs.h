@@ -18,6 +18,8 @@ struct Invocation {
   config::Sources sources;         ///< that `config` was merged from
   std::vector<std::string> files;  ///< arguments of inspect and verify
   SignalWatch* signals = nullptr;  ///< never null while a verb runs
+  /// The level that a recipe has held this process to.
+  std::optional<IsaLevel> isa_held;
   /// Set by a verb from where a signal shall be waited for, not end the
   /// process; lives until the verb's last word is out.
   std::optional<StopFlag> stop;

@@ -11,11 +11,13 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/compare_files.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
+#include "config/enum_names.h"
 #include "config/load_config.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
@@ -133,8 +135,15 @@ Finding sample_again(Invocation& invocation, const std::string& path,
           "sample it anew with --from and --init-latents, then use --against");
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
-  const config::Config config =
-      config::load_config(config::Verb::verify, sources);
+  config::Config config = config::load_config(config::Verb::verify, sources);
+  const std::string level = config.isa ? config::name_of(*config.isa) : "";
+  if (!invocation.config.isa && !hold_as_recipe(config, invocation.isa_held)) {
+    return {.path = path,
+            .verdict = Verdict::another_class,
+            .detail = "was made at --isa " + level +
+                      ", and this run computes at another level: verify it "
+                      "alone"};
+  }
   const JobRequest request = make_request(config, &recipe);
   print_new_notes(request, said);
   const JobRunner runner(request, *invocation.stop);

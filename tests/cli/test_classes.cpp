@@ -101,8 +101,32 @@ TEST_F(Classes, IsaHoldsTheLibraryAndOurLoopsToOneLevel) {
   EXPECT_EQ(class_of(lowest), class_of(again));
   EXPECT_EQ(class_of(lowest) == class_of(image()), !has_another_class());
   EXPECT_EQ(run({"verify", lowest, "--isa", "avx2"}).exit_code, 0);
-  const int here = run({"verify", lowest}).exit_code;
-  EXPECT_TRUE(here == 0 || (here == 8 && has_another_class())) << here;
+}
+
+TEST_F(Classes, RecipesHoldTheLevelOfTheirImage) {
+  const std::string lowest = folder_.path("lowest.png");
+  ASSERT_EQ(run(tiny_sample({"--isa", "avx2", "-o", lowest})).exit_code, 0);
+  const Outcome verified = run({"verify", lowest});
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+  const std::string again = folder_.path("again.png");
+  ASSERT_EQ(run({"sample", "--from", lowest, "-o", again}).exit_code, 0);
+  EXPECT_EQ(folder_.read("again.png"), folder_.read("lowest.png"));
+  if (!has_another_class()) {
+    GTEST_SKIP() << "this processor has one level";
+  }
+  // What the user names is stronger than the recipe.
+  const Outcome other =
+      run({"verify", lowest, "--isa", "avx512", "--dtype", "f32"});
+  EXPECT_TRUE(other.exit_code == 0 || other.exit_code == 8) << other.out;
+  EXPECT_EQ(other.out.find(class_of(lowest) + " here"), std::string::npos)
+      << other.out;
+  // One process computes at one level.
+  for (const std::vector<std::string>& files :
+       {std::vector{lowest, image()}, std::vector{image(), lowest}}) {
+    const Outcome two = run({"verify", files[0], files[1]});
+    EXPECT_EQ(two.exit_code, 8) << two.out << two.err;
+    EXPECT_NE(two.out.find("verify it alone"), std::string::npos) << two.out;
+  }
 }
 
 TEST_F(Classes, IsaDecidesTheAutomaticType) {
