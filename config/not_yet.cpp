@@ -33,10 +33,8 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"listen,join,server,server-url,hosts,nodes,model-root",
      "workers on other machines are not there yet: they are coming",
      kOneMachineToday},
-    {"width,height,size,resolution,image-size",
-     "the size of a picture cannot be chosen yet: it follows from the "
-     "checkpoint",
-     "troupe inspect DIR shows the latents' shape"},
+    {"width,height,resolution,image-size", "the two sides are one option",
+     "give --size WIDTHxHEIGHT"},
     {"image,init-image,strength,denoising-strength,img2img",
      "starting from a picture is not there", kLatentsToday},
     {"mask,mask-image,inpaint", "inpainting is not there", kLatentsToday},

@@ -45,7 +45,7 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--listen", "tcp://*:1"},
                  {"[--listen]", "coming", "--samples A:B"});
-  expect_refused({"sample", "--width", "512"}, {"[--width]", "checkpoint"});
+  expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
   const Outcome variable = run({"sample"}, {"TROUPE_PROMPT=a cat"});
   EXPECT_EQ(variable.exit_code, 2);
   EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_PROMPT] text prompts"))
