@@ -53,7 +53,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
   void feed(const CoordinatorEvent& event) {
     const auto body = [&] {
       for (CoordinatorCommand& command :
-           policy_->on(event, spec_.clock->now())) {
+           policy_->on(event, spec_.job->clock->now())) {
         std::visit([this](auto& c) { perform(c); }, command);
       }
     };
@@ -85,20 +85,20 @@ class CoordinatorShell final : public CoordinatorActor::base {
     send(workers_[static_cast<std::size_t>(grant.worker)], std::move(grant));
   }
   void perform(FreeSlots& free) {
-    spec_.samples->open(free.sample_index, free.run)->erase(free.slots);
+    spec_.job->samples.open(free.sample_index, free.run)->erase(free.slots);
   }
   void perform(EndSample& end) {
     SampleOutcome outcome{std::move(end.report), {}, {}};
     const std::uint64_t index = outcome.report.sample_index;
     if (outcome.report.status == SampleStatus::done) {
-      const auto slots = spec_.samples->open(index, end.run);
+      const auto slots = spec_.job->samples.open(index, end.run);
       outcome.latents =
           std::get<samplers::SolverState>(slots->get(end.result)).latents;
       if (spec_.options.decode) {
         outcome.pixels = std::get<Tensor>(slots->get(kPixelsSlot));
       }
     }
-    spec_.samples->close(index);
+    spec_.job->samples.close(index);
     next_preview_.erase(index);
     send(spec_.observer, std::move(outcome));
   }

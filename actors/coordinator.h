@@ -1,14 +1,15 @@
 #pragma once
 
+#include <memory>
+
 #include "actors/messages.h"
-#include "actors/sample_store.h"
+#include "actors/worker_core.h"
 
 namespace troupe::actors {
 
 struct CoordinatorSpec {
   CoordinatorOptions options;
-  SampleStore* samples = nullptr;  ///< outlives the actor
-  const Clock* clock = nullptr;    ///< outlives the actor
+  std::shared_ptr<JobContext> job;
   ObserverActor observer;
   int preview_every = 0;  ///< model calls between previews; 0: none
   bool trace = false;     ///< whether observers get spans

@@ -24,7 +24,13 @@ constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
 // Beside the tensors that were planned.
 constexpr std::size_t kSlack = std::size_t{1} << 20U;
 
-std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
+}  // namespace
+
+std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
+                               int num_segments) {
+  if (num_segments == 1) {
+    return {0, static_cast<int>(info.blocks.size())};
+  }
   std::vector<double> costs;
   for (const models::BlockInfo& block : info.blocks) {
     costs.push_back(block.flops);
@@ -33,10 +39,8 @@ std::vector<int> balanced_cuts(const models::DenoiserInfo& info, int segments) {
     costs.front() += info.embed_flops;
     costs.back() += info.finish_flops;
   }
-  return cut_blocks(costs, segments);
+  return cut_blocks(costs, num_segments);
 }
-
-}  // namespace
 
 std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
   std::size_t weights = 0;
@@ -74,37 +78,42 @@ struct DenoiserEvaluator::Rows {
   }
 };
 
-DenoiserEvaluator::DenoiserEvaluator(const models::Denoiser& denoiser,
+DenoiserEvaluator::DenoiserEvaluator(LoadedModel model,
                                      EvaluatorOptions options)
-    : denoiser_(denoiser),
+    : model_(std::move(model)),
       options_(std::move(options)),
-      guided_(options_.guidance_scale > 1.0 && denoiser.info().num_classes > 0),
-      unconditional_(denoiser.info().num_classes),
-      prepared_(denoiser, most_prepared_bytes(denoiser.info()) + kSlack) {
+      guided_(options_.guidance_scale > 1.0 && options_.unconditional),
+      prepared_(denoiser(), most_prepared_bytes(denoiser().info()) + kSlack) {
   require(std::isfinite(options_.guidance_scale), Errc::invalid_argument,
           "guidance_scale",
           "a finite number is needed: got " +
               std::to_string(options_.guidance_scale));
-  if (options_.num_segments == 1) {
-    cuts_ = {0, static_cast<int>(denoiser.info().blocks.size())};
-  } else {
-    cuts_ = balanced_cuts(denoiser.info(), options_.num_segments);
+  require(!options_.conditions.empty(), Errc::invalid_argument, "conditions",
+          "there are none");
+  const auto num_blocks = static_cast<int>(denoiser().info().blocks.size());
+  std::vector<int>& cuts = options_.cuts;
+  if (cuts.empty()) {
+    cuts = {0, num_blocks};
   }
-  preparation_ = plan_preparation(denoiser.info(), options_.timesteps.size(),
+  require(cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == num_blocks &&
+              std::ranges::is_sorted(cuts),
+          Errc::invalid_argument, "cuts",
+          "expected ranges of all " + std::to_string(num_blocks) + " blocks");
+  preparation_ = plan_preparation(denoiser().info(), options_.timesteps.size(),
                                   options_.num_conditions, guided_);
 }
 
 Shape DenoiserEvaluator::latent_shape() const {
   return options_.latent_shape.rank() > 0 ? options_.latent_shape
-                                          : denoiser_.info().latent_shape;
+                                          : denoiser().info().latent_shape;
 }
 
 std::int64_t DenoiserEvaluator::out_channels() const {
-  return denoiser_.info().out_channels;
+  return denoiser().info().out_channels;
 }
 
 int DenoiserEvaluator::num_segments() const {
-  return static_cast<int>(cuts_.size()) - 1;
+  return static_cast<int>(cuts().size()) - 1;
 }
 
 void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
@@ -120,9 +129,12 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
     rows.conditions.push_back(rows.prepared.back().get());
   };
   const auto add_cond = [&] {
-    add(options_.condition(sample_index), preparation_.cond);
+    const auto& all = options_.conditions;
+    add(all[sample_index % all.size()], preparation_.cond);
   };
-  const auto add_uncond = [&] { add(unconditional_, preparation_.uncond); };
+  const auto add_uncond = [&] {
+    add(*options_.unconditional, preparation_.uncond);
+  };
   if (!guided_ || branch == Branch::cond) {
     return add_cond();
   }
@@ -181,7 +193,7 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
   }
   std::vector<Tensor> outputs = branch_outputs(ctx, rows);
   ShardContext whole;
-  denoiser_.predict(ctx, whole, forward.batch(), outputs);
+  denoiser().predict(ctx, whole, forward.batch(), outputs);
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
@@ -192,7 +204,7 @@ void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
     return;
   }
   samplers::combine_guidance(ctx, cond, uncond, options_.guidance_scale,
-                             denoiser_.info().guided_channels, out);
+                             denoiser().info().guided_channels, out);
 }
 
 void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
@@ -215,15 +227,15 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   }
   ShardContext whole;
   if (segment == 0) {
-    denoiser_.embed(ctx, whole, forward.batch(), boundaries);
+    denoiser().embed(ctx, whole, forward.batch(), boundaries);
   }
-  denoiser_.run_blocks(
-      ctx, whole, forward.batch(), cuts_[static_cast<std::size_t>(segment)],
-      cuts_[static_cast<std::size_t>(segment) + 1], boundaries);
+  denoiser().run_blocks(
+      ctx, whole, forward.batch(), cuts()[static_cast<std::size_t>(segment)],
+      cuts()[static_cast<std::size_t>(segment) + 1], boundaries);
   if (is_last) {
     const Workspace::Scope scope(ctx.workspace());
     std::vector<Tensor> outputs = branch_outputs(ctx, rows);
-    denoiser_.finish(ctx, whole, forward.batch(), boundaries, outputs);
+    denoiser().finish(ctx, whole, forward.batch(), boundaries, outputs);
     return join_branches(ctx, std::span<const Tensor>(outputs), rows);
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -236,7 +248,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
 }
 
 std::uint64_t DenoiserEvaluator::ticks_per_row() const {
-  return denoiser_.info().blocks.size() * (guided_ ? 2 : 1);
+  return denoiser().info().blocks.size() * (guided_ ? 2 : 1);
 }
 
 std::string DenoiserEvaluator::first_non_finite(
@@ -245,16 +257,12 @@ std::string DenoiserEvaluator::first_non_finite(
   add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
           row.latents);
   ShardContext whole;
-  return models::first_non_finite(ctx, whole, denoiser_, forward.batch());
+  return models::first_non_finite(ctx, whole, denoiser(), forward.batch());
 }
 
 void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,
                                Tensor& pixels) {
-  if (options_.decode) {
-    options_.decode(ctx, latents, pixels);
-  } else {
-    pixels = kernels::on_host(ctx, latents).clone();
-  }
+  model_.decode(ctx, latents, pixels);
 }
 
 }  // namespace troupe::actors

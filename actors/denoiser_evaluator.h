@@ -1,10 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/job_parts.h"
 #include "actors/prepared_conditions.h"
 #include "models/denoiser.h"
 #include "samplers/evaluator.h"
@@ -17,19 +18,23 @@ struct EvaluatorOptions {
   double guidance_scale = 1.0;
   /// Latents of one sample of the job; rank 0: as the network's own.
   Shape latent_shape;
-  /// Into how many block ranges the network is cut.
-  int num_segments = 1;
-  /// The condition of a sample, by global index. Pure; any thread.
-  std::function<models::Condition(std::uint64_t)> condition;
-  /// How many different conditions the job's samples have.
+  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]); empty: it is
+  /// whole.
+  std::vector<int> cuts;
+  /// Sample i has conditions[i modulo their number].
+  std::vector<models::Condition> conditions;
+  /// Of guidance's other branch; unset: there is one branch.
+  std::optional<models::Condition> unconditional;
+  /// How many of the conditions the job's samples have.
   std::size_t num_conditions = 1;
   /// Timesteps of the job, for conditions to be prepared for; may be empty.
   std::vector<double> timesteps;
-  /// Latents [C, H, W] to pixels [3, H', W'] in [−1, 1], each on ctx's device
-  /// or on the host. Empty for models that work on pixels. Any thread, one ctx
-  /// per thread.
-  std::function<void(ExecContext&, const Tensor&, Tensor&)> decode;
 };
+
+/// Cuts a network so that its most expensive segment is as cheap as can be.
+/// Errors: those of cut_blocks.
+[[nodiscard]] std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
+                                             int num_segments);
 
 /// For which conditions a job's timesteps are announced to the network, and
 /// the memory that takes: at most a sixteenth of the blocks' weights, or 96
@@ -53,15 +58,13 @@ struct PreparationPlan {
 
 /// Lets a models::Denoiser serve as the samplers' Evaluator: conditions are
 /// prepared once, the two guidance branches of a row go through the network as
-/// one forward pass in the model's own order, and segments are block ranges of
-/// balanced cost.
+/// one forward pass in the model's own order, and segments are block ranges.
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {
  public:
-  /// Keeps a reference to `denoiser`.
-  /// Errors: Errc::invalid_argument for a scale that is not finite, or more
-  ///         segments than blocks.
-  DenoiserEvaluator(const models::Denoiser& denoiser, EvaluatorOptions options);
+  /// Errors: Errc::invalid_argument for a scale that is not finite, cuts that
+  ///         are not ascending ranges of all blocks, or no condition.
+  DenoiserEvaluator(LoadedModel model, EvaluatorOptions options);
 
   [[nodiscard]] Shape latent_shape() const override;
   [[nodiscard]] std::int64_t out_channels() const override;
@@ -80,12 +83,17 @@ class DenoiserEvaluator final : public samplers::Evaluator {
   /// True when each row stands for two forward rows.
   [[nodiscard]] bool is_guided() const noexcept { return guided_; }
   /// Block ranges: segment s is [cuts()[s], cuts()[s + 1]).
-  [[nodiscard]] const std::vector<int>& cuts() const noexcept { return cuts_; }
+  [[nodiscard]] const std::vector<int>& cuts() const noexcept {
+    return options_.cuts;
+  }
 
  private:
   struct Rows;
+  [[nodiscard]] const models::Denoiser& denoiser() const {
+    return *model_.denoiser;
+  }
   [[nodiscard]] bool is_cond_first() const {
-    return denoiser_.info().branch_order == models::BranchOrder::cond_uncond;
+    return denoiser().info().branch_order == models::BranchOrder::cond_uncond;
   }
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
                samplers::Branch branch, double timestep, const Tensor& latents);
@@ -105,12 +113,10 @@ class DenoiserEvaluator final : public samplers::Evaluator {
     return guided_;
   }
 
-  const models::Denoiser& denoiser_;
+  LoadedModel model_;
   EvaluatorOptions options_;
   bool guided_;
-  std::vector<int> cuts_;
   PreparationPlan preparation_;
-  models::Condition unconditional_;
   PreparedConditions prepared_;
 };
 

@@ -66,7 +66,7 @@ class NodeShell final : public NodeActor::base {
     };
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,
-                   &spec_.job->clock, std::move(start), NodeActor(this)});
+                   spec_.job->clock, std::move(start), NodeActor(this)});
     send(supervisor_, start_atom{});
   }
 

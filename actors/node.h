@@ -15,9 +15,8 @@ namespace troupe::actors {
 struct NodeSpec {
   std::vector<WorkerPlace> workers = {{}};
   RestartOptions restart;
-  /// Weights, schedule and samples, shared by all its workers. Outlives the
-  /// actor.
-  const JobContext* job = nullptr;
+  /// Weights, schedule and samples, shared by all its workers.
+  std::shared_ptr<JobContext> job;
   /// The compute thread of a worker.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor;
   CoordinatorActor coordinator;

@@ -55,8 +55,8 @@ int rows_per_forward(const JobSpec& spec, const WorkerPlace& place) {
   if (place.max_rows > 0 || spec.max_rows > 0) {
     return place.max_rows > 0 ? place.max_rows : spec.max_rows;
   }
-  const auto most_rows = spec.method.kind->most_rows;
-  return most_rows != nullptr ? most_rows(spec.method) : place.threads;
+  const auto most_rows = spec.parts.method.kind->most_rows;
+  return most_rows != nullptr ? most_rows(spec.parts.method) : place.threads;
 }
 
 int num_threads(const JobSpec& spec) {
@@ -70,10 +70,10 @@ int num_threads(const JobSpec& spec) {
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
   CoordinatorOptions options;
   options.samples = wanted(spec);
-  options.make_method = [&spec] {
-    return samplers::make_method(spec.method, *spec.schedule);
+  options.make_method = [parts = spec.parts] {
+    return samplers::make_method(parts.method, *parts.schedule);
   };
-  options.method = spec.method;
+  options.method = spec.parts.method;
   options.num_workers = static_cast<int>(spec.workers.size());
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back(
@@ -81,16 +81,17 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   }
   options.decode = spec.decode;
   options.lease = spec.lease;
-  options.ticks_per_call = spec.evaluator->ticks_per_row();
-  if (const auto most_rows = spec.method.kind->most_rows) {
+  options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
+  if (const auto most_rows = spec.parts.method.kind->most_rows) {
     // A round evaluates as many calls and accepts at least one of them.
-    options.ticks_per_call *= static_cast<std::uint64_t>(std::clamp(
-        most_rows(spec.method), 1, spec.schedule->num_model_calls()));
+    options.ticks_per_call *= static_cast<std::uint64_t>(
+        std::clamp(most_rows(spec.parts.method), 1,
+                   spec.parts.schedule->num_model_calls()));
   }
   return options;
 }
 
-JobResult to_result(JobRecord record) {
+JobResult to_result(WatchedJob record) {
   JobResult result;
   result.samples = std::move(record.ended);
   std::move(record.end.unfinished.begin(), record.end.unfinished.end(),
@@ -121,16 +122,12 @@ std::uint64_t JobResult::count(SampleStatus status) const {
 }
 
 JobResult run_job(const JobSpec& spec) {
-  const SteadyClock clock;
-  const TimePoint start = clock.now();
-  samplers::TaskRunner runner(*spec.schedule, *spec.evaluator, *spec.noise,
-                              spec.method);
-  SampleStore samples(*spec.schedule, *spec.noise,
-                      spec.evaluator->latent_shape());
-  const JobContext job{*spec.schedule,         runner,         samples, clock,
-                       spec.preview_every > 0, spec.trajectory};
-  std::promise<JobRecord> promise;
-  std::future<JobRecord> over = promise.get_future();
+  const auto job = std::make_shared<JobContext>(
+      spec.parts, std::make_shared<const SteadyClock>(), spec.preview_every > 0,
+      spec.trajectory);
+  const TimePoint start = job->clock->now();
+  std::promise<WatchedJob> promise;
+  std::future<WatchedJob> over = promise.get_future();
   auto make_executor = spec.make_executor ? spec.make_executor : [](int) {
     return std::unique_ptr<Executor>(std::make_unique<ThreadExecutor>());
   };
@@ -143,14 +140,14 @@ JobResult run_job(const JobSpec& spec) {
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);
     const auto watch =
-        spawn_watch(system, {spec.observers, [&promise](JobRecord record) {
+        spawn_watch(system, {spec.observers, [&promise](WatchedJob record) {
                                promise.set_value(std::move(record));
                              }});
     const auto coordinator =
-        spawn_coordinator(system, {coordinator_options(spec), &samples, &clock,
-                                   watch, spec.preview_every, spec.trace});
+        spawn_coordinator(system, {coordinator_options(spec), job, watch,
+                                   spec.preview_every, spec.trace});
     const auto node =
-        spawn_node(system, {spec.workers, spec.restart, &job,
+        spawn_node(system, {spec.workers, spec.restart, job,
                             std::move(make_executor), coordinator});
     bool asked = false;
     while (over.wait_for(kStopPoll) != std::future_status::ready) {
@@ -165,7 +162,7 @@ JobResult run_job(const JobSpec& spec) {
     caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
   }
   result.wall_seconds =
-      std::chrono::duration<double>(clock.now() - start).count();
+      std::chrono::duration<double>(job->clock->now() - start).count();
   return result;
 }
 

@@ -8,24 +8,18 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "actors/job_parts.h"
 #include "actors/observer.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
-#include "samplers/evaluator.h"
-#include "samplers/noise_source.h"
-#include "samplers/options.h"
-#include "samplers/schedule.h"
 
 namespace troupe::actors {
 
-/// One job: samples [begin, end) of one recipe, by global index. The pointers
-/// are not owned and outlive the job.
+/// A run of a job in this process: samples [begin, end) of it, by global index,
+/// who computes them, and who watches.
 struct JobSpec {
-  const samplers::Schedule* schedule = nullptr;
-  samplers::MethodOptions method;
-  samplers::Evaluator* evaluator = nullptr;
-  samplers::NoiseSource* noise = nullptr;
+  JobParts parts;
 
   std::uint64_t begin = 0;
   std::uint64_t end = 1;
@@ -42,6 +36,7 @@ struct JobSpec {
   bool trajectory = false;  ///< whether observers get the latents of all calls
   bool trace = false;       ///< whether observers get spans
 
+  /// They outlive the run.
   std::vector<Observer*> observers;
   /// Becomes true when the job shall stop; a signal handler may set it. May be
   /// null.

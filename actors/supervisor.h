@@ -9,7 +9,7 @@ namespace troupe::actors {
 struct SupervisorSpec {
   int num_children = 1;
   RestartOptions restart;
-  const Clock* clock = nullptr;  ///< outlives the actor
+  std::shared_ptr<const Clock> clock;
   /// Makes an incarnation of a worker; may throw, which counts as its end.
   std::function<WorkerActor(int worker, std::uint32_t epoch)> start;
   NodeActor node;  ///< hears who is up and who is down

@@ -69,7 +69,7 @@ class WatchShell final : public ObserverActor::base {
   }
 
   WatchSpec spec_;
-  JobRecord record_;
+  WatchedJob record_;
   std::optional<Failure> fault_;
 };
 

@@ -8,7 +8,7 @@
 namespace troupe::actors {
 
 /// How a job went, as its observers' actor saw it.
-struct JobRecord {
+struct WatchedJob {
   EndJob end;
   std::vector<SampleReport> ended;  ///< in the order in which they ended
 };
@@ -16,7 +16,7 @@ struct JobRecord {
 struct WatchSpec {
   std::vector<Observer*> observers;  ///< outlive the actor
   /// Called once, after the observers have seen everything. Any thread.
-  std::function<void(JobRecord)> on_end;
+  std::function<void(WatchedJob)> on_end;
 };
 
 /// The observers' shell: passes on what the coordinator tells, in order. One

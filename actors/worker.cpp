@@ -48,7 +48,7 @@ class WorkerShell final : public WorkerActor::base {
                            job = spec_->job, grant = std::move(run.grant),
                            executor = spec_->executor.get()] {
       const auto work = std::make_shared<Execution>(grant, *ctx, *job);
-      const auto answer = [self, ctx, work] {
+      const auto answer = [self, ctx, job, work] {
         caf::anon_send(self, WorkDone{work->finish()});
       };
       if (work->is_done()) {

@@ -17,7 +17,7 @@ struct WorkerSpec {
   int threads = 1;
   Device device;
   DeviceOptions options;
-  const JobContext* job = nullptr;     ///< outlives the actor
+  std::shared_ptr<JobContext> job;
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets the results
   caf::actor_addr node;                ///< gets the beats

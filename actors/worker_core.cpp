@@ -51,7 +51,7 @@ void add_preview(const QueuedTasks& queued, const BoundTask& bound,
   }
   const auto output = std::get<Tensor>(queued.get(bound, step->model_output));
   const Tensor preview = samplers::denoised(
-      ctx, job.schedule, bound.task.from,
+      ctx, *job.parts.schedule, bound.task.from,
       kernels::borrow(ctx, latents_of(queued, bound, step->state)),
       kernels::borrow(ctx, output));
   previews.push_back(
@@ -109,7 +109,7 @@ void name_device(const ExecContext& ctx, Failure& failure) {
 
 // Out of memory while an error is put into words ends the process: noexcept.
 Execution::Execution(const Grant& grant, ExecContext& ctx,
-                     const JobContext& job) noexcept
+                     JobContext& job) noexcept
     : ctx_(ctx), job_(job) {
   result_.id = grant.id;
   result_.worker = grant.worker;
@@ -121,7 +121,7 @@ Execution::Execution(const Grant& grant, ExecContext& ctx,
                   .rows = static_cast<int>(grant.tasks.size()),
                   .step = first.task.from,
                   .segment = first.task.segment,
-                  .start = job.clock.now()};
+                  .start = job.clock->now()};
   try {
     // A stop may have come while the grant waited in the queue.
     require(!ctx.stop_requested(), Errc::interrupted, "worker",
@@ -166,7 +166,7 @@ GrantResult Execution::finish() noexcept {
   } catch (...) {
     fail();
   }
-  result_.span.duration = job_.clock.now() - result_.span.start;
+  result_.span.duration = job_.clock->now() - result_.span.start;
   return std::move(result_);
 }
 

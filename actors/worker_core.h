@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/grant.h"
+#include "actors/job_parts.h"
 #include "actors/sample_store.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/context.h"
@@ -11,15 +13,25 @@
 
 namespace troupe::actors {
 
-/// What all workers of a node share: weights (behind the runner's evaluator),
-/// schedule and samples. Outlives every worker.
+/// What all workers of a process share: weights (behind the parts' evaluator),
+/// schedule and samples. Thread: any.
 struct JobContext {
-  const samplers::Schedule& schedule;
-  samplers::TaskRunner& runner;
-  SampleStore& samples;
-  const Clock& clock;
-  bool previews = false;    ///< whether results carry previews
-  bool trajectory = false;  ///< whether results carry latents after each call
+  explicit JobContext(JobParts job_parts,
+                      std::shared_ptr<const Clock> job_clock,
+                      bool with_previews = false, bool with_trajectory = false)
+      : parts(std::move(job_parts)),
+        runner(*parts.schedule, *parts.evaluator, *parts.noise, parts.method),
+        samples(*parts.schedule, *parts.noise, parts.evaluator->latent_shape()),
+        clock(std::move(job_clock)),
+        previews(with_previews),
+        trajectory(with_trajectory) {}
+
+  const JobParts parts;
+  samplers::TaskRunner runner;
+  SampleStore samples;
+  std::shared_ptr<const Clock> clock;
+  bool previews;    ///< whether results carry previews
+  bool trajectory;  ///< whether results carry latents after each call
 };
 
 /// The work of a grant: queued on ctx's device by the constructor (on the CPU
@@ -29,8 +41,7 @@ struct JobContext {
 /// Thread: ctx's, but for the destructor; ctx and job outlive it.
 class Execution {
  public:
-  Execution(const Grant& grant, ExecContext& ctx,
-            const JobContext& job) noexcept;
+  Execution(const Grant& grant, ExecContext& ctx, JobContext& job) noexcept;
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -44,7 +55,7 @@ class Execution {
   void fail() noexcept;
 
   ExecContext& ctx_;
-  const JobContext& job_;
+  JobContext& job_;
   std::vector<std::shared_ptr<samplers::SlotTable>> tables_;
   std::unique_ptr<samplers::QueuedTasks> queued_;
   GrantResult result_;

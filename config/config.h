@@ -96,6 +96,7 @@ struct Config {
   bool json = false;
   bool dry_run = false;
   bool print_config = false;
+  bool print_job = false;
   // other verbs
   std::string plot;     ///< schedule
   std::string against;  ///< verify

@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "config/parse_value.h"
 #include "config/suggest.h"
+#include "kernels/core/dtype.h"
 
 namespace troupe::config {
 
@@ -18,6 +19,7 @@ constexpr const char* list_of(ComputeType) { return "auto f32 bf16 f16"; }
 constexpr const char* list_of(IsaLevel) {
   return "avx2 avx512 avx512_bf16 amx";
 }
+constexpr const char* list_of(DType) { return "f32 bf16 f16 i64 u8"; }
 constexpr const char* list_of(BitsMode) { return "invariant free"; }
 constexpr const char* list_of(DeviceKind) { return "cpu cuda"; }
 constexpr const char* list_of(ExistsPolicy) { return "error skip replace"; }

@@ -158,6 +158,9 @@ std::span<const Option> running_rows() {
       {"dry-run", "plan", 0, "",
        "method, placement, memory, predicted time; no image", kTalk, kSample,
        field(&Config::dry_run)},
+      {"print-job", "", 0, "",
+       "print the job as workers get it, as JSON; no image", kTalk, kSample,
+       field(&Config::print_job)},
       {"print-config", "", 0, "", "print the merged options as TOML", kTalk,
        kAll, Field{field(&Config::print_config).set}},
   });

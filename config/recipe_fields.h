@@ -2,8 +2,8 @@
 
 #include <cstddef>
 
-/// The fields of a recipe, listed once for writing, reading and checking. For
-/// recipe.cpp and parse_recipe.cpp only.
+/// The fields of a recipe, listed once for writing, reading and checking. Those
+/// of schedule and method stand in a job's record too (actors/job_fields.h).
 namespace troupe::config {
 
 /// Changes when an old reader would misread a new recipe. A field that is only

@@ -62,6 +62,10 @@ class DenoiserDescription {
   /// Shapes, branches and costs for latents of such a shape.
   [[nodiscard]] virtual DenoiserInfo info(const Shape& latents,
                                           DType compute) const = 0;
+  /// Checks names, shapes and values of a condition. Here: those of networks
+  /// that are conditioned on a class label alone.
+  /// Errors: Errc::invalid_argument with the tensor's name.
+  virtual void check_condition(const Condition& condition) const;
   [[nodiscard]] virtual NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,

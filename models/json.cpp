@@ -97,6 +97,7 @@ Json Json::parse(std::string_view text, std::string_view place) {
 
 const std::string& Json::place() const noexcept { return document_->place; }
 const std::string& Json::text() const noexcept { return document_->text; }
+std::string Json::canonical() const { return document_->root.dump(); }
 
 bool Json::has(std::string_view key) const {
   return document_->find(key) != nullptr;

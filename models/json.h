@@ -30,6 +30,8 @@ class Json {
   [[nodiscard]] const std::string& place() const noexcept;
   /// The text it was read from.
   [[nodiscard]] const std::string& text() const noexcept;
+  /// The object as JSON that no formatting changes: keys in order, no spaces.
+  [[nodiscard]] std::string canonical() const;
 
   /// True when the key is there and not null.
   [[nodiscard]] bool has(std::string_view key) const;

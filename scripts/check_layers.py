@@ -50,6 +50,7 @@ THIRD_PARTY = {
     "toml++/": ("config/",),
     "boost/": ("samplers/beta_sigmas.cpp",),
     "fmt/": ("actors/",),
+    "google/protobuf/": ("actors/wire/",),
     # Three places: checkpoint files, scheduler files and recipes, summaries.
     "nlohmann/": ("models/", "config/", "actors/"),
 }
@@ -80,6 +81,8 @@ def breaches_of(path, text):
                 yield f"{path}: {layer} may not include {name}"
             if name.startswith("kernels/cpu/") and not path.startswith("kernels/"):
                 yield f"{path}: {name} is private to kernels"
+            if name.endswith(".pb.h") and not path.startswith("actors/wire/"):
+                yield f"{path}: {name} is private to actors/wire"
             continue
         for prefix, places in THIRD_PARTY.items():
             if name.startswith(prefix) and not path.startswith(places):
@@ -104,6 +107,8 @@ def self_test():
         ("kernels/core/a.cpp", "#include <fmt/format.h>\n"),
         ("net/a.h", "#ifdef TROUPE_WITH_CUDA\n#endif\n"),
         ("net/a.cpp", '#include "a.h"\n'),
+        ("actors/a.cpp", "#include <google/protobuf/message.h>\n"),
+        ("actors/a.cpp", '#include "actors/wire/wire.pb.h"\n'),
     ]
     missed = [case for case in cases if not list(breaches_of(*case))]
     fine = list(breaches_of("actors/a.cpp", '#include "models/dit.h"\n'

@@ -38,6 +38,7 @@ find_package(fmt REQUIRED)
 find_package(PNG REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
+find_package(Protobuf REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
 # Debian ships no CMake file for CAF.

@@ -64,6 +64,9 @@ ctest --preset tsan -R '^(test_core|test_policies)$'
 echo "== hostile checkpoints =="
 scripts/fuzz_safetensors.sh 1000000
 
+echo "== hostile job records =="
+scripts/fuzz_job_record.sh 200000
+
 echo "== hostile inputs to the program =="
 scripts/corpus.sh --self-test
 # Some 1,260 of them; without --every it takes five minutes of one core.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <string_view>
@@ -217,26 +216,6 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       "comes back");
 }
 
-/// The job's noise with given latents in place of a draw.
-class GivenLatents final : public samplers::NoiseSource {
- public:
-  GivenLatents(const JobRequest& request,
-               std::unique_ptr<samplers::NoiseSource> steps)
-      : request_(request), steps_(std::move(steps)) {}
-
-  void initial(std::uint64_t sample_index, Tensor& out) override {
-    const Tensor given = request_.init_latents_of(sample_index);
-    std::memcpy(out.bytes().data(), given.bytes().data(), given.num_bytes());
-  }
-  void step(std::uint64_t sample_index, int call, Tensor& out) override {
-    steps_->step(sample_index, call, out);
-  }
-
- private:
-  const JobRequest& request_;
-  std::unique_ptr<samplers::NoiseSource> steps_;
-};
-
 }  // namespace
 
 Tensor JobRequest::init_latents_of(std::uint64_t index) const {
@@ -269,7 +248,6 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.version = version();
   recipe.model = source.name();
   recipe.random_weights = source.is_random() ? source.name() : std::string();
-  recipe.isa = by.isa;
   recipe.class_id = class_of(index);
   recipe.class_name = source.class_name(recipe.class_id);
   recipe.seed = seed;
@@ -291,6 +269,7 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.method = plan.method;
   const JobDevice& by = device_of(execution_class);
   recipe.dtype = to_string(by.compute);
+  recipe.isa = by.isa;
   if (by.is_gpu()) {
     recipe.device = by.device.kind;
     if (!by.options.batch_invariant) {
@@ -358,22 +337,6 @@ std::string describe_company(const JobRequest& request) {
     }
   }
   return fmt::format("{}", fmt::join(parts, " and "));
-}
-
-std::unique_ptr<samplers::NoiseSource> make_noise(const JobRequest& request) {
-  std::unique_ptr<samplers::NoiseSource> noise;
-  if (request.noise == config::NoiseKind::torch) {
-    noise = std::make_unique<samplers::TorchNoise>(
-        request.seed, request.schedule,
-        request.init_latents.empty() ? samplers::InitialLatents::drawn
-                                     : request.torch_latents);
-  } else {
-    noise = std::make_unique<samplers::PhiloxNoise>(request.seed);
-  }
-  if (!request.init_latents.empty()) {
-    noise = std::make_unique<GivenLatents>(request, std::move(noise));
-  }
-  return noise;
 }
 
 }  // namespace troupe::actors

@@ -84,8 +84,4 @@ struct JobRequest {
 /// "2 workers × 4 threads", "1 worker on cuda:0 and 1 worker × 7 threads".
 [[nodiscard]] std::string describe_company(const JobRequest& request);
 
-/// The job's noise; with given initial latents those instead of the first draw.
-[[nodiscard]] std::unique_ptr<samplers::NoiseSource> make_noise(
-    const JobRequest& request);
-
 }  // namespace troupe::actors

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "actors/cli/execution_class.h"
-#include "actors/device_evaluators.h"
-#include "kernels/copy.h"
+#include "actors/cli/job_of_request.h"
+#include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
@@ -24,18 +23,6 @@ std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
     stop.check("model", "stopped while it was read");
     throw;
   }
-}
-
-std::vector<std::string> execution_classes(const JobRequest& request,
-                                           std::uint64_t weights_hash) {
-  std::vector<std::string> classes;
-  for (const JobDevice& device : request.devices) {
-    if (device.execution_class == static_cast<int>(classes.size())) {
-      classes.push_back(execution_class(
-          execution_conditions(weights_hash, device, request.plan.method)));
-    }
-  }
-  return classes;
 }
 
 JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
@@ -64,7 +51,8 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
   load_seconds_ =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  execution_classes_ = actors::execution_classes(request, weights_hash());
+  execution_classes_ =
+      actors::execution_classes(request, request.plan, weights_hash());
   log_message(LogLevel::info,
               fmt::format("model: {} loaded in {:.2f} s, execution class {}",
                           request.source.name(), load_seconds_,
@@ -81,7 +69,7 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
     LoadedModel model =
         request_.source.load(ctx, device.compute, device.placement);
     ctx.synchronize();  // others read the weights in queues of their own
-    models_.push_back({&device, std::move(model)});
+    models_.push_back({device.device, std::move(model)});
   } catch (const Error&) {
     stop.check("model", "stopped while it was loaded");
     throw;
@@ -89,13 +77,9 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
 }
 
 const LoadedModel& JobRunner::model_on(Device device) const {
-  const auto found = std::ranges::find_if(
-      models_,
-      [device](const Loaded& loaded) { return loaded.on->device == device; });
-  if (found == models_.end()) {
-    throw Error(Errc::internal, to_string(device),
-                "the model was not loaded there");
-  }
+  const auto found = std::ranges::find(models_, device, &DeviceModel::device);
+  require(found != models_.end(), Errc::internal, to_string(device),
+          "the model was not loaded there");
   return found->model;
 }
 
@@ -110,23 +94,14 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
 
 void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
                        Tensor& pixels) const {
-  const LoadedModel& model = model_on(ctx.device());
-  if (!model.autoencoder) {
-    pixels = kernels::on_host(ctx, latents).clone();
-    return;
-  }
-  const Shape wanted = request_.source.pixel_shape();
-  if (ctx.device().kind != DeviceKind::cpu) {
-    pixels = ctx.empty(wanted, DType::f32);
-  } else if (pixels.shape() != wanted) {
-    pixels = Tensor(wanted, DType::f32);
-  }
-  model.autoencoder->decode(ctx, latents, pixels);
+  model_on(ctx.device()).decode(ctx, latents, pixels);
 }
 
 std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
-  const JobDevice& on = *models_.back().on;  // the CPU is the last
-  return std::make_unique<ExecContext>(1, on.device, on.options);
+  const Device on = models_.back().device;  // the CPU is the last
+  const auto found =
+      std::ranges::find(request_.devices, on, &JobDevice::device);
+  return std::make_unique<ExecContext>(1, on, found->options);
 }
 
 std::vector<WorkerPlace> JobRunner::places_of(const config::Plan& plan) const {
@@ -143,34 +118,10 @@ std::vector<WorkerPlace> JobRunner::places_of(const config::Plan& plan) const {
 JobResult JobRunner::run(const Options& options) const {
   const config::Plan& plan =
       options.plan != nullptr ? *options.plan : request_.plan;
-  EvaluatorOptions evaluator_options;
-  evaluator_options.guidance_scale = request_.guidance_scale;
-  evaluator_options.latent_shape = request_.source.latent_shape();
-  evaluator_options.num_segments = samplers::num_segments(plan.method);
-  evaluator_options.condition = [this](std::uint64_t index) {
-    return models::Condition(request_.class_of(index));
-  };
-  evaluator_options.num_conditions = request_.num_conditions();
-  const std::span<const double> timesteps = request_.schedule.timesteps();
-  evaluator_options.timesteps.assign(timesteps.begin(), timesteps.end());
-  DeviceEvaluators evaluators;
-  for (const Loaded& loaded : models_) {
-    if (loaded.model.autoencoder) {
-      evaluator_options.decode = [this](ExecContext& ctx, const Tensor& latents,
-                                        Tensor& pixels) {
-        decode(ctx, latents, pixels);
-      };
-    }
-    evaluators.add(loaded.on->device,
-                   std::make_unique<DenoiserEvaluator>(*loaded.model.denoiser,
-                                                       evaluator_options));
-  }
-  const std::unique_ptr<samplers::NoiseSource> noise = make_noise(request_);
   JobSpec spec;
-  spec.schedule = &request_.schedule;
-  spec.method = plan.method;
-  spec.evaluator = &evaluators;
-  spec.noise = noise.get();
+  spec.parts =
+      make_parts(record_of(request_, plan, weights_hash(), execution_classes_),
+                 values_of(request_), models_, request_.source.table());
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
   spec.skip = options.skip;

@@ -7,7 +7,7 @@
 
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
-#include "actors/denoiser_evaluator.h"
+#include "actors/job_parts.h"
 #include "actors/runtime.h"
 
 namespace troupe::actors {
@@ -16,10 +16,6 @@ namespace troupe::actors {
 /// keeping them. Errors: as JobRunner.
 [[nodiscard]] std::uint64_t read_weights_hash(const ModelSource& source,
                                               StopFlag& stop);
-
-/// The names of a request's execution classes with such weights, by number.
-[[nodiscard]] std::vector<std::string> execution_classes(
-    const JobRequest& request, std::uint64_t weights_hash);
 
 /// A request with its weights in memory, once on each of its devices: what a
 /// job runs on, as often as wanted.
@@ -73,17 +69,13 @@ class JobRunner {
   [[nodiscard]] JobResult run(const Options& options) const;
 
  private:
-  struct Loaded {
-    const JobDevice* on = nullptr;
-    LoadedModel model;
-  };
   void load(const JobDevice& device, StopFlag& stop);
   [[nodiscard]] const LoadedModel& model_on(Device device) const;
   [[nodiscard]] std::vector<WorkerPlace> places_of(
       const config::Plan& plan) const;
 
   const JobRequest& request_;
-  std::vector<Loaded> models_;  ///< in the order of the request's devices
+  std::vector<DeviceModel> models_;  ///< in the order of the request's devices
   std::vector<LostDevice> lost_;
   double load_seconds_ = 0;
   std::vector<std::string> execution_classes_;  ///< by number

@@ -36,6 +36,7 @@ std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
 ModelSource ModelSource::open(const config::Config& config,
                               models::DenoiserTable table) {
   ModelSource source;
+  source.table_ = table;
   if (!config.random_weights.empty()) {
     const config::BundledModel& bundled =
         config::find_bundled_model(config.random_weights);
@@ -46,13 +47,15 @@ ModelSource ModelSource::open(const config::Config& config,
         models::find_denoiser(transformer,
                               transformer.string("_class_name", ""), table)
             .describe(transformer);
+    source.denoiser_config_ = transformer.canonical();
     if (!bundled.vae.empty()) {
-      source.model_.decoder.emplace(
-          models::Json::parse(bundled.vae, source.name_));
+      const models::Json vae = models::Json::parse(bundled.vae, source.name_);
+      source.model_.decoder.emplace(vae);
+      source.decoder_config_ = vae.canonical();
     }
     source.scheduler_config_ = bundled.scheduler;
   } else {
-    source.open_checkpoint(config, table);
+    source.open_checkpoint(config);
   }
   source.latents_ = source.denoiser().latent_shape();
   if (config.size) {
@@ -87,15 +90,18 @@ void ModelSource::resize(const config::PictureSize& size,
   }
 }
 
-void ModelSource::open_checkpoint(const config::Config& config,
-                                  models::DenoiserTable table) {
+void ModelSource::open_checkpoint(const config::Config& config) {
   require(!config.model_dir.empty(), Errc::invalid_argument, "--model",
           "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
   checkpoint_ = models::open_checkpoint(config.model_dir, converter());
   std::vector<std::string> notes;
-  model_ = models::describe_model(*checkpoint_, notes, table);
+  model_ = models::describe_model(*checkpoint_, notes, table_);
+  denoiser_config_ = checkpoint_->transformer.config.canonical();
+  if (checkpoint_->vae) {
+    decoder_config_ = checkpoint_->vae->config.canonical();
+  }
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
@@ -176,15 +182,23 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
         model.denoiser = model_.denoiser->load(
             ctx, compute, denoiser, models::SegmentRange{}, placement);
         if (model_.decoder) {
-          model.autoencoder = model_.decoder->load(ctx, compute, decoder);
+          model.decoder = model_.decoder->load(ctx, compute, decoder);
         }
       });
   model.weights_hash = model.denoiser->info().weights_hash;
-  if (model.autoencoder) {
+  if (model.decoder) {
     model.weights_hash =
-        both(model.weights_hash, model.autoencoder->weights_hash());
+        both(model.weights_hash, model.decoder->weights_hash());
   }
   return model;
+}
+
+ModelRecord ModelSource::record(std::uint64_t weights_hash) const {
+  return {.name = name_,
+          .denoiser_config = denoiser_config_,
+          .decoder_config = decoder_config_,
+          .random_weights = is_random(),
+          .weights_xxh3 = weights_hash};
 }
 
 std::uint64_t ModelSource::weights_hash(ExecContext& ctx) const {

@@ -8,17 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/job_parts.h"
 #include "config/config.h"
 #include "models/description.h"
 
 namespace troupe::actors {
-
-/// A model with its weights in memory.
-struct LoadedModel {
-  std::unique_ptr<models::Denoiser> denoiser;
-  std::unique_ptr<models::AutoencoderKl> autoencoder;  ///< null: pixel space
-  std::uint64_t weights_hash = 0;
-};
 
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {
@@ -45,6 +39,10 @@ class ModelSource {
   [[nodiscard]] models::DenoiserInfo info(DType compute) const {
     return model_.denoiser->info(latents_, compute);
   }
+  /// What a job's record says of it.
+  [[nodiscard]] ModelRecord record(std::uint64_t weights_hash) const;
+  /// The networks among which it was found.
+  [[nodiscard]] models::DenoiserTable table() const noexcept { return table_; }
   [[nodiscard]] const std::string& scheduler_config() const noexcept {
     return scheduler_config_;
   }
@@ -86,8 +84,7 @@ class ModelSource {
  private:
   /// Errors: Errc::invalid_argument with the nearest size that works.
   void resize(const config::PictureSize& size, const std::string& place);
-  void open_checkpoint(const config::Config& config,
-                       models::DenoiserTable table);
+  void open_checkpoint(const config::Config& config);
   /// Calls fn(denoiser's weights, decoder's weights).
   template <typename Fn>
   void with_weights(ExecContext& ctx, const Fn& fn) const;
@@ -95,7 +92,10 @@ class ModelSource {
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
   std::string name_;
+  models::DenoiserTable table_;
   models::ModelDescription model_;
+  std::string denoiser_config_;  ///< canonical JSON
+  std::string decoder_config_;   ///< the same; empty: no decoder
   Shape latents_;
   std::optional<config::PictureSize> size_;
   std::string scheduler_config_;

@@ -13,6 +13,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
+#include "actors/cli/job_of_request.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/lost_devices.h"
@@ -275,6 +276,19 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   }
 }
 
+/// The record, with --json on one line.
+int print_job(Invocation& invocation, const JobRequest& request) {
+  const std::uint64_t weights =
+      read_weights_hash(request.source, *invocation.stop);
+  const JobRecord job =
+      record_of(request, request.plan, weights,
+                execution_classes(request, request.plan, weights));
+  check(job, values_of(request), request.source.table());
+  invocation.take_last_word();
+  fmt::print("{}\n", to_json(job, invocation.config.json ? -1 : 2));
+  return 0;
+}
+
 /// Everything is there but, perhaps, the sheet.
 int nothing_to_do(Invocation& invocation, const JobRequest& request,
                   const RunOutputs& outputs) {
@@ -284,7 +298,8 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   check_weights(outputs, to_hex(weights));
-  say_other_classes(outputs.skipped, execution_classes(request, weights),
+  say_other_classes(outputs.skipped,
+                    execution_classes(request, request.plan, weights),
                     summary.notes);
   write_sheet(outputs, {});
   summary.notes.emplace_back(kSays);
@@ -317,13 +332,20 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
+  const bool is_held = invocation.config.isa.has_value();
   invocation.config = config::load_config(config::Verb::sample, sources);
+  require(is_held || hold_as_recipe(invocation.config, invocation.isa_held),
+          Errc::internal, "--isa",
+          "something was computed before the recipe was read");
   return recipe;
 }
 
 int run_sample(Invocation& invocation) {
   const std::optional<config::Recipe> recipe = take_recipe(invocation);
   const config::Config& config = invocation.config;
+  if (config.print_job) {
+    invocation.config.dry_run = true;
+  }
   const RequiredClass required = RequiredClass::of(config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;
@@ -331,11 +353,7 @@ int run_sample(Invocation& invocation) {
   const bool measures_only = request.source.is_random();
   require(config.dry_run || measures_only || !config.out.empty() ||
               !config.grid.empty() || !config.save.empty(),
-  const bool is_held = invocation.config.isa.has_value();
           Errc::invalid_argument, "--out", "nothing would be kept",
-  require(is_held || hold_as_recipe(invocation.config, invocation.isa_held),
-          Errc::internal, "--isa",
-          "something was computed before the recipe was read");
           "give --out FILE.png (or a folder), --grid FILE.png or --save");
   check_pictures(config, request.source);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
@@ -346,6 +364,9 @@ int run_sample(Invocation& invocation) {
   summary.notes = request.notes;
   print_notes(request.notes);
   required.check_before_loading(request, outputs);
+  if (config.print_job) {
+    return print_job(invocation, request);
+  }
   if (config.dry_run) {
     if (!required.name.empty()) {
       required.check(request, read_weights_hash(request.source, stop));

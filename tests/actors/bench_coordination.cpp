@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/runtime.h"
+#include "tests/actors/job_support.h"
 
 namespace {
 
@@ -57,10 +58,10 @@ double seconds_of(int workers, std::uint64_t samples, int calls) {
   NoNetwork network;
   samplers::PhiloxNoise noise(1);
   actors::JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method.kind = samplers::MethodKind::batch;
-  spec.evaluator = &network;
-  spec.noise = &noise;
+  spec.parts.schedule = actors::unowned(schedule);
+  spec.parts.method.kind = samplers::MethodKind::batch;
+  spec.parts.evaluator = actors::unowned(network);
+  spec.parts.noise = actors::unowned(noise);
   spec.end = samples;
   spec.decode = false;
   spec.workers = actors::cpu_workers(workers);

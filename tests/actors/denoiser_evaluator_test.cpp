@@ -7,6 +7,7 @@
 #include <map>
 
 #include "kernels/core/error.h"
+#include "tests/actors/job_support.h"
 
 namespace troupe::actors {
 namespace {
@@ -99,16 +100,9 @@ class ToyDenoiser final : public models::Denoiser {
   models::DenoiserInfo info_;
 };
 
-EvaluatorOptions options(double scale, int segments = 1) {
-  return {.guidance_scale = scale,
-          .num_segments = segments,
-          .condition =
-              [](std::uint64_t i) {
-                return models::Condition{static_cast<std::int64_t>(i)};
-              },
-          .num_conditions = 1,
-          .timesteps = {},
-          .decode = {}};
+EvaluatorOptions options(const ToyDenoiser& denoiser, double scale,
+                         int segments = 1) {
+  return class_options(denoiser.info(), scale, 10, segments);
 }
 
 Tensor ramp(float first) {
@@ -130,10 +124,10 @@ std::map<std::int64_t, std::size_t> announced_with(
     std::size_t num_conditions, std::vector<double> timesteps) {
   ExecContext ctx;
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
-  EvaluatorOptions with = options(4.0);
+  EvaluatorOptions with = options(denoiser, 4.0);
   with.num_conditions = num_conditions;
   with.timesteps = std::move(timesteps);
-  DenoiserEvaluator evaluator(denoiser, with);
+  DenoiserEvaluator evaluator(loaded(denoiser), with);
   std::vector<EvaluateRow> rows{row(3)};
   evaluator.evaluate(ctx, rows);
   return denoiser.announced;
@@ -153,7 +147,7 @@ TEST(DenoiserEvaluator, RunsBothBranchesInTheModelsOrder) {
   for (const auto order :
        {BranchOrder::cond_uncond, BranchOrder::uncond_cond}) {
     const ToyDenoiser denoiser(10, order);
-    DenoiserEvaluator evaluator(denoiser, options(4.0));
+    DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 4.0));
     std::vector<EvaluateRow> rows{row(3), row(5)};
     evaluator.evaluate(ctx, rows);
     const std::vector<std::int64_t> expected =
@@ -168,7 +162,7 @@ TEST(DenoiserEvaluator, RunsBothBranchesInTheModelsOrder) {
 TEST(DenoiserEvaluator, GuidesTheGuidedChannelsOnly) {
   ExecContext ctx;
   const ToyDenoiser denoiser(10, BranchOrder::uncond_cond);
-  DenoiserEvaluator evaluator(denoiser, options(4.0));
+  DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 4.0));
   std::vector<EvaluateRow> rows{row(3), row(3, Branch::cond),
                                 row(3, Branch::uncond)};
   evaluator.evaluate(ctx, rows);
@@ -191,7 +185,7 @@ TEST(DenoiserEvaluator, RunsOnePassWithoutGuidanceOrClasses) {
   for (const auto& [classes, scale] :
        {std::pair<std::int64_t, double>{10, 1.0}, {10, 0.0}, {0, 4.0}}) {
     const ToyDenoiser denoiser(classes, BranchOrder::cond_uncond);
-    DenoiserEvaluator evaluator(denoiser, options(scale));
+    DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, scale));
     std::vector<EvaluateRow> rows{row(3)};
     evaluator.evaluate(ctx, rows);
     EXPECT_EQ(denoiser.forwards.at(0), std::vector<std::int64_t>{3});
@@ -201,7 +195,7 @@ TEST(DenoiserEvaluator, RunsOnePassWithoutGuidanceOrClasses) {
 TEST(DenoiserEvaluator, PreparesEachConditionOnce) {
   ExecContext ctx;
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
-  DenoiserEvaluator evaluator(denoiser, options(4.0));
+  DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 4.0));
   for (int i = 0; i < 3; ++i) {
     std::vector<EvaluateRow> rows{row(3), row(5)};
     evaluator.evaluate(ctx, rows);
@@ -213,11 +207,12 @@ TEST(DenoiserEvaluator, GivesTheSameBytesInSegments) {
   ExecContext ctx;
   for (const double scale : {1.0, 4.0}) {
     const ToyDenoiser denoiser(10, BranchOrder::uncond_cond);
-    DenoiserEvaluator whole(denoiser, options(scale));
+    DenoiserEvaluator whole(loaded(denoiser), options(denoiser, scale));
     std::vector<EvaluateRow> expected{row(3), row(5)};
     whole.evaluate(ctx, expected);
     for (int segments = 1; segments <= 6; ++segments) {
-      DenoiserEvaluator cut(denoiser, options(scale, segments));
+      DenoiserEvaluator cut(loaded(denoiser),
+                            options(denoiser, scale, segments));
       std::vector<SegmentRow> rows(2);
       for (std::size_t r = 0; r < 2; ++r) {
         rows[r].sample_index = expected[r].sample_index;
@@ -238,22 +233,25 @@ TEST(DenoiserEvaluator, GivesTheSameBytesInSegments) {
 
 TEST(DenoiserEvaluator, BalancesSegmentsByCost) {
   const ToyDenoiser denoiser(0, BranchOrder::cond_uncond);
-  const DenoiserEvaluator evaluator(denoiser, options(1.0, 3));
+  const DenoiserEvaluator evaluator(loaded(denoiser),
+                                    options(denoiser, 1.0, 3));
   EXPECT_EQ(evaluator.cuts(), (std::vector<int>{0, 4, 5, 6}));
 }
 
 TEST(DenoiserEvaluator, RefusesMoreSegmentsThanBlocksAndNanScales) {
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
-  EXPECT_THROW(DenoiserEvaluator(denoiser, options(1.0, 7)), Error);
+  EXPECT_THROW(DenoiserEvaluator(loaded(denoiser), options(denoiser, 1.0, 7)),
+               Error);
   EXPECT_THROW(DenoiserEvaluator(
-                   denoiser, options(std::numeric_limits<double>::quiet_NaN())),
+                   loaded(denoiser),
+                   options(denoiser, std::numeric_limits<double>::quiet_NaN())),
                Error);
 }
 
 TEST(DenoiserEvaluator, StopsBetweenBlocks) {
   ExecContext ctx;
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
-  DenoiserEvaluator evaluator(denoiser, options(4.0));
+  DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 4.0));
   ctx.request_stop();
   std::vector<EvaluateRow> rows{row(3)};
   EXPECT_THROW(evaluator.evaluate(ctx, rows), Error);
@@ -262,7 +260,7 @@ TEST(DenoiserEvaluator, StopsBetweenBlocks) {
 TEST(DenoiserEvaluator, PassesPixelsThroughWithoutADecoder) {
   ExecContext ctx;
   const ToyDenoiser denoiser(0, BranchOrder::cond_uncond);
-  DenoiserEvaluator evaluator(denoiser, options(1.0));
+  DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 1.0));
   Tensor pixels;
   const Tensor latents = ramp(1);
   evaluator.decode(ctx, latents, pixels);

@@ -10,6 +10,7 @@
 
 #include "actors/runtime.h"
 #include "kernels/core/error.h"
+#include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -92,10 +93,10 @@ struct Job {
                       ? method.num_segments
                       : 1) {
     evaluator.before_forward = [](ExecContext&) {};
-    spec.schedule = &schedule;
-    spec.method = method;
-    spec.evaluator = &evaluator;
-    spec.noise = &noise;
+    spec.parts.schedule = unowned(schedule);
+    spec.parts.method = method;
+    spec.parts.evaluator = unowned(evaluator);
+    spec.parts.noise = unowned(noise);
     spec.end = 6;
     spec.observers = {&seen};
     spec.workers.clear();

@@ -14,6 +14,7 @@
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
 #include "samplers/parallel/run_local.h"
+#include "tests/actors/job_support.h"
 #include "tests/models/dit_cases.h"
 
 namespace troupe::actors {
@@ -68,18 +69,11 @@ std::vector<ScheduleOptions> schedules(const models::DenoiserInfo& info,
 DenoiserEvaluator evaluator_of(const models::Denoiser& denoiser,
                                int num_segments,
                                std::vector<double> timesteps = {}) {
-  const std::int64_t classes = denoiser.info().num_classes;
-  return {
-      denoiser,
-      {.guidance_scale = 2.5,
-       .num_segments = num_segments,
-       .condition =
-           [classes](std::uint64_t i) {
-             return models::Condition{static_cast<std::int64_t>(i) % classes};
-           },
-       .num_conditions = static_cast<std::size_t>(classes),
-       .timesteps = std::move(timesteps),
-       .decode = {}}};
+  const models::DenoiserInfo& info = denoiser.info();
+  EvaluatorOptions options =
+      class_options(info, 2.5, info.num_classes, num_segments);
+  options.timesteps = std::move(timesteps);
+  return {loaded(denoiser), std::move(options)};
 }
 
 samplers::SolverState start(const Schedule& schedule, const Shape& shape,
@@ -148,10 +142,10 @@ Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
   samplers::PhiloxNoise noise(11);
   Collector seen;
   JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method = method;
-  spec.evaluator = &evaluator;
-  spec.noise = &noise;
+  spec.parts.schedule = unowned(schedule);
+  spec.parts.method = method;
+  spec.parts.evaluator = unowned(evaluator);
+  spec.parts.noise = unowned(noise);
   spec.end = kSamples;
   spec.workers = cpu_workers(workers, threads);
   spec.max_rows = 3;

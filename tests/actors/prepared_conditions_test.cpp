@@ -13,6 +13,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "kernels/core/error.h"
+#include "tests/actors/job_support.h"
 
 namespace troupe::actors {
 namespace {
@@ -174,20 +175,15 @@ Sums run(const Labels& network, int workers, std::uint64_t samples) {
   samplers::ScheduleOptions options;
   options.num_inference_steps = 3;
   const samplers::Schedule schedule(options);
-  EvaluatorOptions evaluator_options;
-  evaluator_options.guidance_scale = 2;
-  evaluator_options.condition = [](std::uint64_t index) {
-    return Condition(static_cast<std::int64_t>(index) % kClasses);
-  };
-  evaluator_options.num_conditions = kClasses;
-  DenoiserEvaluator evaluator(network, evaluator_options);
+  DenoiserEvaluator evaluator(loaded(network),
+                              class_options(network.info(), 2, kClasses));
   samplers::PhiloxNoise noise(1);
   Sums seen;
   JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method.kind = samplers::MethodKind::batch;
-  spec.evaluator = &evaluator;
-  spec.noise = &noise;
+  spec.parts.schedule = unowned(schedule);
+  spec.parts.method.kind = samplers::MethodKind::batch;
+  spec.parts.evaluator = unowned(evaluator);
+  spec.parts.noise = unowned(noise);
   spec.end = samples;
   spec.workers = cpu_workers(workers);
   spec.observers = {&seen};

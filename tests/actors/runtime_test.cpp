@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "kernels/core/error.h"
+#include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -54,10 +55,10 @@ struct Job {
                           method.kind == MethodKind::stale
                       ? method.num_segments
                       : 1) {
-    spec.schedule = &schedule;
-    spec.method = method;
-    spec.evaluator = &evaluator;
-    spec.noise = &noise;
+    spec.parts.schedule = unowned(schedule);
+    spec.parts.method = method;
+    spec.parts.evaluator = unowned(evaluator);
+    spec.parts.noise = unowned(noise);
     spec.end = 5;
     spec.observers = {&seen};
     spec.restart.first_delay = std::chrono::milliseconds(1);

@@ -8,6 +8,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "models/gaussian_mixture.h"
+#include "tests/actors/job_support.h"
 
 namespace troupe::actors {
 namespace {
@@ -31,20 +32,16 @@ std::map<std::uint64_t, Tensor> run(const models::GaussianMixture& mixture,
   options.num_inference_steps = 8;
   options.clip_sample = false;
   const samplers::Schedule schedule(options);
-  EvaluatorOptions evaluator_options;
-  evaluator_options.guidance_scale = 1.5;
-  evaluator_options.num_segments = num_segments(method);
-  evaluator_options.condition = [](std::uint64_t index) {
-    return models::Condition{static_cast<std::int64_t>(index % 2)};
-  };
-  DenoiserEvaluator evaluator(mixture, evaluator_options);
+  DenoiserEvaluator evaluator(
+      loaded(mixture),
+      class_options(mixture.info(), 1.5, 2, num_segments(method)));
   samplers::PhiloxNoise noise(5);
   Collector seen;
   JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method = method;
-  spec.evaluator = &evaluator;
-  spec.noise = &noise;
+  spec.parts.schedule = unowned(schedule);
+  spec.parts.method = method;
+  spec.parts.evaluator = unowned(evaluator);
+  spec.parts.noise = unowned(noise);
   spec.end = 3;
   spec.workers = cpu_workers(2);
   spec.observers = {&seen};

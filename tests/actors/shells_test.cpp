@@ -11,6 +11,7 @@
 #include "actors/watch.h"
 #include "actors/worker.h"
 #include "samplers/noise_source.h"
+#include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -70,7 +71,7 @@ class Shells : public testing::Test {
   }
 
   void start(std::uint64_t samples) {
-    watch_ = spawn_watch(system_, {{}, [this](JobRecord record) {
+    watch_ = spawn_watch(system_, {{}, [this](WatchedJob record) {
                                      record_ = std::move(record);
                                    }});
     CoordinatorOptions options;
@@ -80,12 +81,12 @@ class Shells : public testing::Test {
     options.make_method = [this] { return make_method(method_, schedule_); };
     options.num_workers = kWorkers;
     options.lease = lease_;
-    coordinator_ = spawn_coordinator(
-        system_, {options, &samples_, &clock_, watch_, 0, false});
+    coordinator_ =
+        spawn_coordinator(system_, {options, job_, watch_, 0, false});
     RestartOptions restart;
     restart.first_delay = std::chrono::milliseconds(50);
     node_ = spawn_node(system_,
-                       {cpu_workers(kWorkers), restart, &job_,
+                       {cpu_workers(kWorkers), restart, job_,
                         [this](int worker) -> std::unique_ptr<Executor> {
                           ++starts_;
                           return std::make_unique<Borrowed>(
@@ -128,15 +129,17 @@ class Shells : public testing::Test {
   samplers::Schedule schedule_{ddim_steps(3)};
   ToyEvaluator evaluator_;
   samplers::PhiloxNoise noise_{11};
-  samplers::TaskRunner runner_{schedule_, evaluator_, noise_, method_};
-  SampleStore samples_{schedule_, noise_, {3, 4, 4}};
-  JobContext job_{schedule_, runner_, samples_, clock_, false};
+  std::shared_ptr<JobContext> job_ = std::make_shared<JobContext>(
+      JobParts{unowned(schedule_), method_, unowned(evaluator_),
+               unowned(noise_)},
+      unowned(clock_));
+  SampleStore& samples_ = job_->samples;
   std::vector<std::shared_ptr<ManualExecutor>> executors_;
   ObserverActor watch_;
   CoordinatorActor coordinator_;
   NodeActor node_;
   std::vector<caf::actor> spawned_;
-  std::optional<JobRecord> record_;
+  std::optional<WatchedJob> record_;
   int starts_ = 0;
   Duration lease_{};
   Duration forward_time_{};

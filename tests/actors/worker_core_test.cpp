@@ -12,6 +12,7 @@
 #include "actors/coordinator_policy.h"
 #include "kernels/core/executor.h"
 #include "samplers/noise_source.h"
+#include "tests/actors/job_support.h"
 #include "tests/actors/plain_loop.h"
 #include "tests/actors/toy_evaluator.h"
 
@@ -26,17 +27,17 @@ struct Shop {
   explicit Shop(MethodOptions options = {}, int segments = 1)
       : method(options),
         evaluator(segments),
-        runner(schedule, evaluator, noise, method),
-        samples(schedule, noise, evaluator.latent_shape()) {}
+        job({unowned(schedule), method, unowned(evaluator), unowned(noise)},
+            unowned(clock)) {}
 
   samplers::Schedule schedule{ddim_steps(6)};
   MethodOptions method;
   ToyEvaluator evaluator;
   samplers::PhiloxNoise noise{11};
-  samplers::TaskRunner runner;
-  SampleStore samples;
   ManualClock clock;
-  JobContext job{schedule, runner, samples, clock, false};
+  JobContext job;
+  samplers::TaskRunner& runner = job.runner;
+  SampleStore& samples = job.samples;
 
   [[nodiscard]] Tensor sequential(std::uint64_t sample) {
     return plain_loop(schedule, noise, runner, evaluator.latent_shape(),
@@ -93,8 +94,7 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
 TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   Shop shop;
   ExecContext ctx;
-  const JobContext shown{shop.schedule, shop.runner, shop.samples,
-                         shop.clock,    true,        true};
+  JobContext shown(shop.job.parts, unowned(shop.clock), true, true);
   const auto method = make_method(shop.method, shop.schedule);
   Grant evaluates;
   evaluates.tasks.push_back({4, method->ready().at(0)});

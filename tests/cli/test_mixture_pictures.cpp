@@ -11,6 +11,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "models/gaussian_mixture.h"
+#include "tests/actors/job_support.h"
 
 namespace troupe::actors {
 namespace {
@@ -55,24 +56,17 @@ std::map<std::uint64_t, std::vector<std::byte>> draw(
   options.solver = solver;
   options.num_inference_steps = 50;
   const samplers::Schedule schedule(options);
-  DenoiserEvaluator evaluator(
-      mixture,
-      {.guidance_scale = 1.0,
-       .num_segments = method.num_segments,
-       .condition =
-           [](std::uint64_t i) {
-             return models::Condition{static_cast<std::int64_t>(i) % 2};
-           },
-       .num_conditions = 2,
-       .timesteps = {schedule.timesteps().begin(), schedule.timesteps().end()},
-       .decode = {}});
+  EvaluatorOptions with =
+      class_options(mixture.info(), 1.0, 2, method.num_segments);
+  with.timesteps = {schedule.timesteps().begin(), schedule.timesteps().end()};
+  DenoiserEvaluator evaluator(loaded(mixture), std::move(with));
   samplers::PhiloxNoise noise(11);
   PngFiles seen;
   JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method = method;
-  spec.evaluator = &evaluator;
-  spec.noise = &noise;
+  spec.parts.schedule = unowned(schedule);
+  spec.parts.method = method;
+  spec.parts.evaluator = unowned(evaluator);
+  spec.parts.noise = unowned(noise);
   spec.end = kSamples;
   spec.workers = cpu_workers(2);
   spec.observers = {&seen};

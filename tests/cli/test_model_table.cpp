@@ -230,7 +230,7 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
   // The result is one number times the noise: DDIM's, which takes a step from
   // (a, s) to (a', s') as x' = (a'/a) x + (s' - a' s / a) gain x.
   Tensor noise(request.source.latent_shape(), DType::f32);
-  make_noise(request)->initial(1, noise);
+  samplers::PhiloxNoise(request.seed).initial(1, noise);
   const double ratio = ddim_ratio(request.schedule, 0.5);
   for (std::int64_t i = 0; i < noise.num_elements(); ++i) {
     EXPECT_NEAR(seen.rows.at(1).data<float>()[i],

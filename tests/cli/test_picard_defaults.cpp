@@ -10,6 +10,7 @@
 #include "config/method_plan.h"
 #include "models/gaussian_mixture.h"
 #include "samplers/parallel/run_local.h"
+#include "tests/actors/job_support.h"
 
 namespace troupe::actors {
 namespace {
@@ -31,17 +32,8 @@ struct Drawn {
 
 Drawn draw(const models::Denoiser& denoiser, const Schedule& schedule,
            const MethodOptions& options, std::uint64_t sample_index) {
-  DenoiserEvaluator evaluator(
-      denoiser,
-      {.guidance_scale = 1.5,
-       .num_segments = 1,
-       .condition =
-           [](std::uint64_t i) {
-             return models::Condition{static_cast<std::int64_t>(i) % 3};
-           },
-       .num_conditions = 3,
-       .timesteps = {},
-       .decode = {}});
+  DenoiserEvaluator evaluator(loaded(denoiser),
+                              class_options(denoiser.info(), 1.5, 3));
   ExecContext ctx;
   samplers::PhiloxNoise noise(11);
   Tensor unit(evaluator.latent_shape(), DType::f32);

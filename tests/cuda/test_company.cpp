@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/runtime.h"
+#include "tests/actors/job_support.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
 #include "tests/cuda/scaling_evaluator.h"
@@ -54,10 +55,10 @@ struct Job {
                         method.kind == MethodKind::stale
                     ? method.num_segments
                     : 2) {
-    spec.schedule = &schedule;
-    spec.method = method;
-    spec.evaluator = &network;
-    spec.noise = &noise;
+    spec.parts.schedule = unowned(schedule);
+    spec.parts.method = method;
+    spec.parts.evaluator = unowned(network);
+    spec.parts.noise = unowned(noise);
     spec.end = 6;
     spec.observers = {&seen};
     spec.workers.clear();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/worker_core.h"
+#include "tests/actors/job_support.h"
 #include "tests/actors/plain_loop.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
@@ -67,11 +68,14 @@ struct Shop {
   samplers::Schedule schedule{six_steps()};
   Scaling network{1};
   samplers::PhiloxNoise noise{11};
-  samplers::TaskRunner runner{schedule, network, noise, {}};
-  SampleStore samples{schedule, noise, network.latent_shape()};
   SteadyClock clock;
   // What is shown of a grant is queued with it.
-  JobContext job{schedule, runner, samples, clock, true, true};
+  JobContext job{{unowned(schedule), {}, unowned(network), unowned(noise)},
+                 unowned(clock),
+                 true,
+                 true};
+  samplers::TaskRunner& runner = job.runner;
+  SampleStore& samples = job.samples;
   std::vector<std::unique_ptr<samplers::Method>> methods;
   std::uint64_t next_id = 1;
 };

@@ -18,6 +18,7 @@
 #include "kernels/core/hash.h"
 #include "models/gaussian_mixture.h"
 #include "samplers/parallel/task_runner.h"
+#include "tests/actors/job_support.h"
 #include "tests/parallel/support.h"
 
 namespace troupe {
@@ -73,28 +74,22 @@ class Collector final : public actors::Observer {
 void run_mixture(const models::Denoiser& denoiser, const std::string& name,
                  const ScheduleOptions& options, const MethodOptions& method) {
   const Schedule schedule(options);
-  const std::int64_t classes = denoiser.info().num_classes;
   const bool has_segments =
       method.kind == MethodKind::pipeline || method.kind == MethodKind::stale;
-  actors::DenoiserEvaluator evaluator(
-      denoiser,
-      {.guidance_scale = 2.5,
-       .num_segments = has_segments ? kSegments : 1,
-       .condition =
-           [classes](std::uint64_t index) {
-             return models::Condition{static_cast<std::int64_t>(index) %
-                                      classes};
-           },
-       .num_conditions = static_cast<std::size_t>(classes),
-       .timesteps = {schedule.timesteps().begin(), schedule.timesteps().end()},
-       .decode = {}});
+  actors::EvaluatorOptions evaluator_options =
+      actors::class_options(denoiser.info(), 2.5, denoiser.info().num_classes,
+                            has_segments ? kSegments : 1);
+  evaluator_options.timesteps = {schedule.timesteps().begin(),
+                                 schedule.timesteps().end()};
+  actors::DenoiserEvaluator evaluator(actors::loaded(denoiser),
+                                      std::move(evaluator_options));
   samplers::PhiloxNoise noise(11);
   Collector seen;
   actors::JobSpec spec;
-  spec.schedule = &schedule;
-  spec.method = method;
-  spec.evaluator = &evaluator;
-  spec.noise = &noise;
+  spec.parts.schedule = actors::unowned(schedule);
+  spec.parts.method = method;
+  spec.parts.evaluator = actors::unowned(evaluator);
+  spec.parts.noise = actors::unowned(noise);
   spec.end = kSamples;
   spec.workers = actors::cpu_workers(2, 1);
   spec.max_rows = 3;

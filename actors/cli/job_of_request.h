@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/cli/job_request.h"
+#include "actors/job_record.h"
+
+namespace troupe::actors {
+
+/// The names of a request's execution classes under a plan, by number.
+[[nodiscard]] std::vector<std::string> execution_classes(
+    const JobRequest& request, const config::Plan& plan,
+    std::uint64_t weights_hash);
+
+/// The record of a request that is laid out by `plan` (the request's, or one of
+/// bench's baselines). The plan's cuts and graph are drawn here, once.
+/// `classes`: those of execution_classes.
+[[nodiscard]] JobRecord record_of(const JobRequest& request,
+                                  const config::Plan& plan,
+                                  std::uint64_t weights_hash,
+                                  const std::vector<std::string>& classes);
+/// What that record names by hash.
+[[nodiscard]] JobValues values_of(const JobRequest& request);
+
+/// A record as JSON, for people. Numbers are written so that they read back to
+/// the same bits; those that are not finite are texts. indent < 0: one line.
+[[nodiscard]] std::string to_json(const JobRecord& job, int indent = 2);
+
+}  // namespace troupe::actors

@@ -1,0 +1,118 @@
+#include "actors/job_parts.h"
+
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "actors/denoiser_evaluator.h"
+#include "actors/device_evaluators.h"
+#include "kernels/copy.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+
+namespace troupe::actors {
+namespace {
+
+/// The job's noise with given latents in place of a draw.
+class GivenLatents final : public samplers::NoiseSource {
+ public:
+  /// latents: [n, C, …]; row i for sample i, or one for all.
+  GivenLatents(Tensor latents, std::shared_ptr<samplers::NoiseSource> steps)
+      : latents_(std::move(latents)), steps_(std::move(steps)) {}
+
+  void initial(std::uint64_t sample_index, Tensor& out) override {
+    const Tensor given = latents_.item(
+        latents_.dim(0) == 1 ? 0 : static_cast<std::int64_t>(sample_index));
+    std::memcpy(out.bytes().data(), given.bytes().data(), given.num_bytes());
+  }
+  void step(std::uint64_t sample_index, int call, Tensor& out) override {
+    steps_->step(sample_index, call, out);
+  }
+
+ private:
+  Tensor latents_;
+  std::shared_ptr<samplers::NoiseSource> steps_;
+};
+
+EvaluatorOptions evaluator_options(const JobRecord& job,
+                                   const JobValues& values) {
+  EvaluatorOptions options;
+  options.guidance_scale = job.guidance_scale;
+  options.latent_shape = Shape(job.latent_shape);
+  options.cuts = job.cuts;
+  for (const std::uint64_t hash : job.conditions) {
+    options.conditions.push_back(values.conditions.at(hash));
+  }
+  if (job.unconditional) {
+    options.unconditional = values.conditions.at(*job.unconditional);
+  }
+  options.num_conditions = job.num_conditions();
+  options.timesteps = job.schedule.timesteps;
+  return options;
+}
+
+}  // namespace
+
+void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
+                         Tensor& pixels) const {
+  if (decoder == nullptr) {
+    pixels = kernels::on_host(ctx, latents).clone();
+    return;
+  }
+  const models::AutoencoderKlConfig& config = decoder->config();
+  const std::size_t rank = latents.shape().rank();
+  const Shape wanted{config.out_channels,
+                     latents.dim(rank - 2) * config.scale(),
+                     latents.dim(rank - 1) * config.scale()};
+  if (ctx.device().kind != DeviceKind::cpu) {
+    pixels = ctx.empty(wanted, DType::f32);
+  } else if (pixels.shape() != wanted) {
+    pixels = Tensor(wanted, DType::f32);
+  }
+  decoder->decode(ctx, latents, pixels);
+}
+
+std::shared_ptr<samplers::NoiseSource> make_noise(
+    const JobRecord& job, const JobValues& values,
+    const samplers::Schedule& schedule) {
+  std::shared_ptr<samplers::NoiseSource> noise;
+  if (job.noise == config::NoiseKind::torch) {
+    noise = std::make_shared<samplers::TorchNoise>(
+        job.seed, schedule,
+        job.draws_latents ? samplers::InitialLatents::drawn
+                          : samplers::InitialLatents::given);
+  } else {
+    noise = std::make_shared<samplers::PhiloxNoise>(job.seed);
+  }
+  if (!job.init_latents.empty()) {
+    noise =
+        std::make_shared<GivenLatents>(values.init_latents, std::move(noise));
+  }
+  return noise;
+}
+
+JobParts make_parts(const JobRecord& job, const JobValues& values,
+                    const std::vector<DeviceModel>& models,
+                    models::DenoiserTable table) {
+  check(job, values, table);
+  const EvaluatorOptions options = evaluator_options(job, values);
+  auto evaluators = std::make_shared<DeviceEvaluators>();
+  for (const DeviceModel& on : models) {
+    require(on.model.weights_hash == job.model.weights_xxh3, Errc::corrupt_file,
+            to_string(on.device),
+            "the model has other weights than the job: got " +
+                to_hex(on.model.weights_hash) + ", expected " +
+                to_hex(job.model.weights_xxh3));
+    evaluators->add(on.device,
+                    std::make_unique<DenoiserEvaluator>(on.model, options));
+  }
+  JobParts parts;
+  parts.schedule = std::make_shared<const samplers::Schedule>(
+      samplers::Schedule::from_table(job.schedule));
+  parts.method = job.method;
+  parts.evaluator = std::move(evaluators);
+  parts.noise = make_noise(job, values, *parts.schedule);
+  return parts;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "actors/job_record.h"
+#include "kernels/core/device.h"
+#include "models/autoencoder_kl.h"
+#include "models/denoiser.h"
+#include "samplers/evaluator.h"
+#include "samplers/noise_source.h"
+#include "samplers/options.h"
+#include "samplers/schedule.h"
+
+namespace troupe::actors {
+
+/// A model in the memory of a device.
+struct LoadedModel {
+  std::shared_ptr<const models::Denoiser> denoiser;
+  std::shared_ptr<const models::AutoencoderKl> decoder;  ///< null: pixel space
+  std::uint64_t weights_hash = 0;
+
+  /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
+  /// pixels of another shape are replaced. Without a decoder: a copy on the
+  /// host. Errors: those of AutoencoderKl::decode. Thread: any, one ctx per
+  /// thread.
+  void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
+};
+
+struct DeviceModel {
+  Device device;
+  LoadedModel model;
+};
+
+/// What the workers of a process compute a job with. Its parts share nothing
+/// with the command line, and live as long as a worker needs them.
+struct JobParts {
+  std::shared_ptr<const samplers::Schedule> schedule;
+  samplers::MethodOptions method;
+  std::shared_ptr<samplers::Evaluator> evaluator;
+  std::shared_ptr<samplers::NoiseSource> noise;
+};
+
+/// Builds them from the record and its values alone.
+/// Errors: as `check`; Errc::corrupt_file for a model with other weights.
+[[nodiscard]] JobParts make_parts(
+    const JobRecord& job, const JobValues& values,
+    const std::vector<DeviceModel>& models,
+    models::DenoiserTable table = models::denoiser_table());
+
+/// The job's noise; with given latents those instead of the first draw.
+[[nodiscard]] std::shared_ptr<samplers::NoiseSource> make_noise(
+    const JobRecord& job, const JobValues& values,
+    const samplers::Schedule& schedule);
+
+}  // namespace troupe::actors

@@ -1,0 +1,258 @@
+#include "actors/job_record.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "actors/job_fields.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/text.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Feeds fields to a hash so that no two records look alike: each with its key,
+/// texts and lists with their length, numbers as their bits.
+class FieldHasher {
+ public:
+  explicit FieldHasher(Xxh3Stream& hash) : hash_(hash) {}
+
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    add(std::string_view(key));
+    add(value);
+  }
+
+ private:
+  void number(std::uint64_t value) {
+    hash_.update(std::as_bytes(std::span(&value, 1)));
+  }
+  void add(std::string_view text) {
+    number(text.size());
+    hash_.update(std::as_bytes(std::span(text)));
+  }
+  void add(const std::string& text) { add(std::string_view(text)); }
+  void add(double value) { number(std::bit_cast<std::uint64_t>(value)); }
+  void add(float value) { number(std::bit_cast<std::uint32_t>(value)); }
+  template <std::integral T>
+  void add(T value) {
+    number(static_cast<std::uint64_t>(value));
+  }
+  template <config::NamedEnum T>
+  void add(T value) {
+    add(config::name_of(value));
+  }
+  template <NamedRow T>
+  void add(const T& row) {
+    add(row->name);
+  }
+  template <HasFields T>
+  void add(const T& record) {
+    visit_fields(*this, record);
+  }
+  template <typename T>
+  void add(const std::optional<T>& value) {
+    number(value ? 1 : 0);
+    if (value) {
+      add(*value);
+    }
+  }
+  template <typename T>
+  void add(const std::shared_ptr<T>& value) {
+    number(value ? 1 : 0);
+    if (value) {
+      add(*value);
+    }
+  }
+  template <typename T>
+  void add(const std::vector<T>& values) {
+    number(values.size());
+    for (const T& value : values) {
+      add(value);
+    }
+  }
+
+  Xxh3Stream& hash_;
+};
+
+[[noreturn]] void refuse(const std::string& field, const std::string& what) {
+  throw Error(Errc::corrupt_file, "job record", field + ": " + what,
+              "submit the job again");
+}
+
+void expect(bool good, const char* field, const std::string& what) {
+  if (!good) {
+    refuse(field, what);
+  }
+}
+
+/// Runs a check of another folder; its errors become the record's.
+template <typename Body>
+auto as_field(const char* field, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.code() == Errc::unsupported) {
+      throw;
+    }
+    refuse(field, error.place() + ": " + error.message());
+  }
+}
+
+Shape shape_of(const JobRecord& job) {
+  constexpr std::int64_t kMostElements = std::int64_t{1} << 32U;
+  expect(
+      !job.latent_shape.empty() && job.latent_shape.size() <= Shape::kMaxRank,
+      "latent_shape",
+      "got " + std::to_string(job.latent_shape.size()) +
+          " extents, expected 1 to " + std::to_string(Shape::kMaxRank));
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : job.latent_shape) {
+    expect(extent >= 1 && extent <= kMostElements / elements, "latent_shape",
+           "an extent is out of range: " + std::to_string(extent));
+    elements *= extent;
+  }
+  return Shape(job.latent_shape);
+}
+
+void check_cuts(const JobRecord& job, int num_blocks) {
+  const auto segments =
+      static_cast<std::size_t>(samplers::num_segments(job.method));
+  expect(job.cuts.size() == segments + 1 && job.cuts.front() == 0 &&
+             job.cuts.back() == num_blocks &&
+             std::ranges::adjacent_find(job.cuts, std::greater_equal<>()) ==
+                 job.cuts.end(),
+         "cuts",
+         "expected " + counted(segments, "segment") +
+             " that go from block 0 to " + std::to_string(num_blocks) +
+             " in order");
+}
+
+void check_samples(const JobRecord& job) {
+  constexpr std::uint64_t kMostSamples = std::uint64_t{1} << 48U;
+  expect(job.begin < job.end && job.end <= kMostSamples, "begin, end",
+         "no range of samples: " + std::to_string(job.begin) + " to " +
+             std::to_string(job.end));
+  expect(job.init_latents.size() <= 1 || job.init_latents.size() >= job.end,
+         "init_latents",
+         "got " + std::to_string(job.init_latents.size()) +
+             " hashes, expected none, one, or one per sample");
+}
+
+void check_branches(const JobRecord& job, const models::DenoiserInfo& info) {
+  expect(std::isfinite(job.guidance_scale), "guidance_scale",
+         "expected a finite number");
+  expect(!job.conditions.empty(), "conditions", "there are none");
+  expect(!job.unconditional || info.num_classes > 0, "unconditional",
+         "the model has one branch");
+}
+
+void check_classes(const JobRecord& job) {
+  constexpr std::size_t kMostClasses = 4096;
+  expect(!job.execution_classes.empty() &&
+             job.execution_classes.size() <= kMostClasses,
+         "execution_classes",
+         "got " + std::to_string(job.execution_classes.size()) +
+             ", expected 1 to " + std::to_string(kMostClasses));
+  for (const ClassRecord& one : job.execution_classes) {
+    const bool computes = one.dtype == DType::f32 || one.dtype == DType::bf16 ||
+                          one.dtype == DType::f16;
+    expect(computes, "execution_classes",
+           "nothing computes in " + std::string(to_string(one.dtype)));
+    const bool is_cpu = one.device == DeviceKind::cpu;
+    expect(!is_cpu || (one.architecture.empty() && one.batch_invariant &&
+                       !one.tf32 && one.dtype != DType::f16),
+           "execution_classes", "the CPU has what only GPUs have");
+    expect(is_cpu || !one.isa, "execution_classes",
+           "a GPU has a level of the CPU");
+  }
+}
+
+}  // namespace
+
+std::size_t JobRecord::num_conditions() const {
+  return static_cast<std::size_t>(
+      std::min<std::uint64_t>(conditions.size(), end - begin));
+}
+
+std::uint64_t hash_of(const JobRecord& job) {
+  Xxh3Stream hash;
+  FieldHasher hasher(hash);
+  visit_fields(hasher, job);
+  return hash.digest();
+}
+
+models::ModelDescription describe(const ModelRecord& model,
+                                  models::DenoiserTable table) {
+  return as_field("model", [&] {
+    models::ModelDescription description;
+    const models::Json config =
+        models::Json::parse(model.denoiser_config, "denoiser_config");
+    description.denoiser =
+        models::find_denoiser(config, config.string("_class_name", ""), table)
+            .describe(config);
+    if (!model.decoder_config.empty()) {
+      description.decoder.emplace(
+          models::Json::parse(model.decoder_config, "decoder_config"));
+    }
+    return description;
+  });
+}
+
+void check(const JobRecord& job, models::DenoiserTable table) {
+  const models::ModelDescription model = describe(job.model, table);
+  const Shape latents = shape_of(job);
+  expect(latents.rank() == model.denoiser->latent_shape().rank() &&
+             model.denoiser->nearest_latents(latents) == latents,
+         "latent_shape", "the model takes no latents of " + to_string(latents));
+  const models::DenoiserInfo info = model.denoiser->info(latents, DType::f32);
+  check_samples(job);
+  check_branches(job, info);
+  check_classes(job);
+  const samplers::Schedule schedule = as_field(
+      "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
+  expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),
+         "method", "graph: one belongs to methods that are frozen in it");
+  as_field("method",
+           [&] { (void)samplers::make_method(job.method, schedule); });
+  check_cuts(job, static_cast<int>(info.blocks.size()));
+}
+
+void check(const JobRecord& job, const JobValues& values,
+           models::DenoiserTable table) {
+  check(job, table);
+  const models::ModelDescription model = describe(job.model, table);
+  std::vector<std::uint64_t> wanted = job.conditions;
+  if (job.unconditional) {
+    wanted.push_back(*job.unconditional);
+  }
+  for (const std::uint64_t hash : wanted) {
+    const auto found = values.conditions.find(hash);
+    expect(found != values.conditions.end() && found->second.hash() == hash,
+           "conditions", "there is no value with the hash " + to_hex(hash));
+    as_field("conditions",
+             [&] { model.denoiser->check_condition(found->second); });
+  }
+  const Tensor& given = values.init_latents;
+  if (job.init_latents.empty()) {
+    return expect(given.empty(), "init_latents", "latents that nobody names");
+  }
+  std::vector<std::int64_t> extents{
+      static_cast<std::int64_t>(job.init_latents.size())};
+  extents.insert(extents.end(), job.latent_shape.begin(),
+                 job.latent_shape.end());
+  expect(!given.empty() && given.dtype() == DType::f32 &&
+             given.shape() == Shape(extents),
+         "init_latents", "expected latents of " + to_string(Shape(extents)));
+  for (std::size_t i = 0; i < job.init_latents.size(); ++i) {
+    expect(xxh3_64(given.item(static_cast<std::int64_t>(i)).bytes()) ==
+               job.init_latents[i],
+           "init_latents", "row " + std::to_string(i) + " has another hash");
+  }
+}
+
+}  // namespace troupe::actors

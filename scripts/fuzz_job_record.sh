@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Feeds hostile records to the reader of jobs: libFuzzer with AddressSanitizer
+# and UBSan, at most 1 GiB of memory; the target stops where a record makes the
+# reader hold more than a multiple of its size.
+# usage: scripts/fuzz_job_record.sh [RUNS]    (default 1000000)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/say_why.sh
+runs=${1:-1000000}
+need_number RUNS "$runs"
+scripts/build.sh asan fuzz_job_record
+corpus=build/fuzz/job_records
+mkdir -p "$corpus"
+# It begins with the records that its mutator makes.
+build/asan/tests/actors/fuzz_job_record -runs="$runs" -max_len=16384 \
+  -len_control=0 -rss_limit_mb=1024 -malloc_limit_mb=128 \
+  -print_final_stats=1 "$corpus"

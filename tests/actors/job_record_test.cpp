@@ -1,0 +1,345 @@
+#include "actors/job_record.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+
+#include "actors/job_parts.h"
+#include "actors/runtime.h"
+#include "actors/wire/job_codec.h"
+#include "kernels/core/error.h"
+#include "models/weight_source.h"
+#include "tests/actors/job_support.h"
+#include "tests/actors/random_records.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::GraphTable;
+using samplers::MethodKind;
+using samplers::MethodOptions;
+using samplers::ScheduleOptions;
+using samplers::Solver;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::vector<MethodOptions> methods() {
+  return {{.kind = MethodKind::sequential},
+          {.kind = MethodKind::batch},
+          {.kind = MethodKind::cfg},
+          {.kind = MethodKind::picard, .window_size = 3, .tolerance = 0.01},
+          {.kind = MethodKind::pipeline, .num_segments = 2},
+          {.kind = MethodKind::stale, .num_segments = 2},
+          {.kind = MethodKind::stale, .num_segments = 2, .stride = 2}};
+}
+
+std::vector<ScheduleOptions> schedules() {
+  std::vector<ScheduleOptions> all;
+  for (const Solver solver : samplers::solver_table()) {
+    ScheduleOptions options;
+    options.solver = solver;
+    options.num_inference_steps = 5;
+    all.push_back(options);
+  }
+  all[0].eta = 0.5;
+  all[1].variance_type = samplers::VarianceType::learned_range;
+  return all;
+}
+
+TEST(JobRecord, TravelsWithEveryBitOfEveryField) {
+  constexpr std::uint64_t kRecords = 2000;
+  for (std::uint64_t seed = 0; seed < kRecords; ++seed) {
+    JobRecord job;
+    RandomFields random(seed);
+    visit_fields(random, job);
+    const std::string bytes = wire::encode(job);
+    const JobRecord back = wire::read_job(bytes_of(bytes));
+    ASSERT_EQ(hash_of(back), hash_of(job)) << seed;
+    ASSERT_EQ(wire::encode(back), bytes) << seed;
+  }
+}
+
+TEST(JobRecord, HasANameThatFollowsFromEveryField) {
+  const JobRecord job = small_job(schedules()[0], methods()[5]);
+  OneFieldChanged all(-1, 0);
+  JobRecord counted = job;
+  visit_fields(all, counted);
+  EXPECT_GT(all.count, 80);
+  for (int field = 0; field < all.count; ++field) {
+    // A random value may be the one that was there: one of several is not.
+    bool is_other = false;
+    std::string key;
+    for (std::uint64_t seed = 1; seed <= 16 && !is_other; ++seed) {
+      JobRecord other = job;
+      OneFieldChanged change(field, seed);
+      visit_fields(change, other);
+      key = change.changed;
+      is_other = hash_of(other) != hash_of(job);
+    }
+    EXPECT_TRUE(is_other) << key;
+  }
+}
+
+TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
+  // Whoever changes a field of job_fields.h changes the name of every job.
+  JobRecord job;
+  job.model.denoiser_config = "{}";
+  job.seed = 7;
+  EXPECT_EQ(hash_of(job), 7325430331504698906U);
+}
+
+TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
+  for (const ScheduleOptions& schedule : schedules()) {
+    for (const MethodOptions& method : methods()) {
+      const JobRecord job = small_job(schedule, method);
+      const std::string bytes = wire::encode(job);
+      const JobRecord back = wire::decode_job(bytes_of(bytes));
+      EXPECT_EQ(hash_of(back), hash_of(job));
+      EXPECT_NO_THROW(check(back, small_values()));
+    }
+  }
+}
+
+struct Latents final : Observer {
+  void on_sample(const SampleOutcome& outcome) override {
+    const auto bytes = outcome.latents.bytes();
+    of[outcome.report.sample_index].assign(bytes.begin(), bytes.end());
+  }
+  std::map<std::uint64_t, std::vector<std::byte>> of;
+};
+
+std::map<std::uint64_t, std::vector<std::byte>> run(const JobRecord& job,
+                                                    const LoadedModel& model,
+                                                    int workers) {
+  JobSpec spec;
+  spec.parts = make_parts(job, small_values(), {{Device{}, model}});
+  spec.begin = job.begin;
+  spec.end = job.end;
+  spec.workers = cpu_workers(workers);
+  Latents seen;
+  spec.observers = {&seen};
+  EXPECT_FALSE(run_job(spec).failure);
+  return seen.of;
+}
+
+TEST(JobRecord, GivesTheSameBytesWhereverItWasRead) {
+  ExecContext ctx;
+  models::RandomWeights weights(ctx, 3);
+  for (const ScheduleOptions& schedule : schedules()) {
+    for (const MethodOptions& method : methods()) {
+      JobRecord job = small_job(schedule, method);
+      LoadedModel model;
+      model.denoiser =
+          describe(job.model).denoiser->load(ctx, DType::f32, weights);
+      model.weights_hash = job.model.weights_xxh3;
+      const auto here = run(job, model, 1);
+      const std::string bytes = wire::encode(job);
+      ASSERT_EQ(here.size(), 3U);
+      EXPECT_EQ(run(wire::decode_job(bytes_of(bytes)), model, 2), here)
+          << job.schedule.options.solver->name << ", " << method.kind->name;
+    }
+  }
+}
+
+TEST(JobRecord, IsNotRunWithOtherWeights) {
+  ExecContext ctx;
+  models::RandomWeights weights(ctx, 3);
+  const JobRecord job = small_job(schedules()[0], methods()[0]);
+  LoadedModel model;
+  model.denoiser = describe(job.model).denoiser->load(ctx, DType::f32, weights);
+  model.weights_hash = 2;
+  EXPECT_THROW((void)make_parts(job, small_values(), {{Device{}, model}}),
+               Error);
+}
+
+/// What `check` says of a record that was changed; empty: nothing.
+std::string objection(const std::function<void(JobRecord&)>& change,
+                      const MethodOptions& method = methods()[5]) {
+  JobRecord job = small_job(schedules()[0], method);
+  change(job);
+  try {
+    check(job);
+    return {};
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == Errc::corrupt_file ||
+                error.code() == Errc::unsupported);
+    return error.place() + ": " + error.message();
+  }
+}
+
+/// The graph, to be changed.
+GraphTable& graph_of(JobRecord& job) {
+  auto copy = std::make_shared<GraphTable>(*job.method.graph);
+  GraphTable& graph = *copy;
+  job.method.graph = std::move(copy);
+  return graph;
+}
+
+void expect_objection(const std::string& words,
+                      const std::function<void(JobRecord&)>& change) {
+  EXPECT_NE(objection(change).find(words), std::string::npos)
+      << "expected '" << words << "', got '" << objection(change) << "'";
+}
+
+TEST(JobRecord, IsRefusedWithItsFieldNamed) {
+  EXPECT_EQ(objection([](JobRecord&) {}), "");
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect_objection("model", [](JobRecord& j) { j.model.denoiser_config = ""; });
+  expect_objection("FluxTransformer", [](JobRecord& j) {
+    j.model.denoiser_config = R"({"_class_name":"FluxTransformer2DModel"})";
+  });
+  expect_objection("latent_shape", [](JobRecord& j) { j.latent_shape = {}; });
+  expect_objection("latent_shape", [](JobRecord& j) {
+    j.latent_shape = {2, 8, 9};
+  });
+  expect_objection("latent_shape", [](JobRecord& j) {
+    j.latent_shape = {2, -8, -8};
+  });
+  expect_objection("latent_shape", [](JobRecord& j) {
+    j.latent_shape = {2, std::int64_t{1} << 40, std::int64_t{1} << 40};
+  });
+  expect_objection("begin, end", [](JobRecord& j) { j.begin = j.end; });
+  expect_objection("guidance_scale",
+                   [=](JobRecord& j) { j.guidance_scale = nan; });
+  expect_objection("conditions", [](JobRecord& j) { j.conditions.clear(); });
+  expect_objection("init_latents", [](JobRecord& j) {
+    j.init_latents = {1, 2};  // of three samples
+  });
+  expect_objection("execution_classes",
+                   [](JobRecord& j) { j.execution_classes.clear(); });
+  expect_objection("execution_classes", [](JobRecord& j) {
+    j.execution_classes[0].dtype = DType::u8;
+  });
+  expect_objection("execution_classes",
+                   [](JobRecord& j) { j.execution_classes[0].tf32 = true; });
+  expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 2}; });
+  expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 0, 2}; });
+  expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 3, 2}; });
+  expect_objection("schedule", [](JobRecord& j) { j.schedule.levels.clear(); });
+  expect_objection("schedule",
+                   [=](JobRecord& j) { j.schedule.levels[1].sigma = nan; });
+  expect_objection("method", [](JobRecord& j) { j.method.num_segments = 0; });
+  expect_objection("method",
+                   [](JobRecord& j) { j.method.warmup_steps = 1000; });
+  expect_objection("graph", [](JobRecord& j) { j.method.graph = nullptr; });
+}
+
+TEST(JobRecord, IsRefusedWithAGraphThatDoesNotEnd) {
+  expect_objection("cycle", [](JobRecord& j) {
+    // Segment 1 reads itself.
+    graph_of(j).edges[1].from = {1};
+  });
+  expect_objection("never made",
+                   [](JobRecord& j) { graph_of(j).nodes[0].fresh = false; });
+  expect_objection("does not exist",
+                   [](JobRecord& j) { graph_of(j).edges[1].from = {99}; });
+  expect_objection("does not exist",
+                   [](JobRecord& j) { graph_of(j).edges[1].from = {-1}; });
+  expect_objection("does not make",
+                   [](JobRecord& j) { graph_of(j).nodes[0].segment = 1; });
+  expect_objection("out of range",
+                   [](JobRecord& j) { graph_of(j).edges[1].age = -1; });
+  expect_objection("out of range",
+                   [](JobRecord& j) { graph_of(j).nodes[0].part = 5; });
+  expect_objection("out of range",
+                   [](JobRecord& j) { graph_of(j).nodes[0].stride = 0; });
+  expect_objection("solver step",
+                   [](JobRecord& j) { graph_of(j).nodes.back().segment = 0; });
+  expect_objection("reads 0 slots", [](JobRecord& j) {
+    graph_of(j).edges.pop_back();
+    graph_of(j).edges.pop_back();
+  });
+  expect_objection("no nodes", [](JobRecord& j) { graph_of(j).nodes = {}; });
+}
+
+/// What decoding says of bytes that were changed.
+std::string objection_to(const std::string& bytes) {
+  try {
+    (void)wire::decode_job(bytes_of(bytes));
+    return {};
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_file);
+    return error.message();
+  }
+}
+
+TEST(JobRecord, IsRefusedWhenItsBytesAreNoRecordOfThisFormat) {
+  const std::string bytes =
+      wire::encode(small_job(schedules()[0], methods()[5]));
+  EXPECT_EQ(objection_to(bytes), "");
+  EXPECT_NE(objection_to("").find("format 0"), std::string::npos);
+  for (std::size_t cut = 1; cut < bytes.size(); cut += 7) {
+    EXPECT_NE(objection_to(bytes.substr(0, cut)), "") << cut;
+  }
+  // Field 1, a varint, is the format; the last value counts.
+  EXPECT_NE(objection_to(bytes + "\x08\x02").find("format 2"),
+            std::string::npos);
+  // Field 1000, a varint: a newer Troupe's.
+  EXPECT_NE(objection_to(bytes + "\xc0\x3e\x01").find("newer"),
+            std::string::npos);
+  EXPECT_NE(
+      objection_to(std::string(wire::kMostJobBytes + 1, '\0')).find("at most"),
+      std::string::npos);
+  // Field 12 is the name of the noise.
+  EXPECT_NE(objection_to(bytes + "\x62\x03xyz").find("noise: got 'xyz'"),
+            std::string::npos);
+}
+
+TEST(JobRecord, IsRefusedWithoutTheValuesItNames) {
+  const JobRecord job = small_job(schedules()[0], methods()[0]);
+  EXPECT_NO_THROW(check(job, small_values()));
+  JobValues missing = small_values();
+  missing.conditions.erase(job.conditions[0]);
+  EXPECT_THROW(check(job, missing), Error);
+  JobValues swapped = small_values();
+  swapped.conditions.at(job.conditions[0]) = models::Condition(1);
+  EXPECT_THROW(check(job, swapped), Error);
+
+  // A condition of the wrong shape, and a class that the network has not.
+  models::Condition wide;
+  wide.add("class_label", Tensor::zeros({2}, DType::i64));
+  for (const models::Condition& wrong : {wide, models::Condition(4)}) {
+    JobRecord other = job;
+    other.conditions = {wrong.hash()};
+    JobValues values = small_values();
+    values.conditions.emplace(wrong.hash(), wrong);
+    EXPECT_THROW(check(other, values), Error);
+  }
+
+  JobRecord given = job;
+  JobValues latents = small_values();
+  latents.init_latents = Tensor::zeros({1, 2, 8, 8}, DType::f32);
+  EXPECT_THROW(check(job, latents), Error) << "nobody names them";
+  given.init_latents = {1};
+  EXPECT_THROW(check(given, latents), Error) << "another hash";
+  EXPECT_THROW(check(given, small_values()), Error) << "none";
+}
+
+TEST(Condition, TravelsWithItsTensors) {
+  models::Condition prompt;
+  prompt.add("prompt_embeds", Tensor::zeros({4, 3}, DType::bf16), 2);
+  prompt.add("pooled", Tensor::from<float>(std::vector{1.0F, -0.0F}, {2}));
+  for (const models::Condition& condition :
+       {prompt, models::Condition(7), models::Condition()}) {
+    const std::string bytes = wire::encode(condition);
+    const models::Condition back = wire::decode_condition(bytes_of(bytes));
+    EXPECT_EQ(back.hash(), condition.hash());
+    EXPECT_EQ(wire::encode(back), bytes);
+    for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
+      try {
+        // A cut between two tensors leaves another condition.
+        EXPECT_NE(wire::decode_condition(bytes_of(bytes.substr(0, cut))).hash(),
+                  condition.hash());
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::corrupt_file);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "actors/denoiser_evaluator.h"
+
+namespace troupe::actors {
+
+/// A shared pointer to what a test owns and keeps alive itself.
+template <typename T>
+std::shared_ptr<T> unowned(T& value) {
+  return {std::shared_ptr<void>(), &value};
+}
+
+/// A model that a test owns, without a decoder.
+inline LoadedModel loaded(const models::Denoiser& denoiser) {
+  return {.denoiser = unowned(denoiser)};
+}
+
+/// Sample i has class i modulo `classes`; guided by "no class".
+inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
+                                      double guidance_scale,
+                                      std::int64_t classes, int segments = 1) {
+  EvaluatorOptions options{.guidance_scale = guidance_scale,
+                           .cuts = balanced_cuts(info, segments)};
+  for (std::int64_t label = 0; label < classes; ++label) {
+    options.conditions.emplace_back(label);
+  }
+  if (info.num_classes > 0) {
+    options.unconditional.emplace(info.num_classes);
+  }
+  options.num_conditions = options.conditions.size();
+  return options;
+}
+
+}  // namespace troupe::actors

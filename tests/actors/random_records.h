@@ -1,0 +1,156 @@
+#pragma once
+
+#include <limits>
+#include <random>
+#include <string>
+
+#include "actors/job_fields.h"
+
+// Records for tests: random ones that only travel, and small ones that run.
+
+namespace troupe::actors {
+
+/// Puts a random value into every field, whatever it means: infinities, NaNs
+/// and numbers of both ends among them.
+class RandomFields {
+ public:
+  explicit RandomFields(std::uint64_t seed) : draw_(seed) {}
+
+  template <typename T>
+  void operator()(const char* /*key*/, T& value) {
+    fill(value);
+  }
+
+ private:
+  std::uint64_t below(std::uint64_t count) { return draw_() % count; }
+
+  void fill(bool& value) { value = below(2) == 1; }
+  template <std::integral T>
+  void fill(T& value) {
+    constexpr T kEnds[] = {0, 1, std::numeric_limits<T>::max(),
+                           std::numeric_limits<T>::min()};
+    value = below(3) == 0 ? kEnds[below(4)] : static_cast<T>(draw_());
+  }
+  void fill(double& value) {
+    constexpr double kEnds[] = {-0.0, std::numeric_limits<double>::infinity(),
+                                -std::numeric_limits<double>::infinity(),
+                                std::numeric_limits<double>::quiet_NaN(),
+                                std::numeric_limits<double>::denorm_min()};
+    value = below(3) == 0 ? kEnds[below(5)] : std::bit_cast<double>(draw_());
+  }
+  void fill(float& value) {
+    value = std::bit_cast<float>(static_cast<std::uint32_t>(draw_()));
+  }
+  void fill(std::string& text) {
+    text.resize(below(12));
+    for (char& c : text) {
+      c = static_cast<char>('a' + below(26));
+    }
+  }
+  template <config::NamedEnum T>
+  void fill(T& value) {
+    value = static_cast<T>(below(config::names_of<T>().size()));
+  }
+  void fill(samplers::Solver& row) {
+    row = samplers::solver_table()[below(samplers::solver_table().size())];
+  }
+  void fill(samplers::MethodKind& row) {
+    row = samplers::method_table()[below(samplers::method_table().size())];
+  }
+  template <HasFields T>
+  void fill(T& record) {
+    visit_fields(*this, record);
+  }
+  template <typename T>
+  void fill(std::optional<T>& value) {
+    value.reset();
+    if (below(2) == 1) {
+      fill(value.emplace());
+    }
+  }
+  template <typename T>
+  void fill(std::shared_ptr<const T>& value) {
+    auto record = std::make_shared<T>();
+    fill(*record);
+    value = below(2) == 1 ? std::move(record) : nullptr;
+  }
+  template <typename T>
+  void fill(std::vector<T>& values) {
+    values.resize(below(4));
+    for (T& value : values) {
+      fill(value);
+    }
+  }
+
+  std::mt19937_64 draw_;
+};
+
+/// Changes the field that is the `target`-th to be visited, counted over all
+/// structs and lists; `count` says how many there are.
+class OneFieldChanged {
+ public:
+  explicit OneFieldChanged(int target, std::uint64_t seed)
+      : target_(target), random_(seed) {}
+
+  template <typename T>
+  void operator()(const char* key, T& value) {
+    if constexpr (HasFields<T>) {
+      visit_fields(*this, value);
+    } else {
+      if (count++ == target_) {
+        changed = key;
+        random_(key, value);
+      }
+    }
+  }
+
+  int count = 0;
+  std::string changed;
+
+ private:
+  int target_;
+  RandomFields random_;
+};
+
+/// The configuration of a network of two blocks, as files have it.
+inline constexpr const char* kSmallDit =
+    R"({"_class_name":"DiTTransformer2DModel","attention_head_dim":8,)"
+    R"("in_channels":2,"num_attention_heads":2,"num_embeds_ada_norm":3,)"
+    R"("num_layers":2,"out_channels":4,"patch_size":2,"sample_size":8})";
+
+/// A job of three samples over that network that passes `check`.
+inline JobRecord small_job(const samplers::ScheduleOptions& options,
+                           const samplers::MethodOptions& method) {
+  JobRecord job;
+  job.model = {.name = "small",
+               .denoiser_config = kSmallDit,
+               .random_weights = true,
+               .weights_xxh3 = 1};
+  job.schedule = samplers::Schedule(options).table();
+  job.method = method;
+  if (method.kind->graph != nullptr) {
+    job.method.graph = method.kind->graph(method);
+  }
+  job.cuts = samplers::num_segments(method) == 2 ? std::vector{0, 1, 2}
+                                                 : std::vector{0, 2};
+  job.guidance_scale = 2.5;
+  job.latent_shape = {2, 8, 8};
+  job.end = 3;
+  job.conditions = {models::Condition(0).hash(), models::Condition(2).hash()};
+  job.unconditional = models::Condition(3).hash();
+  job.seed = 11;
+  job.execution_classes = {{.name = "0123456789abcdef", .isa = IsaLevel::avx2}};
+  return job;
+}
+
+/// What its conditions' hashes stand for.
+inline JobValues small_values() {
+  JobValues values;
+  for (const std::int64_t label : {0, 2, 3}) {
+    const models::Condition condition(label);
+    values.conditions.emplace(condition.hash(), condition);
+  }
+  return values;
+}
+
+}  // namespace troupe::actors
