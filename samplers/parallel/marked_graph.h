@@ -101,7 +101,8 @@ class MarkedGraph {
 
 /// Checks a graph of unknown origin for a run of so many model calls with such
 /// options: a pipeline that ends, whose turns read only what others make.
-/// Errors: Errc::invalid_argument with the place "graph".
+/// Errors: Errc::invalid_argument with the place "graph", or with the option's
+/// name.
 void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls);
 

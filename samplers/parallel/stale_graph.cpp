@@ -10,7 +10,17 @@
 namespace troupe::samplers {
 namespace {
 
-std::vector<int> cut_ages(const MethodOptions& options) {
+/// Of every cut. Checks the other numbers too.
+std::vector<int> checked_ages(const MethodOptions& options) {
+  if (options.num_segments < 1) {
+    throw Error(
+        Errc::invalid_argument, "num_segments",
+        "got " + std::to_string(options.num_segments) + ", expected 1 or more");
+  }
+  if (options.stride != 1 && options.stride != 2) {
+    throw Error(Errc::invalid_argument, "stride",
+                "got " + std::to_string(options.stride) + ", expected 1 or 2");
+  }
   const auto cuts = static_cast<std::size_t>(options.num_segments - 1);
   std::vector<int> ages = options.ages;
   if (ages.empty()) {
@@ -35,19 +45,11 @@ std::vector<int> cut_ages(const MethodOptions& options) {
 }  // namespace
 
 MarkedGraph make_stale_graph(const MethodOptions& options) {
+  const std::vector<int> ages = checked_ages(options);
   if (options.graph != nullptr) {
     return MarkedGraph(*options.graph);
   }
   const int segments = options.num_segments;
-  if (segments < 1) {
-    throw Error(Errc::invalid_argument, "num_segments",
-                "got " + std::to_string(segments) + ", expected 1 or more");
-  }
-  if (options.stride != 1 && options.stride != 2) {
-    throw Error(Errc::invalid_argument, "stride",
-                "got " + std::to_string(options.stride) + ", expected 1 or 2");
-  }
-  const std::vector<int> ages = cut_ages(options);
   const bool twice = options.stride == 2;
   const int last = segments - 1;
   const int solver = twice ? segments + 1 : segments;
@@ -203,6 +205,7 @@ void check_inputs(const GraphTable& table) {
 
 void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls) {
+  (void)checked_ages(options);
   if (table.nodes.empty() || table.warmup_steps < 0 ||
       table.warmup_steps > kMostNumber || table.final_fresh_steps < 0 ||
       table.final_fresh_steps > kMostNumber) {
