@@ -24,8 +24,4 @@ namespace troupe::actors {
 /// What that record names by hash.
 [[nodiscard]] JobValues values_of(const JobRequest& request);
 
-/// A record as JSON, for people. Numbers are written so that they read back to
-/// the same bits; those that are not finite are texts. indent < 0: one line.
-[[nodiscard]] std::string to_json(const JobRecord& job, int indent = 2);
-
 }  // namespace troupe::actors

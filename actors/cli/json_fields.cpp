@@ -339,6 +339,33 @@ constexpr JsonField kRecipe[] = {
     {"schedule.timesteps", "array of numbers", "timesteps that were given"},
 };
 
+constexpr JsonField kJob[] = {
+    {"job", "string", "name of the job: a hash of all that follows"},
+    {"model", "object", "name, configurations, hash of the weights"},
+    {"schedule.options", "object", "as schedule in a recipe, resolved"},
+    {"schedule.timesteps", "array of numbers", "what the network is told"},
+    {"schedule.sigmas", "array of numbers", "noise levels; one more"},
+    {"schedule.levels", "array of objects", "alpha, sigma, their logarithms"},
+    {"schedule.arrivals", "array of objects", "the same where a step ends"},
+    {"schedule.residual_scales", "array of numbers", "picard's measure"},
+    {"schedule.alphas_cumprod", "array of numbers", "by training step"},
+    {"schedule.init_noise_sigma", "number", "scale of the first latents"},
+    {"method", "object", "as in a recipe; graph: of a stale pipeline"},
+    {"cuts", "array of integers", "blocks at which segments begin and end"},
+    {"guidance_scale", "number", "1: none"},
+    {"latent_shape", "array of integers", "of one sample"},
+    {"begin", "integer", "first sample, by global index"},
+    {"end", "integer", "one past the last"},
+    {"conditions", "array of strings", "hashes; sample i has i modulo n"},
+    {"unconditional", "string", "hash; absent: one branch"},
+    {"noise", "string", "philox or torch"},
+    {"seed", "integer", "seed of the run"},
+    {"draws_latents", "boolean", "torch draws them even if others are given"},
+    {"init_latents", "array of strings", "hashes of given latents"},
+    {"execution_classes", "array of objects",
+     "how each kind of device computes"},
+};
+
 constexpr std::array kSections = {
     JsonSection{"every verb",
                 "One object, on the last line of stdout. On failure too.",
@@ -347,6 +374,10 @@ constexpr std::array kSections = {
                 "The run, as far as it came. Absent where the command line "
                 "could not be read.",
                 kSample},
+    JsonSection{"sample --print-job",
+                "The job as workers get it: one object, over many lines "
+                "without --json.",
+                kJob},
     JsonSection{"schedule",
                 "The tables. Of a single one the fields stand at the top too.",
                 kSchedule},

@@ -19,6 +19,7 @@
 #include "actors/cli/lost_devices.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/print_job.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/recipe_warnings.h"
 #include "actors/cli/required_class.h"
@@ -274,19 +275,6 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
             to_string(memory.binding()) + ")",
         "make fewer samples at a time with --samples A:B");
   }
-}
-
-/// The record, with --json on one line.
-int print_job(Invocation& invocation, const JobRequest& request) {
-  const std::uint64_t weights =
-      read_weights_hash(request.source, *invocation.stop);
-  const JobRecord job =
-      record_of(request, request.plan, weights,
-                execution_classes(request, request.plan, weights));
-  check(job, values_of(request), request.source.table());
-  invocation.take_last_word();
-  fmt::print("{}\n", to_json(job, invocation.config.json ? -1 : 2));
-  return 0;
 }
 
 /// Everything is there but, perhaps, the sheet.
