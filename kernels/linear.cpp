@@ -8,7 +8,6 @@
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/rows.h"
 #include "kernels/cuda/ops.h"
-#include "kernels/norm.h"
 
 namespace troupe::kernels {
 
@@ -200,29 +199,6 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
       return cuda::linear_add_gated(ctx, x, gpu_weights(ctx, packed),
                                     modulation, gate_column, whole_rows,
                                     residual);
-  }
-}
-
-void linear_add_gated_layer_norm_modulate(
-    ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
-    const Tensor& modulation, std::int64_t gate_column,
-    std::int64_t shift_column, std::int64_t scale_column, float eps,
-    Tensor& residual, Tensor& out, const WholeItem& whole) {
-  switch (ctx.device().kind) {
-    case DeviceKind::cpu:
-      linear_add_gated(ctx, x, packed, modulation, gate_column, residual,
-                       whole);
-      return layer_norm_modulate(ctx, residual, modulation, shift_column,
-                                 scale_column, eps, out);
-    case DeviceKind::cuda: {
-      // 18 bytes per element of the residual where the two ops move 22.
-      const Workspace::Scope scope(ctx.workspace());
-      Tensor product = ctx.workspace().take(residual.shape(), DType::f32);
-      linear(ctx, x, packed, Activation::none, product, whole);
-      return add_gated_layer_norm_modulate(ctx, modulation, gate_column,
-                                           product, shift_column, scale_column,
-                                           eps, residual, out);
-    }
   }
 }
 

@@ -82,8 +82,8 @@ void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out, const WholeItem& whole = {});
 
 /// residual += gate · (x · weightᵀ + bias): the end of both branches of an
-/// adaLN-zero block. Same bits as `linear` into an f32 tensor followed by
-/// `add_gated`.
+/// adaLN-zero block (with the next branch's norm: residual_stream.h). Same bits
+/// as `linear` into an f32 tensor followed by `add_gated`.
 ///
 /// Shapes: x [B, M, K] in the compute type; residual [B, M, N] f32; gate is N
 ///         columns of `modulation` [B, W] f32 from `gate_column` on.
@@ -93,20 +93,5 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
                       const PackedLinear& packed, const Tensor& modulation,
                       std::int64_t gate_column, Tensor& residual,
                       const WholeItem& whole = {});
-
-/// linear_add_gated, then out = layer_norm_modulate(residual): from the end of
-/// one branch of an adaLN-zero block to the start of the next. The bits of the
-/// two ops; on the CPU it is them (the gate is applied while a product is in
-/// the cache), on a GPU what follows the product is one pass.
-///
-/// Shapes: as linear_add_gated; out [B, M, N] f32 or bf16 (on a GPU also f16);
-///         shift and scale: N columns of `modulation` each.
-/// Aliasing: residual overlaps neither x nor out; out may be x.
-/// Errors, thread: as the two. An error may leave residual updated.
-void linear_add_gated_layer_norm_modulate(
-    ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
-    const Tensor& modulation, std::int64_t gate_column,
-    std::int64_t shift_column, std::int64_t scale_column, float eps,
-    Tensor& residual, Tensor& out, const WholeItem& whole = {});
 
 }  // namespace troupe::kernels

@@ -13,6 +13,7 @@
 #include "kernels/embedding.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
+#include "kernels/residual_stream.h"
 #include "models/dit_description.h"
 #include "models/dit_modulation.h"
 #include "models/row_groups.h"
@@ -325,36 +326,40 @@ void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
   const Workspace::Scope scope(ctx.workspace());
   Activations act(ctx.workspace(), config_, compute_, hidden_states.dim(0),
                   hidden_states.dim(1));
-  kernels::layer_norm_modulate(ctx, hidden_states, modulation, 0,
-                               config_.width(), kFirstNormEps,
-                               act.normed);  // [B, N, D]
+  kernels::ResidualStream stream(ctx, hidden_states, modulation);
   for (int i = begin; i < end; ++i) {
-    const bool is_last = i + 1 == end;
     // After the last block the first: the next pass begins there.
-    weights_.visit_products(ctx, i, is_last ? begin : i + 1);
-    run_block(ctx, i, modulation, this->modulation().width(begin, i), is_last,
-              act, hidden_states);
+    weights_.visit_products(ctx, i, i + 1 == end ? begin : i + 1);
+    run_block(ctx, i, this->modulation().width(begin, i), act, stream);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }
+  stream.settle(ctx);
 }
 
-void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
-                    std::int64_t column, bool is_last, Activations& act,
-                    Tensor& hidden_states) const {
+void Dit::run_block(ExecContext& ctx, int index, std::int64_t column,
+                    Activations& act, kernels::ResidualStream& stream) const {
   using kernels::Activation;
   const DitBlockWeights& block =
       weights_.blocks[static_cast<std::size_t>(index - weights_.segment.begin)];
   const std::int64_t width = config_.width();
+  const std::int64_t shift_msa = column;
+  const std::int64_t scale_msa = column + width;
+  const std::int64_t gate_msa = column + 2 * width;
+  const std::int64_t shift_mlp = column + 3 * width;
+  const std::int64_t scale_mlp = column + 4 * width;
+  const std::int64_t gate_mlp = column + 5 * width;
 
+  stream.layer_norm_modulate(ctx, shift_msa, scale_msa, kFirstNormEps,
+                             act.normed);  // [B, N, D]
   kernels::linear(ctx, act.normed, block.qkv, Activation::none,
                   act.qkv);  // [B, N, 3D]
   kernels::attention(ctx, {act.qkv, 0}, {act.qkv, width}, {act.qkv, 2 * width},
                      config_.num_attention_heads, config_.attention_head_dim,
                      act.normed);  // [B, N, D]
-  kernels::linear_add_gated_layer_norm_modulate(
-      ctx, act.normed, block.out, modulation, column + 2 * width,
-      column + 3 * width, column + 4 * width, config_.norm_eps, hidden_states,
-      act.normed);  // [B, N, D]
+  stream.add_gated_linear(ctx, act.normed, block.out, gate_msa);
+
+  stream.layer_norm_modulate(ctx, shift_mlp, scale_mlp, config_.norm_eps,
+                             act.normed);  // [B, N, D]
   if (config_.gated_mlp) {
     kernels::linear(ctx, act.normed, block.mlp_up, Activation::none,
                     act.gated_mlp);  // [B, N, 8D]
@@ -364,15 +369,7 @@ void Dit::run_block(ExecContext& ctx, int index, const Tensor& modulation,
     kernels::linear(ctx, act.normed, block.mlp_up, config_.activation,
                     act.mlp);  // [B, N, 4D]
   }
-  const std::int64_t gate = column + 5 * width;
-  if (is_last) {
-    return kernels::linear_add_gated(ctx, act.mlp, block.mlp_down, modulation,
-                                     gate, hidden_states);
-  }
-  const std::int64_t next = column + 6 * width;
-  kernels::linear_add_gated_layer_norm_modulate(
-      ctx, act.mlp, block.mlp_down, modulation, gate, next, next + width,
-      kFirstNormEps, hidden_states, act.normed);  // [B, N, D]
+  stream.add_gated_linear(ctx, act.mlp, block.mlp_down, gate_mlp);
 }
 
 void Dit::finish_rows(ExecContext& ctx, const Tensor& modulation,

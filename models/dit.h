@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/residual_stream.h"
 #include "models/denoiser.h"
 #include "models/dit_config.h"
 #include "models/dit_modulation.h"
@@ -90,13 +91,9 @@ class Dit final : public Denoiser {
   /// `modulation`: a table from part `begin` on.
   void run_rows(ExecContext& ctx, const Tensor& modulation, int begin, int end,
                 Tensor& hidden_states) const;
-  /// Takes its first norm's result in act.normed and, unless it is the last,
-  /// leaves the next block's there: the residual is read once for both.
-  /// Columns from `column` on: shift, scale, gate of attention, the same of the
-  /// MLP, then what the next block has.
-  void run_block(ExecContext& ctx, int index, const Tensor& modulation,
-                 std::int64_t column, bool is_last, Activations& act,
-                 Tensor& hidden_states) const;
+  /// The block's part of the modulation begins at `column`.
+  void run_block(ExecContext& ctx, int index, std::int64_t column,
+                 Activations& act, kernels::ResidualStream& stream) const;
   /// `modulation`: a table up to the output's part.
   void finish_rows(ExecContext& ctx, const Tensor& modulation,
                    const Tensor& hidden_states, Tensor& images) const;

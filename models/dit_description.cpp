@@ -43,8 +43,8 @@ std::int64_t modulation_width(const DitConfig& config) {
   return (6 * config.num_layers + 2) * config.width();
 }
 
-/// Of a token: products that are only rounded behind their epilogue. On a GPU
-/// the one that is added to the residual stream, and the one in front of an
+/// Of a token: f32 products in front of what rounds them. On a GPU the one that
+/// is still to be added to the residual stream, and the one in front of an
 /// activation that cuBLASLt has not.
 std::int64_t product_bytes(const DitConfig& config, DType compute,
                            DeviceKind kind) {
@@ -53,7 +53,7 @@ std::int64_t product_bytes(const DitConfig& config, DType compute,
   }
   const bool is_apart = compute != DType::f32 && !config.gated_mlp &&
                         config.activation != kernels::Activation::gelu_tanh;
-  return 4 * (is_apart ? config.mlp_width() : config.width());
+  return 4 * (config.width() + (is_apart ? config.mlp_width() : 0));
 }
 
 }  // namespace

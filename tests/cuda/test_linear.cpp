@@ -4,6 +4,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
+#include "kernels/residual_stream.h"
 #include "tests/cuda/linear_cases.h"
 
 namespace troupe::kernels {
@@ -139,7 +140,7 @@ TEST_F(LinearOnGpu, GatedFormHasTheBitsOfLinearThenAddGated) {
 
 // 63 columns: what the library may refuse, and rows that are not moved by
 // units.
-TEST_F(LinearOnGpu, GatedFormWithANormHasTheBitsOfTheTwo) {
+TEST_F(LinearOnGpu, AResidualStreamHasTheBitsOfItsOperationsApart) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 1600;
   for (const DType compute : kComputeTypes) {
@@ -157,13 +158,26 @@ TEST_F(LinearOnGpu, GatedFormWithANormHasTheBitsOfTheTwo) {
                          want);
         layer_norm_modulate(ctx, want, modulation, n + 4, 2 * n + 4, 1e-5F,
                             want_normed);
-        Tensor got = upload(ctx, start);
+        const Workspace::Scope scope(ctx.workspace());
+        const Tensor got = upload(ctx, start);
         Tensor inout = upload(ctx, layer.x);
-        linear_add_gated_layer_norm_modulate(ctx, inout, packed, modulation, 4,
-                                             n + 4, 2 * n + 4, 1e-5F, got,
-                                             inout);
+        ResidualStream stream(ctx, got, modulation);
+        stream.add_gated_linear(ctx, inout, packed, 4);
+        stream.layer_norm_modulate(ctx, n + 4, 2 * n + 4, 1e-5F, inout);
         expect_same_bits(download(ctx, got), download(ctx, want));
         expect_same_bits(download(ctx, inout), download(ctx, want_normed));
+
+        // Two additions without a norm between them, and none behind.
+        const Tensor x = upload(ctx, layer.x);
+        for (const std::int64_t gate : {4, 5}) {
+          stream.add_gated_linear(ctx, x, packed, gate);
+          linear_add_gated(ctx, x, packed, modulation, gate, want);
+        }
+        stream.settle(ctx);
+        expect_same_bits(download(ctx, got), download(ctx, want));
+        stream.settle(ctx);
+        expect_same_bits(download(ctx, got), download(ctx, want));
+        EXPECT_THROW(stream.add_gated_linear(ctx, x, packed, 2 * n + 9), Error);
       }
     }
   }

@@ -1,5 +1,6 @@
 #include <memory>
 
+#include "kernels/residual_stream.h"
 #include "tests/cuda/emulator/blas.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/emulator/faults.h"
@@ -266,8 +267,10 @@ TEST_F(LinearAlgorithms, GateTheSameSumsWhoeverAddsTheBias) {
     linear_add_gated(ctx, layer.x, layer.packed, gate, 0, residual);
     residuals[refuses ? 1 : 0] = download(ctx, residual);
     Tensor out = layer.out;
-    linear_add_gated_layer_norm_modulate(ctx, layer.x, layer.packed, gate, 0, 0,
-                                         0, 1e-5F, residual, out);
+    const Workspace::Scope scope(ctx.workspace());
+    ResidualStream stream(ctx, residual, gate);
+    stream.add_gated_linear(ctx, layer.x, layer.packed, 0);
+    stream.layer_norm_modulate(ctx, 0, 0, 1e-5F, out);
     normed[refuses ? 1 : 0] = download(ctx, out);
   }
   expect_same_bits(residuals[0], residuals[1]);
@@ -279,11 +282,13 @@ TEST_F(LinearAlgorithms, NormaliseInTheLaunchThatGates) {
   ExecContext ctx(1, kGpu);
   Layer layer(ctx, {2, 8, 64}, 48);
   const Tensor modulation = upload(ctx, random({2, 144}, DType::f32, 1));
-  Tensor residual =
+  const Tensor residual =
       upload(ctx, random(layer.values.out_shape(), DType::f32, 2));
   const auto run = [&] {
-    linear_add_gated_layer_norm_modulate(ctx, layer.x, layer.packed, modulation,
-                                         0, 48, 96, 1e-5F, residual, layer.out);
+    const Workspace::Scope scope(ctx.workspace());
+    ResidualStream stream(ctx, residual, modulation);
+    stream.add_gated_linear(ctx, layer.x, layer.packed, 0);
+    stream.layer_norm_modulate(ctx, 48, 96, 1e-5F, layer.out);
   };
   run();
   const emulator::Counters before = emulator::counters(0);

@@ -3,7 +3,6 @@
 #include "kernels/elementwise.h"
 #include "kernels/isa.h"
 #include "kernels/linear.h"
-#include "kernels/norm.h"
 #include "tests/kernels/reference.h"
 
 namespace troupe::kernels {
@@ -183,34 +182,6 @@ TEST(Linear, GatedFormHasTheBitsOfLinearThenAddGated) {
     linear_add_gated(ctx, x, packed, modulation, 289, residual.tensor);
     EXPECT_TRUE(residual.intact());
     EXPECT_TRUE(bytes_equal(residual.tensor, expected));
-  }
-}
-
-TEST(Linear, GatedFormWithANormHasTheBitsOfTheTwo) {
-  for (const DType dtype : compute_types()) {
-    ExecContext ctx(2);
-    // Square, so that the norm may be written over x.
-    const Tensor x = random_tensor({3, 33, 64}, dtype, 21);
-    const PackedLinear packed(ctx, random_tensor({64, 64}, dtype, 22),
-                              random_tensor({64}, DType::f32, 23), dtype);
-    const Tensor modulation = random_tensor({3, 200}, DType::f32, 24);
-    const Tensor start = random_tensor({3, 33, 64}, DType::f32, 25);
-
-    Tensor residual = start.clone();
-    linear_add_gated(ctx, x, packed, modulation, 1, residual);
-    Tensor normed(x.shape(), dtype);
-    layer_norm_modulate(ctx, residual, modulation, 66, 130, 1e-5F, normed);
-
-    Tensor got = start.clone();
-    Tensor inout = x.clone();
-    linear_add_gated_layer_norm_modulate(ctx, inout, packed, modulation, 1, 66,
-                                         130, 1e-5F, got, inout);
-    EXPECT_TRUE(bytes_equal(got, residual));
-    EXPECT_TRUE(bytes_equal(inout, normed));
-    EXPECT_THROW(
-        linear_add_gated_layer_norm_modulate(ctx, inout, packed, modulation, 1,
-                                             66, 137, 1e-5F, got, inout),
-        Error);
   }
 }
 

@@ -9,6 +9,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
+#include "kernels/residual_stream.h"
 #include "kernels/rope.h"
 #include "kernels/row_blocks.h"
 #include "tests/kernels/reference.h"
@@ -103,9 +104,9 @@ TEST(RowBits, OfAGatedProductAndANormAreThoseOfTheWhole) {
         [&](ExecContext& c, const Tensor& x, const RowRange& shard) {
           Tensor residual = rows_of(residuals, shard).clone();
           Tensor out({1, x.dim(1), kWidth}, dtype);
-          linear_add_gated_layer_norm_modulate(c, x, packed, modulation, 0,
-                                               kWidth, 2 * kWidth, 1e-6F,
-                                               residual, out);
+          ResidualStream stream(c, residual, modulation);
+          stream.add_gated_linear(c, x, packed, 0);
+          stream.layer_norm_modulate(c, kWidth, 2 * kWidth, 1e-6F, out);
           // Both results in one.
           Tensor both({1, x.dim(1), 2 * kWidth}, DType::f32);
           for (std::int64_t row = 0; row < x.dim(1); ++row) {

@@ -21,6 +21,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/linear.h"
 #include "kernels/norm.h"
+#include "kernels/residual_stream.h"
 #include "kernels/rope.h"
 #include "models/autoencoder_kl.h"
 #include "models/weight_source.h"
@@ -201,11 +202,12 @@ class FluxStack {
 
   void operator()() {
     ctx_.replay(identity_, {}, [this] {
-      kernels::layer_norm_modulate(ctx_, x_, modulation_, 0, kWidth, 1e-6F,
-                                   normed_);
+      const Workspace::Scope scope(ctx_.workspace());
+      kernels::ResidualStream stream(ctx_, x_, modulation_);
       for (const Block& block : blocks_) {
-        run(block, &block == &blocks_.back());
+        run(block, stream);
       }
+      stream.settle(ctx_);
     });
   }
 
@@ -224,7 +226,8 @@ class FluxStack {
     return {ctx_, weight, Tensor::zeros({out}, DType::f32), DType::bf16};
   }
 
-  void run(const Block& block, bool is_last) {
+  void run(const Block& block, kernels::ResidualStream& stream) {
+    stream.layer_norm_modulate(ctx_, 0, kWidth, 1e-6F, normed_);
     kernels::linear(ctx_, normed_, block.qkv, Activation::none, qkv_);
     for (const std::int64_t column : {std::int64_t{0}, kWidth}) {
       kernels::HeadsView view{qkv_, column};
@@ -233,18 +236,10 @@ class FluxStack {
     }
     kernels::attention(ctx_, {qkv_, 0}, {qkv_, kWidth}, {qkv_, 2 * kWidth},
                        kHeads, kHeadDim, normed_);
-    kernels::linear_add_gated_layer_norm_modulate(
-        ctx_, normed_, block.out, modulation_, 2 * kWidth, 3 * kWidth,
-        4 * kWidth, 1e-6F, x_, normed_);
+    stream.add_gated_linear(ctx_, normed_, block.out, 2 * kWidth);
+    stream.layer_norm_modulate(ctx_, 3 * kWidth, 4 * kWidth, 1e-6F, normed_);
     kernels::linear(ctx_, normed_, block.up, Activation::gelu_tanh, mlp_);
-    if (is_last) {
-      kernels::linear_add_gated(ctx_, mlp_, block.down, modulation_, 5 * kWidth,
-                                x_);
-    } else {
-      kernels::linear_add_gated_layer_norm_modulate(ctx_, mlp_, block.down,
-                                                    modulation_, 5 * kWidth, 0,
-                                                    kWidth, 1e-6F, x_, normed_);
-    }
+    stream.add_gated_linear(ctx_, mlp_, block.down, 5 * kWidth);
   }
 
   ExecContext& ctx_;

@@ -1,0 +1,64 @@
+#include "kernels/residual_stream.h"
+
+#include "kernels/check.h"
+#include "kernels/elementwise.h"
+#include "kernels/norm.h"
+
+namespace troupe::kernels {
+namespace {
+
+constexpr std::string_view kPlace = "residual_stream";
+
+}  // namespace
+
+ResidualStream::ResidualStream(ExecContext& ctx, const Tensor& x,
+                               const Tensor& modulation)
+    : x_(x), modulation_(modulation) {
+  check_device(kPlace, ctx.device(), {&x, &modulation});
+  check_rank(kPlace, "x", x, 3);
+  check_dtype(kPlace, "x", x, {DType::f32});
+  check_rank(kPlace, "modulation", modulation, 2);
+  check_dtype(kPlace, "modulation", modulation, {DType::f32});
+  check_shape(kPlace, "modulation", modulation.shape(),
+              {x.dim(0), modulation.dim(1)});
+  if (ctx.device().kind == DeviceKind::cuda) {
+    product_ = ctx.workspace().take(x.shape(), DType::f32);
+  }
+}
+
+void ResidualStream::layer_norm_modulate(ExecContext& ctx,
+                                         std::int64_t shift_column,
+                                         std::int64_t scale_column, float eps,
+                                         Tensor& out) {
+  if (!pending_gate_) {
+    return kernels::layer_norm_modulate(ctx, x_, modulation_, shift_column,
+                                        scale_column, eps, out);
+  }
+  // 18 bytes per element of the residual where the two ops move 22.
+  add_gated_layer_norm_modulate(ctx, modulation_, *pending_gate_, product_,
+                                shift_column, scale_column, eps, x_, out);
+  pending_gate_.reset();
+}
+
+void ResidualStream::add_gated_linear(ExecContext& ctx, const Tensor& y,
+                                      const PackedLinear& packed,
+                                      std::int64_t gate_column,
+                                      const WholeItem& whole) {
+  if (ctx.device().kind == DeviceKind::cpu) {
+    return linear_add_gated(ctx, y, packed, modulation_, gate_column, x_,
+                            whole);
+  }
+  check_columns(kPlace, "the gate", gate_column, x_.dim(2), modulation_.dim(1));
+  settle(ctx);
+  linear(ctx, y, packed, Activation::none, product_, whole);
+  pending_gate_ = gate_column;
+}
+
+void ResidualStream::settle(ExecContext& ctx) {
+  if (pending_gate_) {
+    add_gated(ctx, modulation_, *pending_gate_, product_, x_);
+    pending_gate_.reset();
+  }
+}
+
+}  // namespace troupe::kernels
