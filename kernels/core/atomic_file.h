@@ -9,10 +9,11 @@
 
 namespace troupe {
 
-/// What becomes of a file that stands where one is to appear.
+/// What to do when the file to be written exists already.
 enum class IfThere : std::uint8_t { replace, refuse };
 
-/// One state of one file: another file, or another content, has another stamp.
+/// Tells one state of one file from every other: another file has another
+/// stamp, and so has the same file after it was written to.
 struct FileStamp {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -22,11 +23,12 @@ struct FileStamp {
   bool operator==(const FileStamp&) const = default;
 };
 
-/// Of the file that `path` names or links to; null if there is none.
+/// The stamp of the file that `path` names or links to; nothing if there is no
+/// such file.
 [[nodiscard]] std::optional<FileStamp> stamp_of(
     const std::filesystem::path& path);
 
-/// IfThere and its exceptions.
+/// What to do when the file exists already, and two exceptions.
 struct FileRule {
   FileRule(IfThere what = IfThere::replace) : if_there(what) {}  // NOLINT
 
@@ -37,11 +39,11 @@ struct FileRule {
   bool takes_equal = false;
 };
 
-/// A file that is there whole or not at all: written under a temporary name in
-/// the same folder, synced, then renamed over `path`. Without `commit` nothing
-/// is left behind, unless the process is killed: see `sweep_temporaries`. A
-/// symbolic link is followed, also to a file that is not there yet; a file that
-/// is replaced keeps its permissions.
+/// Writes a file that appears complete or not at all. The bytes go to a
+/// temporary name in the same folder, are synced, and are then renamed to
+/// `path`. Without `commit` nothing is left behind, unless the process is
+/// killed: see `sweep_temporaries`. Symbolic links are followed, also to a file
+/// that does not exist yet. A replaced file keeps its permissions.
 ///
 /// Thread: one per object; several objects may write in one folder.
 class AtomicFile {
@@ -56,12 +58,12 @@ class AtomicFile {
   /// Appends. Errors: Errc::no_space (disk or quota full); Errc::io.
   void write(std::span<const std::byte> bytes);
   /// Makes the file appear under its name; durable on return. Once only.
-  /// Errors: Errc::no_space; Errc::io; Errc::invalid_argument for a file that
-  /// is there and must not be replaced, also if it came meanwhile. The
-  /// temporary file is then removed.
+  /// Errors: Errc::no_space; Errc::io; Errc::invalid_argument if a file that
+  /// must not be replaced exists, even if it was made after the constructor
+  /// ran. On an error the temporary file is removed.
   void commit();
-  /// Like commit, but returns false if a file that must not be replaced is
-  /// there. If two writers race, exactly one wins.
+  /// Like commit, but returns false if a file that must not be replaced
+  /// exists. If two writers race, exactly one wins.
   [[nodiscard]] bool try_commit();
 
  private:
@@ -80,8 +82,8 @@ class AtomicFile {
 void write_file(const std::filesystem::path& path,
                 std::span<const std::byte> bytes, const FileRule& rule = {});
 
-/// Like write_file, but returns false if a file that must not be replaced is
-/// there. Errors: Errc::no_space; Errc::io.
+/// Like write_file, but returns false if a file that must not be replaced
+/// exists. Errors: Errc::no_space; Errc::io.
 [[nodiscard]] bool try_write_file(const std::filesystem::path& path,
                                   std::span<const std::byte> bytes,
                                   const FileRule& rule);

@@ -7,16 +7,16 @@
 
 namespace troupe {
 
-/// A tensor with the name under which a model knows it.
+/// A tensor and the name that a model gives it.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
-/// What crosses the cut between two segments of a network for one row of a
-/// batch: one tensor for a DiT, image and text for an MMDiT, hidden state and
-/// skips for a UNet. What follows from (timestep, condition) alone is not in
-/// it.
+/// The tensors that one segment of a network hands to the next, for one row of
+/// a batch: the hidden state of a DiT, image and text of an MMDiT, hidden state
+/// and skips of a UNet. What depends on (timestep, condition) alone is not
+/// among them: each segment computes it.
 using Boundary = std::vector<NamedTensor>;
 
 }  // namespace troupe

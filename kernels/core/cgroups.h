@@ -16,10 +16,10 @@ struct Cgroup {
   CgroupVersion version = CgroupVersion::two;
 };
 
-/// The groups of version 1's `controller` ("memory", "cpu") and of version 2,
-/// innermost first, as far up as they can be seen. Where they are mounted is
-/// read from /proc/self/mountinfo; where that says nothing, the usual folders
-/// of /sys/fs/cgroup are tried. Folders that are not there are left out.
+/// The groups of this process under `controller` ("memory", "cpu") in version
+/// 1, and in version 2: innermost first, as far up as they can be seen. Mount
+/// points are read from /proc/self/mountinfo; where that names none, the usual
+/// folders of /sys/fs/cgroup are tried. Folders that do not exist are left out.
 /// Source: cgroups(7), proc(5).
 [[nodiscard]] std::vector<Cgroup> cgroups_of(const std::filesystem::path& root,
                                              std::string_view controller);

@@ -7,7 +7,7 @@ namespace troupe {
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::steady_clock::duration;
 
-/// Port: what time it is. Policies never ask the system.
+/// Port: the current time. Policies ask a Clock, never the system.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -21,7 +21,7 @@ class SteadyClock final : public Clock {
   }
 };
 
-/// Stands still until told. Thread: one.
+/// Stands still until `advance`. Thread: one.
 class ManualClock final : public Clock {
  public:
   [[nodiscard]] TimePoint now() const override { return now_; }

@@ -174,8 +174,8 @@ QueueMark ExecContext::mark() {
   if (!device_backend_) {
     return {};
   }
-  std::unique_ptr<Moment> moment = device_backend_->mark();
-  return {std::move(moment), std::exchange(kept_, {})};
+  std::unique_ptr<DeviceEvent> event = device_backend_->mark();
+  return {std::move(event), std::exchange(kept_, {})};
 }
 
 void ExecContext::keep(const Tensor& tensor) {

@@ -18,10 +18,11 @@
 namespace troupe {
 
 /// Scratch memory that is taken in stack order and reused from step to step:
-/// after the first step of a shape nothing is allocated any more. When the
+/// after the first step of a shape nothing more is allocated. When the
 /// outermost scope ends, one block as large as the peak replaces the pieces.
 ///
-/// Tensors taken inside a `Scope` are dead when the scope ends.
+/// When a `Scope` ends, the memory of all tensors taken inside it is free
+/// again.
 /// Thread: the owning context's thread only (pieces of a pool run may use
 /// tensors taken before the run).
 class Workspace {
@@ -47,13 +48,13 @@ class Workspace {
   /// Uninitialised memory, aligned to 64 bytes (256 on a device).
   /// Errors: Errc::out_of_memory, Errc::device_full.
   [[nodiscard]] Tensor take(const Shape& shape, DType dtype);
-  /// Grows whenever memory is asked for or let go: addresses that were taken
-  /// before may not come again.
+  /// Grows whenever the workspace allocates or releases memory. The same calls
+  /// of `take` may then give other addresses than before.
   [[nodiscard]] std::uint64_t generation() const noexcept {
     return generation_;
   }
-  /// Where the next `take` starts: from there, and in the same generation, the
-  /// same calls of `take` give the same addresses.
+  /// Where the next `take` starts. From one position, within one generation,
+  /// the same calls of `take` give the same addresses.
   struct Position {
     std::uint64_t chunk;
     std::uint64_t used;
@@ -106,29 +107,31 @@ class ExecContext {
   /// An uninitialised tensor on this context's device that outlives scopes.
   /// Errors: Errc::out_of_memory, Errc::device_full.
   [[nodiscard]] Tensor empty(const Shape& shape, DType dtype);
-  /// Waits for the device's queue; nothing on the CPU. Errors: as
-  /// DeviceBackend.
+  /// Waits until everything queued on the device is done. Does nothing on the
+  /// CPU. Errors: as DeviceBackend.
   void synchronize();
-  /// The moment behind everything queued so far, which more work may follow
-  /// before it is waited for. It takes over what is kept. On the CPU it has
-  /// passed. Errors: as DeviceBackend::mark; then everything is kept on.
+  /// A mark behind everything queued so far: more work may be queued before
+  /// anyone waits for it. The mark takes over the tensors that `keep` holds. On
+  /// the CPU it has passed at once. Errors: as DeviceBackend::mark; the context
+  /// then goes on keeping the tensors.
   [[nodiscard]] QueueMark mark();
   /// Holds a tensor's memory until the next `synchronize`, or until the next
-  /// `mark` has passed: for operands that another context allocated and may let
-  /// go. Nothing on the CPU.
+  /// `mark` has passed. For operands that another context allocated and may
+  /// release. Does nothing on the CPU.
   void keep(const Tensor& tensor);
-  /// Runs fn; on a device, work that comes again is recorded and played back:
-  /// see DeviceBackend::replay. fn takes memory from the workspace alone; where
-  /// that stands is part of the key. `owner` says whose work it is: a recording
-  /// holds it, so no other owner can come to its address. Ticks inside fn are
-  /// counted each time.
+  /// Runs fn. On a device, work with a key that comes again is recorded and
+  /// played back: see DeviceBackend::replay. fn must take memory from the
+  /// workspace alone; this function adds the workspace's position to the key.
+  /// `owner` tells the keys of different objects apart. A recording holds its
+  /// owner, so the owner's address stays its own. Ticks inside fn are counted
+  /// on every call.
   void replay(const std::shared_ptr<const void>& owner,
               std::span<const std::uint64_t> key,
               const std::function<void()>& fn);
 
   /// A private buffer of at least `bytes` for pool thread `thread`, aligned to
-  /// 64 bytes, grown when needed, contents undefined. Libraries' scratchpads
-  /// live here: an object shared by two threads must never own one.
+  /// 64 bytes, grown when needed, contents undefined. For the scratchpads of
+  /// library objects: an object that two threads share must not own one.
   [[nodiscard]] std::byte* scratch(int thread, std::size_t bytes);
 
   /// Called by models after a block over `rows` rows: reports progress and

@@ -11,46 +11,48 @@
 
 namespace troupe {
 
-/// What a run on a device with memory of its own may trade. Ignored on the CPU,
-/// which always computes as the defaults say.
+/// What a GPU may give up for speed. The CPU ignores these options: it always
+/// computes as the defaults say.
 struct DeviceOptions {
-  /// A row's bits do not depend on the rows beside it. Off ("free mode"), the
-  /// libraries may choose by the whole batch and split sums.
+  /// A row's bits do not depend on the other rows of its batch. If off ("free
+  /// mode"), the libraries may choose algorithms by the size of the batch and
+  /// may split sums.
   bool batch_invariant = true;
   /// Lets f32 products round their operands to TF32 (10 bits of mantissa).
   bool tf32 = false;
 };
 
-/// A moment in a device's queue (`DeviceBackend::mark`): passed when everything
-/// that was queued before it is done. It may outlive its backend.
+/// A point in a device's queue (`DeviceBackend::mark`). It has passed when
+/// everything queued before it is done. It may outlive its backend.
 /// Errors: as DeviceBackend; Errc::internal on the thread that records work of
 /// the queue. Thread: any, one at a time.
-class Moment {
+class DeviceEvent {
  public:
-  virtual ~Moment() = default;
-  /// Asks, without waiting.
+  virtual ~DeviceEvent() = default;
+  /// Does not wait.
   virtual bool has_passed() = 0;
-  /// Returns when it has passed; what is queued behind it is not waited for.
+  /// Returns when it has passed. Does not wait for what is queued behind it.
   virtual void wait() = 0;
 };
 
 /// Port: a device with memory and a queue of its own, as one ExecContext sees
-/// it. What is queued runs in order and later; the host does not wait unless a
-/// function says so.
+/// it. Queued work runs later, in order. The host waits only where a function
+/// says so.
 ///
-/// Several backends may serve one device, each with its own queue. A tensor
-/// that crosses from one to another must be complete (`synchronize`, or a mark
-/// that passed) and be held until the other read it (`ExecContext::keep`).
-/// Errors (all): Errc::device_full with the numbers, Errc::out_of_memory where
-/// the host has no more memory to pin; Errc::device_lost when
-/// the device can do no more work (a later call says so again).
-/// Thread: one at a time, `allocate` and the release of memory from any.
+/// Several backends may serve one device, each with its own queue. Before one
+/// reads a tensor that another wrote, the tensor must be complete
+/// (`synchronize`, or a mark that has passed); it must be held until the
+/// reading is done (`ExecContext::keep`).
+/// Errors (all): Errc::device_full with the numbers; Errc::out_of_memory where
+/// the host has no more memory to pin; Errc::device_lost when the device can do
+/// no more work (every later call says so again).
+/// Thread: one at a time; `allocate` and the release of memory from any.
 class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
 
-  /// Uninitialised memory, aligned to 256 bytes. Released in the order of the
-  /// queue: work that was queued before may still use it.
+  /// Uninitialised memory, aligned to 256 bytes. Its release is queued too:
+  /// work that was queued before may still use it.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate(
       std::size_t bytes) = 0;
 
@@ -59,31 +61,30 @@ class DeviceBackend {
   /// source may be reused at once; a host target is complete on return.
   virtual void copy(const Tensor& from, Tensor& to) = 0;
 
-  /// Queues a copy of a tensor of this device into memory of the host, and
-  /// returns it: complete when a `mark` taken afterwards has passed, and not to
-  /// be touched before that. The host does not wait, since the memory is pinned
-  /// (a copy to other memory would make it wait); it comes from a pool that
-  /// keeps what it has, and may outlive the backend. The tensor returned may be
-  /// let go at any time, on any thread (but when the backend is gone, none that
-  /// records); `from`, as an operand of any other work. Refused
+  /// Queues a copy of `from`, a tensor of this device, into pinned memory of
+  /// the host, and returns the copy without waiting. The copy is complete when
+  /// a `mark` taken afterwards has passed; nobody may touch it before that. It
+  /// may outlive the backend. It may be released at any time and on any thread;
+  /// once the backend is gone, not on a thread that records. `from` may be
+  /// released like an operand of any other queued work. Refused
   /// (Errc::internal) while work is recorded.
   [[nodiscard]] virtual Tensor read_back(const Tensor& from) = 0;
 
-  /// The moment behind everything queued so far. Refused (Errc::internal) while
+  /// An event behind everything queued so far. Refused (Errc::internal) while
   /// work is recorded.
-  [[nodiscard]] virtual std::unique_ptr<Moment> mark() = 0;
+  [[nodiscard]] virtual std::unique_ptr<DeviceEvent> mark() = 0;
 
   /// Returns when everything queued so far is done.
   virtual void synchronize() = 0;
 
-  /// Queues what `fn` queues. From the second call with a key on it is
-  /// recorded, and from the third on played back without calling `fn`; so `fn`
-  /// must queue the same work on the same memory for equal keys, allocate
-  /// nothing and copy nothing from or to the host. Returns true when `fn` was
-  /// called.
+  /// Queues what `fn` queues. The first call with a key runs `fn`, the second
+  /// records what it queues, and every later call plays the recording without
+  /// calling `fn`. So for equal keys `fn` must queue the same work on the same
+  /// memory; from the second call on it must allocate nothing, and copy nothing
+  /// from or to the host. Returns whether `fn` was called.
   virtual bool replay(std::span<const std::uint64_t> key,
                       const std::function<void()>& fn) = 0;
-  /// Drops all recordings: the memory they name is about to be released.
+  /// Drops all recordings. To be called when memory that they use is released.
   virtual void forget_recordings() = 0;
 };
 

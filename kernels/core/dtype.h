@@ -7,7 +7,8 @@
 
 namespace troupe {
 
-/// Element type of a tensor. f16 is storage only on the CPU.
+/// Element type of a tensor. The CPU stores and converts f16, but computes
+/// nothing in it.
 enum class DType : std::uint8_t { f32, bf16, f16, i64, u8 };
 
 [[nodiscard]] constexpr std::size_t size_of(DType dtype) noexcept {
@@ -58,7 +59,7 @@ struct bfloat16 {
   }
 };
 
-/// IEEE binary16: in files, and in the arithmetic of GPUs.
+/// IEEE binary16. Found in files; GPUs compute with it.
 struct float16 {
   std::uint16_t bits = 0;
 

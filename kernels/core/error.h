@@ -11,24 +11,24 @@ namespace troupe {
 /// the exit code of the command line (`exit_code`).
 enum class Errc : std::uint8_t {
   internal = 1,      ///< our bug
-  invalid_argument,  ///< the user asked for something that cannot be
+  invalid_argument,  ///< the user asked for something impossible
   shape_mismatch,    ///< tensors that do not fit together
-  not_found,         ///< a file or name that is not there
+  not_found,         ///< a file or name does not exist
   corrupt_file,      ///< a file that breaks its own format
   io,                ///< the operating system refused to read or write
-  out_of_memory,     ///< more memory of the host needed than there is
+  out_of_memory,     ///< the host has too little memory
   device_lost,       ///< a device that can do no more work
   unsupported,       ///< valid, but this build or machine cannot do it
   non_finite,        ///< NaN or infinity where numbers were expected
   job_failed,        ///< a job could not be completed
-  items_failed,      ///< some items of a job failed, the rest is there
+  items_failed,      ///< some items of a job failed, the others are done
   unreachable,       ///< a peer does not answer
   mismatch,          ///< verification found different bytes
   interrupted,       ///< Ctrl-C
   terminated,        ///< SIGTERM: the same command can go on later
   no_space,          ///< a disk or a quota is full
   another_class,     ///< another execution class: bytes cannot be compared
-  device_full,       ///< more memory of a GPU needed than there is
+  device_full,       ///< a GPU has too little memory
 };
 
 /// One sentence, without a full stop.
@@ -43,8 +43,8 @@ enum class Errc : std::uint8_t {
 [[nodiscard]] int exit_code(Errc code) noexcept;
 
 /// The one exception type. what() is "[place] what is wrong: got X, expected
-/// Y"; `hint` says what to do and may be empty. Libraries throw it; an actor
-/// converts it once.
+/// Y"; `hint` says what to do and may be empty. Every folder throws it; an
+/// actor converts it once.
 class Error : public std::runtime_error {
  public:
   Error(Errc code, std::string_view place, std::string_view message,
@@ -62,8 +62,8 @@ class Error : public std::runtime_error {
   std::string hint_;
 };
 
-/// Throws Error{code, place, message, hint} unless `condition`.
-/// For messages that cost something to build, test first and throw yourself.
+/// Throws Error{code, place, message, hint} unless `condition`. The message is
+/// built in any case: where that costs time, use `if` and throw.
 inline void require(bool condition, Errc code, std::string_view place,
                     std::string_view message, std::string_view hint = {}) {
   if (!condition) {

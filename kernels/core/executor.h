@@ -12,7 +12,7 @@
 namespace troupe {
 
 /// Port: where work runs. Jobs of one executor run one at a time, in the order
-/// of posting. A job must not throw.
+/// in which they were posted. A job must not throw.
 class Executor {
  public:
   using Job = std::function<void()>;
@@ -21,16 +21,16 @@ class Executor {
   virtual ~Executor() = default;
   /// Thread: any.
   virtual void post(Job job) = 0;
-  /// The job runs once the condition holds, which is asked, and must not throw,
-  /// where jobs run. Jobs that wait do so in the order of posting; those
-  /// without a condition go first. So a device's next work is queued before the
-  /// former is waited for. Thread: any.
+  /// The job runs once the condition holds. The condition is asked where jobs
+  /// run, between them, and must not throw. Jobs with a condition keep their
+  /// own order; jobs without one go first, so a device's next work is queued
+  /// before anyone waits for its last. Thread: any.
   virtual void post_when(Condition condition, Job job) = 0;
 };
 
-/// One thread of its own, with OpenMP set to one thread. It sleeps while there
-/// is no job, and asks without a pause while only conditions are left: they
-/// stand for a device at work, and its next idle moment is dear.
+/// Runs jobs on a thread of its own, with OpenMP set to one thread. The thread
+/// sleeps while there is no job. While only jobs with a condition are left, it
+/// asks them without a pause: they wait for a device, which should not be idle.
 /// The destructor drops jobs that have not begun and waits for the running one.
 class ThreadExecutor final : public Executor {
  public:
@@ -46,7 +46,7 @@ class ThreadExecutor final : public Executor {
     Job job;
   };
   void run();
-  /// The next job, or an empty one when none can run yet; nothing at the end.
+  /// The next job; an empty one when none can run yet; nothing at the end.
   [[nodiscard]] std::optional<Job> next();
 
   std::mutex mutex_;
@@ -57,7 +57,7 @@ class ThreadExecutor final : public Executor {
   std::thread thread_;
 };
 
-/// Runs nothing by itself: tests decide when, and in which order. Thread: one.
+/// Runs nothing by itself: a test decides when jobs run. Thread: one.
 class ManualExecutor final : public Executor {
  public:
   void post(Job job) override { jobs_.push_back(std::move(job)); }
@@ -67,8 +67,8 @@ class ManualExecutor final : public Executor {
   [[nodiscard]] std::size_t pending() const noexcept {
     return jobs_.size() + waiting_.size();
   }
-  /// Runs the oldest job, else the oldest that waits if it may run. Returns
-  /// false when there was none.
+  /// Runs the oldest job; if there is none, the oldest job with a condition if
+  /// that holds. Returns whether a job ran.
   bool run_one();
   /// Runs jobs, including those they post, until none can run.
   void run_all();

@@ -11,7 +11,7 @@ namespace troupe {
 /// (`error.retryable` in JSON).
 [[nodiscard]] bool is_retryable(Errc code) noexcept;
 
-/// Every code but that of success.
+/// Every value of Errc. (Success has none.)
 [[nodiscard]] std::span<const Errc> all_error_codes() noexcept;
 
 /// An exit code of the process and what it means.
@@ -26,8 +26,8 @@ struct ExitCode {
 /// 130 Ctrl-C.
 [[nodiscard]] std::span<const ExitCode> exit_codes() noexcept;
 
-/// The code for an `errno` of a file operation: Errc::no_space for a full disk
-/// or quota, else Errc::io.
+/// The code for `reason`, the errno of a file operation: Errc::no_space for a
+/// full disk or quota, else Errc::io.
 [[nodiscard]] Errc file_error(int reason) noexcept;
 
 }  // namespace troupe

@@ -11,7 +11,7 @@ namespace troupe {
 /// XXH3-64 of the bytes.
 [[nodiscard]] std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 
-/// The same over bytes that come in pieces. Thread: one.
+/// XXH3-64 of bytes that come in pieces. Thread: one.
 class Xxh3Stream {
  public:
   Xxh3Stream();

@@ -4,7 +4,7 @@
 
 namespace troupe {
 
-/// Steps of a processor's instruction sets; each has those before it.
+/// Levels of a processor's instruction sets; each includes those before it.
 enum class IsaLevel : std::uint8_t {
   avx2,         ///< with FMA: the least that Troupe runs on
   avx512,       ///< F, BW, DQ, VL

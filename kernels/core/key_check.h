@@ -10,11 +10,13 @@
 
 namespace troupe {
 
-/// Refuses what a JSON parser passes over: a key that its object has twice, and
-/// more than 32 levels. A reader walks the text and tells what it meets; each
-/// function returns whether to go on. A file may have millions of keys, so
-/// hashes of them are kept: once a walk has ended with `needs_name()`, walk
-/// again with `named()`, which throws at the key.
+/// Refuses JSON that a parser accepts: an object with the same key twice, and
+/// more than 32 levels. A reader walks the text and calls `open`, `key` and
+/// `close` for what it meets; each returns whether to go on.
+///
+/// A file may have millions of keys, so only their hashes are kept, and the
+/// first walk does not know the name of a repeated key. If `needs_name()` holds
+/// after a walk, walk the text again with `named()`, which throws at that key.
 /// Thread: one at a time.
 class KeyCheck {
  public:
@@ -23,9 +25,10 @@ class KeyCheck {
 
   /// An object or a list begins. Errors: nested too deeply.
   bool open();
-  /// A key of the object that began last. Errors: the one to be named.
+  /// A key of the object that began last. Errors: in the second walk, the
+  /// repeated key.
   bool key(std::string_view text);
-  /// What began last ends.
+  /// The object or list that began last ends.
   bool close();
 
   [[nodiscard]] bool needs_name() const noexcept {

@@ -8,8 +8,8 @@
 
 namespace troupe {
 
-/// Tells a KeyCheck what a JSON text holds. `Sax` and `Json` are a library's:
-/// nlohmann::json_sax and nlohmann::json, which this folder does not name.
+/// Walks a JSON text for a KeyCheck. `Sax` and `Json` are nlohmann::json_sax
+/// and nlohmann::json: parameters, because this folder may not include them.
 template <template <typename> class Sax, typename Json>
 class KeyWalk final : public Sax<Json> {
  public:
@@ -43,8 +43,10 @@ class KeyWalk final : public Sax<Json> {
   KeyCheck& check_;
 };
 
-/// Whether the text is well-formed. The library's own callback would go through
-/// all siblings at the end of each object. Errors: those of KeyCheck.
+/// Checks the keys of a JSON text. Returns whether the text is well-formed.
+/// (The library's own callback would visit all siblings at the end of each
+/// object.)
+/// Errors: those of KeyCheck.
 template <template <typename> class Sax, typename Json>
 bool check_keys(std::string_view text, std::string_view place, Errc code) {
   KeyCheck check(place, code);

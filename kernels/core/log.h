@@ -5,14 +5,14 @@
 
 namespace troupe {
 
-/// From the most to the least important.
+/// Most important first.
 enum class LogLevel : std::uint8_t { error, warning, info, debug };
 
 /// Writes one line to stderr, "HH:MM:SS level text", if `level` is at least as
 /// important as the level set. Thread: any.
 void log_message(LogLevel level, std::string_view text);
 
-/// Shows messages from `error` down to `level`. Starts at `warning`.
+/// Shows messages from `error` to `level`. The default is `warning`.
 /// Thread: any.
 void set_log_level(LogLevel level) noexcept;
 [[nodiscard]] LogLevel log_level() noexcept;

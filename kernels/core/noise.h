@@ -7,16 +7,16 @@
 
 namespace troupe {
 
-/// What a draw of noise is for; part of the counter, so draws never collide.
-/// The values are part of every number drawn: add, never renumber.
+/// What the noise is for. It is part of the counter, so two purposes never
+/// share numbers. Add values, never renumber them: that would change the noise.
 enum class NoisePurpose : std::uint8_t {
   initial_latents = 0,
   step = 1,
   weights = 2
 };
 
-/// Identifies one tensor of noise. Nothing else enters the numbers: placement,
-/// batch, order and restarts never change them.
+/// Identifies one tensor of noise. The numbers depend on nothing else: not on
+/// placement, batch, order or restarts.
 struct NoiseKey {
   std::uint64_t seed = 0;
   std::uint64_t sample_index = 0;  ///< < 2^48

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 
-/// Logarithm, sine and cosine in double, the exponential in float, from nothing
-/// but IEEE additions, multiplications and divisions in a fixed order: the bits
-/// are the same on every machine, which those of a C library are not. Errors
-/// stay below a few units in the last place.
+/// Logarithm, sine and cosine in double and the exponential in float, made of
+/// IEEE additions, multiplications and divisions in a fixed order. So their bits
+/// are the same on every machine; those of a C library are not. Errors are a few
+/// units in the last place.
 namespace troupe::detail {
 
 struct SinCos {
@@ -113,7 +113,7 @@ template <typename Rounding = RoundEach>
                             power_of_two(n - half));
 }
 
-/// Both at once for |x| <= pi/4, by their Taylor series.
+/// Sine and cosine for |x| <= pi/4, by their Taylor series.
 [[nodiscard]] constexpr SinCos sin_cos_octant(double x) noexcept {
   constexpr std::array kSin = {-1.0 / 1307674368000.0,
                                1.0 / 6227020800.0,
@@ -157,7 +157,8 @@ template <typename Rounding = RoundEach>
   }
 }
 
-/// For 0 <= x <= 8: pi/2 is taken off in two parts.
+/// Sine and cosine for 0 <= x <= 8. Multiples of pi/2 are subtracted in two
+/// parts.
 [[nodiscard]] constexpr SinCos sin_cos(double x) noexcept {
   constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
   constexpr double kHalfPiHigh =
@@ -169,7 +170,8 @@ template <typename Rounding = RoundEach>
   return rotate(sin_cos_octant(rest), quadrant);
 }
 
-/// For the angle (turn + 1/2) / 2^32 of a full turn; the reduction is exact.
+/// Sine and cosine of the angle (turn + 1/2) / 2^32 of a full turn. The
+/// reduction is exact.
 [[nodiscard]] constexpr SinCos sin_cos_turn(std::uint32_t turn) noexcept {
   constexpr double kUnit = 0x1.921fb54442d18p-30;  // 2 pi / 2^32
   const std::uint32_t quadrant = (turn + 0x20000000U) >> 30U;

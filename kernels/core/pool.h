@@ -12,14 +12,14 @@
 
 namespace troupe {
 
-/// A fixed team of threads that splits independent pieces of work: samples,
+/// A fixed team of threads that share independent pieces of work: samples,
 /// heads, row or column panels. One pool belongs to one worker.
 ///
-/// Which thread runs which piece is not fixed, so a piece's arithmetic must not
-/// depend on the thread: that is what keeps results independent of the thread
-/// count. OpenMP is set to one thread on every thread that the team starts.
-/// A thread that the system does not run in time takes no piece and is not
-/// waited for, so a busy machine makes a round slower but never stalls it.
+/// Any thread may run any piece, so a piece's arithmetic must not depend on the
+/// thread: results then do not depend on the number of threads. OpenMP is set
+/// to one thread on every thread that the pool starts. `run` waits for pieces,
+/// not for threads: a thread that the system does not run in time takes no
+/// piece, so a busy machine makes a call slower but never stalls it.
 class ThreadPool {
  public:
   /// The caller of `run` is thread 0; num_threads − 1 more are started.
@@ -59,12 +59,11 @@ class ThreadPool {
 
   std::vector<std::thread> threads_;
   std::atomic<bool> stop_{false};
-  // What sleeping threads wait for. 32 bits wide: the kernel waits on it
-  // directly.
+  // Sleeping threads wait for it to change. 32 bits wide: what a futex takes.
   std::atomic<std::uint32_t> round_{0};
   std::atomic<std::uint32_t> finished_{0};
-  // A piece is claimed by counting `unclaimed_` down. The round cannot end
-  // before its claimed pieces have, so whoever holds one may read the job.
+  // A piece is claimed by counting `unclaimed_` down. A round ends after its
+  // claimed pieces, so a thread with a claimed piece may read the job.
   std::atomic<std::int64_t> unclaimed_{0};
   std::atomic<std::int64_t> unfinished_{0};
   std::int64_t count_ = 0;
@@ -74,13 +73,13 @@ class ThreadPool {
   std::exception_ptr error_;
 };
 
-/// What a thread that the system refuses to start means: `started` run, of
-/// `wanted`. Errc::invalid_argument.
+/// The error for a system that started `started` threads of `wanted` and
+/// refuses the next: Errc::invalid_argument.
 [[nodiscard]] Error thread_refusal(int started, int wanted,
                                    const std::system_error& cause);
 
-/// Starts `count` threads that live at once, and ends them: for code of others
-/// that does not survive a refusal. Errors: thread_refusal.
+/// Starts `count` threads at once and ends them again. To be called before
+/// libraries that crash if the system refuses a thread. Errors: thread_refusal.
 void check_threads(int count);
 
 /// Makes OpenMP regions entered from the calling thread use that thread only.

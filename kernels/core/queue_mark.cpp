@@ -4,10 +4,10 @@
 
 namespace troupe {
 
-QueueMark::QueueMark(std::unique_ptr<Moment> moment,
+QueueMark::QueueMark(std::unique_ptr<DeviceEvent> event,
                      std::vector<Tensor> kept) noexcept
-    : moment_(std::move(moment)) {
-  if (moment_) {
+    : event_(std::move(event)) {
+  if (event_) {
     kept_ = std::move(kept);
   }
 }
@@ -15,7 +15,7 @@ QueueMark::QueueMark(std::unique_ptr<Moment> moment,
 QueueMark& QueueMark::operator=(QueueMark&& other) noexcept {
   if (this != &other) {
     let_go();
-    moment_ = std::move(other.moment_);
+    event_ = std::move(other.event_);
     kept_ = std::exchange(other.kept_, {});
   }
   return *this;
@@ -28,23 +28,23 @@ void QueueMark::let_go() noexcept {
     wait();
   } catch (...) {
     // A lost device reads nothing any more.
-    moment_.reset();
+    event_.reset();
     kept_.clear();
   }
 }
 
 bool QueueMark::has_passed() {
-  if (moment_ && moment_->has_passed()) {
-    moment_.reset();
+  if (event_ && event_->has_passed()) {
+    event_.reset();
     kept_.clear();
   }
-  return moment_ == nullptr;
+  return event_ == nullptr;
 }
 
 void QueueMark::wait() {
-  if (moment_) {
-    moment_->wait();
-    moment_.reset();
+  if (event_) {
+    event_->wait();
+    event_.reset();
     kept_.clear();
   }
 }

@@ -8,25 +8,28 @@
 
 namespace troupe {
 
-/// A moment in a context's queue (`ExecContext::mark`): passed when everything
-/// that was queued before it is done, whatever was queued after it. So a host
-/// reads the results of one piece of work while the device does the next.
+/// A point in a context's queue (`ExecContext::mark`). It has passed when
+/// everything queued before it is done, whatever was queued after it. So the
+/// host can read the results of one piece of work while the device does the
+/// next.
 ///
-/// It holds what the context had to `keep`, and lets go of it when it is found
-/// to have passed. One that ends earlier waits first: the queue still reads
-/// that memory. It may outlive its context.
+/// It holds the tensors that were given to `ExecContext::keep`, and releases
+/// them once `has_passed` or `wait` finds that it has passed. The destructor
+/// waits for that, because the queue may still read them. It may outlive its
+/// context.
 /// Thread: any, one at a time; not the one that records the queue's work.
 class QueueMark {
  public:
-  /// Has passed.
+  /// One that has passed.
   QueueMark() = default;
-  /// Without a moment it has passed and holds nothing.
-  QueueMark(std::unique_ptr<Moment> moment, std::vector<Tensor> kept) noexcept;
+  /// Without an event it has passed and holds nothing.
+  QueueMark(std::unique_ptr<DeviceEvent> event,
+            std::vector<Tensor> kept) noexcept;
   QueueMark(QueueMark&&) noexcept = default;
-  /// What it was before ends as in the destructor.
+  /// Ends its former value as the destructor does.
   QueueMark& operator=(QueueMark&& other) noexcept;
-  /// Waits for what has not passed; a lost device reads nothing any more and
-  /// is not waited for.
+  /// Waits until it has passed. Does not wait for a lost device, which reads
+  /// nothing more.
   ~QueueMark();
 
   /// Does not wait. Once true, it stays true. Errors: as DeviceBackend.
@@ -37,7 +40,7 @@ class QueueMark {
  private:
   void let_go() noexcept;
 
-  std::unique_ptr<Moment> moment_;  ///< null: has passed
+  std::unique_ptr<DeviceEvent> event_;  ///< null: has passed
   std::vector<Tensor> kept_;
 };
 

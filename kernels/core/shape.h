@@ -45,9 +45,9 @@ class Shape {
   std::int64_t num_elements_ = 1;
 };
 
-/// The same but for the first extent.
+/// `shape` with its first extent replaced: [C, …] → [channels, …].
 [[nodiscard]] Shape with_channels(const Shape& shape, std::int64_t channels);
-/// `shape` behind one more extent: rows of that shape.
+/// `shape` with an extent in front: […] → [rows, …].
 [[nodiscard]] Shape with_rows(std::int64_t rows, const Shape& shape);
 
 /// "[2, 3, 4]".

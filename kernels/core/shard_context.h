@@ -9,9 +9,9 @@
 
 namespace troupe {
 
-/// Port: what a model knows of sequence parallelism. Tokens are cut over
-/// `world_size()` ranks in uneven, contiguous shards. The default is the
-/// whole: one rank, no exchange.
+/// Port: what a model knows of sequence parallelism. The tokens are divided
+/// among `world_size()` ranks in contiguous shards, not always of one size. The
+/// default is one rank that has all tokens and exchanges nothing.
 class ShardContext {
  public:
   virtual ~ShardContext() = default;
@@ -28,19 +28,22 @@ class ShardContext {
       std::int64_t /*num_tokens*/) const {
     return 0;
   }
-  /// Begins the exchange of values, so that it overlaps the projections of
-  /// queries and keys; then of queries and keys. [B, N_local, D].
+  /// Begins the exchange of values [B, N_local, D]. Called before queries and
+  /// keys are projected, so that both go on at once.
   virtual void start(const Tensor& v) { v_ = v; }
+  /// Begins the exchange of queries and keys [B, N_local, D].
   virtual void start(const Tensor& q, const Tensor& k) {
     q_ = q;
     k_ = k;
   }
-  /// Operands of this rank's attention, complete.
+  /// What this rank's attention reads, after the exchange.
   struct Operands {
     Tensor q, k, v;
   };
+  /// Ends the exchange.
   [[nodiscard]] virtual Operands finish() { return {q_, k_, v_}; }
-  /// Sums `values` over ranks in rank order (statistics of global norms).
+  /// Replaces `values` by their sums over all ranks, added in rank order (for
+  /// the statistics of norms over all tokens).
   virtual void reduce(std::span<double> /*values*/) {}
 
  private:

@@ -18,10 +18,11 @@ struct MemoryLimit {
   /// (memory.max)", "ulimit -v".
   std::string name;
   std::uint64_t allowed_bytes = 0;
-  /// By all processes under this limit, without what the system can free again.
+  /// Used by all processes under this limit, without what the system can
+  /// reclaim.
   std::uint64_t used_bytes = 0;
-  /// Of what is left, what the program takes for itself whatever it computes:
-  /// code, stacks, the allocator's arenas, page tables.
+  /// Kept back from what is left: what the program itself takes, whatever it
+  /// computes (code, stacks, the allocator's arenas, page tables).
   std::uint64_t own_bytes = 0;
 
   [[nodiscard]] std::uint64_t available_bytes() const noexcept;
@@ -39,7 +40,7 @@ struct MemoryInfo {
   /// and the address space (`ulimit -v`), where they have a limit.
   std::vector<MemoryLimit> limits;
 
-  /// The one that leaves least.
+  /// The limit that leaves least.
   [[nodiscard]] const MemoryLimit& binding() const;
 };
 
@@ -56,11 +57,11 @@ struct MemoryInfo {
 /// What bounds the cores of this process.
 struct CoreInfo {
   int affinity = 1;  ///< cores of its affinity mask
-  /// Cores whose time the tightest control group grants it; 0: no quota.
+  /// Cores' worth of time that the tightest control group grants; 0: no quota.
   double quota = 0;
-  std::string quota_file;  ///< that says so
-  /// As many threads as can run all the time, at least 1: those of the mask,
-  /// or the quota rounded up.
+  std::string quota_file;  ///< the file that holds this quota
+  /// How many threads can run all the time: the cores of the mask, or the quota
+  /// rounded up if that is less. At least 1.
   [[nodiscard]] int usable() const noexcept;
 };
 
@@ -69,7 +70,7 @@ struct CoreInfo {
 /// core_info().usable().
 [[nodiscard]] int num_usable_cores(const std::filesystem::path& root = "/");
 
-/// As the vendor prints it; "unknown" where it is not known.
+/// The processor's name as its vendor writes it, or "unknown".
 [[nodiscard]] std::string cpu_model(const std::filesystem::path& root = "/");
 
 /// Whether Troupe runs here: x86-64 with AVX2 and FMA. Uses neither, so it may

@@ -7,11 +7,11 @@
 #include <filesystem>
 #include <string>
 
-/// Names of files that are being written, and what becomes of them when their
-/// writer was killed. Thread: any.
+/// Names of files that are being written, and their removal after the writer
+/// was killed. Thread: any.
 namespace troupe {
 
-/// A process, told apart from every other that had its number.
+/// Identifies a process, also among those that had the same number (pid).
 struct ProcessStamp {
   std::string host;  ///< fit for a file name, at most 40 characters
   std::string boot;  ///< the system's boot identifier, 32 hex digits; or "0"
@@ -26,10 +26,10 @@ struct ProcessStamp {
 [[nodiscard]] std::string temporary_stem(const ProcessStamp& writer);
 
 /// Removes temporary files in `folder` whose writer ran on this host and is
-/// dead: before the last boot, or without a process of its number and start
-/// time. A file of another host stays, and so does one that a living process
-/// has locked (it may run in a container and have another number there).
-/// Returns how many were removed; never throws for what it may not remove.
+/// dead: it ran before the last boot, or no process has its number and start
+/// time. Files of other hosts stay, and so do files that a living process has
+/// locked (a writer in a container has another number there). Returns how many
+/// were removed. Files that may not be removed are passed over.
 std::size_t sweep_temporaries(const std::filesystem::path& folder);
 
 }  // namespace troupe

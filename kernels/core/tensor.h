@@ -44,10 +44,10 @@ concept Element = requires {
 /// A contiguous row-major view (offset, shape) of a shared buffer. Copying a
 /// Tensor copies the view, never the elements, and never allocates.
 ///
-/// Constness follows the view: a `const Tensor` gives read-only elements.
+/// A `const Tensor` gives read-only elements; a copy of it gives writable ones.
 /// On a GPU, `data` and `bytes` give addresses that the host may not touch.
-/// Thread: distinct Tensor objects may be used at once; elements are not
-/// guarded. Memory is aligned to 64 bytes at the start of a buffer.
+/// Thread: distinct Tensor objects may be used at once; nothing guards the
+/// elements. A buffer starts at a multiple of 64 bytes.
 class Tensor {
  public:
   /// No buffer, shape [0].
@@ -107,7 +107,7 @@ class Tensor {
     return {bytes_.get(), num_bytes()};
   }
 
-  /// What keeps the elements alive.
+  /// The pointer that keeps the elements alive; it points at the first one.
   [[nodiscard]] const std::shared_ptr<std::byte>& owner() const noexcept {
     return bytes_;
   }
@@ -137,8 +137,8 @@ class Tensor {
 /// A tensor in flight between threads: shared, never written again.
 using TensorPtr = std::shared_ptr<const Tensor>;
 
-/// True when shape, dtype and every byte agree (so NaN equals the same NaN,
-/// and 0.0 differs from -0.0). Host tensors only.
+/// Whether shape, dtype and every byte agree (so a NaN equals the same NaN, and
+/// 0.0 differs from -0.0). Host tensors only.
 [[nodiscard]] bool bytes_equal(const Tensor& a, const Tensor& b);
 
 }  // namespace troupe

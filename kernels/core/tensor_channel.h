@@ -11,7 +11,7 @@
 
 namespace troupe {
 
-/// Names one tensor on its way: unique within a job.
+/// Names one tensor that is sent. Unique within a job.
 struct TensorTag {
   std::uint32_t sample = 0;
   std::uint32_t slot = 0;
@@ -20,9 +20,9 @@ struct TensorTag {
   friend auto operator<=>(const TensorTag&, const TensorTag&) = default;
 };
 
-/// Port: where tensors go. A tensor put under a tag is delivered once to the
-/// taker of that tag; a second put of the same tag is dropped, before and
-/// after the taking (tasks are pure, so its bytes are the same).
+/// Port: sends tensors. A tensor that was put under a tag can be taken once
+/// under that tag. A second `put` of a tag is dropped, also after the taking
+/// (tasks are pure, so its bytes are the same).
 class TensorChannel {
  public:
   virtual ~TensorChannel() = default;
@@ -31,20 +31,21 @@ class TensorChannel {
   /// Takes the tensor if it has arrived. Thread: any.
   [[nodiscard]] virtual std::optional<TensorPtr> try_take(
       const TensorTag& tag) = 0;
-  /// Drops the tensors of `sample` and the memory of its tags, so that a long
-  /// job does not grow: call it once nothing of the sample is on its way.
+  /// Drops the tensors of `sample` and forgets its tags, so that the memory of
+  /// a long job does not grow. To be called when nothing of the sample is still
+  /// being sent.
   /// Thread: any.
   virtual void forget(std::uint32_t sample) = 0;
 };
 
-/// Holds everything back until the test releases it. Thread: one.
+/// Holds every tensor back until a test delivers it. Thread: one.
 class ManualTensorChannel final : public TensorChannel {
  public:
   void put(const TensorTag& tag, TensorPtr tensor) override;
   [[nodiscard]] std::optional<TensorPtr> try_take(
       const TensorTag& tag) override;
   void forget(std::uint32_t sample) override;
-  /// Lets one tensor through; false when none is held under that tag.
+  /// Delivers one tensor; false when none is held under that tag.
   bool deliver(const TensorTag& tag);
   [[nodiscard]] std::size_t held() const noexcept { return held_.size(); }
 

@@ -9,7 +9,7 @@ namespace troupe {
 
 /// The numbers of a CPU `torch.Generator` and `torch.randn` in float32, for
 /// users who want the image diffusers draws from the same seed (≤ 1e-6).
-/// A value: copying it copies the state, so it can sit in a checkpoint.
+/// A copy has the same state and draws the same numbers.
 /// Source: PyTorch ATen/native/cpu/DistributionTemplates.h (normal_fill),
 /// ATen/core/MT19937RNGEngine.h.
 class TorchGenerator {

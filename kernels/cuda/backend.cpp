@@ -5,7 +5,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/cuda/devices.h"
-#include "kernels/cuda/moment.cuh"
+#include "kernels/cuda/stream_event.cuh"
 
 namespace troupe::kernels::cuda {
 namespace {
@@ -140,11 +140,11 @@ Tensor Backend::read_back(const Tensor& from) {
   return host;
 }
 
-std::unique_ptr<Moment> Backend::mark() {
+std::unique_ptr<DeviceEvent> Backend::mark() {
   require(!is_recording_, Errc::internal, "cuda",
           "a mark is set while work is recorded");
   check(cudaSetDevice(device()), "device");
-  return std::make_unique<StreamMoment>(stream_);
+  return std::make_unique<StreamEvent>(stream_);
 }
 
 void Backend::synchronize() {

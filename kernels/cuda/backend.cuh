@@ -17,21 +17,22 @@
 
 namespace troupe::kernels::cuda {
 
-/// What a GPU is to one ExecContext: a stream, library handles, recorded
-/// graphs, and the operations' own state.
+/// A GPU as one ExecContext uses it: a stream, library handles, recorded
+/// graphs, and the state that operations keep.
 class Backend final : public DeviceBackend {
  public:
   /// Errors: Errc::unsupported when a library is missing; Errc::device_lost.
   Backend(int device, const DeviceOptions& options);
   ~Backend() override;
 
-  /// The backend of a CUDA context; makes its device the thread's current one.
+  /// The backend of a context on a GPU. Also makes that GPU the calling
+  /// thread's current device.
   [[nodiscard]] static Backend& of(ExecContext& ctx);
 
   [[nodiscard]] std::shared_ptr<std::byte> allocate(std::size_t bytes) override;
   void copy(const Tensor& from, Tensor& to) override;
   [[nodiscard]] Tensor read_back(const Tensor& from) override;
-  [[nodiscard]] std::unique_ptr<Moment> mark() override;
+  [[nodiscard]] std::unique_ptr<DeviceEvent> mark() override;
   void synchronize() override;
   bool replay(std::span<const std::uint64_t> key,
               const std::function<void()>& fn) override;
@@ -52,8 +53,9 @@ class Backend final : public DeviceBackend {
   [[nodiscard]] bool is_recording() const noexcept { return is_recording_; }
 
   /// State that an operation keeps between calls (handles, chosen algorithms,
-  /// plans), made on first use as State(*this). They end in any order: whoever
-  /// needs another's to the end shares it.
+  /// plans), made on first use as State(*this). States are destroyed in no
+  /// particular order: one that uses another in its destructor must hold it by
+  /// `shared_state`.
   template <typename State>
   [[nodiscard]] State& state() {
     return *static_cast<State*>(slot_of<State>().get());
@@ -73,12 +75,11 @@ class Backend final : public DeviceBackend {
     }
     return slot;
   }
-  /// What is known of a key; a graph once it was recorded.
   struct Recording {
     bool has_run = false;
-    cudaGraphExec_t graph = nullptr;
+    cudaGraphExec_t graph = nullptr;  ///< null: not recorded yet
   };
-  /// Launches it once.
+  /// Records what fn queues, launches it once and returns it.
   [[nodiscard]] cudaGraphExec_t record(const std::function<void()>& fn);
   void destroy_forgotten() noexcept;
 

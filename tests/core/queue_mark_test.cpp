@@ -17,14 +17,12 @@ struct ManualQueue {
   int moments = 0;
 };
 
-class ManualMoment final : public Moment {
+class ManualEvent final : public DeviceEvent {
  public:
-  explicit ManualMoment(ManualQueue& queue) : queue_(queue) {
-    ++queue_.moments;
-  }
-  ~ManualMoment() override { --queue_.moments; }
-  ManualMoment(const ManualMoment&) = delete;
-  ManualMoment& operator=(const ManualMoment&) = delete;
+  explicit ManualEvent(ManualQueue& queue) : queue_(queue) { ++queue_.moments; }
+  ~ManualEvent() override { --queue_.moments; }
+  ManualEvent(const ManualEvent&) = delete;
+  ManualEvent& operator=(const ManualEvent&) = delete;
 
   bool has_passed() override {
     require(!queue_.is_lost, Errc::device_lost, "manual", "lost");
@@ -41,7 +39,7 @@ class ManualMoment final : public Moment {
 };
 
 QueueMark mark_of(ManualQueue& queue, const Tensor& kept) {
-  return {std::make_unique<ManualMoment>(queue), {kept}};
+  return {std::make_unique<ManualEvent>(queue), {kept}};
 }
 
 class QueueMarkTest : public testing::Test {

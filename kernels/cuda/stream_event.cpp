@@ -1,4 +1,4 @@
-#include "kernels/cuda/moment.cuh"
+#include "kernels/cuda/stream_event.cuh"
 
 #include <utility>
 
@@ -12,7 +12,7 @@ constexpr const char* kRefused = "the host waits while work is recorded";
 
 }  // namespace
 
-StreamMoment::StreamMoment(std::shared_ptr<Stream> stream)
+StreamEvent::StreamEvent(std::shared_ptr<Stream> stream)
     : stream_(std::move(stream)) {
   check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "mark");
   const cudaError_t recorded = cudaEventRecord(event_, stream_->get());
@@ -22,17 +22,17 @@ StreamMoment::StreamMoment(std::shared_ptr<Stream> stream)
   check(recorded, "mark");
 }
 
-StreamMoment::~StreamMoment() {
+StreamEvent::~StreamEvent() {
   const OnDevice on(stream_->device());
   // One that has not happened yet is released when it has.
   ignore(cudaEventDestroy(event_));
 }
 
-std::string StreamMoment::where() const {
+std::string StreamEvent::where() const {
   return to_string(Device{DeviceKind::cuda, stream_->device()});
 }
 
-bool StreamMoment::has_passed() {
+bool StreamEvent::has_passed() {
   stream_->refuse_while_recording(kRefused);
   const OnDevice on(stream_->device());
   const cudaError_t status = cudaEventQuery(event_);
@@ -45,7 +45,7 @@ bool StreamMoment::has_passed() {
   return true;
 }
 
-void StreamMoment::wait() {
+void StreamEvent::wait() {
   stream_->refuse_while_recording(kRefused);
   const OnDevice on(stream_->device());
   check(cudaEventSynchronize(event_), where());

@@ -10,21 +10,21 @@
 
 namespace troupe::kernels::cuda {
 
-/// The moment behind everything queued on a stream so far.
-class StreamMoment final : public Moment {
+/// An event behind everything queued on a stream so far.
+class StreamEvent final : public DeviceEvent {
  public:
   /// The stream's device is the thread's current one.
   /// Errors: Errc::device_lost, Errc::device_full.
-  explicit StreamMoment(std::shared_ptr<Stream> stream);
-  ~StreamMoment() override;
-  StreamMoment(const StreamMoment&) = delete;
-  StreamMoment& operator=(const StreamMoment&) = delete;
+  explicit StreamEvent(std::shared_ptr<Stream> stream);
+  ~StreamEvent() override;
+  StreamEvent(const StreamEvent&) = delete;
+  StreamEvent& operator=(const StreamEvent&) = delete;
 
   bool has_passed() override;
   void wait() override;
 
  private:
-  /// For the places of errors.
+  /// Where errors say that they happened: the device.
   [[nodiscard]] std::string where() const;
 
   std::shared_ptr<Stream> stream_;
