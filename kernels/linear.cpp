@@ -44,11 +44,11 @@ const Weights& weights_for(ExecContext& ctx, const PackedLinear& packed) {
   return *weights;
 }
 
-/// With the matrix on the device, though it may be visiting.
+/// The weights with their matrix on the device, fetched if it is offloaded.
 cuda::LinearWeights gpu_weights(ExecContext& ctx, const PackedLinear& packed) {
   auto weights = weights_for<cuda::LinearWeights>(ctx, packed);
   if (weights.weight.device().kind == DeviceKind::cpu) {
-    weights.weight = cuda::visiting_weight(ctx, weights.weight);
+    weights.weight = cuda::fetched_weight(ctx, weights.weight);
   }
   check_device("linear", ctx.device(), {&weights.weight});
   return weights;

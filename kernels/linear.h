@@ -11,19 +11,18 @@
 
 namespace troupe::kernels {
 
-/// A weight matrix [N, K] (out features, in features) and bias [N], packed
-/// once for a compute type into the layout the library multiplies fastest, in
-/// the memory of the context's device. Immutable and shared read-only by all
-/// workers of a node that compute there; on a GPU from the moment on when the
-/// context that packed it has synchronised.
+/// A weight matrix [N, K] (out features, in features) and bias [N], packed once
+/// for a compute type into the layout that the library multiplies fastest, on
+/// the context's device. Immutable; all workers of that device share it. On a
+/// GPU others may use it once the context that packed it has synchronised.
 ///
 /// On the CPU the columns are cut into panels whose width follows from (N, K)
-/// alone, so the shape of every matrix product, and with it every bit of the
-/// result, is independent of batch and thread count. On a GPU one algorithm
+/// alone. So the shape of every matrix product, and with it every bit of the
+/// result, does not depend on batch or thread count. On a GPU one algorithm
 /// serves every batch, unless DeviceOptions::batch_invariant is off.
 class PackedLinear {
  public:
-  /// An empty one: in_features() and out_features() are 0.
+  /// Without weights: in_features() and out_features() are 0.
   PackedLinear();
   ~PackedLinear();
   PackedLinear(PackedLinear&&) noexcept;
@@ -43,9 +42,9 @@ class PackedLinear {
   /// Bytes of packed weights and bias.
   [[nodiscard]] std::size_t num_bytes() const;
 
-  /// The matrix [N, K] as a GPU has it, or as it waits in pinned memory; empty
-  /// on the CPU. For kernels/offload.h, as is its setter (same shape and
-  /// dtype).
+  /// For kernels/offload.h: the matrix [N, K] in the memory of a GPU, or in
+  /// pinned memory where it is offloaded; empty on the CPU. The setter takes
+  /// one of the same shape and dtype.
   [[nodiscard]] Tensor device_weight() const;
   void set_device_weight(const Tensor& weight);
 
@@ -62,22 +61,24 @@ class PackedLinear {
 /// The same for the device of ctx: a GPU does f32, bf16 and f16.
 [[nodiscard]] bool supports(ExecContext& ctx, DType compute);
 
-/// Of the matrix library that is loaded, as "2.6.3".
+/// Version of the matrix library that is loaded, such as "2.6.3".
 [[nodiscard]] std::string matrix_library_version();
 
 /// out = activation(x · weightᵀ + bias).
 ///
 /// Shapes: x [B, M, K] in the compute type; out [B, M, N] f32 or the compute
-///         type. On the CPU one matrix product per item of B and panel, nothing
-///         merged; on a GPU items are merged where a check has shown the bits
-///         of the item alone.
-/// Shards: x may hold rows of larger items (`whole.rows`): see row_blocks.h.
+///         type.
+/// Bits:   an item's bits do not depend on the batch. CPU: one matrix product
+///         per (item, block of rows, panel). GPU: items share a product where a
+///         check has shown that they keep the bits of an item alone.
+/// Shards: x may hold some of the rows of larger items (`whole.rows`): see
+///         row_blocks.h. On a GPU the first call with a shard takes memory for
+///         a whole item, to compare.
 /// Aliasing: out must not overlap x.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, a device other
 ///         than that of the weights); Errc::unsupported on a GPU whose library
-///         computes a shard's rows with other bits. There the first call of a
-///         shard takes memory for the whole item, to compare.
-/// Thread: any, one ctx per thread; `linear` objects may be shared.
+///         computes a shard's rows with other bits.
+/// Thread: any, one ctx per thread; `packed` may be shared.
 void linear(ExecContext& ctx, const Tensor& x, const PackedLinear& packed,
             Activation activation, Tensor& out, const WholeItem& whole = {});
 

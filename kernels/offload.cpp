@@ -45,10 +45,10 @@ std::size_t OffloadedLayers::add(ExecContext& ctx,
   return groups_.size() - 1;
 }
 
-void OffloadedLayers::visit(ExecContext& ctx, std::size_t group,
+void OffloadedLayers::fetch(ExecContext& ctx, std::size_t group,
                             std::size_t next) const {
   if (ctx.device().kind != DeviceKind::cpu) {
-    cuda::visit_weights(ctx, groups_.at(group), groups_.at(next), largest_);
+    cuda::fetch_weights(ctx, groups_.at(group), groups_.at(next), largest_);
   }
 }
 

@@ -10,28 +10,29 @@
 
 namespace troupe::kernels {
 
-/// Layers whose weight matrices wait in pinned memory of the host and visit the
-/// GPU in turn, for networks that are larger than its memory. Layers that are
-/// used together (a block's) are one group and one copy. Each context has room
-/// for two groups on the device: while one is computed with, the next is copied
-/// beside the queue. Biases stay on the device.
+/// Layers whose weight matrices lie in pinned memory of the host and are
+/// fetched to the GPU in turn, for networks that are larger than its memory.
+/// Layers that are used together (those of a block) are one group and one copy.
+/// Each context has room for two groups on the device: while it computes with
+/// one, the next is copied on another stream. Biases stay on the device.
 ///
-/// On the CPU nothing moves and nothing is copied.
-/// Thread: `add` before the layers are shared; `visit` from any, one ctx per
+/// On the CPU nothing is copied.
+/// Thread: `add` before the layers are shared; `fetch` from any, one ctx per
 /// thread.
 class OffloadedLayers {
  public:
-  /// Takes the matrices of `layers`, which ctx packed, off the device. Their
-  /// memory there is free on return. Returns the group's number.
+  /// Moves the matrices of `layers`, which ctx packed, from the device to the
+  /// host; their memory on the device is free on return. Returns the group's
+  /// number.
   /// Errors: Errc::out_of_memory when the host has no more memory to pin.
   std::size_t add(ExecContext& ctx,
                   std::initializer_list<PackedLinear*> layers);
 
   [[nodiscard]] bool empty() const noexcept { return groups_.empty(); }
 
-  /// What is queued from here on may use the layers of `group`, until the next
-  /// but one visit; `next` is copied meanwhile.
-  void visit(ExecContext& ctx, std::size_t group, std::size_t next) const;
+  /// Work that is queued between this call and the next may use the layers of
+  /// `group`. Also starts to copy `next`, the group of the next call.
+  void fetch(ExecContext& ctx, std::size_t group, std::size_t next) const;
 
  private:
   std::vector<Tensor> groups_;  ///< u8, pinned; empty on the CPU

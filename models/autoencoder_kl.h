@@ -29,8 +29,8 @@ struct AutoencoderKlConfig {
   std::vector<double> latents_std;   ///< the same
   bool use_post_quant_conv = true;
   bool mid_block_add_attention = true;
-  /// One per up block, true where every resnet is followed by attention; empty:
-  /// nowhere.
+  /// For each up block, whether attention follows each of its resnets. Empty:
+  /// in no up block.
   std::vector<bool> up_block_attention;
 
   [[nodiscard]] bool attends_in_up_block(std::size_t index) const {
@@ -45,21 +45,21 @@ struct AutoencoderKlConfig {
 /// Errors: Errc::corrupt_file; Errc::unsupported.
 [[nodiscard]] AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json);
 
-/// Every tensor of the decoder, with today's diffusers names.
+/// Every tensor of the decoder, under its name in today's diffusers.
 [[nodiscard]] std::vector<TensorSpec> autoencoder_kl_tensors(
     const AutoencoderKlConfig& config);
 
-/// The names of these tensors, and those that files of 2022 give them.
+/// The names of these tensors, and the older names that files of 2022 have.
 [[nodiscard]] std::vector<std::string> autoencoder_kl_names(
     const AutoencoderKlConfig& config);
 
-/// Arithmetic of one picture's decoder from `latent_pixels` = h·w: convolutions
-/// and the attention, nothing element-wise.
+/// Floating-point operations to decode one picture from `latent_pixels` = h·w:
+/// those of convolutions and attention, without element-wise work.
 [[nodiscard]] double autoencoder_kl_flops(const AutoencoderKlConfig& config,
                                           std::int64_t latent_pixels);
 
-/// The weights_hash() of the decoder from its tensors alone: nothing is packed,
-/// one tensor at a time is in memory. Errors: as WeightSource;
+/// The weights_hash() that the loaded decoder would have. Nothing is packed,
+/// and one tensor at a time is in memory. Errors: as WeightSource;
 /// Errc::interrupted.
 [[nodiscard]] std::uint64_t autoencoder_kl_weights_hash(
     ExecContext& ctx, const AutoencoderKlConfig& config, WeightSource& source);
@@ -85,11 +85,11 @@ class AutoencoderKl {
   /// XXH3-64 of tensors and configuration.
   [[nodiscard]] std::uint64_t weights_hash() const noexcept;
 
-  /// The model's latents z [C, h, w] f32 to the picture [out_channels, s·h,
-  /// s·w] f32, s = scale(), about −1 to 1 and not clamped; each on the host or
-  /// on ctx's device (a picture on the host is complete). Undoes the latent
-  /// normalisation first: z · std / scaling_factor + mean, or
-  /// z / scaling_factor + shift_factor.
+  /// Decodes latents z [C, h, w] f32 to the picture `out` [out_channels, s·h,
+  /// s·w] f32, s = scale(). Its values are about −1 to 1, not clamped. Both may
+  /// be on the host or on ctx's device; a picture on the host is complete on
+  /// return. The normalisation of latents is undone first: z · std /
+  /// scaling_factor + mean, or z / scaling_factor + shift_factor.
   /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks).
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& out) const;
 
@@ -101,8 +101,8 @@ class AutoencoderKl {
   std::unique_ptr<const AutoencoderKlWeights> weights_;
 };
 
-/// Bytes needed to decode [h, w] latents (0: none): packed weights and
-/// activations.
+/// Bytes needed to decode latents of this size: packed weights and activations.
+/// For height or width 0: the weights alone.
 [[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);

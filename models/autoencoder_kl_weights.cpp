@@ -167,8 +167,8 @@ class Walker {
       return attention;
     }
     // One after another: the order of reading is that of the hash.
-    const Tensor qkv = source_->read_stacked({&weights[0], 3});
-    const Tensor qkv_bias = source_->read_stacked({&biases[0], 3});
+    const Tensor qkv = source_->read_concatenated({&weights[0], 3});
+    const Tensor qkv_bias = source_->read_concatenated({&biases[0], 3});
     const Tensor out = source_->read(weights[3]);
     const Tensor out_bias = source_->read(biases[3]);
     if (!compute_) {

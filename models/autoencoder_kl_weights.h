@@ -27,7 +27,7 @@ struct VaeAttention {
 
 struct VaeUpBlock {
   std::vector<VaeResnet> resnets;
-  std::vector<VaeAttention> attentions;  ///< none, or behind each resnet
+  std::vector<VaeAttention> attentions;  ///< none, or one after each resnet
   std::optional<kernels::PackedConv2d> upsampler;
 };
 

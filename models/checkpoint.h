@@ -23,23 +23,23 @@ struct Component {
   std::string class_name;  ///< "_class_name" of config.json
   Json config;
   TensorFiles weights;
-  /// Of the weights that were opened ("fp16"); empty: the plain ones.
+  /// Variant of the weights that were opened, such as "fp16"; empty: none.
   std::string variant;
 };
 
-/// A folder in Hugging Face diffusers layout, opened: headers and
-/// configurations are read and checked, weights are not loaded yet.
+/// An opened folder in Hugging Face diffusers layout. Headers and
+/// configurations are read and checked; weights are not loaded.
 struct Checkpoint {
   std::filesystem::path folder;
   std::string pipeline_class;  ///< of model_index.json; may be empty
   Component transformer;
   std::optional<Component> vae;  ///< none: a pixel-space model
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
-  /// Class names to ids; a name listed with commas ("tench, Tinca tinca")
-  /// gives one entry per synonym. A name may belong to several classes
-  /// (ImageNet's "crane" is a bird and a machine).
+  /// Ids by class name. A label with commas ("tench, Tinca tinca") gives one
+  /// entry for each synonym. A name may belong to several classes (ImageNet's
+  /// "crane" is a bird and a machine).
   std::map<std::string, std::set<std::int64_t>> class_ids;
-  /// Class ids to their full names.
+  /// Full names by class id.
   std::map<std::int64_t, std::string> class_names;
 
   /// Bytes of the transformer's and the VAE's tensors as stored.
@@ -50,14 +50,15 @@ struct Checkpoint {
 /// a transformer's folder.
 /// Errors: Errc::not_found; Errc::io for what may not be read;
 /// Errc::corrupt_file; Errc::unsupported when there are only pickled weights
-/// (the hint is the command that converts them, one line for a shell).
-/// `converter` is where convert_checkpoint.py lies.
+/// (the hint is the command that converts them, as one line for a shell).
+/// `converter` is the path of convert_checkpoint.py, for that command.
 [[nodiscard]] Checkpoint open_checkpoint(
     const std::filesystem::path& folder,
     const std::filesystem::path& converter = kConverter);
 
-/// Opens one component folder (config.json and its weights). Where only a
-/// variant of the weights is there, fp16 or else bf16, it is opened.
+/// Opens one component folder (config.json and its weights). If the plain
+/// weights are missing, it opens their variant fp16, or else bf16.
+/// Errors: as open_checkpoint.
 [[nodiscard]] Component open_component(
     const std::filesystem::path& folder,
     const std::filesystem::path& converter = kConverter);

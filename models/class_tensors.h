@@ -10,22 +10,23 @@
 namespace troupe::models {
 
 /// The names that a diffusers class has in its state dict under one
-/// configuration, those of older versions included.
+/// configuration, including names that older versions used.
 struct ClassTensors {
   std::vector<std::string> names;     ///< in any order
-  std::vector<std::string> prefixes;  ///< whatever begins with one of these
+  std::vector<std::string> prefixes;  ///< any name that begins so
 };
 
+/// Tensors of the files that nobody reads.
 struct UnusedTensors {
   std::size_t count = 0;
-  std::string first;
+  std::string first;  ///< the name of one of them
 };
 
-/// Checks that the class has every tensor of the files. One that it does not
-/// have means another configuration (fewer blocks, no attention), and other
-/// pictures.
-/// Returns how many tensors savers left behind that nobody reads (position
-/// tables and ids, averaged copies: "ema"), and the first of them.
+/// Checks that the diffusers class has every tensor of the files. A tensor that
+/// it lacks means that the weights belong to another configuration (more
+/// blocks, attention), so pictures would be wrong. Returns the tensors that are
+/// allowed but that nobody reads: position tables and ids, averaged copies
+/// ("ema").
 /// Errors: Errc::corrupt_file at `place` with the first three names.
 UnusedTensors check_class_tensors(const TensorFiles& files,
                                   std::string_view place,

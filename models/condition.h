@@ -11,36 +11,36 @@
 
 namespace troupe::models {
 
-/// A tensor that a network is conditioned on, with the length that counts.
+/// A tensor that a network is conditioned on.
 struct ConditionTensor {
   std::string name;
   Tensor tensor;            ///< on the host
-  std::int64_t length = 0;  ///< items of the first extent; padding follows
+  std::int64_t length = 0;  ///< items of the first axis; the rest is padding
 };
 
 /// What one branch of a sample is conditioned on: tensors by name, such as
-/// "class_label" [1] i64 or "prompt_embeds" [L, D]. Two that hold the same are
-/// the same: they have one hash. A value; copies share the tensors.
+/// "class_label" [1] i64 or "prompt_embeds" [L, D]. Conditions with equal
+/// contents have equal hashes. Copies share the tensors.
 class Condition {
  public:
   Condition() = default;
-  /// "class_label"; num_classes (the "no class" row) is the unconditional
-  /// branch of class-conditional networks.
+  /// The tensor "class_label" alone. The label num_classes means "no class":
+  /// the unconditional branch of class-conditional networks.
   Condition(std::int64_t class_label);  // NOLINT(google-explicit-constructor)
 
-  /// length < 0: the whole first extent. Errors: Errc::invalid_argument for a
-  /// name twice, or a length that the tensor does not have.
+  /// length < 0: the tensor has no padding. Errors: Errc::invalid_argument for
+  /// a name that is there already, or a length beyond the first axis.
   void add(std::string name, Tensor tensor, std::int64_t length = -1);
 
-  /// Null: there is none of this name.
+  /// Null if there is no tensor of this name.
   [[nodiscard]] const ConditionTensor* find(std::string_view name) const;
-  /// Errors: Errc::invalid_argument where there is none.
+  /// Errors: Errc::invalid_argument where there is no class label.
   [[nodiscard]] std::int64_t class_label() const;
   [[nodiscard]] const std::vector<ConditionTensor>& tensors() const noexcept {
     return tensors_;
   }
-  /// Of all names, lengths, shapes, dtypes and bytes, whatever the order in
-  /// which they were added.
+  /// Hash of all names, lengths, shapes, dtypes and bytes. It does not depend
+  /// on the order of `add`.
   [[nodiscard]] std::uint64_t hash() const noexcept { return hash_; }
 
  private:
@@ -52,7 +52,7 @@ class Condition {
 class PreparedCondition {
  public:
   virtual ~PreparedCondition() = default;
-  /// Of tensors that it keeps on the device.
+  /// Bytes of the tensors that it keeps on the device.
   [[nodiscard]] virtual std::size_t num_bytes() const { return 0; }
 };
 using PreparedPtr = std::shared_ptr<const PreparedCondition>;

@@ -14,33 +14,33 @@
 
 namespace troupe::models {
 
-/// One transformer block (or other unit at which a network can be cut).
+/// One transformer block, or another unit between which a network can be cut.
 struct BlockInfo {
   double flops = 0;                 ///< per row of a batch
   std::size_t parameter_bytes = 0;  ///< as packed
 };
 
-/// The order in which a model's authors stack the two guidance branches, and
-/// how many leading channels guidance acts on (DiT: cond first, in_channels).
+/// The order in which a model's authors stack the two guidance branches.
 enum class BranchOrder : std::uint8_t { cond_uncond, uncond_cond };
 
 struct DenoiserInfo {
   std::string class_name;            ///< e.g. "DiTTransformer2DModel"
-  Shape latent_shape;                ///< [C, …]
+  Shape latent_shape;                ///< [C, …], one sample
   std::int64_t out_channels = 0;     ///< C or 2C (learned variance)
   std::int64_t guided_channels = 0;  ///< leading channels that guidance mixes
   BranchOrder branch_order = BranchOrder::cond_uncond;
   std::int64_t num_classes = 0;  ///< 0: unconditional
   DType compute = DType::f32;
   std::vector<BlockInfo> blocks;
-  double embed_flops = 0;
-  double finish_flops = 0;
+  double embed_flops = 0;           ///< per row
+  double finish_flops = 0;          ///< per row
   std::size_t parameter_bytes = 0;  ///< of what this instance holds
-  /// What a prepared condition holds per announced timestep.
+  /// Bytes that a prepared condition holds for each timestep given to
+  /// `prepare`.
   std::size_t bytes_per_timestep = 0;
   std::uint64_t weights_hash = 0;  ///< XXH3-64: tensors, config
 
-  /// Of one row through the whole network.
+  /// Floating-point operations of one row through the whole network.
   [[nodiscard]] double flops() const {
     double sum = embed_flops + finish_flops;
     for (const BlockInfo& block : blocks) {
@@ -54,7 +54,7 @@ struct DenoiserInfo {
 /// the bits of a row depend on the rows beside it.
 struct Batch {
   std::span<const Tensor> latents;    ///< B times [C, …] f32
-  std::span<const double> timesteps;  ///< B, in training-time units
+  std::span<const double> timesteps;  ///< B, in units of training timesteps
   std::span<const PreparedCondition* const> conditions;  ///< B
 };
 
@@ -62,22 +62,23 @@ struct Batch {
 /// latents. Weights are immutable: one instance serves all workers of a node,
 /// each with its own ExecContext.
 ///
-/// `predict` equals embed, run_blocks(0, n), finish, bit for bit. Cut anywhere,
-/// a segment [begin, end) needs only its own blocks' weights, plus what `embed`
-/// or `finish` uses if it owns the first or last block.
+/// `predict` equals embed, run_blocks(0, n), finish, bit for bit, also when
+/// run_blocks is called for several ranges in turn. An instance that holds
+/// blocks [begin, end) alone (a segment) has only their weights, and those of
+/// `embed` or `finish` if it holds the first or last block.
 /// Errors (all): Errc::shape_mismatch; Errc::interrupted when ctx asks to stop.
 /// Thread: any, one ctx per thread.
 class Denoiser {
  public:
   virtual ~Denoiser() = default;
 
-  /// For latents of the size it was trained with.
+  /// The costs in it are for latents of the size the network was trained with.
   [[nodiscard]] virtual const DenoiserInfo& info() const = 0;
 
-  /// Checks and prepares a condition. `timesteps` are those it will be used at,
-  /// as far as known: what follows from a timestep and the condition alone is
-  /// then computed once, for all of them together. Others may be used too; bits
-  /// never change.
+  /// Checks and prepares a condition. `timesteps` are those that it will be
+  /// used at, as far as known: what depends on a timestep and the condition
+  /// alone is computed here, for all of them together. It may be used at other
+  /// timesteps too. The bits are the same in any case.
   /// Errors: Errc::invalid_argument for a condition that lacks a tensor, or a
   /// class outside [0, num_classes].
   /// Memory: `info().bytes_per_timestep` for each of the timesteps.
@@ -85,18 +86,21 @@ class Denoiser {
       ExecContext& ctx, const Condition& condition,
       std::span<const double> timesteps = {}) const = 0;
 
-  /// outputs: B times [out_channels, H, W] f32, allocated by the caller.
+  /// outputs: B times [out_channels, …] f32, allocated by the caller.
   virtual void predict(ExecContext& ctx, ShardContext& shard,
                        const Batch& batch, std::span<Tensor> outputs) const = 0;
 
-  /// Latents to the hidden state before block 0; one Boundary per row. The
-  /// caller's boundaries are filled; tensors of the right shape are reused.
+  /// Writes the hidden state before block 0, one Boundary per row. Tensors of
+  /// the right shape that the boundaries hold are written in place, others
+  /// replaced.
   virtual void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      std::span<Boundary> boundaries) const = 0;
   /// Runs blocks [begin, end) in place on the boundaries.
   virtual void run_blocks(ExecContext& ctx, ShardContext& shard,
                           const Batch& batch, int begin, int end,
                           std::span<Boundary> boundaries) const = 0;
+  /// Writes the outputs (as `predict`) from the hidden state after the last
+  /// block. `batch` needs no latents here, nor in run_blocks.
   virtual void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       std::span<const Boundary> boundaries,
                       std::span<Tensor> outputs) const = 0;

@@ -20,20 +20,20 @@
 
 namespace troupe::models {
 
-/// What a network takes of a device's memory.
+/// Memory that a network takes on a device.
 struct NetworkMemory {
-  /// Packed weights, and what loading takes beside them for a moment.
+  /// Packed weights, and what is needed beside them while they are loaded.
   std::uint64_t weights_bytes = 0;
-  /// Of every context: the places of offloaded blocks.
+  /// For each context: room for offloaded blocks while they are on the device.
   std::uint64_t visiting_bytes = 0;
-  /// Of a row: latents, output, and what a sampler remembers.
+  /// For each row: latents, output, and what a sampler remembers.
   std::uint64_t row_bytes = 0;
-  /// Activations of a row while it is computed, at most `rows_at_once` rows
-  /// together.
+  /// Activations of each row that is being computed; at most `rows_at_once`
+  /// rows are, at one time.
   std::uint64_t pass_bytes = 0;
   std::int64_t rows_at_once = 1;
 
-  /// Beside the weights, for a pass of so many rows.
+  /// Bytes beside the weights for a pass of so many rows.
   [[nodiscard]] std::uint64_t of_rows(std::int64_t rows) const noexcept {
     return static_cast<std::uint64_t>(std::min(rows, rows_at_once)) *
                pass_bytes +
@@ -41,25 +41,25 @@ struct NetworkMemory {
   }
 };
 
-/// A number of the architecture that people know it by: {"width", 1152}.
+/// A number that describes the architecture, such as {"width", 1152}.
 struct NetworkFact {
   std::string_view name;
   std::int64_t value = 0;
 };
 
-/// A denoising network as its config.json describes it, known before any weight
-/// is read. Nobody outside a model's files reads its configuration: what the
-/// house needs to know of a network is asked here.
-/// Immutable. Thread: any.
+/// What is known of a denoising network from its config.json, before any weight
+/// is read. Code outside a model's files never reads its configuration; it asks
+/// here. Immutable. Thread: any.
 class DenoiserDescription {
  public:
   virtual ~DenoiserDescription() = default;
 
-  /// Latents of the size that it was trained with, one sample.
+  /// Shape of one sample's latents, of the size it was trained with: [C, …].
   [[nodiscard]] virtual Shape latent_shape() const = 0;
-  /// `wanted` if the network takes such latents, else the nearest that it does.
+  /// `wanted` if the network takes latents of this shape, else the nearest
+  /// shape that it takes.
   [[nodiscard]] virtual Shape nearest_latents(const Shape& wanted) const = 0;
-  /// Shapes, branches and costs for latents of such a shape.
+  /// Shapes, branches and costs for latents of this shape.
   [[nodiscard]] virtual DenoiserInfo info(const Shape& latents,
                                           DType compute) const = 0;
   /// Checks names, shapes and values of a condition. Here: those of networks
@@ -71,10 +71,10 @@ class DenoiserDescription {
       WeightPlacement placement = WeightPlacement::resident,
       SegmentRange segment = {}) const = 0;
   [[nodiscard]] virtual std::vector<NetworkFact> facts() const = 0;
-  /// Keys that diffusers' class has in its config.json, separated by spaces.
-  /// Others are reported.
+  /// Keys that the diffusers class has in its config.json, separated by spaces.
+  /// Users are told of other keys in their file.
   [[nodiscard]] virtual std::string_view config_keys() const = 0;
-  /// Every tensor that the class has in its state dict.
+  /// Every tensor that the diffusers class has in its state dict.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
   /// The same network with its first blocks alone, to measure their speed.
   [[nodiscard]] virtual std::unique_ptr<DenoiserDescription> with_blocks(
@@ -86,14 +86,15 @@ class DenoiserDescription {
       ExecContext& ctx, DType compute, WeightSource& weights,
       SegmentRange segment = {},
       WeightPlacement placement = WeightPlacement::resident) const = 0;
-  /// The hash that the whole network would have: one tensor at a time is in
-  /// memory. Errors: those of WeightSource; Errc::interrupted.
+  /// The DenoiserInfo::weights_hash that the whole network would have when
+  /// loaded. One tensor at a time is in memory. Errors: those of WeightSource;
+  /// Errc::interrupted.
   [[nodiscard]] virtual std::uint64_t weights_hash(
       ExecContext& ctx, WeightSource& weights) const = 0;
 };
 
-/// All that the house knows of one denoiser's class; its row stands at the end
-/// of its own file. To add one: see README.md.
+/// One row of the table of networks. It stands at the end of the network's own
+/// file. To add one: see README.md.
 struct DenoiserRow {
   /// `_class_name` in config.json.
   std::string_view class_name;
@@ -102,15 +103,16 @@ struct DenoiserRow {
 };
 
 using DenoiserTable = std::span<const DenoiserRow* const>;
-/// Those that Troupe has.
+/// The networks that Troupe has.
 [[nodiscard]] DenoiserTable denoiser_table();
 
-/// Errors: Errc::unsupported for a class that is not in the table.
+/// The row of `class_name`. `config` is where errors say the name comes from.
+/// Errors: Errc::unsupported for a name that is not in the table.
 [[nodiscard]] const DenoiserRow& find_denoiser(
     const Json& config, std::string_view class_name,
     DenoiserTable table = denoiser_table());
 
-/// The one decoder that there is, AutoencoderKL, in the same way.
+/// The same for the decoder. There is one: AutoencoderKL.
 class DecoderDescription {
  public:
   static constexpr std::string_view kConfigKeys =
@@ -128,11 +130,12 @@ class DecoderDescription {
   }
   /// Pixels per latent side.
   [[nodiscard]] std::int64_t scale() const noexcept { return config_.scale(); }
-  /// [C, H, W] of the picture of such latents.
+  /// [C, H, W] of the picture that latents of this shape give.
   [[nodiscard]] Shape pixel_shape(const Shape& latents) const;
+  /// Floating-point operations for one picture.
   [[nodiscard]] double flops(const Shape& latents) const;
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const;
-  /// Activations while one picture is decoded.
+  /// Bytes of activations while one picture is decoded.
   [[nodiscard]] std::uint64_t picture_bytes(const Shape& latents,
                                             DType compute) const;
   [[nodiscard]] ClassTensors tensors() const;
@@ -149,17 +152,18 @@ class DecoderDescription {
 /// A whole model.
 struct ModelDescription {
   std::shared_ptr<const DenoiserDescription> denoiser;
-  std::optional<DecoderDescription> decoder;  ///< none: it works on pixels
+  std::optional<DecoderDescription> decoder;  ///< none: latents are pixels
 
-  /// [C, H, W] of the picture of such latents.
+  /// [C, H, W] of the picture that latents of this shape give.
   [[nodiscard]] Shape pixel_shape(const Shape& latents) const {
     return decoder ? decoder->pixel_shape(latents) : latents;
   }
 };
 
-/// The parts of a checkpoint, checked against each other: there is a class for
-/// each, they fit together, and the files hold nothing that their class does
-/// not have. `notes` gets a line for each part with tensors that nobody reads.
+/// Describes a checkpoint and checks it: Troupe has its network and its
+/// decoder, they fit together, and the files have no tensor that their
+/// diffusers class lacks. Adds a line to `notes` for each part with tensors
+/// that nobody reads.
 /// Errors: Errc::unsupported; Errc::corrupt_file.
 [[nodiscard]] ModelDescription describe_model(
     const Checkpoint& checkpoint, std::vector<std::string>& notes,

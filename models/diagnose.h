@@ -7,8 +7,8 @@
 namespace troupe::models {
 
 /// Where the first NaN or infinity of a forward pass appears: "latents",
-/// "embedding", "block 7", "output", or "" when all is finite. Runs the
-/// network once more, block by block: call it after a failure only.
+/// "embedding", "block 7", "output", or "" when everything is finite. Runs the
+/// network again, block by block, so it is for use after a failure only.
 /// Errors: as Denoiser.
 [[nodiscard]] std::string first_non_finite(ExecContext& ctx,
                                            ShardContext& shard,

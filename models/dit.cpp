@@ -112,7 +112,7 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
       ctx, outputs.size(), rows_at_once(ctx, config_.num_tokens(shape)),
       [&](std::size_t at, std::size_t n) {
         const Batch rows = rows_of(batch, at, n);
-        const Tensor latents = joined(ctx, rows.latents);
+        const Tensor latents = stack_rows(ctx, rows.latents);
         const Tensor modulation = modulation_of(ctx, rows, 0, num_layers + 1);
         Tensor hidden_states = take_hidden_states(ctx, n, positions.dim(0));
         Tensor images = take_images(ctx, n, result);
@@ -123,7 +123,7 @@ void Dit::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
           run_rows(ctx, modulation, 0, num_layers, hidden_states);
           finish_rows(ctx, modulation, hidden_states, images);
         });
-        deal_out(ctx, images, outputs.subspan(at, n));
+        unstack_rows(ctx, images, outputs.subspan(at, n));
       });
 }
 
@@ -149,10 +149,10 @@ void Dit::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   for_each_group(
       ctx, rows.size(), rows_at_once(ctx, positions.dim(0)),
       [&](std::size_t at, std::size_t n) {
-        const Tensor latents = joined(ctx, batch.latents.subspan(at, n));
+        const Tensor latents = stack_rows(ctx, batch.latents.subspan(at, n));
         Tensor hidden_states = take_hidden_states(ctx, n, positions.dim(0));
         embed_rows(ctx, latents, positions, hidden_states);
-        deal_out(ctx, hidden_states, std::span(rows).subspan(at, n));
+        unstack_rows(ctx, hidden_states, std::span(rows).subspan(at, n));
       });
 }
 
@@ -168,13 +168,13 @@ void Dit::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   for_each_group(
       ctx, rows.size(), rows_at_once(ctx, rows[0].dim(0)),
       [&](std::size_t at, std::size_t n) {
-        Tensor hidden_states = joined(ctx, std::span(rows).subspan(at, n));
+        Tensor hidden_states = stack_rows(ctx, std::span(rows).subspan(at, n));
         const Tensor modulation =
             modulation_of(ctx, rows_of(batch, at, n), begin, end);
         replay(ctx,
                replay_key(begin, end, hidden_states, hidden_states, modulation),
                [&] { run_rows(ctx, modulation, begin, end, hidden_states); });
-        deal_out(ctx, hidden_states, std::span(rows).subspan(at, n));
+        unstack_rows(ctx, hidden_states, std::span(rows).subspan(at, n));
       });
 }
 
@@ -196,12 +196,12 @@ void Dit::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   for_each_group(ctx, outputs.size(), rows_at_once(ctx, rows[0].dim(0)),
                  [&](std::size_t at, std::size_t n) {
                    const Tensor hidden_states =
-                       joined(ctx, std::span(rows).subspan(at, n));
+                       stack_rows(ctx, std::span(rows).subspan(at, n));
                    const Tensor modulation = modulation_of(
                        ctx, rows_of(batch, at, n), num_layers, num_layers + 1);
                    Tensor images = take_images(ctx, n, result);
                    finish_rows(ctx, modulation, hidden_states, images);
-                   deal_out(ctx, images, outputs.subspan(at, n));
+                   unstack_rows(ctx, images, outputs.subspan(at, n));
                  });
 }
 
@@ -329,7 +329,7 @@ void Dit::run_rows(ExecContext& ctx, const Tensor& modulation, int begin,
   kernels::ResidualStream stream(ctx, hidden_states, modulation);
   for (int i = begin; i < end; ++i) {
     // After the last block the first: the next pass begins there.
-    weights_.visit_products(ctx, i, i + 1 == end ? begin : i + 1);
+    weights_.fetch_products(ctx, i, i + 1 == end ? begin : i + 1);
     run_block(ctx, i, this->modulation().width(begin, i), act, stream);
     ctx.tick(static_cast<std::uint64_t>(hidden_states.dim(0)));
   }

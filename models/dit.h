@@ -18,14 +18,14 @@
 
 namespace troupe::models {
 
-/// The diffusion transformer of Peebles & Xie 2023 (arXiv:2212.09748), with
-/// the arithmetic of diffusers' DiTTransformer2DModel (model-specific eps and
-/// timestep frequencies differ from the authors' own code).
+/// The diffusion transformer of Peebles & Xie 2023 (arXiv:2212.09748), with the
+/// arithmetic of diffusers' DiTTransformer2DModel. (The authors' own code has
+/// another eps and other timestep frequencies.)
 ///
 /// The residual stream is f32; matrix products run in `compute`.
-/// Boundary: one tensor "hidden_states" [N, D] f32 per row.
-/// Latents may be squares of any size; positions then lie between those of the
-/// size it was trained with, as in diffusers' PatchEmbed.
+/// Boundary: one tensor "hidden_states" [N, D] f32 per row. Latents may be
+/// squares of any size in whole patches. Positions are scaled to the range of
+/// the size it was trained with, as in diffusers' PatchEmbed.
 class Dit final : public Denoiser {
  public:
   /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
@@ -53,20 +53,21 @@ class Dit final : public Denoiser {
  private:
   struct Activations;
 
-  /// Tables of positions by the grid's height and width: one of each shape
-  /// that was asked for.
+  /// Position tables that were asked for so far, by height and width of the
+  /// grid.
   struct Positions {
     std::mutex mutex;
     std::map<std::pair<std::int64_t, std::int64_t>, Tensor> tables;
   };
 
-  /// The one shape of all rows. Errors (all): Errc::shape_mismatch.
+  /// These three throw Errc::shape_mismatch. The first two return the one shape
+  /// of all rows, the third the hidden state [N, D] of each row.
   [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
   [[nodiscard]] Shape checked_outputs(std::span<const Tensor> outputs,
                                       std::int64_t tokens) const;
   [[nodiscard]] std::vector<Tensor> checked_boundaries(
       std::span<const Boundary> boundaries) const;
-  /// [N, D] f32 on ctx's device.
+  /// The position table [N, D] f32 for latents of this shape, on ctx's device.
   [[nodiscard]] Tensor positions_of(ExecContext& ctx,
                                     const Shape& latents) const;
   [[nodiscard]] static std::int64_t rows_at_once(ExecContext& ctx,
@@ -77,7 +78,7 @@ class Dit final : public Denoiser {
                                           const Shape& image);
   void embed_rows(ExecContext& ctx, const Tensor& latents,
                   const Tensor& positions, Tensor& hidden_states) const;
-  /// ExecContext::replay, unless weights come and go.
+  /// ExecContext::replay; but with offloaded weights it calls fn each time.
   void replay(ExecContext& ctx, std::span<const std::uint64_t> key,
               const std::function<void()>& fn) const;
   /// Errors: Errc::invalid_argument for blocks this instance does not hold.
@@ -85,16 +86,18 @@ class Dit final : public Denoiser {
   [[nodiscard]] DitModulation modulation() const {
     return {config_, weights_, compute_};
   }
-  /// The rows' modulation: a table of parts [begin, end), in the workspace.
+  /// The rows' modulation [B, W]: a table of parts [begin, end), in the
+  /// workspace.
   [[nodiscard]] Tensor modulation_of(ExecContext& ctx, const Batch& batch,
                                      int begin, int end) const;
-  /// `modulation`: a table from part `begin` on.
+  /// Runs blocks [begin, end) on hidden_states [B, N, D]. `modulation` is a
+  /// table whose first part is `begin`.
   void run_rows(ExecContext& ctx, const Tensor& modulation, int begin, int end,
                 Tensor& hidden_states) const;
-  /// The block's part of the modulation begins at `column`.
+  /// `column`: where the block's part of the modulation begins.
   void run_block(ExecContext& ctx, int index, std::int64_t column,
                  Activations& act, kernels::ResidualStream& stream) const;
-  /// `modulation`: a table up to the output's part.
+  /// `modulation`: a table whose last part is that of the output layers.
   void finish_rows(ExecContext& ctx, const Tensor& modulation,
                    const Tensor& hidden_states, Tensor& images) const;
 
@@ -103,7 +106,7 @@ class Dit final : public Denoiser {
   DitWeights weights_;
   DenoiserInfo info_;
   std::unique_ptr<Positions> positions_ = std::make_unique<Positions>();
-  /// Whose recordings they are: see ExecContext::replay.
+  /// The owner in ExecContext::replay.
   std::shared_ptr<const int> identity_ = std::make_shared<const int>(0);
 };
 

@@ -9,14 +9,15 @@
 
 namespace troupe::models {
 
-/// The keys of diffusers' DiTTransformer2DModel that reach its arithmetic;
-/// defaults are the class's. (dropout, norm_num_groups and upcast_attention
-/// change nothing at inference: logits are f32 here anyway.)
+/// The keys of diffusers' DiTTransformer2DModel that change its arithmetic,
+/// with the defaults of that class. (dropout and norm_num_groups change nothing
+/// at inference; neither does upcast_attention, because logits are always f32
+/// here.)
 /// Source: diffusers models/transformers/dit_transformer_2d.py.
 struct DitConfig {
   static constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
-  /// Of one image's latents or output; 1 GiB of f32. No tensor of a checkpoint
-  /// bounds the size of latents, so this does.
+  /// Most elements of one image's latents or output: 1 GiB of f32. (No tensor
+  /// of a checkpoint limits the size of latents.)
   static constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
 
   std::int64_t num_attention_heads = 16;
@@ -28,13 +29,13 @@ struct DitConfig {
   std::int64_t sample_size = 32;
   std::int64_t patch_size = 2;
   kernels::Activation activation = kernels::Activation::gelu_tanh;
-  /// The first MLP layer makes 8D values a | b (D is the width); the MLP goes
-  /// on with a · activation(b). Source: diffusers models/activations.py, GEGLU
+  /// The first MLP layer makes 8D values, a and b (D is the width); the second
+  /// reads a · activation(b). Source: diffusers models/activations.py, GEGLU
   /// and SwiGLU.
   bool gated_mlp = false;
   std::int64_t num_classes = 1000;  ///< num_embeds_ada_norm
   float norm_eps = 1e-5F;
-  /// The MLP's norm has gain and bias of its own beside the modulation's.
+  /// The norm before the MLP has a learned gain and bias beside the modulation.
   bool norm_elementwise_affine = false;
 
   [[nodiscard]] std::int64_t width() const noexcept {
@@ -45,7 +46,7 @@ struct DitConfig {
   [[nodiscard]] Shape latent_shape() const {
     return {in_channels, sample_size, sample_size};
   }
-  /// Of latents [C, H, W].
+  /// Tokens of latents [C, H, W].
   [[nodiscard]] std::int64_t num_tokens(const Shape& latents) const noexcept {
     return (latents[1] / patch_size) * (latents[2] / patch_size);
   }

@@ -9,17 +9,17 @@
 
 namespace troupe::models {
 
-/// The segment with its end filled in. Errors: Errc::invalid_argument for
-/// blocks that do not exist.
+/// The segment with an end < 0 replaced by the number of blocks.
+/// Errors: Errc::invalid_argument for blocks that do not exist.
 [[nodiscard]] SegmentRange checked_segment(const DitConfig& config,
                                            SegmentRange segment);
 
-/// Rows computed together; more are computed in turns. Bits do not depend on
-/// it, memory does.
+/// How many rows are computed together; larger batches are computed in turns.
+/// Bits do not depend on it, memory does.
 [[nodiscard]] std::int64_t dit_rows_at_once(std::int64_t num_tokens,
                                             DeviceKind kind) noexcept;
 
-/// What follows from a DiT's configuration.
+/// What is known of a DiT from its configuration.
 class DitDescription final : public DenoiserDescription {
  public:
   explicit DitDescription(const DitConfig& config) : config_(config) {}

@@ -159,7 +159,7 @@ void DitModulation::compute(ExecContext& ctx, std::span<const Row> rows,
     }
     if (!is_output) {
       const int last = std::min<int>(end, weights_.segment.end) - 1;
-      weights_.visit_modulation(ctx, part, std::min(part + 1, last));
+      weights_.fetch_modulation(ctx, part, std::min(part + 1, last));
     }
     Tensor& made = is_output ? output : block;
     kernels::linear(ctx, embedding.activated,

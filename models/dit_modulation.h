@@ -11,15 +11,17 @@
 
 namespace troupe::models {
 
-/// What a DiT reads of (timestep, class): shift, scale and gate of every block
-/// and shift and scale of the output layers. The weights that make it are a
-/// third of the network's, but see one row per pass where all others see
-/// hundreds of tokens; so a job's timesteps are best done together, once.
+/// The part of a DiT that depends on (timestep, class) alone: shift, scale and
+/// gate of every block, shift and scale of the output layers. It uses a third
+/// of the network's weights, but for one vector per row where the other weights
+/// see hundreds of tokens. So it is best computed once, for all timesteps of a
+/// job.
 ///
-/// A table row holds consecutive parts side by side: 6D columns (shift, scale,
-/// gate of attention, then of the MLP) per block, 2D (shift, scale) of the
-/// output layers. Parts are numbered as blocks; part `num_layers` is the
-/// output's, and of a segment only if it owns the last block.
+/// A row of a table holds consecutive parts side by side: for each block 6D
+/// columns (shift, scale, gate of attention, then of the MLP), for the output
+/// layers 2D (shift, scale). Parts have the numbers of their blocks; the output
+/// layers are part `num_layers`. A segment has that part if it has the last
+/// block.
 /// Source: Peebles & Xie 2023, arXiv:2212.09748 (adaLN-zero).
 /// Thread: any, one ctx per thread.
 class DitModulation {
@@ -31,18 +33,18 @@ class DitModulation {
 
   /// Columns of a table of parts [begin, end).
   [[nodiscard]] std::int64_t width(int begin, int end) const;
-  /// Of all parts of the segment: what a condition remembers per timestep.
+  /// Columns of all parts of the segment: what a condition holds per timestep.
   [[nodiscard]] std::int64_t width() const;
 
-  /// A condition that remembers its table for these timesteps.
+  /// A condition that holds its table for these timesteps.
   /// Errors: Errc::invalid_argument for a class outside [0, num_classes].
   [[nodiscard]] PreparedPtr prepare(ExecContext& ctx,
                                     const Condition& condition,
                                     std::span<const double> timesteps) const;
 
   /// Fills `table` [B, width(begin, end)] f32 for the batch's timesteps and
-  /// conditions: remembered rows are copied, the others computed. The bits are
-  /// the same.
+  /// conditions. Rows that a condition holds are copied, others computed; the
+  /// bits are the same.
   /// Errors: Errc::invalid_argument for a condition of another network.
   void fill(ExecContext& ctx, const Batch& batch, int begin, int end,
             Tensor& table) const;
@@ -54,7 +56,7 @@ class DitModulation {
     Tensor target;  // row [W] of a table
   };
   struct Embedding;
-  /// Behind the segment's last part.
+  /// One past the segment's last part.
   [[nodiscard]] int end() const;
   void compute(ExecContext& ctx, std::span<const Row> rows, int begin,
                int end) const;

@@ -130,9 +130,9 @@ class Loader {
   kernels::PackedLinear fused(const BlockSpec& spec) {
     const TensorSpec weights[] = {spec.q.weight, spec.k.weight, spec.v.weight};
     const TensorSpec biases[] = {spec.q.bias, spec.k.bias, spec.v.bias};
-    const Tensor weight = source_.read_stacked(weights);
+    const Tensor weight = source_.read_concatenated(weights);
     const Tensor bias =
-        spec.q.bias.name.empty() ? Tensor() : source_.read_stacked(biases);
+        spec.q.bias.name.empty() ? Tensor() : source_.read_concatenated(biases);
     return pack(weight, bias);
   }
 
@@ -314,16 +314,16 @@ std::uint64_t dit_weights_hash(ExecContext& ctx, const DitConfig& config,
       .hash;
 }
 
-void DitWeights::visit_products(ExecContext& ctx, int index, int next) const {
+void DitWeights::fetch_products(ExecContext& ctx, int index, int next) const {
   if (!offloaded.empty()) {
-    offloaded.visit(ctx, 2 * static_cast<std::size_t>(index - segment.begin),
+    offloaded.fetch(ctx, 2 * static_cast<std::size_t>(index - segment.begin),
                     2 * static_cast<std::size_t>(next - segment.begin));
   }
 }
 
-void DitWeights::visit_modulation(ExecContext& ctx, int index, int next) const {
+void DitWeights::fetch_modulation(ExecContext& ctx, int index, int next) const {
   if (!offloaded.empty()) {
-    offloaded.visit(ctx,
+    offloaded.fetch(ctx,
                     2 * static_cast<std::size_t>(index - segment.begin) + 1,
                     2 * static_cast<std::size_t>(next - segment.begin) + 1);
   }

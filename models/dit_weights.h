@@ -14,8 +14,8 @@
 
 namespace troupe::models {
 
-/// Timestep and class to conditioning. Files store one per block; published
-/// checkpoints repeat the same one, which is then held once.
+/// Embeds (timestep, class). Files store one for each block; in published
+/// checkpoints all are equal, and then it is held once.
 struct DitEmbedder {
   kernels::PackedLinear timestep_1;  ///< 256 → D
   kernels::PackedLinear timestep_2;  ///< D → D
@@ -24,7 +24,7 @@ struct DitEmbedder {
 
 struct DitBlockWeights {
   std::shared_ptr<const DitEmbedder> embedder;
-  /// D → 6D, with gain and bias of an affine norm folded in.
+  /// D → 6D. Gain and bias of an affine norm are folded in.
   kernels::PackedLinear modulation;
   kernels::PackedLinear qkv;       ///< D → 3D: queries, keys, values
   kernels::PackedLinear out;       ///< D → D
@@ -41,21 +41,22 @@ struct DitWeights {
   std::shared_ptr<const DitEmbedder> embedder_0;  ///< block 0's, for the output
   kernels::PackedLinear proj_out_1;               ///< D → 2D: shift, scale
   kernels::PackedLinear proj_out_2;               ///< D → p·p·C_out
-  /// Offloaded blocks: two groups each, see `products` and `modulations`.
+  /// Offloaded blocks. Each has two groups: the matrices of `fetch_products`
+  /// and those of `fetch_modulation`.
   kernels::OffloadedLayers offloaded;
-  std::uint64_t hash = 0;     ///< of tensors and config
+  std::uint64_t hash = 0;     ///< XXH3-64 of tensors and config
   std::size_t num_bytes = 0;  ///< as packed
 
-  /// What is queued from here on may use the matrices that block `index` of the
-  /// network multiplies tokens with; those of `next` come meanwhile. Nothing
-  /// where weights are resident.
-  void visit_products(ExecContext& ctx, int index, int next) const;
-  /// The same for the matrices that make shift, scale and gate: a third of the
-  /// network, read once per job.
-  void visit_modulation(ExecContext& ctx, int index, int next) const;
+  /// To be called before work with the matrices of block `index` that multiply
+  /// tokens is queued. Also starts to copy those of block `next`, the block of
+  /// the next call. Both are numbers in the whole network. Does nothing where
+  /// weights are resident.
+  void fetch_products(ExecContext& ctx, int index, int next) const;
+  /// The same for the matrices that make shift, scale and gate.
+  void fetch_modulation(ExecContext& ctx, int index, int next) const;
 };
 
-/// Every tensor the segment needs, as diffusers names them.
+/// Every tensor that the segment needs, under its name in diffusers.
 [[nodiscard]] std::vector<TensorSpec> dit_tensors(const DitConfig& config,
                                                   SegmentRange segment);
 
@@ -67,9 +68,8 @@ struct DitWeights {
     DType compute, WeightSource& source,
     WeightPlacement placement = WeightPlacement::resident);
 
-/// The hash that load_dit_weights gives, from the tensors alone: nothing is
-/// packed, one tensor at a time is in memory. Errors: as WeightSource;
-/// Errc::interrupted.
+/// The `hash` that load_dit_weights would give. Nothing is packed, and one
+/// tensor at a time is in memory. Errors: as WeightSource; Errc::interrupted.
 [[nodiscard]] std::uint64_t dit_weights_hash(ExecContext& ctx,
                                              const DitConfig& config,
                                              SegmentRange segment,

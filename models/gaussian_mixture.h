@@ -16,9 +16,10 @@ struct MixtureComponent {
   Tensor mean;  ///< [C, …] f32
 };
 
-/// How latents are noised, and what the denoiser predicts.
+/// How noise is added to latents, and what the denoiser predicts.
 enum class MixturePath : std::uint8_t {
-  /// x = √ᾱ x₀ + √(1−ᾱ) ε; predicts ε. ᾱ between two timesteps is linear.
+  /// x = √ᾱ x₀ + √(1−ᾱ) ε; predicts ε. Between two timesteps of the table ᾱ is
+  /// interpolated linearly.
   variance_preserving,
   /// x = (1−σ) x₀ + σ ε with σ = t / 1000; predicts the velocity ε − x₀.
   flow
@@ -26,21 +27,21 @@ enum class MixturePath : std::uint8_t {
 
 struct MixtureConfig {
   Shape latent_shape;            ///< [C, …]
-  std::int64_t num_classes = 0;  ///< the label num_classes means: all of them
+  std::int64_t num_classes = 0;  ///< this number as a label means: all classes
   MixturePath path = MixturePath::variance_preserving;
   std::vector<double> alphas_cumprod;  ///< by timestep; not used by `flow`
   std::vector<MixtureComponent> components;
-  /// Blocks the sum over components is cut into; at most one per component.
+  /// Blocks that share the sum over components; at most one per component.
   int num_blocks = 1;
 };
 
-/// The exact denoiser of a mixture of Gaussians: E[ε | x] in closed form, so
-/// samplers can be tested against the truth without a network.
+/// The exact denoiser of a mixture of Gaussians, E[ε | x] or E[ε − x₀ | x] in
+/// closed form: samplers can be tested against the truth without a network.
 ///
-/// Block j adds its share of the components to a running, rescaled sum; the
-/// order of the components is fixed, so cutting never changes a bit.
-/// Boundary: "latents" and "sum" [C, …] f32, "state" [2] i64 (the bits of
-/// two doubles: largest log weight, sum of weights relative to it).
+/// Block j adds its components to a running, rescaled sum. The order of the
+/// components is fixed, so cutting into segments never changes a bit.
+/// Boundary: "latents" and "sum" [C, …] f32, "state" [2] i64 (the bits of two
+/// doubles: largest log weight, sum of weights relative to it).
 class GaussianMixture final : public Denoiser {
  public:
   /// Errors: Errc::invalid_argument, Errc::shape_mismatch.

@@ -8,11 +8,12 @@
 
 namespace troupe::models {
 
-/// The JSON of a safetensors header, read from the first character to the last:
-/// objects, strings and lists of whole numbers, nothing else. Strings are
-/// decoded where they stand, so nothing is allocated; a name stays where the
-/// text is. (A general parser keeps a copy of every token and of every key.)
-/// Errors: Errc::corrupt_file at `place`, with the subject.
+/// Reads the JSON of a safetensors header from the first character to the last.
+/// It knows objects, strings and lists of whole numbers, nothing else. Strings
+/// are decoded inside the text itself, so nothing is allocated and names are
+/// views of the text. (A general parser keeps a copy of every token and of
+/// every key.)
+/// Errors: Errc::corrupt_file at `place`, naming the subject.
 /// Source: RFC 8259, with RFC 3629 for what is UTF-8.
 class HeaderText {
  public:
@@ -29,15 +30,15 @@ class HeaderText {
   [[nodiscard]] std::size_t count(char c) const {
     return static_cast<std::size_t>(std::count(text_.begin(), text_.end(), c));
   }
-  /// Of the next character.
+  /// Position of the next character.
   [[nodiscard]] std::size_t position() const { return at_; }
 
-  /// What messages name: a tensor, or nothing.
+  /// The tensor that error messages name; empty: none.
   void set_subject(std::string_view tensor) { subject_ = tensor; }
   [[noreturn]] void fail(const std::string& problem) const;
 
-  /// Calls fn(Name) behind every "name": of the object that begins here; fn
-  /// reads the value.
+  /// Reads the object that begins here. Calls fn(Name) after each key; fn must
+  /// read the value.
   template <typename Fn>
   void each_member(const Fn& fn) {
     open('{');
@@ -56,7 +57,7 @@ class HeaderText {
     }
   }
   [[nodiscard]] Name string();
-  /// Nothing but white space may follow.
+  /// Fails unless only white space follows.
   void expect_end();
 
  private:
@@ -71,7 +72,7 @@ class HeaderText {
   std::uint64_t number();
   std::size_t decode_escape(std::size_t to);
   char32_t hex4();
-  /// For something else than what belongs here.
+  /// Fails because the next character does not belong here.
   [[noreturn]] void fail_unexpected();
   [[noreturn]] void fail_syntax() const;
 

@@ -11,10 +11,10 @@
 
 namespace troupe::models {
 
-/// A configuration object, read defensively: a missing key gives the caller's
-/// default (the class default of diffusers), unknown keys are ignored, a value
-/// of the wrong type or outside its bounds is an error that names file and key.
-/// Copies share the document. Thread: any.
+/// A configuration object. A missing key gives the caller's default (that of
+/// the diffusers class); unknown keys are ignored; a value of the wrong type or
+/// out of range is an error that names file and key. Copies share the document.
+/// Thread: any.
 class Json {
  public:
   /// An object without keys.
@@ -35,7 +35,11 @@ class Json {
 
   /// True when the key is there and not null.
   [[nodiscard]] bool has(std::string_view key) const;
-  /// Errors (these five): Errc::corrupt_file.
+
+  // Values by key. `missing`: the result when `has(key)` is false. Errors
+  // (all): Errc::corrupt_file.
+
+  /// Within [least, most].
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t missing,
                                      std::int64_t least,
                                      std::int64_t most) const;
@@ -44,9 +48,11 @@ class Json {
   [[nodiscard]] bool boolean(std::string_view key, bool missing) const;
   [[nodiscard]] std::string string(std::string_view key,
                                    std::string_view missing) const;
+  /// An array of integers, each within [least, most].
   [[nodiscard]] std::vector<std::int64_t> integers(
       std::string_view key, std::vector<std::int64_t> missing,
       std::int64_t least, std::int64_t most) const;
+  /// An array of numbers; empty when missing.
   [[nodiscard]] std::vector<double> numbers(std::string_view key) const;
   /// An array of strings; empty when missing.
   [[nodiscard]] std::vector<std::string> string_list(

@@ -4,10 +4,11 @@
 
 namespace troupe::models {
 
-/// Where a network's blocks keep their weights on a device with memory of its
-/// own: there, or in pinned memory of the host from where they visit block by
-/// block (kernels/offload.h): slower, the same bits, and room for networks
-/// larger than the device. On the CPU there is no difference.
+/// Where the weights of a network's blocks lie when a GPU computes. Resident:
+/// on the GPU. Offloaded: in pinned memory of the host, from where each block
+/// is fetched when it is needed (kernels/offload.h). That is slower, but a
+/// network may be larger than the GPU's memory; the bits are the same. On the
+/// CPU both are the same.
 enum class WeightPlacement : std::uint8_t { resident, offloaded };
 
 }  // namespace troupe::models

@@ -63,7 +63,7 @@ std::vector<Tensor> boundary_tensors(std::string_view place,
   return tensors;
 }
 
-Tensor joined(ExecContext& ctx, std::span<const Tensor> rows) {
+Tensor stack_rows(ExecContext& ctx, std::span<const Tensor> rows) {
   Tensor all = ctx.workspace().take(
       with_rows(static_cast<std::int64_t>(rows.size()), rows.front().shape()),
       DType::f32);
@@ -75,14 +75,15 @@ Tensor joined(ExecContext& ctx, std::span<const Tensor> rows) {
   return all;
 }
 
-void deal_out(ExecContext& ctx, const Tensor& joined, std::span<Tensor> rows) {
+void unstack_rows(ExecContext& ctx, const Tensor& stacked,
+                  std::span<Tensor> rows) {
   const bool is_here = std::ranges::all_of(
       rows, [&](const Tensor& row) { return row.device() == ctx.device(); });
   if (is_here) {
-    return kernels::scatter(ctx, joined, rows);
+    return kernels::scatter(ctx, stacked, rows);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    kernels::copy(ctx, joined.item(static_cast<std::int64_t>(i)), rows[i]);
+    kernels::copy(ctx, stacked.item(static_cast<std::int64_t>(i)), rows[i]);
   }
 }
 

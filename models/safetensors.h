@@ -17,7 +17,7 @@
 
 namespace troupe::models {
 
-/// Element types of the file format, more than tensors can hold.
+/// Element types of the file format. Tensor has only some of them.
 enum class FileDType : std::uint8_t {
   boolean,
   f4,
@@ -45,8 +45,8 @@ enum class FileDType : std::uint8_t {
 
 /// "BF16", as the file spells it.
 [[nodiscard]] std::string_view to_string(FileDType dtype) noexcept;
-/// The tensor type that holds `dtype` without loss, if there is one (f64
-/// narrows to f32).
+/// The type of a Tensor that is read from elements of `dtype`, if there is one.
+/// f64 becomes f32; all others keep their values.
 [[nodiscard]] std::optional<DType> tensor_dtype(FileDType dtype) noexcept;
 
 /// One tensor of a file; offsets count from the end of the header.
@@ -60,12 +60,12 @@ struct SafetensorsEntry {
 
 struct SafetensorsHeader;
 
-/// The tensors of a header, by name. An entry is made when it is asked for: a
-/// header of 100 MB can list two million, and 32 bytes of each are kept beside
-/// the text.
+/// The tensors of a header, sorted by name. A header of 100 MB can list two
+/// million of them, so only the text and a Record of 32 bytes for each are
+/// kept; an entry is made when it is asked for.
 class SafetensorsEntries {
  public:
-  /// Positions are those of the text.
+  /// `name` and `shape` are positions in the text.
   struct Record {
     std::uint32_t name = 0;
     std::uint32_t name_size = 0;
@@ -99,7 +99,7 @@ class SafetensorsEntries {
   [[nodiscard]] std::string_view name(std::size_t index) const {
     return name_of(records_[index]);
   }
-  /// Of all tensors, as stored.
+  /// Bytes of all tensors, as stored.
   [[nodiscard]] std::uint64_t data_bytes() const noexcept;
   [[nodiscard]] Iterator begin() const { return {*this, 0}; }
   [[nodiscard]] Iterator end() const { return {*this, size()}; }
@@ -126,15 +126,16 @@ struct SafetensorsHeader {
 };
 
 /// Checks every rule of the format: one JSON object without duplicate keys,
-/// known dtypes, sizes that match shapes, tensors that tile [0, data_bytes).
-/// What is allocated is less than the size of `json`, which is kept.
+/// known dtypes, sizes that match shapes, tensors that cover [0, data_bytes)
+/// without gap or overlap. `json` is kept; beside it less than its size is
+/// allocated.
 /// Errors: Errc::corrupt_file naming `place` and the tensor.
 /// Source: huggingface/safetensors, safetensors/src/tensor.rs.
 [[nodiscard]] SafetensorsHeader parse_safetensors_header(
     std::string json, std::uint64_t data_bytes, std::string_view place);
 
-/// One file, read by pread: a file that shrinks while it is read is an error,
-/// not a signal. Thread: reads may run at once.
+/// One file. It is read by pread, not mapped: so a file that shrinks meanwhile
+/// is an error and not a signal. Thread: reads may run at once.
 class SafetensorsFile {
  public:
   /// Opens and checks the header. Errors: Errc::not_found, Errc::io,
@@ -165,14 +166,14 @@ class SafetensorsFile {
   /// A new tensor in the file's dtype, or in `as`.
   [[nodiscard]] Tensor read(const SafetensorsEntry& entry,
                             std::optional<DType> as = {}) const;
-  /// The tensor's bytes as they are stored, whatever they hold.
+  /// The tensor's bytes as they are stored, unchecked.
   [[nodiscard]] std::vector<std::byte> stored_bytes(
       const SafetensorsEntry& entry) const;
 
  private:
   void read_bytes(const SafetensorsEntry& entry, std::uint64_t offset,
                   std::span<std::byte> out) const;
-  /// Elements [begin, end) of `out`, after a conversion.
+  /// Throws for a NaN or infinity among elements [begin, end) of `out`.
   void check_narrowed(const SafetensorsEntry& entry, const Tensor& out,
                       std::size_t begin, std::size_t end) const;
 
@@ -182,7 +183,7 @@ class SafetensorsFile {
   SafetensorsHeader header_;
 };
 
-/// The tensors of a model: one file, or the shards that an index names.
+/// The tensors of a model: in one file, or in the shards that an index names.
 class TensorFiles {
  public:
   explicit TensorFiles(const std::vector<std::filesystem::path>& files);
@@ -201,7 +202,7 @@ class TensorFiles {
       const noexcept {
     return files_;
   }
-  /// Sum over all tensors, as stored.
+  /// Bytes of all tensors, as stored.
   [[nodiscard]] std::uint64_t data_bytes() const noexcept;
   [[nodiscard]] std::size_t num_tensors() const noexcept;
 
@@ -218,10 +219,10 @@ class TensorFiles {
   void index();
 
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
-  std::vector<Place> by_name_;  ///< of several files
+  std::vector<Place> by_name_;  ///< sorted; only where there are several files
 };
 
-/// Writes the tensors to `path` (temporary name, then rename).
+/// Writes the tensors to `path` as an AtomicFile.
 /// Errors: those of write_file; Errc::invalid_argument for a name twice.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const NamedTensor> tensors,

@@ -2,7 +2,7 @@
 
 namespace troupe::models {
 
-/// Blocks [begin, end) of a network; end < 0 means all of them.
+/// Blocks [begin, end) of a network; end < 0 means to the last block.
 struct SegmentRange {
   int begin = 0;
   int end = -1;

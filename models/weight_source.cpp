@@ -86,7 +86,7 @@ Tensor WeightSource::read_f32(const TensorSpec& spec) {
   return out;
 }
 
-Tensor WeightSource::read_stacked(std::span<const TensorSpec> specs) {
+Tensor WeightSource::read_concatenated(std::span<const TensorSpec> specs) {
   std::vector<std::int64_t> extents(specs[0].shape.extents().begin(),
                                     specs[0].shape.extents().end());
   extents[0] = 0;

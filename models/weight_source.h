@@ -18,12 +18,12 @@ namespace troupe::models {
 struct TensorSpec {
   std::string name;
   Shape shape;
-  /// Files may keep the matrix as the 1×1 convolution that it once was.
+  /// A file may store the matrix as a 1×1 convolution (older checkpoints do).
   bool may_be_convolution = false;
 };
 
-/// Where a model's weights come from: files or noise. Every tensor that is
-/// read enters the hash, name first. Thread: one.
+/// Where a model's weights come from: files or random numbers. The name and
+/// bytes of every tensor that is read enter the hash. Thread: one.
 class WeightSource {
  public:
   virtual ~WeightSource() = default;
@@ -39,8 +39,9 @@ class WeightSource {
   [[nodiscard]] Tensor read(const TensorSpec& spec);
   /// The same, as f32.
   [[nodiscard]] Tensor read_f32(const TensorSpec& spec);
-  /// Stacks tensors that agree in all but the first extent.
-  [[nodiscard]] Tensor read_stacked(std::span<const TensorSpec> specs);
+  /// Reads tensors that agree in all but the first extent, and concatenates
+  /// them along it.
+  [[nodiscard]] Tensor read_concatenated(std::span<const TensorSpec> specs);
 
   /// XXH3-64 of all that was read so far.
   [[nodiscard]] std::uint64_t hash() const { return hash_.digest(); }
@@ -70,11 +71,11 @@ class FileWeights final : public WeightSource {
   const TensorFiles& files_;
 };
 
-/// Random weights for runs without a download: matrices and filters are
-/// roughly normal with deviation 1/√fan_in, tables 0.02, norm weights (rank 1,
-/// "weight") 1 plus 0.1 · normal, biases 0.1 · normal / √size. A pure function
-/// of (seed, name, shape); the embedders of a DiT's blocks are equal. Uses the
-/// pool of `ctx`, which must outlive it.
+/// Random weights, for runs without a download. Roughly normal numbers with a
+/// standard deviation of 1/√fan_in (matrices, filters), 0.02 (embedding
+/// tables), 0.1 around 1 (norm weights), 0.1 / √size (biases). A pure function
+/// of (seed, name, shape), but that the embedders of all blocks of a DiT are
+/// equal. Uses the pool of `ctx`, which must outlive it.
 class RandomWeights final : public WeightSource {
  public:
   RandomWeights(ExecContext& ctx, std::uint64_t seed)

@@ -14,7 +14,7 @@ namespace {
 /// context's own.
 ///
 /// A group's copy may begin when the work that used its place before is done:
-/// at a visit, all work queued so far belongs to earlier visits, so one event
+/// at a `fetch`, all work queued so far belongs to earlier ones, so one event
 /// recorded there covers the place that is filled next.
 class WeightPlaces {
  public:
@@ -38,11 +38,11 @@ class WeightPlaces {
   WeightPlaces(const WeightPlaces&) = delete;
   WeightPlaces& operator=(const WeightPlaces&) = delete;
 
-  void visit(const Tensor& group, const Tensor& next, std::size_t room) {
+  void fetch(const Tensor& group, const Tensor& next, std::size_t room) {
     make_room(room);
     check(cudaEventRecord(earlier_, backend_.stream()), "weights");
     std::size_t here = place_of(group);
-    if (here == places_.size()) {  // the first visit, or out of turn
+    if (here == places_.size()) {  // the first call, or out of turn
       here = 1 - newest_;
       fill(here, group);
     }
@@ -54,17 +54,16 @@ class WeightPlaces {
     }
   }
 
-  /// Where the bytes at `pinned` stand on the device.
+  /// Where the bytes at `pinned` stand on the device. Only in the group that
+  /// was fetched last: the stream has not waited for the copy of the next.
   [[nodiscard]] std::shared_ptr<std::byte> find(const std::byte* pinned) const {
-    for (const Place& place : places_) {
-      const std::byte* first = place.group.bytes().data();
-      if (first != nullptr && pinned >= first &&
-          pinned < first + place.group.num_bytes()) {
-        return {place.memory, place.memory.get() + (pinned - first)};
-      }
-    }
-    throw Error(Errc::internal, "weights",
-                "a layer is used outside the visit of its group");
+    const Place& place = places_[newest_];
+    const std::byte* first = place.group.bytes().data();
+    require(first != nullptr && pinned >= first &&
+                pinned < first + place.group.num_bytes(),
+            Errc::internal, "weights",
+            "a layer is used whose group was not fetched last");
+    return {place.memory, place.memory.get() + (pinned - first)};
   }
 
  private:
@@ -131,15 +130,15 @@ Tensor pinned_memory(ExecContext& ctx, std::int64_t bytes) {
           Shape{bytes}, DType::u8};
 }
 
-void visit_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
+void fetch_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
                    std::size_t room) {
   Backend& backend = Backend::of(ctx);
   require(!backend.is_recording(), Errc::internal, "weights",
-          "they visit while work is recorded");
-  backend.state<WeightPlaces>().visit(group, next, room);
+          "weights are fetched while work is recorded");
+  backend.state<WeightPlaces>().fetch(group, next, room);
 }
 
-Tensor visiting_weight(ExecContext& ctx, const Tensor& pinned) {
+Tensor fetched_weight(ExecContext& ctx, const Tensor& pinned) {
   Backend& backend = Backend::of(ctx);
   return {backend.state<WeightPlaces>().find(pinned.bytes().data()),
           pinned.shape(), pinned.dtype(), ctx.device()};

@@ -10,12 +10,12 @@
 #include "kernels/core/tensor.h"
 #include "kernels/elementwise.h"
 
-// The operations on a GPU, as `<op>.cpp` calls them: arguments are checked, all
-// operands are on ctx's device. In a build without CUDA every one of them is
-// Errc::unsupported. Nothing waits; see the public headers for the meaning.
+// The operations on a GPU. The public headers say what they do; here arguments
+// are checked already, and all operands are on ctx's device. They queue work
+// and do not wait. In a build without CUDA each throws Errc::unsupported.
 
 // Ends the declaration of each operation. In no_cuda.cpp it is the body of the
-// stub. Where it is forgotten, a build without CUDA does not link.
+// stub, so a build without CUDA does not link if it is forgotten.
 #ifndef TROUPE_OP
 #define TROUPE_OP
 #endif
@@ -39,8 +39,8 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 // linear.cpp (cuBLASLt)
 
-/// Weights [N, K] and bias [N] in device memory, complete when the context
-/// that packed them has synchronised.
+/// Weights [N, K] and bias [N] in device memory. Complete when the context that
+/// packed them has synchronised.
 struct LinearWeights {
   Tensor weight;       ///< [N, K] in the compute type
   Tensor bias;         ///< [N] f32, or empty
@@ -62,16 +62,16 @@ void linear_add_gated(ExecContext& ctx, const Tensor& x,
 
 // offload.cpp
 
-/// u8 [bytes], in pinned memory of the host.
+/// A tensor u8 [bytes] in pinned memory of the host.
 [[nodiscard]] Tensor pinned_memory(ExecContext& ctx,
                                    std::int64_t bytes) TROUPE_OP;
-/// As OffloadedLayers::visit; `room` is the size of the largest group.
-void visit_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
+/// As OffloadedLayers::fetch; `room` is the size of the largest group in bytes.
+void fetch_weights(ExecContext& ctx, const Tensor& group, const Tensor& next,
                    std::size_t room) TROUPE_OP;
-/// The matrix on the device whose pinned original is given. Errors:
-/// Errc::internal outside the visit of its group.
-[[nodiscard]] Tensor visiting_weight(ExecContext& ctx,
-                                     const Tensor& pinned) TROUPE_OP;
+/// The copy on the device of a matrix in pinned memory. Errors: Errc::internal
+/// when the last group that was fetched is another.
+[[nodiscard]] Tensor fetched_weight(ExecContext& ctx,
+                                    const Tensor& pinned) TROUPE_OP;
 
 // conv2d.cpp (cuDNN)
 
@@ -134,7 +134,7 @@ void scale_by_learned_variance(ExecContext& ctx, const Tensor& variance,
                                bool is_range, float low, float high,
                                Tensor& noise) TROUPE_OP;
 
-// reduction.cu: each writes one double to values[index], values u8 [n, 8].
+// reduction.cu: each writes one double to values[index]; values is u8 [n, 8].
 void sum_squared_difference(ExecContext& ctx, const Tensor& a, const Tensor& b,
                             Tensor& values, std::size_t index) TROUPE_OP;
 void sum_squares(ExecContext& ctx, const Tensor& a, Tensor& values,

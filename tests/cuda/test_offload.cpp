@@ -68,7 +68,7 @@ TEST_F(OffloadOnGpu, GivesTheBytesOfResidentWeights) {
   // in the products that were queued before.
   for (int pass = 0; pass < 3; ++pass) {
     for (int g = 0; g < kGroups; ++g) {
-      offloaded.visit(ctx(), static_cast<std::size_t>(g),
+      offloaded.fetch(ctx(), static_cast<std::size_t>(g),
                       static_cast<std::size_t>((g + 1) % kGroups));
       for (const int i : {2 * g, 2 * g + 1}) {
         got.push_back(
@@ -84,18 +84,18 @@ TEST_F(OffloadOnGpu, GivesTheBytesOfResidentWeights) {
   }
 }
 
-TEST_F(OffloadOnGpu, MayBeVisitedOutOfTurnAndGrow) {
+TEST_F(OffloadOnGpu, MayBeFetchedOutOfTurnAndGrow) {
   Layers layers = make(3, 24);
   OffloadedLayers offloaded;
   offloaded.add(ctx(), {&layers.offloaded[0]});
   const Tensor x = upload(ctx(), random({1, 3, 24}, DType::f32, 2));
-  offloaded.visit(ctx(), 0, 0);
+  offloaded.fetch(ctx(), 0, 0);
   const Tensor first = product(x, layers.offloaded[0]);
   offloaded.add(ctx(), {&layers.offloaded[1], &layers.offloaded[2]});
   offloaded.add(ctx(), {&layers.offloaded[3]});
   const std::array<std::size_t, 7> order = {2, 0, 0, 1, 2, 1, 0};
   for (const std::size_t group : order) {
-    offloaded.visit(ctx(), group, (group + 2) % 3);
+    offloaded.fetch(ctx(), group, (group + 2) % 3);
     const std::size_t layer = group == 0 ? 0 : group == 1 ? 2 : 3;
     const Tensor got = product(x, layers.offloaded[layer]);
     const Tensor want = product(x, layers.resident[layer]);
@@ -116,8 +116,8 @@ TEST_F(OffloadOnGpu, ServesSeveralContextsAtOnce) {
   const Tensor host = random({1, 5, 32}, DType::f32, 3);
   const Tensor x = upload(ctx(), host);
   const Tensor there = upload(other, host);
-  offloaded.visit(ctx(), 0, 1);
-  offloaded.visit(other, 1, 0);
+  offloaded.fetch(ctx(), 0, 1);
+  offloaded.fetch(other, 1, 0);
   Tensor a = product(x, layers.offloaded[0]);
   Tensor b =
       poisoned(other, {1, 5, layers.offloaded[1].out_features()}, DType::f32);
@@ -128,17 +128,28 @@ TEST_F(OffloadOnGpu, ServesSeveralContextsAtOnce) {
                           download(ctx(), product(x, layers.resident[1]))));
 }
 
-TEST_F(OffloadOnGpu, RefusesALayerOutsideItsVisit) {
+// The copy of the next group may still be running.
+TEST_F(OffloadOnGpu, RefusesALayerThatWasNotFetchedLast) {
   Layers layers = make(2, 16);
   OffloadedLayers offloaded;
   offloaded.add(ctx(), {&layers.offloaded[0]});
+  offloaded.add(ctx(), {&layers.offloaded[1]});
   const Tensor x = upload(ctx(), random({1, 2, 16}, DType::f32, 4));
-  try {
-    (void)product(x, layers.offloaded[0]);
-    FAIL() << "a layer that is not there was used";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), Errc::internal);
-  }
+  const auto expect_refused = [&](std::size_t layer) {
+    try {
+      (void)product(x, layers.offloaded[layer]);
+      FAIL() << "layer " << layer << " was not fetched last";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::internal);
+    }
+  };
+  expect_refused(0);
+  offloaded.fetch(ctx(), 0, 1);
+  (void)product(x, layers.offloaded[0]);
+  expect_refused(1);
+  offloaded.fetch(ctx(), 1, 0);
+  (void)product(x, layers.offloaded[1]);
+  expect_refused(0);
 }
 
 }  // namespace
