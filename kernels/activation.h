@@ -7,8 +7,8 @@
 
 namespace troupe::kernels {
 
-/// Element-wise nonlinearity, alone or fused behind a linear layer. The values
-/// enter hashes of configurations: new ones come last.
+/// An element-wise nonlinearity. The numbers enter hashes of configurations:
+/// add new ones at the end.
 enum class Activation : std::uint8_t {
   none,
   silu,
@@ -19,25 +19,32 @@ enum class Activation : std::uint8_t {
   gelu_sigmoid  ///< x · σ(1.702 x)
 };
 
-/// out = activation(x). x f32 or bf16 (on a GPU also f16), out of the same
-/// shape and any of these types; may alias x when the dtypes agree. Relative
-/// error ≤ 1e-6 for x > −8 (gelu_tanh: x > −3, gelu_sigmoid: x > −4), absolute
-/// error ≤ 2e-8 below;
-/// where out has 16 bits, 3e-4 before it is rounded;
-/// same bits on every call of one build and ISA, wherever the element lies. NaN
-/// stays NaN. Source: Hendrycks & Gimpel 2016, arXiv:1606.08415 (GELU, all
-/// three forms); Misra 2019, arXiv:1908.08681 (Mish).
+/// out = activation(x).
+///
+/// Shapes: x of any shape, f32 or bf16 (on a GPU also f16); out of the same
+///         shape and any of these types. out may alias x if their dtypes agree.
+/// Error:  relative ≤ 1e-6 for x > −8 (gelu_tanh: −3, gelu_sigmoid: −4),
+///         absolute ≤ 2e-8 for smaller x. Where out has 16 bits: 3e-4 before
+///         the rounding. NaN stays NaN.
+/// Bits:   the same on every call of one build and ISA, wherever an element
+///         lies.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, devices).
+/// Source: Hendrycks & Gimpel 2016, arXiv:1606.08415 (GELU, all three forms);
+/// Misra 2019, arXiv:1908.08681 (Mish).
 void activate(ExecContext& ctx, const Tensor& x, Activation activation,
               Tensor& out);
 
-/// out = a · activation(b) where every row of x is a and b side by side: a
-/// gated linear unit. x [..., 2W], out [..., W]; dtypes and errors as
-/// `activate`, and the product is rounded once. `out` may not alias x. Source:
-/// Shazeer 2020, arXiv:2002.05202.
+/// A gated linear unit: out = a · activation(b), where the first half of each
+/// row of x is a and the second half is b.
+///
+/// Shapes: x [..., 2W], out [..., W]; out must not alias x. Dtypes, errors:
+///         as `activate`; the product is rounded once.
+/// Source: Shazeer 2020, arXiv:2002.05202.
 void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
                     Tensor& out);
 
-/// out = softmax(x) over the last axis; f32; may alias x.
+/// out = softmax(x) over the last axis. Both f32 of one shape; out may alias x.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void softmax(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 }  // namespace troupe::kernels

@@ -8,9 +8,9 @@
 
 namespace troupe::kernels {
 
-/// Rows of heads inside a wider matrix: element (b, n, h, d) of the operand is
-/// `base[b, n, column + h * head_dim + d]`. Lets attention read q, k and v in
-/// place from the output of one fused projection.
+/// The heads of an operand inside a wider matrix: element (b, n, h, d) is
+/// `base[b, n, column + h * head_dim + d]`. So attention can read q, k and v
+/// from the output of one fused projection.
 struct HeadsView {
   Tensor base;              ///< [B, N, W]
   std::int64_t column = 0;  ///< first column of head 0
@@ -21,15 +21,17 @@ struct HeadsView {
 /// Shapes: q [B, Nq, heads·head_dim], k and v [B, Nk, …] as views; out
 ///         [B, Nq, heads·head_dim]. dtype f32 or bf16 (on a GPU also f16), the
 ///         same for all; logits and softmax are f32.
-/// Bits:   an item's do not depend on the batch. CPU: one product pair per
+/// Bits:   an item's bits do not depend on the batch. CPU: two products per
 ///         (item, head, block of query rows); see row_blocks.h. GPU: see
 ///         DeviceOptions::batch_invariant.
-/// Shards: q may hold some rows of larger items, and all operands some of their
-///         heads (`whole`); k and v have all keys, in the order of the whole.
+/// Shards: q may hold some of the rows of larger items, and all operands some
+///         of their heads (`whole`). k and v have all keys, in the whole's
+///         order.
 /// Memory: CPU: workspace for copies of q, k and v; per thread the logits of
-///         one block (256 rows, down to 64 as the keys grow). GPU, f32 or a
-///         head_dim or columns that are no multiples of 8: workspace, the
-///         logits of one block of rows (at most 64 MiB, or one row).
+///         one block (256 rows, down to 64 as the keys grow). GPU: none with
+///         flash attention. For f32, or where head_dim, a column or a row width
+///         is no multiple of 8: workspace for the logits of one block of rows
+///         (at most 64 MiB, or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported for
 ///         a shard on a GPU where flash attention cannot serve the whole, or
 ///         computes a shard's rows or heads with other bits.

@@ -49,8 +49,8 @@ inline void check_dtype(std::string_view place, std::string_view what,
                   names);
 }
 
-/// What operations compute with where `device` is: f32 and bf16, on a GPU also
-/// f16. Errors: Errc::invalid_argument.
+/// Refuses types that operations on `device` do not compute with: anything but
+/// f32 and bf16, and on a GPU f16. Errors: Errc::invalid_argument.
 inline void check_float(std::string_view place, std::string_view what,
                         const Tensor& tensor, Device device) {
   if (device.kind == DeviceKind::cuda) {
@@ -73,7 +73,8 @@ inline void check_columns(std::string_view place, std::string_view what,
   }
 }
 
-/// The size of the whole of which `here` is a part; `here` if `whole` is 0.
+/// The size of the whole item: `whole`, or `here` if `whole` is 0. `here` is
+/// the size of the part that an op was given.
 /// Errors: Errc::shape_mismatch.
 inline std::int64_t check_whole(std::string_view place, std::string_view what,
                                 std::int64_t here, std::int64_t whole) {
@@ -98,7 +99,7 @@ inline void check_device(std::string_view place, Device device,
   }
 }
 
-/// For the device kinds that this build has no kernels for.
+/// Ends an op on a device kind that this build has no kernels for.
 [[noreturn]] inline void throw_no_backend(std::string_view place,
                                           Device device) {
   throw Error(Errc::unsupported, place, "no kernels for " + to_string(device),

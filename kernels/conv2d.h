@@ -17,9 +17,10 @@ class PackedConv2d {
   PackedConv2d(PackedConv2d&&) noexcept;
   PackedConv2d& operator=(PackedConv2d&&) noexcept;
 
-  /// `padding` zeros on every side; square strides. weight and bias are on the
-  /// host, f32, bf16 or f16; they are kept on ctx's device, whose contexts may
-  /// share them. compute is f32 or bf16, on a GPU also f16.
+  /// `stride` in both directions, `padding` zeros on every side. weight and
+  /// bias are on the host, f32, bf16 or f16. The packed weights lie on ctx's
+  /// device; all its contexts may share them. compute is f32 or bf16, on a GPU
+  /// also f16.
   /// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported
   /// for a compute type that the device lacks.
   PackedConv2d(ExecContext& ctx, const Tensor& weight, const Tensor& bias,
@@ -36,12 +37,14 @@ class PackedConv2d {
   std::unique_ptr<Impl> impl_;
 };
 
-/// out = conv2d(x) + bias. Shapes: x [B, H, W, I], out [B, H', W', O], channels
-/// last, both in the compute type (out may be f32); sums are f32.
-/// Bits:   an item's do not depend on batch or threads. CPU: the patches of a
-///         block of output pixels are gathered into rows and multiplied like a
-///         linear layer; the blocks follow from the image size alone. GPU: see
-///         DeviceOptions::batch_invariant.
+/// out = conv2d(x) + bias.
+///
+/// Shapes: x [B, H, W, I], out [B, H', W', O], channels last, both in the
+///         compute type (out may be f32); sums are f32.
+/// Bits:   an item's bits do not depend on batch or threads. CPU: the patches
+///         of a block of output pixels are gathered into rows and multiplied
+///         like a linear layer; the blocks follow from the image size alone.
+///         GPU: see DeviceOptions::batch_invariant.
 /// Memory: CPU: scratch for one block per thread. GPU: workspace, what the
 ///         library's engine asks for (at most 256 MiB).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument; on a GPU
@@ -49,7 +52,8 @@ class PackedConv2d {
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out);
 
-/// Nearest-neighbour doubling of both sides. x [B, H, W, C] → [B, 2H, 2W, C].
+/// Doubles both sides by nearest neighbour.
+/// Shapes: x [B, H, W, C], out [B, 2H, 2W, C].
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 }  // namespace troupe::kernels

@@ -8,17 +8,19 @@
 
 namespace troupe::kernels {
 
+// Errors (all): Errc::shape_mismatch, Errc::invalid_argument.
+
 /// x += gate · y, the gated residual of adaLN-zero blocks.
-/// Shapes: x [B, N, D] f32, y [B, N, D] f32 or bf16 (f16 too on a GPU); gate is
-/// D columns of `modulation` [B, W] f32 from `gate_column` on.
+/// Shapes: x [B, N, D] f32, y [B, N, D] f32 or bf16 (on a GPU also f16); gate
+/// is D columns of `modulation` [B, W] f32 from `gate_column` on.
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 
-/// x += y, same shape; x f32 or bf16, y f32 or bf16; f16 too on a GPU.
+/// x += y. Both of one shape, each f32 or bf16 (on a GPU also f16).
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 
-/// out = x converted to out's dtype, round to nearest even: f32, bf16, f16 to
-/// f32; f32 and bf16 to bf16; on a GPU every one of them to every other.
+/// out = x in out's dtype, rounded to nearest even. CPU: f32, bf16 and f16 to
+/// f32; f32 and bf16 to bf16. GPU: each of the three to each.
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 /// One term of a linear combination.
@@ -27,25 +29,24 @@ struct Term {
   const Tensor* tensor;  ///< f32, same shape as the output
 };
 
-/// out = Σ coefficient · tensor, f32 arithmetic, terms added left to right:
-/// the first product is rounded, then each further product and sum. Every
-/// solver step is one or two of these, so sequential and parallel runs share
-/// one rounding. No fused multiply-add and no vector width enters: the bits are
-/// the same on every device. `out` may alias any term. At least one term, at
-/// most 8. Errors: Errc::invalid_argument, Errc::shape_mismatch.
-/// On the CPU it uses no pool; latents are small.
+/// out = Σ coefficient · tensor, for 1 to 8 terms. `out` may alias any term.
+/// Every solver step is one or two of these.
+///
+/// Bits: f32 arithmetic, terms added left to right; every product and every sum
+///       is rounded, without fused multiply-add. So the bits are the same on
+///       every device and for every vector width.
+/// On the CPU the calling thread does all of it: latents are small.
 void combine(ExecContext& ctx, std::span<const Term> terms, Tensor& out);
 
-/// x clamped to [low, high] in place; f32. NaN stays NaN.
-/// Errors: Errc::invalid_argument when the range is empty or NaN.
+/// Clamps x to [low, high] in place; f32. NaN stays NaN. A range that is empty
+/// or has a NaN is an error.
 void clamp(ExecContext& ctx, double low, double high, Tensor& x);
 
-/// out = uncond + scale · (cond − uncond) on the first `num_guided` items of
-/// the outermost axis, cond on the rest; f32 arithmetic, rounded after each
-/// operation. All f32 of one shape with at least one axis; out may alias
-/// either.
+/// Classifier-free guidance: out = uncond + scale · (cond − uncond) for the
+/// first `num_guided` items of the outermost axis (channels), out = cond for
+/// the rest. f32 arithmetic, rounded after each operation. All f32 of one shape
+/// with at least one axis; out may alias either.
 /// Source: Ho & Salimans 2022, arXiv:2207.12598.
-/// Errors: Errc::invalid_argument, Errc::shape_mismatch.
 void guide(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
            double scale, std::int64_t num_guided, Tensor& out);
 

@@ -17,10 +17,11 @@ namespace troupe::kernels {
 void timestep_embedding(ExecContext& ctx, std::span<const double> timesteps,
                         double shift, double max_period, Tensor& out);
 
-/// Two-dimensional sine-cosine table [H·W, D] f32 on the host, first half of
-/// the columns for the column index, second half for the row; coordinates are
-/// scaled by base / extent / interpolation. D must be a multiple of 4. Source:
-/// diffusers models/embeddings.py, get_2d_sincos_pos_embed (float64).
+/// Two-dimensional sine-cosine position table [height · width, dim] f32 on the
+/// host. The first dim / 2 columns are for the x coordinate (column of the
+/// grid), the others for y (row). Coordinates are scaled by
+/// base / extent / interpolation. dim must be a multiple of 4.
+/// Source: diffusers models/embeddings.py, get_2d_sincos_pos_embed (float64).
 [[nodiscard]] Tensor sincos_2d(std::int64_t dim, std::int64_t height,
                                std::int64_t width, std::int64_t base,
                                double interpolation);

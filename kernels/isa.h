@@ -4,14 +4,16 @@
 
 namespace troupe::kernels {
 
-/// "avx512_core_amx", "avx2"…: the instruction set the matrix library selected.
+/// "avx512_core_amx", "avx2"…: the instruction set that the matrix library
+/// selected.
 [[nodiscard]] const char* cpu_isa();
 
 /// "AVX3", "AVX2"…: the instruction set of our own vector loops. Its width
-/// orders the sums of norms and softmax. ONEDNN_MAX_CPU_ISA says nothing of it.
+/// decides in which order norms and softmax add. ONEDNN_MAX_CPU_ISA has no
+/// influence on it.
 [[nodiscard]] const char* vector_isa();
 
-/// The highest level of this processor.
+/// The highest level that this processor has.
 [[nodiscard]] IsaLevel highest_isa();
 
 /// Whether the instruction set that the matrix library selected multiplies
@@ -19,8 +21,8 @@ namespace troupe::kernels {
 [[nodiscard]] bool has_native_bf16();
 
 /// Holds the matrix library and our vector loops to a level, in every thread,
-/// until the process ends: so that unlike processors compute the same bytes.
-/// ONEDNN_MAX_CPU_ISA does not count any more.
+/// until the process ends, so that unlike processors compute the same bytes.
+/// ONEDNN_MAX_CPU_ISA is then ignored.
 /// Errors: Errc::unsupported where the processor has less; Errc::internal where
 /// something was computed, or asked of `cpu_isa`, before.
 void hold_isa(IsaLevel level);

@@ -10,20 +10,18 @@ namespace troupe::kernels {
 
 /// out = layer_norm(x) · (1 + scale) + shift; no learned affine part.
 ///
-/// Shapes: x [B, N, D] f32; shift and scale [B, D] f32 (rows may be slices of
-///         a wider [B, W] modulation matrix: see `columns`); out [B, N, D] f32
-///         or bf16 (on a GPU also f16).
+/// Shapes: x [B, N, D] f32; out [B, N, D] f32 or bf16 (on a GPU also f16);
+///         modulation [B, W] f32, of which shift and scale are D columns each
+///         from `shift_column` and `scale_column` on.
 /// Source: Peebles & Xie 2023, arXiv:2212.09748 (adaLN).
-/// `modulation` is [B, W]; shift starts at column `shift_column`, scale at
-/// `scale_column`, both D wide.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps, Tensor& out);
 
-/// x += gate · y, then out = layer_norm(x) · (1 + scale) + shift: the bits of
-/// add_gated followed by layer_norm_modulate on the same device, where a GPU
-/// reads and writes x once.
+/// x += gate · y, then out = layer_norm(x) · (1 + scale) + shift. Has the bits
+/// of add_gated followed by layer_norm_modulate on the same device, but a GPU
+/// reads and writes x only once.
 ///
 /// Shapes: x [B, N, D] f32; y [B, N, D] and out [B, N, D] f32 or bf16 (on a GPU
 ///         also f16); modulation [B, W] f32, of which gate, shift and scale are
@@ -38,18 +36,22 @@ void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
                                    Tensor& x, Tensor& out);
 
 /// out = x · weight / sqrt(mean(x²) + eps) over the last axis.
+///
 /// Shapes: x [..., D] f32 or bf16 (on a GPU also f16), weight [D] f32, out like
-///         x. May alias x.
+///         x. out may alias x.
 /// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
               float eps, Tensor& out);
 
-/// out = activation(group_norm(x) · weight + bias), statistics per (item,
-/// group) over all pixels in a fixed order.
+/// out = activation(group_norm(x) · weight + bias). Statistics are per (item,
+/// group), over all pixels in a fixed order.
+///
 /// Shapes: x [B, H, W, C] f32 or bf16 (on a GPU also f16), channels last;
-///         weight and bias [C] f32; out like x. May alias x. C must be a
+///         weight and bias [C] f32; out like x. out may alias x. C must be a
 ///         multiple of num_groups.
 /// Source: Wu & He 2018, arXiv:1803.08494.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void group_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
                 const Tensor& bias, std::int64_t num_groups, float eps,
                 Activation activation, Tensor& out);

@@ -8,13 +8,13 @@ namespace troupe::kernels {
 
 /// A hash of what this machine computes: products in blocks of several heights,
 /// attention, a convolution, norms, activations and embeddings at fixed shapes
-/// in `compute`, and the functions of the C library that schedules are made
-/// with. Machines that look alike may differ here: by another C library, by a
-/// matrix library that cuts its blocks as the caches are. It is part of an
-/// execution class, so they do not share one.
-/// Costs some milliseconds, most of them the library's code generation. Runs on
-/// a thread of its own with one OpenMP thread, whatever the caller's has: the
-/// number of cores decides nothing.
+/// in `compute`, and the functions of the C library that schedules use.
+/// Machines that look alike may differ here: they have another C library, or
+/// the matrix library chooses blocks by the size of their caches. The hash is
+/// part of the execution class, so such machines do not share one. Takes some
+/// milliseconds, most of them for the library's code generation. Runs on a
+/// thread of its own with one OpenMP thread, so the hash does not depend on the
+/// number of cores.
 /// Errors: Errc::unsupported for a compute type that the CPU lacks;
 /// Errc::invalid_argument where the system starts no thread.
 /// Thread: any.

@@ -7,22 +7,25 @@
 
 namespace troupe::kernels {
 
-/// Cuts images into rows of patch pixels, ready for one linear layer.
-/// x [B, C, H, W] f32 → out [B, (H/p)·(W/p), C·p·p] f32 or bf16 (on a GPU f16
-/// too); inside a row the order is (channel, patch row, patch column). Errors:
-/// Errc::shape_mismatch when a side is not a multiple of p.
+// p is `patch_size`. Errors (all): Errc::shape_mismatch (also for a side that
+// is no multiple of p), Errc::invalid_argument.
+
+/// Cuts images into rows of patch pixels, for one linear layer:
+/// x [B, C, H, W] f32 → out [B, (H/p)·(W/p), C·p·p] f32 or bf16 (on a GPU also
+/// f16). The order within a row is (channel, patch row, patch column).
 void patchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
               Tensor& out);
 
-/// The way back from tokens: x [B, (H/p)·(W/p), p·p·C] f32 with order (patch
-/// row, patch column, channel) → out [B, C, H, W] f32. Source: diffusers
-/// models/transformers/dit_transformer_2d.py (channel last).
+/// Puts tokens together to images: x [B, (H/p)·(W/p), p·p·C] f32 → out
+/// [B, C, H, W] f32. The order within a token is (patch row, patch column,
+/// channel): not that of `patchify`.
+/// Source: diffusers models/transformers/dit_transformer_2d.py.
 void unpatchify(ExecContext& ctx, const Tensor& x, std::int64_t patch_size,
                 Tensor& out);
 
-/// [B, C, H, W] f32 → [B, H, W, C] f32 or bf16 (on a GPU f16 too), and back to
-/// f32.
+/// x [B, C, H, W] f32 → out [B, H, W, C] f32 or bf16 (on a GPU also f16).
 void to_channels_last(ExecContext& ctx, const Tensor& x, Tensor& out);
+/// x [B, H, W, C] f32 or bf16 (on a GPU also f16) → out [B, C, H, W] f32.
 void to_channels_first(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 }  // namespace troupe::kernels

@@ -9,16 +9,16 @@
 
 namespace troupe::kernels {
 
-/// Numbers that are read off tensors. They are queued one by one and read back
-/// together: on a GPU that is one transfer for all. Every call returns the
-/// number's place among them. Tensors are f32 on ctx's device.
+/// Reductions of tensors to single numbers. They are queued one by one and read
+/// back together, which on a GPU is one transfer. Each call returns the index
+/// of its number. Tensors are f32 on ctx's device.
 ///
-/// Either `wait()` for them, or `send()` them, take a mark of ctx, queue more
-/// work, and look at the `values()` when the mark has passed.
+/// Either `wait()` for the numbers; or `send()` them, take a mark of ctx, queue
+/// more work, and read `values()` when the mark has passed.
 ///
-/// Sums are in double, in an order fixed by the element count and the kind of
-/// device alone. Errors: Errc::shape_mismatch, Errc::invalid_argument; more
-/// numbers than `capacity` is Errc::internal.
+/// Sums are in double. Their order depends on the number of elements and the
+/// kind of device alone. Errors: Errc::shape_mismatch, Errc::invalid_argument;
+/// Errc::internal for more numbers than `capacity`.
 /// Thread: as ctx.
 class Readings {
  public:
@@ -33,21 +33,21 @@ class Readings {
   /// 1 when every element is finite, else 0.
   std::size_t all_finite(const Tensor& x);
 
-  /// Queues the way of all numbers so far to the host: once, after the last.
-  /// Nothing on the CPU. Errors: as read_back.
+  /// Queues the copy of all numbers to the host. Call it once, after the last
+  /// reduction. Does nothing on the CPU. Errors: as read_back.
   void send();
-  /// The numbers that were sent (the CPU's: all), in the order of the calls;
-  /// right once a mark that ctx took after `send` has passed. Valid until the
-  /// next call of anything here.
-  /// Errors: Errc::internal when there are numbers and none was sent.
+  /// The numbers that were sent (on the CPU: all), in the order of the calls.
+  /// To be called when a mark that ctx took after `send` has passed. The span
+  /// is valid until the next call of any function of this object.
+  /// Errors: Errc::internal when there are numbers and `send` was not called.
   [[nodiscard]] std::span<const double> values();
 
-  /// All numbers queued so far, sent, waited for and read: on a GPU it waits
-  /// for what ctx has queued so far.
+  /// Sends all numbers, waits for everything that ctx has queued, and returns
+  /// the numbers.
   [[nodiscard]] std::span<const double> wait();
 
  private:
-  /// The place of a new number.
+  /// The index of a new number.
   std::size_t next();
 
   ExecContext& ctx_;
@@ -58,9 +58,10 @@ class Readings {
   std::size_t count_ = 0;
 };
 
-/// The carry of the Picard family, decided where the data are: out = step where
-/// x_new and x_old are equal in every byte (no addition: −0.0 + 0 is not −0.0),
-/// else step + carry · (x_new − x_old), rounded after each operation.
+/// The carry of the Picard family. If x_new and x_old are equal in every byte,
+/// out = step (nothing is added: −0.0 + 0 would not be −0.0). Otherwise
+/// out = step + carry · (x_new − x_old), rounded after each operation. The
+/// device itself compares; the host does not wait.
 /// All f32 of one shape on ctx's device; out may alias step.
 /// Source: Shih et al. 2023, arXiv:2305.16317; Tang et al. 2024,
 /// arXiv:2402.09970.

@@ -9,8 +9,8 @@
 /// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
 /// chapter 18.
 ///
-/// An element of a product is the sum over k in ascending order, whatever block
-/// it is computed in: its bits follow from its row and its column alone.
+/// An element of a product is the sum over ascending k, in whatever block it is
+/// computed. So its bits depend on its row and its column alone.
 namespace troupe::kernels::cpu {
 
 /// True when the CPU has the unit, the system lets us use it and the library is
@@ -24,13 +24,13 @@ constexpr std::int64_t kTileBlock = 32;
 /// Bytes of 32 packed columns per 32 of depth.
 constexpr std::int64_t kTileGroupBytes = 2048;
 
-/// Packs 32 columns of the second operand, given as 32 rows of `depth` bf16
-/// (`stride` elements apart): for each 32 of depth two tiles of 16 columns,
-/// in which pairs along the depth lie side by side.
+/// Packs 32 columns of the second operand. They are given as 32 rows of `depth`
+/// bf16, `stride` elements apart. Each 32 of depth become two tiles of 16
+/// columns, in which pairs along the depth lie side by side.
 void pack_tiles(const bfloat16* rows, std::int64_t stride, std::int64_t depth,
                 std::byte* packed);
 
-/// The calling thread's tile unit, from the first `set_rows` on.
+/// Configures the calling thread's tile unit, and releases it in the end.
 class TileUnit {
  public:
   TileUnit() = default;
@@ -51,14 +51,16 @@ class TileUnit {
   std::int64_t rows_ = 0;
 };
 
-/// What `multiply_tiles` reads ahead for the next call, spread over this one.
+/// Memory that `multiply_tiles` prefetches for the next call, spread over its
+/// own steps.
 struct TilePrefetch {
   const std::byte* from = nullptr;
   std::int64_t lines_per_step = 0;
 };
 
-/// sum = (add ? sum : 0) + x · packed for one block; the unit is set to
-/// `rows`. x: `rows` rows, `x_stride` bytes apart; sum: [rows, 32] dense.
+/// sum = (add ? sum : 0) + x · packed for one block. x: `rows` rows of bf16,
+/// `x_stride` bytes apart; sum: [rows, 32] dense. TileUnit::set_rows(rows) was
+/// called before.
 void multiply_tiles(const void* x, std::int64_t x_stride,
                     const std::byte* packed, std::int64_t depth,
                     std::int64_t rows, bool add, TilePrefetch prefetch,

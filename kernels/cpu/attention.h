@@ -4,7 +4,7 @@
 
 namespace troupe::kernels::cpu {
 
-/// Arguments are checked by the caller.
+/// As in kernels/attention.h; arguments are checked by the caller.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, Tensor& out);

@@ -3,11 +3,9 @@
 #include "kernels/conv2d.h"
 #include "kernels/cpu/packed_matrix.h"
 
-namespace troupe::kernels {
+namespace troupe::kernels::cpu {
 
-namespace cpu {
-
-/// Filters and bias as the products over patches want them.
+/// Filters and bias as the matrix of a product over patches.
 struct ConvWeights {
   PackedMatrix matrix;  ///< [O, kh·kw·I]
   std::int64_t in_channels;
@@ -20,10 +18,9 @@ struct ConvWeights {
 /// [O, I, kh, kw] f32, bf16 or f16 → [O, kh·kw·I] of the same type.
 [[nodiscard]] Tensor channels_last_weights(const Tensor& weight);
 
-/// Arguments are checked by the caller.
+/// As in kernels/conv2d.h; arguments are checked by the caller.
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
             Tensor& out);
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
-}  // namespace cpu
-}  // namespace troupe::kernels
+}  // namespace troupe::kernels::cpu

@@ -11,7 +11,7 @@ void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
 void combine(std::span<const Term> terms, Tensor& out);
 void clamp(float low, float high, Tensor& x);
-/// The first `num_guided` elements.
+/// Guides the first `num_guided` elements (not items).
 void guide(const Tensor& cond, const Tensor& uncond, float scale,
            std::int64_t num_guided, Tensor& out);
 void scale_by_learned_variance(const Tensor& variance, bool is_range, float low,

@@ -16,10 +16,11 @@ using LinearWeights = std::variant<PackedMatrix, TiledMatrix>;
 [[nodiscard]] LinearWeights pack_linear(ExecContext& ctx, const Tensor& weight,
                                         const Tensor& bias, DType compute);
 
-/// Arguments are checked by the caller. x [B, M, K], out [B, M, N].
+/// x [B, M, K], out [B, M, N]; arguments are checked by the caller.
 void linear(ExecContext& ctx, const Tensor& x, const LinearWeights& weights,
             const LinearCall& call, Tensor& out);
 
+/// As kernels::supports.
 [[nodiscard]] bool can_multiply(DType compute);
 [[nodiscard]] std::string matrix_library_version();
 

@@ -6,8 +6,9 @@
 
 namespace troupe::kernels::cpu {
 
-/// out = activation(x · weightᵀ + bias), or with `gate` (first of N columns of
-/// item 0, items `gate_stride` apart): out += gate · (…).
+/// What a call of `linear` computes: out = activation(x · weightᵀ + bias); with
+/// `gate`, out += gate · activation(x · weightᵀ + bias). `gate` points at the
+/// first of N columns for item 0; items are `gate_stride` elements apart.
 struct LinearCall {
   Activation activation = Activation::none;
   const float* gate = nullptr;

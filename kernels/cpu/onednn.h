@@ -37,15 +37,15 @@ struct MatmulShape {
   auto operator<=>(const MatmulShape&) const = default;
 };
 
-/// Layout of packed [K, N] weights: a function of (K, N, dtype) alone, so
-/// contexts agree on it without talking.
+/// Layout of packed [K, N] weights. It depends on (K, N, dtype) alone, so all
+/// contexts use the same.
 /// Errors: Errc::unsupported when this CPU cannot multiply `dtype`.
 [[nodiscard]] dnnl::memory::desc packed_weights(std::int64_t k, std::int64_t n,
                                                 DType dtype);
 
-/// A compiled product with one set of argument handles per pool thread, so
-/// running it allocates nothing of ours.
-/// Thread: `run` may be called at once with different `thread`.
+/// A compiled product, with a set of argument handles per pool thread so that
+/// `run` need not allocate them.
+/// Thread: calls of `run` with different `thread` may run at once.
 class Matmul {
  public:
   Matmul(const MatmulShape& shape, int num_threads);
@@ -82,15 +82,15 @@ class Matmul {
   std::vector<Slot> slots_;
 };
 
-/// Compiled products of one context, made on first use and kept. Thread: look
-/// up on the context's thread, before the pool runs.
+/// The compiled products of one context, made on first use and kept.
+/// Thread: the context's, not inside a pool run.
 class MatmulCache {
  public:
   /// The cache in ctx.backend(), made on the first call.
   [[nodiscard]] static MatmulCache& of(ExecContext& ctx);
 
   [[nodiscard]] Matmul& get(const MatmulShape& shape);
-  /// What `rows_stand_alone` (row_cut.h) has found.
+  /// The answers that `rows_stand_alone` (row_cut.h) has found.
   [[nodiscard]] std::map<MatmulShape, bool>& row_checks() noexcept {
     return row_checks_;
   }

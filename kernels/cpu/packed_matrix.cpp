@@ -42,7 +42,7 @@ Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype) {
   return out;
 }
 
-Tensor own_bias(ExecContext& ctx, const Tensor& bias) {
+Tensor f32_copy(ExecContext& ctx, const Tensor& bias) {
   if (bias.empty()) {
     return {};
   }
@@ -76,7 +76,7 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
         pack_panel(as_dtype(ctx, weight.slice(begin, end), compute)));
     num_bytes_ += panels_.back().get_desc().get_size();
   }
-  bias_ = own_bias(ctx, bias);
+  bias_ = f32_copy(ctx, bias);
   num_bytes_ += bias_.num_bytes();
 }
 

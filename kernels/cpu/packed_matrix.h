@@ -11,12 +11,13 @@
 
 namespace troupe::kernels::cpu {
 
-/// x in `dtype` (f32 or bf16), from f32, bf16 or f16; x itself if it is so.
+/// x (f32, bf16 or f16) in `dtype` (f32 or bf16); x itself if it has it
+/// already.
 [[nodiscard]] Tensor as_dtype(ExecContext& ctx, const Tensor& x, DType dtype);
-/// A copy in f32, or an empty tensor.
-[[nodiscard]] Tensor own_bias(ExecContext& ctx, const Tensor& bias);
+/// A copy of `bias` in f32; empty if `bias` is.
+[[nodiscard]] Tensor f32_copy(ExecContext& ctx, const Tensor& bias);
 
-/// Rows of weights [N, K] as `packed_weights` says; f32 or bf16.
+/// Packs rows of weights [N, K], f32 or bf16, into the layout `packed_weights`.
 [[nodiscard]] dnnl::memory pack_panel(const Tensor& rows);
 
 /// Weights [N, K] cut into column panels of the product x · weightᵀ, each in
@@ -63,8 +64,8 @@ class PackedMatrix {
 [[nodiscard]] MatmulShape product_shape(const PackedMatrix& matrix,
                                         std::int64_t rows, std::int64_t panel);
 
-/// The compiled products for blocks of `rows` rows: one for all panels but the
-/// last, one for the last.
+/// The compiled products for blocks of `rows` rows: one for the last panel,
+/// which may be narrower, and one for all others.
 class BlockProduct {
  public:
   BlockProduct(ExecContext& ctx, const PackedMatrix& matrix, std::int64_t rows);
@@ -75,8 +76,8 @@ class BlockProduct {
     return accumulator_bytes_ + library_bytes_;
   }
   /// out[:, panel] = epilogue(x · panel). x: dense [rows, K] in the compute
-  /// type; out: first element of the panel, rows `out_stride` elements apart;
-  /// epilogue: bias and gate of the first column of the *panel*.
+  /// type. out: the panel's first element; rows are `out_stride` elements
+  /// apart. epilogue: its bias and gate begin at the panel's first column.
   void run(int thread, const void* x, std::int64_t panel,
            const Epilogue& epilogue, Target out, std::int64_t out_stride,
            std::byte* scratch) const;

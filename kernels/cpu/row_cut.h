@@ -7,8 +7,8 @@
 
 namespace troupe::kernels::cpu {
 
-/// How the rows of one item are cut into products: even blocks, the last one
-/// with what is left.
+/// How the rows of one item are cut into products: blocks of `block_rows` rows,
+/// the last one with what is left.
 struct RowCut {
   std::int64_t rows = 0;
   std::int64_t block_rows = 0;
@@ -19,18 +19,18 @@ struct RowCut {
   }
 };
 
-/// Blocks of at most `most` rows where `stand_alone` holds for every height
-/// that then occurs, and of kRowBlock rows otherwise. Both cuts give the same
-/// bytes, and so does a shard of the rows (kernels/row_blocks.h).
+/// Cuts into blocks of at most `most` rows if `stand_alone` holds for every
+/// height that then occurs; otherwise into blocks of kRowBlock rows. Both cuts
+/// give the same bytes, and so does a shard of the rows (kernels/row_blocks.h).
 [[nodiscard]] RowCut cut_rows(
     std::int64_t rows, std::int64_t most,
     const std::function<bool(std::int64_t height)>& stand_alone);
 
 /// Whether each row of this product has the bytes that it has in a product of
-/// kRowBlock rows, whatever its place in either. It is tried with drawn
-/// numbers, at two alignments and two offsets of the blocks. The answer follows
-/// from the shape, the library and the CPU alone. The first call takes four
-/// such products. Thread: as MatmulCache.
+/// kRowBlock rows, wherever it stands in either. The first call for a shape
+/// tries it with random numbers, at two alignments and two offsets of the
+/// blocks, and takes the time of four such products. The answer depends on the
+/// shape, the library and the CPU alone. Thread: as MatmulCache.
 [[nodiscard]] bool rows_stand_alone(ExecContext& ctx, const MatmulShape& shape);
 
 }  // namespace troupe::kernels::cpu

@@ -7,9 +7,9 @@
 #include "kernels/core/dtype.h"
 #include "kernels/core/tensor.h"
 
-/// Vectorised inner loops over rows, compiled for several instruction sets and
-/// chosen at run time. An element's bits depend on its row alone: not on its
-/// address, nor on how many rows one call covers.
+/// Vectorised inner loops over rows, compiled for several instruction sets; the
+/// one to use is chosen at run time. An element's bits depend on its row alone:
+/// not on its address, nor on how many rows one call covers.
 namespace troupe::kernels::cpu {
 
 /// True when the library selected an instruction set that converts to bf16.
@@ -45,8 +45,8 @@ struct Target {
   }
 };
 
-/// What follows a matrix product: y = activation(acc + bias), then out = y, or
-/// out += gate · y when `gate` is given (out f32). `bias` and `gate` have one
+/// What is done with a matrix product: y = activation(acc + bias), then out =
+/// y, or with `gate` out += gate · y (out is f32). `bias` and `gate` have one
 /// value per column and may be null.
 struct Epilogue {
   const float* bias = nullptr;
@@ -54,7 +54,8 @@ struct Epilogue {
   const float* gate = nullptr;
 };
 
-/// acc: dense [rows, columns]; out: rows `out_stride` elements apart.
+/// out = epilogue(acc). acc: dense [rows, columns]; out: rows `out_stride`
+/// elements apart.
 void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
                     const Epilogue& epilogue, Target out,
                     std::int64_t out_stride);
@@ -66,14 +67,13 @@ void activate_row(Source x, std::int64_t count, Activation activation,
 void activate_gated_row(Source x, Source gate, std::int64_t count,
                         Activation activation, Target out);
 
-/// out = e^(scale · (x − largest of the row)) for each dense row, and each
-/// row's sum: a softmax but for the division. `out` is dense and may be x
-/// itself.
+/// A softmax without its division: out = e^(scale · (x − largest of the row)),
+/// and sums[row] = the sum of out's row. Rows are dense; `out` may be x itself.
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
               float scale, Target out, float* sums);
 
-/// out = x / divisors[row]. x: dense rows, may be `out`; out: rows `out_stride`
-/// elements apart.
+/// out = x / divisors[row]. x: dense rows; out: rows `out_stride` elements
+/// apart; it may be x itself.
 void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
                  const float* divisors, Target out, std::int64_t out_stride);
 
@@ -81,6 +81,7 @@ void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
 void layer_norm_row(const float* x, const float* shift, const float* scale,
                     std::int64_t columns, float eps, Target out);
 
+/// out = x · weight / √(mean(x²) + eps) for one row.
 void rms_norm_row(Source x, const float* weight, std::int64_t columns,
                   float eps, Target out);
 
@@ -93,7 +94,7 @@ void scale_shift_rows(Source x, std::int64_t rows, std::int64_t columns,
                       const float* factor, const float* offset,
                       Activation activation, Target out);
 
-/// Of the loops that run here, as Highway calls it.
+/// Highway's name of the instruction set whose loops run on this machine.
 [[nodiscard]] const char* vector_isa();
 
 /// x += gate · y.

@@ -166,7 +166,7 @@ TiledMatrix::TiledMatrix(ExecContext& ctx, const Tensor& weight,
                  tiles_.bytes().data() + row * k_ * 2);
     }
   }
-  bias_ = own_bias(ctx, bias);
+  bias_ = f32_copy(ctx, bias);
 }
 
 void tiled_linear(ExecContext& ctx, const Tensor& x, const TiledMatrix& matrix,

@@ -9,11 +9,11 @@
 
 namespace troupe::kernels::cpu {
 
-/// Weights [N, K] in groups of 32 columns of the product x · weightᵀ, packed
-/// for the tile unit. Immutable once made.
+/// Weights [N, K] packed for the tile unit, in groups of 32 columns of the
+/// product x · weightᵀ. Immutable once made.
 class TiledMatrix {
  public:
-  /// True when these weights can be held so: bf16, N and K multiples of 32.
+  /// Whether weights can be packed so: bf16, N and K multiples of 32.
   [[nodiscard]] static bool fits(std::int64_t n, std::int64_t k, DType compute);
 
   /// weight: [N, K] f32, bf16 or f16 that `fits`; bias: [N] or empty.
@@ -25,7 +25,7 @@ class TiledMatrix {
   [[nodiscard]] std::size_t num_bytes() const noexcept {
     return tiles_.num_bytes() + bias_.num_bytes();
   }
-  /// 32 columns from depth `k` on.
+  /// The packed columns of group `index`, from depth `k` on.
   [[nodiscard]] const std::byte* group(std::int64_t index,
                                        std::int64_t k) const {
     return tiles_.bytes().data() + (index * k_ + k) * kTileBlock * 2;
@@ -42,7 +42,7 @@ class TiledMatrix {
   Tensor bias_;
 };
 
-/// As `linear`; the arguments are checked by the caller.
+/// As cpu::linear; arguments are checked by the caller.
 void tiled_linear(ExecContext& ctx, const Tensor& x, const TiledMatrix& matrix,
                   const LinearCall& call, Tensor& out);
 

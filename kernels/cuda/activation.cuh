@@ -5,9 +5,9 @@
 #include "kernels/activation.h"
 #include "kernels/cuda/units.cuh"
 
-// The nonlinearities of kernels/activation.h on one element. The formulas are
-// those of kernels/cpu/vector_math-inl.h. `coarse` is for results that are
-// rounded to 16 bits: relative error ≤ 1e-5, half the instructions.
+// The nonlinearities of kernels/activation.h for one element. The formulas are
+// those of kernels/cpu/vector_math-inl.h. `coarse` forms are for results that
+// are then rounded to 16 bits: relative error ≤ 1e-5, half the instructions.
 
 namespace troupe::kernels::cuda {
 
@@ -31,12 +31,13 @@ TROUPE_DEVICE float quotient(float a, float b) {
 #endif
 }
 
-/// The larger one, x itself when it is NaN.
+/// The larger of the two; x if x is NaN.
 TROUPE_DEVICE float at_least(float bound, float x) {
   return x < bound ? bound : x;
 }
 
-/// Where all of these have become −0: −∞ would be divided by ∞ there.
+/// Arguments are raised to this. All functions below are −0 there already, and
+/// −∞ would give −∞ / ∞.
 inline constexpr float kLeast = -3.0e38F;
 
 /// x / (1 + e^(−x)).

@@ -7,8 +7,9 @@
 #include "kernels/core/tensor.h"
 #include "kernels/cuda/backend.cuh"
 
-// Operands where a library may rely on the alignment of their start. One that
-// starts elsewhere is copied: another algorithm would mean other bits.
+// Operands for libraries that rely on the alignment of their first byte. One
+// that is not aligned is copied, because another algorithm would give other
+// bits.
 
 namespace troupe::kernels::cuda {
 
@@ -30,7 +31,8 @@ namespace troupe::kernels::cuda {
   return copied;
 }
 
-/// Where a result is written, and how it comes to where it was asked for.
+/// An aligned place to write a result to: the tensor that was asked for, or one
+/// in the workspace that `finish` copies to it.
 class AlignedOutput {
  public:
   AlignedOutput(ExecContext& ctx, Tensor& asked, std::size_t alignment)
@@ -41,7 +43,7 @@ class AlignedOutput {
                   : ctx.workspace().take(asked.shape(), asked.dtype())) {}
 
   [[nodiscard]] Tensor& tensor() noexcept { return used_; }
-  /// After the work that writes it was queued.
+  /// To be called when the work that writes the result has been queued.
   void finish() {
     if (used_.owner() != asked_.owner()) {
       backend_.copy(used_, asked_);

@@ -19,8 +19,9 @@ struct AttentionAddresses {
     const AttentionProblem& problem, const AttentionAddresses& at);
 
 /// Whether the plans of a shard (fewer queries, fewer heads, other row widths)
-/// give the bytes that the whole has there: with numbers of their own, for the
-/// first and the last rows and heads. Waits; not while recording.
+/// give the bytes that the plans of the whole give for the same rows and heads.
+/// Tried with generated numbers, for the first and the last rows and heads.
+/// Waits for the queue; not to be called while recording.
 /// Errors: as DnnPlans::run.
 [[nodiscard]] bool shard_agrees(ExecContext& ctx, const AttentionProblem& whole,
                                 DnnPlans& whole_plans,

@@ -8,7 +8,7 @@ constexpr int kWarpThreads = 32;
 constexpr int kRowThreads = 256;
 constexpr int kRowWarps = kRowThreads / kWarpThreads;
 
-TROUPE_DEVICE float power(float x) {
+TROUPE_DEVICE float exponential(float x) {
 #if defined(__CUDA_ARCH__)
   return expf(x);
 #else
@@ -35,7 +35,7 @@ TROUPE_DEVICE float joined(Lane& lane, float value, float* shared, Join join) {
   return value;
 }
 
-/// A block per row: powers = exp(x − max) / Σ exp(x − max). A row with NaN
+/// A block per row: weights = exp(x − max) / Σ exp(x − max). A row with NaN
 /// becomes NaN.
 template <typename To>
 struct Softmax {
@@ -44,14 +44,14 @@ struct Softmax {
   static constexpr bool kCooperates = true;
 
   const float* logits;
-  To* powers;
+  To* weights;
   std::int64_t keys;
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
     auto* shared = lane.template shared<float>();
     const float* row = logits + lane.block() * keys;
-    To* out = powers + lane.block() * keys;
+    To* out = weights + lane.block() * keys;
     float most = row[0];
     for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
       most = row[i] > most ? row[i] : most;
@@ -60,23 +60,24 @@ struct Softmax {
                   [](float a, float b) { return b > a ? b : a; });
     float sum = 0;
     for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
-      sum = add(sum, power(row[i] - most));
+      sum = add(sum, exponential(row[i] - most));
     }
     sum = joined(lane, sum, shared, [](float a, float b) { return add(a, b); });
     for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
-      out[i] = from_float<To>(power(row[i] - most) / sum);
+      out[i] = from_float<To>(exponential(row[i] - most) / sum);
     }
   }
 };
 
 }  // namespace
 
-void attention_weights(ExecContext& ctx, const Tensor& logits, Tensor& powers) {
+void attention_weights(ExecContext& ctx, const Tensor& logits,
+                       Tensor& weights) {
   Backend& backend = Backend::of(ctx);
-  with_element(powers.dtype(), [&](auto to) {
+  with_element(weights.dtype(), [&](auto to) {
     using To = decltype(to);
     launch(backend,
-           Softmax<To>{logits.data<float>(), powers.data<To>(), logits.dim(1)},
+           Softmax<To>{logits.data<float>(), weights.data<To>(), logits.dim(1)},
            {logits.dim(0)}, kRowThreads, kRowWarps * sizeof(float));
   });
 }

@@ -6,7 +6,7 @@
 #include "kernels/core/tensor.h"
 #include "kernels/cuda/backend.cuh"
 
-// What follows a product where the library cannot do it: one pass each.
+// What the library cannot do in the epilogue of a product. Each is one pass.
 
 namespace troupe::kernels::cuda {
 

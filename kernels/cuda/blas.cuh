@@ -7,12 +7,12 @@
 #include "kernels/core/dtype.h"
 #include "kernels/cuda/libraries.cuh"
 
-// What every caller of cuBLASLt does.
+// What all callers of cuBLASLt need.
 
 namespace troupe::kernels::cuda {
 
-/// Throws what `status` means: Errc::device_full, Errc::unsupported,
-/// Errc::internal; for a failed execution, what the runtime says.
+/// Throws the error that `status` means: Errc::device_full, Errc::unsupported
+/// or Errc::internal; for a failed execution, the error of the CUDA runtime.
 void check(const BlasLt& blas, cublasStatus_t status, std::string_view place);
 
 /// f32, bf16 or f16 in the library's terms. Errors: Errc::internal.
@@ -32,14 +32,15 @@ template <typename Descriptor, typename Create, typename... Args>
   return {descriptor, destroy};
 }
 
-/// `setter` is the table's function for this kind of descriptor.
+/// Sets an attribute. `setter` is the function of BlasLt for this kind of
+/// descriptor.
 template <typename Setter, typename Descriptor, typename Name, typename Value>
 void set_blas(const BlasLt& blas, std::string_view place, Setter setter,
               Descriptor descriptor, Name name, Value value) {
   check(blas, setter(descriptor, name, &value, sizeof(value)), place);
 }
 
-/// Whether an algorithm adds up each element in one sequence: k is not split.
+/// Whether an algorithm sums each element in one sequence, without splitting k.
 [[nodiscard]] bool sums_in_one_sequence(const BlasLt& blas,
                                         const cublasLtMatmulAlgo_t& algorithm,
                                         std::string_view place);

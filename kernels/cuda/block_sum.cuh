@@ -9,10 +9,10 @@ namespace troupe::kernels::cuda {
   return static_cast<std::size_t>(threads) / 32 * sizeof(double);
 }
 
-/// The sum of all threads' values, the same in every thread, in an order that
-/// the number of threads fixes (whole warps): pairwise within a warp, then warp
-/// by warp. All threads of the block call it, once in a kernel: it leaves the
-/// shared memory in use.
+/// The sum of the values of all threads of the block, the same in every thread:
+/// pairwise within a warp, then warp by warp. So the order depends on the
+/// number of threads alone, which is a multiple of a warp. All threads call it,
+/// and only once in a kernel: the shared memory is not free again afterwards.
 template <typename Lane>
 TROUPE_DEVICE double block_sum(Lane& lane, double value) {
   for (int mask = Lane::kWarp / 2; mask > 0; mask /= 2) {

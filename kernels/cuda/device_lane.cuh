@@ -1,6 +1,6 @@
 #pragma once
 
-// nvcc only: see launch.h.
+// For nvcc only: see launch.cuh.
 
 namespace troupe::kernels::cuda {
 
@@ -15,9 +15,10 @@ class DeviceLane {
   TROUPE_DEVICE std::int64_t block_y() const { return blockIdx.y; }
   TROUPE_DEVICE std::int64_t num_blocks() const { return gridDim.x; }
 
-  /// Waits for all threads of the block; orders their shared memory.
+  /// Waits for all threads of the block, which then see each other's writes to
+  /// shared memory.
   TROUPE_DEVICE void sync() { __syncthreads(); }
-  /// The value of the thread of this warp whose number differs in the bits of
+  /// The value of the thread in this warp whose number is this thread's XOR
   /// `mask`. All threads of the warp call it.
   template <typename T>
   TROUPE_DEVICE T shuffle_xor(T value, int mask) {

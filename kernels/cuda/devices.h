@@ -17,7 +17,7 @@ struct CudaDevice {
 
 struct CudaDevices {
   std::vector<CudaDevice> devices;
-  /// Why `devices` is empty, one sentence; empty when there is a device.
+  /// Why `devices` is empty, in one sentence; empty when it is not.
   std::string why_none;
 };
 
@@ -30,8 +30,8 @@ struct DeviceMemory {
   std::uint64_t total_bytes = 0;
 };
 
-/// What a device has left at the moment. Makes the device ready for use, which
-/// takes some of its memory. Errors: Errc::unsupported in a build without CUDA,
+/// A device's memory at the moment. Initialises the device, which takes some of
+/// its memory. Errors: Errc::unsupported in a build without CUDA,
 /// Errc::device_lost with the cause when the device does not answer.
 [[nodiscard]] DeviceMemory cuda_memory(int index);
 

@@ -30,12 +30,12 @@ class DnnHandle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// What a plan's tensor is bound to.
+/// The memory that a tensor of a plan is bound to.
 struct DnnOperand {
   enum class Role : std::uint8_t {
-    input,   ///< `elements` per item, items one behind the other
+    input,   ///< `elements` per item, one item after the other
     shared,  ///< `elements`, the same for all items
-    output,  ///< `elements` per item
+    output,  ///< `elements` per item, one item after the other
     number   ///< one f32 on the host
   };
   std::int64_t id = 0;
@@ -46,17 +46,17 @@ struct DnnOperand {
   std::byte* address = nullptr;
 };
 
-/// Uniform in [−2, 2): a function of the index and the seed alone.
+/// A number for bit checks, uniform in [−2, 2): a function of index and seed.
 [[nodiscard]] float check_number(std::int64_t index, std::int64_t seed);
 
 /// The plans of one problem, for every number of items.
 ///
-/// In batch-invariant mode the engine is chosen for one item, and a batch is
-/// queued either as one graph on the same engine or item by item; the first
-/// only after a check on this device that both give the same bytes. The check
-/// runs once per number of items, with numbers of its own, outside recordings;
-/// a recording of a batch that was never checked queues item by item.
-/// In free mode the engine is chosen for the whole batch.
+/// In batch-invariant mode the engine is chosen for one item. A batch is queued
+/// item by item, or as one graph on the same engine if a check on this device
+/// has shown that both give the same bytes. The check runs once per number of
+/// items, with generated numbers, and never while work is recorded: a recording
+/// of a batch that was not checked before queues item by item. In free mode the
+/// engine is chosen for the whole batch.
 /// Thread: as Backend.
 class DnnPlans {
  public:
@@ -65,14 +65,14 @@ class DnnPlans {
   DnnPlans(GraphOf graph_of, const DnnRules& rules)
       : graph_of_(std::move(graph_of)), rules_(rules) {}
 
-  /// Queues the problem for `items` items. False, and nothing is queued, when
-  /// cuDNN has no engine for it: see `refusal`. The first call of a problem and
+  /// Queues the problem for `items` items. Returns false and queues nothing
+  /// when cuDNN has no engine for it: see `refusal`. The first call for a
   /// number of items makes plans, which takes time, and waits for the queue.
   /// Errors: Errc::device_full, Errc::device_lost, Errc::internal.
   [[nodiscard]] bool run(ExecContext& ctx, std::int64_t items,
                          std::span<const DnnOperand> operands);
   [[nodiscard]] const std::string& refusal() const { return refusal_; }
-  /// Of one item; null where cuDNN has none. It lives as long as this.
+  /// The engine for one item; null where cuDNN has none. Lives as long as this.
   [[nodiscard]] const DnnEngine* engine();
 
  private:

@@ -12,15 +12,17 @@
 #include "kernels/core/dtype.h"
 #include "kernels/cuda/libraries.cuh"
 
-// cuDNN's graph interface: operations on described tensors become a graph, the
-// library proposes engines for it, and a plan is one that it can run.
+// cuDNN's graph interface. Operations on tensor descriptions make a graph; the
+// library proposes engines for it; a plan is a graph with an engine that runs
+// it.
 // Source: NVIDIA cuDNN 9 backend API reference, "cudnn_graph library".
 
 namespace troupe::kernels::cuda {
 
-/// Throws what `status` means: Errc::unsupported where the library refuses what
-/// it was asked (a later version or another shape may do), Errc::device_full,
-/// Errc::internal; for a failed execution, what the runtime says.
+/// Throws the error that `status` means: Errc::unsupported where the library
+/// refuses the request (a later version or another shape may work),
+/// Errc::device_full or Errc::internal; for a failed execution, the error of
+/// the CUDA runtime.
 void check(const Dnn& dnn, cudnnStatus_t status, std::string_view place);
 
 /// A descriptor of the library, destroyed with its owner.
@@ -65,8 +67,8 @@ class DnnDescriptor {
   cudnnBackendDescriptor_t descriptor_ = nullptr;
 };
 
-/// What plans are made for: the device of a handle, or a device that is only
-/// described (plans can be made without a GPU, though not run).
+/// The device that plans are made for: that of a handle, or one that is only
+/// described (without a GPU plans can be made, but not run).
 struct DnnTarget {
   const Dnn& dnn;
   cudnnHandle_t handle = nullptr;
@@ -77,7 +79,7 @@ struct DnnTarget {
 struct DnnTensor {
   enum class Kind : std::uint8_t {
     memory,   ///< bound to an address when the plan runs
-    between,  ///< exists only between two operations of the graph
+    between,  ///< a result that only another operation of the graph reads
     number    ///< one value, read from the host when the plan is queued
   };
   std::int64_t id = 0;
@@ -88,7 +90,7 @@ struct DnnTensor {
   Kind kind = Kind::memory;
 };
 
-/// Operations that will run as one. Errors (all): Errc::unsupported.
+/// Operations that run as one. Errors (all): Errc::unsupported.
 class DnnGraph {
  public:
   explicit DnnGraph(const DnnTarget& target) : target_(target) {}
@@ -124,7 +126,7 @@ class DnnGraph {
   std::vector<DnnDescriptor> operations_;
 };
 
-/// Which of the library's kernels runs: an engine and its settings.
+/// One of the library's implementations: an engine and its settings.
 struct DnnEngine {
   std::int64_t index = -1;
   std::vector<std::pair<std::int32_t, std::int64_t>> knobs;
@@ -132,7 +134,7 @@ struct DnnEngine {
   bool operator==(const DnnEngine&) const = default;
 };
 
-/// What an engine must keep to.
+/// What an engine must comply with.
 struct DnnRules {
   /// Off: f32 products are exact, not TF32.
   bool tensor_cores = true;
@@ -142,14 +144,14 @@ struct DnnRules {
 };
 
 /// A graph with the engine that runs it, ready to be queued any number of
-/// times. The choice follows from graph, library and device: engines are taken
-/// in the library's order of preference and never timed. An engine whose bits
-/// may vary from run to run, that reduces in less than f32, rounds its inputs
-/// or transforms them (Winograd, FFT) is not taken.
+/// times. The first engine in the library's order of preference that complies
+/// is taken; none is timed. So the choice depends on graph, library and device
+/// alone. Refused are engines whose bits may vary from run to run, that sum in
+/// less than f32, round their inputs or transform them (Winograd, FFT).
 class DnnPlan {
  public:
-  /// Nothing when no engine keeps to the rules; *why then says what was
-  /// refused. Takes up to seconds (some engines are compiled here).
+  /// Nothing when no engine complies with the rules; *why then says what was
+  /// refused. Takes up to seconds, because some engines are compiled.
   [[nodiscard]] static std::optional<DnnPlan> find(DnnGraph graph,
                                                    const DnnRules& rules,
                                                    std::string* why);
@@ -164,11 +166,11 @@ class DnnPlan {
   DnnPlan(DnnGraph graph) : graph_(std::move(graph)) {}
   [[nodiscard]] std::vector<DnnDescriptor> propose(
       cudnnBackendHeurMode_t mode) const;
-  /// Whether the proposed engine keeps to the rules and can be used.
+  /// Takes the proposed engine if it complies with the rules and can be used.
   [[nodiscard]] bool take(DnnDescriptor proposal, const DnnRules& rules,
                           std::string* why);
 
-  // The library may look at what a plan was made of as long as it lives.
+  // As long as a plan lives, the library may read what it was made from.
   DnnGraph graph_;
   DnnDescriptor operations_;
   DnnDescriptor config_;

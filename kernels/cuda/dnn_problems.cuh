@@ -5,19 +5,19 @@
 
 #include "kernels/cuda/dnn_graph.cuh"
 
-// The graphs that Troupe gives cuDNN. Each is described for `items` items of a
-// batch that lie one behind the other; one item is what decides its bits.
+// The graphs that Troupe gives to cuDNN, for `items` items of a batch that lie
+// one after the other. A problem describes one item, which decides the bits.
 
 namespace troupe::kernels::cuda {
 
-/// What a plan's tensors are bound by.
+/// Names of the tensors in a plan; addresses are bound to them.
 enum DnnId : std::int64_t {
   kFirstInput = 1,   ///< q, or the image
   kSecondInput = 2,  ///< k, or the filters
   kThirdInput = 3,   ///< v, or the bias
   kScale = 4,
   kOutput = 5,
-  kBetween = 6,  ///< and those behind it: never bound
+  kBetween = 6,  ///< 6 and above: results between operations, never bound
 };
 
 /// Attention of one item whose heads lie inside wider rows. All elements of one

@@ -11,19 +11,19 @@ namespace troupe::kernels::cuda {
 /// with
 ///
 ///   static constexpr const char* kName;
-///   static constexpr int kWide;    elements of its units where memory is
-///                                  aligned, a power of two
-///   static constexpr int kUnits;   units of a thread whose loads are in flight
-///                                  together
+///   static constexpr int kWide;    elements of a unit where memory is aligned;
+///                                  a power of two
+///   static constexpr int kUnits;   units that a thread loads before it stores
+///                                  the first
 ///   template <int N> struct Inputs;
 ///   template <int N> TROUPE_DEVICE Inputs<N> load(std::int64_t at) const;
 ///   template <int N> TROUPE_DEVICE void store(const Inputs<N>& inputs,
 ///                                             std::int64_t at) const;
-///   bool is_aligned() const;       whether units of kWide fit its memory
+///   bool is_aligned() const;       whether its memory is aligned to kWide
 ///
-/// for the elements [at, at + N). All inputs of an element are read before it
-/// is stored, so an output may be one of the inputs. Neighbouring threads take
-/// neighbouring units.
+/// where load and store are for the elements [at, at + N). All inputs of an
+/// element are read before it is stored, so an output may be one of the inputs.
+/// Neighbouring threads take neighbouring units.
 template <typename Op, int N>
 struct Each {
   static constexpr const char* kName = Op::kName;

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <functional>
 
-// The host twin of device_lane.h: see launch.h. Defined by the emulator in
-// tests/cuda; production code is compiled by nvcc and never sees it.
+// The counterpart of device_lane.cuh for the emulator in tests/cuda, which
+// defines `launch_on_host`: see launch.cuh. nvcc never sees this file.
 
 namespace troupe::kernels::cuda {
 
-/// What a lane knows of its block; the emulator derives from it.
+/// A block of threads, as its lanes see it. The emulator implements it.
 class HostBlock {
  public:
   virtual ~HostBlock() = default;
@@ -69,8 +69,8 @@ struct HostLaunch {
   const char* name = "";
 };
 
-/// Queues the work on the emulated stream; errors are left to
-/// cudaGetLastError, as by a launch of the GPU.
+/// Queues the kernel on the emulated stream. As with a launch on a GPU,
+/// cudaGetLastError tells the errors.
 void launch_on_host(cudaStream_t stream, const HostLaunch& launch,
                     std::function<void(HostLane&)> kernel);
 

@@ -6,16 +6,17 @@
 #include "kernels/core/error.h"
 #include "kernels/cuda/backend.cuh"
 
-// One source for the GPU and for the tests' host twin: a kernel is a struct of
-// plain values with
+// How a kernel is written and started. A kernel is a struct of plain values
+// with
 //
 //   static constexpr const char* kName;        for messages
 //   static constexpr int kThreads;             of one block, at most
 //   static constexpr bool kCooperates;         whether it syncs or shuffles
 //   template <typename Lane> TROUPE_DEVICE void operator()(Lane& lane) const;
 //
-// The Lane is one thread: DeviceLane under nvcc; under another compiler
-// HostLane, on which the tests' emulator walks the same indices.
+// The Lane is one thread. nvcc compiles the kernel with DeviceLane. The tests
+// compile the same source for the host with HostLane, and their emulator runs
+// every thread of it.
 
 #if defined(__CUDACC__)
 #define TROUPE_DEVICE __device__ __forceinline__
@@ -43,9 +44,9 @@ __global__ void __launch_bounds__(Kernel::kThreads)
 #endif
 
 /// Queues `kernel` with blocks of `threads` (at most kThreads) and
-/// `shared_bytes` of dynamic shared memory (at most 48 KiB); an empty grid is
-/// no work. Errors: Errc::unsupported for more than 2^31 - 1 blocks (65,535 in
-/// y), Errc::device_lost, Errc::internal.
+/// `shared_bytes` of dynamic shared memory (at most 48 KiB). Does nothing for
+/// an empty grid. Errors: Errc::unsupported for more than 2^31 - 1 blocks
+/// (65,535 in y), Errc::device_lost, Errc::internal.
 template <typename Kernel>
 void launch(Backend& backend, const Kernel& kernel, Grid grid,
             int threads = Kernel::kThreads, std::size_t shared_bytes = 0) {
@@ -60,7 +61,7 @@ void launch(Backend& backend, const Kernel& kernel, Grid grid,
           Kernel::kName,
           "more threads in a block than the kernel was built for");
 #if defined(__CUDACC__)
-  // Only the twin asks whether threads meet.
+  // Only the emulator uses it.
   static_cast<void>(Kernel::kCooperates);
   run_kernel<Kernel>
       <<<dim3(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y)),

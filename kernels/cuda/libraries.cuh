@@ -7,9 +7,9 @@
 
 namespace troupe::kernels::cuda {
 
-/// The functions of cuBLASLt that Troupe calls, found when a GPU is first used:
-/// a run on the CPU does not load half a gigabyte of library, and a machine
-/// without it can still run on the CPU.
+/// The functions of cuBLASLt that Troupe calls. They are loaded when a GPU is
+/// first used: so a run on the CPU does not load half a gigabyte of library,
+/// and does not need the library at all.
 struct BlasLt {
   decltype(&cublasLtCreate) create;
   decltype(&cublasLtDestroy) destroy;
@@ -45,7 +45,7 @@ struct Dnn {
   decltype(&cudnnBackendExecute) execute;
 };
 
-/// Both tables; the libraries stay loaded while this lives.
+/// Both libraries. They stay loaded while `handles` lives.
 struct Libraries {
   BlasLt blas;
   Dnn dnn;

@@ -17,9 +17,8 @@
 
 namespace troupe::kernels::cuda {
 
-/// out [rows, n] = epilogue(x [rows, k] · weight [n, k]ᵀ): what one item of a
-/// batch asks for. The chosen algorithm is a function of this, the library and
-/// the device alone.
+/// The product of one item: out [rows, n] = epilogue(x [rows, k] · weight
+/// [n, k]ᵀ). The algorithm depends on this, the library and the device alone.
 struct Problem {
   std::int64_t rows = 0;
   std::int64_t n = 0;
@@ -31,7 +30,8 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-/// What is there of a problem: all rows of every item, or a shard of them.
+/// The operands of a call: `items` items of a problem, each with all its rows
+/// or with a shard of them.
 struct ProductBatch {
   std::int64_t items = 0;
   std::int64_t rows = 0;  ///< of each item
@@ -39,8 +39,8 @@ struct ProductBatch {
   auto operator<=>(const ProductBatch&) const = default;
 };
 
-/// Addresses in device memory; each row is as aligned as its width allows when
-/// the first is: see row_alignment.
+/// Addresses in device memory. The first row of each operand has the alignment
+/// `row_alignment`, and so have all others.
 struct ProductOperands {
   const void* weight = nullptr;
   const void* bias = nullptr;  ///< [n], aligned to 256 bytes, or null
@@ -48,23 +48,25 @@ struct ProductOperands {
   void* out = nullptr;
 };
 
-/// The alignment that algorithms are chosen for: of every row in a buffer that
-/// starts at a multiple of 256 bytes. It follows from the width alone, so the
-/// place of an item in its batch cannot change the algorithm.
+/// The alignment in bytes that algorithms are chosen for: what every row has in
+/// a buffer that starts at a multiple of 256 bytes. It depends on the width
+/// alone, so an item's place in its batch cannot change the algorithm.
 [[nodiscard]] std::size_t row_alignment(std::int64_t width, DType dtype);
 
 /// The products of one context: handle, workspace, and the algorithms that were
 /// chosen. Made by Backend::state, so the first product of a context must not
 /// be recorded.
 ///
-/// Algorithms follow the library's own order of preference and are never timed:
-/// two runs on one machine choose alike, and so have the same bits.
+/// The first algorithm in the library's order of preference that may be used is
+/// taken; none is timed. So two runs on one machine choose alike and have the
+/// same bits.
 ///
-/// In batch-invariant mode the algorithm of a problem adds up each element in
-/// one sequence (no split of k), is chosen for one item and serves every batch:
-/// as one product over all rows, as a strided batch, or item by item. The first
-/// two only after a bit check on this device with numbers that show every other
-/// order of summation: it runs once per problem and batch, outside recordings.
+/// In batch-invariant mode the algorithm is chosen for one item, sums each
+/// element in one sequence (k is not split), and serves every batch: as one
+/// product over all rows, as a strided batch, or item by item. The first two
+/// are used only after a bit check on this device, with numbers that reveal any
+/// other order of summation. The check runs once per problem and batch, never
+/// while work is recorded.
 /// Thread: as Backend.
 class Products {
  public:
@@ -74,9 +76,9 @@ class Products {
 
   /// Whether the library has an algorithm for the problem.
   [[nodiscard]] bool supports(const Problem& problem);
-  /// Queues the product of items that lie one behind the other. A batch of
-  /// shards of `problem` uses the algorithm of the whole: the first time, the
-  /// bytes of such a shard are compared with the whole's.
+  /// Queues the product of items that lie one after the other. Shards are
+  /// computed with the algorithm of the whole; the first time, their bytes are
+  /// compared with the whole's.
   /// Errors: Errc::unsupported when the library has no algorithm, or when a
   /// shard has other bytes.
   void run(const Problem& problem, const ProductBatch& batch,
@@ -85,8 +87,8 @@ class Products {
  private:
   using Layout = BlasHandle<cublasLtMatrixLayout_t>;
 
-  /// How a batch is handed to the library: `calls` products one after another,
-  /// each over the layouts.
+  /// How a batch is handed to the library: as `calls` products one after
+  /// another, each with these layouts.
   struct Arrangement {
     Layout weight;
     Layout x;
@@ -97,7 +99,8 @@ class Products {
     BlasHandle<cublasLtMatmulDesc_t> description;
     std::optional<cublasLtMatmulAlgo_t> algorithm;
     std::map<ProductBatch, Arrangement> arrangements;
-    /// Whether so many rows alone have the bytes of the whole.
+    /// By number of rows: whether so many rows alone have the bytes of the
+    /// whole.
     std::map<std::int64_t, bool> shards;
   };
 

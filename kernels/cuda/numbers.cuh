@@ -10,11 +10,12 @@
 #include "kernels/core/error.h"
 #include "kernels/cuda/launch.cuh"
 
-// Elements, and 16 bytes of them at a time, as both sides of launch.h see them.
+// Arithmetic and conversions of single elements, for nvcc and for the host
+// (launch.cuh) with the same bits.
 
 namespace troupe::kernels::cuda {
 
-/// Products and sums that no compiler joins into a fused multiply-add: where
+/// Products and sums that no compiler fuses into a multiply-add. Used where
 /// bits are promised.
 TROUPE_DEVICE float multiply(float a, float b) {
 #if defined(__CUDA_ARCH__)
@@ -95,8 +96,8 @@ TROUPE_DEVICE float16 from_float<float16>(float x) {
 template <typename T>
 inline constexpr int kPerLoad = 16 / static_cast<int>(sizeof(T));
 
-/// Calls fn with a value of the element type that `dtype` names: f32, bf16 or
-/// f16. Errors: Errc::internal for another.
+/// Calls fn with a value of the element type that `dtype` names: float,
+/// bfloat16 or float16. Errors: Errc::internal for other dtypes.
 template <typename Fn>
 void with_element(DType dtype, const Fn& fn) {
   switch (dtype) {

@@ -9,22 +9,22 @@
 
 namespace troupe::kernels::cuda {
 
-/// New pinned memory of the host, to be let go by cudaFreeHost. Slow, stops the
-/// whole device and waits for another thread's recording. Errors:
-/// Errc::out_of_memory with the number, Errc::device_lost. Thread: any but one
-/// that records.
+/// New pinned memory of the host, to be released by cudaFreeHost. Slow: it
+/// stops the whole device, and waits while another thread records. Errors:
+/// Errc::out_of_memory with the number of bytes, Errc::device_lost. Thread: any
+/// but one that records.
 [[nodiscard]] std::byte* pin_memory(std::size_t bytes);
 
-/// Pinned memory that one stream copies results into. What is let go is handed
-/// out again, for taking pinned memory is slow and stops the whole device; it
-/// is released when the host can pin no more, or the backend and the last of
-/// its memory are gone, so a tensor may outlive the backend.
+/// A pool of pinned memory that one stream copies results into. Pinning is slow
+/// and stops the whole device, so memory that was returned is handed out again.
+/// It is unpinned when the host can pin no more, or when the backend and all
+/// tensors that use the pool are gone: a tensor may outlive the backend.
 ///
-/// Memory that is let go while a copy into it is still queued may be handed out
-/// at once: its next owner fills it by a copy on the same stream, behind that
-/// one, and reads it behind a mark that is later than both; until then nobody
-/// touches it, the former owner no longer. So memory needs no event to be free,
-/// and two streams must not share a pool.
+/// Memory may be returned while a copy into it is still queued, and handed out
+/// again at once. That is safe because the next owner writes it by a copy on
+/// the same stream, which runs after the first, and reads it only after a mark
+/// behind both. So no event is needed to know when memory is free, and two
+/// streams must not share a pool.
 class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
  public:
   explicit PinnedPool(std::shared_ptr<Stream> stream);
@@ -32,12 +32,12 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
   PinnedPool(const PinnedPool&) = delete;
   PinnedPool& operator=(const PinnedPool&) = delete;
 
-  /// At least `bytes`, with the bytes of its former use, aligned to 4096. To be
-  /// written by copies on the stream until a mark behind them has passed. New
-  /// memory is taken for the thread's current device and waits for another
-  /// thread's recording. Returning it waits for nothing but the taking of new
-  /// memory. Errors: Errc::out_of_memory, Errc::device_lost.
-  /// Thread: any, to return it too; one that records may not take.
+  /// At least `bytes`, aligned to 4096; the contents are undefined. Until a
+  /// mark behind its copies has passed, only copies on the stream may write it.
+  /// If no memory is free, some is pinned for the thread's current device,
+  /// which waits while another thread records. Its release may have to wait for
+  /// a `take` that pins. Errors: Errc::out_of_memory, Errc::device_lost.
+  /// Thread: any but one that records; the release on any.
   [[nodiscard]] std::shared_ptr<std::byte> take(std::size_t bytes);
 
  private:
@@ -46,16 +46,16 @@ class PinnedPool : public std::enable_shared_from_this<PinnedPool> {
     std::size_t bytes = 0;
     bool is_free = true;
   };
-  /// Marks it as taken; null when there is none.
+  /// A free buffer, marked as taken; null when there is none.
   [[nodiscard]] Buffer* find_free(std::size_t bytes);
   [[nodiscard]] Buffer* add(std::size_t bytes);
-  /// Waits for the stream.
+  /// Waits for the stream, then unpins all free buffers.
   void release_free();
   void give_back(Buffer& buffer) noexcept;
 
   std::shared_ptr<Stream> stream_;
   std::mutex mutex_;
-  std::list<Buffer> buffers_;  ///< addresses stay
+  std::list<Buffer> buffers_;  ///< a list: addresses of buffers must stay
 };
 
 }  // namespace troupe::kernels::cuda

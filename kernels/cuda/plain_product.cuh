@@ -5,9 +5,10 @@
 
 namespace troupe::kernels::cuda {
 
-/// out = x · weightᵀ, each element one f32 sum over ascending k: for shapes
-/// that the library has no algorithm for (sides of one, say), of any size but
-/// slow. x [..., K], weight [N, K] of one type, out [..., N] f32.
+/// out = x · weightᵀ, each element one f32 sum over ascending k. Takes any
+/// shape but is slow: for shapes that the library has no algorithm for (sides
+/// of one, for example). x [..., K] and weight [N, K] of one type, out [..., N]
+/// f32.
 void multiply_plainly(Backend& backend, const Tensor& x, const Tensor& weight,
                       Tensor& out);
 

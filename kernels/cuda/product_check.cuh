@@ -8,20 +8,20 @@
 
 namespace troupe::kernels::cuda {
 
-/// Operands of a batch of one problem with numbers made to show the order of
-/// summation, and room for two results. In each sum a quarter of the terms is
-/// large and cancels, the second half of k against the first: what is left
-/// depends visibly, in bf16 too, on the order of the additions. The numbers
-/// follow from the problem alone, so the verdict does.
+/// Generated operands for a batch of one problem, whose sums reveal the order
+/// of summation, and room for two results. In each sum a quarter of the terms
+/// is large, and those in the second half of k cancel those in the first. What
+/// remains depends on the order of the additions, visibly even in bf16. The
+/// numbers depend on the problem alone, so the answer does.
 ///
-/// Holds its own memory until its work is done; waits only in `results_agree`.
+/// Waits only in `results_agree`.
 /// Errors: Errc::device_full.
 class ProductCheck {
  public:
   ProductCheck(Backend& backend, const Problem& problem,
                const ProductBatch& batch);
 
-  /// The operands, with the `result`-th of the two outputs.
+  /// The operands with output `result`, 0 or 1.
   [[nodiscard]] ProductOperands operands(int result);
   /// The same from row `first` of the first item on.
   [[nodiscard]] ProductOperands operands_from(int result, std::int64_t first);

@@ -7,22 +7,24 @@
 #include "kernels/cuda/activation.cuh"
 #include "kernels/cuda/units.cuh"
 
-// Rows that threads share: how a row is cut, held in registers and summed.
-// Everything follows from the row's width and element type alone, never from
-// the number of rows, the grid or the addresses: so do a row's bits.
+// Rows that several threads share: how a row is divided, held in registers and
+// summed. All of this depends on the row's width and element type alone, never
+// on the number of rows, the grid or the addresses. So a row's bits do too.
 
 namespace troupe::kernels::cuda {
 
-/// Units of a row that one thread holds at most.
+/// Units of a row that one thread can hold.
 inline constexpr int kHeldUnits = 3;
-/// Floats of shared memory per reduction of a row over several warps.
+/// Warps of a block at most. A reduction over them takes as many floats of
+/// shared memory.
 inline constexpr int kMaxWarps = 32;
-/// Most threads of a block that works on rows.
+/// Threads of a block at most.
 inline constexpr int kRowThreads = kMaxWarps * 32;
 
-/// Rows of `width` elements, cut into units of N. Unit u of a row belongs to
-/// thread u % threads: a power of two up to a warp (then a block has several
-/// rows), or whole warps (then it has one).
+/// Rows of `width` elements, cut into units of N elements. Unit u of a row
+/// belongs to thread u % threads. A row has a power of two of threads up to a
+/// warp (then a block has several rows), or several whole warps (then a block
+/// has one row).
 struct RowPlan {
   std::uint32_t rows = 0;
   int width = 0;
@@ -30,7 +32,7 @@ struct RowPlan {
   int rows_per_block = 1;
   int place_shift = 0;   ///< thread >> place_shift is the row in the block
   bool can_hold = true;  ///< each thread can keep its units in registers
-  bool is_full = false;  ///< a block has one row, each thread as many as it can
+  bool is_full = false;  ///< a block has one row, each thread kHeldUnits units
 
   [[nodiscard]] std::int64_t blocks() const {
     return blocks_for(rows, rows_per_block);
@@ -38,8 +40,9 @@ struct RowPlan {
   [[nodiscard]] int block_threads() const { return threads * rows_per_block; }
 };
 
-/// `per_thread`: units of a thread, as long as threads suffice.
-/// Errors: Errc::unsupported for 2^31 rows or elements of a row.
+/// `unit`: elements of a unit. `per_thread`: units that each thread gets, or
+/// more where a block has too few threads.
+/// Errors: Errc::unsupported for 2^31 rows, or 2^31 elements in a row.
 inline RowPlan plan_rows(std::int64_t rows, std::int64_t width, int unit,
                          int per_thread = kHeldUnits) {
   constexpr std::int64_t kLimit = std::int64_t{1} << 31U;
@@ -73,14 +76,20 @@ inline RowPlan plan_rows(std::int64_t rows, std::int64_t width, int unit,
   return plan;
 }
 
-/// How a kernel reaches its rows. The bits are the same.
+/// How a kernel reads its rows. The bits are the same.
 enum class RowAccess : std::uint8_t {
-  full,     ///< as held, where no thread has to ask whether a unit is there:
-            ///< the loads of all are in flight together (nvcc 13 puts waits
-            ///< between loads that it has to guard)
-  held,     ///< by units, read once and kept in registers
-  by_unit,  ///< by units, read again by every pass: wide rows
-  single,   ///< element by element, read again: odd widths and addresses
+  /// As `held`, but every thread has kHeldUnits units and need not test whether
+  /// a unit exists. Then all its loads are in flight together; nvcc 13 would
+  /// put
+  /// waits between loads that are each behind a test.
+  full,
+  /// By units, read once and kept in registers.
+  held,
+  /// By units, read again in every pass: rows too wide for the registers.
+  by_unit,
+  /// Element by element, read again in every pass: rows or widths that are not
+  /// aligned.
+  single,
 };
 
 /// Whether a row is read once.
@@ -102,13 +111,13 @@ void with_access(const RowPlan& plan, bool aligned, const Fn& fn) {
   }
 }
 
-/// What a thread has of its row. Past the last row there is nothing, but the
-/// thread takes part in the sums.
+/// The part of a row that one thread has. A thread past the last row has no
+/// elements, but takes part in the sums.
 template <int N, RowAccess access>
 struct RowShare {
   static constexpr bool kHeld = kIsHeld<access>;
   static constexpr bool kByUnit = access != RowAccess::single;
-  /// Units to keep at once.
+  /// Units in registers at once.
   static constexpr int kKept = kHeld ? kHeldUnits : 1;
 
   template <typename Lane>
@@ -149,8 +158,9 @@ struct RowShare {
   int width;  ///< 0 past the last row
 };
 
-/// Elements of a row, past the first cache: it is for what rows share.
-/// Units are aligned; single elements fill up with 0.
+/// `count` elements of a row, at most N; the rest of the unit is 0. Whole units
+/// are aligned. The loads bypass the first-level cache, which is left to what
+/// rows share.
 template <RowAccess access, int N, typename T>
 TROUPE_DEVICE Unit<T, N> load_row(const T* from, int count) {
   Unit<T, N> unit;
@@ -215,7 +225,7 @@ TROUPE_DEVICE Unit<T, N> rounded(const Floats<N>& from) {
   return unit;
 }
 
-/// 16 bytes of what no thread of the kernel writes.
+/// 16 bytes that no thread of the kernel writes.
 TROUPE_DEVICE Unit<float, 4> load_constant(const float* from) {
 #if defined(__CUDA_ARCH__)
   const float4 words = __ldg(reinterpret_cast<const float4*>(from));
@@ -225,8 +235,8 @@ TROUPE_DEVICE Unit<float, 4> load_constant(const float* from) {
 #endif
 }
 
-/// N parameters that many rows share and that nothing writes meanwhile; single
-/// elements fill up with 0.
+/// `count` parameters that many rows share, at most N; the rest is 0. No thread
+/// of the kernel writes them.
 template <RowAccess access, int N>
 TROUPE_DEVICE Floats<N> load_shared(const float* from, int count) {
   Floats<N> out;
@@ -249,7 +259,7 @@ TROUPE_DEVICE Floats<N> load_shared(const float* from, int count) {
   return out;
 }
 
-/// Pairs first, then pairs of pairs.
+/// The sum of pairs, then of pairs of pairs, and so on.
 template <int N>
 TROUPE_DEVICE float sum_of(const float (&values)[N]) {
   float sums[N];
@@ -267,9 +277,10 @@ TROUPE_DEVICE float sum_of(const float (&values)[N]) {
   return sums[0];
 }
 
-/// join over the row's threads, the same value in all of them: within warps by
-/// halves, then warp after warp. Every thread of the block calls it.
-/// `shared`: kMaxWarps floats that no other reduction of the kernel uses.
+/// Reduces the values of the row's threads by `join`; all of them get the
+/// result. Within a warp by halves, then warp after warp. Every thread of the
+/// block calls it. `shared`: kMaxWarps floats that no other reduction of the
+/// kernel uses.
 template <typename Lane, typename Join>
 TROUPE_DEVICE float join_row(Lane& lane, int threads, float value,
                              float* shared, const Join& join) {
@@ -307,12 +318,13 @@ TROUPE_DEVICE float inverse_root(float x) {
 #endif
 }
 
-/// Whether every row's units of N start where one instruction can move them.
+/// Whether the units of N elements of all rows are aligned. Row r starts at
+/// first + r · pitch.
 template <int N, typename T>
 [[nodiscard]] bool fits(const T* first, std::int64_t pitch) {
   return is_aligned<N>(first) && pitch % N == 0;
 }
-/// The same for what load_shared moves, always by 16 bytes.
+/// The same for parameters, which load_shared reads by 16 bytes.
 template <int N>
 [[nodiscard]] bool parameters_fit(const float* first, std::int64_t pitch = 0) {
   return is_aligned<4>(first) && pitch % N == 0;

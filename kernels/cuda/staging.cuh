@@ -8,9 +8,9 @@
 
 namespace troupe::kernels::cuda {
 
-/// Pinned memory through which host data reach the device: the source may be
-/// reused as soon as a copy is queued. A few slots take turns; one is written
-/// again when the copies from it are done. Thread: one.
+/// Copies host data to the device through pinned memory, so that the source may
+/// be reused as soon as a copy is queued. A few slots take turns: before one is
+/// written again, its copies must be done. Thread: one.
 class Staging {
  public:
   static constexpr std::size_t kSlotBytes = std::size_t{4} << 20U;

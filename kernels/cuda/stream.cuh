@@ -11,29 +11,32 @@
 
 namespace troupe::kernels::cuda {
 
-/// Throws what `status` means: Errc::device_full, Errc::device_lost for
-/// errors after which the device's context is dead, Errc::internal otherwise.
+/// Throws the error that `status` means: Errc::device_full; Errc::device_lost
+/// for errors after which the device's context is dead; otherwise
+/// Errc::internal.
 void check(cudaError_t status, std::string_view place);
 
-/// Where nothing can be thrown: a failure is not left for the next check.
+/// For calls whose failure cannot be thrown: clears it, so that the next check
+/// does not report it.
 void ignore(cudaError_t status) noexcept;
 
-/// For errors of libraries, which have a CUDA runtime of their own and do not
-/// say that the device is lost. Errors: Errc::device_lost.
+/// Throws if the device is lost. For errors of libraries that have a CUDA
+/// runtime of their own and do not say so. Errors: Errc::device_lost.
 void check_alive(std::string_view place);
 
-/// Hands what the device's pool keeps for the next request to whoever does not
-/// ask the pool: libraries, modules, recordings. Only what no queued work uses.
+/// Gives memory that the device's pool keeps for later requests back to the
+/// driver, for users that do not ask the pool: libraries, modules, recordings.
+/// Memory that queued work uses stays.
 void trim_pool(int device) noexcept;
 
-/// Held while something is recorded, and by whatever makes or destroys library
-/// handles, pinned memory or backends: those call device-wide functions, which
-/// can spoil a recording of another thread too (seen with cuBLAS handles: ggml,
-/// github.com/ggml-org/llama.cpp/pull/14288).
+/// Held while work is recorded, and while library handles, pinned memory or
+/// backends are made or destroyed. The latter call device-wide functions, which
+/// can spoil a recording, also one of another thread (seen with cuBLAS handles:
+/// ggml, github.com/ggml-org/llama.cpp/pull/14288).
 [[nodiscard]] std::recursive_mutex& set_up_mutex();
 
-/// Makes a device the calling thread's current one, and then the former again,
-/// if that was ever used: memory is released wherever its last owner ends.
+/// Makes a device the calling thread's current one, and in the end the former
+/// one again if that was ever used. For memory that is released on any thread.
 class OnDevice {
  public:
   explicit OnDevice(int device) noexcept;
@@ -45,8 +48,8 @@ class OnDevice {
   int before_ = 0;
 };
 
-/// A stream that outlives its backend while memory of it is in use. Work and
-/// releases of memory are ordered by it.
+/// A CUDA stream. Work runs and memory is released in its order. It outlives
+/// its backend while memory of it is in use.
 class Stream {
  public:
   /// Makes the device the thread's current one.
@@ -58,22 +61,23 @@ class Stream {
   [[nodiscard]] int device() const noexcept { return device_; }
   [[nodiscard]] cudaStream_t get() const noexcept { return stream_; }
 
-  /// For what cannot be part of a recording; `what` is the message.
-  /// Errors: Errc::internal for the thread that records. Thread: any.
+  /// Throws on the thread that records: for what cannot be part of a recording.
+  /// `what` is the message. Errors: Errc::internal. Thread: any.
   void refuse_while_recording(std::string_view what);
 
-  /// Memory in the stream's order. While another thread records, it waits: an
-  /// allocation would become part of the recording. Where there is too little,
-  /// it waits for the stream and asks again.
+  /// Allocates memory in the stream's order. Waits while another thread
+  /// records, because an allocation would become part of the recording. If
+  /// there is too little memory, it waits for the stream and tries again.
   /// Errors: Errc::device_full with the numbers, Errc::device_lost;
   /// Errc::internal for the thread that records. Thread: any.
   [[nodiscard]] std::byte* allocate(std::size_t bytes);
-  /// Gives it back in the stream's order; while something is recorded, behind
-  /// it. Thread: any.
+  /// Releases memory in the stream's order; while work is recorded, after the
+  /// recording. Thread: any.
   void release(std::byte* memory) noexcept;
 
   /// Records what its thread queues on the stream, from the constructor to
-  /// `end`; work before `end` that failed leaves the stream as it was.
+  /// `end`. Without `end` the recording is dropped and the stream is as it was
+  /// before.
   class Recording {
    public:
     explicit Recording(Stream& stream);
@@ -81,7 +85,7 @@ class Stream {
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
 
-    /// The work, ready to be launched; the caller destroys it.
+    /// The recorded graph, ready to be launched; the caller destroys it.
     [[nodiscard]] cudaGraphExec_t end();
 
    private:
@@ -97,9 +101,9 @@ class Stream {
   cudaStream_t stream_ = nullptr;
   std::mutex mutex_;
   std::condition_variable recorded_;
-  /// Of the thread that records; none: the default.
+  /// The thread that records; default-constructed if none does.
   std::thread::id recorder_;
-  std::vector<std::byte*> released_;  ///< while something was recorded
+  std::vector<std::byte*> released_;  ///< to be released after the recording
 };
 
 }  // namespace troupe::kernels::cuda

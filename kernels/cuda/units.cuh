@@ -7,9 +7,9 @@
 
 #include "kernels/cuda/numbers.cuh"
 
-// Neighbouring elements that one instruction moves (a unit), of types of any
-// width: where two types meet, both units hold as many elements, and the wider
-// one fills 16 bytes.
+// A unit is neighbouring elements that one instruction moves. Where an
+// operation has elements of two types, their units have the same number of
+// elements, and the unit of the wider type has 16 bytes.
 
 #if defined(__CUDACC__)
 #define TROUPE_UNROLL _Pragma("unroll")
@@ -26,7 +26,7 @@ struct alignas(sizeof(T) * N) Unit {
   T values[N];
 };
 
-/// Elements of the wider type in 16 bytes.
+/// Elements of a unit for these types: those of the widest in 16 bytes.
 template <typename... T>
 inline constexpr int kTogether = [] {
   std::size_t widest = 1;
@@ -34,14 +34,14 @@ inline constexpr int kTogether = [] {
   return static_cast<int>(16 / widest);
 }();
 
-/// Whether units of N elements can be moved from or to `pointer` on.
+/// Whether `pointer` is aligned to a unit of N elements.
 template <int N, typename T>
 [[nodiscard]] inline bool is_aligned(const T* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % (sizeof(T) * N) == 0;
 }
 
-/// `from` is aligned to the unit: a GPU stops with an error where it is not,
-/// and so does the host.
+/// `from` must be aligned to the unit; otherwise the program stops with an
+/// error, on a GPU and on the host.
 template <int N, typename T>
 TROUPE_DEVICE Unit<T, N> load(const T* from) {
 #if defined(__CUDA_ARCH__)
@@ -56,7 +56,7 @@ TROUPE_DEVICE Unit<T, N> load(const T* from) {
 #endif
 }
 
-/// `to` is aligned to the unit.
+/// `to` must be aligned to the unit.
 template <int N, typename T>
 TROUPE_DEVICE void store(const Unit<T, N>& unit, T* to) {
 #if defined(__CUDA_ARCH__)
@@ -69,8 +69,8 @@ TROUPE_DEVICE void store(const Unit<T, N>& unit, T* to) {
 #endif
 }
 
-/// The unit by one instruction, whatever the compiler makes of what is around:
-/// it splits plain stores where paths of the program join before them.
+/// As `store`, but always by one instruction. (nvcc may split a plain store
+/// behind a branch.)
 template <int N, typename T>
 TROUPE_DEVICE void store_whole(const Unit<T, N>& unit, T* to) {
 #if defined(__CUDA_ARCH__)
@@ -90,7 +90,7 @@ TROUPE_DEVICE void store_whole(const Unit<T, N>& unit, T* to) {
   store<N>(unit, to);
 }
 
-/// N bytes of any elements: 16, 4, 2 or 1.
+/// Bytes<N>: N bytes of elements of any type; N is 16, 4, 2 or 1.
 template <int N>
 using Word =
     std::conditional_t<N >= 4, std::uint32_t,
@@ -109,9 +109,9 @@ TROUPE_DEVICE void store_bytes(const Bytes<N>& bytes, std::uint8_t* to) {
   store<(N + 3) / 4>(bytes, reinterpret_cast<Word<N>*>(to));
 }
 
-/// Calls fn(std::integral_constant<int, bytes>) with the largest unit of bytes
-/// (16, 4, 2 or 1) that fits. `steps` are the addresses and distances in bytes
-/// that must be multiples of it, joined by bitwise or.
+/// Calls fn(std::integral_constant<int, N>) with the largest N of 16, 4, 2 and
+/// 1 that divides all of certain addresses and distances in bytes. `steps` is
+/// their bitwise or.
 template <typename Fn>
 void with_unit_bytes(std::uintptr_t steps, const Fn& fn) {
   if (steps % 16 == 0) {

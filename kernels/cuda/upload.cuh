@@ -5,8 +5,9 @@
 
 namespace troupe::kernels::cuda {
 
-/// A tensor of the host on ctx's device in another float type, rounded once to
-/// nearest even. On the device it briefly takes its own type's memory too.
+/// Copies `host` to ctx's device and converts it to `dtype` (f32, bf16 or f16),
+/// rounded to nearest even. During the conversion both copies take memory on
+/// the device.
 [[nodiscard]] inline Tensor upload(ExecContext& ctx, const Tensor& host,
                                    DType dtype) {
   host.check_on_host("weights");
