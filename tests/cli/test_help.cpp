@@ -218,6 +218,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         elsewhere.contains(path) || path.find("gpus[]") != path.npos ||
         path.find("cuda_devices[]") != path.npos ||
         path.find("--progress") != path.npos ||
+        path.find("--print-job") != path.npos ||
         path.ends_with("devices[].cause") || path.ends_with("sample: bits") ||
         path.ends_with("recipe: init_latents_drawn") ||
         path.ends_with("images[].message") ||
@@ -229,6 +230,26 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         path.ends_with("metadata.*");
     EXPECT_TRUE(is_rare) << path << " is documented, and no run prints it";
   }
+}
+
+TEST(HelpJson, HasEveryKeyOfAPrintedJob) {
+  const json job =
+      run(tiny_sample({"--guidance", "2", "--print-job", "--json"})).json();
+  std::set<std::string> printed;
+  for (const auto& [key, value] : job.items()) {
+    if (key != "schedule") {
+      printed.insert(key);
+    }
+  }
+  for (const auto& [key, value] : job["schedule"].items()) {
+    printed.insert("schedule." + key);
+  }
+  std::set<std::string> documented;
+  const auto document = json_document();
+  for (const auto& [path, type] : document.at("sample --print-job")) {
+    documented.insert(path);
+  }
+  EXPECT_EQ(printed, documented);
 }
 
 TEST(HelpJson, HasEveryKeyOfProgress) {

@@ -181,7 +181,7 @@ TEST(SteadyPeriod, OfAChainIsTheLargerOfItsSlowestStageAndItsLatencyPerToken) {
             {.from = {1}, .to = 2, .age = extra > 1 ? 1 : 0, .latency = hop});
         edges.push_back({.from = {3}, .to = 3, .lag = 1});
         edges.push_back({.from = {2}, .to = 3});
-        const MarkedGraph graph(nodes, edges, 1, 0);
+        const MarkedGraph graph({nodes, edges, 1, 0});
         const std::int64_t slowest =
             *std::max_element(costs.begin(), costs.end());
         const std::int64_t around = total + 3 * hop;
@@ -209,14 +209,15 @@ TEST(SteadyPeriod, OfAsyncDiffIsOneSegmentPerStrideSteps) {
 }
 
 TEST(SteadyPeriod, CountsNodesThatShareAPart) {
-  const MarkedGraph graph({{.name = "a", .part = 0, .cost = 3},
-                           {.name = "b", .part = 0, .cost = 4},
-                           {.name = "step", .part = 1}},
-                          {{.from = {2}, .to = 0, .lag = 1},
-                           {.from = {0}, .to = 1, .age = 3},
-                           {.from = {1}, .to = 2},
-                           {.from = {2}, .to = 2, .lag = 1}},
-                          1, 0);
+  const MarkedGraph graph({{{.name = "a", .part = 0, .cost = 3},
+                            {.name = "b", .part = 0, .cost = 4},
+                            {.name = "step", .part = 1}},
+                           {{.from = {2}, .to = 0, .lag = 1},
+                            {.from = {0}, .to = 1, .age = 3},
+                            {.from = {1}, .to = 2},
+                            {.from = {2}, .to = 2, .lag = 1}},
+                           1,
+                           0});
   EXPECT_EQ(graph.device_load(), (Ratio{7, 1}));
   EXPECT_EQ(graph.cycle_ratio(), (Ratio{7, 4}));
   EXPECT_EQ(graph.steady_period(), (Ratio{7, 1}));
@@ -224,8 +225,10 @@ TEST(SteadyPeriod, CountsNodesThatShareAPart) {
 
 TEST(SteadyPeriod, RefusesACycleWithoutTokens) {
   const MarkedGraph graph(
-      {{.name = "a", .cost = 1}, {.name = "step", .cost = 1}},
-      {{.from = {1}, .to = 0}, {.from = {0}, .to = 1}}, 1, 0);
+      {{{.name = "a", .cost = 1}, {.name = "step", .cost = 1}},
+       {{.from = {1}, .to = 0}, {.from = {0}, .to = 1}},
+       1,
+       0});
   EXPECT_THROW((void)graph.cycle_ratio(), Error);
 }
 

@@ -25,18 +25,19 @@ struct Costs {
 /// What the deep part made may be `age` steps old; a skip may not.
 MarkedGraph onion(int age, int warmup, int final_fresh = 0,
                   const Costs& costs = {}) {
-  return {{{.name = "encoder", .part = 0, .segment = 0, .cost = costs.encoder},
-           {.name = "deep", .part = 1, .segment = 1, .cost = costs.deep},
-           {.name = "decoder", .part = 0, .segment = 2, .cost = costs.decoder},
-           {.name = "step", .part = 0}},
-          {{.from = {kStep}, .to = kEncoder, .lag = 1},
-           {.from = {kEncoder}, .to = kDeep, .latency = costs.hop},
-           {.from = {kDeep}, .to = kDecoder, .age = age, .latency = costs.hop},
-           {.from = {kEncoder}, .to = kDecoder},
-           {.from = {kStep}, .to = kStep, .lag = 1},
-           {.from = {kDecoder}, .to = kStep}},
-          warmup,
-          final_fresh};
+  return MarkedGraph(
+      {{{.name = "encoder", .part = 0, .segment = 0, .cost = costs.encoder},
+        {.name = "deep", .part = 1, .segment = 1, .cost = costs.deep},
+        {.name = "decoder", .part = 0, .segment = 2, .cost = costs.decoder},
+        {.name = "step", .part = 0}},
+       {{.from = {kStep}, .to = kEncoder, .lag = 1},
+        {.from = {kEncoder}, .to = kDeep, .latency = costs.hop},
+        {.from = {kDeep}, .to = kDecoder, .age = age, .latency = costs.hop},
+        {.from = {kEncoder}, .to = kDecoder},
+        {.from = {kStep}, .to = kStep, .lag = 1},
+        {.from = {kDecoder}, .to = kStep}},
+       warmup,
+       final_fresh});
 }
 
 TEST(Onion, FiresEveryTurnThatIsReadAndNamesWhatItReads) {
