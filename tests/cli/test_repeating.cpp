@@ -6,9 +6,9 @@ namespace troupe::test {
 namespace {
 
 /// A folder as diffusers writes it, around the small golden networks.
-class Model {
+class CopiedModel {
  public:
-  Model() {
+  CopiedModel() {
     for (const auto& [from, to] :
          {std::pair{"dit_default", "transformer"}, {"vae_default", "vae"}}) {
       std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/" + from,
@@ -73,7 +73,7 @@ TEST(Repeating, LetsFlagsChangeMethodAndSteps) {
 }
 
 TEST(Repeating, ReadsTheRecipeOfAClassWithAnyName) {
-  const Model model;
+  const CopiedModel model;
   const TempFolder folder;
   const std::string image = folder.path("a.png");
   ASSERT_EQ(model.sample({"-o", image}).exit_code, 0);
@@ -173,7 +173,7 @@ TEST(Verifying, LooksAtEveryFileAndEndsWithTheWorst) {
 }
 
 TEST(Skipping, RefusesImagesOfAnotherConfigurationWithNothingLeftToDo) {
-  const Model model;
+  const CopiedModel model;
   const TempFolder folder;
   const auto skipping = [&](const char* samples) {
     return model.sample({"-n", samples, "-o", folder.path("out"), "--exists",

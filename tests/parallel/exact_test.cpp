@@ -9,7 +9,7 @@
 namespace troupe::samplers::testing {
 namespace {
 
-constexpr int kSteps = 12;
+constexpr int kExactSteps = 12;
 
 class ExactFor : public ::testing::TestWithParam<SolverCase> {
  protected:
@@ -162,13 +162,13 @@ TEST_P(ExactFor, TheSameJobTwiceGivesTheSameBytes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Solvers, ExactFor,
-                         ::testing::ValuesIn(solver_cases(kSteps)),
+                         ::testing::ValuesIn(solver_cases(kExactSteps)),
                          [](const auto& param) { return param.param.name; });
 
 TEST(SolverCases, HaveAnswersOfTheirOwn) {
   // Otherwise an option would not reach the steps.
   std::vector<Tensor> answers;
-  const auto cases = solver_cases(kSteps);
+  const auto cases = solver_cases(kExactSteps);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     answers.push_back(Bench(cases[i].options).run({}, 5).latents);
     for (std::size_t j = 0; j < i; ++j) {
