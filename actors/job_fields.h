@@ -13,10 +13,11 @@
 /// the names in wire.proto. A field that is added here needs a line there.
 namespace troupe::actors {
 
+/// `Record`, or a constant one.
 template <typename T, typename Record>
-concept Is = std::same_as<std::remove_const_t<T>, Record>;
+concept AnyConst = std::same_as<std::remove_const_t<T>, Record>;
 
-template <typename Visitor, Is<ModelRecord> T>
+template <typename Visitor, AnyConst<ModelRecord> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("name", r.name);
   visit("denoiser_config", r.denoiser_config);
@@ -25,7 +26,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("weights_xxh3", r.weights_xxh3);
 }
 
-template <typename Visitor, Is<ClassRecord> T>
+template <typename Visitor, AnyConst<ClassRecord> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("name", r.name);
   visit("device", r.device);
@@ -36,13 +37,13 @@ void visit_fields(Visitor& visit, T& r) {
   visit("tf32", r.tf32);
 }
 
-template <typename Visitor, Is<samplers::ScheduleOptions> T>
+template <typename Visitor, AnyConst<samplers::ScheduleOptions> T>
 void visit_fields(Visitor& visit, T& r) {
   config::visit_schedule(visit, r);
 }
 
 /// Four numbers of one array in a message.
-template <typename Visitor, Is<samplers::NoiseLevel> T>
+template <typename Visitor, AnyConst<samplers::NoiseLevel> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("alpha", r.alpha);
   visit("sigma", r.sigma);
@@ -50,7 +51,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("log_sigma", r.log_sigma);
 }
 
-template <typename Visitor, Is<samplers::ScheduleTable> T>
+template <typename Visitor, AnyConst<samplers::ScheduleTable> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("options", r.options);
   visit("timesteps", r.timesteps);
@@ -62,7 +63,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("init_noise_sigma", r.init_noise_sigma);
 }
 
-template <typename Visitor, Is<samplers::GraphNode> T>
+template <typename Visitor, AnyConst<samplers::GraphNode> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("name", r.name);
   visit("part", r.part);
@@ -74,7 +75,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("fresh", r.fresh);
 }
 
-template <typename Visitor, Is<samplers::GraphEdge> T>
+template <typename Visitor, AnyConst<samplers::GraphEdge> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("from", r.from);
   visit("to", r.to);
@@ -83,7 +84,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("latency", r.latency);
 }
 
-template <typename Visitor, Is<samplers::GraphTable> T>
+template <typename Visitor, AnyConst<samplers::GraphTable> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("nodes", r.nodes);
   visit("edges", r.edges);
@@ -91,13 +92,13 @@ void visit_fields(Visitor& visit, T& r) {
   visit("final_fresh_steps", r.final_fresh_steps);
 }
 
-template <typename Visitor, Is<samplers::MethodOptions> T>
+template <typename Visitor, AnyConst<samplers::MethodOptions> T>
 void visit_fields(Visitor& visit, T& r) {
   config::visit_method(visit, r);
   visit("graph", r.graph);
 }
 
-template <typename Visitor, Is<JobRecord> T>
+template <typename Visitor, AnyConst<JobRecord> T>
 void visit_fields(Visitor& visit, T& r) {
   visit("model", r.model);
   visit("schedule", r.schedule);

@@ -54,6 +54,12 @@ class FieldHasher {
   void add(const T& record) {
     visit_fields(*this, record);
   }
+  /// The same model may lie in a folder of another name.
+  void add(const ModelRecord& model) {
+    ModelRecord unnamed = model;
+    unnamed.name.clear();
+    visit_fields(*this, std::as_const(unnamed));
+  }
   template <typename T>
   void add(const std::optional<T>& value) {
     number(value ? 1 : 0);
@@ -133,7 +139,12 @@ void check_cuts(const JobRecord& job, int num_blocks) {
 }
 
 void check_samples(const JobRecord& job) {
-  expect(job.begin < job.end, "begin, end",
+  // As --samples has it.
+  constexpr std::uint64_t kMostSamples = 10'000'000;
+  constexpr std::uint64_t kMostIndex = std::uint64_t{1} << 48U;
+  expect(job.begin < job.end && job.end <= kMostIndex &&
+             job.end - job.begin <= kMostSamples,
+         "begin, end",
          "no range of samples: " + std::to_string(job.begin) + " to " +
              std::to_string(job.end));
   expect(job.init_latents.size() <= 1 || job.init_latents.size() >= job.end,
@@ -158,6 +169,10 @@ void check_classes(const JobRecord& job) {
          "got " + std::to_string(job.execution_classes.size()) +
              ", expected 1 to " + std::to_string(kMostClasses));
   for (const ClassRecord& one : job.execution_classes) {
+    expect(
+        one.name.size() == 16 &&
+            one.name.find_first_not_of("0123456789abcdef") == std::string::npos,
+        "execution_classes", "a name is not 16 hexadecimal digits");
     const bool computes = one.dtype == DType::f32 || one.dtype == DType::bf16 ||
                           one.dtype == DType::f16;
     expect(computes, "execution_classes",
@@ -195,8 +210,9 @@ models::ModelDescription describe(const ModelRecord& model,
         models::find_denoiser(config, config.string("_class_name", ""), table)
             .describe(config);
     if (!model.decoder_config.empty()) {
-      description.decoder.emplace(
-          models::Json::parse(model.decoder_config, "decoder_config"));
+      description.decoder.emplace(models::describe_decoder(
+          models::Json::parse(model.decoder_config, "decoder_config")));
+      models::check_fit(description, "decoder_config");
     }
     return description;
   });

@@ -67,7 +67,7 @@ struct JobRecord {
   std::vector<std::uint64_t> init_latents;
   std::vector<ClassRecord> execution_classes;  ///< by number
 
-  /// Those of different samples.
+  /// How many of the conditions the samples have.
   [[nodiscard]] std::size_t num_conditions() const;
 };
 
@@ -77,8 +77,8 @@ struct JobValues {
   Tensor init_latents;  ///< [n, C, …] f32 on the host, or empty
 };
 
-/// The name of a job: follows from every field and from nothing else, whatever
-/// bytes the record travelled in.
+/// The name of a job: follows from every field but the model's name, and from
+/// nothing else, whatever bytes the record travelled in.
 [[nodiscard]] std::uint64_t hash_of(const JobRecord& job);
 
 /// Checks a record of unknown origin: every number, and that its parts fit each

@@ -110,13 +110,14 @@ void check_tensors(const Component& component, ClassTensors known,
   }
 }
 
-DecoderDescription describe_decoder(const Component& component) {
-  require(component.class_name == "AutoencoderKL", Errc::unsupported,
-          component.config.place(),
-          "_class_name: got " + in_quotes(component.class_name) +
-              ", expected AutoencoderKL",
+}  // namespace
+
+DecoderDescription describe_decoder(const Json& config) {
+  const std::string name = config.string("_class_name", "");
+  require(name == "AutoencoderKL", Errc::unsupported, config.place(),
+          "_class_name: got " + in_quotes(name) + ", expected AutoencoderKL",
           "this autoencoder cannot be run");
-  return DecoderDescription(component.config);
+  return DecoderDescription(config);
 }
 
 void check_fit(const ModelDescription& model, const std::string& place) {
@@ -137,8 +138,6 @@ void check_fit(const ModelDescription& model, const std::string& place) {
           "correct sample_size in the transformer's config.json");
 }
 
-}  // namespace
-
 ModelDescription describe_model(const Checkpoint& checkpoint,
                                 std::vector<std::string>& notes,
                                 DenoiserTable table) {
@@ -149,7 +148,7 @@ ModelDescription describe_model(const Checkpoint& checkpoint,
           .describe(transformer.config);
   check_tensors(transformer, model.denoiser->tensors(), notes);
   if (checkpoint.vae) {
-    const DecoderDescription decoder = describe_decoder(*checkpoint.vae);
+    const DecoderDescription decoder = describe_decoder(checkpoint.vae->config);
     check_tensors(*checkpoint.vae, decoder.tensors(), notes);
     model.decoder = decoder;
     check_fit(model, checkpoint.vae->config.place());

@@ -160,6 +160,14 @@ struct ModelDescription {
   }
 };
 
+/// Errors: Errc::unsupported for another class than AutoencoderKL; as
+/// DecoderDescription.
+[[nodiscard]] DecoderDescription describe_decoder(const Json& config);
+/// Checks that the decoder takes the network's latents and that its pictures
+/// are not too large. Errors: Errc::corrupt_file, Errc::unsupported, with
+/// `place`.
+void check_fit(const ModelDescription& model, const std::string& place);
+
 /// Describes a checkpoint and checks it: Troupe has its network and its
 /// decoder, they fit together, and the files have no tensor that their
 /// diffusers class lacks. Adds a line to `notes` for each part with tensors

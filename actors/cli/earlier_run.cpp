@@ -23,13 +23,14 @@ using nlohmann::json;
 constexpr const char* kHint =
     "give another --out, the options of the first run, or --exists replace";
 
-/// What decides the pixels and can be known before weights are read. The dtype
-/// is compared apart: where it is chosen by machine, one job may hold both.
+/// What decides the pixels and can be known before weights are read. Dtype and
+/// instruction set are compared apart: where they are chosen by machine, one
+/// job may hold several.
 json job_of(const config::Recipe& recipe) {
   json job = json::parse(config::to_json(recipe)).flatten();
   for (const char* key :
-       {"version", "model", "class_name", "dtype", "device", "bits", "tf32",
-        "weights_xxh3", "execution_class", "latents_xxh3"}) {
+       {"version", "model", "class_name", "dtype", "isa", "device", "bits",
+        "tf32", "weights_xxh3", "execution_class", "latents_xxh3"}) {
     job.erase(std::string("/").append(key));
   }
   return job;

@@ -12,10 +12,10 @@ namespace {
 
 std::optional<IsaLevel> level_of_products() {
   const std::string_view isa = kernels::cpu_isa();
-  if (isa == "avx2" || isa == "avx2_vnni") {
+  if (isa == "avx2") {
     return IsaLevel::avx2;
   }
-  if (isa == "avx512_core" || isa == "avx512_core_vnni") {
+  if (isa == "avx512_core") {
     return IsaLevel::avx512;
   }
   if (isa == "avx512_core_bf16") {
@@ -28,13 +28,11 @@ std::optional<IsaLevel> level_of_products() {
 
 std::optional<IsaLevel> isa_in_force() {
   const std::optional<IsaLevel> level = level_of_products();
-  const bool has_wide_loops =
-      std::string_view(kernels::vector_isa()).starts_with("AVX3");
-  return level && (*level > IsaLevel::avx2) == has_wide_loops ? level
-                                                              : std::nullopt;
+  const std::string_view loops = level > IsaLevel::avx2 ? "AVX3" : "AVX2";
+  return level && kernels::vector_isa() == loops ? level : std::nullopt;
 }
 
-void hold_to_level(const config::Config& config) {
+void check_level(const config::Config& config) {
   if (!config.isa) {
     return;
   }
@@ -43,25 +41,31 @@ void hold_to_level(const config::Config& config) {
           "this processor has less: got " + config::name_of(*config.isa) +
               ", expected " + config::name_of(most) + " at most",
           "hold all machines to the lowest that any of them has");
-  kernels::hold_isa(*config.isa);
 }
 
-bool hold_as_recipe(config::Config& config, std::optional<IsaLevel>& held) {
-  if (!config.isa) {
-    return true;
+void hold_to_level(const config::Config& config) {
+  if (config.isa) {
+    check_level(config);
+    kernels::hold_isa(*config.isa);
   }
-  if (*config.isa >= kernels::highest_isa()) {
+}
+
+bool names_level(const config::Config& config) {
+  return config.isa && config.place_of("isa") == "--isa";
+}
+
+bool try_hold_as_recipe(config::Config& config, std::optional<IsaLevel>& held) {
+  if (config.isa && *config.isa > kernels::highest_isa()) {
     config.isa.reset();
-    return !held;
   }
-  if (held) {
+  if (!config.isa || held) {
     return held == config.isa;
   }
   try {
     kernels::hold_isa(*config.isa);
   } catch (const Error& error) {
     if (error.code() == Errc::internal) {  // something was computed before
-      return false;
+      return isa_in_force() == config.isa;
     }
     throw;
   }

@@ -7,20 +7,26 @@
 
 namespace troupe::actors {
 
-/// The level that products and our own loops are at, where both are at one;
-/// unset: they were held apart (ONEDNN_MAX_CPU_ISA), or it has no name here.
-/// Afterwards nothing can be held any more.
+/// The level that products and our own loops are at, where holding a process to
+/// that level gives exactly this: so that a recipe which names it comes back in
+/// its execution class. Unset otherwise: a processor between two levels, or
+/// ONEDNN_MAX_CPU_ISA. Afterwards nothing can be held any more.
 [[nodiscard]] std::optional<IsaLevel> isa_in_force();
 
-/// --isa, before anything computes. Errors: Errc::unsupported for more than the
-/// processor has.
+/// Errors: Errc::unsupported where --isa is more than the processor has.
+void check_level(const config::Config& config);
+/// --isa, before anything computes.
 void hold_to_level(const config::Config& config);
 
-/// The level of the recipe that `config` was merged from, where the user names
-/// none. A processor that has less goes on without, and a processor's highest
-/// level needs no holding. `held` remembers what a recipe before this one was
-/// held to. False where the process computes at another level already.
-[[nodiscard]] bool hold_as_recipe(config::Config& config,
-                                  std::optional<IsaLevel>& held);
+/// For a run of a recipe, whose options are merged into `config`: holds the
+/// process to their level. A level that the processor does not have is dropped
+/// from `config`, and the run's class is another one. `held` remembers the
+/// level of an earlier recipe. False where the process computes at another
+/// level already.
+[[nodiscard]] bool try_hold_as_recipe(config::Config& config,
+                                      std::optional<IsaLevel>& held);
+
+/// Whether the user named the level: that is stronger than a recipe.
+[[nodiscard]] bool names_level(const config::Config& config);
 
 }  // namespace troupe::actors

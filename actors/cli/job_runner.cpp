@@ -118,9 +118,13 @@ std::vector<WorkerPlace> JobRunner::places_of(const config::Plan& plan) const {
 JobResult JobRunner::run(const Options& options) const {
   const config::Plan& plan =
       options.plan != nullptr ? *options.plan : request_.plan;
+  const std::vector<std::string> classes =
+      options.plan == nullptr
+          ? execution_classes_
+          : actors::execution_classes(request_, plan, weights_hash());
   JobSpec spec;
   spec.parts =
-      make_parts(record_of(request_, plan, weights_hash(), execution_classes_),
+      make_parts(record_of(request_, plan, weights_hash(), classes),
                  values_of(request_), models_, request_.source.table());
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;

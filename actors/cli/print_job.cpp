@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_runner.h"
@@ -33,7 +34,9 @@ class JsonFields {
   void operator()(const char* key, const std::string& text) {
     const bool is_json =
         std::string_view(key).ends_with("_config") && !text.empty();
-    to_[key] = is_json ? Json::parse(text) : json_of(text);
+    Json parsed = Json::parse(is_json ? text : "0", nullptr, false);
+    to_[key] =
+        is_json && !parsed.is_discarded() ? std::move(parsed) : json_of(text);
   }
   /// Hashes all of them.
   void operator()(const char* key, const std::vector<std::uint64_t>& values) {
@@ -97,25 +100,40 @@ class JsonFields {
   Json& to_;
 };
 
-}  // namespace
-
-std::string to_json(const JobRecord& job, int indent) {
-  nlohmann::ordered_json document = {{"job", to_hex(hash_of(job))}};
+void add(const JobRecord& job, nlohmann::ordered_json& document) {
+  document["job"] = to_hex(hash_of(job));
   JsonFields fields(document);
   visit_fields(fields, job);
-  return document.dump(indent, ' ', false,
-                       nlohmann::json::error_handler_t::replace);
 }
 
-int print_job(Invocation& invocation, const JobRequest& request) {
+constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
+
+}  // namespace
+
+std::string to_json(const JobRecord& job) {
+  nlohmann::ordered_json document;
+  add(job, document);
+  return document.dump(2, ' ', false, kReplace);
+}
+
+int print_job(Invocation& invocation, const JobRequest& request,
+              const RequiredClass& required) {
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
+  required.check(request, weights);
   const JobRecord job =
       record_of(request, request.plan, weights,
                 execution_classes(request, request.plan, weights));
   check(job, values_of(request), request.source.table());
+  invocation.summary.status = "planned";
   invocation.take_last_word();
-  fmt::print("{}\n", to_json(job, invocation.config.json ? -1 : 2));
+  if (!invocation.config.json) {
+    fmt::print("{}\n", to_json(job));
+    return 0;
+  }
+  nlohmann::ordered_json document = envelope(invocation.summary);
+  add(job, document);
+  fmt::print("{}\n", document.dump(-1, ' ', false, kReplace));
   return 0;
 }
 

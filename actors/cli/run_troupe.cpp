@@ -100,7 +100,15 @@ int run(const std::vector<std::string>& arguments,
       last_words(invocation.summary, invocation.config.json));
   // The environment may name a level for verbs that compute nothing.
   if (config::find_option("isa")->serves(*line.verb) && runs_here()) {
-    hold_to_level(invocation.config);
+    const config::Config& config = invocation.config;
+    check_level(config);
+    // A recipe that is run again is stronger than environment and file.
+    const bool has_recipe =
+        !config.from_image.empty() ||
+        (*line.verb == Verb::verify && config.against.empty());
+    if (!has_recipe || names_level(config)) {
+      hold_to_level(config);
+    }
   }
   if (invocation.config.print_config) {
     const std::string text = values_in_force(*line.verb, invocation);

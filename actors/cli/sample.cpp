@@ -320,9 +320,9 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
-  const bool is_held = invocation.config.isa.has_value();
+  const bool is_held = names_level(invocation.config);
   invocation.config = config::load_config(config::Verb::sample, sources);
-  require(is_held || hold_as_recipe(invocation.config, invocation.isa_held),
+  require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
           Errc::internal, "--isa",
           "something was computed before the recipe was read");
   return recipe;
@@ -353,7 +353,7 @@ int run_sample(Invocation& invocation) {
   print_notes(request.notes);
   required.check_before_loading(request, outputs);
   if (config.print_job) {
-    return print_job(invocation, request);
+    return print_job(invocation, request, required);
   }
   if (config.dry_run) {
     if (!required.name.empty()) {

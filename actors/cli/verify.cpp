@@ -17,7 +17,6 @@
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
-#include "config/enum_names.h"
 #include "config/load_config.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
@@ -136,13 +135,13 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   config::Config config = config::load_config(config::Verb::verify, sources);
-  const std::string level = config.isa ? config::name_of(*config.isa) : "";
-  if (!invocation.config.isa && !hold_as_recipe(config, invocation.isa_held)) {
+  if (!names_level(invocation.config) &&
+      !try_hold_as_recipe(config, invocation.isa_held)) {
     return {.path = path,
             .verdict = Verdict::another_class,
-            .detail = "was made at --isa " + level +
-                      ", and this run computes at another level: verify it "
-                      "alone"};
+            .detail =
+                "was not made at the level (--isa) that this run computes "
+                "at: verify it alone"};
   }
   const JobRequest request = make_request(config, &recipe);
   print_new_notes(request, said);

@@ -1,7 +1,10 @@
 #include "actors/wire/job_codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
+#include <google/protobuf/wire_format_lite.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <memory>
@@ -27,7 +30,7 @@ constexpr std::uint32_t kFormat = 1;
 constexpr int kMostMessages = 1 << 16;
 
 [[noreturn]] void refuse(const std::string& what) {
-  throw Error(Errc::corrupt_file, "job record", what,
+  throw Error(Errc::corrupt_file, "record", what,
               "it was changed or cut on its way, or comes from another Troupe");
 }
 
@@ -121,17 +124,20 @@ class Writer {
   const Reflection& by_;
 };
 
+void refuse_unknown_fields(const Message& message) {
+  if (!message.GetReflection()->GetUnknownFields(message).empty()) {
+    refuse(message.GetDescriptor()->name() +
+           " has a field that this Troupe does not know: a newer one wrote it");
+  }
+}
+
 /// Takes fields out of a message of the same names. What a message lacks has
 /// protobuf's default, 0 or empty, which `check` then judges.
 class Reader {
  public:
   explicit Reader(const Message& from)
       : from_(from), by_(*from.GetReflection()) {
-    if (!by_.GetUnknownFields(from).empty()) {
-      refuse(from.GetDescriptor()->name() +
-             " has a field that this Troupe does not know: a newer one wrote "
-             "it");
-    }
+    refuse_unknown_fields(from);
   }
 
   template <typename T>
@@ -266,6 +272,65 @@ void parse(std::span<const std::byte> bytes, std::size_t most, Proto& message) {
   }
 }
 
+// Conditions.
+
+constexpr int kMostTensors = 64;
+
+/// Before anything is allocated for them: an empty tensor takes two bytes.
+void check_tensor_count(std::span<const std::byte> bytes) {
+  google::protobuf::io::CodedInputStream in(
+      reinterpret_cast<const std::uint8_t*>(bytes.data()),
+      static_cast<int>(std::min(bytes.size(), kMostConditionBytes)));
+  int count = 0;
+  while (const std::uint32_t tag = in.ReadTag()) {
+    if (!google::protobuf::internal::WireFormatLite::SkipField(&in, tag)) {
+      return;  // the parser says what is wrong
+    }
+    if (++count > kMostTensors) {
+      refuse("a condition of more than " + std::to_string(kMostTensors) +
+             " tensors");
+    }
+  }
+}
+
+Tensor tensor_of(const proto::Condition::Tensor& from) {
+  const std::string name = "condition " + in_quotes(from.name());
+  const std::vector<std::string>& names = config::names_of<DType>();
+  const auto dtype = std::ranges::find(names, from.dtype());
+  if (dtype == names.end()) {
+    refuse(name + ": got dtype " + in_quotes(from.dtype()));
+  }
+  const auto kind = static_cast<DType>(dtype - names.begin());
+  // By division: a product of hostile extents may overflow.
+  std::uint64_t left = from.data().size() / size_of(kind);
+  bool fits = from.data().size() % size_of(kind) == 0 &&
+              from.shape_size() >= 1 &&
+              static_cast<std::size_t>(from.shape_size()) <= Shape::kMaxRank;
+  for (int axis = 0; fits && axis < from.shape_size(); ++axis) {
+    const std::int64_t extent = from.shape(axis);
+    fits = extent >= 1 && left % static_cast<std::uint64_t>(extent) == 0;
+    left = fits ? left / static_cast<std::uint64_t>(extent) : left;
+  }
+  if (!fits || left != 1) {
+    refuse(name + ": got " + std::to_string(from.data().size()) +
+           " bytes, expected those of its shape");
+  }
+  Tensor tensor(
+      Shape(std::span<const std::int64_t>(
+          from.shape().data(), static_cast<std::size_t>(from.shape_size()))),
+      kind);
+  std::memcpy(tensor.bytes().data(), from.data().data(), from.data().size());
+  return tensor;
+}
+
+std::int64_t checked_length(const proto::Condition::Tensor& from) {
+  if (from.length() < 0 || from.length() > from.shape(0)) {
+    refuse("condition " + in_quotes(from.name()) + ": a length of " +
+           std::to_string(from.length()));
+  }
+  return from.length();
+}
+
 }  // namespace
 
 std::string encode(const JobRecord& job) {
@@ -314,40 +379,26 @@ std::string encode(const models::Condition& condition) {
     const auto data = item.tensor.bytes();
     to.set_data(data.data(), data.size());
   }
-  return message.SerializeAsString();
+  std::string bytes = message.SerializeAsString();
+  require(bytes.size() <= kMostConditionBytes &&
+              message.tensors_size() <= kMostTensors,
+          Errc::invalid_argument, "condition",
+          "too large: got " + std::to_string(bytes.size()) + " bytes");
+  return bytes;
 }
 
 models::Condition decode_condition(std::span<const std::byte> bytes) {
+  check_tensor_count(bytes);
   proto::Condition message;
   parse(bytes, kMostConditionBytes, message);
+  refuse_unknown_fields(message);
   models::Condition condition;
   for (const proto::Condition::Tensor& from : message.tensors()) {
-    const std::vector<std::string>& names = config::names_of<DType>();
-    const auto dtype = std::ranges::find(names, from.dtype());
-    const std::string name = "condition " + in_quotes(from.name());
-    if (dtype == names.end()) {
-      refuse(name + ": got dtype " + in_quotes(from.dtype()));
+    refuse_unknown_fields(from);
+    if (condition.find(from.name()) != nullptr) {
+      refuse("condition " + in_quotes(from.name()) + " is there twice");
     }
-    try {
-      const Shape shape(std::span<const std::int64_t>(
-          from.shape().data(), static_cast<std::size_t>(from.shape_size())));
-      const auto kind = static_cast<DType>(dtype - names.begin());
-      const auto count = static_cast<std::uint64_t>(shape.num_elements());
-      if (shape.rank() == 0 || from.data().size() / size_of(kind) != count ||
-          from.data().size() % size_of(kind) != 0) {
-        refuse(name + ": got " + std::to_string(from.data().size()) +
-               " bytes for " + to_string(shape));
-      }
-      if (from.length() < 0) {
-        refuse(name + ": a length below 0");
-      }
-      Tensor tensor(shape, kind);
-      std::memcpy(tensor.bytes().data(), from.data().data(),
-                  from.data().size());
-      condition.add(from.name(), std::move(tensor), from.length());
-    } catch (const Error& error) {
-      refuse(name + ": " + error.message());
-    }
+    condition.add(from.name(), tensor_of(from), checked_length(from));
   }
   return condition;
 }

@@ -21,10 +21,10 @@ inline constexpr std::size_t kMostConditionBytes = std::size_t{64} << 20U;
 [[nodiscard]] std::string encode(const JobRecord& job);
 
 /// Reads a record of unknown origin and checks it (see `check`), so that it can
-/// be computed. While it is read it takes at most 64 times its size.
-/// Errors: Errc::corrupt_file for bytes that are no record, for another format
-/// and fields of a newer Troupe, and for what `check` refuses;
-/// Errc::unsupported. Thread: any.
+/// be computed. While it is read it takes at most 64 times its size, and while
+/// a stale pipeline is checked 128 MiB more. Errors: Errc::corrupt_file for
+/// bytes that are no record, for another format and fields of a newer Troupe,
+/// and for what `check` refuses; Errc::unsupported. Thread: any.
 [[nodiscard]] JobRecord decode_job(
     std::span<const std::byte> bytes,
     models::DenoiserTable table = models::denoiser_table());
@@ -34,7 +34,7 @@ inline constexpr std::size_t kMostConditionBytes = std::size_t{64} << 20U;
 
 /// A condition as troupe.wire.Condition; its hash is not in it.
 [[nodiscard]] std::string encode(const models::Condition& condition);
-/// Errors: Errc::corrupt_file. Thread: any.
+/// Errors: Errc::corrupt_file, also for more than 64 tensors. Thread: any.
 [[nodiscard]] models::Condition decode_condition(
     std::span<const std::byte> bytes);
 

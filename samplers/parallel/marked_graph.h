@@ -100,9 +100,9 @@ class MarkedGraph {
 };
 
 /// Checks a graph of unknown origin for a run of so many model calls with such
-/// options: a pipeline that ends, whose turns read only what others make.
-/// Errors: Errc::invalid_argument with the place "graph", or with the option's
-/// name.
+/// options: it has at most 2^19 turns, a turn reads only what earlier turns
+/// make, and nothing is stale where the options are exact. Errors:
+/// Errc::invalid_argument with the place "graph", or with the option's name.
 void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <numeric>
 #include <string>
@@ -96,7 +97,7 @@ MarkedGraph make_stale_graph(const MethodOptions& options) {
 namespace {
 
 /// Of a run: a turn takes some 200 bytes.
-constexpr std::int64_t kMostTurns = 1 << 21;
+constexpr std::int64_t kMostTurns = 1 << 19;
 constexpr int kMostNumber = 1 << 20;
 /// A turn looks back so many steps, at so many nodes, for what it reads.
 constexpr int kMostStride = 8;
@@ -201,11 +202,27 @@ void check_inputs(const GraphTable& table) {
   }
 }
 
+/// Class and recipe say what the options say.
+void check_options_of(const GraphTable& table, const MethodOptions& options) {
+  const bool is_stale =
+      std::ranges::any_of(table.edges,
+                          [](const GraphEdge& e) { return e.age != 0; }) ||
+      std::ranges::any_of(table.nodes, [](const GraphNode& n) {
+        return n.stride != 1 || n.timestep_offset != 0;
+      });
+  if ((is_stale && !options.kind->approximates(options)) ||
+      table.warmup_steps != std::max(1, options.warmup_steps) ||
+      table.final_fresh_steps != options.final_fresh_steps) {
+    refuse_graph("it is not that of the method's options");
+  }
+}
+
 }  // namespace
 
 void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls) {
   (void)checked_ages(options);
+  check_options_of(table, options);
   if (table.nodes.empty() || table.warmup_steps < 0 ||
       table.warmup_steps > kMostNumber || table.final_fresh_steps < 0 ||
       table.final_fresh_steps > kMostNumber) {

@@ -92,6 +92,20 @@ class OneFieldChanged {
   explicit OneFieldChanged(int target, std::uint64_t seed)
       : target_(target), random_(seed) {}
 
+  template <HasFields T>
+  void operator()(const char* /*key*/, std::vector<T>& values) {
+    for (T& value : values) {
+      visit_fields(*this, value);
+    }
+  }
+  template <HasFields T>
+  void operator()(const char* /*key*/, std::shared_ptr<const T>& value) {
+    if (value != nullptr) {
+      auto copy = std::make_shared<T>(*value);
+      visit_fields(*this, *copy);
+      value = std::move(copy);
+    }
+  }
   template <typename T>
   void operator()(const char* key, T& value) {
     if constexpr (HasFields<T>) {

@@ -120,6 +120,23 @@ TEST_F(Classes, RecipesHoldTheLevelOfTheirImage) {
   EXPECT_TRUE(other.exit_code == 0 || other.exit_code == 8) << other.out;
   EXPECT_EQ(other.out.find(class_of(lowest) + " here"), std::string::npos)
       << other.out;
+  // The recipe is stronger than the environment.
+  const Program::Environment wide = {"TROUPE_ISA=avx512", "TROUPE_DTYPE=f32"};
+  EXPECT_EQ(run({"verify", lowest}, wide).exit_code, 0);
+  const std::string third = folder_.path("third.png");
+  EXPECT_EQ(run({"sample", "--from", lowest, "-o", third}, wide).exit_code, 0);
+  EXPECT_EQ(class_of(third), class_of(lowest));
+  EXPECT_NE(run({"sample", "--from", lowest, "--print-config"}, wide)
+                .out.find("isa = \"avx2\""),
+            std::string::npos);
+  // A run that goes on elsewhere takes its images as they are.
+  const std::string images = folder_.path("images");
+  ASSERT_EQ(
+      run(tiny_sample({"-n", "2", "--isa", "avx2", "-o", images})).exit_code,
+      0);
+  const Outcome on =
+      run(tiny_sample({"-n", "3", "--exists", "skip", "-o", images}));
+  EXPECT_EQ(on.exit_code, 0) << on.err;
   // One process computes at one level.
   for (const std::vector<std::string>& files :
        {std::vector{lowest, image()}, std::vector{image(), lowest}}) {
@@ -178,7 +195,9 @@ TEST_F(Classes, OfARealOtherInstructionSetIsNoMismatch) {
   if (!has_another_class()) {
     GTEST_SKIP() << "this processor has one instruction set for us";
   }
-  const Outcome outcome = run({"verify", image(), "--json"}, kOtherClass);
+  // The recipe's level is stronger than the library's own variable.
+  EXPECT_EQ(run({"verify", image()}, kOtherClass).exit_code, 0);
+  const Outcome outcome = run({"verify", image(), "--isa", "avx2", "--json"});
   const nlohmann::json file = outcome.json()["files"][0];
   EXPECT_TRUE(outcome.exit_code == 8 || outcome.exit_code == 0) << outcome.err;
   EXPECT_EQ(outcome.exit_code == 0, file["same"] == true);

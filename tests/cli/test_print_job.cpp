@@ -60,6 +60,13 @@ TEST(PrintJob, NamesEqualJobsAlikeWhereverTheyRun) {
   }
 }
 
+TEST(PrintJob, RefusesAnotherClassThatIsRequired) {
+  const Outcome outcome =
+      run(tiny_sample({"--print-job", "--require-class", "0123456789abcdef"}));
+  EXPECT_EQ(outcome.exit_code, 8);
+  EXPECT_EQ(outcome.out, "");
+}
+
 TEST(PrintJob, HoldsTheGraphOfAStalePipeline) {
   const nlohmann::json job =
       job_of({"--method", "stale", "--segments", "2", "--ages", "2"});

@@ -12,7 +12,7 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> as_bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
@@ -29,7 +29,7 @@ std::string saved(const TempFolder& folder, const std::string& kind) {
 
 Tensor saved_tensor(const TempFolder& folder, const std::string& kind) {
   const std::string file = folder.read(kind + ".npz");
-  return decode_npz(kind, bytes_of(file)).at(0).tensor;
+  return decode_npz(kind, as_bytes_of(file)).at(0).tensor;
 }
 
 TEST(Skipping, RefusesImagesOfAnotherJob) {
@@ -75,7 +75,7 @@ TEST(Skipping, RefusesImagesOfOtherWeights) {
   ASSERT_EQ(skipping(folder, {"-n", "1", "--class", "1"}).exit_code, 0);
   // The same recipe but for the weights' hash, which its user cannot see.
   const std::string file = folder.read("out/00000.png");
-  actors::Image image = actors::decode_png("a", bytes_of(file));
+  actors::Image image = actors::decode_png("a", as_bytes_of(file));
   auto recipe = nlohmann::json::parse(image.recipe);
   recipe["weights_xxh3"] = "0123456789abcdef";
   image.recipe = recipe.dump();
