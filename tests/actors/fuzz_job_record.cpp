@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "actors/wire/job_codec.h"
 #include "kernels/core/error.h"
@@ -19,10 +20,9 @@ using namespace troupe;
 using namespace troupe::actors;
 
 /// What one record may make the reader hold at once: a small multiple of its
-/// size, and what the largest method takes that a record can name (a stale
-/// pipeline of 2,097,152 turns; a record of this size names far fewer).
-constexpr std::size_t kMostPerByte = 256;
-constexpr std::size_t kMostAnyway = std::size_t{64} << 20U;
+/// size, and the largest stale pipeline that `check` lets pass.
+constexpr std::size_t kMostPerByte = 64;
+constexpr std::size_t kMostAnyway = std::size_t{128} << 20U;
 
 std::size_t limit = 0;  // 0: nothing is counted
 std::size_t held = 0;
@@ -43,8 +43,8 @@ void count_free(const volatile void* memory) {
   }
 }
 
-/// A few records that pass `check`, of every solver and method.
-std::string seed_record(std::uint64_t which) {
+/// Records that pass `check`, of every solver and method.
+std::vector<JobRecord> make_seeds() {
   using samplers::MethodKind;
   const samplers::MethodOptions methods[] = {
       {.kind = MethodKind::sequential},
@@ -56,9 +56,19 @@ std::string seed_record(std::uint64_t which) {
   samplers::ScheduleOptions options;
   options.num_inference_steps = 4;
   options.num_train_timesteps = 8;
-  options.solver =
-      samplers::solver_table()[which % samplers::solver_table().size()];
-  return wire::encode(small_job(options, methods[which / 8 % 6]));
+  std::vector<JobRecord> seeds;
+  for (const samplers::Solver solver : samplers::solver_table()) {
+    options.solver = solver;
+    for (const samplers::MethodOptions& method : methods) {
+      seeds.push_back(small_job(options, method));
+    }
+  }
+  return seeds;
+}
+
+const JobRecord& seed_record(std::uint64_t which) {
+  static const std::vector<JobRecord> kSeeds = make_seeds();
+  return kSeeds[which % kSeeds.size()];
 }
 
 std::span<const std::byte> as_record(const std::uint8_t* data,
@@ -72,7 +82,7 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size,
                                         std::size_t max_size);
 
 /// Half of the time bytes are changed; otherwise one field of the record that
-/// they are, or of a valid one.
+/// they are, or of a valid one; sometimes the bytes of a condition.
 extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data,
                                                std::size_t size,
                                                std::size_t max_size,
@@ -80,12 +90,16 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data,
   if (seed % 2 == 0) {
     return LLVMFuzzerMutate(data, size, max_size);
   }
+  if (seed % 16 == 1) {
+    const std::string bytes = wire::encode(models::Condition(seed % 4));
+    std::copy_n(bytes.data(), bytes.size(), reinterpret_cast<char*>(data));
+    return LLVMFuzzerMutate(data, bytes.size(), max_size);
+  }
   JobRecord job;
   try {
     job = wire::read_job(as_record(data, size));
   } catch (const Error&) {
-    const std::string valid = seed_record(seed / 2);
-    job = wire::read_job(std::as_bytes(std::span(valid)));
+    job = seed_record(seed / 2);
   }
   OneFieldChanged count(-1, 0);
   visit_fields(count, job);
@@ -99,6 +113,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data,
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
+  (void)seed_record(0);  // made before anything is counted
   static const int installed =
       __sanitizer_install_malloc_and_free_hooks(count_allocation, count_free);
   if (installed == 0) {
@@ -106,6 +121,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   }
   held = 0;
   limit = kMostPerByte * size + kMostAnyway;
+  try {
+    (void)wire::decode_condition(as_record(data, size));
+  } catch (const Error&) {
+  }
   try {
     const JobRecord job = wire::decode_job(as_record(data, size));
     // What passes is the same job when it travels on, and can be run.
