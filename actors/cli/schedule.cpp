@@ -116,7 +116,7 @@ void print_table(const samplers::Schedule& schedule) {
   }
 }
 
-Json to_json(const samplers::Schedule& schedule) {
+Json table_json(const samplers::Schedule& schedule) {
   return {{"sampler", label_of(schedule)},
           {"steps", schedule.num_steps()},
           {"model_calls", schedule.num_model_calls()},
@@ -127,16 +127,16 @@ Json to_json(const samplers::Schedule& schedule) {
 }
 
 /// A single schedule's fields stand at the top too.
-Json to_json(const RunSummary& summary,
-             const std::vector<samplers::Schedule>& schedules,
-             const std::vector<std::string>& notes) {
+Json document_of(const RunSummary& summary,
+                 const std::vector<samplers::Schedule>& schedules,
+                 const std::vector<std::string>& notes) {
   Json json = envelope(summary);
   if (schedules.size() == 1) {
-    json.update(to_json(schedules.front()));
+    json.update(table_json(schedules.front()));
   }
   json["schedules"] = Json::array();
   for (const samplers::Schedule& schedule : schedules) {
-    json["schedules"].push_back(to_json(schedule));
+    json["schedules"].push_back(table_json(schedule));
   }
   json["notes"] = notes;
   return json;
@@ -244,7 +244,7 @@ int run_schedule(Invocation& invocation) {
   }
   invocation.take_last_word();
   if (config.json) {
-    fmt::print("{}\n", dump(to_json(invocation.summary, schedules, notes)));
+    fmt::print("{}\n", dump(document_of(invocation.summary, schedules, notes)));
   } else if (!config.quiet) {
     for (const samplers::Schedule& schedule : schedules) {
       fmt::print("{}", &schedule == &schedules.front() ? "" : "\n");
