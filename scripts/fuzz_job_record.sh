@@ -13,5 +13,5 @@ corpus=build/fuzz/job_records
 mkdir -p "$corpus"
 # It begins with the records that its mutator makes.
 build/asan/tests/actors/fuzz_job_record -runs="$runs" -max_len=16384 \
-  -len_control=0 -rss_limit_mb=1024 -malloc_limit_mb=128 \
+  -artifact_prefix=build/fuzz/ -len_control=0 -rss_limit_mb=1024 -malloc_limit_mb=128 \
   -print_final_stats=1 "$corpus"
