@@ -1,17 +1,15 @@
 #include "actors/wire/job_codec.h"
 
-#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/message.h>
-#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "actors/job_fields.h"
+#include "actors/wire/message.h"
 #include "actors/wire/wire.pb.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -28,11 +26,6 @@ constexpr std::uint32_t kFormat = 1;
 /// Entries of a list of messages: an empty one takes two bytes of a record and
 /// a hundred in memory.
 constexpr int kMostMessages = 1 << 16;
-
-[[noreturn]] void refuse(const std::string& what) {
-  throw Error(Errc::corrupt_file, "record", what,
-              "it was changed or cut on its way, or comes from another Troupe");
-}
 
 /// The field of this key. Every key of job_fields.h has one: a test encodes
 /// them all.
@@ -123,13 +116,6 @@ class Writer {
   Message& to_;
   const Reflection& by_;
 };
-
-void refuse_unknown_fields(const Message& message) {
-  if (!message.GetReflection()->GetUnknownFields(message).empty()) {
-    refuse(message.GetDescriptor()->name() +
-           " has a field that this Troupe does not know: a newer one wrote it");
-  }
-}
 
 /// Takes fields out of a message of the same names. What a message lacks has
 /// protobuf's default, 0 or empty, which `check` then judges.
@@ -258,79 +244,6 @@ class Reader {
   const Reflection& by_;
 };
 
-template <typename Proto>
-void parse(std::span<const std::byte> bytes, std::size_t most, Proto& message) {
-  // A library of ours prints nothing: what is wrong is thrown.
-  static const auto quiet = google::protobuf::SetLogHandler(nullptr);
-  (void)quiet;
-  if (bytes.size() > most) {
-    refuse("got " + std::to_string(bytes.size()) + " bytes, expected at most " +
-           std::to_string(most));
-  }
-  if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
-    refuse("its bytes are no " + message.GetDescriptor()->full_name());
-  }
-}
-
-// Conditions.
-
-constexpr int kMostTensors = 64;
-
-/// Before anything is allocated for them: an empty tensor takes two bytes.
-void check_tensor_count(std::span<const std::byte> bytes) {
-  google::protobuf::io::CodedInputStream in(
-      reinterpret_cast<const std::uint8_t*>(bytes.data()),
-      static_cast<int>(std::min(bytes.size(), kMostConditionBytes)));
-  int count = 0;
-  while (const std::uint32_t tag = in.ReadTag()) {
-    if (!google::protobuf::internal::WireFormatLite::SkipField(&in, tag)) {
-      return;  // the parser says what is wrong
-    }
-    if (++count > kMostTensors) {
-      refuse("a condition of more than " + std::to_string(kMostTensors) +
-             " tensors");
-    }
-  }
-}
-
-Tensor tensor_of(const proto::Condition::Tensor& from) {
-  const std::string name = "condition " + in_quotes(from.name());
-  const std::vector<std::string>& names = config::names_of<DType>();
-  const auto dtype = std::ranges::find(names, from.dtype());
-  if (dtype == names.end()) {
-    refuse(name + ": got dtype " + in_quotes(from.dtype()));
-  }
-  const auto kind = static_cast<DType>(dtype - names.begin());
-  // By division: a product of hostile extents may overflow.
-  std::uint64_t left = from.data().size() / size_of(kind);
-  bool fits = from.data().size() % size_of(kind) == 0 &&
-              from.shape_size() >= 1 &&
-              static_cast<std::size_t>(from.shape_size()) <= Shape::kMaxRank;
-  for (int axis = 0; fits && axis < from.shape_size(); ++axis) {
-    const std::int64_t extent = from.shape(axis);
-    fits = extent >= 1 && left % static_cast<std::uint64_t>(extent) == 0;
-    left = fits ? left / static_cast<std::uint64_t>(extent) : left;
-  }
-  if (!fits || left != 1) {
-    refuse(name + ": got " + std::to_string(from.data().size()) +
-           " bytes, expected those of its shape");
-  }
-  Tensor tensor(
-      Shape(std::span<const std::int64_t>(
-          from.shape().data(), static_cast<std::size_t>(from.shape_size()))),
-      kind);
-  std::memcpy(tensor.bytes().data(), from.data().data(), from.data().size());
-  return tensor;
-}
-
-std::int64_t checked_length(const proto::Condition::Tensor& from) {
-  if (from.length() < 0 || from.length() > from.shape(0)) {
-    refuse("condition " + in_quotes(from.name()) + ": a length of " +
-           std::to_string(from.length()));
-  }
-  return from.length();
-}
-
 }  // namespace
 
 std::string encode(const JobRecord& job) {
@@ -364,43 +277,6 @@ JobRecord decode_job(std::span<const std::byte> bytes,
   JobRecord job = read_job(bytes);
   check(job, table);
   return job;
-}
-
-std::string encode(const models::Condition& condition) {
-  proto::Condition message;
-  for (const models::ConditionTensor& item : condition.tensors()) {
-    proto::Condition::Tensor& to = *message.add_tensors();
-    to.set_name(item.name);
-    to.set_dtype(config::name_of(item.tensor.dtype()));
-    for (const std::int64_t extent : item.tensor.shape().extents()) {
-      to.add_shape(extent);
-    }
-    to.set_length(item.length);
-    const auto data = item.tensor.bytes();
-    to.set_data(data.data(), data.size());
-  }
-  std::string bytes = message.SerializeAsString();
-  require(bytes.size() <= kMostConditionBytes &&
-              message.tensors_size() <= kMostTensors,
-          Errc::invalid_argument, "condition",
-          "too large: got " + std::to_string(bytes.size()) + " bytes");
-  return bytes;
-}
-
-models::Condition decode_condition(std::span<const std::byte> bytes) {
-  check_tensor_count(bytes);
-  proto::Condition message;
-  parse(bytes, kMostConditionBytes, message);
-  refuse_unknown_fields(message);
-  models::Condition condition;
-  for (const proto::Condition::Tensor& from : message.tensors()) {
-    refuse_unknown_fields(from);
-    if (condition.find(from.name()) != nullptr) {
-      refuse("condition " + in_quotes(from.name()) + " is there twice");
-    }
-    condition.add(from.name(), tensor_of(from), checked_length(from));
-  }
-  return condition;
 }
 
 }  // namespace troupe::actors::wire
