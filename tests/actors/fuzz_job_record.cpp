@@ -1,47 +1,29 @@
 // libFuzzer target: any bytes as a job's record, and valid records of which one
 // field was changed. Built and run by scripts/fuzz_job_record.sh.
-#include <sanitizer/allocator_interface.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "actors/wire/condition_codec.h"
 #include "actors/wire/job_codec.h"
 #include "kernels/core/error.h"
 #include "samplers/parallel/method.h"
 #include "tests/actors/random_records.h"
+#include "tests/core/allocation_guard.h"
 
 namespace {
 
 using namespace troupe;
 using namespace troupe::actors;
 
-/// What one record may make the reader hold at once: a small multiple of its
-/// size, and the largest stale pipeline that `check` lets pass.
+/// What the reader of a record may hold at once: so many times its size, and
+/// something for any record.
 constexpr std::size_t kMostPerByte = 64;
-constexpr std::size_t kMostAnyway = std::size_t{128} << 20U;
-
-std::size_t limit = 0;  // 0: nothing is counted
-std::size_t held = 0;
-
-void count_allocation(const volatile void* /*memory*/, std::size_t size) {
-  held += limit == 0 ? 0 : size;
-  if (limit != 0 && held > limit) {
-    std::fprintf(stderr, "fuzz: %zu bytes held at once, at most %zu expected\n",
-                 held, limit);
-    std::abort();
-  }
-}
-
-void count_free(const volatile void* memory) {
-  if (limit != 0 && memory != nullptr) {
-    held -= std::min(
-        held, __sanitizer_get_allocated_size(const_cast<const void*>(memory)));
-  }
-}
+constexpr std::size_t kMostToRead = std::size_t{1} << 20U;
+/// And its check: the largest stale pipeline that passes.
+constexpr std::size_t kMostToCheck = std::size_t{128} << 20U;
 
 /// Records that pass `check`, of every solver and method.
 std::vector<JobRecord> make_seeds() {
@@ -111,37 +93,51 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data,
   return kept;
 }
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
-                                      std::size_t size) {
-  (void)seed_record(0);  // made before anything is counted
-  static const int installed =
-      __sanitizer_install_malloc_and_free_hooks(count_allocation, count_free);
-  if (installed == 0) {
-    std::abort();
-  }
-  held = 0;
-  limit = kMostPerByte * size + kMostAnyway;
+namespace {
+
+void read_condition(std::span<const std::byte> bytes) {
+  const AllocationGuard guard(kMostPerByte * bytes.size() + kMostToRead);
   try {
-    (void)wire::decode_condition(as_record(data, size));
+    (void)wire::decode_condition(bytes);
   } catch (const Error&) {
   }
+}
+
+void read_record(std::span<const std::byte> bytes) {
+  const AllocationGuard guard(kMostPerByte * bytes.size() + kMostToRead);
   try {
-    const JobRecord job = wire::decode_job(as_record(data, size));
-    // What passes is the same job when it travels on, and can be run.
-    const std::string bytes = wire::encode(job);
-    const JobRecord back = wire::read_job(std::as_bytes(std::span(bytes)));
+    (void)wire::read_job(bytes);
+  } catch (const Error&) {
+  }
+}
+
+/// What passes `check` is the same job when it travels on, and can be run.
+void check_record(std::span<const std::byte> bytes) {
+  const AllocationGuard guard(kMostPerByte * bytes.size() + kMostToCheck);
+  try {
+    const JobRecord job = wire::decode_job(bytes);
+    const std::string encoded = wire::encode(job);
+    const JobRecord back = wire::read_job(std::as_bytes(std::span(encoded)));
     if (hash_of(back) != hash_of(job)) {
       std::abort();
     }
     const samplers::Schedule schedule =
         samplers::Schedule::from_table(job.schedule);
-    if (!samplers::make_method(job.method, schedule)->ready().empty()) {
-      limit = 0;
-      return 0;
+    if (samplers::make_method(job.method, schedule)->ready().empty()) {
+      std::abort();  // a method that never begins
     }
-    std::abort();  // a method that never begins
   } catch (const Error&) {
   }
-  limit = 0;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
+                                      std::size_t size) {
+  (void)seed_record(0);  // made before anything is counted
+  const std::span<const std::byte> bytes = as_record(data, size);
+  read_condition(bytes);
+  read_record(bytes);
+  check_record(bytes);
   return 0;
 }
