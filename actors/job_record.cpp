@@ -186,6 +186,28 @@ void check_classes(const JobRecord& job) {
   }
 }
 
+/// Checks the record and returns the model that it describes.
+models::ModelDescription checked_model(const JobRecord& job,
+                                       models::DenoiserTable table) {
+  models::ModelDescription model = describe(job.model, table);
+  const Shape latents = shape_of(job);
+  expect(latents.rank() == model.denoiser->latent_shape().rank() &&
+             model.denoiser->nearest_latents(latents) == latents,
+         "latent_shape", "the model takes no latents of " + to_string(latents));
+  const models::DenoiserInfo info = model.denoiser->info(latents, DType::f32);
+  check_samples(job);
+  check_branches(job, info);
+  check_classes(job);
+  const samplers::Schedule schedule = as_field(
+      "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
+  expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),
+         "method", "graph: one belongs to methods that are frozen in it");
+  as_field("method",
+           [&] { (void)samplers::make_method(job.method, schedule); });
+  check_cuts(job, static_cast<int>(info.blocks.size()));
+  return model;
+}
+
 }  // namespace
 
 std::size_t JobRecord::num_conditions() const {
@@ -219,28 +241,12 @@ models::ModelDescription describe(const ModelRecord& model,
 }
 
 void check(const JobRecord& job, models::DenoiserTable table) {
-  const models::ModelDescription model = describe(job.model, table);
-  const Shape latents = shape_of(job);
-  expect(latents.rank() == model.denoiser->latent_shape().rank() &&
-             model.denoiser->nearest_latents(latents) == latents,
-         "latent_shape", "the model takes no latents of " + to_string(latents));
-  const models::DenoiserInfo info = model.denoiser->info(latents, DType::f32);
-  check_samples(job);
-  check_branches(job, info);
-  check_classes(job);
-  const samplers::Schedule schedule = as_field(
-      "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
-  expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),
-         "method", "graph: one belongs to methods that are frozen in it");
-  as_field("method",
-           [&] { (void)samplers::make_method(job.method, schedule); });
-  check_cuts(job, static_cast<int>(info.blocks.size()));
+  (void)checked_model(job, table);
 }
 
 void check(const JobRecord& job, const JobValues& values,
            models::DenoiserTable table) {
-  check(job, table);
-  const models::ModelDescription model = describe(job.model, table);
+  const models::ModelDescription model = checked_model(job, table);
   std::vector<std::uint64_t> wanted = job.conditions;
   if (job.unconditional) {
     wanted.push_back(*job.unconditional);

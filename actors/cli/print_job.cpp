@@ -34,9 +34,7 @@ class JsonFields {
   void operator()(const char* key, const std::string& text) {
     const bool is_json =
         std::string_view(key).ends_with("_config") && !text.empty();
-    Json parsed = Json::parse(is_json ? text : "0", nullptr, false);
-    to_[key] =
-        is_json && !parsed.is_discarded() ? std::move(parsed) : json_of(text);
+    to_[key] = is_json ? Json::parse(text) : json_of(text);
   }
   /// Hashes all of them.
   void operator()(const char* key, const std::vector<std::uint64_t>& values) {
@@ -110,12 +108,6 @@ constexpr auto kReplace = nlohmann::json::error_handler_t::replace;
 
 }  // namespace
 
-std::string to_json(const JobRecord& job) {
-  nlohmann::ordered_json document;
-  add(job, document);
-  return document.dump(2, ' ', false, kReplace);
-}
-
 int print_job(Invocation& invocation, const JobRequest& request,
               const RequiredClass& required) {
   const std::uint64_t weights =
@@ -127,13 +119,13 @@ int print_job(Invocation& invocation, const JobRequest& request,
   check(job, values_of(request), request.source.table());
   invocation.summary.status = "planned";
   invocation.take_last_word();
-  if (!invocation.config.json) {
-    fmt::print("{}\n", to_json(job));
-    return 0;
+  const bool is_json = invocation.config.json;
+  nlohmann::ordered_json document;
+  if (is_json) {
+    document = envelope(invocation.summary);
   }
-  nlohmann::ordered_json document = envelope(invocation.summary);
   add(job, document);
-  fmt::print("{}\n", document.dump(-1, ' ', false, kReplace));
+  fmt::print("{}\n", document.dump(is_json ? -1 : 2, ' ', false, kReplace));
   return 0;
 }
 
