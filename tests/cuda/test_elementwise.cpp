@@ -104,7 +104,7 @@ TEST_F(ElementwiseOnGpu, ConvertRoundsToNearestEven) {
         for (const std::int64_t shift : {0, 1, 4}) {
           const Tensor x = random({count}, from, ++seed, 1e3F);
           GuardedOutput out(ctx, {count}, to, shift);
-          cuda::convert(ctx, upload_at(ctx, x, shift), out.tensor);
+          cuda::convert(ctx, shifted_upload(ctx, x, shift), out.tensor);
           expect_same_bits(download(ctx, out.tensor), as(x, to));
           EXPECT_TRUE(out.intact(ctx));
         }

@@ -46,8 +46,8 @@ TEST_F(ReductionOnGpu, SumsAreThoseOfDoubleWhereverTheTensorLies) {
     std::vector<double> got_squares;
     std::vector<double> got_differences;
     for (const std::int64_t shift : {0, 1, 3, 4}) {
-      const Tensor left = upload_at(ctx, a, shift);
-      const Tensor right = upload_at(ctx, b, 0);
+      const Tensor left = shifted_upload(ctx, a, shift);
+      const Tensor right = shifted_upload(ctx, b, 0);
       got_squares.push_back(value_of_reading(ctx, 2, [&](Tensor& values) {
         cuda::sum_squares(ctx, left, values, 2);
       }));
@@ -93,8 +93,8 @@ TEST_F(ReductionOnGpu, BytesEqualSeesEveryByte) {
   const auto equal = [&](const Tensor& a, const Tensor& b, std::int64_t shift_a,
                          std::int64_t shift_b) {
     return value_of_reading(ctx, 3, [&](Tensor& values) {
-      cuda::bytes_equal(ctx, upload_at(ctx, a, shift_a),
-                        upload_at(ctx, b, shift_b), values, 3);
+      cuda::bytes_equal(ctx, shifted_upload(ctx, a, shift_a),
+                        shifted_upload(ctx, b, shift_b), values, 3);
     });
   };
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -141,7 +141,7 @@ TEST_F(ReductionOnGpu, AllFiniteFindsOneBadElementAnywhere) {
   ExecContext ctx(1, kGpu);
   const auto finite = [&](const Tensor& x, std::int64_t shift) {
     return value_of_reading(ctx, 1, [&](Tensor& values) {
-      cuda::all_finite(ctx, upload_at(ctx, x, shift), values, 1);
+      cuda::all_finite(ctx, shifted_upload(ctx, x, shift), values, 1);
     });
   };
   constexpr float kInf = std::numeric_limits<float>::infinity();

@@ -59,7 +59,7 @@ void check_gather(ExecContext& ctx, const Case& c) {
   std::vector<Tensor> rows;
   for (std::int64_t r = 0; r < c.rows; ++r) {
     hosts.push_back(bytes_of(c, static_cast<std::uint64_t>(r + 1)));
-    rows.push_back(upload_at(ctx, hosts.back(), r % 2 == 1 ? c.shift : 0));
+    rows.push_back(shifted_upload(ctx, hosts.back(), r % 2 == 1 ? c.shift : 0));
   }
   GuardedOutput out(ctx, whole_shape(c), c.dtype, 0);
   gather(ctx, rows, out.tensor);

@@ -24,8 +24,8 @@ TEST_F(SolverOnGpu, CombineHasTheBitsOfTheCpu) {
         for (std::size_t t = 0; t < num_terms; ++t) {
           hosts.push_back(random({count}, DType::f32, ++seed));
           // Not all of them start at an aligned address.
-          tensors.push_back(
-              upload_at(ctx, hosts.back(), t + 1 == num_terms ? shift : 0));
+          tensors.push_back(shifted_upload(ctx, hosts.back(),
+                                           t + 1 == num_terms ? shift : 0));
         }
         std::vector<Term> host_terms;
         std::vector<Term> terms;
@@ -75,7 +75,7 @@ TEST_F(SolverOnGpu, ClampHasTheBitsOfTheCpuAndKeepsNan) {
         std::memcpy(host.bytes().data(), kSpecial, sizeof(kSpecial));
         host.data<float>()[6] = std::nanf("0x123");
       }
-      Tensor x = upload_at(ctx, host, shift);
+      Tensor x = shifted_upload(ctx, host, shift);
       cuda::clamp(ctx, -1, 1, x);
       if (count > 0) {
         cpu::clamp(-1, 1, host);
@@ -132,7 +132,7 @@ TEST_F(SolverOnGpu, LearnedVarianceHasTheBitsOfTheCpu) {
         }
         Tensor want = start.clone();
         cpu::scale_by_learned_variance(variance, is_range, low, high, want);
-        Tensor noise = upload_at(ctx, start, shift);
+        Tensor noise = shifted_upload(ctx, start, shift);
         cuda::scale_by_learned_variance(ctx, upload(ctx, variance), is_range,
                                         low, high, noise);
         expect_same_bits(download(ctx, noise), want);

@@ -6,8 +6,8 @@ namespace troupe::kernels {
 
 /// A view of `host`'s elements on ctx's device that starts `shift` elements
 /// after an aligned address.
-[[nodiscard]] inline Tensor upload_at(ExecContext& ctx, const Tensor& host,
-                                      std::int64_t shift) {
+[[nodiscard]] inline Tensor shifted_upload(ExecContext& ctx, const Tensor& host,
+                                           std::int64_t shift) {
   const std::int64_t count = host.num_elements();
   const Tensor memory = poisoned(ctx, {shift + count}, host.dtype());
   Tensor view = memory.slice(shift, shift + count).reshape(host.shape());
