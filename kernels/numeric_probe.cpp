@@ -13,8 +13,8 @@
 #include "kernels/conv2d.h"
 #include "kernels/core/context.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/noise.h"
 #include "kernels/core/pool.h"
+#include "kernels/core/varied.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
@@ -43,16 +43,16 @@ class Probe {
   }
 
  private:
-  /// Standard normals, other ones each time.
+  /// Other numbers each time.
   Tensor drawn(const Shape& shape) {
     Tensor tensor(shape, DType::f32);
-    fill_normal({kSeed, draws_++}, tensor);
+    fill_varied(kSeed + draws_++, tensor);
     return tensor;
   }
   Tensor drawn(const Shape& shape, DType dtype) {
-    const Tensor normal = drawn(shape);
+    const Tensor numbers = drawn(shape);
     Tensor tensor(shape, dtype);
-    convert(ctx_, normal, tensor);
+    convert(ctx_, numbers, tensor);
     return tensor;
   }
   void take(const Tensor& result) { hash_.update(result.bytes()); }

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <map>
 
-#include "kernels/core/noise.h"
+#include "kernels/core/varied.h"
 #include "kernels/cpu/packed_matrix.h"
 #include "kernels/row_blocks.h"
 
@@ -15,11 +15,11 @@ namespace {
 // many rows.
 constexpr std::int64_t kOffset = 13;
 
-/// Normals that are always the same.
+/// Numbers that are always the same.
 Tensor drawn(ExecContext& ctx, const Shape& shape, DType dtype,
-             std::uint64_t index) {
+             std::uint64_t seed) {
   Tensor values(shape, DType::f32);
-  fill_normal({.seed = 0, .sample_index = index}, values);
+  fill_varied(seed, values);
   return as_dtype(ctx, values, dtype);
 }
 
