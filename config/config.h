@@ -21,14 +21,6 @@ enum class BitsMode : std::uint8_t { invariant, free };
 enum class ExistsPolicy : std::uint8_t { error, skip, replace };
 enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
 
-/// A device as --device names it.
-struct DeviceChoice {
-  DeviceKind kind = DeviceKind::cpu;
-  std::optional<int> index;  ///< of a GPU; unset: all there are
-
-  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
-};
-
 /// What the user says about the sampler. Unset fields keep what the
 /// checkpoint's scheduler_config.json says, or the solver's defaults.
 struct SamplerConfig {

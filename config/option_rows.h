@@ -9,12 +9,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "config/device_choice.h"
 #include "config/enum_names.h"
-#include "config/number_list.h"
 #include "config/option_table.h"
 #include "config/parse_value.h"
-#include "kernels/core/error.h"
 
 /// What the rows of the option table are written with. For the files that hold
 /// rows only.
@@ -39,26 +36,21 @@ using Names = std::vector<std::string>;
 using Sampler = SamplerConfig;
 using Method = samplers::MethodChoices;
 
-// A value as text that `read` reads back; empty: not set.
+// A value as text that its parser reads back; empty: not set.
 
 inline std::string text_of(const std::string& value) { return value; }
 inline std::string text_of(bool value) { return value ? "true" : "false"; }
-inline std::string text_of(int value) { return std::to_string(value); }
-inline std::string text_of(std::uint64_t value) {
-  return std::to_string(value);
-}
 inline std::string text_of(double value) { return to_text(value); }
-inline std::string text_of(const SampleRange& value) {
-  return to_string(value);
-}
-inline std::string text_of(const PictureSize& value) {
-  return to_string(value);
-}
 inline std::string text_of(const std::vector<DeviceChoice>& value) {
   return to_string(value);
 }
-template <NamedEnum Enum>
-std::string text_of(Enum value) {
+template <typename T>
+std::string text_of(const T& value) {
+  using std::to_string;
+  return to_string(value);
+}
+template <NamedEnum T>
+std::string text_of(const T& value) {
   return name_of(value);
 }
 template <typename T>
@@ -72,51 +64,6 @@ std::string text_of(const std::vector<T>& items) {
     text.append(text.empty() ? "" : ",").append(text_of(item));
   }
   return text;
-}
-
-// A new value of the member's type. Numbers with bounds: `whole`, `real`.
-
-/// A path or name: refuses the empty one, which is mostly a shell variable
-/// that was not set.
-inline void read(Text place, Text text, std::string& value) {
-  require(!text.empty(), Errc::invalid_argument, place, "the value is empty",
-          "was a shell variable meant that is not set?");
-  value = text;
-}
-inline void read(Text place, Text text, bool& value) {
-  value = parse_bool(place, text);
-}
-inline void read(Text place, Text text, std::uint64_t& value) {
-  value = parse_seed(place, text);
-}
-inline void read(Text place, Text text, SampleRange& value) {
-  value = parse_range(place, text);
-}
-inline void read(Text place, Text text, PictureSize& value) {
-  value = parse_size(place, text);
-}
-inline void read(Text place, Text text, Names& value) {
-  value = parse_list(place, text);
-}
-inline void read(Text place, Text text, std::vector<double>& value) {
-  value = parse_numbers(place, text);
-}
-inline void read(Text place, Text text, std::vector<DeviceChoice>& value) {
-  value = parse_devices(place, text);
-}
-/// Of at least 0 each.
-inline void read(Text place, Text text, std::vector<int>& value) {
-  for (const std::string& item : parse_list(place, text)) {
-    value.push_back(static_cast<int>(parse_integer(place, item, 0, kMany)));
-  }
-}
-template <NamedEnum Enum>
-void read(Text place, Text text, Enum& value) {
-  value = parse_enum<Enum>(place, text);
-}
-template <typename T>
-void read(Text place, Text text, std::optional<T>& value) {
-  read(place, text, value.emplace());
 }
 
 /// The part of the config that a row's member belongs to.
@@ -141,14 +88,27 @@ Field parsed(T Part::*member, Parse parse) {
             return text_of(part_of<Part>(config).*member);
           }};
 }
-/// A member that is read as its type says.
-template <typename Part, typename T>
-Field field(T Part::*member) {
+/// A path or name.
+template <typename Part>
+Field field(std::string Part::*member) {
   return parsed(member, [](Text place, Text text) {
-    T value{};
-    read(place, text, value);
-    return value;
+    if (text.empty()) {
+      fail_empty(place);
+    }
+    return text;
   });
+}
+template <typename Part>
+Field field(bool Part::*member) {
+  return parsed(member, parse_bool);
+}
+template <typename Part, NamedEnum T>
+Field field(T Part::*member) {
+  return parsed(member, parse_enum<T>);
+}
+template <typename Part, NamedEnum T>
+Field field(std::optional<T> Part::*member) {
+  return parsed(member, parse_enum<T>);
 }
 /// A whole number, or one that may be unset.
 template <typename Part, typename T>

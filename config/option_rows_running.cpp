@@ -40,6 +40,14 @@ Field preset_field() {
   });
 }
 
+std::vector<int> parse_ages(Text place, Text text) {
+  std::vector<int> ages;
+  for (const std::string& age : parse_list(place, text)) {
+    ages.push_back(static_cast<int>(parse_integer(place, age, 0, kMany)));
+  }
+  return ages;
+}
+
 Field isa_field() {
   Field isa = parsed(&Config::isa, [](Text place, Text text) {
     return text == "auto" ? std::nullopt
@@ -82,7 +90,7 @@ std::span<const Option> running_rows() {
        "pipeline, stale: parts the network is cut in", kMethodGroup, kMethods,
        whole(&Method::num_segments, 1), "one per worker, at least 2"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
-       kMethodGroup, kMethods, field(&Method::ages), "1"},
+       kMethodGroup, kMethods, parsed(&Method::ages, parse_ages), "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,
        kMethods, whole(&Method::stride, 1, 2), "1"},
       {"warmup", "warmup-steps", 0, "N",
@@ -93,7 +101,7 @@ std::span<const Option> running_rows() {
        whole(&Method::final_fresh_steps, 0), "0"},
       {"device", "devices", 0, "LIST",
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
-       kRuns, field(&Config::devices)},
+       kRuns, parsed(&Config::devices, parse_devices)},
       {"workers", "", 0, "N",
        "workers of the company; 0: one per GPU, on the CPU as the cores allow",
        kResources, kRuns, whole(&Config::num_workers, 0, 1024)},
@@ -131,14 +139,14 @@ std::span<const Option> running_rows() {
        "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
        "every "
        "model call [n, calls + 1, C, H, W] (.safetensors, .npz or .npy)",
-       kOutput, kSample, field(&Config::save), "none"},
+       kOutput, kSample, parsed(&Config::save, parse_list), "none"},
       {"preview", "", 0, "FILE",
        "the image so far, every few steps: of one sample after the other, or "
        "with {index} in the name of each in its own file",
        kOutput, kSample, field(&Config::preview), "none"},
       {"preview-samples", "", 0, "N|A:B",
        "previews of these samples only, global indices as in --samples",
-       kOutput, kSample, field(&Config::preview_samples), "all"},
+       kOutput, kSample, parsed(&Config::preview_samples, parse_range), "all"},
       {"preview-every", "", 0, "K", "steps between previews", kOutput, kSample,
        whole(&Config::preview_every, 1)},
       {"trace", "", 0, "FILE", "timeline for Perfetto or chrome://tracing",

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "config/suggest.h"
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -25,7 +26,79 @@ constexpr std::uint64_t kMaxSamples = 10'000'000;
               hint);
 }
 
+/// More GPUs than this are not in one machine.
+constexpr int kMostGpus = 1024;
+
+DeviceChoice parse_device(std::string_view place, const std::string& item) {
+  const std::string name = lowered(item);
+  if (name == "cpu") {
+    return {DeviceKind::cpu, std::nullopt};
+  }
+  const std::size_t colon = std::min(name.find(':'), name.size());
+  const std::string_view kind = std::string_view(name).substr(0, colon);
+  if (kind == "cuda" || kind == "gpu") {
+    int index = -1;
+    if (colon == name.size()) {
+      return {DeviceKind::cuda, std::nullopt};
+    }
+    if (read_number(std::string_view(name).substr(colon + 1), index) &&
+        index >= 0 && index < kMostGpus) {
+      return {DeviceKind::cuda, index};
+    }
+  }
+  throw Error(
+      Errc::invalid_argument, place,
+      "no such device: got " + in_quotes(item) +
+          ", expected auto, cpu, cuda (all GPUs), cuda:N, or several with "
+          "commas",
+      suggestion(name,
+                 std::vector<std::string>{"auto", "cpu", "cuda:0", "cuda"},
+                 "troupe doctor lists the GPUs"));
+}
+
+constexpr std::size_t kMaxListBytes = std::size_t{1} << 20U;
+constexpr double kLargestNumber = 1e9;
+
+/// Without one pair of brackets around all of it.
+std::string_view without_brackets(std::string_view place,
+                                  std::string_view text) {
+  const auto opens = [&](char c) { return c == '[' || c == '('; };
+  const auto closes = [&](char c) { return c == ']' || c == ')'; };
+  if (text.empty() || (!opens(text.front()) && !closes(text.back()))) {
+    return text;
+  }
+  const char partner = text.front() == '[' ? ']' : ')';
+  require(opens(text.front()) && text.back() == partner, Errc::invalid_argument,
+          place, "a bracket without its partner: got " + in_quotes(text),
+          "write [14.6, 3.2, 1.0], or leave the brackets out");
+  return trimmed(text.substr(1, text.size() - 2));
+}
+
+std::vector<double> read_list(std::string_view place, std::string_view text) {
+  std::vector<double> values;
+  text = without_brackets(place, trimmed(text));
+  while (!text.empty()) {
+    const std::size_t end =
+        std::min(text.find_first_of(", \t\r\n"), text.size());
+    values.push_back(parse_real(place, text.substr(0, end), -kLargestNumber,
+                                kLargestNumber));
+    text = trimmed(text.substr(end));
+    if (text.starts_with(',')) {
+      text = trimmed(text.substr(1));
+      // A comma at the end is Python's; two in a row are a gap.
+      require(!text.starts_with(','), Errc::invalid_argument, place,
+              "two commas without a number between them", "fill the gap");
+    }
+  }
+  return values;
+}
+
 }  // namespace
+
+void fail_empty(std::string_view place) {
+  throw Error(Errc::invalid_argument, place, "the value is empty",
+              "was a shell variable meant that is not set?");
+}
 
 std::int64_t parse_integer(std::string_view place, std::string_view text,
                            std::int64_t min, std::int64_t max) {
@@ -72,15 +145,13 @@ bool is_no(std::string_view text) {
 }
 
 bool parse_bool(std::string_view place, std::string_view text) {
-  for (const std::string_view yes : {"true", "yes", "on", "1"}) {
-    if (text == yes) {
-      return true;
-    }
+  if (text == "true" || text == "yes" || text == "on" || text == "1") {
+    return true;
   }
-  if (is_no(text)) {
-    return false;
+  if (!is_no(text)) {
+    fail(place, text, "true or false");
   }
-  fail(place, text, "true or false");
+  return false;
 }
 
 std::vector<std::string> parse_list(std::string_view place,
@@ -147,6 +218,61 @@ PictureSize parse_size(std::string_view place, std::string_view text) {
 
 std::string to_string(const PictureSize& size) {
   return std::to_string(size.width) + "x" + std::to_string(size.height);
+}
+
+std::vector<DeviceChoice> parse_devices(std::string_view place,
+                                        std::string_view text) {
+  const std::vector<std::string> items = parse_list(place, text);
+  if (items.empty()) {
+    fail_empty(place);
+  }
+  if (items.size() == 1 && lowered(items[0]) == "auto") {
+    return {};
+  }
+  std::vector<DeviceChoice> devices;
+  for (const std::string& item : items) {
+    require(lowered(item) != "auto", Errc::invalid_argument, place,
+            "auto stands alone: got " + in_quotes(text),
+            "name the devices, or leave the choice to auto");
+    const DeviceChoice device = parse_device(place, item);
+    const bool is_double =
+        std::ranges::any_of(devices, [&device](const DeviceChoice& other) {
+          // "cuda" has every GPU in it.
+          return other.kind == device.kind &&
+                 (other.index == device.index || !other.index || !device.index);
+        });
+    require(!is_double, Errc::invalid_argument, place,
+            "a device is named twice: got " + in_quotes(text),
+            "several workers on one device: --workers");
+    devices.push_back(device);
+  }
+  return devices;
+}
+
+std::string to_string(const std::vector<DeviceChoice>& devices) {
+  std::string text;
+  for (const DeviceChoice& device : devices) {
+    text += text.empty() ? "" : ",";
+    text += device.kind == DeviceKind::cpu ? "cpu" : "cuda";
+    text += device.index ? ":" + std::to_string(*device.index) : "";
+  }
+  return text.empty() ? "auto" : text;
+}
+
+std::vector<double> parse_numbers(std::string_view place,
+                                  std::string_view text) {
+  if (!trimmed(text).starts_with('@')) {
+    return read_list(place, text);
+  }
+  const std::string path(trimmed(text).substr(1));
+  require(!path.empty(), Errc::invalid_argument, place,
+          "no file is named after the @", "for example @sigmas.txt");
+  const std::vector<double> values = read_list(std::string(place) + " " + path,
+                                               read_file(path, kMaxListBytes));
+  require(!values.empty(), Errc::invalid_argument, path,
+          "no numbers are in this file",
+          "write them with commas, spaces or line breaks between them");
+  return values;
 }
 
 std::size_t parse_choice(std::string_view place, std::string_view text,

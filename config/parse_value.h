@@ -2,9 +2,12 @@
 
 #include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "kernels/core/device.h"
 
 namespace troupe::config {
 
@@ -65,6 +68,31 @@ struct PictureSize {
 [[nodiscard]] PictureSize parse_size(std::string_view place,
                                      std::string_view text);
 [[nodiscard]] std::string to_string(const PictureSize& size);
+
+/// A device as --device names it.
+struct DeviceChoice {
+  DeviceKind kind = DeviceKind::cpu;
+  std::optional<int> index;  ///< of a GPU; unset: all there are
+
+  friend bool operator==(const DeviceChoice&, const DeviceChoice&) = default;
+};
+/// "auto" (nothing chosen: empty), "cpu", "cuda" (all GPUs), "cuda:0", or
+/// several of these with commas; "gpu" is read as "cuda".
+/// Errors: Errc::invalid_argument for a word that is none of these, with the
+/// nearest one; for "auto" among others; for a device named twice.
+[[nodiscard]] std::vector<DeviceChoice> parse_devices(std::string_view place,
+                                                      std::string_view text);
+[[nodiscard]] std::string to_string(const std::vector<DeviceChoice>& devices);
+
+/// Numbers as people write lists of them: separated by commas, spaces or line
+/// breaks, in brackets or not ("14.6, 3.2 1.0", "[14.6 3.2 1.0]"). "@FILE"
+/// takes the same from a text file of at most 1 MiB. No text is no number.
+/// Errors: Errc::invalid_argument for anything else; those of read_file.
+[[nodiscard]] std::vector<double> parse_numbers(std::string_view place,
+                                                std::string_view text);
+
+/// Refuses an empty value, which is mostly a shell variable that was not set.
+[[noreturn]] void fail_empty(std::string_view place);
 
 /// Index of `text` in `names`. Errors name the nearest one.
 [[nodiscard]] std::size_t parse_choice(std::string_view place,

@@ -159,11 +159,6 @@ const Option* option_of(const std::string& argument, Verb verb) {
   return nullptr;
 }
 
-[[noreturn]] void fail_empty(const std::string& name) {
-  throw Error(Errc::invalid_argument, name, "the value is empty",
-              "was a shell variable meant that is not set?");
-}
-
 /// Values that CLI11 would take from the next argument, though they are empty
 /// (--out= --json) or missing (--out --json). Rewrites -o=FILE to --out=FILE.
 void check_values(Verb verb, std::vector<std::string>& arguments) {
@@ -181,7 +176,7 @@ void check_values(Verb verb, std::vector<std::string>& arguments) {
         argument.starts_with("--") ? argument.find('=') : std::string::npos;
     if (equals != std::string::npos) {
       if (equals + 1 == argument.size()) {
-        fail_empty(argument.substr(0, equals));
+        config::fail_empty(argument.substr(0, equals));
       }
       continue;
     }
@@ -192,7 +187,7 @@ void check_values(Verb verb, std::vector<std::string>& arguments) {
     }
     const std::string& value = arguments[++i];
     if (value.empty()) {
-      fail_empty(argument);
+      config::fail_empty(argument);
     }
     if (value.starts_with("--") ||
         (value.size() == 2 && option_of(value, verb) != nullptr)) {
@@ -280,7 +275,7 @@ class FlagParser {
       }
     }
     if (config_->count() > 0 && line_.config_file.empty()) {
-      fail_empty("--config");
+      config::fail_empty("--config");
     }
   }
 

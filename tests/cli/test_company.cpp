@@ -7,7 +7,7 @@
 #include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_request.h"
-#include "config/device_choice.h"
+#include "config/parse_value.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {

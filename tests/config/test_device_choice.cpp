@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "config/device_choice.h"
 #include "config/load_config.h"
+#include "config/parse_value.h"
 #include "config/print_config.h"
 #include "kernels/core/error.h"
 
