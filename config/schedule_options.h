@@ -14,14 +14,17 @@ namespace troupe::config {
 /// The sampler a job runs: the checkpoint's scheduler_config.json (or DDIM's
 /// defaults without one), another solver over its noise schedule if one was
 /// named, then every option the user set.
-/// Errors: those of parse_solver, parse_scheduler_config, check_sampler and
+/// Errors: those of parse_solver, parse_scheduler_config, apply and
 /// check_prediction.
 [[nodiscard]] samplers::ScheduleOptions schedule_options(
     const SamplerConfig& sampler, std::string_view scheduler_config,
     std::string_view place);
 
 /// Sets what the user set and leaves the rest alone (the base is a recipe's).
-/// Errors: those of check_sampler.
+/// Errors: Errc::invalid_argument naming the flag, for what the solver would
+/// drop (--eta with euler) and what contradicts its name (--order 2 with
+/// dpm++3m). What a checkpoint's file says beside the point is no error, as in
+/// diffusers.
 void apply(const SamplerConfig& sampler, samplers::ScheduleOptions& options);
 
 /// An option that stands for a key of a schedule's file.

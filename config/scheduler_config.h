@@ -12,21 +12,18 @@ namespace troupe::config {
 /// A solver as users name it: the rule, and what the name says beside it
 /// ("dpm++2m-sde karras" is order 2 of sde-dpmsolver++ over Karras sigmas;
 /// dpmsolver and sde-dpmsolver end at sigma_min, because they cannot at 0).
-struct SolverChoice {
+struct SolverChoice : samplers::SolverSpelling {
   samplers::Solver solver = samplers::Solver::ddim;
-  std::optional<int> order;
-  std::optional<samplers::DpmAlgorithm> algorithm;
   std::optional<samplers::SigmaSpacing> sigma_spacing;
-  std::optional<bool> final_sigma_zero;
-  std::optional<std::string> solver_type;
 };
 
 /// Our names, those of diffusers' classes and the field's spellings: ddim,
 /// ddpm, euler, euler_a, heun, flow, unipc, dpm++2m, dpmpp_3m_sde,
 /// DPMSolverMultistepScheduler, "DPM++ 2M Karras". Case, spaces, '-' and '_' do
 /// not matter.
-/// Errors: Errc::unsupported for a known scheduler that Troupe has not,
-///         Errc::invalid_argument with the nearest name for anything else.
+/// Errors, at --sampler: Errc::unsupported for a known scheduler that Troupe
+/// has
+///         not, Errc::invalid_argument with the nearest name for anything else.
 [[nodiscard]] SolverChoice parse_solver(
     std::string_view name,
     samplers::SolverTable table = samplers::solver_table());

@@ -36,24 +36,11 @@ bool drop_suffix(std::string& word, std::string_view suffix) {
   return true;
 }
 
-SolverChoice choice_of(samplers::Solver solver,
-                       const samplers::SolverSpelling& spelling) {
-  SolverChoice choice;
-  choice.solver = solver;
-  choice.order = spelling.order;
-  choice.algorithm = spelling.algorithm;
-  choice.final_sigma_zero = spelling.final_sigma_zero;
-  if (!spelling.type.empty()) {
-    choice.solver_type = spelling.type;
-  }
-  return choice;
-}
-
 std::optional<SolverChoice> find(SolverTable table, std::string_view key) {
   for (const samplers::Solver solver : table) {
     for (const samplers::SolverSpelling& spelling : solver->spellings) {
       if (spelling.key == key) {
-        return choice_of(solver, spelling);
+        return SolverChoice{spelling, solver, std::nullopt};
       }
     }
   }
@@ -82,7 +69,7 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
       key,
       [&](std::string_view other) { return find(table, other).has_value(); });
   if (!foreign.means.empty()) {
-    throw Error(Errc::unsupported, "solver",
+    throw Error(Errc::unsupported, "--sampler",
                 "got " + in_quotes(name) + ", which is " +
                     std::string(foreign.means) + ": Troupe does not have that",
                 "nearest is " + std::string(foreign.instead) + "; " + there_is);
@@ -97,7 +84,7 @@ std::optional<SigmaSpacing> drop_spacing(std::string& key) {
           ? ""
           : "did you mean '" +
                 shown[static_cast<std::size_t>(near - keys.begin())] + "'? ";
-  throw Error(Errc::invalid_argument, "solver",
+  throw Error(Errc::invalid_argument, "--sampler",
               "got " + in_quotes(name) + ", expected a solver's name",
               meant + there_is);
 }
@@ -132,7 +119,9 @@ void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {
   options.sigma_spacing = choice.sigma_spacing.value_or(options.sigma_spacing);
   options.final_sigma_zero =
       choice.final_sigma_zero.value_or(options.final_sigma_zero);
-  options.solver_type = choice.solver_type.value_or(options.solver_type);
+  if (!choice.type.empty()) {
+    options.solver_type = choice.type;
+  }
 }
 
 }  // namespace troupe::config

@@ -196,11 +196,11 @@ TEST(ParseSolver, AcceptsTheSpellingsOfTheField) {
 }
 
 TEST(ParseSolver, TakesVariantsByTheirNames) {
-  EXPECT_EQ(parse_solver("uni_pc_bh2").solver_type, "bh2");
-  EXPECT_EQ(parse_solver("unipc-bh1 karras").solver_type, "bh1");
-  EXPECT_EQ(parse_solver("dpm++2m").solver_type, std::nullopt);
+  EXPECT_EQ(parse_solver("uni_pc_bh2").type, "bh2");
+  EXPECT_EQ(parse_solver("unipc-bh1 karras").type, "bh1");
+  EXPECT_EQ(parse_solver("dpm++2m").type, "");
   const SolverChoice heun = parse_solver("DPM++ 2M SDE Heun");
-  EXPECT_EQ(heun.solver_type, "heun");
+  EXPECT_EQ(heun.type, "heun");
   EXPECT_EQ(heun.order, 2);
   EXPECT_EQ(heun.algorithm, DpmAlgorithm::sde_dpmsolver_pp);
   EXPECT_EQ(parse_solver("DDIMParallelScheduler").solver, Solver::ddim);
