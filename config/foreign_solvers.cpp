@@ -100,13 +100,7 @@ constexpr auto kSolvers = std::to_array<ForeignSolver>({
 });
 
 /// Words behind a solver's name that change what it does.
-struct Word {
-  std::string_view key;
-  std::string_view means;
-  std::string_view instead;
-};
-
-constexpr auto kWords = std::to_array<Word>({
+constexpr auto kWords = std::to_array<ForeignSolver>({
     {"cfgpp", "CFG++, which changes guidance inside the step",
      "the same name without CFG++"},
     {"gpu",
@@ -147,7 +141,7 @@ ForeignSolver foreign_solver(
   if (const ForeignSolver* found = find(key)) {
     return *found;
   }
-  for (const Word& word : kWords) {
+  for (const ForeignSolver& word : kWords) {
     if (!key.ends_with(word.key)) {
       continue;
     }

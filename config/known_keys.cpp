@@ -2,7 +2,9 @@
 #include "config/known_keys.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "config/python_json.h"
 #include "config/suggest.h"
 #include "kernels/core/text.h"
+#include "samplers/options.h"
 
 namespace troupe::config {
 namespace {
@@ -25,21 +28,18 @@ const Keys& keys_of_trainers() {
   return kKeys;
 }
 
-/// Of the schedulers that Troupe reads.
+/// Of the schedulers that Troupe reads, by name.
 const Keys& scheduler_keys() {
-  static const Keys kKeys = words(
-      "algorithm_type base_image_seq_len base_shift beta_end beta_schedule "
-      "beta_start clip_sample clip_sample_range disable_corrector "
-      "dynamic_thresholding_ratio euler_at_final final_sigmas_type "
-      "flow_shift interpolation_type invert_sigmas lambda_min_clipped "
-      "lower_order_final max_image_seq_len max_shift num_train_timesteps "
-      "predict_x0 prediction_type rescale_betas_zero_snr sample_max_value "
-      "set_alpha_to_one shift shift_terminal sigma_max sigma_min "
-      "solver_order solver_p solver_type steps_offset stochastic_sampling "
-      "thresholding time_shift_type timestep_spacing timestep_type "
-      "trained_betas use_beta_sigmas use_dynamic_shifting "
-      "use_exponential_sigmas use_flow_sigmas use_karras_sigmas "
-      "use_lu_lambdas variance_type");
+  static const Keys kKeys = [] {
+    std::set<std::string> keys;
+    for (const samplers::Solver solver : samplers::solver_table()) {
+      for (const std::string_view list : solver->keys) {
+        std::ranges::move(words(list), std::inserter(keys, keys.end()));
+      }
+    }
+    keys.erase("eta");  // an argument, which no file sets
+    return Keys(keys.begin(), keys.end());
+  }();
   return kKeys;
 }
 

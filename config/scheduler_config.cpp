@@ -1,13 +1,16 @@
 #include "config/scheduler_config.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "config/enum_names.h"
 #include "config/known_keys.h"
 #include "config/python_json.h"
+#include "config/recipe_fields.h"
+#include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -26,82 +29,57 @@ using samplers::TimestepSpacing;
 constexpr std::size_t kMaxText = 16U << 20U;
 constexpr std::size_t kMaxList = 1'000'000;
 
-/// One key after the other, with its place in messages. Keys that the solver's
-/// class does not have are ignored, as diffusers does.
+using Names = std::vector<std::string>;
+
+/// What a whole number may be. All others are below a million.
+struct Bounds {
+  std::string_view key;
+  int low;
+  int high;
+};
+constexpr Bounds kOthers{"", 0, 1'000'000};
+constexpr auto kBounds = std::to_array<Bounds>({
+    {"num_train_timesteps", 1, 1'000'000},
+    {"solver_order", 1, 3},
+    {"base_image_seq_len", 1, 1 << 30},
+    {"max_image_seq_len", 1, 1 << 30},
+});
+
+/// Reads keys of a file, with their place in messages. Keys that the solver's
+/// class does not have are ignored, as diffusers does. It is a visitor of
+/// visit_schedule, because most fields have the names of their keys.
 class Reader {
  public:
   Reader(const json& object, std::string_view place, Solver solver)
       : object_(object), place_(place), solver_(solver) {}
 
-  void flag(const char* key, bool& out) {
+  template <typename T>
+  void operator()(const char* key, T& out) const {
     if (const json* value = find(key)) {
-      if (!value->is_boolean()) {
-        refuse(key, *value, "true or false");
-      }
-      out = value->get<bool>();
-    }
-  }
-  void number(const char* key, double& out) {
-    if (const json* value = find(key)) {
-      out = checked_number(key, *value);
-    }
-  }
-  void number(const char* key, std::optional<double>& out) {
-    if (const json* value = find(key)) {
-      out = checked_number(key, *value);
-    }
-  }
-  void integer(const char* key, int low, int high, int& out) {
-    if (const json* value = find(key)) {
-      out = checked_integer(key, *value, low, high);
+      read(key, *value, out);
     }
   }
   template <typename T>
-  void choice(const char* key,
-              const std::vector<std::pair<std::string, T>>& values, T& out) {
+  void operator()(const char* key, std::optional<T>& out) const {
+    if (const json* value = find(key)) {
+      read(key, *value, out.emplace());
+    }
+  }
+  /// Whether a switch is there and on.
+  [[nodiscard]] bool flag(const char* key) const {
+    bool is_on = false;
+    (*this)(key, is_on);
+    return is_on;
+  }
+  /// The index of a name among those that a key may have, if the key is there.
+  [[nodiscard]] std::optional<std::size_t> choice(const char* key,
+                                                  const Names& names) const {
     const json* value = find(key);
-    if (value == nullptr) {
-      return;
-    }
-    std::string expected;
-    for (const auto& [name, meaning] : values) {
-      if (value->is_string() && value->get_ref<const std::string&>() == name) {
-        out = meaning;
-        return;
-      }
-      expected += (expected.empty() ? "" : ", ") + name;
-    }
-    refuse(key, *value, "one of " + expected);
-  }
-  /// One of the names that the options know too.
-  template <typename Enum>
-  void choice(const char* key, Enum& out) {
-    std::vector<std::pair<std::string, Enum>> values;
-    for (const std::string& name : names_of<Enum>()) {
-      values.emplace_back(name, static_cast<Enum>(values.size()));
-    }
-    choice<Enum>(key, values, out);
-  }
-  void list(const char* key, std::vector<double>& out) {
-    if (const json* value = find(key)) {
-      check_list(key, *value);
-      out.clear();
-      for (const json& item : *value) {
-        out.push_back(checked_number(key, item));
-      }
-    }
-  }
-  void list(const char* key, std::vector<int>& out) {
-    if (const json* value = find(key)) {
-      check_list(key, *value);
-      out.clear();
-      for (const json& item : *value) {
-        out.push_back(checked_integer(key, item, 0, 1'000'000));
-      }
-    }
+    return value == nullptr ? std::nullopt
+                            : std::optional(index_of(key, *value, names));
   }
   /// A key whose every value but one is something Troupe has not.
-  void only(const char* key, const json& accepted) {
+  void only(const char* key, const json& accepted) const {
     const json* value = find(key);
     if (value != nullptr && *value != accepted) {
       throw Error(Errc::unsupported, place_,
@@ -112,11 +90,11 @@ class Reader {
   }
 
  private:
-  const json* find(const char* key) {
-    require(is_scheduler_key(key), Errc::internal, "scheduler_config",
-            "known_keys lacks a key that is read");
+  const json* find(std::string_view key) const {
     const auto found = object_.find(key);
-    if (!solver_->has_key(key) || found == object_.end() || found->is_null()) {
+    // A file's eta is ignored: it is an argument in diffusers.
+    if (!solver_->has_key(key) || key == "eta" || found == object_.end() ||
+        found->is_null()) {
       return nullptr;
     }
     return &*found;
@@ -128,26 +106,61 @@ class Reader {
         std::string(key) + ": got " + shown(value) + ", expected " + expected,
         "correct this key");
   }
-  double checked_number(const char* key, const json& value) const {
+  std::size_t index_of(const char* key, const json& value,
+                       const Names& names) const {
+    const auto found = std::ranges::find_if(
+        names, [&value](const std::string& name) { return value == name; });
+    if (found == names.end()) {
+      refuse(key, value, "one of " + join_names(names, names.size()));
+    }
+    return static_cast<std::size_t>(found - names.begin());
+  }
+
+  void read(const char* key, const json& value, bool& out) const {
+    if (!value.is_boolean()) {
+      refuse(key, value, "true or false");
+    }
+    out = value.get<bool>();
+  }
+  void read(const char* key, const json& value, double& out) const {
     if (!value.is_number() || !std::isfinite(value.get<double>())) {
       refuse(key, value, "a finite number");
     }
-    return value.get<double>();
+    out = value.get<double>();
   }
-  int checked_integer(const char* key, const json& value, int low,
-                      int high) const {
+  void read(const char* key, const json& value, int& out) const {
+    const auto* const row = std::ranges::find(kBounds, key, &Bounds::key);
+    const Bounds& bounds = row == kBounds.end() ? kOthers : *row;
     const double number = value.is_number() ? value.get<double>() : 0.5;
-    if (number != std::floor(number) || number < low || number > high) {
+    if (number != std::floor(number) || number < bounds.low ||
+        number > bounds.high) {
       refuse(key, value,
-             "a whole number from " + std::to_string(low) + " to " +
-                 std::to_string(high));
+             "a whole number from " + std::to_string(bounds.low) + " to " +
+                 std::to_string(bounds.high));
     }
-    return static_cast<int>(number);
+    out = static_cast<int>(number);
   }
-  void check_list(const char* key, const json& value) const {
+  template <NamedEnum T>
+  void read(const char* key, const json& value, T& out) const {
+    out = static_cast<T>(index_of(key, value, names_of<T>()));
+  }
+  template <typename T>
+  void read(const char* key, const json& value, std::vector<T>& out) const {
     if (!value.is_array() || value.size() > kMaxList) {
       refuse(key, value, "a list of numbers");
     }
+    out.clear();
+    for (const json& item : value) {
+      read(key, item, out.emplace_back());
+    }
+  }
+  /// Of the second-order formulas of all solvers.
+  void read(const char* key, const json& value, std::string& out) const {
+    const Names names = words("midpoint heun logrho bh1 bh2");
+    out = names[index_of(key, value, names)];
+  }
+  /// The class says it, not a key.
+  void read(const char* /*key*/, const json& /*value*/, Solver& /*out*/) const {
   }
 
   const json& object_;
@@ -155,47 +168,27 @@ class Reader {
   Solver solver_;
 };
 
-void read_noise_schedule(Reader& in, ScheduleOptions& o) {
-  in.integer("num_train_timesteps", 1, 1'000'000, o.num_train_timesteps);
-  in.number("beta_start", o.beta_start);
-  in.number("beta_end", o.beta_end);
-  in.choice("beta_schedule", o.beta_schedule);
-  in.list("trained_betas", o.trained_betas);
-  in.flag("rescale_betas_zero_snr", o.rescale_betas_zero_snr);
-  in.flag("set_alpha_to_one", o.set_alpha_to_one);
+/// Defaults of a class that differ from those of the options.
+void take_defaults(Solver solver, ScheduleOptions& o) {
+  const bool on_training_steps =
+      solver->levels == samplers::Levels::training_steps;
+  o.solver = solver;
+  o.beta_start = solver->beta_start;
+  o.beta_end = solver->beta_end;
+  o.clip_sample = on_training_steps;
+  o.timestep_spacing =
+      on_training_steps ? TimestepSpacing::leading : TimestepSpacing::linspace;
+  if (solver->has_key("prediction_type")) {
+    o.prediction_type = PredictionType::epsilon;
+  }
 }
 
-void read_prediction(Reader& in, ScheduleOptions& o) {
-  PredictionType prediction = PredictionType::epsilon;
-  in.choice("prediction_type", prediction);
-  if (o.solver->has_key("prediction_type")) {
-    o.prediction_type = prediction;
-  }
-  bool clip = o.clip_sample.value_or(o.solver->levels ==
-                                     samplers::Levels::training_steps);
-  in.flag("clip_sample", clip);
-  o.clip_sample = clip;
-  in.number("clip_sample_range", o.clip_sample_range);
-  in.flag("thresholding", o.thresholding);
-  in.number("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio);
-  in.number("sample_max_value", o.sample_max_value);
-  in.choice("variance_type", o.variance_type);
-}
-
-void read_spacing(Reader& in, std::string_view place, ScheduleOptions& o) {
-  TimestepSpacing spacing = TimestepSpacing::linspace;
-  if (o.solver->levels == samplers::Levels::training_steps) {
-    spacing = TimestepSpacing::leading;
-  }
-  in.choice("timestep_spacing", spacing);
-  o.timestep_spacing = spacing;
-  in.integer("steps_offset", 0, 1'000'000, o.steps_offset);
-  bool karras = false;
-  bool exponential = false;
-  bool beta = false;
-  in.flag("use_karras_sigmas", karras);
-  in.flag("use_exponential_sigmas", exponential);
-  in.flag("use_beta_sigmas", beta);
+/// Keys that have other names or values than the options.
+void read_renamed(const Reader& in, std::string_view place,
+                  ScheduleOptions& o) {
+  const bool karras = in.flag("use_karras_sigmas");
+  const bool exponential = in.flag("use_exponential_sigmas");
+  const bool beta = in.flag("use_beta_sigmas");
   if (int{karras} + int{exponential} + int{beta} > 1) {
     throw Error(Errc::corrupt_file, place,
                 "use_karras_sigmas, use_exponential_sigmas, use_beta_sigmas: "
@@ -206,53 +199,20 @@ void read_spacing(Reader& in, std::string_view place, ScheduleOptions& o) {
                     : exponential ? SigmaSpacing::exponential
                     : beta        ? SigmaSpacing::beta
                                   : SigmaSpacing::none;
-  in.choice<bool>("final_sigmas_type", {{"zero", true}, {"sigma_min", false}},
-                  o.final_sigma_zero);
-  in.number("sigma_min", o.sigma_min);
-  in.number("sigma_max", o.sigma_max);
+  o.final_sigma_zero =
+      in.choice("final_sigmas_type", {"zero", "sigma_min"}).value_or(0) == 0;
+  o.time_shift_linear =
+      in.choice("time_shift_type", {"exponential", "linear"}).value_or(0) == 1;
+  Names algorithms = names_of<DpmAlgorithm>();
+  algorithms.emplace_back("deis");  // as diffusers, which runs dpmsolver++
+  if (const auto index = in.choice("algorithm_type", algorithms)) {
+    o.algorithm = algorithms[*index] == "deis"
+                      ? DpmAlgorithm::dpmsolver_pp
+                      : static_cast<DpmAlgorithm>(*index);
+  }
   in.only("interpolation_type", "linear");
   in.only("timestep_type", "discrete");
-}
-
-void read_multistep(Reader& in, ScheduleOptions& o) {
-  in.integer("solver_order", 1, 3, o.solver_order);
-  in.choice<DpmAlgorithm>("algorithm_type",
-                          {{"dpmsolver++", DpmAlgorithm::dpmsolver_pp},
-                           {"dpmsolver", DpmAlgorithm::dpmsolver},
-                           {"sde-dpmsolver++", DpmAlgorithm::sde_dpmsolver_pp},
-                           {"sde-dpmsolver", DpmAlgorithm::sde_dpmsolver},
-                           {"deis", DpmAlgorithm::dpmsolver_pp}},
-                          o.algorithm);
-  in.choice<std::string>("solver_type",
-                         {{"midpoint", "midpoint"},
-                          {"heun", "heun"},
-                          {"logrho", "logrho"},
-                          {"bh1", "bh1"},
-                          {"bh2", "bh2"}},
-                         o.solver_type);
-  in.flag("lower_order_final", o.lower_order_final);
-  in.flag("euler_at_final", o.euler_at_final);
-  in.flag("use_lu_lambdas", o.use_lu_lambdas);
-  in.number("lambda_min_clipped", o.lambda_min_clipped);
-  in.flag("predict_x0", o.predict_x0);
-  in.list("disable_corrector", o.disable_corrector);
   in.only("solver_p", nullptr);
-}
-
-void read_flow(Reader& in, ScheduleOptions& o) {
-  in.flag("use_flow_sigmas", o.use_flow_sigmas);
-  in.number("flow_shift", o.flow_shift);
-  in.number("shift", o.shift);
-  in.flag("use_dynamic_shifting", o.use_dynamic_shifting);
-  in.choice<bool>("time_shift_type", {{"exponential", false}, {"linear", true}},
-                  o.time_shift_linear);
-  in.number("base_shift", o.base_shift);
-  in.number("max_shift", o.max_shift);
-  in.integer("base_image_seq_len", 1, 1 << 30, o.base_image_seq_len);
-  in.integer("max_image_seq_len", 1, 1 << 30, o.max_image_seq_len);
-  in.number("shift_terminal", o.shift_terminal);
-  in.flag("invert_sigmas", o.invert_sigmas);
-  in.flag("stochastic_sampling", o.stochastic_sampling);
 }
 
 /// What the library says, without its own numbering.
@@ -344,15 +304,10 @@ ScheduleOptions parse_scheduler_config(
   const json object = parse_object(text, place);
   const SolverChoice choice = solver ? *solver : choice_of(object, place);
   ScheduleOptions options;
-  options.solver = choice.solver;
-  options.beta_start = choice.solver->beta_start;
-  options.beta_end = choice.solver->beta_end;
-  Reader in(object, place, choice.solver);
-  read_noise_schedule(in, options);
-  read_prediction(in, options);
-  read_spacing(in, place, options);
-  read_multistep(in, options);
-  read_flow(in, options);
+  take_defaults(choice.solver, options);
+  const Reader in(object, place, choice.solver);
+  visit_schedule(in, options);
+  read_renamed(in, place, options);
   if (!solver) {
     check_beta_schedule(object, place, options);
   }
