@@ -4,6 +4,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <utility>
 
 #include "config/enum_names.h"
 #include "config/python_json.h"
@@ -23,24 +24,65 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 20U;
 constexpr const char* kHint =
     "the recipe is not as troupe wrote it: use the image as it was made";
 
+/// Reads one object of a recipe key by key, and keeps the keys it was asked
+/// for.
 class JsonReader {
  public:
-  JsonReader(const std::string& place, const json& in)
-      : place_(place), in_(in) {}
+  /// `name`: what the object's keys are shown with, "schedule.".
+  JsonReader(const std::string& place, const json& in, std::string name = {})
+      : place_(place), in_(in), name_(std::move(name)) {}
 
   template <typename T>
-  void operator()(const char* key, T& value) const {
+  void operator()(const char* key, T& value) {
+    known_.emplace_back(key);
     const auto found = in_.find(key);
     if (found != in_.end()) {
       read(place_ + ": " + key, *found, value);
     }
   }
   template <typename T>
-  void operator()(const char* key, std::optional<T>& value) const {
+  void operator()(const char* key, std::optional<T>& value) {
     T inner{};
+    (*this)(key, inner);
     if (in_.contains(key)) {
-      (*this)(key, inner);
       value = inner;
+    }
+  }
+
+  /// The object under a key.
+  JsonReader section(const char* key) {
+    known_.emplace_back(key);
+    const auto found = in_.find(key);
+    if (found == in_.end() || !found->is_object()) {
+      throw Error(Errc::corrupt_file, place_,
+                  std::string("the recipe has no section '") + key + "'",
+                  "was the image made by troupe?");
+    }
+    return {place_, *found, std::string(key) + "."};
+  }
+
+  /// A key that nobody asked for would be dropped, and another image come out:
+  /// a mistake, unless a newer version wrote it.
+  void check_keys(bool by_newer) const {
+    std::vector<std::string> unknown;
+    for (const auto& item : in_.items()) {
+      if (std::ranges::find(known_, item.key()) != known_.end()) {
+        continue;
+      }
+      unknown.push_back(shown(json(name_ + item.key())));
+      if (!by_newer) {
+        throw Error(Errc::corrupt_file, place_,
+                    "the recipe has the unknown key " + unknown.back(),
+                    suggestion(item.key(), known_, kHint));
+      }
+    }
+    if (!unknown.empty()) {
+      constexpr std::size_t kShown = 4;
+      log_message(LogLevel::warning,
+                  place_ +
+                      ": a newer troupe wrote the recipe; ignored, because "
+                      "unknown here: " +
+                      join_names(unknown, kShown));
     }
   }
 
@@ -146,16 +188,8 @@ class JsonReader {
 
   const std::string& place_;
   const json& in_;
-};
-
-/// Collects the keys that a section may have.
-class KeyList {
- public:
-  template <typename T>
-  void operator()(const char* key, const T& /*value*/) {
-    keys.emplace_back(key);
-  }
-  std::vector<std::string> keys;
+  std::string name_;
+  std::vector<std::string> known_;
 };
 
 /// "0.10.2" after "0.9": numbers compare as numbers; what is no version is not
@@ -178,34 +212,6 @@ bool is_newer(std::string_view version, std::string_view than) {
   return than.empty() && !version.empty() && next(version) > 0;
 }
 
-/// A key that this version does not know would be dropped, and another image
-/// come out: a mistake, unless a newer version wrote it.
-void check_keys(const std::string& place, const std::string& section,
-                const json& in, const std::vector<std::string>& known,
-                bool by_newer) {
-  std::vector<std::string> unknown;
-  for (const auto& item : in.items()) {
-    if (std::ranges::find(known, item.key()) != known.end()) {
-      continue;
-    }
-    if (!by_newer) {
-      throw Error(
-          Errc::corrupt_file, place,
-          "the recipe has the unknown key " + shown(json(section + item.key())),
-          suggestion(item.key(), known, kHint));
-    }
-    unknown.push_back(shown(json(section + item.key())));
-  }
-  if (!unknown.empty()) {
-    constexpr std::size_t kShown = 4;
-    log_message(LogLevel::warning,
-                place +
-                    ": a newer troupe wrote the recipe; ignored, because "
-                    "unknown here: " +
-                    join_names(unknown, kShown));
-  }
-}
-
 json parse_bounded(const std::string& place, std::string_view text) {
   require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
           "the recipe is longer than 1 MiB", kHint);
@@ -220,37 +226,12 @@ json parse_bounded(const std::string& place, std::string_view text) {
   }
 }
 
-const json& section(const std::string& place, const json& document,
-                    const char* key) {
-  const auto found = document.find(key);
-  if (found == document.end() || !found->is_object()) {
-    throw Error(Errc::corrupt_file, place,
-                std::string("the recipe has no section '") + key + "'",
-                "was the image made by troupe?");
-  }
-  return *found;
-}
-
-void check_all_keys(const std::string& place, const json& document,
-                    bool by_newer) {
-  const Recipe recipe;
-  KeyList top{{"schema", "schedule", "method"}};
-  visit_recipe(top, recipe);
-  check_keys(place, "", document, top.keys, by_newer);
-  KeyList schedule;
-  visit_schedule(schedule, recipe.schedule);
-  check_keys(place, "schedule.", document["schedule"], schedule.keys, by_newer);
-  KeyList method;
-  visit_method(method, recipe.method);
-  check_keys(place, "method.", document["method"], method.keys, by_newer);
-}
-
 }  // namespace
 
 Recipe parse_recipe(const std::string& place, std::string_view text) {
   const json document = parse_bounded(place, text);
   Recipe recipe;
-  const JsonReader top(place, document);
+  JsonReader top(place, document);
   int schema = 0;
   top("schema", schema);
   if (schema != kRecipeSchema) {
@@ -259,15 +240,15 @@ Recipe parse_recipe(const std::string& place, std::string_view text) {
                     ", expected " + std::to_string(kRecipeSchema),
                 "was it made by a newer troupe?");
   }
-  top("version", recipe.version);
-  const json& schedule_json = section(place, document, "schedule");
-  const json& method_json = section(place, document, "method");
-  check_all_keys(place, document, is_newer(recipe.version, TROUPE_VERSION));
+  JsonReader schedule = top.section("schedule");
+  JsonReader method = top.section("method");
   visit_recipe(top, recipe);
-  const JsonReader schedule(place, schedule_json);
   visit_schedule(schedule, recipe.schedule);
-  const JsonReader method(place, method_json);
   visit_method(method, recipe.method);
+  const bool by_newer = is_newer(recipe.version, TROUPE_VERSION);
+  for (const JsonReader* reader : {&top, &schedule, &method}) {
+    reader->check_keys(by_newer);
+  }
   return recipe;
 }
 
