@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "config/enum_names.h"
 #include "config/method_names.h"
 #include "config/not_yet.h"
 #include "config/parse_value.h"
@@ -317,8 +318,7 @@ void fail_unknown_option(Verb verb, const std::string& written) {
         return option.letter != 0 &&
                written == std::string("-") + option.letter;
       });
-  const std::string help =
-      "see troupe " + std::string(to_string(verb)) + " --help";
+  const std::string help = "see troupe " + name_of(verb) + " --help";
   if (elsewhere) {
     throw Error(Errc::invalid_argument, written, "this verb has no such option",
                 help + " for those it has");

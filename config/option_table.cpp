@@ -6,18 +6,6 @@
 
 namespace troupe::config {
 
-std::string_view to_string(Verb verb) {
-  struct Name {
-    Verb verb;
-    std::string_view text;
-  };
-  constexpr Name kNames[] = {
-      {Verb::sample, "sample"},   {Verb::schedule, "schedule"},
-      {Verb::inspect, "inspect"}, {Verb::verify, "verify"},
-      {Verb::bench, "bench"},     {Verb::doctor, "doctor"}};
-  return std::ranges::find(kNames, verb, &Name::verb)->text;
-}
-
 std::span<const Option> option_table() {
   static const std::vector<Option> kTable = [] {
     std::vector<Option> all;

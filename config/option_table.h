@@ -12,16 +12,17 @@
 namespace troupe::config {
 
 enum class Verb : std::uint8_t {
-  sample = 1,
-  schedule = 2,
-  inspect = 4,
-  verify = 8,
-  bench = 16,
-  doctor = 32
+  sample,
+  schedule,
+  inspect,
+  verify,
+  bench,
+  doctor
 };
-
-/// "sample": as it is typed.
-[[nodiscard]] std::string_view to_string(Verb verb);
+/// As they are typed: see enum_names.h.
+constexpr const char* list_of(Verb) {
+  return "sample schedule inspect verify bench doctor";
+}
 
 /// What a value is, in TOML's terms.
 enum class ValueKind : std::uint8_t { text, whole, real, truth, list };
@@ -45,7 +46,7 @@ struct Option {
   std::string_view value;    ///< placeholder in help; empty: a switch
   std::string_view help;
   std::string_view group;
-  std::uint8_t verbs;  ///< bits of Verb
+  std::uint8_t verbs;  ///< bit n: the Verb n
   Field field;
   /// What holds while it is not set, or how that is chosen. Not needed where
   /// a fresh config says it.
@@ -66,7 +67,7 @@ struct Option {
   /// As the placeholder says: N, K: whole; X, W: real; LIST: a list; …
   [[nodiscard]] ValueKind kind() const noexcept;
   [[nodiscard]] bool serves(Verb verb) const noexcept {
-    return (verbs & static_cast<std::uint8_t>(verb)) != 0;
+    return (verbs >> static_cast<unsigned>(verb) & 1U) != 0;
   }
 };
 

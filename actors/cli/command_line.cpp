@@ -8,7 +8,7 @@
 #include <array>
 #include <map>
 
-#include "actors/cli/help_topics.h"
+#include "config/enum_names.h"
 #include "config/not_yet.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
@@ -20,7 +20,7 @@ using config::Option;
 using config::Verb;
 
 constexpr std::array kVerbs = {
-    VerbInfo{Verb::sample, "sample", "make images with a company of workers",
+    VerbInfo{Verb::sample, run_sample, "make images with a company of workers",
              "(--model DIR | --random-weights NAME) [options]",
              "  troupe sample -m DIR --class 207 -o dog.png\n"
              "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
@@ -31,37 +31,33 @@ constexpr std::array kVerbs = {
              "  troupe sample --random-weights dit-xl-2-256 --dry-run\n"
              "  troupe sample -m DIR --from dog.png -o again.png\n"},
     VerbInfo{
-        Verb::schedule, "schedule",
+        Verb::schedule, run_schedule,
         "print or draw the timesteps and noise levels of a sampler",
         "[options]",
         "  troupe schedule --sampler dpm++2m --karras --steps 20\n"
         "  troupe schedule --model DIR --steps 50 --plot schedule.svg\n"
         "  troupe schedule --sampler ddim --sampler dpm++2m --plot both.svg"
         "\n"},
-    VerbInfo{Verb::inspect, "inspect",
+    VerbInfo{Verb::inspect, run_inspect,
              "say what a checkpoint folder, tensor file or image holds",
              "PATH… [options]",
              "  troupe inspect DIR\n"
              "  troupe inspect model.safetensors\n"
              "  troupe inspect dog.png --json\n"},
-    VerbInfo{Verb::verify, "verify",
+    VerbInfo{Verb::verify, run_verify,
              "run an image's recipe again, or compare two files, byte for byte",
              "FILE… [--model DIR] [--against FILE]",
              "  troupe verify dog.png --model DIR\n"
              "  troupe verify a.safetensors --against b.safetensors\n"},
-    VerbInfo{Verb::bench, "bench",
+    VerbInfo{Verb::bench, run_bench,
              "measure a parallel method against one worker",
              "(--model DIR | --random-weights NAME) [options]",
              "  troupe bench -m DIR --method batch -n 4 --workers 2\n"
              "  troupe bench -m DIR --method stale --segments 2 --steps 50\n"},
-    VerbInfo{Verb::doctor, "doctor",
+    VerbInfo{Verb::doctor, run_doctor,
              "say what this machine and build have, and what is missing", "",
              "  troupe doctor\n"},
 };
-
-const VerbInfo& info_of(Verb verb) {
-  return *std::ranges::find(kVerbs, verb, &VerbInfo::verb);
-}
 
 /// "--num_steps=3" to "--num-steps=3": both spellings are in use.
 std::string with_hyphens(const std::string& argument) {
@@ -88,31 +84,17 @@ std::string spellings(const Option& option) {
   return names;
 }
 
-std::vector<std::string> verb_names() {
-  std::vector<std::string> names;
-  for (const VerbInfo& verb : kVerbs) {
-    names.emplace_back(verb.name);
-  }
-  return names;
-}
-
-std::optional<Verb> find_verb(const std::string& word) {
-  const auto* found = std::ranges::find_if(
-      kVerbs, [&](const VerbInfo& verb) { return word == verb.name; });
-  return found == kVerbs.end() ? std::nullopt : std::optional(found->verb);
-}
-
-Verb parse_verb(const std::string& word) {
-  if (const std::optional<Verb> verb = find_verb(word)) {
-    return *verb;
-  }
+/// For a word that is none of `names`.
+[[noreturn]] void fail_unknown(const std::string& what, const std::string& word,
+                               std::span<const std::string> names,
+                               std::string_view otherwise) {
   if (const config::NotYet* row = config::find_missing_verb(word)) {
     throw config::to_error(*row, word);
   }
-  const std::vector<std::string> names = verb_names();
-  throw Error(Errc::invalid_argument, word,
-              "unknown verb, expected one of " + config::join_names(names),
-              config::suggestion(word, names, "see troupe --help"));
+  throw Error(
+      Errc::invalid_argument, word,
+      "unknown " + what + ", expected one of " + config::join_names(names),
+      config::suggestion(word, names, otherwise));
 }
 
 /// What `troupe help WORD` is about.
@@ -123,24 +105,18 @@ CommandLine parse_help(const std::vector<std::string>& arguments) {
     return line;
   }
   const std::string& word = arguments[1];
+  const auto topics = help_topics();
+  const auto topic = std::ranges::find(topics, word, &HelpTopic::name);
+  line.topic = topic == topics.end() ? nullptr : &*topic;
   line.verb = find_verb(word);
-  if (line.verb) {
-    return line;
-  }
-  std::vector<std::string> names = verb_names();
-  for (const HelpTopic& topic : help_topics()) {
-    if (word == topic.name) {
-      line.topic = word;
-      return line;
+  if (line.verb == nullptr && line.topic == nullptr) {
+    std::vector<std::string> names = config::names_of<Verb>();
+    for (const HelpTopic& known : topics) {
+      names.emplace_back(known.name);
     }
-    names.emplace_back(topic.name);
+    fail_unknown("topic", word, names, "see troupe help");
   }
-  if (const config::NotYet* row = config::find_missing_verb(word)) {
-    throw config::to_error(*row, word);
-  }
-  throw Error(Errc::invalid_argument, word,
-              "unknown topic, expected one of " + config::join_names(names),
-              config::suggestion(word, names, "see troupe help"));
+  return line;
 }
 
 /// The option that an argument names ("--num-steps=3", "-o"), if it does.
@@ -211,30 +187,28 @@ class FlagParser {
     app_.add_flag("--version", line_.version);
     config_ = app_.add_option("--config", line_.config_file);
     for (const Option& option : config::option_table()) {
-      if (!option.serves(verb)) {
-        continue;
-      }
-      if (option.is_switch()) {
-        Switch& given = switches_[&option];
-        given.flag = app_.add_flag(spellings(option), given.is_on);
-      } else {
-        app_.add_option(spellings(option), values_[&option])
-            ->expected(1)
-            ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-            ->allow_extra_args(false);
+      if (option.serves(verb)) {
+        given_[&option] =
+            option.is_switch()
+                ? app_.add_flag(spellings(option))
+                : app_.add_option(spellings(option))
+                      ->expected(1)
+                      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+                      ->allow_extra_args(false);
       }
     }
   }
 
   CommandLine parse(std::vector<std::string> arguments) {
-    line_.verb = verb_;
     check_values(verb_, arguments);
     std::ranges::reverse(arguments);  // CLI11 takes them from the back
     try {
       app_.parse(std::move(arguments));
+      collect();
     } catch (const CLI::ParseError& problem) {
-      throw Error(Errc::invalid_argument, info_of(verb_).name, problem.what(),
-                  std::string("see troupe ") + info_of(verb_).name + " --help");
+      throw Error(Errc::invalid_argument, config::name_of(verb_),
+                  problem.what(),
+                  "see troupe " + config::name_of(verb_) + " --help");
     }
     for (const std::string& extra : app_.remaining()) {
       if (extra.size() > 1 && extra.front() == '-') {
@@ -242,54 +216,54 @@ class FlagParser {
       }
       line_.files.push_back(extra);
     }
-    collect();
+    if (config_->count() > 0 && line_.config_file.empty()) {
+      config::fail_empty("--config");
+    }
     return line_;
   }
 
  private:
-  struct Switch {
-    bool is_on = false;
-    CLI::Option* flag = nullptr;  ///< the app's
-  };
-
   void collect() {
     for (const Option& option : config::option_table()) {
+      const auto given = given_.find(&option);
+      if (given == given_.end() || given->second->count() == 0) {
+        continue;
+      }
       const std::string key(option.key);
-      const auto found = values_.find(&option);
-      if (found != values_.end() && !found->second.empty()) {
-        // A list given in pieces is one list; of anything else the last counts.
-        // Schedules of several samplers are compared.
-        const bool is_list =
-            option.value == "LIST" || option.value == "KIND=FILE" ||
-            (verb_ == Verb::schedule && option.key == "sampler");
-        line_.flags.push_back(
-            {"--" + key, key,
-             is_list ? fmt::format("{}", fmt::join(found->second, ","))
-                     : found->second.back()});
-      }
-      // --json=false is said too: it takes back what the environment says.
-      const auto given = switches_.find(&option);
-      if (given != switches_.end() && given->second.flag->count() > 0) {
-        line_.flags.push_back(
-            {"--" + key, key, given->second.is_on ? "true" : "false"});
-      }
+      line_.flags.push_back({"--" + key, key, text_of(option, *given->second)});
     }
-    if (config_->count() > 0 && line_.config_file.empty()) {
-      config::fail_empty("--config");
+  }
+
+  std::string text_of(const Option& option, const CLI::Option& given) const {
+    // --json=false is said too: it takes back what the environment says.
+    if (option.is_switch()) {
+      return given.as<bool>() ? "true" : "false";
     }
+    // A list given in pieces is one list; of anything else the last counts.
+    // Schedules of several samplers are compared.
+    const bool is_list = option.kind() == config::ValueKind::list ||
+                         (verb_ == Verb::schedule && option.key == "sampler");
+    return is_list ? fmt::format("{}", fmt::join(given.results(), ","))
+                   : given.results().back();
   }
 
   Verb verb_;
   CLI::App app_;
   CommandLine line_;
-  std::map<const Option*, std::vector<std::string>> values_;
-  std::map<const Option*, Switch> switches_;
+  std::map<const Option*, CLI::Option*> given_;
   CLI::Option* config_ = nullptr;
 };
 
 }  // namespace
 
 std::span<const VerbInfo> verb_table() { return kVerbs; }
+
+const VerbInfo* find_verb(std::string_view word) {
+  const auto* found = std::ranges::find_if(kVerbs, [&](const VerbInfo& info) {
+    return word == config::name_of(info.verb);
+  });
+  return found == kVerbs.end() ? nullptr : found;
+}
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h" ||
@@ -306,32 +280,39 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                 "the verb comes first: troupe <verb> [options]",
                 "for example troupe sample " + arguments[0] + " …");
   }
-  const Verb verb = parse_verb(arguments[0]);
+  const VerbInfo* info = find_verb(arguments[0]);
+  if (info == nullptr) {
+    fail_unknown("verb", arguments[0], config::names_of<Verb>(),
+                 "see troupe --help");
+  }
   // What follows "--" is no option, however it is spelled.
   const auto end = std::find(arguments.begin() + 1, arguments.end(), "--");
   std::vector<std::string> rest;
   std::transform(arguments.begin() + 1, end, std::back_inserter(rest),
                  with_hyphens);
-  line = FlagParser(verb).parse(std::move(rest));
+  line = FlagParser(info->verb).parse(std::move(rest));
+  line.verb = info;
   if (end != arguments.end()) {
     line.files.insert(line.files.end(), end + 1, arguments.end());
   }
-  const bool takes_files = verb == Verb::inspect || verb == Verb::verify;
+  const bool takes_files =
+      info->verb == Verb::inspect || info->verb == Verb::verify;
   if (!takes_files && !line.files.empty()) {
     throw Error(Errc::invalid_argument, line.files.front(),
                 "an argument that no option takes",
-                std::string("see troupe ") + info_of(verb).name + " --help");
+                "see troupe " + arguments[0] + " --help");
   }
   return line;
 }
 
-std::string help_text(std::optional<Verb> verb) {
-  if (!verb) {
+std::string help_text(const VerbInfo* verb) {
+  if (verb == nullptr) {
     std::string text =
         "troupe samples diffusion models with a company of actors.\n\n"
         "usage: troupe <verb> [options]\n\n";
     for (const VerbInfo& info : kVerbs) {
-      text += fmt::format("  {:<10} {}\n", info.name, info.summary);
+      text += fmt::format("  {:<10} {}\n", config::name_of(info.verb),
+                          info.summary);
     }
     text += "\nand documents: troupe help <topic>\n\n";
     for (const HelpTopic& topic : help_topics()) {
@@ -343,13 +324,12 @@ std::string help_text(std::optional<Verb> verb) {
            "environment or as a line of a TOML file given\nwith --config "
            "FILE.\n";
   }
-  const VerbInfo& info = info_of(*verb);
   std::string text =
-      fmt::format("troupe {}: {}\n\nusage: troupe {} {}\n", info.name,
-                  info.summary, info.name, info.usage);
+      fmt::format("troupe {0}: {1}\n\nusage: troupe {0} {2}\n",
+                  config::name_of(verb->verb), verb->summary, verb->usage);
   std::string_view group;
   for (const Option& option : config::option_table()) {
-    if (!option.serves(*verb)) {
+    if (!option.serves(verb->verb)) {
       continue;
     }
     if (option.group != group) {
@@ -369,7 +349,7 @@ std::string help_text(std::optional<Verb> verb) {
       "\nIn brackets: the default. --print-config says what holds for a job, "
       "and why.\n"
       "\nExamples\n";
-  return text + info.examples;
+  return text + verb->examples;
 }
 
 bool wants_json(const std::vector<std::string>& arguments) {

@@ -1,10 +1,12 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "actors/cli/help_topics.h"
+#include "actors/cli/verbs.h"
 #include "config/load_config.h"
 
 namespace troupe::actors {
@@ -12,22 +14,24 @@ namespace troupe::actors {
 /// A verb and what it is about, for the overview and the dispatch.
 struct VerbInfo {
   config::Verb verb;
-  const char* name;
+  int (*run)(Invocation&);
   const char* summary;
-  const char* usage;     ///< after "troupe <name> "
+  const char* usage;     ///< after "troupe <verb> "
   const char* examples;  ///< whole lines
 };
 
 [[nodiscard]] std::span<const VerbInfo> verb_table();
+/// The row of a verb as it is typed, or null.
+[[nodiscard]] const VerbInfo* find_verb(std::string_view word);
 
 /// What stood on the command line, options not yet parsed to values.
 struct CommandLine {
-  std::optional<config::Verb> verb;  ///< none: --help or --version alone
+  const VerbInfo* verb = nullptr;  ///< null: --help or --version alone
   std::vector<config::Setting> flags;
   std::string config_file;
   std::vector<std::string> files;  ///< arguments that are no options
   bool help = false;
-  std::string topic;  ///< of `troupe help TOPIC`; empty: none
+  const HelpTopic* topic = nullptr;  ///< of `troupe help TOPIC`
   bool version = false;
 };
 
@@ -37,8 +41,8 @@ struct CommandLine {
 [[nodiscard]] CommandLine parse_command_line(
     const std::vector<std::string>& arguments);
 
-/// The overview of verbs and topics, or a verb's options with examples.
-[[nodiscard]] std::string help_text(std::optional<config::Verb> verb);
+/// The overview of verbs and topics (null), or a verb's options with examples.
+[[nodiscard]] std::string help_text(const VerbInfo* verb);
 
 /// Whether the run was asked to end with JSON, by flag, environment or file;
 /// found before parsing so that parse errors are reported as asked.

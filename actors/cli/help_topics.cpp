@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "actors/cli/json_fields.h"
@@ -60,12 +59,5 @@ constexpr std::array kTopics = {
 }  // namespace
 
 std::span<const HelpTopic> help_topics() { return kTopics; }
-
-std::string help_topic(std::string_view name) {
-  const auto* found = std::ranges::find(kTopics, name, &HelpTopic::name);
-  require(found != kTopics.end(), Errc::invalid_argument, name, "unknown topic",
-          "see troupe help");
-  return found->text();
-}
 
 }  // namespace troupe::actors

@@ -16,7 +16,4 @@ struct HelpTopic {
 
 [[nodiscard]] std::span<const HelpTopic> help_topics();
 
-/// The text of a topic. Errors: Errc::invalid_argument for an unknown one.
-[[nodiscard]] std::string help_topic(std::string_view name);
-
 }  // namespace troupe::actors

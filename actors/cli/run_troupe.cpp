@@ -10,7 +10,6 @@
 #include <optional>
 
 #include "actors/cli/command_line.h"
-#include "actors/cli/help_topics.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
@@ -24,24 +23,6 @@ namespace troupe::actors {
 namespace {
 
 using config::Verb;
-
-int dispatch(Verb verb, Invocation& invocation) {
-  switch (verb) {
-    case Verb::sample:
-      return run_sample(invocation);
-    case Verb::schedule:
-      return run_schedule(invocation);
-    case Verb::inspect:
-      return run_inspect(invocation);
-    case Verb::verify:
-      return run_verify(invocation);
-    case Verb::bench:
-      return run_bench(invocation);
-    case Verb::doctor:
-      return run_doctor(invocation);
-  }
-  throw Error(Errc::internal, "troupe", "a verb without a function");
-}
 
 config::Sources sources_of(const CommandLine& line) {
   config::Sources sources = config::read_environment();
@@ -87,53 +68,43 @@ int run(const std::vector<std::string>& arguments,
   const CommandLine line = parse_command_line(arguments);
   if (line.help || line.version) {
     invocation.take_last_word();
-    fmt::print("{}", line.version          ? version_line() + "\n"
-                     : !line.topic.empty() ? help_topic(line.topic)
-                                           : help_text(line.verb));
+    fmt::print("{}", line.version            ? version_line() + "\n"
+                     : line.topic != nullptr ? line.topic->text()
+                                             : help_text(line.verb));
     return 0;
   }
+  const Verb verb = line.verb->verb;
   invocation.sources = sources_of(line);
-  invocation.config = config::load_config(*line.verb, invocation.sources);
+  invocation.config = config::load_config(verb, invocation.sources);
   invocation.is_configured = true;
   invocation.files = line.files;
   invocation.signals->set_last_words(
       last_words(invocation.summary, invocation.config.json));
   // The environment may name a level for verbs that compute nothing.
-  if (config::find_option("isa")->serves(*line.verb) && runs_here()) {
+  if (config::find_option("isa")->serves(verb) && runs_here()) {
     const config::Config& config = invocation.config;
     check_level(config);
     // A recipe that is run again is stronger than environment and file.
-    const bool has_recipe =
-        !config.from_image.empty() ||
-        (*line.verb == Verb::verify && config.against.empty());
+    const bool has_recipe = !config.from_image.empty() ||
+                            (verb == Verb::verify && config.against.empty());
     if (!has_recipe || names_level(config)) {
       hold_to_level(config);
     }
   }
   if (invocation.config.print_config) {
-    const std::string text = values_in_force(*line.verb, invocation);
+    const std::string text = values_in_force(verb, invocation);
     invocation.take_last_word();
     fmt::print("{}", text);
     return 0;
   }
   set_log_level(level_of(invocation.config));
-  if (*line.verb != Verb::doctor) {
+  if (verb != Verb::doctor) {
     require(runs_here(), Errc::unsupported, "cpu",
             "this processor is not supported: Troupe needs x86-64 with AVX2 "
             "and FMA",
             "troupe doctor shows what was found");
   }
-  return dispatch(*line.verb, invocation);
-}
-
-/// The verb, also where what follows it cannot be understood; empty: none.
-std::string verb_of(const std::vector<std::string>& arguments) {
-  for (const VerbInfo& info : verb_table()) {
-    if (!arguments.empty() && arguments[0] == info.name) {
-      return info.name;
-    }
-  }
-  return {};
+  return line.verb->run(invocation);
 }
 
 int report(const Error& error, Invocation& invocation, bool json) {
@@ -152,7 +123,10 @@ int run_troupe(const std::vector<std::string>& arguments,
   std::optional<SignalWatch> signals;  // outlives what waits for one
   Invocation invocation;
   invocation.summary.version = version();
-  invocation.summary.verb = verb_of(arguments);
+  // Also where what follows it cannot be understood.
+  if (!arguments.empty() && find_verb(arguments[0]) != nullptr) {
+    invocation.summary.verb = arguments[0];
+  }
   const auto json = [&] {
     return invocation.is_configured ? invocation.config.json
                                     : wants_json(arguments);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "actors/cli/command_line.h"
+#include "config/enum_names.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
@@ -73,24 +74,25 @@ TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
         continue;
       }
       ++options;
+      const std::string verb_name = config::name_of(verb.verb);
       const std::string name = "--" + std::string(option.key);
-      EXPECT_NE(hint_of({verb.name, name + "=", "--json"}), "no error") << name;
+      EXPECT_NE(hint_of({verb_name, name + "=", "--json"}), "no error") << name;
       if (option.is_switch()) {
         continue;
       }
-      EXPECT_NE(hint_of({verb.name, name, ""}), "no error") << name;
-      EXPECT_NE(hint_of({verb.name, name, "--json"}), "no error") << name;
-      EXPECT_EQ(value_of(parse_command_line({verb.name, name + "=--json"}),
+      EXPECT_NE(hint_of({verb_name, name, ""}), "no error") << name;
+      EXPECT_NE(hint_of({verb_name, name, "--json"}), "no error") << name;
+      EXPECT_EQ(value_of(parse_command_line({verb_name, name + "=--json"}),
                          std::string(option.key)),
                 "--json");
       if (option.letter != 0) {
         const std::string letter = std::string("-") + option.letter;
-        EXPECT_NE(hint_of({verb.name, letter + "=", "--json"}), "no error");
-        EXPECT_NE(hint_of({verb.name, letter, "-q"}), "no error");
-        EXPECT_EQ(value_of(parse_command_line({verb.name, letter + "=x"}),
+        EXPECT_NE(hint_of({verb_name, letter + "=", "--json"}), "no error");
+        EXPECT_NE(hint_of({verb_name, letter, "-q"}), "no error");
+        EXPECT_EQ(value_of(parse_command_line({verb_name, letter + "=x"}),
                            std::string(option.key)),
                   "x");
-        EXPECT_EQ(value_of(parse_command_line({verb.name, letter, "-"}),
+        EXPECT_EQ(value_of(parse_command_line({verb_name, letter, "-"}),
                            std::string(option.key)),
                   "-");
       }
@@ -100,8 +102,9 @@ TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
 }
 
 TEST(CommandLine, ReadsTheTopicOfHelp) {
-  EXPECT_EQ(parse_command_line({"help", "json"}).topic, "json");
-  EXPECT_EQ(parse_command_line({"help", "verify"}).verb, config::Verb::verify);
+  EXPECT_EQ(parse_command_line({"help", "json"}).topic->name, "json");
+  EXPECT_EQ(parse_command_line({"help", "verify"}).verb->verb,
+            config::Verb::verify);
   EXPECT_TRUE(parse_command_line({"help"}).help);
   EXPECT_EQ(hint_of({"help", "jsno"}), "did you mean 'json'?");
 }
@@ -118,12 +121,12 @@ TEST(CommandLine, WantsAValueForEveryOption) {
 
 TEST(HelpText, NamesEveryOptionOfTheVerb) {
   for (const VerbInfo& verb : verb_table()) {
-    const std::string text = help_text(verb.verb);
+    const std::string text = help_text(&verb);
     for (const config::Option& option : config::option_table()) {
       EXPECT_EQ(
           text.find("--" + std::string(option.key) + " ") != std::string::npos,
           option.serves(verb.verb))
-          << verb.name << " " << option.key;
+          << config::name_of(verb.verb) << " " << option.key;
     }
   }
 }
