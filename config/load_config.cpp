@@ -295,16 +295,17 @@ bool asks_for_json(const Sources& sources) {
 }
 
 Error at_its_source(const Config& config, const Error& error) {
-  const std::string key =
-      error.place().starts_with("--") ? error.place().substr(2) : std::string();
-  const auto place = config.places.find(key);
-  if (place == config.places.end() || place->second == error.place()) {
+  std::string_view key = error.place();
+  key.remove_prefix(key.starts_with("--") ? 2 : 0);
+  const Option* option = find_option(key);
+  if (option == nullptr) {
     return error;
   }
-  return {place->second.find(kSamplingDefaults) == std::string::npos
+  const std::string place = config.place_of(std::string(option->key));
+  return {place.find(kSamplingDefaults) == std::string::npos
               ? error.code()
               : Errc::corrupt_file,
-          place->second, error.message(), error.hint()};
+          place, error.message(), error.hint()};
 }
 
 void fail_unknown_option(Verb verb, const std::string& written) {

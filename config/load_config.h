@@ -38,9 +38,9 @@ struct Sources {
 /// Whether `sources` ask for JSON, whatever else is wrong with them.
 [[nodiscard]] bool asks_for_json(const Sources& sources);
 
-/// `error`, if it is about the option "--key", under the name of the source
-/// that set it: "run.toml:3 eta", "DIR/sampling.json: eta"
-/// (Errc::corrupt_file).
+/// `error`, if its place is an option ("--window", "window_size"), under the
+/// name of the source that set it: "run.toml:3 window", "DIR/sampling.json:
+/// eta" (Errc::corrupt_file), or else of the flag.
 [[nodiscard]] Error at_its_source(const Config& config, const Error& error);
 
 /// The error for an unknown option, with the nearest known one.

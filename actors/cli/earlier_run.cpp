@@ -292,23 +292,4 @@ void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
   }
 }
 
-std::string class_note(std::span<const EarlierImage> skipped,
-                       std::span<const std::string> classes) {
-  std::set<std::string> others;
-  std::size_t count = 0;
-  for (const EarlierImage& image : skipped) {
-    if (std::ranges::find(classes, image.execution_class) == classes.end()) {
-      others.insert(image.execution_class);
-      ++count;
-    }
-  }
-  return count == 0 ? std::string()
-                    : fmt::format(
-                          "{} of the images that are there {} of another "
-                          "execution class ({}) than this run's ({}): their "
-                          "bytes may not be those that this run would make",
-                          count, count == 1 ? "is" : "are",
-                          fmt::join(others, ", "), fmt::join(classes, ", "));
-}
-
 }  // namespace troupe::actors

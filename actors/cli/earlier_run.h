@@ -1,6 +1,5 @@
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "actors/cli/job_request.h"
@@ -46,10 +45,5 @@ void check_weights(const EarlierImage& image, const std::string& path,
                    const std::string& weights_xxh3);
 /// The same for all that are skipped or made anew.
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
-
-/// What the user should know of skipped images that none of `classes`, this
-/// run's execution classes, made; empty if there are none.
-[[nodiscard]] std::string class_note(std::span<const EarlierImage> skipped,
-                                     std::span<const std::string> classes);
 
 }  // namespace troupe::actors

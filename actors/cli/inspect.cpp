@@ -62,8 +62,10 @@ std::string describe_scheduler(const models::Checkpoint& checkpoint) {
 
 void warn_of(const ModelSource& source) {
   const models::Checkpoint& checkpoint = *source.checkpoint();
-  print_notes(network_notes(checkpoint, source.denoiser()));
-  print_notes(scheduler_notes(checkpoint));
+  std::vector<std::string> notes;
+  note_networks(checkpoint, source.denoiser(), notes);
+  note_scheduler(checkpoint, notes);
+  print_notes(notes);
 }
 
 /// What one device must hold for one image at a time, both guidance branches,

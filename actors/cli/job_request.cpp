@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
-#include <iterator>
-#include <string_view>
 #include <utility>
 
 #include "actors/cli/explain.h"
@@ -43,43 +40,16 @@ void drop_what_is_not_of(samplers::Solver solver,
   options.eta = 0;
 }
 
-config::SolverChoice solver_named(const config::Config& config) {
-  try {
-    return config::parse_solver(config.sampler.name);
-  } catch (const Error& error) {
-    throw Error(error.code(), config.place_of("sampler"), error.message(),
-                error.hint());
-  }
-}
-
-samplers::ScheduleOptions unnamed_schedule(const config::Config& config,
-                                           const ModelSource& source,
-                                           const config::Recipe* recipe,
-                                           std::vector<std::string>& notes) {
-  const auto& checkpoint = source.checkpoint();
-  if (checkpoint) {
-    std::ranges::move(network_notes(*checkpoint, source.denoiser()),
-                      std::back_inserter(notes));
-  }
-  if (recipe == nullptr) {
-    if (checkpoint) {
-      std::ranges::move(scheduler_notes(*checkpoint),
-                        std::back_inserter(notes));
-    }
-    const std::string place =
-        checkpoint ? scheduler_path(*checkpoint) : source.name();
-    samplers::ScheduleOptions options = config::schedule_options(
-        config.sampler, source.scheduler_config(), place);
-    std::ranges::move(
-        model_notes(config.sampler, source.scheduler_config(), place, options),
-        std::back_inserter(notes));
-    return options;
-  }
+/// The schedule of a recipe, which the sampler options change.
+samplers::ScheduleOptions schedule_of(const config::Recipe& recipe,
+                                      const config::Config& config,
+                                      std::vector<std::string>& notes) {
   const config::ModelPrediction model =
-      config::model_prediction(recipe->schedule);
-  samplers::ScheduleOptions options = recipe->schedule;
+      config::model_prediction(recipe.schedule);
+  samplers::ScheduleOptions options = recipe.schedule;
   if (!config.sampler.name.empty()) {
-    const config::SolverChoice solver = solver_named(config);
+    const config::SolverChoice solver =
+        config::parse_solver(config.sampler.name);
     if (solver.solver != options.solver) {
       drop_what_is_not_of(solver.solver, options);
     }
@@ -90,8 +60,25 @@ samplers::ScheduleOptions unnamed_schedule(const config::Config& config,
   if (!config.sampler.name.empty()) {
     config::check_prediction(config.sampler, model, config.from_image, options);
   }
-  std::ranges::move(config::prediction_notes(config.sampler, model, options),
-                    std::back_inserter(notes));
+  note_model(config.sampler, model, options, notes);
+  return options;
+}
+
+/// The schedule of a model's file.
+samplers::ScheduleOptions schedule_of(const ModelSource& source,
+                                      const config::Config& config,
+                                      std::vector<std::string>& notes) {
+  const auto& checkpoint = source.checkpoint();
+  if (checkpoint) {
+    note_scheduler(*checkpoint, notes);
+  }
+  const std::string place =
+      checkpoint ? scheduler_path(*checkpoint) : source.name();
+  const samplers::ScheduleOptions options = config::schedule_options(
+      config.sampler, source.scheduler_config(), place);
+  note_model(config.sampler,
+             config::model_prediction(source.scheduler_config(), place),
+             options, notes);
   return options;
 }
 
@@ -100,36 +87,26 @@ samplers::ScheduleOptions base_schedule(const config::Config& config,
                                         const ModelSource& source,
                                         const config::Recipe* recipe,
                                         std::vector<std::string>& notes) {
+  if (source.checkpoint()) {
+    note_networks(*source.checkpoint(), source.denoiser(), notes);
+  }
   try {
-    return unnamed_schedule(config, source, recipe, notes);
+    return recipe == nullptr ? schedule_of(source, config, notes)
+                             : schedule_of(*recipe, config, notes);
   } catch (const Error& error) {
     throw config::at_its_source(config, error);
   }
 }
 
 /// Window, segments and warm-up against the schedule, found before any weight
-/// is read. Errors: those of make_method, named as the user set the option.
+/// is read. Errors: those of make_method, at the source that set the option.
 void check_method(const config::Config& config,
                   const samplers::MethodOptions& options,
                   const samplers::Schedule& schedule) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kKeys{
-      {{"window_size", "window"},
-       {"tolerance", "tolerance"},
-       {"num_segments", "segments"},
-       {"ages", "ages"},
-       {"stride", "stride"},
-       {"warmup_steps", "warmup"},
-       {"final_fresh_steps", "final-fresh"}}};
   try {
     (void)samplers::make_method(options, schedule);
   } catch (const Error& error) {
-    for (const auto& [name, key] : kKeys) {
-      if (error.place() == name) {
-        throw Error(error.code(), config.place_of(std::string(key)),
-                    error.message(), error.hint());
-      }
-    }
-    throw;
+    throw config::at_its_source(config, error);
   }
 }
 
@@ -176,13 +153,10 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
 void note_method(const config::Config& config, JobRequest& request) {
   const samplers::MethodOptions& method = request.plan.method;
   if (method.kind->note != nullptr) {
-    const std::string_view note = method.kind->note(config.method, method);
-    if (!note.empty()) {
-      request.notes.emplace_back(note);
-    }
+    add_note(request.notes,
+             std::string(method.kind->note(config.method, method)));
   }
-  std::ranges::move(list_notes(config.sampler, request.schedule),
-                    std::back_inserter(request.notes));
+  note_lists(config.sampler, request.schedule, request.notes);
 }
 
 void take_init_latents(const config::Config& config, JobRequest& request) {

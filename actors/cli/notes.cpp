@@ -5,22 +5,18 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <span>
+#include <set>
 #include <utility>
 
+#include "actors/cli/job_runner.h"
+#include "actors/cli/run_outputs.h"
 #include "config/known_keys.h"
-#include "config/model_prediction.h"
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 
 namespace troupe::actors {
 namespace {
-
-void add(std::vector<std::string>& notes, std::string note) {
-  if (!note.empty()) {
-    notes.push_back(std::move(note));
-  }
-}
 
 /// σ of the first and the last training step; none for flow schedules.
 std::optional<std::pair<double, double>> trained_sigmas(
@@ -33,15 +29,38 @@ std::optional<std::pair<double, double>> trained_sigmas(
   return std::pair(sigma(alphas.front()), sigma(alphas.back()));
 }
 
-void add(std::vector<std::string>& notes, const models::Component& component,
-         std::string_view known_keys) {
+void note_component(const models::Component& component,
+                    std::string_view known_keys,
+                    std::vector<std::string>& notes) {
   const std::vector<std::string> keys = component.config.keys();
-  add(notes, config::unknown_keys_note(component.config.place(),
-                                       component.class_name, known_keys, keys));
+  add_note(notes,
+           config::unknown_keys_note(component.config.place(),
+                                     component.class_name, known_keys, keys));
   if (!component.variant.empty()) {
-    notes.push_back(component.folder.string() + ": only the variant " +
-                    component.variant + " of the weights is there, and used");
+    add_note(notes, component.folder.string() + ": only the variant " +
+                        component.variant +
+                        " of the weights is there, and used");
   }
+}
+
+/// Of images that none of `classes` made; empty if there are none.
+std::string class_note(std::span<const EarlierImage> images,
+                       const std::vector<std::string>& classes) {
+  std::set<std::string> others;
+  std::size_t count = 0;
+  for (const EarlierImage& image : images) {
+    if (std::ranges::find(classes, image.execution_class) == classes.end()) {
+      others.insert(image.execution_class);
+      ++count;
+    }
+  }
+  return count == 0 ? std::string()
+                    : fmt::format(
+                          "{} of the images that are there {} of another "
+                          "execution class ({}) than this run's ({}): their "
+                          "bytes may not be those that this run would make",
+                          count, count == 1 ? "is" : "are",
+                          fmt::join(others, ", "), fmt::join(classes, ", "));
 }
 
 }  // namespace
@@ -50,42 +69,41 @@ std::string scheduler_path(const models::Checkpoint& checkpoint) {
   return (checkpoint.folder / "scheduler" / "scheduler_config.json").string();
 }
 
-std::vector<std::string> scheduler_notes(const models::Checkpoint& checkpoint) {
+void note_scheduler(const models::Checkpoint& checkpoint,
+                    std::vector<std::string>& notes) {
   const std::string path = scheduler_path(checkpoint);
-  if (checkpoint.scheduler_config.empty()) {
-    return {path +
-            " is not there: the noise schedule is DDIM's default (1000 linear "
-            "betas)"};
-  }
-  std::vector<std::string> notes;
-  add(notes,
-      config::unknown_scheduler_keys_note(path, checkpoint.scheduler_config));
-  return notes;
+  add_note(notes, checkpoint.scheduler_config.empty()
+                      ? path +
+                            " is not there: the noise schedule is DDIM's "
+                            "default (1000 linear betas)"
+                      : config::unknown_scheduler_keys_note(
+                            path, checkpoint.scheduler_config));
 }
 
-std::vector<std::string> network_notes(
-    const models::Checkpoint& checkpoint,
-    const models::DenoiserDescription& denoiser) {
-  std::vector<std::string> notes;
-  add(notes, checkpoint.transformer, denoiser.config_keys());
+void note_networks(const models::Checkpoint& checkpoint,
+                   const models::DenoiserDescription& denoiser,
+                   std::vector<std::string>& notes) {
+  note_component(checkpoint.transformer, denoiser.config_keys(), notes);
   if (checkpoint.vae) {
-    add(notes, *checkpoint.vae, models::DecoderDescription::kConfigKeys);
+    note_component(*checkpoint.vae, models::DecoderDescription::kConfigKeys,
+                   notes);
   }
-  return notes;
 }
 
-std::vector<std::string> model_notes(const config::SamplerConfig& sampler,
-                                     std::string_view scheduler_config,
-                                     std::string_view place,
-                                     const samplers::ScheduleOptions& options) {
-  const config::ModelPrediction model =
-      config::model_prediction(scheduler_config, place);
+void note_model(const config::SamplerConfig& sampler,
+                const config::ModelPrediction& model,
+                const samplers::ScheduleOptions& options,
+                std::vector<std::string>& notes) {
   if (!model.is_known && options.solver->levels == samplers::Levels::flow) {
-    return {
-        "no scheduler_config.json says what the model predicts: taken as "
-        "flow_prediction, which this sampler needs"};
+    add_note(notes,
+             "no scheduler_config.json says what the model predicts: taken as "
+             "flow_prediction, which this sampler needs");
+    return;
   }
-  return config::prediction_notes(sampler, model, options);
+  for (const std::string& note :
+       config::prediction_notes(sampler, model, options)) {
+    add_note(notes, note);
+  }
 }
 
 void check_lists(const config::SamplerConfig& sampler,
@@ -107,41 +125,76 @@ void check_lists(const config::SamplerConfig& sampler,
   }
 }
 
-std::vector<std::string> list_notes(const config::SamplerConfig& sampler,
-                                    const samplers::Schedule& schedule) {
+void note_lists(const config::SamplerConfig& sampler,
+                const samplers::Schedule& schedule,
+                std::vector<std::string>& notes) {
   const auto lacks_zero = [](const std::vector<double>& list) {
     return !list.empty() && list.back() != 0;
   };
-  std::vector<std::string> notes;
   if (lacks_zero(sampler.sigmas)) {
-    notes.emplace_back("a final noise level of 0 was added to --sigmas");
+    add_note(notes, "a final noise level of 0 was added to --sigmas");
   }
-  const auto trained = trained_sigmas(schedule);
-  if (!sampler.sigmas.empty() && trained) {
+  if (const auto trained = trained_sigmas(schedule)) {
     // A list that is printed with six digits ends where the table does.
     constexpr double kRounding = 1e-5;
     for (const double sigma : sampler.sigmas) {
       const bool above = sigma > trained->second * (1 + kRounding);
       if (above || (sigma > 0 && sigma < trained->first * (1 - kRounding))) {
-        notes.push_back(fmt::format(
-            "--sigmas {:g} is {} the trained levels, {:g} to {:g}; the network "
-            "is told the nearest training step",
-            sigma, above ? "above" : "below", trained->first, trained->second));
+        add_note(notes,
+                 fmt::format("--sigmas {:g} is {} the trained levels, {:g} to "
+                             "{:g}; the network is told the nearest training "
+                             "step",
+                             sigma, above ? "above" : "below", trained->first,
+                             trained->second));
         break;
       }
     }
   }
   if (lacks_zero(sampler.timesteps) && schedule.sigmas().back() == 0) {
-    notes.emplace_back(
-        "a final noise level of 0 was added to --timesteps, without a call of "
-        "the network");
+    add_note(notes,
+             "a final noise level of 0 was added to --timesteps, without a "
+             "call of the network");
   }
-  return notes;
 }
 
 void add_note(std::vector<std::string>& notes, const std::string& note) {
-  if (std::ranges::find(notes, note) == notes.end()) {
+  if (!note.empty() && std::ranges::find(notes, note) == notes.end()) {
     notes.push_back(note);
+  }
+}
+
+void say_other_classes(std::span<const EarlierImage> images,
+                       const std::vector<std::string>& classes,
+                       std::vector<std::string>& notes) {
+  const std::string note = class_note(images, classes);
+  if (!note.empty()) {
+    print_notes({note});
+    notes.push_back(note);
+  }
+}
+
+void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
+                    const JobRunner& runner) {
+  const std::vector<std::string>& classes = runner.execution_classes();
+  if (recipe.weights_xxh3 != to_hex(runner.weights_hash())) {
+    log_message(LogLevel::warning,
+                "these are not the weights the image was made with (" +
+                    recipe.model + "): its pixels will not come back");
+  } else if (std::ranges::find(classes, recipe.execution_class) ==
+             classes.end()) {
+    log_message(LogLevel::warning,
+                fmt::format("the image was made by another execution class "
+                            "({}) than this run's ({}): its bytes may not "
+                            "come back",
+                            recipe.execution_class, fmt::join(classes, ", ")));
+  }
+  const std::string& latents = recipe.init_latents_xxh3;
+  if (!latents.empty() && request.samples.begin <= recipe.index &&
+      recipe.index < request.samples.end &&
+      request.recipe_of(recipe.index).init_latents_xxh3 != latents) {
+    log_message(LogLevel::warning,
+                "--init-latents holds other latents than those the image was "
+                "made from: its pixels will not come back");
   }
 }
 

@@ -1,33 +1,39 @@
 #pragma once
 
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "config/config.h"
+#include "config/model_prediction.h"
+#include "config/recipe.h"
 #include "models/description.h"
 #include "samplers/schedule.h"
 
 namespace troupe::actors {
 
+class JobRunner;
+struct EarlierImage;
+struct JobRequest;
+
 /// Path of the scheduler's file, whether it is there or not.
 [[nodiscard]] std::string scheduler_path(const models::Checkpoint& checkpoint);
 
-/// What the user should know about the folder's scheduler: that there is none,
-/// or keys that diffusers does not have. Otherwise empty.
-[[nodiscard]] std::vector<std::string> scheduler_notes(
-    const models::Checkpoint& checkpoint);
+/// Notes what the user should know about the folder's scheduler: that there is
+/// none, or keys that diffusers does not have.
+void note_scheduler(const models::Checkpoint& checkpoint,
+                    std::vector<std::string>& notes);
 
 /// The same about the networks' config.json files and weights.
-[[nodiscard]] std::vector<std::string> network_notes(
-    const models::Checkpoint& checkpoint,
-    const models::DenoiserDescription& denoiser);
+void note_networks(const models::Checkpoint& checkpoint,
+                   const models::DenoiserDescription& denoiser,
+                   std::vector<std::string>& notes);
 
-/// What is unusual about this sampler for a model with this scheduler file, or
-/// what was guessed without such a file.
-[[nodiscard]] std::vector<std::string> model_notes(
-    const config::SamplerConfig& sampler, std::string_view scheduler_config,
-    std::string_view place, const samplers::ScheduleOptions& options);
+/// What is unusual about this sampler for this model (see prediction_notes), or
+/// what was guessed of a model that is not known.
+void note_model(const config::SamplerConfig& sampler,
+                const config::ModelPrediction& model,
+                const samplers::ScheduleOptions& options,
+                std::vector<std::string>& notes);
 
 /// Refuses a list of --sigmas that lies wholly above the levels the model was
 /// trained with: the result would be noise. (A list that only begins there
@@ -38,11 +44,24 @@ void check_lists(const config::SamplerConfig& sampler,
 
 /// What was added to the lists that the user gave for `schedule`, and levels
 /// outside those that the model was trained with.
-[[nodiscard]] std::vector<std::string> list_notes(
-    const config::SamplerConfig& sampler, const samplers::Schedule& schedule);
+void note_lists(const config::SamplerConfig& sampler,
+                const samplers::Schedule& schedule,
+                std::vector<std::string>& notes);
 
-/// Adds a note, unless it is there already.
+/// Adds a note, unless it is empty or there already.
 void add_note(std::vector<std::string>& notes, const std::string& note);
+
+/// Prints and adds to `notes` how many of `images`, which are there, were made
+/// by none of `classes`, this run's execution classes. Nothing if there are
+/// none.
+void say_other_classes(std::span<const EarlierImage> images,
+                       const std::vector<std::string>& classes,
+                       std::vector<std::string>& notes);
+
+/// Warns of weights, latents and an execution class that are not those of the
+/// image that --from names.
+void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
+                    const JobRunner& runner);
 
 /// Says each as a warning.
 void print_notes(const std::vector<std::string>& notes);

@@ -21,7 +21,6 @@
 #include "actors/cli/notes.h"
 #include "actors/cli/print_job.h"
 #include "actors/cli/progress_printer.h"
-#include "actors/cli/recipe_warnings.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/result_line.h"
 #include "actors/cli/run_outputs.h"

@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -27,9 +25,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// log of the signal-to-noise power ratio; infinite where a level vanishes.
-double log_snr(const samplers::NoiseLevel& level) {
-  return 2 * (std::log(level.alpha) - std::log(level.sigma));
+/// log of the signal-to-noise power ratio: twice that of the amplitudes.
+double log_power_snr(const samplers::NoiseLevel& level) {
+  return 2 * level.log_snr();
 }
 
 /// The model whose noise schedule is shown; empty without --model.
@@ -37,10 +35,10 @@ struct Scheduler {
   std::string model;
   std::string text;
   std::string place = "scheduler_config.json";
-  std::vector<std::string> notes;
 };
 
-Scheduler scheduler_of(const config::Config& config) {
+Scheduler scheduler_of(const config::Config& config,
+                       std::vector<std::string>& notes) {
   Scheduler scheduler;
   if (config.model_dir.empty()) {
     return scheduler;
@@ -53,7 +51,7 @@ Scheduler scheduler_of(const config::Config& config) {
                         .string();
   scheduler.text = checkpoint.scheduler_config;
   scheduler.place = scheduler_path(checkpoint);
-  scheduler.notes = scheduler_notes(checkpoint);
+  note_scheduler(checkpoint, notes);
   return scheduler;
 }
 
@@ -72,11 +70,6 @@ samplers::ScheduleOptions options_of(const config::Config& config,
 std::vector<samplers::Schedule> schedules_of(const config::Config& config,
                                              const Scheduler& scheduler,
                                              std::vector<std::string>& notes) {
-  const auto add = [&notes](const std::vector<std::string>& more) {
-    for (const std::string& note : more) {
-      add_note(notes, note);
-    }
-  };
   std::vector<std::string> names =
       config::parse_list(config.place_of("sampler"), config.sampler.name);
   if (names.empty()) {
@@ -90,10 +83,12 @@ std::vector<samplers::Schedule> schedules_of(const config::Config& config,
         options_of(config, sampler, scheduler);
     schedules.emplace_back(options);
     if (!scheduler.model.empty()) {
-      add(model_notes(sampler, scheduler.text, scheduler.place, options));
+      note_model(sampler,
+                 config::model_prediction(scheduler.text, scheduler.place),
+                 options, notes);
     }
     check_lists(sampler, schedules.back());
-    add(list_notes(sampler, schedules.back()));
+    note_lists(sampler, schedules.back(), notes);
   }
   return schedules;
 }
@@ -112,7 +107,8 @@ void print_table(const samplers::Schedule& schedule) {
     const auto index = static_cast<std::size_t>(call);
     fmt::print("{:>5}  {:>12.6g}  {:>12.6g}  {:>12.6g}  {:>9.3f}\n", call,
                schedule.timestep(call), schedule.sigmas()[index],
-               schedule.sigmas()[index + 1], log_snr(schedule.level(call)));
+               schedule.sigmas()[index + 1],
+               log_power_snr(schedule.level(call)));
   }
 }
 
@@ -207,7 +203,7 @@ Plot plot_of(const std::vector<samplers::Schedule>& schedules,
     std::vector<double>& ratios = snr.lines.emplace_back();
     std::vector<double>& levels = sigmas.lines.emplace_back();
     for (int call = 0; call < schedule.num_model_calls(); ++call) {
-      ratios.push_back(log_snr(schedule.level(call)));
+      ratios.push_back(log_power_snr(schedule.level(call)));
     }
     levels.assign(schedule.sigmas().begin(), schedule.sigmas().end());
   }
@@ -229,8 +225,8 @@ void write_plot(const Plot& plot, const std::string& path) {
 
 int run_schedule(Invocation& invocation) {
   const config::Config& config = invocation.config;
-  const Scheduler scheduler = scheduler_of(config);
-  std::vector<std::string> notes = scheduler.notes;
+  std::vector<std::string> notes;
+  const Scheduler scheduler = scheduler_of(config, notes);
   const std::vector<samplers::Schedule> schedules =
       schedules_of(config, scheduler, notes);
   print_notes(notes);

@@ -64,12 +64,6 @@ std::vector<SamplerField> fields() {
   return all;
 }
 
-std::string text_of(const ScheduleOptions& options) {
-  config::Recipe recipe;
-  recipe.schedule = options;
-  return config::to_json(recipe);
-}
-
 /// Whether the solver takes all that `said` sets.
 bool takes(const SamplerConfig& said, const ScheduleOptions& in_force) {
   try {
@@ -87,7 +81,7 @@ bool makes(const SamplerConfig& said, const ScheduleOptions& in_force,
   try {
     const samplers::Schedule schedule(
         config::schedule_options(said, origin.scheduler_config, origin.path));
-    return text_of(schedule.options()) == text_of(in_force);
+    return schedule.options() == in_force;
   } catch (const Error&) {
     return false;
   }
