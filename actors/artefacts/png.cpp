@@ -1,5 +1,6 @@
 #include "actors/artefacts/png.h"
 
+#include <fmt/format.h>
 #include <png.h>
 
 #include <algorithm>
@@ -32,11 +33,11 @@ constexpr std::size_t kMaxChunkBytes = kMaxRecipeBytes + 1024;
 /// with unwind tables (as Debian builds them).
 struct Session {
   std::string place;
-  const PngBytes* input = nullptr;
-  std::span<const ByteRange> passed_over;  ///< of the input, in its order
-  std::uint64_t at = 0;                    ///< where the next read begins
+  std::span<const std::byte> input;
+  std::vector<PngChunk> passed_over;  ///< of the input, from the last back
+  std::size_t at = 0;                 ///< where the next read begins
   /// Bytes that may still be read.
-  std::uint64_t budget = std::numeric_limits<std::uint64_t>::max();
+  std::size_t budget = std::numeric_limits<std::size_t>::max();
   std::vector<std::byte>* output = nullptr;
 };
 
@@ -52,17 +53,17 @@ void on_warning(png_structp /*png*/, png_const_charp /*message*/) {}
 void read_bytes(png_structp png, png_bytep out, std::size_t count) {
   auto* session = static_cast<Session*>(png_get_io_ptr(png));
   while (!session->passed_over.empty() &&
-         session->at == session->passed_over.front().begin) {
-    session->at = session->passed_over.front().end;
-    session->passed_over = session->passed_over.subspan(1);
+         session->at == session->passed_over.back().begin) {
+    session->at = session->passed_over.back().end();
+    session->passed_over.pop_back();
   }
   if (count > session->budget) {
     png_error(png, "more compressed bytes than its pixels need");
   }
-  if (!session->input->read(session->at,
-                            {reinterpret_cast<std::byte*>(out), count})) {
+  if (count > session->input.size() - session->at) {
     png_error(png, "the file ends too early");
   }
+  std::memcpy(out, session->input.data() + session->at, count);
   session->at += count;
   session->budget -= count;
 }
@@ -128,46 +129,36 @@ std::string find_text(png_structp png, png_infop info, const char* keyword) {
   return {};
 }
 
-PictureKind find_kind(png_structp png, png_infop info) {
-  return picture_kind(find_text(png, info, kKindKeyword));
+/// A text chunk that is not compressed; none for an empty text.
+void write_text(png_structp png, png_infop info, int compression,
+                std::string keyword, std::string text) {
+  if (!text.empty()) {
+    png_text chunk{};
+    chunk.compression = compression;
+    chunk.key = keyword.data();
+    chunk.text = text.data();  // libpng counts its bytes itself
+    png_set_text(png, info, &chunk, 1);
+  }
 }
 
-/// Both texts where there is something to say.
 void write_texts(const Image& image, png_structp png, png_infop info) {
-  std::string keyword = kRecipeKeyword;
-  std::string recipe = image.recipe;
-  std::string none;
-  if (!recipe.empty()) {
-    png_text text{};
-    text.compression = PNG_ITXT_COMPRESSION_NONE;
-    text.key = keyword.data();
-    text.text = recipe.data();
-    text.itxt_length = recipe.size();
-    text.lang = none.data();
-    text.lang_key = none.data();
-    png_set_text(png, info, &text, 1);
-  }
+  write_text(png, info, PNG_ITXT_COMPRESSION_NONE, kRecipeKeyword,
+             image.recipe);
   if (image.kind != PictureKind::image) {
-    std::string kind_keyword = kKindKeyword;
-    std::string kind(kKinds[static_cast<std::size_t>(image.kind)]);
-    png_text text{};
-    text.compression = PNG_TEXT_COMPRESSION_NONE;
-    text.key = kind_keyword.data();
-    text.text = kind.data();
-    text.text_length = kind.size();
-    png_set_text(png, info, &text, 1);
+    write_text(png, info, PNG_TEXT_COMPRESSION_NONE, kKindKeyword,
+               std::string(kKinds[static_cast<std::size_t>(image.kind)]));
   }
 }
 
 std::string colour_space(png_structp png, png_infop info) {
-  std::string space;
+  std::vector<std::string> space;
   png_fixed_point gamma = 0;
   if (png_get_gAMA_fixed(png, info, &gamma) != 0) {
-    space += "gAMA " + std::to_string(gamma);
+    space.push_back("gAMA " + std::to_string(gamma));
   }
   int intent = 0;
   if (png_get_sRGB(png, info, &intent) != 0) {
-    space += (space.empty() ? "sRGB " : ", sRGB ") + std::to_string(intent);
+    space.push_back("sRGB " + std::to_string(intent));
   }
   png_charp name = nullptr;
   png_bytep profile = nullptr;
@@ -175,16 +166,19 @@ std::string colour_space(png_structp png, png_infop info) {
   int compression = 0;
   if (png_get_iCCP(png, info, &name, &compression, &profile, &size) != 0) {
     const auto bytes = std::as_bytes(std::span(profile, size));
-    space += (space.empty() ? "iCCP " : ", iCCP ") + to_hex(xxh3_64(bytes));
+    space.push_back("iCCP " + to_hex(xxh3_64(bytes)));
   }
-  return space;
+  return fmt::format("{}", fmt::join(space, ", "));
+}
+
+bool has_alpha(png_structp png, png_infop info) {
+  return (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 ||
+         png_get_valid(png, info, PNG_INFO_tRNS) != 0;
 }
 
 StoredColour stored_colour(png_structp png, png_infop info) {
   return {.bit_depth = std::max<int>(8, png_get_bit_depth(png, info)),
-          .has_alpha =
-              (png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 ||
-              png_get_valid(png, info, PNG_INFO_tRNS) != 0,
+          .has_alpha = has_alpha(png, info),
           .space = colour_space(png, info)};
 }
 
@@ -194,10 +188,49 @@ void ask_for_rgb(png_structp png, png_infop info) {
   png_set_expand(png);
   png_set_gray_to_rgb(png);
   png_color_16 black{};
-  if ((png_get_color_type(png, info) & PNG_COLOR_MASK_ALPHA) != 0 ||
-      png_get_valid(png, info, PNG_INFO_tRNS) != 0) {
+  if (has_alpha(png, info)) {
     png_set_background(png, &black, PNG_BACKGROUND_GAMMA_SCREEN, 0, 1.0);
   }
+}
+
+/// What is wrong with a chunk that lies in the file; empty: nothing.
+std::string fault_of(const PngChunk& chunk, bool is_first, bool is_ancillary) {
+  constexpr std::size_t kHeaderBytes = 13;
+  if (is_first != (chunk.name == "IHDR") ||
+      (is_first && chunk.content.size() != kHeaderBytes)) {
+    return fmt::format("the chunk {} at byte {} is not where or what it may be",
+                       chunk.name, chunk.begin);
+  }
+  if (chunk.content.size() > kMaxChunkBytes && chunk.name != "IDAT" &&
+      !is_ancillary) {
+    return fmt::format(
+        "the chunk {} at byte {} has {} bytes, at most {} make sense",
+        chunk.name, chunk.begin, chunk.content.size(), kMaxChunkBytes);
+  }
+  return {};
+}
+
+/// Chunks that are not needed for the pixels and too large to be held, the last
+/// one first. Errors: Errc::corrupt_file for chunks that no PNG can have.
+std::vector<PngChunk> large_chunks(const std::string& place,
+                                   std::span<const std::byte> bytes) {
+  const auto check = [&place](const std::string& fault) {
+    require(fault.empty(), Errc::corrupt_file, place,
+            "not a readable PNG: " + fault, kDamaged);
+  };
+  const PngChunks chunks = png_chunks(bytes);
+  std::vector<PngChunk> large;
+  for (const PngChunk& chunk : chunks.whole) {
+    // The fifth bit of the first letter.
+    const bool is_ancillary = chunk.name[0] >= 'a' && chunk.name[0] <= 'z';
+    check(fault_of(chunk, &chunk == &chunks.whole.front(), is_ancillary));
+    if (chunk.content.size() > kMaxChunkBytes && is_ancillary) {
+      large.push_back(chunk);
+    }
+  }
+  check(chunks.fault);
+  std::ranges::reverse(large);
+  return large;
 }
 
 }  // namespace
@@ -262,15 +295,12 @@ PictureKind picture_kind(std::string_view text) {
 }
 
 Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
-  const PngInMemory input(bytes);
-  require(is_png(input), Errc::corrupt_file, place,
+  require(is_png(bytes), Errc::corrupt_file, place,
           "not a PNG: the first eight bytes are not its signature",
           "give an image that troupe sample wrote");
-  const PngLayout layout = walk_png(place, kDamaged, input, kMaxChunkBytes);
-  require(layout.fault.empty(), Errc::corrupt_file, place,
-          "not a readable PNG: " + layout.fault, kDamaged);
-  Session session{
-      .place = place, .input = &input, .passed_over = layout.too_large};
+  Session session{.place = place,
+                  .input = bytes,
+                  .passed_over = large_chunks(place, bytes)};
   Reader reader(session);
   png_read_info(reader.png, reader.info);
   const std::size_t width = png_get_image_width(reader.png, reader.info);
@@ -290,9 +320,9 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
   const std::size_t stride = png_get_rowbytes(reader.png, reader.info);
   // The most that a row may need: uncompressed, in many small chunks. A file
   // that takes more bytes for a row is making no pixels of them.
-  constexpr std::uint64_t kMaxPixelBytes = 8;
-  constexpr std::uint64_t kFew = std::uint64_t{64} << 10U;
-  const std::uint64_t row_budget = 2 * width * kMaxPixelBytes + kFew;
+  constexpr std::size_t kMaxPixelBytes = 8;
+  constexpr std::size_t kFew = std::size_t{64} << 10U;
+  const std::size_t row_budget = 2 * width * kMaxPixelBytes + kFew;
   require(stride == width * 3, Errc::corrupt_file, place,
           "the PNG has a colour type that cannot be read", kDamaged);
   Image image{.width = static_cast<int>(width),
@@ -305,32 +335,11 @@ Image decode_png(const std::string& place, std::span<const std::byte> bytes) {
       png_read_row(reader.png, image.rgb.data() + row * stride, nullptr);
     }
   }
-  session.budget = std::numeric_limits<std::uint64_t>::max();
+  session.budget = std::numeric_limits<std::size_t>::max();
   png_read_end(reader.png, reader.info);
   image.recipe = find_text(reader.png, reader.info, kRecipeKeyword);
-  image.kind = find_kind(reader.png, reader.info);
+  image.kind = picture_kind(find_text(reader.png, reader.info, kKindKeyword));
   return image;
-}
-
-PngHead read_png_head(const std::filesystem::path& path) {
-  const std::string place = path.string();
-  const char* hint = "remove the file, or make it anew with --exists replace";
-  const PngFile input(path);
-  const PngLayout layout = walk_png(place, hint, input, kMaxChunkBytes);
-  PngHead head;
-  {
-    Session session{
-        .place = place, .input = &input, .passed_over = layout.too_large};
-    Reader reader(session);
-    png_read_info(reader.png, reader.info);
-    head = {.recipe = find_text(reader.png, reader.info, kRecipeKeyword),
-            .kind = find_kind(reader.png, reader.info)};
-  }
-  require(layout.fault.empty(), Errc::corrupt_file, place,
-          "not a readable PNG: " + layout.fault, hint);
-  require(layout.end == input.size(), Errc::corrupt_file, place,
-          "not a readable PNG: bytes follow its end", hint);
-  return head;
 }
 
 }  // namespace troupe::actors

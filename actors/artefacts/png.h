@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -59,16 +58,5 @@ struct Image {
 /// `place` names the file. Errors: Errc::corrupt_file.
 [[nodiscard]] Image decode_png(const std::string& place,
                                std::span<const std::byte> bytes);
-
-/// What a PNG file says of itself before the pixels, where encode_png puts it.
-struct PngHead {
-  std::string recipe;  ///< empty: none
-  PictureKind kind = PictureKind::image;
-};
-
-/// Reads the head of the file, and the lengths of all its chunks to see that
-/// it is whole.
-/// Errors: Errc::io, Errc::corrupt_file.
-[[nodiscard]] PngHead read_png_head(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

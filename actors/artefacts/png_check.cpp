@@ -2,77 +2,16 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <cstdint>
 #include <span>
 #include <string_view>
 
 #include "actors/artefacts/crc32.h"
 #include "actors/artefacts/png_chunks.h"
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/system.h"
 
 namespace troupe::actors {
 namespace {
-
-constexpr std::uint64_t kLongestText = std::uint64_t{1} << 20U;
-
-/// Hands `take` the bytes [begin, end) in pieces; false where they are not
-/// there: the file was cut short meanwhile.
-template <typename Take>
-bool read_pieces(const PngBytes& bytes, std::uint64_t begin, std::uint64_t end,
-                 Take take) {
-  std::array<std::byte, 65536> piece;  // NOLINT: written before it is read
-  while (begin < end) {
-    const auto part = std::span(piece).first(static_cast<std::size_t>(
-        std::min<std::uint64_t>(end - begin, piece.size())));
-    if (!bytes.read(begin, part)) {
-      return false;
-    }
-    take(part);
-    begin += part.size();
-  }
-  return true;
-}
-
-/// What is wrong with the checksum of a chunk that lies in the file; empty:
-/// nothing.
-std::string checksum_fault(const PngBytes& bytes, const PngChunk& chunk) {
-  // It covers the name, which is the second half of the head, and the content.
-  std::uint32_t crc = 0;
-  std::uint32_t stored = 0;
-  const std::uint64_t check = chunk.end() - PngChunk::kCheck;
-  const bool is_there =
-      read_pieces(
-          bytes, chunk.content() - 4, check,
-          [&](std::span<const std::byte> part) { crc = crc32(part, crc); }) &&
-      read_pieces(bytes, check, chunk.end(),
-                  [&](std::span<const std::byte> part) {
-                    for (const std::byte byte : part) {
-                      stored = stored << 8U | std::to_integer<unsigned>(byte);
-                    }
-                  });
-  if (!is_there) {
-    return "the file ends too early";
-  }
-  return stored == crc
-             ? ""
-             : fmt::format("a checksum is wrong, of the chunk at byte {}",
-                           chunk.begin);
-}
-
-/// The content of a text chunk; empty if it is too long to be one of ours.
-std::string text_of(const PngBytes& bytes, const PngChunk& chunk) {
-  std::string text;
-  if (chunk.length <= kLongestText) {
-    text.resize(static_cast<std::size_t>(chunk.length));
-    if (!bytes.read(chunk.content(), std::as_writable_bytes(std::span(text)))) {
-      text.clear();
-    }
-  }
-  return text;
-}
 
 /// Cuts off what ends in a zero byte; empty if none is there.
 std::string_view take_string(std::string_view& text) {
@@ -85,12 +24,13 @@ std::string_view take_string(std::string_view& text) {
 
 /// tEXt: keyword, text. iTXt: keyword, two bytes of compression, language,
 /// translated keyword, text.
-void read_text(const PngBytes& bytes, const PngChunk& chunk, CheckedPng& png) {
-  if (chunk.name != "tEXt" && chunk.name != "iTXt") {
-    return;
+void read_text(const PngChunk& chunk, CheckedPng& png) {
+  constexpr std::size_t kLongestText = std::size_t{1} << 20U;
+  if (chunk.content.size() > kLongestText) {
+    return;  // none of ours
   }
-  const std::string text = text_of(bytes, chunk);
-  std::string_view rest = text;
+  std::string_view rest(reinterpret_cast<const char*>(chunk.content.data()),
+                        chunk.content.size());
   const std::string_view keyword = take_string(rest);
   if (chunk.name == "tEXt" && keyword == kKindKeyword) {
     png.kind = picture_kind(rest);
@@ -104,41 +44,36 @@ void read_text(const PngBytes& bytes, const PngChunk& chunk, CheckedPng& png) {
   }
 }
 
+/// Whether the checksum is that of the name and the content behind it.
+bool has_right_checksum(const PngChunk& chunk) {
+  const auto name = std::as_bytes(std::span(chunk.name));
+  return crc32(chunk.content, crc32(name)) == chunk.checksum;
+}
+
 }  // namespace
 
 CheckedPng check_png(const std::filesystem::path& path) {
-  const PngFile bytes(path);
+  const std::string content = read_file(path, kLargestPng);
+  const auto bytes = std::as_bytes(std::span(content));
   require(is_png(bytes), Errc::corrupt_file, path.string(),
           "not a PNG: the first eight bytes are not its signature",
           "remove the file, or make it anew with --exists replace");
+  const PngChunks chunks = png_chunks(bytes);
   CheckedPng png;
-  if (bytes.size() > kLargestPng) {
-    png.damage = "it is longer than " + human_bytes(kLargestPng);
-    return png;
-  }
   bool has_pixels = false;
-  PngChunk chunk;
-  int count = 0;
-  for (std::uint64_t at = kPngSignatureBytes; chunk.name != "IEND";
-       at = chunk.end()) {
-    chunk = png_chunk_at(bytes, at, png.damage);
-    if (png.damage.empty() && count++ == kMaxPngChunks) {
-      png.damage = kTooManyChunks;
-    }
-    if (png.damage.empty()) {
-      png.damage = checksum_fault(bytes, chunk);
-    }
-    if (!png.damage.empty()) {
+  for (const PngChunk& chunk : chunks.whole) {
+    if (!has_right_checksum(chunk)) {
+      png.damage = fmt::format("a checksum is wrong, of the chunk at byte {}",
+                               chunk.begin);
       return png;
     }
     has_pixels = has_pixels || chunk.name == "IDAT";
     if (!has_pixels) {
-      read_text(bytes, chunk, png);
+      read_text(chunk, png);
     }
   }
-  if (!has_pixels) {
-    png.damage = "it has no pixels";
-  } else if (chunk.end() != bytes.size()) {
+  png.damage = chunks.fault;
+  if (png.damage.empty() && chunks.whole.back().end() != bytes.size()) {
     png.damage = "bytes follow its end";
   }
   return png;

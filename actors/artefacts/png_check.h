@@ -14,11 +14,11 @@ struct CheckedPng {
   std::string damage;  ///< "the file ends too early"; empty: it is whole
 };
 
-/// Reads the whole file, chunk by chunk, and compares every checksum; decodes
-/// nothing. Texts are found as encode_png writes them: not compressed, before
-/// the pixels. Holds 1 MiB at most, whatever the chunks claim.
-/// Errors: those of open_regular_file; Errc::corrupt_file for a file without a
-/// PNG's signature.
+/// Reads the file chunk by chunk and compares every checksum; decodes nothing.
+/// Texts are found as encode_png writes them: not compressed, before the
+/// pixels.
+/// Errors: those of read_file; Errc::corrupt_file for a file without a PNG's
+/// signature.
 [[nodiscard]] CheckedPng check_png(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

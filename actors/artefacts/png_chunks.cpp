@@ -1,156 +1,89 @@
 #include "actors/artefacts/png_chunks.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <string_view>
-
-#include "kernels/core/atomic_file.h"
-#include "kernels/core/error.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr std::array<unsigned char, kPngSignatureBytes> kSignature = {
-    0x89, 'P', 'N', 'G', 0x0D, 0x0A, 0x1A, 0x0A};
+constexpr std::string_view kSignature = "\x89PNG\r\n\x1a\n";
+/// More chunks make no picture: of IDAT chunks of 8 KiB, as libpng writes them,
+/// that is 2 GiB.
+constexpr std::size_t kMaxChunks = 1 << 18;
 
-/// Whether a reader can do without it: the fifth bit of its first letter.
-bool is_ancillary(const PngChunk& chunk) {
-  return chunk.name[0] >= 'a' && chunk.name[0] <= 'z';
+std::uint32_t big_endian(std::span<const std::byte, 4> bytes) {
+  std::uint32_t value = 0;
+  for (const std::byte byte : bytes) {
+    value = value << 8U | std::to_integer<std::uint32_t>(byte);
+  }
+  return value;
 }
 
-/// What is wrong with a chunk that lies in the file.
-std::string fault_of(const PngChunk& chunk, bool is_first,
-                     std::uint64_t max_chunk_bytes) {
-  constexpr std::uint64_t kHeaderBytes = 13;
-  if (is_first != (chunk.name == "IHDR") ||
-      (is_first && chunk.length != kHeaderBytes)) {
-    return fmt::format("the chunk {} at byte {} is not where or what it may be",
-                       chunk.name, chunk.begin);
+bool is_letter(char c) {
+  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// The chunk at byte `begin`. What is wrong with it goes to `fault`, which
+/// stays empty for a chunk that is whole.
+PngChunk chunk_at(std::span<const std::byte> bytes, std::size_t begin,
+                  std::string& fault) {
+  constexpr std::size_t kHead = 8;  // length and name
+  constexpr std::size_t kCheck = 4;
+  const std::span<const std::byte> rest = bytes.subspan(begin);
+  PngChunk chunk{.begin = begin, .name = {}, .content = {}};
+  if (rest.size() < kHead) {
+    fault = "the file ends too early";
+    return chunk;
   }
-  if (chunk.length > max_chunk_bytes && chunk.name != "IDAT" &&
-      !is_ancillary(chunk)) {
-    return fmt::format(
-        "the chunk {} at byte {} has {} bytes, at most {} make "
-        "sense",
-        chunk.name, chunk.begin, chunk.length, max_chunk_bytes);
+  const std::size_t length = big_endian(rest.first<4>());
+  chunk.name = as_text(rest.subspan(4, 4));
+  if (!std::ranges::all_of(chunk.name, is_letter)) {
+    fault = fmt::format("what stands at byte {} is no chunk", begin);
+    return chunk;
   }
-  return {};
+  const std::size_t left = rest.size() - kHead;
+  if (length + kCheck > left) {
+    fault = fmt::format(
+        "the chunk {} at byte {} claims {} bytes and a checksum, and the file "
+        "has {} more",
+        chunk.name, begin, length, left);
+    return chunk;
+  }
+  chunk.content = rest.subspan(kHead, length);
+  chunk.checksum = big_endian(rest.subspan(kHead + length).first<4>());
+  return chunk;
 }
 
 }  // namespace
 
-bool PngInMemory::read(std::uint64_t at, std::span<std::byte> out) const {
-  if (at > bytes_.size() || out.size() > bytes_.size() - at) {
-    return false;
-  }
-  std::ranges::copy(bytes_.subspan(at, out.size()), out.begin());
-  return true;
+bool is_png(std::span<const std::byte> bytes) {
+  return as_text(bytes).starts_with(kSignature);
 }
 
-PngFile::PngFile(const std::filesystem::path& path)
-    : descriptor_(open_regular_file(path)) {
-  struct stat status {};
-  if (::fstat(descriptor_, &status) == 0) {
-    size_ = static_cast<std::uint64_t>(status.st_size);
-  }
-}
-
-PngFile::~PngFile() { ::close(descriptor_); }
-
-bool PngFile::read(std::uint64_t at, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ::ssize_t count =
-        ::pread(descriptor_, out.data(), out.size(), static_cast<::off_t>(at));
-    if (count < 0 && errno == EINTR) {
-      continue;
+PngChunks png_chunks(std::span<const std::byte> bytes) {
+  PngChunks chunks;
+  bool has_pixels = false;
+  for (std::size_t at = kSignature.size();;) {
+    const PngChunk chunk = chunk_at(bytes, at, chunks.fault);
+    if (chunks.fault.empty() && chunks.whole.size() == kMaxChunks) {
+      chunks.fault = "it has too many chunks";
     }
-    if (count <= 0) {
-      return false;
+    if (!chunks.fault.empty()) {
+      return chunks;
     }
-    at += static_cast<std::uint64_t>(count);
-    out = out.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-PngChunk png_chunk_at(const PngBytes& bytes, std::uint64_t begin,
-                      std::string& fault) {
-  std::array<std::byte, PngChunk::kHead> head{};
-  PngChunk chunk{.begin = begin, .length = 0, .name = {}};
-  if (!bytes.read(begin, head)) {
-    fault = "the file ends too early";
-    return chunk;
-  }
-  for (std::size_t i = 0; i < 4; ++i) {
-    chunk.length = chunk.length << 8U | std::to_integer<unsigned>(head[i]);
-  }
-  for (std::size_t i = 4; i < head.size(); ++i) {
-    const char letter = static_cast<char>(head[i]);
-    const bool is_letter =
-        (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
-    if (!is_letter) {
-      fault = fmt::format("what stands at byte {} is no chunk", begin);
-      return chunk;
-    }
-    chunk.name += letter;
-  }
-  const std::uint64_t left =
-      bytes.size() - std::min(bytes.size(), chunk.content());
-  if (chunk.length + PngChunk::kCheck > left) {
-    fault = fmt::format(
-        "the chunk {} at byte {} claims {} bytes and a checksum, and the file "
-        "has {} more",
-        chunk.name, begin, chunk.length, left);
-  }
-  return chunk;
-}
-
-bool is_png(const PngBytes& bytes) {
-  std::array<std::byte, kSignature.size()> signature{};
-  return bytes.read(0, signature) &&
-         std::memcmp(signature.data(), kSignature.data(), kSignature.size()) ==
-             0;
-}
-
-PngLayout walk_png(const std::string& place, const char* hint,
-                   const PngBytes& bytes, std::uint64_t max_chunk_bytes) {
-  require(is_png(bytes), Errc::corrupt_file, place,
-          "not a PNG: the first eight bytes are not its signature", hint);
-  PngLayout layout;
-  std::uint64_t at = kSignature.size();
-  std::string fault;
-  for (int count = 0; fault.empty(); ++count) {
-    const PngChunk chunk = png_chunk_at(bytes, at, fault);
-    if (chunk.name == "IDAT" && layout.pixels == 0 && count > 0) {
-      layout.pixels = at;
-    }
-    if (!fault.empty()) {
-      break;
-    }
-    fault = count == kMaxPngChunks
-                ? kTooManyChunks
-                : fault_of(chunk, count == 0, max_chunk_bytes);
-    if (chunk.length > max_chunk_bytes && is_ancillary(chunk)) {
-      layout.too_large.push_back({at, chunk.end()});
+    chunks.whole.push_back(chunk);
+    has_pixels = has_pixels || chunk.name == "IDAT";
+    if (chunk.name == "IEND") {
+      chunks.fault = has_pixels ? "" : "it has no pixels";
+      return chunks;
     }
     at = chunk.end();
-    if (fault.empty() && chunk.name == "IEND") {
-      fault = layout.pixels == 0 ? "it has no pixels" : "";
-      layout.end = at;
-      break;
-    }
   }
-  require(fault.empty() || layout.pixels != 0, Errc::corrupt_file, place,
-          "not a readable PNG: " + fault, hint);
-  layout.fault = std::move(fault);
-  return layout;
 }
 
 }  // namespace troupe::actors

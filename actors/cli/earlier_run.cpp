@@ -253,7 +253,7 @@ FoundImage examine_image(const config::Config& config,
                 "remove the file, or make it anew with --exists replace");
   }
   if (png.recipe.empty()) {  // another program may have written it anew
-    png.recipe = read_png_head(path).recipe;
+    png.recipe = read_image(path).recipe;
   }
   require(!png.recipe.empty(), Errc::invalid_argument, path,
           "an image without a recipe is there: whether it is of this job "
