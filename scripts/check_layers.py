@@ -46,6 +46,7 @@ THIRD_PARTY = {
     "omp.h": ("kernels/core/",),
     "caf/": ("actors/",),
     "png.h": ("actors/artefacts/",),
+    "zlib.h": ("actors/artefacts/",),
     "CLI/": ("actors/cli/",),
     "toml++/": ("config/",),
     "boost/": ("samplers/beta_sigmas.cpp",),
