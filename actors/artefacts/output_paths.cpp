@@ -115,9 +115,9 @@ std::filesystem::path OutputPaths::folder() const {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
-std::unique_ptr<NewFolder> OutputPaths::prepare(std::size_t num_there) {
+void OutputPaths::prepare(std::size_t num_there) {
   if (is_stdout_) {
-    return nullptr;
+    return;
   }
   const std::filesystem::path where = folder();
   bool is_new = false;
@@ -136,11 +136,9 @@ std::unique_ptr<NewFolder> OutputPaths::prepare(std::size_t num_there) {
           "its parent folder must exist and be writable");
     }
   }
-  watched_ = std::make_shared<const WatchedFolder>(where);
+  watched_ = std::make_shared<const WatchedFolder>(where, is_new);
   num_there_ = num_there;
-  auto made = is_new ? std::make_unique<NewFolder>(watched_) : nullptr;
   check_writable_folder(where);
-  return made;
 }
 
 void OutputPaths::check_folder() const {
@@ -169,7 +167,7 @@ void OutputPaths::make_removed_folder() {
   }
   std::error_code error;
   std::filesystem::create_directory(folder(), error);
-  watched_ = std::make_shared<const WatchedFolder>(folder());
+  watched_ = std::make_shared<const WatchedFolder>(folder(), false);
 }
 
 bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
@@ -190,16 +188,6 @@ bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
   ++num_there_;
   check_folder();
   return is_written;
-}
-
-NewFolder::NewFolder(std::shared_ptr<const WatchedFolder> folder)
-    : folder_(std::move(folder)) {}
-
-NewFolder::~NewFolder() {
-  std::error_code error;
-  if (folder_->is_in_place()) {  // fails where there is something
-    std::filesystem::remove(folder_->path(), error);
-  }
 }
 
 }  // namespace troupe::actors

@@ -13,20 +13,6 @@
 
 namespace troupe::actors {
 
-/// A folder that a run made. The destructor removes it if it is empty and still
-/// in its place: a run without output leaves nothing.
-/// Thread: one.
-class NewFolder {
- public:
-  explicit NewFolder(std::shared_ptr<const WatchedFolder> folder);
-  ~NewFolder();
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
- private:
-  std::shared_ptr<const WatchedFolder> folder_;
-};
-
 /// Where the images of a run go: one file, a file per sample from a folder or a
 /// pattern, or one image to stdout. Nothing is ever renamed silently.
 class OutputPaths {
@@ -44,10 +30,11 @@ class OutputPaths {
   /// The folder all files go to; created by `prepare`.
   [[nodiscard]] std::filesystem::path folder() const;
   /// Makes the folder (its parent must exist), tries to write there and keeps
-  /// it open; `num_there` images of this run are in it already. Returns the
-  /// folder if it is new, else null. Errors: Errc::invalid_argument if a file
-  /// is there, not a folder; Errc::io; Errc::no_space.
-  [[nodiscard]] std::unique_ptr<NewFolder> prepare(std::size_t num_there = 0);
+  /// it open; `num_there` images of this run are in it already. A folder that
+  /// it made and that stayed empty goes with this object.
+  /// Errors: Errc::invalid_argument if a file is there, not a folder; Errc::io;
+  /// Errc::no_space.
+  void prepare(std::size_t num_there = 0);
   /// Writes a file under `path(index)`, whole or not at all; false for one that
   /// is there and must not be replaced. Another run may have removed the folder
   /// because it wrote nothing there: before the first image it is made again.

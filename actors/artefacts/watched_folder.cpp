@@ -15,8 +15,9 @@ namespace troupe::actors {
 
 namespace fs = std::filesystem;
 
-WatchedFolder::WatchedFolder(fs::path path)
+WatchedFolder::WatchedFolder(fs::path path, bool is_new)
     : path_(std::move(path)),
+      is_new_(is_new),
       descriptor_(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
   if (descriptor_ < 0) {
     throw Error(Errc::io, "--out",
@@ -26,7 +27,13 @@ WatchedFolder::WatchedFolder(fs::path path)
   }
 }
 
-WatchedFolder::~WatchedFolder() { ::close(descriptor_); }
+WatchedFolder::~WatchedFolder() {
+  std::error_code error;
+  if (is_new_ && is_in_place()) {
+    fs::remove(path_, error);  // fails where there is something
+  }
+  ::close(descriptor_);
+}
 
 bool WatchedFolder::is_in_place() const {
   struct stat held {};

@@ -5,11 +5,12 @@
 namespace troupe::actors {
 
 /// A folder that is held open. Another folder that takes its name later is not
-/// mistaken for it. Thread: any.
+/// mistaken for it. A new folder is removed with this object if it is empty
+/// and still in its place: a run without output leaves nothing. Thread: any.
 class WatchedFolder {
  public:
   /// Errors: Errc::io.
-  explicit WatchedFolder(std::filesystem::path path);
+  WatchedFolder(std::filesystem::path path, bool is_new);
   ~WatchedFolder();
   WatchedFolder(const WatchedFolder&) = delete;
   WatchedFolder& operator=(const WatchedFolder&) = delete;
@@ -26,6 +27,7 @@ class WatchedFolder {
 
  private:
   std::filesystem::path path_;
+  bool is_new_;
   int descriptor_ = -1;
 };
 

@@ -265,7 +265,6 @@ void sweep_folders(const RunOutputs& outputs) {
 RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
                            const StopFlag& stop) {
   RunOutputs outputs{.images = {},
-                     .new_folder = {},
                      .grid = config.grid,
                      .latents = {},
                      .trajectory = {},
@@ -309,7 +308,7 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
   }
   if (outputs.images && !outputs.images->is_stdout()) {
     look_for_images(config, stop, outputs);
-    outputs.new_folder = outputs.images->prepare(outputs.skipped.size());
+    outputs.images->prepare(outputs.skipped.size());
   }
   if (!config.dry_run) {
     sweep_folders(outputs);

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,7 +28,6 @@ struct EarlierImage {
 /// Where a run writes, checked before it starts.
 struct RunOutputs {
   std::optional<OutputPaths> images;
-  std::unique_ptr<NewFolder> new_folder;  ///< null: it was there
   std::string grid;
   std::string latents;
   std::string trajectory;

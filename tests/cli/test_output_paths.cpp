@@ -44,11 +44,10 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
   std::filesystem::create_directory(root);
   {
     OutputPaths paths((root / "new").string(), kMany);
-    const auto made = paths.prepare();
-    EXPECT_NE(made, nullptr);
+    paths.prepare();
     EXPECT_TRUE(std::filesystem::is_directory(root / "new"));
   }
-  EXPECT_THROW((void)OutputPaths((root / "no/such").string(), kMany).prepare(),
+  EXPECT_THROW(OutputPaths((root / "no/such").string(), kMany).prepare(),
                Error);
   std::filesystem::remove_all(root);
 }
@@ -56,18 +55,20 @@ TEST(OutputPaths, MakesTheFolderButNotItsParents) {
 TEST(OutputPaths, TakeAFolderAwayThatTheyMadeForNothing) {
   const auto root = std::filesystem::temp_directory_path() /
                     ("troupe_new_" + std::to_string(::getpid()));
-  OutputPaths paths(root.string(), kMany);
-  (void)paths.prepare();
+  OutputPaths(root.string(), kMany).prepare();
   EXPECT_FALSE(std::filesystem::exists(root));
   {
-    const auto made = paths.prepare();
+    OutputPaths paths(root.string(), kMany);
+    paths.prepare();
     EXPECT_TRUE(paths.write(3, {}));
   }
   EXPECT_TRUE(std::filesystem::exists(root / "00003.png"));
   std::filesystem::remove(root / "00003.png");
-  EXPECT_EQ(paths.prepare(), nullptr) << "it was there";
-  EXPECT_TRUE(std::filesystem::exists(root));
+  OutputPaths(root.string(), kMany).prepare();
+  EXPECT_TRUE(std::filesystem::exists(root)) << "it was there";
   // Another run that had made it may take it away while this one works.
+  OutputPaths paths(root.string(), kMany);
+  paths.prepare();
   std::filesystem::remove(root);
   EXPECT_TRUE(paths.write(4, {}));
   EXPECT_TRUE(std::filesystem::exists(root / "00004.png"));
@@ -96,7 +97,7 @@ class MovedFolder : public testing::Test {
 };
 
 TEST_F(MovedFolder, IsNoticedAndNotMadeAgain) {
-  const auto made = paths_.prepare();
+  paths_.prepare();
   EXPECT_EQ(complaint(3), "");
   std::filesystem::rename(out_, root_.path() / "elsewhere");
   EXPECT_THAT(complaint(4), testing::HasSubstr("moved away while the job ran, "
@@ -109,16 +110,16 @@ TEST_F(MovedFolder, IsNoticedAndNotMadeAgain) {
 }
 
 TEST_F(MovedFolder, IsToldFromAnotherOfItsName) {
-  auto made = paths_.prepare();
+  paths_.prepare();
   std::filesystem::rename(out_, root_.path() / "elsewhere");
   std::filesystem::create_directory(out_);
   EXPECT_THAT(complaint(3), testing::HasSubstr("moved away"));
-  made.reset();
+  paths_ = OutputPaths("elsewhere.png", kOne);  // lets go of the folder
   EXPECT_TRUE(std::filesystem::exists(out_)) << "it is somebody else's";
 }
 
 TEST_F(MovedFolder, IsMissedOnceItHeldAnImage) {
-  (void)paths_.prepare(1);
+  paths_.prepare(1);
   std::filesystem::remove_all(out_);
   std::filesystem::create_directory(out_);
   EXPECT_THAT(complaint(3), testing::HasSubstr("was removed"));
