@@ -107,12 +107,26 @@ void for_each_preview(const RunOutputs& outputs, const Body& body) {
   }
 }
 
+/// An output that is one file, whatever the number of samples.
+struct OneFile {
+  const char* flag;
+  std::string path;
+};
+
+std::vector<OneFile> single_files(const RunOutputs& outputs) {
+  std::vector<OneFile> files = {{"--grid", outputs.grid},
+                                {"--save", outputs.latents},
+                                {"--save", outputs.trajectory},
+                                {"--trace", outputs.trace}};
+  std::erase_if(files, [](const OneFile& file) { return file.path.empty(); });
+  return files;
+}
+
 /// A file that a run would write over.
 void check_exists(const char* flag, const std::string& path,
                   config::ExistsPolicy policy) {
   std::error_code error;
-  if (policy == config::ExistsPolicy::error && !path.empty() &&
-      std::filesystem::exists(path, error)) {
+  if (policy == config::ExistsPolicy::error && fs::exists(path, error)) {
     throw Error(Errc::invalid_argument, flag,
                 "the file is there already: " + path,
                 "--exists replace overwrites, --exists skip keeps images");
@@ -222,13 +236,12 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
                 "two outputs of one name", "give each its own file");
   };
   const auto add = [&](const std::string& path) {
-    if (!path.empty() && !seen.insert(resolved(path)).second) {
+    if (!seen.insert(resolved(path)).second) {
       refuse(path);
     }
   };
-  for (const std::string& path :
-       {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
-    add(path);
+  for (const OneFile& file : single_files(outputs)) {
+    add(file.path);
   }
   for_each_preview(outputs, add);
   if (outputs.images && !seen.empty()) {
@@ -244,11 +257,8 @@ void check_distinct(const RunOutputs& outputs, const config::Config& config) {
 /// Half-written files that a killed run left where this one writes.
 void sweep_folders(const RunOutputs& outputs) {
   std::set<fs::path> folders;
-  for (const std::string& path :
-       {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
-    if (!path.empty()) {
-      folders.insert(resolved(path).parent_path());
-    }
+  for (const OneFile& file : single_files(outputs)) {
+    folders.insert(resolved(file.path).parent_path());
   }
   for (const auto* paths : {&outputs.images, &outputs.preview}) {
     if (*paths) {
@@ -264,19 +274,11 @@ void sweep_folders(const RunOutputs& outputs) {
 
 RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
                            const StopFlag& stop) {
-  RunOutputs outputs{.images = {},
-                     .grid = config.grid,
-                     .latents = {},
-                     .trajectory = {},
-                     .preview = {},
-                     .preview_every = config.preview_every,
-                     .trace = config.trace,
-                     .exists = config.exists,
-                     .standing = {},
-                     .skipped = {},
-                     .damaged = {},
-                     .earlier_latents = {},
-                     .earlier_trajectory = {}};
+  RunOutputs outputs;
+  outputs.grid = config.grid;
+  outputs.preview_every = config.preview_every;
+  outputs.trace = config.trace;
+  outputs.exists = config.exists;
   if (!config.out.empty()) {
     outputs.images.emplace(config.out, config.samples);
   }
@@ -288,19 +290,15 @@ RunOutputs prepare_outputs(const config::Config& config, const Shape& picture,
     check_writable(outputs.trace);
   }
   check_distinct(outputs, config);
-  check_exists("--grid", outputs.grid, config.exists);
-  check_exists("--save", outputs.latents, config.exists);
-  check_exists("--save", outputs.trajectory, config.exists);
+  for (const OneFile& file : single_files(outputs)) {
+    check_exists(file.flag, file.path, config.exists);
+    if (config.exists == config::ExistsPolicy::skip) {
+      remember(file.path, outputs);
+    }
+  }
   for_each_preview(outputs, [&](const std::string& path) {
     check_exists("--preview", path, config.exists);
   });
-  check_exists("--trace", outputs.trace, config.exists);
-  if (config.exists == config::ExistsPolicy::skip) {
-    for (const std::string& path :
-         {outputs.grid, outputs.latents, outputs.trajectory, outputs.trace}) {
-      remember(path, outputs);
-    }
-  }
   check_earlier(outputs, config.exists);
   if (!outputs.grid.empty()) {
     check_contact_sheet(config.samples.size(), static_cast<int>(picture[2]),
