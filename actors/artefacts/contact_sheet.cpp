@@ -1,6 +1,7 @@
 #include "actors/artefacts/contact_sheet.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 #include "kernels/core/error.h"
@@ -14,24 +15,23 @@ std::int64_t side_of(std::int64_t cells, std::int64_t cell) {
   return cells * (cell + kGap) + kGap;
 }
 
+std::int64_t rows_of(std::size_t count) {
+  const std::int64_t columns = contact_sheet_columns(count);
+  return (static_cast<std::int64_t>(count) + columns - 1) / columns;
+}
+
 }  // namespace
 
 int contact_sheet_columns(std::size_t count) {
-  int columns = 1;
-  while (static_cast<std::size_t>(columns) * static_cast<std::size_t>(columns) <
-         count) {
-    ++columns;
-  }
-  return columns;
+  const double columns = std::ceil(std::sqrt(static_cast<double>(count)));
+  return std::max(1, static_cast<int>(columns));
 }
 
 void check_contact_sheet(std::size_t count, int width, int height) {
   constexpr std::int64_t kMaxSide = 16384;
-  const std::int64_t columns = contact_sheet_columns(count);
-  const std::int64_t rows =
-      (static_cast<std::int64_t>(count) + columns - 1) / columns;
   const std::int64_t side =
-      std::max(side_of(columns, width), side_of(rows, height));
+      std::max(side_of(contact_sheet_columns(count), width),
+               side_of(rows_of(count), height));
   if (side > kMaxSide) {
     throw Error(Errc::invalid_argument, "--grid",
                 "the contact sheet would be too large: got " +
@@ -44,39 +44,29 @@ void check_contact_sheet(std::size_t count, int width, int height) {
 Image contact_sheet(std::span<const Image> images) {
   require(!images.empty(), Errc::invalid_argument, "--grid",
           "a contact sheet needs at least one image");
-  int cell_width = 0;
-  int cell_height = 0;
-  for (const Image& image : images) {
-    cell_width = std::max(cell_width, image.width);
-    cell_height = std::max(cell_height, image.height);
-  }
+  const int cell_width =
+      std::ranges::max_element(images, {}, &Image::width)->width;
+  const int cell_height =
+      std::ranges::max_element(images, {}, &Image::height)->height;
   check_contact_sheet(images.size(), cell_width, cell_height);
-  const int columns = contact_sheet_columns(images.size());
-  const int rows = (static_cast<int>(images.size()) + columns - 1) / columns;
-  Image sheet{.width = static_cast<int>(side_of(columns, cell_width)),
-              .height = static_cast<int>(side_of(rows, cell_height)),
+  const std::int64_t columns = contact_sheet_columns(images.size());
+  const std::int64_t width = side_of(columns, cell_width);
+  const std::int64_t height = side_of(rows_of(images.size()), cell_height);
+  Image sheet{.width = static_cast<int>(width),
+              .height = static_cast<int>(height),
+              .rgb = std::vector<std::uint8_t>(
+                  static_cast<std::size_t>(width * height * 3), 255),
               .kind = PictureKind::sheet};
-  sheet.rgb.assign(static_cast<std::size_t>(sheet.width) *
-                       static_cast<std::size_t>(sheet.height) * 3,
-                   255);
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    const Image& image = images[i];
-    const std::int64_t left =
-        side_of(static_cast<int>(i) % columns, cell_width);
-    const std::int64_t top =
-        side_of(static_cast<int>(i) / columns, cell_height);
-    const std::size_t stride = static_cast<std::size_t>(image.width) * 3;
-    for (int row = 0; row < image.height; ++row) {
-      const auto from =
-          image.rgb.begin() +
-          static_cast<std::ptrdiff_t>(static_cast<std::size_t>(row) * stride);
-      const std::size_t to = (static_cast<std::size_t>(top + row) *
-                                  static_cast<std::size_t>(sheet.width) +
-                              static_cast<std::size_t>(left)) *
-                             3;
-      std::copy_n(from, stride,
-                  sheet.rgb.begin() + static_cast<std::ptrdiff_t>(to));
+  std::int64_t i = 0;
+  for (const Image& image : images) {
+    const std::int64_t left = side_of(i % columns, cell_width);
+    const std::int64_t top = side_of(i / columns, cell_height);
+    const std::int64_t stride = std::int64_t{image.width} * 3;
+    for (std::int64_t row = 0; row < image.height; ++row) {
+      std::copy_n(image.rgb.begin() + row * stride, stride,
+                  sheet.rgb.begin() + ((top + row) * width + left) * 3);
     }
+    ++i;
   }
   return sheet;
 }
