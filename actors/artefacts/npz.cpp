@@ -1,5 +1,7 @@
 #include "actors/artefacts/npz.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -15,6 +17,10 @@ namespace troupe::actors {
 namespace {
 
 using Bytes = std::vector<std::byte>;
+
+constexpr const char* kNoSuchType =
+    "an element type other than float32, float64, int64, uint8";
+constexpr const char* kAsFloat = "save array.astype('float32')";
 
 void put(Bytes& out, std::string_view text) {
   const auto* begin = reinterpret_cast<const std::byte*>(text.data());
@@ -39,34 +45,29 @@ std::uint64_t get_little(std::span<const std::byte> bytes, std::size_t at,
   return value;
 }
 
+/// NumPy's names of the element types that both sides have.
+constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
+    {{"<f4", DType::f32}, {"<i8", DType::i64}, {"|u1", DType::u8}}};
+
 std::string_view descr_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "<f4";
-    case DType::i64:
-      return "<i8";
-    case DType::u8:
-      return "|u1";
-    case DType::bf16:
-    case DType::f16:
-      break;
+  for (const auto& [descr, ours] : kTypes) {
+    if (ours == dtype) {
+      return descr;
+    }
   }
   throw Error(
       Errc::unsupported, "npy",
       "NumPy has no such element type: " + std::string(to_string(dtype)));
 }
 
-std::string shape_text(const Shape& shape) {
-  std::string text = "(";
-  for (const std::int64_t extent : shape.extents()) {
-    text += std::to_string(extent) + ", ";
+/// Nothing for a type that a tensor cannot have.
+std::optional<DType> dtype_of(std::string_view descr) {
+  for (const auto& [numpys, dtype] : kTypes) {
+    if (numpys == descr) {
+      return dtype;
+    }
   }
-  if (shape.rank() > 1) {
-    text.resize(text.size() - 2);
-  } else if (shape.rank() == 1) {
-    text.resize(text.size() - 1);
-  }
-  return text + ")";
+  return std::nullopt;
 }
 
 /// What a local header and its directory entry share, from "version needed"
@@ -154,28 +155,23 @@ std::size_t element_bytes(std::string_view name) {
 
 /// What stands before the elements of a .npy file.
 Bytes npy_header(const Tensor& tensor) {
-  std::string header =
-      "{'descr': '" + std::string(descr_of(tensor.dtype())) +
-      "', 'fortran_order': False, 'shape': " + shape_text(tensor.shape()) +
-      ", }";
+  const auto extents = tensor.shape().extents();
+  std::string header = fmt::format(
+      "{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}",
+      descr_of(tensor.dtype()), fmt::join(extents, ", "),
+      extents.size() == 1 ? "," : "");
   constexpr std::size_t kPreamble = 10;
   constexpr std::size_t kAlignment = 64;
   while ((kPreamble + header.size() + 1) % kAlignment != 0) {
     header += ' ';
   }
   header += '\n';
-  std::string text("\x93NUMPY\x01\x00", 8);
-  text += static_cast<char>(header.size() & 255U);
-  text += static_cast<char>(header.size() >> 8U);
-  text += header;
-  const auto bytes = std::as_bytes(std::span(text));
-  return {bytes.begin(), bytes.end()};
-}
-
-/// Bytes of an archive member around its data, at most.
-std::size_t overhead_of(const NamedTensor& item) {
-  constexpr std::size_t kHeaders = 1024;
-  return kHeaders + 2 * item.name.size();
+  Bytes bytes;
+  put(bytes, "\x93NUMPY");
+  put_little(bytes, 1, 2);  // version 1.0
+  put_little(bytes, header.size(), 2);
+  put(bytes, header);
+  return bytes;
 }
 
 }  // namespace
@@ -189,11 +185,12 @@ std::vector<std::byte> encode_npy(const Tensor& tensor) {
 
 std::vector<std::byte> encode_npz(std::span<const NamedTensor> tensors) {
   constexpr std::size_t kLimit = 0xFFFFFFFFU;
+  constexpr std::size_t kHeaders = 1024;  // of one member, at most
   Bytes out;
   Bytes directory;
   std::size_t whole = 0;
   for (const NamedTensor& item : tensors) {
-    whole += item.tensor.num_bytes() + overhead_of(item);
+    whole += item.tensor.num_bytes() + kHeaders + 2 * item.name.size();
   }
   out.reserve(std::min(whole, kLimit));
   for (const NamedTensor& item : tensors) {
@@ -264,9 +261,7 @@ NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
   const std::span<const std::byte> data = bytes.subspan(start + length);
   const std::string name = element_type(*descr);
   const std::size_t size = element_bytes(name);
-  require(size > 0, Errc::unsupported, place,
-          "an element type other than float32, float64, int64, uint8",
-          "save array.astype('float32')");
+  require(size > 0, Errc::unsupported, place, kNoSuchType, kAsFloat);
   check(
       data.size() % size == 0 &&
           data.size() / size == static_cast<std::size_t>(shape->num_elements()),
@@ -277,22 +272,17 @@ NpyView view_npy(const std::string& place, std::span<const std::byte> bytes) {
 Tensor decode_npy(const std::string& place, std::span<const std::byte> bytes) {
   const auto [descr, shape, data] = view_npy(place, bytes);
   const bool is_double = descr == "<f8";
-  const DType dtype = descr == "<i8"   ? DType::i64
-                      : descr == "|u1" ? DType::u8
-                                       : DType::f32;
-  require(is_double || dtype != DType::f32 || descr == "<f4", Errc::unsupported,
-          place, "an element type other than float32, float64, int64, uint8",
-          "save array.astype('float32')");
-  const std::size_t size = is_double ? 8 : size_of(dtype);
-  Tensor tensor(shape, dtype);
+  const std::optional<DType> dtype = is_double ? DType::f32 : dtype_of(descr);
+  require(dtype.has_value(), Errc::unsupported, place, kNoSuchType, kAsFloat);
+  Tensor tensor(shape, *dtype);
   if (!is_double) {
-    std::memcpy(tensor.bytes().data(), data.data(), data.size());
+    std::ranges::copy(data, tensor.bytes().begin());
     return tensor;
   }
-  float* out = tensor.data<float>();
-  for (std::size_t i = 0; i < data.size() / size; ++i) {
-    out[i] =
-        static_cast<float>(std::bit_cast<double>(get_little(data, i * 8, 8)));
+  std::size_t at = 0;
+  for (float& out : tensor.span<float>()) {
+    out = static_cast<float>(std::bit_cast<double>(get_little(data, at, 8)));
+    at += 8;
   }
   return tensor;
 }
