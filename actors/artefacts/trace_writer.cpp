@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <fstream>
 #include <set>
 #include <string_view>
@@ -16,23 +17,9 @@ constexpr std::string_view kOpening =
     "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":"
     "\"troupe\"}}";
 
-const char* name_of(samplers::Op op) {
-  switch (op) {
-    case samplers::Op::evaluate:
-      return "evaluate";
-    case samplers::Op::segment:
-      return "segment";
-    case samplers::Op::combine:
-      return "combine";
-    case samplers::Op::step:
-      return "step";
-    case samplers::Op::sweep:
-      return "sweep";
-    case samplers::Op::decode:
-      return "decode";
-  }
-  return "?";
-}
+/// By samplers::Op.
+constexpr std::array kOps = {"evaluate", "segment", "combine",
+                             "step",     "sweep",   "decode"};
 
 double microseconds(Duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
@@ -57,9 +44,9 @@ std::string trace_json(std::span<const TraceSpan> spans, TimePoint start) {
         ",\n{{\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"{}\","
         "\"ts\":{:.3f},\"dur\":{:.3f},\"args\":{{\"sample\":{},\"step\":{},"
         "\"segment\":{},\"rows\":{}}}}}",
-        span.worker, name_of(span.op), microseconds(span.start - start),
-        microseconds(span.duration), span.sample_index, span.step, span.segment,
-        span.rows);
+        span.worker, kOps.at(static_cast<std::size_t>(span.op)),
+        microseconds(span.start - start), microseconds(span.duration),
+        span.sample_index, span.step, span.segment, span.rows);
   }
   return text + "\n]}\n";
 }
