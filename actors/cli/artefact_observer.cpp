@@ -177,11 +177,10 @@ void ArtefactObserver::settle() {
       image.message = "the image could not be written";
       continue;
     }
-    if (latents_) {
-      latents_->complete(index);
-    }
-    if (trajectory_) {
-      trajectory_->complete(index);
+    for (auto* rows : {&latents_, &trajectory_}) {
+      if (*rows) {
+        (*rows)->complete(index);
+      }
     }
   }
 }
@@ -354,39 +353,30 @@ std::string ArtefactObserver::latents_xxh3() {
   return is_whole ? hash : std::string();
 }
 
-std::optional<Failure> ArtefactObserver::finish(TimePoint start) {
-  end_images();
-  if (first_failure_ && first_failure_->code == Errc::invalid_argument) {
-    // The folder is another job's, and its other files may have these names.
-    return first_failure_;
-  }
-  attempt([&] { write_rows(outputs_.latents, "latents", latents_); });
-  attempt([&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
-  attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
-  attempt([&] { write_trace(start); });
-  return first_failure_;
-}
-
-std::optional<Failure> ArtefactObserver::finish_early(
-    TimePoint start, std::uint64_t most_bytes) {
+std::optional<Failure> ArtefactObserver::finish(
+    TimePoint start, std::optional<std::uint64_t> most_bytes) {
   constexpr std::uint64_t kSpanBytes = 200;  // of JSON, about
-  end_images();
-  const auto write_small = [&](const char* flag, std::uint64_t bytes,
-                               const auto& body) {
-    if (bytes <= most_bytes) {
+  const auto write = [&](const char* flag, std::uint64_t bytes,
+                         const auto& body) {
+    if (!most_bytes || bytes <= *most_bytes) {
       attempt(body);
     } else {
       left_out_.emplace_back(flag);
     }
   };
-  write_small("--save latents", latents_ ? latents_->num_bytes() : 0,
-              [&] { write_rows(outputs_.latents, "latents", latents_); });
-  write_small(
-      "--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
-      [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
-  write_small("--trace", spans_.size() * kSpanBytes,
-              [&] { write_trace(start); });
-  if (!outputs_.grid.empty()) {
+  end_images();
+  if (first_failure_ && first_failure_->code == Errc::invalid_argument) {
+    // The folder is another job's, and its other files may have these names.
+    return first_failure_;
+  }
+  write("--save latents", latents_ ? latents_->num_bytes() : 0,
+        [&] { write_rows(outputs_.latents, "latents", latents_); });
+  write("--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
+        [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
+  write("--trace", spans_.size() * kSpanBytes, [&] { write_trace(start); });
+  if (!most_bytes) {
+    attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
+  } else if (!outputs_.grid.empty()) {
     left_out_.emplace_back("--grid");
   }
   return first_failure_;

@@ -50,18 +50,18 @@ class ArtefactObserver final : public Observer {
       preview_context_->request_stop();
     }
   }
-  /// Waits for the files under way, then writes contact sheet, latents,
-  /// trajectory and trace of what is there. Each is tried even if others
-  /// failed. Where an image of another job is in the way, none is written.
-  /// Returns the first failure that writing met.
-  [[nodiscard]] std::optional<Failure> finish(TimePoint start);
-
-  /// The same after a stop, when nobody wants to wait: no contact sheet (the
-  /// run that goes on makes it whole), and of the rest only what takes at most
-  /// `most_bytes`.
-  [[nodiscard]] std::optional<Failure> finish_early(
-      TimePoint start, std::uint64_t most_bytes = kSoonWritten);
-  /// The flags whose files `finish_early` left out.
+  /// What even a slow disk takes in a second.
+  static constexpr std::uint64_t kSoonWritten = std::uint64_t{32} << 20U;
+  /// Waits for the files under way, then writes latents, trajectory, trace and
+  /// contact sheet of what is there. Each is tried even if others failed. Where
+  /// an image of another job is in the way, none is written. Returns the first
+  /// failure that writing met.
+  /// `most_bytes` is set after a stop, when nobody wants to wait: no contact
+  /// sheet is written then (the run that goes on makes it whole), and of the
+  /// rest only what takes at most so much.
+  [[nodiscard]] std::optional<Failure> finish(
+      TimePoint start, std::optional<std::uint64_t> most_bytes = {});
+  /// The flags whose files were left out for that.
   [[nodiscard]] const std::vector<std::string>& left_out() const noexcept {
     return left_out_;
   }
@@ -84,9 +84,6 @@ class ArtefactObserver final : public Observer {
   }
 
  private:
-  /// What even a slow disk takes in a second.
-  static constexpr std::uint64_t kSoonWritten = std::uint64_t{32} << 20U;
-
   /// Writes one output; remembers the first failure.
   template <typename Body>
   void attempt(const Body& body);

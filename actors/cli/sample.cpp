@@ -122,10 +122,8 @@ std::vector<EarlierImage> kept_images(const ArtefactObserver& artefacts) {
   std::vector<EarlierImage> kept;
   for (const auto& [index, image] : artefacts.images()) {
     if (image.status == "skipped") {
-      kept.push_back({.index = index,
-                      .weights_xxh3 = {},
-                      .latents_xxh3 = image.latents_xxh3,
-                      .execution_class = image.execution_class});
+      kept.push_back(
+          {.index = index, .execution_class = image.execution_class});
     }
   }
   return kept;
@@ -242,8 +240,9 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
       stop.flag() && std::ranges::any_of(run.result.samples, [](const auto& s) {
         return s.status == SampleStatus::unfinished;
       });
-  run.unwritten =
-      is_cut_short ? artefacts.finish_early(start) : artefacts.finish(start);
+  run.unwritten = artefacts.finish(
+      start, is_cut_short ? std::optional(ArtefactObserver::kSoonWritten)
+                          : std::nullopt);
   run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
   return run;
 }

@@ -160,7 +160,7 @@ std::pair<std::vector<std::string>, bool> stop_with_room_for(
   outcome.report.status = SampleStatus::done;
   outcome.latents = job.latents();
   job.artefacts.on_sample(outcome);
-  EXPECT_FALSE(job.artefacts.finish_early(TimePoint(), bytes));
+  EXPECT_FALSE(job.artefacts.finish(TimePoint(), bytes));
   return {job.artefacts.left_out(), std::filesystem::exists(file)};
 }
 
