@@ -57,12 +57,6 @@ double carry_ddim(const Schedule& schedule, int from, int to) {
 
 bool is_stochastic(const ScheduleOptions& o) { return o.eta > 0.0; }
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  return discrete_points(
-      o, alphas,
-      {.goes_by_stride = true, .ends_at_first_alpha = !o.set_alpha_to_one});
-}
-
 constexpr std::string_view kShown[] = {"ddim"};
 constexpr SolverSpelling kSpellings[] = {{"ddim"}, {"ddimparallel"}};
 
@@ -76,8 +70,9 @@ extern constinit const SolverRow kDdim{
              "set_alpha_to_one eta"},
     .levels = Levels::training_steps,
     .clips = true,
+    .goes_by_stride = true,
     .is_stochastic = is_stochastic,
-    .points = points,
+    .points = discrete_points,
     .step = step_ddim,
     .carry = carry_ddim};
 

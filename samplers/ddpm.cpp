@@ -79,10 +79,6 @@ double carry_ddpm(const Schedule& schedule, int from, int to) {
 
 bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  return discrete_points(o, alphas, {});
-}
-
 constexpr std::string_view kShown[] = {"ddpm"};
 constexpr SolverSpelling kSpellings[] = {{"ddpm"}, {"ddpmparallel"}};
 
@@ -98,7 +94,7 @@ extern constinit const SolverRow kDdpm{
     .clips = true,
     .draws_at_timestep_zero = false,
     .is_stochastic = is_stochastic,
-    .points = points,
+    .points = discrete_points,
     .step = step_ddpm,
     .carry = carry_ddpm};
 

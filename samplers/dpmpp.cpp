@@ -194,13 +194,6 @@ bool is_stochastic(const ScheduleOptions& o) {
          o.algorithm == DpmAlgorithm::sde_dpmsolver_pp;
 }
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  return sigma_points(o, alphas,
-                      {.has_clipped_lambda = true,
-                       .has_whole_steps = true,
-                       .karras_steps = WholeSteps::unless_cosine});
-}
-
 /// diffusers maps the type names of one multistep family to the other's
 /// default.
 void resolve(ScheduleOptions& o) {
@@ -281,8 +274,9 @@ extern constinit const SolverRow kDpmpp{
              "algorithm_type euler_at_final use_lu_lambdas "
              "lambda_min_clipped"},
     .is_multistep = true,
+    .karras_steps = KarrasSteps::whole_unless_cosine,
     .is_stochastic = is_stochastic,
-    .points = points,
+    .points = sigma_points,
     .flow_points = dpmpp_flow_points,
     .resolve = resolve,
     .label = label,

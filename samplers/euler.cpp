@@ -65,15 +65,6 @@ double carry_euler_ancestral(const Schedule& schedule, int from, int to) {
 
 bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  return sigma_points(o, alphas, {});
-}
-
-Points ancestral_points(const ScheduleOptions& o,
-                        const std::vector<float>& alphas) {
-  return sigma_points(o, alphas, {.always_ends_at_zero = true});
-}
-
 constexpr std::string_view kShown[] = {"euler"};
 constexpr SolverSpelling kSpellings[] = {{"euler"}, {"eulerdiscrete"}};
 constexpr std::string_view kShownAncestral[] = {"euler_a"};
@@ -90,7 +81,7 @@ extern constinit const SolverRow kEuler{
              "final_sigmas_type sigma_min sigma_max interpolation_type "
              "timestep_type"},
     .has_unit_signal = true,
-    .points = points,
+    .points = sigma_points,
     .step = step_euler,
     .carry = carry_euler};
 
@@ -102,7 +93,7 @@ extern constinit const SolverRow kEulerAncestral{
     .has_unit_signal = true,
     .has_sample_prediction = false,
     .is_stochastic = is_stochastic,
-    .points = ancestral_points,
+    .points = sigma_points,
     .step = step_euler_ancestral,
     .carry = carry_euler_ancestral};
 

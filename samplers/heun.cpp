@@ -85,7 +85,7 @@ double carry_heun(const Schedule& schedule, int from, int to) {
 
 /// Two model calls per step: every inner point twice.
 Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  const Points steps = sigma_points(o, alphas, {.always_ends_at_zero = true});
+  const Points steps = sigma_points(o, alphas);
   Points doubled;
   for (std::size_t i = 0; i < steps.timesteps.size(); ++i) {
     for (int copy = i == 0 ? 1 : 0; copy < 2; ++copy) {

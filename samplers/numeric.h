@@ -22,6 +22,10 @@ namespace troupe::samplers {
 /// per element.
 [[nodiscard]] std::vector<float> torch_linspace(double start, double stop,
                                                 int count);
+/// The nearest float32.
+[[nodiscard]] inline double to_float32(double value) {
+  return static_cast<double>(static_cast<float>(value));
+}
 /// Nearest integer, halves to even, as numpy.round.
 [[nodiscard]] double round_half_even(double value);
 /// numpy.interp(x, 0 … n − 1, table): linear inside, constant outside.

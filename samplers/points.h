@@ -27,36 +27,16 @@ struct Points {
 /// Whether the levels are a flow's: alpha = 1 − sigma.
 [[nodiscard]] bool is_flow(const ScheduleOptions& options);
 
+/// The timesteps of `timestep_spacing` over the first `total` training steps.
+[[nodiscard]] std::vector<double> spaced_timesteps(
+    const ScheduleOptions& options, int total);
+
 /// Whole training steps.
-struct DiscreteRules {
-  /// Each step goes back by the same stride, whatever the spacing.
-  bool goes_by_stride = false;
-  /// At the end ᾱ is that of training step 0, not 1.
-  bool ends_at_first_alpha = false;
-};
 [[nodiscard]] Points discrete_points(const ScheduleOptions& options,
-                                     const std::vector<float>& alphas_cumprod,
-                                     const DiscreteRules& rules);
-
-enum class WholeSteps : std::uint8_t { never, unless_cosine, always };
-
+                                     const std::vector<float>& alphas_cumprod);
 /// σ between the training steps.
-struct SigmaRules {
-  /// Training steps whose λ = log(α/σ) lies below lambda_min_clipped are left
-  /// out, which the cosine schedule needs.
-  bool has_clipped_lambda = false;
-  /// The network is handed whole training steps, of n + 1 points without the
-  /// last.
-  bool has_whole_steps = false;
-  /// Whether timesteps that belong to Karras σ are rounded to whole steps.
-  WholeSteps karras_steps = WholeSteps::never;
-  bool always_ends_at_zero = false;
-  /// Respaced σ that do not end at 0 repeat their last value.
-  bool repeats_respaced_end = false;
-};
 [[nodiscard]] Points sigma_points(const ScheduleOptions& options,
-                                  const std::vector<float>& alphas_cumprod,
-                                  const SigmaRules& rules);
+                                  const std::vector<float>& alphas_cumprod);
 
 /// Flow models. Errors: Errc::invalid_argument for listed σ above 1.
 void check_flow_sigmas(const ScheduleOptions& options);

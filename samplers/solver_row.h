@@ -30,6 +30,9 @@ enum class Levels : std::uint8_t {
   flow             ///< σ of a flow model, without betas
 };
 
+/// Whether timesteps that belong to Karras σ are rounded to whole steps.
+enum class KarrasSteps : std::uint8_t { between, whole_unless_cosine, whole };
+
 /// A name that users and files may give a solver, and what it says beside the
 /// rule: normalised (lower case, "++" → "pp", letters and digits only).
 struct SolverSpelling {
@@ -56,13 +59,19 @@ struct SolverRow {
   Levels levels = Levels::sigmas;
   /// x = clean + σ · noise; the network is given x / √(σ² + 1).
   bool has_unit_signal = false;
-  /// Remembers earlier outputs, up to its order.
+  /// Remembers earlier outputs, up to its order. The network is handed whole
+  /// training steps, of n + 1 points without the last.
   bool is_multistep = false;
   /// The rule clips the clean sample.
   bool clips = false;
   bool draws_at_timestep_zero = true;
   bool has_sample_prediction = true;
   bool has_karras_flow_sigmas = false;
+  KarrasSteps karras_steps = KarrasSteps::between;
+  /// Respaced σ that do not end at 0 repeat their last value.
+  bool repeats_respaced_end = false;
+  /// Each step goes back by the same stride, whatever the spacing.
+  bool goes_by_stride = false;
   /// Each step calls the network twice, the last step once.
   bool has_two_calls = false;
   double beta_start = 1e-4;

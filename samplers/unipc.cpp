@@ -217,13 +217,6 @@ double carry_unipc(const Schedule& schedule, int from, int to) {
   return leg.latents + leg.first * form.latents;
 }
 
-Points points(const ScheduleOptions& o, const std::vector<float>& alphas) {
-  return sigma_points(o, alphas,
-                      {.has_whole_steps = true,
-                       .karras_steps = WholeSteps::always,
-                       .repeats_respaced_end = true});
-}
-
 /// diffusers maps the type names of one multistep family to the other's
 /// default.
 void resolve(ScheduleOptions& o) {
@@ -261,7 +254,9 @@ extern constinit const SolverRow kUnipc{
              "shift_terminal"},
     .is_multistep = true,
     .has_karras_flow_sigmas = true,
-    .points = points,
+    .karras_steps = KarrasSteps::whole,
+    .repeats_respaced_end = true,
+    .points = sigma_points,
     .flow_points = unipc_flow_points,
     .resolve = resolve,
     .label = label,

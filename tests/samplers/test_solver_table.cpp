@@ -33,11 +33,6 @@ double carry_halving(const Schedule& schedule, int from, int to) {
   return kept + (1.0 - kept) * clean_slope(schedule, from);
 }
 
-Points halving_points(const ScheduleOptions& o,
-                      const std::vector<float>& alphas_cumprod) {
-  return sigma_points(o, alphas_cumprod, {.always_ends_at_zero = true});
-}
-
 constexpr std::string_view kShown[] = {"halving", "half"};
 constexpr SolverSpelling kSpellings[] = {{"halving"},
                                          {.key = "halving3", .order = 3}};
@@ -46,7 +41,7 @@ constexpr SolverRow kHalving{.name = "halving",
                              .spellings = kSpellings,
                              .keys = {kBetaKeys, "eta"},
                              .has_unit_signal = true,
-                             .points = halving_points,
+                             .points = sigma_points,
                              .step = step_halving,
                              .carry = carry_halving};
 
