@@ -4,11 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "kernels/core/error.h"
 #include "samplers/betas.h"
 #include "samplers/numeric.h"
 #include "samplers/points.h"
-#include "samplers/schedule.h"
 
 namespace troupe::samplers {
 namespace {
@@ -85,7 +83,7 @@ Points with_end(const ScheduleOptions& o, std::vector<double> sigmas,
   }
   sigmas.push_back(last);
   for (double& s : sigmas) {
-    s = static_cast<double>(static_cast<float>(s));
+    s = to_float32(s);
   }
   points.sigmas = std::move(sigmas);
   return points;
@@ -187,28 +185,12 @@ Points unipc_flow_points(const ScheduleOptions& o,
 void check_flow_sigmas(const ScheduleOptions& o) {
   for (const double s : o.sigmas) {
     if (s > 1.0) {
-      throw Error(
-          Errc::invalid_argument, "schedule",
-          "sigmas: got " + to_text(s) + ", expected at most 1 for a flow model",
+      refuse_option(
+          "sigmas",
+          "got " + to_text(s) + ", expected at most 1 for a flow model",
           "flow sigmas run from 1 to 0");
     }
   }
-}
-
-double dynamic_shift_mu(const ScheduleOptions& o,
-                        std::int64_t num_image_tokens) {
-  const double span = o.max_image_seq_len - o.base_image_seq_len;
-  if (!(span > 0.0)) {
-    throw Error(Errc::invalid_argument, "schedule",
-                "max_image_seq_len: got " +
-                    std::to_string(o.max_image_seq_len) +
-                    ", expected more than base_image_seq_len = " +
-                    std::to_string(o.base_image_seq_len),
-                "correct the scheduler's configuration");
-  }
-  const double slope = (o.max_shift - o.base_shift) / span;
-  return o.base_shift +
-         slope * static_cast<double>(num_image_tokens - o.base_image_seq_len);
 }
 
 }  // namespace troupe::samplers

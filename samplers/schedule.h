@@ -128,10 +128,4 @@ class Schedule {
   ScheduleTable table_;
 };
 
-/// Dynamic shifting's exponent for a sequence of image tokens: linear from
-/// base_shift at base_image_seq_len to max_shift at max_image_seq_len, and on
-/// beyond. Source: diffusers pipelines/flux, calculate_shift.
-[[nodiscard]] double dynamic_shift_mu(const ScheduleOptions& options,
-                                      std::int64_t num_image_tokens);
-
 }  // namespace troupe::samplers

@@ -103,13 +103,6 @@ TEST(Schedule, LeavesEvenSigmasLikeFluxSchnell) {
   expect_list(Schedule(options).timesteps(), {1000, 750, 500, 250}, 0.0);
 }
 
-TEST(Schedule, KnowsFluxShiftForASequenceLength) {
-  const ScheduleOptions options = with(Solver::flow_euler, 4);
-  EXPECT_NEAR(dynamic_shift_mu(options, 1024), 0.63, 1e-9);
-  EXPECT_NEAR(dynamic_shift_mu(options, 4096), 1.15, 1e-9);
-  EXPECT_NEAR(dynamic_shift_mu(options, 16384), 3.23, 1e-9);
-}
-
 TEST(Schedule, TruncatesUniPcFlowTimesteps) {
   ScheduleOptions options = with(Solver::unipc, 10);
   options.use_flow_sigmas = true;
