@@ -29,24 +29,13 @@ Coefficients coefficients(const Schedule& schedule, int from, int to) {
 
 SolverState step_ddim(const StepInput& in) {
   const Coefficients c = coefficients(in.schedule, in.from, in.to);
-  const Tensor clean = clean_sample(in, Memory::scratch, true);
+  const Tensor clean = clean_sample(in, Memory::scratch);
   const LinearForm direction = noise_form(in.schedule, in.from);
-  const Tensor& x = in.state.latents;
-  SolverState next;
-  if (in.schedule.draws_noise(in.from)) {
-    const Tensor noise = in.draw();
-    next.latents = weighted_sum(in.ctx, Memory::lasting,
-                                {{c.clean, &clean},
-                                 {c.direction * direction.latents, &x},
-                                 {c.direction * direction.output, &in.output},
-                                 {c.noise, &noise}});
-  } else {
-    next.latents = weighted_sum(in.ctx, Memory::lasting,
-                                {{c.clean, &clean},
-                                 {c.direction * direction.latents, &x},
-                                 {c.direction * direction.output, &in.output}});
-  }
-  return next;
+  const Tensor noise = in.draw();
+  return summed_state(in, {{c.clean, &clean},
+                           {c.direction * direction.latents, &in.state.latents},
+                           {c.direction * direction.output, &in.output},
+                           {c.noise, &noise}});
 }
 
 double carry_ddim(const Schedule& schedule, int from, int to) {
@@ -54,8 +43,6 @@ double carry_ddim(const Schedule& schedule, int from, int to) {
   return c.clean * clean_slope(schedule, from) +
          c.direction * noise_form(schedule, from).latents;
 }
-
-bool is_stochastic(const ScheduleOptions& o) { return o.eta > 0.0; }
 
 constexpr std::string_view kShown[] = {"ddim"};
 constexpr SolverSpelling kSpellings[] = {{"ddim"}, {"ddimparallel"}};
@@ -69,9 +56,8 @@ extern constinit const SolverRow kDdim{
     .keys = {kBetaKeys, kZeroSnrKeys, kClipKeys, kThresholdKeys,
              "set_alpha_to_one eta"},
     .levels = Levels::training_steps,
-    .clips = true,
     .goes_by_stride = true,
-    .is_stochastic = is_stochastic,
+    .is_stochastic = [](const ScheduleOptions& o) { return o.eta > 0.0; },
     .points = discrete_points,
     .step = step_ddim,
     .carry = carry_ddim};

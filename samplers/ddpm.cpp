@@ -49,35 +49,23 @@ SolverState step_ddpm(const StepInput& in) {
                 "twice as many for a learned variance",
                 "set variance_type to fixed_small for this model");
   }
-  const Tensor clean = clean_sample(in, Memory::scratch, true);
-  SolverState next;
-  if (!in.schedule.draws_noise(in.from)) {
-    next.latents =
-        weighted_sum(in.ctx, Memory::lasting,
-                     {{c.clean, &clean}, {c.latents, &in.state.latents}});
-    return next;
-  }
+  const Tensor clean = clean_sample(in, Memory::scratch);
   Tensor noise = in.draw();
-  double deviation = 1.0;
-  if (learned) {
+  if (learned && !noise.empty()) {
     kernels::scale_by_learned_variance(
         in.ctx, in.variance, type == VarianceType::learned_range,
         detail::log_of_any(c.posterior), detail::log_of_any(c.beta), noise);
-  } else {
-    deviation = fixed_deviation(type, c);
   }
-  next.latents = weighted_sum(
-      in.ctx, Memory::lasting,
+  const double deviation = learned ? 1.0 : fixed_deviation(type, c);
+  return summed_state(
+      in,
       {{c.clean, &clean}, {c.latents, &in.state.latents}, {deviation, &noise}});
-  return next;
 }
 
 double carry_ddpm(const Schedule& schedule, int from, int to) {
   const Coefficients c = coefficients(schedule, from, to);
   return c.latents + c.clean * clean_slope(schedule, from);
 }
-
-bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
 
 constexpr std::string_view kShown[] = {"ddpm"};
 constexpr SolverSpelling kSpellings[] = {{"ddpm"}, {"ddpmparallel"}};
@@ -91,9 +79,8 @@ extern constinit const SolverRow kDdpm{
     .keys = {kBetaKeys, kZeroSnrKeys, kClipKeys, kThresholdKeys,
              "variance_type"},
     .levels = Levels::training_steps,
-    .clips = true,
     .draws_at_timestep_zero = false,
-    .is_stochastic = is_stochastic,
+    .is_stochastic = [](const ScheduleOptions&) { return true; },
     .points = discrete_points,
     .step = step_ddpm,
     .carry = carry_ddpm};

@@ -132,13 +132,13 @@ int usable_order(const StepInput& in) {
 Tensor converted(const StepInput& in, Memory memory) {
   const ScheduleOptions& o = in.schedule.options();
   if (predicts_clean(o)) {
-    return clean_sample(in, memory, false);
+    return clean_sample(in, memory);
   }
   if (!o.thresholding) {
     return apply(in.ctx, memory, noise_form(in.schedule, in.from),
                  in.state.latents, in.output);
   }
-  const Tensor clean = clean_sample(in, Memory::scratch, false);
+  const Tensor clean = clean_sample(in, Memory::scratch);
   const NoiseLevel at = in.here();
   return weighted_sum(
       in.ctx, memory,
@@ -159,25 +159,14 @@ SolverState step_dpmpp(const StepInput& in) {
   const Tensor& x = in.state.latents;
   const Tensor& m1 = order > 1 ? in.state.history[0] : m0;
   const Tensor& m2 = order > 2 ? in.state.history[1] : m0;
-  const bool noisy = in.schedule.draws_noise(in.from);
-  const Tensor noise = noisy ? in.draw() : m0;
-  SolverState next;
-  next.latents = weighted_sum(in.ctx, Memory::lasting,
-                              {{rule.latents, &x},
-                               {weights[0], &m0},
-                               {weights[1], &m1},
-                               {weights[2], &m2},
-                               {noisy ? rule.noise : 0.0, &noise}});
+  const Tensor noise = in.draw();
+  SolverState next = summed_state(in, {{rule.latents, &x},
+                                       {weights[0], &m0},
+                                       {weights[1], &m1},
+                                       {weights[2], &m2},
+                                       {rule.noise, &noise}});
   next.order = order;
-  if (keep > 0) {
-    next.history.push_back(m0);
-    next.history_calls.push_back(in.from);
-  }
-  for (std::size_t i = 0;
-       i < in.state.history.size() && next.history.size() < keep; ++i) {
-    next.history.push_back(in.state.history[i]);
-    next.history_calls.push_back(in.state.history_calls[i]);
-  }
+  remember(in, m0, keep, next);
   return next;
 }
 

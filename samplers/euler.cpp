@@ -11,59 +11,36 @@
 namespace troupe::samplers {
 namespace {
 
-/// dx/dσ = (x − x0)/σ: the noise that the output implies.
-LinearForm slope_form(const Schedule& schedule, int call) {
-  const double sigma = schedule.level(call).sigma;
-  const LinearForm clean = clean_form(schedule, call);
-  return {(1.0 - clean.latents) / sigma, -clean.output / sigma};
-}
-
-struct AncestralSplit {
-  double down;
-  double up;
+/// The slope is followed by `move`; an ancestral step goes further down and
+/// comes back with fresh noise.
+struct Leg {
+  double move;
+  double noise;
 };
 
-AncestralSplit split(double from, double to) {
+Leg leg(const Schedule& schedule, int from_call, int to_call) {
+  const double from = schedule.level(from_call).sigma;
+  const double to = schedule.arrival(to_call).sigma;
+  if (!schedule.is_stochastic()) {
+    return {to - from, 0.0};
+  }
   const double up = to / from * std::sqrt(std::max(0.0, from * from - to * to));
-  return {std::sqrt(std::max(0.0, to * to - up * up)), up};
+  return {std::sqrt(std::max(0.0, to * to - up * up)) - from, up};
 }
 
 SolverState step_euler(const StepInput& in) {
-  const double move = in.there().sigma - in.here().sigma;
-  const LinearForm slope = slope_form(in.schedule, in.from);
-  SolverState next;
-  next.latents = apply(in.ctx, Memory::lasting,
-                       {1.0 + move * slope.latents, move * slope.output},
-                       in.state.latents, in.output);
-  return next;
-}
-
-SolverState step_euler_ancestral(const StepInput& in) {
-  const double sigma = in.here().sigma;
-  const AncestralSplit to = split(sigma, in.there().sigma);
-  const double move = to.down - sigma;
+  const Leg to = leg(in.schedule, in.from, in.to);
   const LinearForm slope = slope_form(in.schedule, in.from);
   const Tensor noise = in.draw();
-  SolverState next;
-  next.latents = weighted_sum(in.ctx, Memory::lasting,
-                              {{1.0 + move * slope.latents, &in.state.latents},
-                               {move * slope.output, &in.output},
-                               {to.up, &noise}});
-  return next;
+  return summed_state(in, {{1.0 + to.move * slope.latents, &in.state.latents},
+                           {to.move * slope.output, &in.output},
+                           {to.noise, &noise}});
 }
 
 double carry_euler(const Schedule& schedule, int from, int to) {
-  const double move = schedule.arrival(to).sigma - schedule.level(from).sigma;
-  return 1.0 + move * slope_form(schedule, from).latents;
+  return 1.0 +
+         leg(schedule, from, to).move * slope_form(schedule, from).latents;
 }
-
-double carry_euler_ancestral(const Schedule& schedule, int from, int to) {
-  const double sigma = schedule.level(from).sigma;
-  const double move = split(sigma, schedule.arrival(to).sigma).down - sigma;
-  return 1.0 + move * slope_form(schedule, from).latents;
-}
-
-bool is_stochastic(const ScheduleOptions& /*o*/) { return true; }
 
 constexpr std::string_view kShown[] = {"euler"};
 constexpr SolverSpelling kSpellings[] = {{"euler"}, {"eulerdiscrete"}};
@@ -92,9 +69,9 @@ extern constinit const SolverRow kEulerAncestral{
     .keys = {kBetaKeys, kZeroSnrKeys},
     .has_unit_signal = true,
     .has_sample_prediction = false,
-    .is_stochastic = is_stochastic,
+    .is_stochastic = [](const ScheduleOptions&) { return true; },
     .points = sigma_points,
-    .step = step_euler_ancestral,
-    .carry = carry_euler_ancestral};
+    .step = step_euler,
+    .carry = carry_euler};
 
 }  // namespace troupe::samplers

@@ -14,29 +14,21 @@ double sigma_of(const Schedule& schedule, int call) {
 SolverState step_flow_euler(const StepInput& in) {
   const double sigma = sigma_of(in.schedule, in.from);
   const double sigma_to = sigma_of(in.schedule, in.to);
-  SolverState next;
   if (!in.schedule.draws_noise(in.from)) {
-    next.latents = apply(in.ctx, Memory::lasting, {1.0, sigma_to - sigma},
-                         in.state.latents, in.output);
-    return next;
+    return summed_state(
+        in, {{1.0, &in.state.latents}, {sigma_to - sigma, &in.output}});
   }
   // Back to the clean sample, then fresh noise up to the next level.
   const double kept = 1.0 - sigma_to;
   const Tensor noise = in.draw();
-  next.latents = weighted_sum(in.ctx, Memory::lasting,
-                              {{kept, &in.state.latents},
-                               {-kept * sigma, &in.output},
-                               {sigma_to, &noise}});
-  return next;
+  return summed_state(in, {{kept, &in.state.latents},
+                           {-kept * sigma, &in.output},
+                           {sigma_to, &noise}});
 }
 
 double carry_flow_euler(const Schedule& schedule, int /*from*/, int to) {
   return schedule.is_stochastic() ? 1.0 - sigma_of(schedule, to) : 1.0;
 }
-
-bool is_stochastic(const ScheduleOptions& o) { return o.stochastic_sampling; }
-
-std::string label(const ScheduleOptions& /*o*/) { return "flow"; }
 
 constexpr std::string_view kShown[] = {"flow"};
 constexpr SolverSpelling kSpellings[] = {{"flow"},
@@ -56,9 +48,10 @@ extern constinit const SolverRow kFlowEuler{
              "base_image_seq_len max_image_seq_len shift_terminal "
              "invert_sigmas stochastic_sampling"},
     .levels = Levels::flow,
-    .is_stochastic = is_stochastic,
+    .is_stochastic =
+        [](const ScheduleOptions& o) { return o.stochastic_sampling; },
     .points = flow_euler_points,
-    .label = label,
+    .label = [](const ScheduleOptions&) { return std::string("flow"); },
     .step = step_flow_euler,
     .carry = carry_flow_euler};
 

@@ -15,17 +15,14 @@ bool is_second_stage(int call) { return call % 2 == 1; }
 
 /// dx/dσ at the latents the state stands at.
 Tensor slope_at(const StepInput& in, Memory memory) {
-  const double sigma = in.here().sigma;
   const Tensor& x = in.state.latents;
   if (*in.schedule.options().clip_sample) {
-    const Tensor clean = clean_sample(in, Memory::scratch, true);
+    const double sigma = in.here().sigma;
+    const Tensor clean = clean_sample(in, Memory::scratch);
     return weighted_sum(in.ctx, memory,
                         {{1.0 / sigma, &x}, {-1.0 / sigma, &clean}});
   }
-  const LinearForm clean = clean_form(in.schedule, in.from);
-  return apply(in.ctx, memory,
-               {(1.0 - clean.latents) / sigma, -clean.output / sigma}, x,
-               in.output);
+  return apply(in.ctx, memory, slope_form(in.schedule, in.from), x, in.output);
 }
 
 SolverState first_stage(const StepInput& in) {
@@ -33,9 +30,8 @@ SolverState first_stage(const StepInput& in) {
   const bool is_kept = is_second_stage(in.to);
   const Tensor slope =
       slope_at(in, is_kept ? Memory::lasting : Memory::scratch);
-  SolverState next;
-  next.latents = weighted_sum(in.ctx, Memory::lasting,
-                              {{1.0, &in.state.latents}, {move, &slope}});
+  SolverState next =
+      summed_state(in, {{1.0, &in.state.latents}, {move, &slope}});
   if (is_kept) {
     next.anchor = in.state.latents;
     next.slope = slope;
@@ -62,11 +58,8 @@ SolverState second_stage(const StepInput& in) {
   const double start = in.schedule.level(state.history_calls[0]).sigma;
   const double half = 0.5 * (in.there().sigma - start);
   const Tensor slope = slope_at(in, Memory::scratch);
-  SolverState next;
-  next.latents = weighted_sum(
-      in.ctx, Memory::lasting,
-      {{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
-  return next;
+  return summed_state(
+      in, {{1.0, &state.anchor}, {half, &state.slope}, {half, &slope}});
 }
 
 SolverState step_heun(const StepInput& in) {
@@ -75,7 +68,7 @@ SolverState step_heun(const StepInput& in) {
 
 double carry_heun(const Schedule& schedule, int from, int to) {
   const double sigma = schedule.level(from).sigma;
-  const double slope = (1.0 - clean_form(schedule, from).latents) / sigma;
+  const double slope = slope_form(schedule, from).latents;
   if (!is_second_stage(from)) {
     return 1.0 + (schedule.arrival(to).sigma - sigma) * slope;
   }
@@ -108,7 +101,6 @@ extern constinit const SolverRow kHeun{
     .spellings = kSpellings,
     .keys = {kBetaKeys, kClipKeys, kSpacingKeys},
     .has_unit_signal = true,
-    .clips = true,
     .has_two_calls = true,
     .beta_start = 0.00085,
     .beta_end = 0.012,

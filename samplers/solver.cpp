@@ -116,7 +116,7 @@ Tensor extrapolate(ExecContext& ctx, const Schedule& schedule, int from, int to,
   const Workspace::Scope scope(ctx.workspace());
   Tensor clean = read_clean(ctx, Memory::scratch, schedule, from, latents,
                             split.prediction);
-  clip_clean(ctx, options, options.solver->clips, clean);
+  clip_clean(ctx, options, options.solver->has_key("clip_sample"), clean);
   const Tensor noise = apply(ctx, Memory::scratch, noise_form(schedule, from),
                              latents, split.prediction);
   const NoiseLevel there = schedule.arrival(to);

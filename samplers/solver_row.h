@@ -62,8 +62,6 @@ struct SolverRow {
   /// Remembers earlier outputs, up to its order. The network is handed whole
   /// training steps, of n + 1 points without the last.
   bool is_multistep = false;
-  /// The rule clips the clean sample.
-  bool clips = false;
   bool draws_at_timestep_zero = true;
   bool has_sample_prediction = true;
   bool has_karras_flow_sigmas = false;

@@ -51,6 +51,14 @@ void threshold(ExecContext& ctx, const ScheduleOptions& o, Tensor& sample) {
   kernels::combine(ctx, {&term, 1}, sample);
 }
 
+/// Of the mixture that the network sees: its world is variance preserving, the
+/// Euler family's is not.
+double power(const Schedule& schedule, const NoiseLevel& at) {
+  return schedule.options().use_flow_sigmas
+             ? 1.0
+             : at.alpha * at.alpha + at.sigma * at.sigma;
+}
+
 }  // namespace
 
 Tensor new_tensor(ExecContext& ctx, Memory memory, const Shape& shape) {
@@ -59,6 +67,9 @@ Tensor new_tensor(ExecContext& ctx, Memory memory, const Shape& shape) {
 }
 
 Tensor StepInput::draw() const {
+  if (!schedule.draws_noise(from)) {
+    return {};
+  }
   Tensor drawn = new_tensor(ctx, Memory::scratch, state.latents.shape());
   if (drawn.device().kind == DeviceKind::cpu) {
     noise.step(sample_index, from, drawn);
@@ -75,13 +86,9 @@ LinearForm clean_form(const Schedule& schedule, int call) {
   switch (*schedule.options().prediction_type) {
     case PredictionType::epsilon:
       return {1.0 / at.alpha, -at.sigma / at.alpha};
-    case PredictionType::v_prediction: {
-      // The network's world is variance preserving; the Euler family's is not.
-      const double power = schedule.options().use_flow_sigmas
-                               ? 1.0
-                               : at.alpha * at.alpha + at.sigma * at.sigma;
-      return {at.alpha / power, -at.sigma / std::sqrt(power)};
-    }
+    case PredictionType::v_prediction:
+      return {at.alpha / power(schedule, at),
+              -at.sigma / std::sqrt(power(schedule, at))};
     case PredictionType::sample:
       return {0.0, 1.0};
     case PredictionType::flow_prediction:
@@ -99,10 +106,8 @@ LinearForm noise_form(const Schedule& schedule, int call) {
     return {0.0, 1.0};
   }
   if (schedule.options().prediction_type == PredictionType::v_prediction) {
-    const double power = schedule.options().use_flow_sigmas
-                             ? 1.0
-                             : at.alpha * at.alpha + at.sigma * at.sigma;
-    return {at.sigma / power, at.alpha / std::sqrt(power)};
+    return {at.sigma / power(schedule, at),
+            at.alpha / std::sqrt(power(schedule, at))};
   }
   if (!(at.sigma > 0.0)) {
     return {0.0, 0.0};
@@ -112,12 +117,18 @@ LinearForm noise_form(const Schedule& schedule, int call) {
           -at.alpha * clean.output / at.sigma};
 }
 
+LinearForm slope_form(const Schedule& schedule, int call) {
+  const double sigma = schedule.level(call).sigma;
+  const LinearForm clean = clean_form(schedule, call);
+  return {(1.0 - clean.latents) / sigma, -clean.output / sigma};
+}
+
 Tensor weighted_sum(ExecContext& ctx, Memory memory,
                     std::initializer_list<kernels::Term> terms) {
   std::array<kernels::Term, 8> kept{};
   std::size_t count = 0;
   for (const kernels::Term& term : terms) {
-    if (term.coefficient != 0.0) {
+    if (term.coefficient != 0.0 && !term.tensor->empty()) {
       kept.at(count++) = term;
     }
   }
@@ -154,6 +165,27 @@ double clean_slope(const Schedule& schedule, int call) {
                                         : clean_form(schedule, call).latents;
 }
 
+SolverState summed_state(const StepInput& in,
+                         std::initializer_list<kernels::Term> terms) {
+  SolverState next;
+  next.latents = weighted_sum(in.ctx, Memory::lasting, terms);
+  return next;
+}
+
+void remember(const StepInput& in, const Tensor& output, std::size_t most,
+              SolverState& next) {
+  if (most == 0) {
+    return;
+  }
+  next.history.push_back(output);
+  next.history_calls.push_back(in.from);
+  const std::vector<Tensor>& older = in.state.history;
+  for (std::size_t i = 0; i < older.size() && next.history.size() < most; ++i) {
+    next.history.push_back(older[i]);
+    next.history_calls.push_back(in.state.history_calls[i]);
+  }
+}
+
 void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,
                 Tensor& clean) {
   if (o.thresholding) {
@@ -163,10 +195,11 @@ void clip_clean(ExecContext& ctx, const ScheduleOptions& o, bool may_clip,
   }
 }
 
-Tensor clean_sample(const StepInput& in, Memory memory, bool may_clip) {
+Tensor clean_sample(const StepInput& in, Memory memory) {
+  const ScheduleOptions& options = in.schedule.options();
   Tensor clean = read_clean(in.ctx, memory, in.schedule, in.from,
                             in.state.latents, in.output);
-  clip_clean(in.ctx, in.schedule.options(), may_clip, clean);
+  clip_clean(in.ctx, options, options.solver->has_key("clip_sample"), clean);
   return clean;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
@@ -37,8 +38,9 @@ struct StepInput {
 
   [[nodiscard]] NoiseLevel here() const { return schedule.level(from); }
   [[nodiscard]] NoiseLevel there() const { return schedule.arrival(to); }
-  /// Unit noise of this step, shaped like the latents; scratch. Made on the
-  /// host whatever the device, so that its bits are the same everywhere.
+  /// Unit noise of this step, shaped like the latents; scratch. Empty where the
+  /// schedule draws none. Made on the host whatever the device, so that its
+  /// bits are the same everywhere.
   [[nodiscard]] Tensor draw() const;
 };
 
@@ -53,8 +55,12 @@ struct LinearForm {
 [[nodiscard]] LinearForm clean_form(const Schedule& schedule, int call);
 [[nodiscard]] LinearForm noise_form(const Schedule& schedule, int call);
 
-/// Σ coefficient · tensor as a new tensor; terms of coefficient 0 are left out
-/// (0 · inf is not wanted). At least one tensor must be given.
+/// dx/dσ = (x − x0)/σ where α = 1: the noise that the output of `call` implies.
+[[nodiscard]] LinearForm slope_form(const Schedule& schedule, int call);
+
+/// Σ coefficient · tensor as a new tensor. Left out are terms of coefficient 0
+/// (0 · inf is not wanted) and those of an empty tensor, which the first is
+/// not.
 [[nodiscard]] Tensor weighted_sum(ExecContext& ctx, Memory memory,
                                   std::initializer_list<kernels::Term> terms);
 [[nodiscard]] Tensor apply(ExecContext& ctx, Memory memory,
@@ -72,13 +78,20 @@ struct LinearForm {
 /// factor, 0 where only the sign is told. For carry coefficients.
 [[nodiscard]] double clean_slope(const Schedule& schedule, int call);
 
+/// A state with such a sum for its latents, without a history.
+[[nodiscard]] SolverState summed_state(
+    const StepInput& in, std::initializer_list<kernels::Term> terms);
+/// Adds the output of this step and those before it to the history of `next`:
+/// at most `most` of them.
+void remember(const StepInput& in, const Tensor& output, std::size_t most,
+              SolverState& next);
+
 /// Clips to ±clip_sample_range (where the solver does, `may_clip`) or applies
 /// dynamic thresholding (Saharia et al. 2022, arXiv:2205.11487, §2.3). The
 /// quantile is taken on the host: on a GPU thresholding waits for the queue.
 void clip_clean(ExecContext& ctx, const ScheduleOptions& options, bool may_clip,
                 Tensor& clean);
 /// The clean sample, clipped.
-[[nodiscard]] Tensor clean_sample(const StepInput& in, Memory memory,
-                                  bool may_clip);
+[[nodiscard]] Tensor clean_sample(const StepInput& in, Memory memory);
 
 }  // namespace troupe::samplers

@@ -189,7 +189,7 @@ std::size_t usable_order(const StepInput& in) {
 
 SolverState step_unipc(const StepInput& in) {
   const ScheduleOptions& o = in.schedule.options();
-  const Tensor m0 = o.predict_x0 ? clean_sample(in, Memory::lasting, false)
+  const Tensor m0 = o.predict_x0 ? clean_sample(in, Memory::lasting)
                                  : apply(in.ctx, Memory::lasting,
                                          noise_form(in.schedule, in.from),
                                          in.state.latents, in.output);
@@ -198,14 +198,7 @@ SolverState step_unipc(const StepInput& in) {
   next.anchor = wants_corrector(in) ? corrected(in, m0) : in.state.latents;
   next.latents = predicted(in, next.anchor, m0, order);
   next.order = static_cast<int>(order);
-  next.history.push_back(m0);
-  next.history_calls.push_back(in.from);
-  const auto keep = static_cast<std::size_t>(o.solver_order);
-  for (std::size_t i = 0;
-       i < in.state.history.size() && next.history.size() < keep; ++i) {
-    next.history.push_back(in.state.history[i]);
-    next.history_calls.push_back(in.state.history_calls[i]);
-  }
+  remember(in, m0, static_cast<std::size_t>(o.solver_order), next);
   return next;
 }
 

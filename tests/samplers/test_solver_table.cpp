@@ -19,7 +19,7 @@ namespace {
 /// Goes half of the way to the clean sample in every step, the whole way in the
 /// last one.
 SolverState step_halving(const StepInput& in) {
-  const Tensor clean = clean_sample(in, Memory::scratch, false);
+  const Tensor clean = clean_sample(in, Memory::scratch);
   const double kept = in.to == in.schedule.num_model_calls() ? 0.0 : 0.5;
   SolverState next;
   next.latents =
@@ -64,7 +64,6 @@ TEST(SolverTable, HasADifferentNameAndEveryFunctionInEachRow) {
     EXPECT_EQ(solver->flow_points != nullptr,
               solver->has_key("use_flow_sigmas"))
         << solver->name;
-    EXPECT_EQ(solver->clips, solver->has_key("clip_sample")) << solver->name;
     for (const SolverSpelling& spelling : solver->spellings) {
       EXPECT_TRUE(spellings.insert(spelling.key).second) << spelling.key;
     }
