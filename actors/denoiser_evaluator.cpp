@@ -9,8 +9,8 @@
 #include "actors/cut_blocks.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
+#include "kernels/elementwise.h"
 #include "models/diagnose.h"
-#include "samplers/guidance.h"
 
 namespace troupe::actors {
 namespace {
@@ -203,8 +203,8 @@ void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
     kernels::copy(ctx, cond, out);
     return;
   }
-  samplers::combine_guidance(ctx, cond, uncond, options_.guidance_scale,
-                             denoiser().info().guided_channels, out);
+  kernels::guide(ctx, cond, uncond, options_.guidance_scale,
+                 denoiser().info().guided_channels, out);
 }
 
 void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,

@@ -1,4 +1,4 @@
-#include "samplers/guidance.h"
+#include "kernels/elementwise.h"
 #include "tests/cuda/sampler_support.h"
 
 namespace troupe::samplers::testing {
@@ -277,10 +277,10 @@ TEST_F(CudaTasks, GuidanceHasTheBytesOfTheCpu) {
   const Tensor uncond = kernels::random({8, 5, 7}, DType::f32, 2);
   for (const std::int64_t guided : {0, 3, 8}) {
     Tensor want(cond.shape(), DType::f32);
-    combine_guidance(cpu, cond, uncond, 4.3, guided, want);
+    kernels::guide(cpu, cond, uncond, 4.3, guided, want);
     Tensor got = kernels::poisoned(gpu, cond.shape(), DType::f32);
-    combine_guidance(gpu, kernels::upload(gpu, cond),
-                     kernels::upload(gpu, uncond), 4.3, guided, got);
+    kernels::guide(gpu, kernels::upload(gpu, cond),
+                   kernels::upload(gpu, uncond), 4.3, guided, got);
     kernels::expect_same_bits(kernels::download(gpu, got), want);
   }
 }

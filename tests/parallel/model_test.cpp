@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "kernels/elementwise.h"
 #include "models/dit.h"
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
-#include "samplers/guidance.h"
 #include "tests/models/dit_cases.h"
 #include "tests/parallel/picard_rounds.h"
 #include "tests/parallel/support.h"
@@ -53,8 +53,8 @@ class Network : public Evaluator {
 
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override {
-    combine_guidance(ctx, cond, uncond, 2.5, denoiser_.info().guided_channels,
-                     out);
+    kernels::guide(ctx, cond, uncond, 2.5, denoiser_.info().guided_channels,
+                   out);
   }
 
   void run_segment(ExecContext& ctx, int segment,
