@@ -246,27 +246,4 @@ Ratio MarkedGraph::steady_period() const {
   return less(load, cycle) ? cycle : load;
 }
 
-Provenance provenance(const MarkedGraph& graph,
-                      const std::vector<Firing>& firings, int step) {
-  const int solver = static_cast<int>(graph.nodes().size()) - 1;
-  const auto found =
-      std::find_if(firings.begin(), firings.end(), [&](const Firing& firing) {
-        return firing.node == solver && firing.step == step;
-      });
-  require(found != firings.end(), Errc::invalid_argument, "provenance",
-          "no solver step for this model call");
-  Provenance trace;
-  int at = found->inputs.back();
-  while (at != Firing::kInitial &&
-         firings[static_cast<std::size_t>(at)].node != solver) {
-    const Firing& firing = firings[static_cast<std::size_t>(at)];
-    trace.segments.push_back({firing.node, firing.step, firing.timestep_call});
-    at = firing.inputs.front();
-  }
-  trace.latents_call = at == Firing::kInitial
-                           ? 0
-                           : firings[static_cast<std::size_t>(at)].step + 1;
-  return trace;
-}
-
 }  // namespace troupe::samplers

@@ -115,21 +115,4 @@ void check_stale_graph(const GraphTable& table, const MethodOptions& options,
 /// Errors: Errc::invalid_argument with the option's name.
 [[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
 
-/// What one model output was made of: a line of firings back to a state.
-struct TraceEntry {
-  int node = 0;
-  int step = 0;
-  int timestep_call = 0;
-  friend bool operator==(const TraceEntry&, const TraceEntry&) = default;
-};
-struct Provenance {
-  std::vector<TraceEntry> segments;  ///< last segment first
-  int latents_call = 0;              ///< point whose latents went in
-};
-
-/// Traces the model output that the solver step for `step` consumed.
-[[nodiscard]] Provenance provenance(const MarkedGraph& graph,
-                                    const std::vector<Firing>& firings,
-                                    int step);
-
 }  // namespace troupe::samplers

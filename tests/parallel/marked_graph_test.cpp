@@ -9,6 +9,7 @@
 #include <set>
 
 #include "kernels/core/error.h"
+#include "tests/parallel/provenance.h"
 
 namespace troupe::samplers {
 namespace {

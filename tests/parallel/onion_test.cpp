@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "samplers/parallel/marked_graph.h"
+#include "tests/parallel/provenance.h"
 
 namespace troupe::samplers {
 namespace {
