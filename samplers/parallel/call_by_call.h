@@ -20,7 +20,6 @@ class CallByCall : public Method {
   [[nodiscard]] bool done() const final { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const final;
   [[nodiscard]] Slot result_slot() const final { return state_; }
-  [[nodiscard]] int result_call() const final { return call_; }
   [[nodiscard]] std::string snapshot() const final;
   void restore(const std::string& bytes) final;
 

@@ -93,8 +93,6 @@ class Method {
   /// The slot of the newest final state: x of the last accepted point, and of
   /// the finished sample once done() is true.
   [[nodiscard]] virtual Slot result_slot() const = 0;
-  /// Model call whose latents result_slot() holds.
-  [[nodiscard]] virtual int result_call() const = 0;
   /// Bytes from which `restore` goes on, together with the slots as they were;
   /// tasks in flight are issued again.
   [[nodiscard]] virtual std::string snapshot() const = 0;

@@ -35,7 +35,6 @@ class Picard final : public Method {
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override;
-  [[nodiscard]] int result_call() const override { return begin_; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 

@@ -39,11 +39,6 @@ void SlotTable::erase(std::span<const Slot> slots) {
   }
 }
 
-std::size_t SlotTable::size() const {
-  const std::lock_guard lock(mutex_);
-  return values_.size();
-}
-
 std::map<Slot, SlotTable::Value> SlotTable::values() const {
   const std::lock_guard lock(mutex_);
   return values_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -29,7 +28,6 @@ class SlotTable {
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
   void erase(std::span<const Slot> slots);
-  [[nodiscard]] std::size_t size() const;
   /// What a snapshot of the method must be stored with. Elements are shared.
   [[nodiscard]] std::map<Slot, Value> values() const;
 

@@ -24,7 +24,6 @@ class Stale final : public Method {
   [[nodiscard]] bool done() const override { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override { return state_; }
-  [[nodiscard]] int result_call() const override { return call_; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 

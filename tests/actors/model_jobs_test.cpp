@@ -13,9 +13,9 @@
 #include "models/dit.h"
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
-#include "samplers/parallel/run_local.h"
 #include "tests/actors/job_support.h"
 #include "tests/models/dit_cases.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "samplers/noise_source.h"
-#include "samplers/parallel/run_local.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::actors {
 

@@ -9,8 +9,8 @@
 #include "actors/denoiser_evaluator.h"
 #include "config/method_plan.h"
 #include "models/gaussian_mixture.h"
-#include "samplers/parallel/run_local.h"
 #include "tests/actors/job_support.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::actors {
 namespace {

@@ -235,7 +235,7 @@ TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
   EXPECT_FALSE(method.done());
   // Segment 1 may take step 5 (reads 4) and segment 2 step 6 (reads 5).
   EXPECT_EQ(highest_last_segment, 6);
-  EXPECT_EQ(method.result_call(), 7);
+  EXPECT_EQ(method.progress().accepted, 7);
   for (const Task& task : held) {
     EXPECT_TRUE(method.apply({task.id, task.version, {}}));
   }

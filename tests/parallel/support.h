@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "samplers/parallel/method.h"
-#include "samplers/parallel/run_local.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::samplers::testing {
 

@@ -287,7 +287,7 @@ TEST(SlotTable, StaysErasedWhenATaskThatRanTwiceWritesLate) {
   const std::vector<Slot> gone = {2};
   slots.erase(gone);
   slots.put(2, Tensor::zeros(Shape{1}, DType::f32));
-  EXPECT_EQ(slots.size(), 0U);
+  EXPECT_TRUE(slots.values().empty());
 }
 
 TEST(Ddpm, ReachesTheMomentsOfAGaussianTarget) {

@@ -1,13 +1,20 @@
-#include "samplers/parallel/run_local.h"
+#pragma once
 
+#include <cstdint>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "samplers/parallel/task_runner.h"
+
 namespace troupe::samplers {
 
-SolverState run_local(Method& method, TaskRunner& runner, ExecContext& ctx,
-                      std::uint64_t sample_index, SolverState initial) {
+/// The plain-loop driver: runs one method instance to its end on the calling
+/// thread and returns the final state.
+[[nodiscard]] inline SolverState run_local(Method& method, TaskRunner& runner,
+                                           ExecContext& ctx,
+                                           std::uint64_t sample_index,
+                                           SolverState initial) {
   SlotTable slots;
   slots.put(kInitialSlot, std::move(initial));
   while (!method.done()) {
