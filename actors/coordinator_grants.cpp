@@ -89,7 +89,7 @@ void CoordinatorPolicy::fill_workers() {
 
 void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
   Worker& to = at(worker);
-  Grant grant{next_grant_++, worker, to.epoch, options_.lease, {}};
+  Grant grant{next_grant_++, worker, to.epoch, {}};
   for (Pending& pending : tasks) {
     Sample& sample = samples_.at(pending.work.sample_index);
     pending.work.run = sample.run;

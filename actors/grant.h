@@ -41,7 +41,6 @@ struct Grant {
   std::uint64_t id = 0;
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
-  Duration lease{};         ///< 0: no limit
   std::vector<SampleTask> tasks;
 };
 
@@ -76,13 +75,11 @@ struct GrantResult {
   TraceSpan span;           ///< what ran, and when
 };
 
-/// A sign of life, and what the worker has done since it came up.
+/// A sign of life, and how much the worker has done since it came up.
 struct WorkerBeat {
   int worker = 0;
   std::uint32_t epoch = 0;
   std::uint64_t ticks = 0;  ///< blocks run, counted once per row
-  std::uint64_t rows = 0;   ///< tasks done
-  Duration busy{};          ///< time spent on them
 };
 
 }  // namespace troupe::actors

@@ -10,24 +10,11 @@
 #include "actors/observer.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_policy.h"
-#include "kernels/core/device.h"
 #include "kernels/core/error.h"
 
 // Every message of the system, its type id, and who understands what.
 
 namespace troupe::actors {
-
-/// What a node says about itself.
-struct NodeInfo {
-  struct WorkerInfo {
-    int worker = 0;
-    std::uint32_t epoch = 0;
-    Device device;
-    int threads = 1;
-    double rows_per_second = 0;  ///< measured; 0 before the first beat
-  };
-  std::vector<WorkerInfo> workers;
-};
 
 /// The last message of a job.
 struct JobEnded {
@@ -42,7 +29,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
     std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
     std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, NodeInfo> || std::same_as<T, JobEnded>;
+    std::same_as<T, JobEnded>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -68,13 +55,11 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::SampleOutcome))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TrajectoryPoint))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::NodeInfo))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobEnded))
 
 CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
 CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")
 CAF_ADD_ATOM(troupe, troupe::actors, pulse_atom, "pulse")
-CAF_ADD_ATOM(troupe, troupe::actors, describe_atom, "describe")
 CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
 
 CAF_END_TYPE_ID_BLOCK(troupe)
@@ -99,12 +84,11 @@ using CoordinatorActor =
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom>,
                                          caf::reacts_to<restart_atom, int>>;
 
-/// One host: its devices and how fast they turned out to be.
+/// One host: its workers.
 using NodeActor =
     caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
-                     caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
-                     caf::reacts_to<JobFault>, caf::reacts_to<pulse_atom>,
-                     caf::replies_to<describe_atom>::with<NodeInfo>>;
+                     caf::reacts_to<WorkerDown>, caf::reacts_to<JobFault>,
+                     caf::reacts_to<pulse_atom>>;
 
 /// Tells the observers of a job what happens.
 using ObserverActor =

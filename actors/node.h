@@ -23,7 +23,7 @@ struct NodeSpec {
 };
 
 /// The node's shell: has a supervisor start its workers, presents them to the
-/// coordinator, collects their beats and knows how fast they are.
+/// coordinator and asks for their beats.
 [[nodiscard]] NodeActor spawn_node(caf::actor_system& system, NodeSpec spec);
 
 }  // namespace troupe::actors

@@ -42,10 +42,10 @@ class WorkerShell final : public WorkerActor::base {
     });
   }
 
-  void perform(RunGrant& run) {
+  void perform(Grant& granted) {
     // A job ends before its executor does.
     spec_->executor->post([self = WorkerActor(this), ctx = ctx_,
-                           job = spec_->job, grant = std::move(run.grant),
+                           job = spec_->job, grant = std::move(granted),
                            executor = spec_->executor.get()] {
       const auto work = std::make_shared<Execution>(grant, *ctx, *job);
       const auto answer = [self, ctx, job, work] {
@@ -61,12 +61,8 @@ class WorkerShell final : public WorkerActor::base {
   void perform(GrantResult& result) {
     send(spec_->coordinator, std::move(result));
   }
+  void perform(WorkerBeat& beat) { send(spec_->coordinator, beat); }
   void perform(InterruptWork&) { ctx_->request_stop(); }
-  void perform(WorkerBeat& beat) {
-    if (auto node = caf::actor_cast<NodeActor>(spec_->node)) {
-      send(node, beat);
-    }
-  }
 
   std::shared_ptr<WorkerSpec> spec_;
   WorkerPolicy policy_;
@@ -77,8 +73,9 @@ class WorkerShell final : public WorkerActor::base {
 
 WorkerActor spawn_worker(caf::actor_system& system, WorkerSpec spec) {
   // What can throw happens before there is an actor.
+  const WorkerPlace& place = spec.place;
   auto ctx =
-      std::make_shared<ExecContext>(spec.threads, spec.device, spec.options);
+      std::make_shared<ExecContext>(place.threads, place.device, place.options);
   return system.spawn<WorkerShell>(
       std::make_shared<WorkerSpec>(std::move(spec)), std::move(ctx));
 }

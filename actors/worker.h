@@ -5,6 +5,7 @@
 
 #include "actors/messages.h"
 #include "actors/worker_core.h"
+#include "actors/worker_place.h"
 #include "kernels/core/context.h"
 #include "kernels/core/executor.h"
 
@@ -14,19 +15,17 @@ namespace troupe::actors {
 struct WorkerSpec {
   int worker = 0;
   std::uint32_t epoch = 0;
-  int threads = 1;
-  Device device;
-  DeviceOptions options;
+  WorkerPlace place;
   std::shared_ptr<JobContext> job;
   std::unique_ptr<Executor> executor;  ///< its one compute thread
-  CoordinatorActor coordinator;        ///< gets the results
-  caf::actor_addr node;                ///< gets the beats
+  CoordinatorActor coordinator;        ///< gets results and beats
 };
 
 /// The worker's shell.
 ///   Grant ──▶ executor: queued, then waited for ──▶ WorkDone
 ///   WorkDone ──▶ GrantResult to the coordinator
-///   pulse ──▶ WorkerBeat to the node      halt ──▶ stops at the next block
+///   pulse ──▶ WorkerBeat to the coordinator      halt ──▶ stops at the next
+///   block
 /// Errors: those of ExecContext.
 [[nodiscard]] WorkerActor spawn_worker(caf::actor_system& system,
                                        WorkerSpec spec);

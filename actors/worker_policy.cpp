@@ -14,7 +14,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(const Grant& grant) {
   if (stopped_ || !is_ours || !held_.insert(grant.id).second) {
     return {};
   }
-  return {RunGrant{grant}};
+  return {grant};
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(const WorkDone& done) {
@@ -27,8 +27,6 @@ std::vector<WorkerCommand> WorkerPolicy::handle(const WorkDone& done) {
   result.span.start = std::clamp(last_end_, result.span.start, end);
   result.span.duration = end - result.span.start;
   last_end_ = end;
-  rows_ += result.results.size();
-  busy_ += result.span.duration;
   return {std::move(result)};
 }
 
@@ -38,7 +36,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(const StopWork&) {
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(const BeatAsked& asked) {
-  return {WorkerBeat{worker_, epoch_, asked.ticks, rows_, busy_}};
+  return {WorkerBeat{worker_, epoch_, asked.ticks}};
 }
 
 }  // namespace troupe::actors

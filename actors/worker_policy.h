@@ -19,14 +19,11 @@ struct BeatAsked {
 };
 using WorkerEvent = std::variant<Grant, WorkDone, StopWork, BeatAsked>;
 
-// Commands.
-struct RunGrant {
-  Grant grant;
-};
+// Commands: a grant is to run, a result and a beat are to be sent.
 /// Ends what runs at the next block.
 struct InterruptWork {};
 using WorkerCommand =
-    std::variant<RunGrant, GrantResult, InterruptWork, WorkerBeat>;
+    std::variant<Grant, GrantResult, InterruptWork, WorkerBeat>;
 
 /// Decides what a worker does with what it hears. Its executor is the queue:
 /// grants go there at once, so the next begins without a message in between; on
@@ -53,9 +50,7 @@ class WorkerPolicy {
   std::uint32_t epoch_;
   bool stopped_ = false;
   std::set<std::uint64_t> held_;  ///< grants in the executor
-  std::uint64_t rows_ = 0;
-  Duration busy_{};
-  TimePoint last_end_{};  ///< of what was done last
+  TimePoint last_end_{};          ///< of what was done last
 };
 
 }  // namespace troupe::actors

@@ -87,7 +87,7 @@ TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
   Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
   company.raise_all();
   company.now += seconds(8);
-  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.on(WorkerBeat{0, 1, 5});
   company.now += seconds(4);
   company.on(TimeTick{});
   EXPECT_EQ(company.fenced, std::vector<int>{1});
@@ -101,9 +101,9 @@ TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
 TEST(CoordinatorPolicy, ABeatWithoutProgressDoesNotRenewTheLease) {
   Company company({.kind = MethodKind::batch}, 1, 1, {.lease = seconds(10)});
   company.raise_all();
-  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.on(WorkerBeat{0, 1, 5});
   company.now += seconds(11);
-  company.on(WorkerBeat{0, 1, 5, 0, {}});
+  company.on(WorkerBeat{0, 1, 5});
   company.on(TimeTick{});
   EXPECT_EQ(company.fenced, std::vector<int>{0});
 }

@@ -129,7 +129,7 @@ TEST(CoordinatorPolicy, CountsTheBlocksOfTheForwardThatRuns) {
   company.raise_all();
   const auto beat = [&](std::uint64_t ticks) {
     company.now += std::chrono::milliseconds(250);
-    company.on(WorkerBeat{0, 1, ticks, 0, {}});
+    company.on(WorkerBeat{0, 1, ticks});
     return company.progress.calls_under_way;
   };
   EXPECT_DOUBLE_EQ(beat(2), 0.25);
@@ -152,7 +152,7 @@ TEST(CoordinatorPolicy, BeginsANewCallWithNothingUnderWay) {
   EXPECT_EQ(company.progress.calls_done, 1);
   EXPECT_DOUBLE_EQ(company.progress.calls_under_way, 0.0);
   company.now += std::chrono::milliseconds(250);
-  company.on(WorkerBeat{0, 1, 12, 0, {}});
+  company.on(WorkerBeat{0, 1, 12});
   EXPECT_DOUBLE_EQ(company.progress.calls_under_way, 0.5);
 }
 

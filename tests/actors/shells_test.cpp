@@ -107,19 +107,6 @@ class Shells : public testing::Test {
     return ran;
   }
 
-  /// What the node says once its next beats have come.
-  NodeInfo describe() {
-    scheduler_.advance_time(std::chrono::milliseconds(300));
-    scheduler_.run();
-    caf::scoped_actor self(system_);
-    auto request = self->request(node_, caf::infinite, describe_atom{});
-    scheduler_.run();
-    NodeInfo answer;
-    request.receive([&](const NodeInfo& info) { answer = info; },
-                    [](const caf::error&) { FAIL() << "no answer"; });
-    return answer;
-  }
-
   static constexpr int kWorkers = 2;
   TestConfig config_;
   caf::actor_system system_;
@@ -142,7 +129,6 @@ class Shells : public testing::Test {
   std::optional<WatchedJob> record_;
   int starts_ = 0;
   Duration lease_{};
-  Duration forward_time_{};
   std::array<bool, kWorkers> broken_{};
 };
 
@@ -213,40 +199,6 @@ TEST_F(Shells, StartAFencedWorkerAgain) {
   EXPECT_EQ(record_->ended.size(), 8U);
   EXPECT_FALSE(record_->end.failure);
   EXPECT_EQ(record_->end.recoveries, kWorkers);
-}
-
-TEST_F(Shells, SayWhatANodeHas) {
-  start(8);
-  const NodeInfo info = describe();
-  ASSERT_EQ(info.workers.size(), 2U);
-  for (int worker = 0; worker < kWorkers; ++worker) {
-    const auto& at = info.workers[static_cast<std::size_t>(worker)];
-    EXPECT_EQ(at.worker, worker);
-    EXPECT_EQ(at.epoch, 1U);
-    EXPECT_EQ(at.threads, 1);
-    EXPECT_EQ(at.rows_per_second, 0.0);  // nobody has worked
-  }
-}
-
-TEST_F(Shells, SayHowManyRowsAWorkerDoesInASecondOfWork) {
-  evaluator_.before_forward = [this](ExecContext& /*ctx*/) {
-    clock_.advance(forward_time_);
-  };
-  start(8);
-  forward_time_ = std::chrono::milliseconds(250);
-  work(0);
-  ASSERT_EQ(evaluator_.most_rows, 1);  // a grant of unknown speed is small
-  clock_.advance(std::chrono::seconds(10));  // nobody works
-  EXPECT_EQ(describe().workers[0].rows_per_second, 4.0);
-  EXPECT_EQ(describe().workers[1].rows_per_second, 0.0);
-  forward_time_ = std::chrono::milliseconds(500);
-  work(1);
-  EXPECT_EQ(describe().workers[0].rows_per_second, 4.0);
-  EXPECT_EQ(describe().workers[1].rows_per_second, 2.0);
-  forward_time_ = std::chrono::milliseconds(750);
-  work(0);  // two rows in a second
-  EXPECT_EQ(describe().workers[0].rows_per_second, 2.0);
-  EXPECT_EQ(describe().workers[1].rows_per_second, 2.0);
 }
 
 }  // namespace
