@@ -61,20 +61,10 @@ struct CoordinatorOptions {
   Duration progress_interval = std::chrono::milliseconds(50);
 };
 
-// Events; WorkerBeat and GrantResult come from the workers themselves.
-struct WorkerUp {
-  int worker = 0;
-  std::uint32_t epoch = 0;
-};
-struct WorkerDown {
-  int worker = 0;
-  std::uint32_t epoch = 0;
-  /// Set when it will not come up again: why.
-  std::optional<Failure> gone = {};
-};
+// Events; those of a worker stand in grant.h.
 struct TimeTick {};
 struct StopRequested {};
-/// The job cannot go on: no worker will come back, or an observer failed.
+/// The job cannot go on: an observer failed.
 struct JobFault {
   Failure cause;
 };

@@ -75,6 +75,20 @@ struct GrantResult {
   TraceSpan span;           ///< what ran, and when
 };
 
+/// An incarnation of a worker has begun.
+struct WorkerUp {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+};
+
+/// It has ended.
+struct WorkerDown {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  /// Set when it will not come up again: why.
+  std::optional<Failure> gone = {};
+};
+
 /// A sign of life, and how much the worker has done since it came up.
 struct WorkerBeat {
   int worker = 0;

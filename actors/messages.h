@@ -87,8 +87,7 @@ using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom>,
 /// One host: its workers.
 using NodeActor =
     caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
-                     caf::reacts_to<WorkerDown>, caf::reacts_to<JobFault>,
-                     caf::reacts_to<pulse_atom>>;
+                     caf::reacts_to<WorkerDown>, caf::reacts_to<pulse_atom>>;
 
 /// Tells the observers of a job what happens.
 using ObserverActor =

@@ -35,7 +35,6 @@ class NodeShell final : public NodeActor::base {
           send(spec_.coordinator, up, worker);
         },
         [this](const WorkerDown& down) { send(spec_.coordinator, down); },
-        [this](const JobFault& fault) { send(spec_.coordinator, fault); },
         [this](pulse_atom) { pulse(); },
     };
   }

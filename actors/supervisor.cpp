@@ -85,12 +85,7 @@ class SupervisorShell final : public SupervisorActor::base {
   void perform(WaitBeforeStart& wait) {
     delayed_send(this, wait.delay, restart_atom{}, wait.child);
   }
-  void perform(AnnounceDown& down) {
-    send(spec_.node, WorkerDown{down.child, down.epoch, down.given_up});
-  }
-  void perform(Escalate& escalate) {
-    send(spec_.node, JobFault{std::move(escalate.cause)});
-  }
+  void perform(WorkerDown& down) { send(spec_.node, std::move(down)); }
 
   SupervisorPolicy policy_;
   SupervisorSpec spec_;

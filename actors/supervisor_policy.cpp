@@ -54,7 +54,7 @@ std::vector<SupervisorCommand> SupervisorPolicy::child_down(
   }
   if (can_be_mended(event.cause.code) &&
       static_cast<int>(child.restarts.size()) < options_.max_restarts) {
-    commands.emplace_back(AnnounceDown{event.child, event.epoch});
+    commands.emplace_back(WorkerDown{event.child, event.epoch});
     const double growth = std::pow(options_.factor, child.restarts.size());
     const auto delay = std::chrono::duration_cast<Duration>(
         std::chrono::duration<double>(options_.first_delay) * growth);
@@ -63,10 +63,7 @@ std::vector<SupervisorCommand> SupervisorPolicy::child_down(
         WaitBeforeStart{event.child, std::min(delay, options_.longest_delay)});
     return commands;
   }
-  commands.emplace_back(AnnounceDown{event.child, event.epoch, event.cause});
-  if (++given_up_ == static_cast<int>(children_.size())) {
-    commands.push_back(Escalate{event.cause});
-  }
+  commands.emplace_back(WorkerDown{event.child, event.epoch, event.cause});
   return commands;
 }
 

@@ -43,24 +43,13 @@ struct WaitBeforeStart {
   int child = 0;
   Duration delay{};
 };
-/// Tell those who count on the child that this incarnation has ended.
-struct AnnounceDown {
-  int child = 0;
-  std::uint32_t epoch = 0;
-  /// Set when it will not be started again: why.
-  std::optional<Failure> given_up = {};
-};
-/// No child is left, and none will be started.
-struct Escalate {
-  Failure cause;
-};
-using SupervisorCommand =
-    std::variant<StartChild, WaitBeforeStart, AnnounceDown, Escalate>;
+/// A WorkerDown tells those who count on the child.
+using SupervisorCommand = std::variant<StartChild, WaitBeforeStart, WorkerDown>;
 
 /// Keeps a fixed set of children alive.
 ///
 ///   running ──down──▶ waiting ──delay over──▶ running
-///      └──down, too often──▶ given up ──the last one──▶ escalate
+///      └──down, too often──▶ given up
 ///
 /// What a new start cannot mend is not tried again: a device that is lost, or
 /// that this build or machine cannot use.
@@ -72,7 +61,6 @@ class SupervisorPolicy {
 
   [[nodiscard]] std::vector<SupervisorCommand> on(const SupervisorEvent& event,
                                                   TimePoint now);
-  [[nodiscard]] int num_given_up() const noexcept { return given_up_; }
 
  private:
   struct Child {
@@ -86,7 +74,6 @@ class SupervisorPolicy {
 
   RestartOptions options_;
   std::vector<Child> children_;
-  int given_up_ = 0;
 };
 
 }  // namespace troupe::actors

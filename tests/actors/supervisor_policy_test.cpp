@@ -33,7 +33,7 @@ TEST(SupervisorPolicy, StartsAChildAgainAfterADelayThatGrows) {
   for (std::uint32_t epoch = 1; epoch <= 3; ++epoch) {
     const auto commands = policy.on(ChildDown{0, epoch, kCause}, clock.now());
     ASSERT_EQ(commands.size(), 2U);
-    EXPECT_EQ(std::get<AnnounceDown>(commands[0]).epoch, epoch);
+    EXPECT_EQ(std::get<WorkerDown>(commands[0]).epoch, epoch);
     delays.push_back(std::get<WaitBeforeStart>(commands[1]).delay);
     const auto again = policy.on(DelayOver{0}, clock.now());
     EXPECT_EQ(std::get<StartChild>(again.at(0)).epoch, epoch + 1);
@@ -49,8 +49,7 @@ TEST(SupervisorPolicy, GivesAChildUpThatEndsTooOften) {
   (void)policy.on(DelayOver{0}, {});
   const auto commands = policy.on(ChildDown{0, 2, kCause}, {});
   EXPECT_EQ(count<WaitBeforeStart>(commands), 0);
-  EXPECT_EQ(count<Escalate>(commands), 0);
-  EXPECT_EQ(policy.num_given_up(), 1);
+  EXPECT_TRUE(std::get<WorkerDown>(commands.at(0)).gone);
 }
 
 TEST(SupervisorPolicy, GivesUpAtOnceWhatANewStartCannotMend) {
@@ -60,20 +59,10 @@ TEST(SupervisorPolicy, GivesUpAtOnceWhatANewStartCannotMend) {
     const auto commands = policy.on(
         ChildDown{0, 1, {code, "cuda:0", "fell off the bus", {}}}, {});
     ASSERT_EQ(commands.size(), 1U);
-    const auto& down = std::get<AnnounceDown>(commands[0]);
-    ASSERT_TRUE(down.given_up);
-    EXPECT_EQ(down.given_up->message, "fell off the bus");
-    EXPECT_EQ(policy.num_given_up(), 1);
+    const auto& down = std::get<WorkerDown>(commands[0]);
+    ASSERT_TRUE(down.gone);
+    EXPECT_EQ(down.gone->message, "fell off the bus");
   }
-}
-
-TEST(SupervisorPolicy, EscalatesWhenTheLastChildIsGivenUp) {
-  SupervisorPolicy policy(2, {.max_restarts = 0});
-  (void)policy.on(StartChildren{}, {});
-  EXPECT_EQ(count<Escalate>(policy.on(ChildDown{0, 1, kCause}, {})), 0);
-  const auto commands = policy.on(ChildDown{1, 1, kCause}, {});
-  ASSERT_EQ(count<Escalate>(commands), 1);
-  EXPECT_EQ(std::get<Escalate>(commands.back()).cause.message, "made to end");
 }
 
 TEST(SupervisorPolicy, ForgetsRestartsOlderThanTheWindow) {
