@@ -19,7 +19,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
       : CoordinatorActor::base(config),
         policy_(std::move(policy)),
         spec_(std::move(spec)),
-        workers_(static_cast<std::size_t>(spec_.options.num_workers)) {}
+        workers_(spec_.options.workers.size()) {}
 
   void on_exit() override {
     workers_.clear();

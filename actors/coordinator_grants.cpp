@@ -20,8 +20,8 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
   const std::vector<int>& planned = groups_[sample.group].workers;
   const int first =
       planned[static_cast<std::size_t>(task.part) % planned.size()];
-  for (int k = 0; k < options_.num_workers; ++k) {
-    const int candidate = (first + k) % options_.num_workers;
+  for (int k = 0; k < num_workers(); ++k) {
+    const int candidate = (first + k) % num_workers();
     const Worker& worker = workers_[static_cast<std::size_t>(candidate)];
     if (worker.alive && worker.traits.execution_class == class_of(sample)) {
       return candidate;
@@ -44,11 +44,11 @@ void CoordinatorPolicy::route(const Sample& sample, Task task) {
 
 void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
   for (Pending& pending : tasks) {
-    const auto found = samples_.find(pending.work.sample_index);
-    if (found == samples_.end() || found->second.run != pending.work.run) {
-      continue;  // nobody waits for it any more
+    const Sample* sample = sample_of(pending.work);
+    if (sample == nullptr) {
+      continue;
     }
-    const int worker = worker_of(found->second, pending.work.task);
+    const int worker = worker_of(*sample, pending.work.task);
     if (worker < 0) {
       stranded_.push_back(std::move(pending));
     } else {
@@ -72,7 +72,7 @@ void CoordinatorPolicy::fill_workers() {
       const std::size_t hands = std::max<std::size_t>(alive[c], 1);
       share.push_back(static_cast<int>((waiting + hands - 1) / hands));
     }
-    for (int w = 0; w < options_.num_workers; ++w) {
+    for (int w = 0; w < num_workers(); ++w) {
       const Worker& worker = at(w);
       if (!worker.alive || worker.outstanding >= depth) {
         continue;
@@ -117,10 +117,9 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
   const auto spent = static_cast<double>(ticks - worker.settled_ticks);
   worker.settled_ticks = ticks;
   for (const Pending& pending : grant.tasks) {
-    const auto found = samples_.find(pending.work.sample_index);
-    if (found != samples_.end() && found->second.run == pending.work.run &&
-        pending.work.task.op != Op::decode) {
-      found->second.ticks += spent / static_cast<double>(grant.tasks.size());
+    Sample* sample = sample_of(pending.work);
+    if (sample != nullptr && pending.work.task.op != Op::decode) {
+      sample->ticks += spent / static_cast<double>(grant.tasks.size());
     }
   }
 }
@@ -129,18 +128,17 @@ void CoordinatorPolicy::apply_results(const GrantResult& event,
                                       const Outstanding& grant) {
   for (std::size_t i = 0; i < grant.tasks.size() && !ended_; ++i) {
     const SampleTask& work = grant.tasks[i].work;
-    const auto found = samples_.find(work.sample_index);
-    if (found == samples_.end() || found->second.run != work.run) {
+    Sample* sample = sample_of(work);
+    if (sample == nullptr) {
       continue;
     }
-    Sample& sample = found->second;
     try {
-      apply_result(sample, work.task, event.results[i]);
+      apply_result(*sample, work.task, event.results[i]);
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {
         throw;
       }
-      end_sample(sample.index, SampleStatus::failed, current_failure());
+      end_sample(work.sample_index, SampleStatus::failed, current_failure());
     }
   }
 }

@@ -29,10 +29,9 @@ void CoordinatorPolicy::grant_failed(const GrantResult& event,
                                      Outstanding grant) {
   const Failure& failure = *event.failure;
   const int worker = event.worker;
-  const bool all_in_flight = std::all_of(
-      grant.tasks.begin(), grant.tasks.end(), [this](const Pending& pending) {
-        const auto found = samples_.find(pending.work.sample_index);
-        return found != samples_.end() && found->second.run == pending.work.run;
+  const bool all_in_flight =
+      std::ranges::all_of(grant.tasks, [this](const Pending& pending) {
+        return sample_of(pending.work) != nullptr;
       });
   if (failure.code == Errc::device_lost && event.failed_elsewhere) {
     inputs_lost(failure, grant);
@@ -64,9 +63,8 @@ void CoordinatorPolicy::device_full(const Failure& failure, int worker,
   int& most = at(worker).traits.max_rows;
   most = std::min(most, static_cast<int>(grant.tasks.size() / 2));
   for (const Pending& pending : grant.tasks) {
-    const auto found = samples_.find(pending.work.sample_index);
-    if (found != samples_.end() && found->second.run == pending.work.run) {
-      route(found->second, pending.work.task);
+    if (const Sample* sample = sample_of(pending.work)) {
+      route(*sample, pending.work.task);
     }
   }
 }
@@ -121,7 +119,7 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
   const bool takes_all =
       device.kind == DeviceKind::cuda && cause.code == Errc::device_lost;
   bool is_news = false;
-  for (int w = 0; w < options_.num_workers; ++w) {
+  for (int w = 0; w < num_workers(); ++w) {
     Worker& worker = at(w);
     const bool is_hit =
         w == index || (takes_all && worker.traits.device == device);
@@ -129,7 +127,6 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
       continue;
     }
     is_news = true;
-    absent_ -= worker.known ? 0 : 1;
     worker.known = true;
     worker.gone = true;
     worker.alive = false;
@@ -164,16 +161,15 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
                                     const Outstanding& grant) {
   ++recoveries_;
   for (const Pending& pending : grant.tasks) {
-    const auto found = samples_.find(pending.work.sample_index);
-    if (found == samples_.end() || found->second.run != pending.work.run) {
+    Sample* sample = sample_of(pending.work);
+    if (sample == nullptr) {
       continue;
     }
-    Sample& sample = found->second;
-    if (sample.run >= kMostRuns) {
+    if (sample->run >= kMostRuns) {
       end_job(false, failure);
       return;
     }
-    begin_anew(sample, best_group(class_of(sample)).value_or(sample.group));
+    begin_anew(*sample, best_group(class_of(*sample)).value_or(sample->group));
   }
 }
 

@@ -16,35 +16,20 @@ constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // samples'.
 constexpr std::uint64_t kHopeless = 3;
 
-/// Every worker described, no worker without rows.
-CoordinatorOptions with_traits(CoordinatorOptions options) {
-  require(options.num_workers > 0, Errc::invalid_argument, "workers",
-          "at least one is needed");
-  options.workers.resize(static_cast<std::size_t>(options.num_workers));
-  for (WorkerTraits& traits : options.workers) {
-    if (traits.max_rows == 0) {
-      traits.max_rows = options.max_rows;
-    }
-  }
-  return options;
-}
-
 int num_classes(const CoordinatorOptions& options) {
-  int most = 0;
-  for (const WorkerTraits& traits : options.workers) {
-    require(traits.execution_class >= 0, Errc::invalid_argument, "workers",
-            "execution classes are numbered from 0 on");
-    most = std::max(most, traits.execution_class);
-  }
-  return most + 1;
+  require(!options.workers.empty(), Errc::invalid_argument, "workers",
+          "at least one is needed");
+  const auto last = std::ranges::max_element(options.workers, {},
+                                             &WorkerTraits::execution_class);
+  return last->execution_class + 1;
 }
 
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
-    : options_(with_traits(std::move(options))),
-      absent_(options_.num_workers),
-      queues_(options_.num_workers, num_classes(options_)) {
+    : options_(std::move(options)),
+      queues_(static_cast<int>(options_.workers.size()),
+              num_classes(options_)) {
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   std::vector<int> classes;
@@ -68,7 +53,7 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
   if (!ended_) {
     std::visit([this](const auto& e) { handle(e); }, event);
   }
-  if (!ended_ && absent_ == 0) {
+  if (!ended_ && std::ranges::all_of(workers_, &Worker::known)) {
     admit_samples();
     share_samples();
     hurry_samples();
@@ -88,7 +73,6 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   if (worker.gone || ended_) {
     return;
   }
-  absent_ -= worker.known ? 0 : 1;
   worker.known = true;
   worker.alive = true;
   worker.epoch = event.epoch;
@@ -100,8 +84,6 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
 
 void CoordinatorPolicy::handle(const WorkerDown& event) {
   Worker& worker = at(event.worker);
-  // One that never came up is waited for no longer.
-  absent_ -= worker.known ? 0 : 1;
   worker.known = true;
   if (worker.alive && worker.epoch == event.epoch) {
     lose_worker(event.worker);
@@ -168,6 +150,13 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
 }
 
 // ---- samples
+
+CoordinatorPolicy::Sample* CoordinatorPolicy::sample_of(
+    const SampleTask& work) {
+  const auto found = samples_.find(work.sample_index);
+  const bool waits = found != samples_.end() && found->second.run == work.run;
+  return waits ? &found->second : nullptr;
+}
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
   for (Task& task : sample.method->ready()) {

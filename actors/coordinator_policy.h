@@ -26,8 +26,8 @@ struct WorkerTraits {
   int execution_class = 0;
   /// A GPU that fails takes all its workers along, and what lies in its memory.
   Device device;
-  /// Most rows of one forward pass; 0: the job's.
-  int max_rows = 0;
+  /// Most rows of one forward pass.
+  int max_rows = 1;
 };
 
 /// The error is one sample's own, so the others can go on.
@@ -41,11 +41,7 @@ struct CoordinatorOptions {
   /// A fresh method instance for one sample.
   std::function<std::unique_ptr<samplers::Method>()> make_method;
   samplers::MethodOptions method = {.kind = samplers::MethodKind::batch};
-  int num_workers = 1;
-  /// One per worker; empty: all alike.
   std::vector<WorkerTraits> workers = {};
-  /// Most rows of one forward pass.
-  int max_rows = 1;
   /// Grants that a worker holds at once.
   int queue_depth = 2;
   /// Ticks of work after which a sample has one more call accepted; 0: not
@@ -157,7 +153,7 @@ class CoordinatorPolicy {
   };
   struct Worker {
     bool alive = false;
-    bool known = false;  ///< has reported once
+    bool known = false;  ///< has reported once: the job waits for it no more
     bool gone = false;   ///< never comes back
     WorkerTraits traits;
     std::uint32_t epoch = 0;
@@ -186,6 +182,9 @@ class CoordinatorPolicy {
   void handle(const TimeTick& event);
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
+
+  /// Who waits for a task; nobody when the sample has ended or begun anew.
+  [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
   void admit_samples();
   void place(Sample& sample, std::size_t group);
@@ -219,6 +218,9 @@ class CoordinatorPolicy {
 
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;
+  [[nodiscard]] int num_workers() const {
+    return static_cast<int>(workers_.size());
+  }
   [[nodiscard]] Worker& at(int worker) {
     return workers_[static_cast<std::size_t>(worker)];
   }
@@ -243,7 +245,6 @@ class CoordinatorPolicy {
   std::vector<samplers::InFlight> capacities_;  ///< the most of them
   std::vector<Pace> paces_;                     ///< by class
   std::vector<Worker> workers_;
-  int absent_ = 0;  ///< workers that never reported; the job waits for them
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
   WorkQueues queues_;

@@ -74,7 +74,6 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
     return samplers::make_method(parts.method, *parts.schedule);
   };
   options.method = spec.parts.method;
-  options.num_workers = static_cast<int>(spec.workers.size());
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back(
         {place.execution_class, place.device, rows_per_forward(spec, place)});

@@ -64,7 +64,8 @@ TEST(CoordinatorPolicy, GivesUpATaskThatIsLostThreeTimes) {
 
 TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
   for (const bool is_short : {true, false}) {
-    Company company({.kind = MethodKind::batch}, 2, 6, {.max_rows = 3});
+    Company company({.kind = MethodKind::batch}, 2, 6,
+                    {.workers = alike(2, 3)});
     company.raise_all();
     GrantResult wrong = company.answer(company.take(0));
     if (is_short) {
@@ -151,7 +152,7 @@ TEST(CoordinatorPolicy, GoesOnWhenAGrantOutlivesItsFailedSample) {
 }
 
 TEST(CoordinatorPolicy, FindsTheRowAtFaultByRunningEachAlone) {
-  Company company({.kind = MethodKind::batch}, 1, 4, {.max_rows = 4});
+  Company company({.kind = MethodKind::batch}, 1, 4, {.workers = alike(1, 4)});
   company.raise_all();
   bool saw_group = false;
   while (company.times_ended == 0) {
@@ -213,9 +214,10 @@ TEST(CoordinatorPolicy, FinishesEverySampleOnceWhateverTheOrderAndTheDeaths) {
     const int workers = *rc::gen::inRange(1, 5);
     const auto samples = *rc::gen::inRange<std::uint64_t>(1, 8);
     std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
-    Company company(
-        {.kind = kind, .window_size = 3, .num_segments = 3}, workers, samples,
-        {.max_rows = *rc::gen::inRange(1, 4), .max_attempts = 1000});
+    Company company({.kind = kind, .window_size = 3, .num_segments = 3},
+                    workers, samples,
+                    {.workers = alike(workers, *rc::gen::inRange(1, 4)),
+                     .max_attempts = 1000});
     company.raise_all();
     for (int i = 0; i < 100000 && company.times_ended == 0; ++i) {
       const int w = static_cast<int>(random() % static_cast<unsigned>(workers));

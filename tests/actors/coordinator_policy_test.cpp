@@ -95,7 +95,7 @@ TEST(CoordinatorPolicy, RunsPartsOfAPipelineOnTheirWorkers) {
 
 TEST(CoordinatorPolicy, SpreadsAPicardWindowOverTheWorkers) {
   Company company({.kind = MethodKind::picard, .window_size = 4}, 2, 1,
-                  {.max_rows = 4});
+                  {.workers = alike(2, 4)});
   company.raise_all();
   ASSERT_EQ(company.mailboxes[0].size(), 1U);
   ASSERT_EQ(company.mailboxes[1].size(), 1U);

@@ -234,13 +234,13 @@ TEST(Classes, DoNotMixInOneSampleWhateverHappens) {
     const int workers = *rc::gen::inRange(2, 7);
     const auto samples = *rc::gen::inRange<std::uint64_t>(1, 9);
     std::mt19937 random(*rc::gen::arbitrary<std::uint32_t>());
-    CoordinatorOptions options{.max_rows = 2, .max_attempts = 1000};
+    CoordinatorOptions options{.max_attempts = 1000};
     for (int w = 0; w < workers; ++w) {
       // The first worker is the CPU: it stays.
       const int gpu = static_cast<int>(random() % 3);
       options.workers.push_back(
-          w == 0 ? WorkerTraits{}
-                 : WorkerTraits{1 + gpu % 2, {DeviceKind::cuda, gpu}});
+          w == 0 ? WorkerTraits{.max_rows = 2}
+                 : WorkerTraits{1 + gpu % 2, {DeviceKind::cuda, gpu}, 2});
     }
     Company company({.kind = kind, .window_size = 3, .num_segments = 3},
                     workers, samples, options);

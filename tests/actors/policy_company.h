@@ -18,6 +18,12 @@ inline const samplers::Schedule& short_schedule() {
   return schedule;
 }
 
+/// Workers of one class on the CPU.
+inline std::vector<WorkerTraits> alike(int workers, int max_rows) {
+  return std::vector<WorkerTraits>(static_cast<std::size_t>(workers),
+                                   {.max_rows = max_rows});
+}
+
 /// The policy with workers that answer when told, and compute nothing.
 class Company {
  public:
@@ -33,7 +39,7 @@ class Company {
             return make_method(method, short_schedule());
           };
           options.method = method;
-          options.num_workers = workers;
+          options.workers.resize(static_cast<std::size_t>(workers));
           return options;
         }()) {}
 

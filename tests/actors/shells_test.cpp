@@ -79,7 +79,7 @@ class Shells : public testing::Test {
       options.samples.push_back(i);
     }
     options.make_method = [this] { return make_method(method_, schedule_); };
-    options.num_workers = kWorkers;
+    options.workers.resize(kWorkers);
     options.lease = lease_;
     coordinator_ =
         spawn_coordinator(system_, {options, job_, watch_, 0, false});

@@ -155,7 +155,7 @@ class ThreadCompany {
  public:
   ThreadCompany(Shop& shop, CoordinatorOptions options)
       : shop_(shop), policy_(options) {
-    for (int w = 0; w < options.num_workers; ++w) {
+    for (std::size_t w = 0; w < options.workers.size(); ++w) {
       contexts_.push_back(std::make_unique<ExecContext>(1));
       executors_.push_back(std::make_unique<ThreadExecutor>());
     }
@@ -238,8 +238,7 @@ TEST(Company, ComputesTheSequentialBytesOnThreads) {
       return make_method(shop.method, shop.schedule);
     };
     options.method = shop.method;
-    options.num_workers = 3;
-    options.max_rows = 2;
+    options.workers.assign(3, {.max_rows = 2});
     options.decode = false;
     const auto finished = ThreadCompany(shop, options).run();
     ASSERT_EQ(finished.size(), kSamples);
