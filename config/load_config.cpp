@@ -151,11 +151,6 @@ Config merge(const Sources& sources, const std::vector<Setting>& file,
   return config;
 }
 
-/// Which verbs sample, and so take what the model's folder says.
-bool takes_model_defaults(Verb verb) {
-  return find_option("sampler")->serves(verb);
-}
-
 /// One option under two names: which of them counts would be chance.
 void check_repeated(const std::vector<Setting>& settings) {
   std::map<const Option*, const Setting*> seen;
@@ -174,36 +169,22 @@ void check_repeated(const std::vector<Setting>& settings) {
 }
 
 void check_exclusive(const std::vector<Setting>& settings) {
-  struct Pair {
-    const char* one;
-    const char* other;
-  };
-  constexpr Pair kPairs[] = {
+  constexpr std::pair<const char*, const char*> kPairs[] = {
       {"model", "random-weights"}, {"sigmas", "timesteps"},
       {"steps", "sigmas"},         {"steps", "timesteps"},
       {"karras", "sigma-spacing"}, {"quiet", "verbose"}};
-  for (const Pair& pair : kPairs) {
-    if (says(settings, pair.one) && says(settings, pair.other)) {
-      throw Error(Errc::invalid_argument, std::string("--") + pair.one,
-                  std::string("cannot stand beside --") + pair.other,
+  for (const auto& [one, other] : kPairs) {
+    if (says(settings, one) && says(settings, other)) {
+      throw Error(Errc::invalid_argument, std::string("--") + one,
+                  std::string("cannot stand beside --") + other,
                   "give one of the two");
     }
   }
 }
 
 void check_method(const Config& config) {
-  const samplers::MethodChoices& method = config.method;
-  if (!method.preset.empty() && method.kind) {
-    check_method_options(config, *method.kind);
-  }
-  if (!method.ages.empty() && method.num_segments && method.ages.size() != 1 &&
-      method.ages.size() + 1 !=
-          static_cast<std::size_t>(*method.num_segments)) {
-    throw Error(Errc::invalid_argument, config.place_of("ages"),
-                "one age per cut: got " + std::to_string(method.ages.size()) +
-                    ", expected " + std::to_string(*method.num_segments - 1) +
-                    " for " + std::to_string(*method.num_segments) +
-                    " segments");
+  if (!config.method.preset.empty() && config.method.kind) {
+    check_method_options(config, *config.method.kind);
   }
 }
 
@@ -253,16 +234,14 @@ Config load_config(Verb verb, const Sources& sources) {
   if (!sources.file.empty()) {
     file = read_toml(sources.file);
   }
-  const auto check = [](const std::vector<Setting>& settings) {
-    check_repeated(settings);
-    check_exclusive(settings);
-  };
-  check(file);
-  check(sources.environment);
-  check(sources.flags);
+  for (const auto* settings :
+       {&std::as_const(file), &sources.environment, &sources.flags}) {
+    check_repeated(*settings);
+    check_exclusive(*settings);
+  }
   Config config = merge(sources, file, {});
-  if (takes_model_defaults(verb) && !config.model_dir.empty() &&
-      sources.recipe.empty()) {
+  const bool samples = find_option("sampler")->serves(verb);
+  if (samples && !config.model_dir.empty() && sources.recipe.empty()) {
     const auto defaults = read_sampling_defaults(config.model_dir);
     if (!defaults.empty()) {
       config = merge(sources, file, defaults);
@@ -274,24 +253,21 @@ Config load_config(Verb verb, const Sources& sources) {
 }
 
 bool asks_for_json(const Sources& sources) {
-  bool wanted = false;
-  const auto look = [&](const std::vector<Setting>& settings) {
-    for (const Setting& setting : settings) {
-      if (setting.key == "json") {
-        wanted = !is_no(setting.text);
-      }
-    }
-  };
+  std::vector<Setting> said;
   if (!sources.file.empty()) {
     try {
-      look(read_toml(sources.file));
+      said = read_toml(sources.file);
     } catch (const Error&) {
-      wanted = false;  // the file cannot be read: it asks for nothing
+      said.clear();  // the file cannot be read: it asks for nothing
     }
   }
-  look(sources.environment);
-  look(sources.flags);
-  return wanted;
+  for (const auto* stronger : {&sources.environment, &sources.flags}) {
+    said.insert(said.end(), stronger->begin(), stronger->end());
+  }
+  const auto last = std::find_if(
+      said.rbegin(), said.rend(),
+      [](const Setting& setting) { return setting.key == "json"; });
+  return last != said.rend() && !is_no(last->text);
 }
 
 Error at_its_source(const Config& config, const Error& error) {

@@ -184,11 +184,6 @@ TEST(LoadConfig, RefusesOptionsThatExcludeEachOther) {
                       .file = {}})
                 .code(),
             Errc::invalid_argument);
-  EXPECT_EQ(error_of({.flags = {flag("ages", "1,1,1"), flag("segments", "3")},
-                      .environment = {},
-                      .file = {}})
-                .code(),
-            Errc::invalid_argument);
 }
 
 TEST(LoadConfig, TakesNothingThatDecidesPixelsFromBelowARecipe) {
