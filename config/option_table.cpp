@@ -1,6 +1,7 @@
 #include "config/option_table.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "config/option_rows.h"
 
@@ -55,24 +56,14 @@ const Option* find_option(std::string_view key) {
   return nullptr;
 }
 
-std::vector<std::string> option_names(Verb verb) {
+std::vector<std::string> option_names(std::optional<Verb> verb) {
   std::vector<std::string> names;
   for (const Option& option : option_table()) {
-    if (!option.serves(verb)) {
-      continue;
+    if (!verb || option.serves(*verb)) {
+      names.emplace_back(option.key);
+      std::ranges::move(parse_list("aliases", option.aliases),
+                        std::back_inserter(names));
     }
-    names.emplace_back(option.key);
-    for (std::string& alias : parse_list("aliases", option.aliases)) {
-      names.push_back(std::move(alias));
-    }
-  }
-  return names;
-}
-
-std::vector<std::string> option_names() {
-  std::vector<std::string> names;
-  for (const Option& option : option_table()) {
-    names.emplace_back(option.key);
   }
   return names;
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -81,9 +82,8 @@ struct Option {
 /// The row of a key or alias ('_' counts as '-'), or null.
 [[nodiscard]] const Option* find_option(std::string_view key);
 
-/// Keys and aliases of a verb: candidates for suggestions.
-[[nodiscard]] std::vector<std::string> option_names(Verb verb);
-/// The same over all verbs.
-[[nodiscard]] std::vector<std::string> option_names();
+/// Keys and aliases of a verb or of all: candidates for suggestions.
+[[nodiscard]] std::vector<std::string> option_names(
+    std::optional<Verb> verb = {});
 
 }  // namespace troupe::config
