@@ -32,14 +32,9 @@ const std::vector<std::string>& known_keys() {
 }
 
 json parse_object(std::string_view text, const std::string& place) {
-  if (text.size() > kMaxBytes) {
-    refuse(place, "got more than 64 KiB, expected a short JSON file");
-  }
   check_objects(text, place, Errc::corrupt_file);
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::exception&) {
+  json object = json::parse(text, nullptr, false);
+  if (object.is_discarded()) {
     refuse(place, "not valid JSON");
   }
   if (!object.is_object()) {
@@ -95,10 +90,7 @@ void check_sampler(const Setting& setting) {
   }
 }
 
-}  // namespace
-
-std::vector<Setting> parse_sampling_defaults(std::string_view text,
-                                             const std::string& place) {
+std::vector<Setting> parse(std::string_view text, const std::string& place) {
   std::vector<Setting> settings;
   std::set<const Option*> seen;
   const json object = parse_object(text, place);
@@ -122,6 +114,8 @@ std::vector<Setting> parse_sampling_defaults(std::string_view text,
   return settings;
 }
 
+}  // namespace
+
 std::vector<Setting> read_sampling_defaults(
     const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / kSamplingDefaults;
@@ -136,7 +130,7 @@ std::vector<Setting> read_sampling_defaults(
   if (std::filesystem::file_size(path, error) > kMaxBytes && !error) {
     refuse(path.string(), "got more than 64 KiB, expected a short JSON file");
   }
-  return parse_sampling_defaults(read_file(path, kMaxBytes), path.string());
+  return parse(read_file(path, kMaxBytes), path.string());
 }
 
 }  // namespace troupe::config

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,9 +23,5 @@ inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 /// unknown or repeated keys, wrong types, unknown solvers); Errc::io.
 [[nodiscard]] std::vector<Setting> read_sampling_defaults(
     const std::filesystem::path& folder);
-
-/// The same of its text; `place` names the file in messages.
-[[nodiscard]] std::vector<Setting> parse_sampling_defaults(
-    std::string_view text, const std::string& place);
 
 }  // namespace troupe::config
