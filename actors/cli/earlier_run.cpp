@@ -49,20 +49,15 @@ std::string difference(const config::Recipe& there,
                        const config::Recipe& here) {
   const json a = job_of(there);
   const json b = job_of(here);
+  json all = a;
+  all.update(b);
   // What both say says more than what only one says.
-  std::vector<std::string> keys;
-  std::vector<std::string> lone;
-  for (const auto& [key, value] : a.items()) {
-    (b.contains(key) ? keys : lone).push_back(key);
-  }
-  for (const auto& [key, value] : b.items()) {
-    if (!a.contains(key)) {
-      lone.push_back(key);
-    }
-  }
-  keys.insert(keys.end(), lone.begin(), lone.end());
-  for (const std::string& key : keys) {
-    if (!a.contains(key) || !b.contains(key) || a.at(key) != b.at(key)) {
+  for (const bool by_both : {true, false}) {
+    for (const auto& [key, value] : all.items()) {
+      const bool is_by_both = a.contains(key) && b.contains(key);
+      if (is_by_both != by_both || (by_both && a.at(key) == b.at(key))) {
+        continue;
+      }
       std::string name = key.substr(1);
       std::ranges::replace(name, '/', '.');
       return fmt::format("{} is {} there and {} here", name, value_of(a, key),
@@ -290,6 +285,27 @@ void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3) {
                     weights_xxh3);
     }
   }
+}
+
+std::set<std::string> classes_there(const RunOutputs& outputs) {
+  std::set<std::string> classes;
+  for (const EarlierImage& image : outputs.skipped) {
+    classes.insert(image.execution_class);
+  }
+  return classes;
+}
+
+std::string one_class(const std::set<std::string>& classes) {
+  return classes.size() == 1 ? *classes.begin() : "mixed";
+}
+
+std::string hash_of_earlier_rows(const RunOutputs& outputs) {
+  Xxh3Stream hash;
+  for (const auto& [index, row] : outputs.earlier_latents) {
+    hash.update(row.bytes());
+  }
+  return outputs.earlier_latents.empty() ? std::string()
+                                         : to_hex(hash.digest());
 }
 
 }  // namespace troupe::actors

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "actors/cli/job_request.h"
@@ -45,5 +46,15 @@ void check_weights(const EarlierImage& image, const std::string& path,
                    const std::string& weights_xxh3);
 /// The same for all that are skipped or made anew.
 void check_weights(const RunOutputs& outputs, const std::string& weights_xxh3);
+
+/// The execution classes of the images that were there.
+[[nodiscard]] std::set<std::string> classes_there(const RunOutputs& outputs);
+
+/// The class, or "mixed" where there are several.
+[[nodiscard]] std::string one_class(const std::set<std::string>& classes);
+
+/// XXH3-64 over the rows of --save that were there, in index order; empty if
+/// there are none.
+[[nodiscard]] std::string hash_of_earlier_rows(const RunOutputs& outputs);
 
 }  // namespace troupe::actors

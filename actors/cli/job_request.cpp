@@ -138,8 +138,7 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
   try {
     ids = source.resolve_classes(config.classes);
   } catch (const Error& error) {  // the class may stand in --from's image
-    throw Error(error.code(), config.place_of("class"), error.message(),
-                error.hint());
+    throw config::at_its_source(config, error);
   }
   if (ids.empty()) {
     for (std::int64_t id = 0; id < num_classes; ++id) {
@@ -296,10 +295,6 @@ std::string describe_cpu_company(int workers, int threads) {
 }
 
 std::string describe_company(const JobRequest& request) {
-  if (!request.devices.front().is_gpu()) {
-    return describe_cpu_company(request.plan.num_workers,
-                                request.plan.num_threads);
-  }
   std::vector<std::string> parts;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {

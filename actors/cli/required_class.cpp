@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <filesystem>
+#include <string>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
@@ -13,12 +13,11 @@
 namespace troupe::actors {
 namespace {
 
-constexpr std::size_t kClassDigits = 16;
-
-bool is_class(const std::string& text) {
-  return text.size() == kClassDigits &&
-         std::ranges::all_of(
-             text, [](unsigned char c) { return std::isxdigit(c) != 0; });
+/// As to_hex writes one: of a class, of weights.
+bool is_hash(const std::string& text) {
+  return text.size() == 16 && std::ranges::all_of(text, [](unsigned char c) {
+           return std::isxdigit(c) != 0;
+         });
 }
 
 }  // namespace
@@ -28,7 +27,7 @@ RequiredClass RequiredClass::of(const config::Config& config) {
   if (given.empty()) {
     return {};
   }
-  if (is_class(given)) {
+  if (is_hash(given)) {
     return {lowered(given), {}};
   }
   std::error_code error;
@@ -41,7 +40,7 @@ RequiredClass RequiredClass::of(const config::Config& config) {
                 "class");
   }
   const config::Recipe recipe = recipe_in(given, read_image(given));
-  require(is_class(recipe.execution_class), Errc::corrupt_file, given,
+  require(is_hash(recipe.execution_class), Errc::corrupt_file, given,
           "its recipe names no execution class", "was the recipe changed?");
   return {recipe.execution_class, recipe.weights_xxh3};
 }
@@ -54,12 +53,8 @@ void RequiredClass::check_before_loading(const JobRequest& request,
   for (const EarlierImage& image : outputs.skipped) {
     check_image(image, outputs.images->path(image.index).string());
   }
-  std::uint64_t weights = 0;
-  const char* end = weights_xxh3.data() + weights_xxh3.size();
-  const auto [rest, failed] =
-      std::from_chars(weights_xxh3.data(), end, weights, 16);
-  if (!weights_xxh3.empty() && failed == std::errc() && rest == end) {
-    check(request, weights);
+  if (is_hash(weights_xxh3)) {
+    check(request, std::stoull(weights_xxh3, nullptr, 16));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "actors/cli/whole_job.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -28,6 +27,21 @@ std::string count_of(const RunSummary& summary) {
 std::string of_class(const std::string& execution_class) {
   return execution_class == "mixed" ? " of several classes"
                                     : " of class " + execution_class;
+}
+
+/// Why a summary has no hash over all latents; empty if it has one.
+std::string why_no_hash(const RunSummary& summary) {
+  if (!summary.latents_xxh3.empty()) {
+    return {};
+  }
+  const auto there =
+      std::ranges::count(summary.images, "skipped", &ImageSummary::status);
+  if (there == 0) {
+    return "not all images are done";
+  }
+  return fmt::format("{} of {} images {} there without {} latents", there,
+                     summary.images.size(), there == 1 ? "was" : "were",
+                     there == 1 ? "its" : "their");
 }
 
 }  // namespace
@@ -61,6 +75,14 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
     say(stderr, line);
   } else {
     fmt::print("{}\n", line);
+  }
+}
+
+void note_missing_hash(RunSummary& summary) {
+  const std::string why = why_no_hash(summary);
+  if (!why.empty()) {
+    summary.notes.push_back("latents_xxh3 of the whole job is left out: " +
+                            why + "; each image names its own");
   }
 }
 

@@ -13,4 +13,7 @@ namespace troupe::actors {
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
                   const std::string& company);
 
+/// Notes why the summary has no hash over all latents, if it has none.
+void note_missing_hash(RunSummary& summary);
+
 }  // namespace troupe::actors

@@ -26,7 +26,6 @@
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
-#include "actors/cli/whole_job.h"
 #include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/schedule_options.h"

@@ -200,12 +200,12 @@ Plot plot_of(const std::vector<samplers::Schedule>& schedules,
     plot.legend.push_back(label_of(schedule) + ", " + steps_of(schedule));
     timesteps.lines.emplace_back(schedule.timesteps().begin(),
                                  schedule.timesteps().end());
+    sigmas.lines.emplace_back(schedule.sigmas().begin(),
+                              schedule.sigmas().end());
     std::vector<double>& ratios = snr.lines.emplace_back();
-    std::vector<double>& levels = sigmas.lines.emplace_back();
     for (int call = 0; call < schedule.num_model_calls(); ++call) {
       ratios.push_back(log_power_snr(schedule.level(call)));
     }
-    levels.assign(schedule.sigmas().begin(), schedule.sigmas().end());
   }
   plot.title = schedules.size() == 1
                    ? plot.legend.front()
