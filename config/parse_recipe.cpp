@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
+#include <sstream>
 #include <utility>
 
-#include "config/enum_names.h"
+#include "config/field_reader.h"
 #include "config/python_json.h"
 #include "config/recipe.h"
 #include "config/recipe_fields.h"
@@ -26,34 +25,16 @@ constexpr const char* kHint =
 
 /// Reads one object of a recipe key by key, and keeps the keys it was asked
 /// for.
-class JsonReader {
+class JsonReader : public FieldReader<JsonReader, json> {
  public:
   /// `name`: what the object's keys are shown with, "schedule.".
   JsonReader(const std::string& place, const json& in, std::string name = {})
       : place_(place), in_(in), name_(std::move(name)) {}
 
-  template <typename T>
-  void operator()(const char* key, T& value) {
-    known_.emplace_back(key);
-    const auto found = in_.find(key);
-    if (found != in_.end()) {
-      read(place_ + ": " + key, *found, value);
-    }
-  }
-  template <typename T>
-  void operator()(const char* key, std::optional<T>& value) {
-    T inner{};
-    (*this)(key, inner);
-    if (in_.contains(key)) {
-      value = inner;
-    }
-  }
-
   /// The object under a key.
   JsonReader section(const char* key) {
-    known_.emplace_back(key);
-    const auto found = in_.find(key);
-    if (found == in_.end() || !found->is_object()) {
+    const json* found = find(key);
+    if (found == nullptr || !found->is_object()) {
       throw Error(Errc::corrupt_file, place_,
                   std::string("the recipe has no section '") + key + "'",
                   "was the image made by troupe?");
@@ -87,102 +68,65 @@ class JsonReader {
   }
 
  private:
-  [[noreturn]] static void fail(const std::string& at, const json& got,
-                                const std::string& expected) {
-    throw Error(Errc::corrupt_file, at,
-                "got " + shown(got) + ", expected " + expected, kHint);
+  friend FieldReader;
+  using FieldReader::read;
+
+  const json* find(const char* key) {
+    known_.emplace_back(key);
+    const auto found = in_.find(key);
+    return found == in_.end() ? nullptr : &*found;
+  }
+  [[noreturn]] void refuse(const char* key, const json& value,
+                           std::string_view expected) const {
+    throw Error(Errc::corrupt_file, place_ + ": " + key,
+                "got " + shown(value) + ", expected " + std::string(expected),
+                kHint);
   }
 
-  static void expect(bool good, const std::string& at, const json& got,
-                     std::string_view expected) {
-    if (!good) {
-      fail(at, got, std::string(expected));
-    }
-  }
-
-  template <NamedEnum T>
-  static void read(const std::string& at, const json& in, T& value) {
-    if (!in.is_string()) {
-      fail(at, in, "one of " + join_names(names_of<T>()));
-    }
-    try {
-      value = parse_enum<T>(at, in.get_ref<const std::string&>());
-    } catch (const Error& error) {
-      throw Error(Errc::corrupt_file, at, error.message(),
-                  error.hint().empty() ? kHint : error.hint());
-    }
-  }
   template <typename Handle>
-  static void read_name(const std::string& at, const json& in,
-                        std::span<const Handle> table, Handle& value) {
+  void read_name(const char* key, const json& in, std::span<const Handle> table,
+                 Handle& value) {
     std::vector<std::string> names;
     for (const Handle row : table) {
-      if (in == row->name) {
-        value = row;
-        return;
-      }
       names.emplace_back(row->name);
     }
-    fail(at, in, "one of " + join_names(names));
+    value = table[index_of(key, in, names)];
   }
-  static void read(const std::string& at, const json& in,
-                   samplers::Solver& value) {
-    read_name(at, in, samplers::solver_table(), value);
+  void read(const char* key, const json& in, samplers::Solver& value) {
+    read_name(key, in, samplers::solver_table(), value);
   }
-  static void read(const std::string& at, const json& in,
-                   samplers::MethodKind& value) {
-    read_name(at, in, samplers::method_table(), value);
+  void read(const char* key, const json& in, samplers::MethodKind& value) {
+    read_name(key, in, samplers::method_table(), value);
   }
-  static void read(const std::string& at, const json& in, int& value) {
+  void read(const char* key, const json& in, int& value) {
     constexpr std::int64_t kLimit = 1'000'000;
     std::int64_t wide = 0;
-    read(at, in, wide);
-    expect(-kLimit <= wide && wide <= kLimit, at, in,
+    read(key, in, wide);
+    expect(-kLimit <= wide && wide <= kLimit, key, in,
            "a whole number within a million of 0");
     value = static_cast<int>(wide);
   }
-  static void read(const std::string& at, const json& in, std::int64_t& value) {
+  void read(const char* key, const json& in, std::int64_t& value) {
     constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
     // JSON's numbers from 2⁶³ on would come out negative.
     expect(in.is_number_integer() &&
                (!in.is_number_unsigned() || in.get<std::uint64_t>() <= kMost),
-           at, in, "a whole number below 2^63");
+           key, in, "a whole number below 2^63");
     value = in.get<std::int64_t>();
   }
-  static void read(const std::string& at, const json& in,
-                   std::uint64_t& value) {
-    expect(in.is_number_unsigned(), at, in, "a whole number of at least 0");
+  void read(const char* key, const json& in, std::uint64_t& value) {
+    expect(in.is_number_unsigned(), key, in, "a whole number of at least 0");
     value = in.get<std::uint64_t>();
   }
-  static void read(const std::string& at, const json& in, double& value) {
-    expect(in.is_number() && std::isfinite(in.get<double>()), at, in,
-           "a finite number");
-    value = in.get<double>();
-  }
-  static void read(const std::string& at, const json& in, bool& value) {
-    expect(in.is_boolean(), at, in, "true or false");
-    value = in.get<bool>();
-  }
-  static void read(const std::string& at, const json& in, std::string& value) {
-    expect(in.is_string(), at, in, "a text");
+  void read(const char* key, const json& in, std::string& value) {
+    expect(in.is_string(), key, in, "a text");
     value = in.get<std::string>();
-    expect(value.size() <= kLongestRecipeText, at, in,
+    expect(value.size() <= kLongestRecipeText, key, in,
            "a text of at most 4096 bytes");
     // It will be printed on a terminal.
     for (const char c : value) {
-      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, at, in,
+      expect(static_cast<unsigned char>(c) >= 0x20 && c != 0x7f, key, in,
              "a text without control characters");
-    }
-  }
-  template <typename T>
-  static void read(const std::string& at, const json& in,
-                   std::vector<T>& values) {
-    expect(in.is_array(), at, in, "a list");
-    values.clear();
-    for (const json& item : in) {
-      T value{};
-      read(at, item, value);
-      values.push_back(value);
     }
   }
 
@@ -192,38 +136,27 @@ class JsonReader {
   std::vector<std::string> known_;
 };
 
-/// "0.10.2" after "0.9": numbers compare as numbers; what is no version is not
-/// newer than anything.
-bool is_newer(std::string_view version, std::string_view than) {
-  const auto next = [](std::string_view& text) {
-    int number = -1;
-    const char* end = text.data() + text.size();
-    const char* rest = std::from_chars(text.data(), end, number).ptr;
-    text = rest == end ? std::string_view() : std::string_view(rest + 1, end);
-    return number;
-  };
-  while (!version.empty() && !than.empty()) {
-    const int a = next(version);
-    const int b = next(than);
-    if (a != b) {
-      return a > b;
-    }
+/// The numbers of "0.10.2"; what is no version has none.
+std::vector<int> numbers_of(const std::string& version) {
+  std::istringstream in(version);
+  std::vector<int> numbers;
+  char dot = 0;
+  for (int number = 0; in >> number; in >> dot) {
+    numbers.push_back(number);
   }
-  return than.empty() && !version.empty() && next(version) > 0;
+  return numbers;
 }
 
 json parse_bounded(const std::string& place, std::string_view text) {
   require(text.size() <= kMaxBytes, Errc::corrupt_file, place,
           "the recipe is longer than 1 MiB", kHint);
   check_objects(text, place, Errc::corrupt_file);
-  try {
-    json document = json::parse(text);
-    require(document.is_object(), Errc::corrupt_file, place,
-            "the recipe is not a JSON object", kHint);
-    return document;
-  } catch (const json::exception&) {
-    throw Error(Errc::corrupt_file, place, "the recipe is not JSON", kHint);
-  }
+  json document = json::parse(text, nullptr, false);
+  require(!document.is_discarded(), Errc::corrupt_file, place,
+          "the recipe is not JSON", kHint);
+  require(document.is_object(), Errc::corrupt_file, place,
+          "the recipe is not a JSON object", kHint);
+  return document;
 }
 
 }  // namespace
@@ -245,7 +178,7 @@ Recipe parse_recipe(const std::string& place, std::string_view text) {
   visit_recipe(top, recipe);
   visit_schedule(schedule, recipe.schedule);
   visit_method(method, recipe.method);
-  const bool by_newer = is_newer(recipe.version, TROUPE_VERSION);
+  const bool by_newer = numbers_of(recipe.version) > numbers_of(TROUPE_VERSION);
   for (const JsonReader* reader : {&top, &schedule, &method}) {
     reader->check_keys(by_newer);
   }

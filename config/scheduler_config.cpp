@@ -6,11 +6,10 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
-#include "config/enum_names.h"
+#include "config/field_reader.h"
 #include "config/known_keys.h"
 #include "config/python_json.h"
 #include "config/recipe_fields.h"
-#include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -27,7 +26,6 @@ using samplers::Solver;
 using samplers::TimestepSpacing;
 
 constexpr std::size_t kMaxText = 16U << 20U;
-constexpr std::size_t kMaxList = 1'000'000;
 
 using Names = std::vector<std::string>;
 
@@ -46,34 +44,22 @@ constexpr auto kBounds = std::to_array<Bounds>({
 });
 
 /// Reads keys of a file, with their place in messages. Keys that the solver's
-/// class does not have are ignored, as diffusers does. It is a visitor of
-/// visit_schedule, because most fields have the names of their keys.
-class Reader {
+/// class does not have are ignored, as diffusers does. It visits a schedule's
+/// fields, because most have the names of their keys.
+class Reader : public FieldReader<Reader, json> {
  public:
   Reader(const json& object, std::string_view place, Solver solver)
       : object_(object), place_(place), solver_(solver) {}
 
-  template <typename T>
-  void operator()(const char* key, T& out) const {
-    if (const json* value = find(key)) {
-      read(key, *value, out);
-    }
-  }
-  template <typename T>
-  void operator()(const char* key, std::optional<T>& out) const {
-    if (const json* value = find(key)) {
-      read(key, *value, out.emplace());
-    }
-  }
   /// Whether a switch is there and on.
-  [[nodiscard]] bool flag(const char* key) const {
+  [[nodiscard]] bool flag(const char* key) {
     bool is_on = false;
     (*this)(key, is_on);
     return is_on;
   }
   /// The index of a name among those that a key may have, if the key is there.
   [[nodiscard]] std::optional<std::size_t> choice(const char* key,
-                                                  const Names& names) const {
+                                                  const Names& names) {
     const json* value = find(key);
     return value == nullptr ? std::nullopt
                             : std::optional(index_of(key, *value, names));
@@ -90,6 +76,9 @@ class Reader {
   }
 
  private:
+  friend FieldReader;
+  using FieldReader::read;
+
   const json* find(std::string_view key) const {
     const auto found = object_.find(key);
     // A file's eta is ignored: it is an argument in diffusers.
@@ -100,62 +89,25 @@ class Reader {
     return &*found;
   }
   [[noreturn]] void refuse(const char* key, const json& value,
-                           const std::string& expected) const {
-    throw Error(
-        Errc::corrupt_file, place_,
-        std::string(key) + ": got " + shown(value) + ", expected " + expected,
-        "correct this key");
+                           std::string_view expected) const {
+    throw Error(Errc::corrupt_file, place_,
+                std::string(key) + ": got " + shown(value) + ", expected " +
+                    std::string(expected),
+                "correct this key");
   }
-  std::size_t index_of(const char* key, const json& value,
-                       const Names& names) const {
-    const auto found = std::ranges::find_if(
-        names, [&value](const std::string& name) { return value == name; });
-    if (found == names.end()) {
-      refuse(key, value, "one of " + join_names(names, names.size()));
-    }
-    return static_cast<std::size_t>(found - names.begin());
-  }
-
-  void read(const char* key, const json& value, bool& out) const {
-    if (!value.is_boolean()) {
-      refuse(key, value, "true or false");
-    }
-    out = value.get<bool>();
-  }
-  void read(const char* key, const json& value, double& out) const {
-    if (!value.is_number() || !std::isfinite(value.get<double>())) {
-      refuse(key, value, "a finite number");
-    }
-    out = value.get<double>();
-  }
-  void read(const char* key, const json& value, int& out) const {
+  void read(const char* key, const json& value, int& out) {
     const auto* const row = std::ranges::find(kBounds, key, &Bounds::key);
     const Bounds& bounds = row == kBounds.end() ? kOthers : *row;
     const double number = value.is_number() ? value.get<double>() : 0.5;
-    if (number != std::floor(number) || number < bounds.low ||
-        number > bounds.high) {
-      refuse(key, value,
-             "a whole number from " + std::to_string(bounds.low) + " to " +
-                 std::to_string(bounds.high));
-    }
+    expect(number == std::floor(number) && number >= bounds.low &&
+               number <= bounds.high,
+           key, value,
+           "a whole number from " + std::to_string(bounds.low) + " to " +
+               std::to_string(bounds.high));
     out = static_cast<int>(number);
   }
-  template <NamedEnum T>
-  void read(const char* key, const json& value, T& out) const {
-    out = static_cast<T>(index_of(key, value, names_of<T>()));
-  }
-  template <typename T>
-  void read(const char* key, const json& value, std::vector<T>& out) const {
-    if (!value.is_array() || value.size() > kMaxList) {
-      refuse(key, value, "a list of numbers");
-    }
-    out.clear();
-    for (const json& item : value) {
-      read(key, item, out.emplace_back());
-    }
-  }
   /// Of the second-order formulas of all solvers.
-  void read(const char* key, const json& value, std::string& out) const {
+  void read(const char* key, const json& value, std::string& out) {
     const Names names = words("midpoint heun logrho bh1 bh2");
     out = names[index_of(key, value, names)];
   }
@@ -184,8 +136,7 @@ void take_defaults(Solver solver, ScheduleOptions& o) {
 }
 
 /// Keys that have other names or values than the options.
-void read_renamed(const Reader& in, std::string_view place,
-                  ScheduleOptions& o) {
+void read_renamed(Reader& in, std::string_view place, ScheduleOptions& o) {
   const bool karras = in.flag("use_karras_sigmas");
   const bool exponential = in.flag("use_exponential_sigmas");
   const bool beta = in.flag("use_beta_sigmas");
@@ -305,7 +256,7 @@ ScheduleOptions parse_scheduler_config(
   const SolverChoice choice = solver ? *solver : choice_of(object, place);
   ScheduleOptions options;
   take_defaults(choice.solver, options);
-  const Reader in(object, place, choice.solver);
+  Reader in(object, place, choice.solver);
   visit_schedule(in, options);
   read_renamed(in, place, options);
   if (!solver) {
