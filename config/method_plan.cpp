@@ -12,6 +12,9 @@ namespace {
 using samplers::MethodKind;
 using samplers::MethodOptions;
 
+/// What the user said; 0 leaves the choice.
+int chosen(int said, int otherwise) { return said > 0 ? said : otherwise; }
+
 bool is_gpu(DeviceKind kind) { return kind == DeviceKind::cuda; }
 
 bool uses_gpus(const PlanInputs& inputs) {
@@ -35,16 +38,19 @@ int num_gpu_workers(const PlanInputs& inputs, const std::vector<int>& counts) {
   return sum;
 }
 
-/// A sample stays with devices of one kind.
-MethodKind choose_kind_on_gpus(const Config& config, const PlanInputs& inputs) {
-  const auto all = static_cast<int>(inputs.devices.size());
-  const int workers = config.num_workers > 0 ? config.num_workers : all;
-  const auto gpus = static_cast<std::uint64_t>(
-      num_gpu_workers(inputs, deal(workers, inputs.devices.size())));
-  if (inputs.is_guided && gpus > inputs.num_samples) {
-    return MethodKind::cfg;
-  }
-  return inputs.num_samples > 1 ? MethodKind::batch : MethodKind::sequential;
+/// Devices or cores, each of which has room for a worker.
+int num_places(const PlanInputs& inputs) {
+  return uses_gpus(inputs) ? static_cast<int>(inputs.devices.size())
+                           : inputs.num_cores;
+}
+
+/// Workers that can share a sample: it stays with devices of one kind.
+std::uint64_t num_sharers(const Config& config, const PlanInputs& inputs) {
+  const int workers = chosen(config.num_workers, num_places(inputs));
+  return static_cast<std::uint64_t>(
+      uses_gpus(inputs)
+          ? num_gpu_workers(inputs, deal(workers, inputs.devices.size()))
+          : workers);
 }
 
 MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
@@ -56,16 +62,13 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
     return *std::ranges::find_if(
         table, [](MethodKind kind) { return kind->takes("preset"); });
   }
-  if (uses_gpus(inputs)) {
-    return choose_kind_on_gpus(config, inputs);
-  }
-  const auto workers = static_cast<std::uint64_t>(
-      config.num_workers > 0 ? config.num_workers : inputs.num_cores);
-  if (workers > inputs.num_samples && inputs.is_guided) {
+  const std::uint64_t sharers = num_sharers(config, inputs);
+  if (inputs.is_guided && sharers > inputs.num_samples) {
     return MethodKind::cfg;
   }
-  return workers > 1 && inputs.num_samples > 1 ? MethodKind::batch
-                                               : MethodKind::sequential;
+  const bool has_use_for_batch = uses_gpus(inputs) || sharers > 1;
+  return has_use_for_batch && inputs.num_samples > 1 ? MethodKind::batch
+                                                     : MethodKind::sequential;
 }
 
 int default_segments(const Config& config, const PlanInputs& inputs) {
@@ -73,9 +76,7 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
   if (config.method.ages.size() > 1) {
     return static_cast<int>(config.method.ages.size()) + 1;
   }
-  const int places = uses_gpus(inputs) ? static_cast<int>(inputs.devices.size())
-                                       : inputs.num_cores;
-  const int workers = config.num_workers > 0 ? config.num_workers : places;
+  const int workers = chosen(config.num_workers, num_places(inputs));
   return std::min(std::max(workers, kFewest), std::max(inputs.num_blocks, 1));
 }
 
@@ -107,25 +108,6 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   return options;
 }
 
-void lay_out_on_gpus(const Config& config, const PlanInputs& inputs,
-                     std::uint64_t useful, Plan& plan) {
-  const std::size_t devices = inputs.devices.size();
-  plan.num_workers =
-      config.num_workers > 0
-          ? config.num_workers
-          : static_cast<int>(std::min<std::uint64_t>(useful, devices));
-  plan.device_workers = deal(plan.num_workers, devices);
-  const int gpu_workers = num_gpu_workers(inputs, plan.device_workers);
-  const int cpu_workers = plan.num_workers - gpu_workers;
-  if (cpu_workers == 0) {
-    return;
-  }
-  // Each worker of a GPU keeps a core busy with telling it what to do.
-  const int cores = std::max(inputs.num_cores - gpu_workers, 1);
-  plan.num_threads = config.num_threads > 0 ? config.num_threads
-                                            : std::max(cores / cpu_workers, 1);
-}
-
 }  // namespace
 
 Plan make_plan(const Config& config, const PlanInputs& inputs) {
@@ -133,21 +115,23 @@ Plan make_plan(const Config& config, const PlanInputs& inputs) {
   plan.method = method_options(config, inputs);
   const std::uint64_t useful = std::max<std::uint64_t>(
       plan.method.kind->useful_workers(plan.method, inputs.num_samples), 1);
-  if (uses_gpus(inputs)) {
-    lay_out_on_gpus(config, inputs, useful, plan);
-    return plan;
+  int places = num_places(inputs);
+  if (!uses_gpus(inputs)) {
+    // Threads asked for by name leave fewer cores for workers.
+    places = std::max(places / chosen(config.num_threads, 1), 1);
   }
-  // Threads asked for by name leave fewer cores for workers.
-  const int cores =
-      std::max(inputs.num_cores / std::max(config.num_threads, 1), 1);
-  plan.num_workers = config.num_workers > 0
-                         ? config.num_workers
-                         : static_cast<int>(std::min(
-                               useful, static_cast<std::uint64_t>(cores)));
-  plan.num_threads = config.num_threads > 0
-                         ? config.num_threads
-                         : std::max(inputs.num_cores / plan.num_workers, 1);
-  plan.device_workers = {plan.num_workers};
+  plan.num_workers =
+      chosen(config.num_workers,
+             static_cast<int>(std::min<std::uint64_t>(useful, places)));
+  plan.device_workers = deal(plan.num_workers, inputs.devices.size());
+  const int gpu_workers = num_gpu_workers(inputs, plan.device_workers);
+  const int cpu_workers = plan.num_workers - gpu_workers;
+  if (cpu_workers > 0) {
+    // Each worker of a GPU keeps a core busy with telling it what to do.
+    const int cores = std::max(inputs.num_cores - gpu_workers, 1);
+    plan.num_threads =
+        chosen(config.num_threads, std::max(cores / cpu_workers, 1));
+  }
   return plan;
 }
 
