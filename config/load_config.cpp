@@ -182,12 +182,6 @@ void check_exclusive(const std::vector<Setting>& settings) {
   }
 }
 
-void check_method(const Config& config) {
-  if (!config.method.preset.empty() && config.method.kind) {
-    check_method_options(config, *config.method.kind);
-  }
-}
-
 void check_printing(const Config& config) {
   if (config.print_config && config.json) {
     throw Error(
@@ -247,7 +241,9 @@ Config load_config(Verb verb, const Sources& sources) {
       config = merge(sources, file, defaults);
     }
   }
-  check_method(config);
+  if (!config.method.preset.empty() && config.method.kind) {
+    check_method_options(config, *config.method.kind);
+  }
   check_printing(config);
   return config;
 }

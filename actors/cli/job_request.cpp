@@ -266,16 +266,13 @@ JobRequest make_request(const config::Config& config,
   std::vector<JobDevice> devices =
       choose_devices(config, recipe, gpus.found, notes);
   JobRequest request{.source = std::move(source),
-                     .plan = {},
                      .schedule = std::move(schedule),
                      .devices = std::move(devices),
                      .max_rows = config.batch,
                      .guidance_scale = guidance,
-                     .classes = {},
                      .samples = config.samples,
                      .seed = config.seed,
                      .noise = config.noise,
-                     .init_latents = {},
                      .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
   lay_out(config, gpus, request);

@@ -43,26 +43,6 @@ void note_component(const models::Component& component,
   }
 }
 
-/// Of images that none of `classes` made; empty if there are none.
-std::string class_note(std::span<const EarlierImage> images,
-                       const std::vector<std::string>& classes) {
-  std::set<std::string> others;
-  std::size_t count = 0;
-  for (const EarlierImage& image : images) {
-    if (std::ranges::find(classes, image.execution_class) == classes.end()) {
-      others.insert(image.execution_class);
-      ++count;
-    }
-  }
-  return count == 0 ? std::string()
-                    : fmt::format(
-                          "{} of the images that are there {} of another "
-                          "execution class ({}) than this run's ({}): their "
-                          "bytes may not be those that this run would make",
-                          count, count == 1 ? "is" : "are",
-                          fmt::join(others, ", "), fmt::join(classes, ", "));
-}
-
 }  // namespace
 
 std::string scheduler_path(const models::Checkpoint& checkpoint) {
@@ -166,10 +146,22 @@ void add_note(std::vector<std::string>& notes, const std::string& note) {
 void say_other_classes(std::span<const EarlierImage> images,
                        const std::vector<std::string>& classes,
                        std::vector<std::string>& notes) {
-  const std::string note = class_note(images, classes);
-  if (!note.empty()) {
-    print_notes({note});
-    notes.push_back(note);
+  std::set<std::string> others;
+  std::size_t count = 0;
+  for (const EarlierImage& image : images) {
+    if (std::ranges::find(classes, image.execution_class) == classes.end()) {
+      others.insert(image.execution_class);
+      ++count;
+    }
+  }
+  if (count > 0) {
+    notes.push_back(
+        fmt::format("{} of the images that are there {} of another "
+                    "execution class ({}) than this run's ({}): their "
+                    "bytes may not be those that this run would make",
+                    count, count == 1 ? "is" : "are", fmt::join(others, ", "),
+                    fmt::join(classes, ", ")));
+    print_notes({notes.back()});
   }
 }
 

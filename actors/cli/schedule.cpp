@@ -55,18 +55,8 @@ Scheduler scheduler_of(const config::Config& config,
   return scheduler;
 }
 
-/// Errors name the source that set an option that does not fit.
-samplers::ScheduleOptions options_of(const config::Config& config,
-                                     const config::SamplerConfig& sampler,
-                                     const Scheduler& scheduler) {
-  try {
-    return config::schedule_options(sampler, scheduler.text, scheduler.place);
-  } catch (const Error& error) {
-    throw config::at_its_source(config, error);
-  }
-}
-
 /// One schedule per sampler that was named; the other options hold for all.
+/// Errors name the source that set an option that does not fit.
 std::vector<samplers::Schedule> schedules_of(const config::Config& config,
                                              const Scheduler& scheduler,
                                              std::vector<std::string>& notes) {
@@ -79,8 +69,13 @@ std::vector<samplers::Schedule> schedules_of(const config::Config& config,
   for (const std::string& name : names) {
     config::SamplerConfig sampler = config.sampler;
     sampler.name = name;
-    const samplers::ScheduleOptions options =
-        options_of(config, sampler, scheduler);
+    samplers::ScheduleOptions options;
+    try {
+      options =
+          config::schedule_options(sampler, scheduler.text, scheduler.place);
+    } catch (const Error& error) {
+      throw config::at_its_source(config, error);
+    }
     schedules.emplace_back(options);
     if (!scheduler.model.empty()) {
       note_model(sampler,
@@ -215,12 +210,6 @@ Plot plot_of(const std::vector<samplers::Schedule>& schedules,
   return plot;
 }
 
-void write_plot(const Plot& plot, const std::string& path) {
-  check_writable(path);
-  const std::string svg = plot_svg(plot);
-  write_file(path, std::as_bytes(std::span(svg)));
-}
-
 }  // namespace
 
 int run_schedule(Invocation& invocation) {
@@ -236,7 +225,9 @@ int run_schedule(Invocation& invocation) {
                   "the plot is written as SVG: got " + in_quotes(config.plot),
                   "end the name in .svg");
     }
-    write_plot(plot_of(schedules, scheduler.model), config.plot);
+    check_writable(config.plot);
+    const std::string svg = plot_svg(plot_of(schedules, scheduler.model));
+    write_file(config.plot, std::as_bytes(std::span(svg)));
   }
   invocation.take_last_word();
   if (config.json) {
