@@ -94,35 +94,25 @@ double relative_rmse(const std::map<std::uint64_t, Tensor>& a,
   return norm > 0 ? std::sqrt(error / norm) : 0;
 }
 
-Measurement baseline(int threads) {
-  Measurement measurement;
-  measurement.name = "sequential, " + describe_cpu_company(1, threads);
-  measurement.plan.num_threads = threads;
-  return measurement;
-}
-
-Measurement baseline_on(const JobDevice& gpu) {
-  Measurement measurement;
-  measurement.name =
-      fmt::format("sequential, 1 worker on {}", to_string(gpu.device));
-  return measurement;
-}
-
-std::string name_of(const JobRequest& request) {
-  return std::string(request.plan.method.kind->name) + ", " +
-         describe_company(request);
-}
-
 /// The baselines (one worker with one and with two threads, or one on the first
 /// GPU) and the method that was asked for, in this order.
 std::vector<Measurement> rows_of(const JobRequest& request) {
   std::vector<Measurement> rows;
-  if (request.devices.front().is_gpu()) {
-    rows = {baseline_on(request.devices.front())};
+  const auto add_baseline = [&rows](const std::string& company, int threads) {
+    Measurement& row = rows.emplace_back();
+    row.name = "sequential, " + company;
+    row.plan.num_threads = threads;
+  };
+  const JobDevice& first = request.devices.front();
+  if (first.is_gpu()) {
+    add_baseline("1 worker on " + to_string(first.device), 1);
   } else {
-    rows = {baseline(1), baseline(2)};
+    add_baseline(describe_cpu_company(1, 1), 1);
+    add_baseline(describe_cpu_company(1, 2), 2);
   }
-  rows.push_back({.name = name_of(request), .plan = request.plan});
+  rows.push_back({.name = std::string(request.plan.method.kind->name) + ", " +
+                          describe_company(request),
+                  .plan = request.plan});
   return rows;
 }
 
