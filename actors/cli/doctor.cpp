@@ -18,13 +18,9 @@
 namespace troupe::actors {
 namespace {
 
-/// How a job that says nothing of workers and threads is laid out.
-struct DefaultPlan {
-  std::string what;
-  config::Plan plan;
-};
-
-std::vector<DefaultPlan> default_plans() {
+/// How jobs that say nothing of workers and threads are laid out, by what they
+/// make.
+std::vector<std::pair<std::string, config::Plan>> default_plans() {
   const int cores = num_usable_cores();
   const auto plan = [&](std::uint64_t images) {
     return config::make_plan({}, {.num_samples = images,
@@ -128,29 +124,27 @@ struct Findings {
       kernels::cuda_libraries();
   std::vector<std::string> lines = advice(memory, cuda, cuda_libraries);
   bool ok = cpu_is_supported();
-  int code = ok ? 0 : exit_code(Errc::unsupported);
 };
 
 void print_json(const RunSummary& summary, const Findings& found) {
   using nlohmann::ordered_json;
   ordered_json json = envelope(summary);
-  json.update({{"cpu", cpu_model()},
-               {"cpu_features", cpu_features()},
-               {"isa", found.ok ? selected_isa() : ""},
-               {"automatic_dtype", to_string(automatic_dtype())},
-               {"cores", found.cores.usable()},
-               {"affinity_cores", found.cores.affinity},
-               {"quota_cores", nullptr},
-               {"quota_file", found.cores.quota_file},
-               {"default_plans", ordered_json::array()},
-               {"memory_bytes", found.memory.physical_bytes},
-               {"available_bytes", found.memory.available_bytes},
-               {"memory_limits", ordered_json::array()},
-               {"cuda", found.cuda.why_none.empty()},
-               {"cuda_devices", ordered_json::array()}});
-  if (found.cores.quota > 0) {
-    json["quota_cores"] = found.cores.quota;
-  }
+  json.update(
+      {{"cpu", cpu_model()},
+       {"cpu_features", cpu_features()},
+       {"isa", found.ok ? selected_isa() : ""},
+       {"automatic_dtype", to_string(automatic_dtype())},
+       {"cores", found.cores.usable()},
+       {"affinity_cores", found.cores.affinity},
+       {"quota_cores", found.cores.quota > 0 ? ordered_json(found.cores.quota)
+                                             : ordered_json()},
+       {"quota_file", found.cores.quota_file},
+       {"default_plans", ordered_json::array()},
+       {"memory_bytes", found.memory.physical_bytes},
+       {"available_bytes", found.memory.available_bytes},
+       {"memory_limits", ordered_json::array()},
+       {"cuda", found.cuda.why_none.empty()},
+       {"cuda_devices", ordered_json::array()}});
   for (const MemoryLimit& limit : found.memory.limits) {
     json["memory_limits"].push_back(
         {{"name", limit.name},
@@ -160,11 +154,11 @@ void print_json(const RunSummary& summary, const Findings& found) {
          {"available_bytes", limit.available_bytes()},
          {"binds", &limit == &found.memory.binding()}});
   }
-  for (const DefaultPlan& item : default_plans()) {
-    json["default_plans"].push_back({{"for", item.what},
-                                     {"method", item.plan.method.kind->name},
-                                     {"workers", item.plan.num_workers},
-                                     {"threads", item.plan.num_threads}});
+  for (const auto& [what, plan] : default_plans()) {
+    json["default_plans"].push_back({{"for", what},
+                                     {"method", plan.method.kind->name},
+                                     {"workers", plan.num_workers},
+                                     {"threads", plan.num_threads}});
   }
   for (const kernels::CudaDevice& device : found.cuda.devices) {
     const FreeMemory memory = free_memory(device);
@@ -172,13 +166,11 @@ void print_json(const RunSummary& summary, const Findings& found) {
         {{"device", to_string(Device{DeviceKind::cuda, device.index})},
          {"name", device.name},
          {"memory_bytes", device.memory_bytes},
-         {"available_bytes", nullptr},
+         {"available_bytes",
+          memory.bytes ? ordered_json(*memory.bytes) : ordered_json()},
          {"compute",
           fmt::format("{}.{}", device.compute_major, device.compute_minor)},
          {"multiprocessors", device.num_multiprocessors}});
-    if (memory.bytes) {
-      json["cuda_devices"].back()["available_bytes"] = *memory.bytes;
-    }
   }
   for (const LibraryVersion& library : all_libraries()) {
     json["libraries"][library.name] = library.version;
@@ -202,10 +194,9 @@ void print_text(const Findings& found) {
                                found.cores.affinity, found.cores.quota_file,
                                found.cores.quota)
                  : "");
-  for (const DefaultPlan& item : default_plans()) {
-    fmt::print(
-        "threads     {}: {} on {}\n", item.what, item.plan.method.kind->name,
-        describe_cpu_company(item.plan.num_workers, item.plan.num_threads));
+  for (const auto& [what, plan] : default_plans()) {
+    fmt::print("threads     {}: {} on {}\n", what, plan.method.kind->name,
+               describe_cpu_company(plan.num_workers, plan.num_threads));
   }
   fmt::print("memory      {}, {} available\n",
              human_bytes(found.memory.physical_bytes),
@@ -233,14 +224,14 @@ int run_doctor(Invocation& invocation) {
   const Findings found;
   RunSummary& summary = invocation.summary;
   summary.status = found.ok ? "done" : "failed";
-  summary.exit_code = found.code;
+  summary.exit_code = found.ok ? 0 : exit_code(Errc::unsupported);
   invocation.take_last_word();
   if (invocation.config.json) {
     print_json(summary, found);
   } else {
     print_text(found);
   }
-  return found.code;
+  return summary.exit_code;
 }
 
 }  // namespace troupe::actors
