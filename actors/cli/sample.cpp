@@ -60,16 +60,16 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
                  const JobResult& result, RunSummary& summary) {
   for (const EarlierImage& earlier : outputs.skipped) {
     const std::uint64_t index = earlier.index;
-    ImageSummary image{
-        .index = index,
-        .seed = request.seed_of(index),
-        .class_id = request.class_of(index),
-        .class_name = request.source.class_name(request.class_of(index)),
-        .path = outputs.images->path(index).string(),
-        .latents_xxh3 = earlier.latents_xxh3,
-        .status = "skipped",
-        .execution_class = earlier.execution_class};
-    all.emplace(index, std::move(image));
+    all.emplace(index,
+                ImageSummary{.index = index,
+                             .seed = request.seed_of(index),
+                             .class_id = request.class_of(index),
+                             .class_name = request.source.class_name(
+                                 request.class_of(index)),
+                             .path = outputs.images->path(index).string(),
+                             .latents_xxh3 = earlier.latents_xxh3,
+                             .status = "skipped",
+                             .execution_class = earlier.execution_class});
   }
   for (const SampleReport& report : result.samples) {
     if (report.status == SampleStatus::failed) {
@@ -329,6 +329,7 @@ int run_sample(Invocation& invocation) {
   const std::optional<config::Recipe> recipe = take_recipe(invocation);
   const config::Config& config = invocation.config;
   if (config.print_job) {
+    // Nothing is computed and nothing is written, as with --dry-run.
     invocation.config.dry_run = true;
   }
   const RequiredClass required = RequiredClass::of(config);
