@@ -1,7 +1,6 @@
 #include "actors/artefacts/summary.h"
 
 #include <algorithm>
-#include <climits>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -61,21 +60,19 @@ std::int64_t whole_rows(double rows) {
 }
 
 ordered_json plan_json(const PlanSummary& plan) {
-  ordered_json out = {{"images", plan.images},
-                      {"memory_bytes", plan.memory_bytes},
-                      {"available_memory_bytes", plan.available_memory_bytes},
-                      {"memory_limit", plan.memory_limit},
-                      {"gpus", gpus_json(plan)},
-                      {"forward_rows", whole_rows(plan.forward_rows)},
-                      {"flops", plan.flops},
-                      {"predicted_seconds", nullptr},
-                      {"prediction", plan.prediction},
-                      {"measured", plan.measured}};
-  out["sequential_forward_rows"] = whole_rows(plan.sequential_rows);
-  if (plan.predicted_seconds) {
-    out["predicted_seconds"] = *plan.predicted_seconds;
-  }
-  return out;
+  return {{"images", plan.images},
+          {"memory_bytes", plan.memory_bytes},
+          {"available_memory_bytes", plan.available_memory_bytes},
+          {"memory_limit", plan.memory_limit},
+          {"gpus", gpus_json(plan)},
+          {"forward_rows", whole_rows(plan.forward_rows)},
+          {"flops", plan.flops},
+          {"predicted_seconds", plan.predicted_seconds
+                                    ? ordered_json(*plan.predicted_seconds)
+                                    : ordered_json()},
+          {"prediction", plan.prediction},
+          {"measured", plan.measured},
+          {"sequential_forward_rows", whole_rows(plan.sequential_rows)}};
 }
 
 ordered_json base_json(const RunSummary& s) {
@@ -146,17 +143,6 @@ std::string failure_json(RunSummary summary, const Error& error) {
       summary.verb == "sample" ? base_json(summary) : envelope(summary);
   out["error"] = to_json(error);
   return dump(out);
-}
-
-bool is_worse(const Error& error, const std::optional<Error>& than) {
-  // Bytes that differ say more than bytes that cannot be compared.
-  const auto rank = [](const Error& e) {
-    const int code = 2 * exit_code(e.code());
-    return e.code() == Errc::internal        ? INT_MAX
-           : e.code() == Errc::another_class ? 2 * exit_code(Errc::mismatch) - 1
-                                             : code;
-  };
-  return !than || rank(error) > rank(*than);
 }
 
 void say(std::FILE* to, const std::string& line) {

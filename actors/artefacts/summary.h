@@ -105,11 +105,6 @@ struct RunSummary {
 /// true when the same command may succeed later without a change.
 [[nodiscard]] nlohmann::ordered_json to_json(const Error& error);
 
-/// Of two errors the one that a run over several files ends with: our bug, else
-/// the higher exit code.
-[[nodiscard]] bool is_worse(const Error& error,
-                            const std::optional<Error>& than);
-
 /// "troupe: [place] message. hint", on one line whatever the parts hold.
 [[nodiscard]] std::string one_line(const Error& error);
 

@@ -10,6 +10,7 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
+#include "actors/cli/file_errors.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
@@ -78,18 +79,13 @@ Json needs_on(const std::string& name, bool is_gpu, DType compute,
   const std::uint64_t image = 2 * needs.row_bytes;
   const std::uint64_t shared =
       needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);
-  Json json = {{"device", name},
-               {"dtype", to_string(compute)},
-               {"weights_bytes", needs.weights_bytes},
-               {"image_bytes", image},
-               {"memory_bytes", shared + image},
-               {"available_bytes", nullptr},
-               {"fits", nullptr}};
-  if (available) {
-    json["available_bytes"] = *available;
-    json["fits"] = shared + image <= *available;
-  }
-  return json;
+  return {{"device", name},
+          {"dtype", to_string(compute)},
+          {"weights_bytes", needs.weights_bytes},
+          {"image_bytes", image},
+          {"memory_bytes", shared + image},
+          {"available_bytes", available ? Json(*available) : Json()},
+          {"fits", available ? Json(shared + image <= *available) : Json()}};
 }
 
 Json needs_by_device(const ModelSource& source) {
@@ -204,7 +200,7 @@ Json describe_arrays(const std::string& path) {
                {"path", path},
                {"tensors", Json::array()}};
   std::uint64_t elements = 0;
-  for (const StoredTensor& tensor : read_stored_shapes(path)) {
+  for (const StoredTensor& tensor : read_stored(path, /*with_bytes=*/false)) {
     elements += static_cast<std::uint64_t>(tensor.shape.num_elements());
     json["tensors"].push_back(
         {{"name", json["kind"] == "npy" ? "" : tensor.name},
@@ -218,18 +214,15 @@ Json describe_arrays(const std::string& path) {
 
 Json describe_image(const std::string& path) {
   const Image image = read_image(path);
-  Json json = {
+  return {
       {"kind", "image"},
       {"path", path},
       {"width", image.width},
       {"height", image.height},
-      {"pixels_xxh3", to_hex(xxh3_64(std::as_bytes(std::span(image.rgb))))}};
-  if (image.recipe.empty()) {
-    json["recipe"] = nullptr;
-  } else {
-    json["recipe"] = Json::parse(config::to_json(recipe_in(path, image)));
-  }
-  return json;
+      {"pixels_xxh3", to_hex(xxh3_64(std::as_bytes(std::span(image.rgb))))},
+      {"recipe", image.recipe.empty()
+                     ? Json()
+                     : Json::parse(config::to_json(recipe_in(path, image)))}};
 }
 
 Json describe(const std::string& path) {
@@ -258,40 +251,40 @@ Json describe(const std::string& path) {
               "not a kind of file that Troupe knows", kKinds);
 }
 
+const std::string& string_of(const Json& json) {
+  return json.get_ref<const std::string&>();
+}
+
 /// A text that a stranger's file may have chosen.
-std::string text_of(const Json& json) {
-  return printable(json.get_ref<const std::string&>());
+std::string text_of(const Json& json) { return printable(string_of(json)); }
+
+std::string size_of(const Json& json) {
+  return human_bytes(json.get<std::uint64_t>());
 }
 
 void print_checkpoint(const Json& j) {
-  fmt::print("{}: {} ({})\n", j["path"].get<std::string>(),
-             text_of(j["architecture"]), text_of(j["pipeline"]));
+  fmt::print("{}: {} ({})\n", string_of(j["path"]), text_of(j["architecture"]),
+             text_of(j["pipeline"]));
   std::string facts;
   for (const auto& fact : j["network"].items()) {
     facts += fmt::format("{} {}, ", fact.key(), fact.value().get<int>());
   }
-  fmt::print("  {}latents {}{}\n", facts, j["latents"].get<std::string>(),
+  fmt::print("  {}latents {}{}\n", facts, string_of(j["latents"]),
              j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
   fmt::print("  {:.1f} M parameters, {} on disk\n",
-             j["parameters"].get<double>() / 1e6,
-             human_bytes(j["stored_bytes"].get<std::uint64_t>()));
+             j["parameters"].get<double>() / 1e6, size_of(j["stored_bytes"]));
   fmt::print("  memory with guidance: {} f32, {} bf16\n",
-             human_bytes(j["memory_bytes_f32"].get<std::uint64_t>()),
-             human_bytes(j["memory_bytes_bf16"].get<std::uint64_t>()));
+             size_of(j["memory_bytes_f32"]), size_of(j["memory_bytes_bf16"]));
   for (const Json& needs : j["memory"]) {
     fmt::print(
         "  {}: {} with {} of weights in {}, {} per image{}\n",
-        needs["device"].get<std::string>(),
-        human_bytes(needs["memory_bytes"].get<std::uint64_t>()),
-        human_bytes(needs["weights_bytes"].get<std::uint64_t>()),
-        needs["dtype"].get<std::string>(),
-        human_bytes(needs["image_bytes"].get<std::uint64_t>()),
+        string_of(needs["device"]), size_of(needs["memory_bytes"]),
+        size_of(needs["weights_bytes"]), string_of(needs["dtype"]),
+        size_of(needs["image_bytes"]),
         needs["fits"].is_null()
             ? std::string()
-            : fmt::format(
-                  "; {} free: {}",
-                  human_bytes(needs["available_bytes"].get<std::uint64_t>()),
-                  needs["fits"].get<bool>() ? "fits" : "does not fit"));
+            : fmt::format("; {} free: {}", size_of(needs["available_bytes"]),
+                          needs["fits"].get<bool>() ? "fits" : "does not fit"));
   }
   fmt::print("  sampler {}\n", text_of(j["sampler"]));
   for (const auto& [key, value] : j["defaults"].items()) {
@@ -311,11 +304,11 @@ void print_checkpoint(const Json& j) {
 void print_tensors(const Json& j) {
   const std::uint64_t left_out = j.value("tensors_left_out", std::uint64_t{0});
   const std::uint64_t count = j["tensors"].size() + left_out;
-  fmt::print("{}: {}, {:.1f} M elements\n", j["path"].get<std::string>(),
+  fmt::print("{}: {}, {:.1f} M elements\n", string_of(j["path"]),
              counted(count, "tensor"), j["elements"].get<double>() / 1e6);
   for (const Json& tensor : j["tensors"]) {
-    fmt::print("  {:<5} {:<24} {}\n", tensor["dtype"].get<std::string>(),
-               tensor["shape"].get<std::string>(), text_of(tensor["name"]));
+    fmt::print("  {:<5} {:<24} {}\n", string_of(tensor["dtype"]),
+               string_of(tensor["shape"]), text_of(tensor["name"]));
   }
   if (left_out > 0) {
     fmt::print("  … and {} more\n", left_out);
@@ -323,9 +316,9 @@ void print_tensors(const Json& j) {
 }
 
 void print_image(const Json& j) {
-  fmt::print("{}: {}×{} pixels, hash {}\n", j["path"].get<std::string>(),
+  fmt::print("{}: {}×{} pixels, hash {}\n", string_of(j["path"]),
              j["width"].get<int>(), j["height"].get<int>(),
-             j["pixels_xxh3"].get<std::string>());
+             string_of(j["pixels_xxh3"]));
   std::istringstream recipe(j["recipe"].is_null() ? "  no recipe"
                                                   : j["recipe"].dump(2));
   for (std::string line; std::getline(recipe, line);) {
@@ -349,8 +342,7 @@ int run_inspect(Invocation& invocation) {
   require(!invocation.files.empty(), Errc::invalid_argument, "inspect",
           "nothing to look at", kKinds);
   Json items = Json::array();
-  std::optional<Error> worst;
-  std::string last_line;
+  FileErrors errors;
   for (const std::string& path : invocation.files) {
     try {
       Json item = describe(path);
@@ -359,34 +351,11 @@ int run_inspect(Invocation& invocation) {
       }
       items.push_back(std::move(item));
     } catch (const Error& error) {
-      // What is wrong with one file is no reason to pass over the others.
-      std::fflush(stdout);
-      const std::string line = one_line(error);
-      if (line != last_line) {  // said once for a name that is given often
-        say(stderr, line);
-      }
-      last_line = line;
+      errors.add(error);
       items.push_back({{"path", path}, {"error", to_json(error)}});
-      if (is_worse(error, worst)) {
-        worst = error;
-      }
     }
   }
-  RunSummary& summary = invocation.summary;
-  if (worst) {
-    summary.status = "failed";
-    summary.exit_code = exit_code(worst->code());
-  }
-  invocation.take_last_word();
-  if (invocation.config.json) {
-    Json json = envelope(summary);
-    json["items"] = std::move(items);
-    if (worst) {
-      json["error"] = to_json(*worst);
-    }
-    fmt::print("{}\n", dump(json));
-  }
-  return summary.exit_code;
+  return errors.finish(invocation, {{"items", std::move(items)}});
 }
 
 }  // namespace troupe::actors

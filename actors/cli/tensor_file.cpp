@@ -71,36 +71,6 @@ std::string safetensors_name(const std::string& descr) {
   return descr;
 }
 
-std::vector<StoredTensor> read(const std::filesystem::path& path,
-                               bool with_bytes) {
-  const TensorFile file(path);
-  std::vector<StoredTensor> tensors;
-  if (file.safetensors) {
-    for (const models::SafetensorsEntry& entry :
-         file.safetensors->header().entries) {
-      tensors.push_back({std::string(entry.name),
-                         std::string(to_string(entry.dtype)), entry.shape,
-                         entry.end - entry.begin,
-                         with_bytes ? file.safetensors->stored_bytes(entry)
-                                    : std::vector<std::byte>()});
-    }
-  }
-  for (const NpzMember& array : file.arrays) {
-    const NpyView view = view_npy(array.place, array.file);
-    StoredTensor& tensor = tensors.emplace_back();
-    tensor = {array.name,
-              safetensors_name(view.descr),
-              view.shape,
-              view.data.size(),
-              {}};
-    if (with_bytes) {
-      tensor.bytes.assign(view.data.begin(), view.data.end());
-    }
-  }
-  std::ranges::sort(tensors, {}, &StoredTensor::name);
-  return tensors;
-}
-
 [[noreturn]] void fail_non_finite(const std::filesystem::path& path,
                                   const std::string& name) {
   throw Error(Errc::invalid_argument, path.string(),
@@ -144,13 +114,34 @@ void write_tensors(const std::filesystem::path& path,
   }
 }
 
-std::vector<StoredTensor> read_stored(const std::filesystem::path& path) {
-  return read(path, true);
-}
-
-std::vector<StoredTensor> read_stored_shapes(
-    const std::filesystem::path& path) {
-  return read(path, false);
+std::vector<StoredTensor> read_stored(const std::filesystem::path& path,
+                                      bool with_bytes) {
+  const TensorFile file(path);
+  std::vector<StoredTensor> tensors;
+  if (file.safetensors) {
+    for (const models::SafetensorsEntry& entry :
+         file.safetensors->header().entries) {
+      tensors.push_back({std::string(entry.name),
+                         std::string(to_string(entry.dtype)), entry.shape,
+                         entry.end - entry.begin,
+                         with_bytes ? file.safetensors->stored_bytes(entry)
+                                    : std::vector<std::byte>()});
+    }
+  }
+  for (const NpzMember& array : file.arrays) {
+    const NpyView view = view_npy(array.place, array.file);
+    StoredTensor& tensor = tensors.emplace_back();
+    tensor = {array.name,
+              safetensors_name(view.descr),
+              view.shape,
+              view.data.size(),
+              {}};
+    if (with_bytes) {
+      tensor.bytes.assign(view.data.begin(), view.data.end());
+    }
+  }
+  std::ranges::sort(tensors, {}, &StoredTensor::name);
+  return tensors;
 }
 
 std::vector<NamedTensor> read_tensors(const std::filesystem::path& path) {

@@ -38,11 +38,7 @@ struct StoredTensor {
 
 /// Sorted by name; that of a .npy is "latents".
 [[nodiscard]] std::vector<StoredTensor> read_stored(
-    const std::filesystem::path& path);
-
-/// The same without their bytes.
-[[nodiscard]] std::vector<StoredTensor> read_stored_shapes(
-    const std::filesystem::path& path);
+    const std::filesystem::path& path, bool with_bytes = true);
 
 /// As tensors to compute with. Errors: also Errc::unsupported for element types
 /// that none has, Errc::invalid_argument for NaN or infinity in a .safetensors.

@@ -10,6 +10,7 @@
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/compare_files.h"
+#include "actors/cli/file_errors.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_request.h"
@@ -18,8 +19,6 @@
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/verbs.h"
 #include "config/load_config.h"
-#include "kernels/core/exit_codes.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -27,18 +26,20 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-enum class Verdict : std::uint8_t { same, different, another_class };
+enum class Verdict : std::uint8_t { same, different, another_class, unknown };
 
 struct Finding {
   std::string path;
   Verdict verdict = Verdict::different;
   std::string detail = {};
-  std::optional<Error> error = {};              ///< why it could not be told
+  std::optional<Error> error = {};              ///< why it is unknown
   std::optional<double> largest_absolute = {};  ///< of --against
   std::optional<double> largest_relative = {};
   /// Execution classes, of a recipe that was run again.
   std::string class_here = {};
   std::string class_there = {};
+  /// Whether it was made at another level (--isa) than this run computes at.
+  bool has_other_level = false;
 };
 
 /// Keeps the pixels of the one sample of a job.
@@ -60,11 +61,10 @@ std::optional<double> tolerance_of(const config::Config& config) {
 /// What holds for several files is said once.
 void print_new_notes(const JobRequest& request,
                      std::vector<std::string>& said) {
-  std::vector<std::string> notes;
-  std::ranges::copy_if(request.notes, std::back_inserter(notes),
-                       [&said](const std::string& note) {
-                         return std::ranges::find(said, note) == said.end();
-                       });
+  std::vector<std::string> notes = request.notes;
+  std::erase_if(notes, [&said](const std::string& note) {
+    return std::ranges::find(said, note) != said.end();
+  });
   print_notes(notes);
   std::ranges::move(notes, std::back_inserter(said));
 }
@@ -101,18 +101,21 @@ Finding of_classes(Finding finding, bool same_weights) {
 }
 
 Finding judge(const std::string& path, const Image& image,
-              const config::Recipe& recipe, const SampleOutcome& outcome,
+              const config::Recipe& there, const SampleOutcome& outcome,
               const JobRunner& runner) {
-  const std::string hash = to_hex(xxh3_64(outcome.latents.bytes()));
-  const bool same_weights =
-      to_hex(runner.weights_hash()) == recipe.weights_xxh3;
-  Finding finding{.path = path};
-  finding.class_here = runner.execution_class(outcome.report.execution_class);
-  finding.class_there = recipe.execution_class;
+  const config::Recipe here =
+      runner.recipe_of(outcome.report.sample_index, outcome.latents,
+                       outcome.report.execution_class);
+  const bool same_weights = here.weights_xxh3 == there.weights_xxh3;
+  Finding finding{
+      .path = path,
+      .class_here = here.execution_class,
+      .class_there = there.execution_class,
+      .has_other_level = here.isa && there.isa && here.isa != there.isa};
   const Image again = to_image(outcome.pixels);
-  if (hash != recipe.latents_xxh3) {
-    finding.detail = fmt::format("latents {} against {} in the recipe{}", hash,
-                                 recipe.latents_xxh3,
+  if (here.latents_xxh3 != there.latents_xxh3) {
+    finding.detail = fmt::format("latents {} against {} in the recipe{}",
+                                 here.latents_xxh3, there.latents_xxh3,
                                  same_weights ? ""
                                               : "; the weights or their "
                                                 "configuration are others");
@@ -120,7 +123,7 @@ Finding judge(const std::string& path, const Image& image,
     finding.detail = "same latents, but the picture was changed";
   } else {
     finding.verdict = Verdict::same;
-    finding.detail = "latents " + hash + ", same pixels";
+    finding.detail = "latents " + here.latents_xxh3 + ", same pixels";
   }
   return of_classes(std::move(finding), same_weights);
 }
@@ -141,7 +144,8 @@ Finding sample_again(Invocation& invocation, const std::string& path,
             .verdict = Verdict::another_class,
             .detail =
                 "was not made at the level (--isa) that this run computes "
-                "at: verify it alone"};
+                "at: verify it alone",
+            .has_other_level = true};
   }
   const JobRequest request = make_request(config, &recipe);
   print_new_notes(request, said);
@@ -194,59 +198,20 @@ Finding look_at(Invocation& invocation, const std::string& path,
     if (error.code() == Errc::interrupted || error.code() == Errc::terminated) {
       throw;
     }
-    return {path, Verdict::different, error.message(), error};
+    return {path, Verdict::unknown, error.message(), error};
   }
 }
 
-/// What the run ends with.
-struct Tally {
-  std::size_t different = 0;
-  std::size_t of_another_class = 0;
-  std::optional<Error> worst;
-
-  void add(const Finding& finding) {
-    if (finding.error) {
-      end_with(*finding.error);
-    } else if (finding.verdict == Verdict::different) {
-      ++different;
-    } else if (finding.verdict == Verdict::another_class) {
-      ++of_another_class;
-    }
-  }
-  void end_with(const Error& error) {
-    if (is_worse(error, worst)) {
-      worst = error;
-    }
-  }
-  [[nodiscard]] std::vector<Error> errors(std::size_t files) const {
-    std::vector<Error> errors;
-    if (different > 0) {
-      errors.emplace_back(
-          Errc::mismatch, "verify",
-          fmt::format("{} of {} files differ", different, files));
-    }
-    if (of_another_class > 0) {
-      errors.emplace_back(
-          Errc::another_class, "verify",
-          fmt::format("{} of {} files were made by another execution class: "
-                      "bytes cannot be compared",
-                      of_another_class, files),
-          "verify where they were made, or with the same build and --dtype");
-    }
-    return errors;
-  }
-};
-
 Json json_of(const Finding& finding) {
-  Json json = {{"path", finding.path},
-               {"same", finding.verdict == Verdict::same},
-               {"detail", finding.detail}};
+  const bool is_known =
+      finding.verdict == Verdict::same || finding.verdict == Verdict::different;
+  Json json = {
+      {"path", finding.path},
+      {"same", is_known ? Json(finding.verdict == Verdict::same) : Json()},
+      {"detail", finding.detail}};
   if (finding.largest_absolute) {
     json["largest_absolute_difference"] = *finding.largest_absolute;
     json["largest_relative_difference"] = *finding.largest_relative;
-  }
-  if (finding.verdict == Verdict::another_class || finding.error) {
-    json["same"] = nullptr;
   }
   if (!finding.class_here.empty()) {
     json["execution_class"] = finding.class_here;
@@ -258,24 +223,41 @@ Json json_of(const Finding& finding) {
   return json;
 }
 
-/// Errors that concern all files alike are said once.
-void print_finding(const Finding& finding, bool to_stdout,
-                   std::string& last_error) {
-  if (!finding.error) {
-    if (to_stdout) {
-      constexpr std::array kWords = {"same", "DIFFERENT", "ANOTHER CLASS"};
-      // Names and texts of a stranger's file stand in it.
-      fmt::print("{}: {} ({})\n", printable(finding.path, kLongestLine),
-                 kWords[static_cast<std::size_t>(finding.verdict)],
-                 printable(finding.detail, kLongestLine));
-    }
-    return;
+void print(const Finding& finding) {
+  constexpr std::array kWords = {"same", "DIFFERENT", "ANOTHER CLASS"};
+  // Names and texts of a stranger's file stand in it.
+  fmt::print("{}: {} ({})\n", printable(finding.path, kLongestLine),
+             kWords.at(static_cast<std::size_t>(finding.verdict)),
+             printable(finding.detail, kLongestLine));
+}
+
+/// What all files come to.
+void add_totals(const std::vector<Finding>& findings, FileErrors& errors) {
+  const auto different =
+      std::ranges::count(findings, Verdict::different, &Finding::verdict);
+  if (different > 0) {
+    errors.add(
+        {Errc::mismatch, "verify",
+         fmt::format("{} of {} files differ", different, findings.size())});
   }
-  const std::string line = one_line(*finding.error);
-  if (line != last_error) {
-    say(stderr, line);
+  const auto others =
+      std::ranges::count(findings, Verdict::another_class, &Finding::verdict);
+  if (others > 0) {
+    const bool differ_in_level =
+        std::ranges::any_of(findings, [](const Finding& finding) {
+          return finding.verdict == Verdict::another_class &&
+                 finding.has_other_level;
+        });
+    errors.add(
+        {Errc::another_class, "verify",
+         fmt::format("{} of {} files were made by another execution class: "
+                     "bytes cannot be compared",
+                     others, findings.size()),
+         differ_in_level ? "verify where they were made, or with the same "
+                           "build, --dtype and --isa"
+                         : "verify where they were made, or with the same "
+                           "build and --dtype"});
   }
-  last_error = line;
 }
 
 }  // namespace
@@ -286,36 +268,23 @@ int run_verify(Invocation& invocation) {
   invocation.stop.emplace(*invocation.signals);
   const config::Config& config = invocation.config;
   Json files = Json::array();
-  Tally tally;
-  std::string last_error;
+  std::vector<Finding> findings;
   std::vector<std::string> said;
+  FileErrors errors;
   for (const std::string& path : invocation.files) {
     invocation.stop->check("verify", "stopped");
-    const Finding finding = look_at(invocation, path, said);
-    print_finding(finding, !config.json && !config.quiet, last_error);
-    tally.add(finding);
+    const Finding& finding =
+        findings.emplace_back(look_at(invocation, path, said));
+    if (finding.error) {
+      errors.add(*finding.error);
+    } else if (!config.json && !config.quiet) {
+      print(finding);
+    }
     files.push_back(json_of(finding));
   }
-  for (const Error& error : tally.errors(invocation.files.size())) {
-    say(stderr, one_line(error));
-    tally.end_with(error);
-  }
-  RunSummary& summary = invocation.summary;
-  if (tally.worst) {
-    summary.status = "failed";
-    summary.exit_code = exit_code(tally.worst->code());
-  }
-  invocation.take_last_word();
-  if (config.json) {
-    Json json = envelope(summary);
-    json["files"] = std::move(files);
-    json["notes"] = said;
-    if (tally.worst) {
-      json["error"] = to_json(*tally.worst);
-    }
-    fmt::print("{}\n", dump(json));
-  }
-  return summary.exit_code;
+  add_totals(findings, errors);
+  return errors.finish(invocation,
+                       {{"files", std::move(files)}, {"notes", said}});
 }
 
 }  // namespace troupe::actors

@@ -143,6 +143,7 @@ TEST_F(Classes, RecipesHoldTheLevelOfTheirImage) {
     const Outcome two = run({"verify", files[0], files[1]});
     EXPECT_EQ(two.exit_code, 8) << two.out << two.err;
     EXPECT_NE(two.out.find("verify it alone"), std::string::npos) << two.out;
+    EXPECT_NE(two.err.find("--dtype and --isa"), std::string::npos) << two.err;
   }
 }
 
