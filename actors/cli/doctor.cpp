@@ -36,7 +36,7 @@ std::vector<std::pair<std::string, config::Plan>> default_plans() {
 /// What to install so that GPUs are seen; empty when one is.
 std::vector<std::string> cuda_advice(
     const kernels::CudaDevices& cuda,
-    const std::vector<kernels::LibraryVersion>& libraries) {
+    const std::vector<LibraryVersion>& libraries) {
   std::vector<std::string> lines;
   if (libraries.empty()) {
     lines.emplace_back(
@@ -47,7 +47,7 @@ std::vector<std::string> cuda_advice(
     lines.push_back("no GPU can be used: " + cuda.why_none +
                     "; install or update NVIDIA's driver");
   }
-  for (const kernels::LibraryVersion& library : libraries) {
+  for (const LibraryVersion& library : libraries) {
     // The driver has had its line; nothing here needs NCCL yet.
     if (library.version == "not found" && library.name != "NCCL" &&
         library.name != "CUDA driver") {
@@ -61,9 +61,9 @@ std::vector<std::string> cuda_advice(
 }
 
 /// What would make this machine do more, as sentences.
-std::vector<std::string> advice(
-    const MemoryInfo& memory, const kernels::CudaDevices& cuda,
-    const std::vector<kernels::LibraryVersion>& libraries) {
+std::vector<std::string> advice(const MemoryInfo& memory,
+                                const kernels::CudaDevices& cuda,
+                                const std::vector<LibraryVersion>& libraries) {
   std::vector<std::string> lines = cuda_advice(cuda, libraries);
   if (!cpu_is_supported()) {
     lines.emplace_back(
@@ -96,7 +96,7 @@ FreeMemory free_memory(const kernels::CudaDevice& device) {
 }
 
 void print_cuda(const kernels::CudaDevices& cuda,
-                const std::vector<kernels::LibraryVersion>& libraries) {
+                const std::vector<LibraryVersion>& libraries) {
   if (cuda.devices.empty()) {
     fmt::print("CUDA        none: {}\n", cuda.why_none);
   }
@@ -110,7 +110,7 @@ void print_cuda(const kernels::CudaDevices& cuda,
                device.compute_major, device.compute_minor,
                device.num_multiprocessors);
   }
-  for (const kernels::LibraryVersion& library : libraries) {
+  for (const LibraryVersion& library : libraries) {
     fmt::print("{:<11} {}\n", library.name, library.version);
   }
 }
@@ -120,8 +120,7 @@ struct Findings {
   MemoryInfo memory = memory_info();
   CoreInfo cores = core_info();
   kernels::CudaDevices cuda = kernels::cuda_devices();
-  std::vector<kernels::LibraryVersion> cuda_libraries =
-      kernels::cuda_libraries();
+  std::vector<LibraryVersion> cuda_libraries = kernels::cuda_libraries();
   std::vector<std::string> lines = advice(memory, cuda, cuda_libraries);
   bool ok = cpu_is_supported();
 };
@@ -175,7 +174,7 @@ void print_json(const RunSummary& summary, const Findings& found) {
   for (const LibraryVersion& library : all_libraries()) {
     json["libraries"][library.name] = library.version;
   }
-  for (const kernels::LibraryVersion& library : found.cuda_libraries) {
+  for (const LibraryVersion& library : found.cuda_libraries) {
     json["libraries"][library.name] = library.version;
   }
   json["advice"] = found.lines;

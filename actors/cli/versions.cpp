@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <gnu/libc-version.h>
 
-#include "kernels/cuda/devices.h"
 #include "kernels/linear.h"
 
 namespace troupe::actors {
@@ -36,9 +35,9 @@ std::vector<LibraryVersion> gpu_library_versions() {
   std::erase_if(all, [](const LibraryVersion& library) {
     return library.name == "oneDNN" || library.name == "Highway";
   });
-  for (const kernels::LibraryVersion& library : kernels::cuda_libraries()) {
+  for (const LibraryVersion& library : kernels::cuda_libraries()) {
     if (library.name != "CUDA driver" && library.name != "NCCL") {
-      all.push_back({library.name, library.version});
+      all.push_back(library);
     }
   }
   return all;

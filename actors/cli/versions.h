@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/devices.h"
+
 namespace troupe::actors {
 
 /// "0.1.0".
@@ -14,10 +16,7 @@ namespace troupe::actors {
 /// "troupe 0.1.0 (release, GCC 12.2.0, sources 0f1e2d3c4b5a6978)".
 [[nodiscard]] std::string version_line();
 
-struct LibraryVersion {
-  std::string name;
-  std::string version;
-};
+using kernels::LibraryVersion;
 /// What the execution class names: those whose arithmetic is part of a result.
 /// oneDNN and the C library as they are loaded.
 [[nodiscard]] std::vector<LibraryVersion> library_versions();
