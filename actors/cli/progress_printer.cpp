@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -94,11 +95,7 @@ std::string render_bar(const ProgressView& view, int columns) {
 
 ProgressPrinter::ProgressPrinter(ProgressKind kind, std::FILE* out,
                                  TimePoint start)
-    : kind_(resolve(kind, out)),
-      out_(out),
-      start_(start),
-      last_drawn_(start),
-      last_update_(start) {}
+    : kind_(resolve(kind, out)), out_(out), start_(start), last_drawn_(start) {}
 
 ProgressPrinter::~ProgressPrinter() { finish(); }
 
@@ -125,9 +122,7 @@ void ProgressPrinter::finish() {
     put("\r\x1b[K");
     bar_on_screen_ = false;
   }
-  if (has_news_ && render_state(last_view_) != last_said_) {
-    print_line(last_view_, last_update_);
-  }
+  put(std::exchange(unsaid_, {}));
 }
 
 /// A reader that has gone (`2>&1 | head`) is no reason to end a job.
@@ -150,9 +145,14 @@ void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
 void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
   constexpr double kLongestSilence = 30;
   constexpr double kShortestSilence = 1;
-  last_view_ = view;
-  last_update_ = now;
-  has_news_ = true;
+  const std::string state = render_state(view);
+  std::string line = fmt::format("{}  {} elapsed", state,
+                                 render_seconds(seconds_between(start_, now)));
+  if (view.seconds_left >= 0 && view.fraction < 1) {
+    line += ", " + render_seconds(view.seconds_left) + " left";
+  }
+  line += "\n";
+  unsaid_ = state == last_said_ ? std::string() : line;
   const int tenth = static_cast<int>(std::floor(view.fraction * 10));
   const double silence = seconds_between(last_drawn_, now);
   if (silence < kShortestSilence ||
@@ -160,19 +160,10 @@ void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
     return;
   }
   last_tenth_ = std::max(tenth, last_tenth_);
-  print_line(view, now);
-}
-
-void ProgressPrinter::print_line(const ProgressView& view, TimePoint now) {
   last_drawn_ = now;
-  last_said_ = render_state(view);
-  has_news_ = false;
-  std::string line = last_said_ + "  " +
-                     render_seconds(seconds_between(start_, now)) + " elapsed";
-  if (view.seconds_left >= 0 && view.fraction < 1) {
-    line += ", " + render_seconds(view.seconds_left) + " left";
-  }
-  put(line + "\n");
+  last_said_ = state;
+  unsaid_.clear();
+  put(line);
 }
 
 void ProgressPrinter::print_json(const JobProgress& progress,

@@ -48,7 +48,6 @@ class ProgressPrinter {
   void put(const std::string& text) const;
   void draw_bar(const ProgressView& view, TimePoint now);
   void print_plain(const ProgressView& view, TimePoint now);
-  void print_line(const ProgressView& view, TimePoint now);
   void print_json(const JobProgress& progress, const ProgressView& view,
                   TimePoint now);
 
@@ -57,10 +56,8 @@ class ProgressPrinter {
   TimePoint start_;
   TimePoint last_drawn_;
   int last_tenth_ = 0;
-  ProgressView last_view_;
-  TimePoint last_update_;
   std::string last_said_;  ///< how far the last plain line was
-  bool has_news_ = false;  ///< an update since
+  std::string unsaid_;     ///< the line of an update since; empty: nothing new
   bool bar_on_screen_ = false;
 };
 
