@@ -5,19 +5,11 @@
 #include <utility>
 
 namespace troupe::actors {
-namespace {
-
-Shape with_rows(std::uint64_t count, const Shape& row) {
-  std::vector<std::int64_t> extents = {static_cast<std::int64_t>(count)};
-  extents.insert(extents.end(), row.extents().begin(), row.extents().end());
-  return Shape(std::span<const std::int64_t>(extents));
-}
-
-}  // namespace
 
 SampleRows::SampleRows(const config::SampleRange& samples, const Shape& row)
     : begin_(samples.begin),
-      rows_(with_rows(samples.size(), row), DType::f32),
+      rows_(with_rows(static_cast<std::int64_t>(samples.size()), row),
+            DType::f32),
       is_complete_(samples.size(), false) {}
 
 std::span<std::byte> SampleRows::row(std::uint64_t index) {
