@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -20,33 +22,20 @@
 namespace troupe::actors {
 namespace {
 
-/// The largest differences seen so far.
-struct Distance {
-  double absolute = 0;
-  double relative = 0;
-
-  void add(double difference, double largest) {
-    absolute = std::max(absolute, difference);
-    if (difference > 0) {
-      relative = std::max(relative, difference / largest);
-    }
+/// Takes in a difference of values of at most `largest`.
+void add_distance(double difference, double largest, Comparison& found) {
+  found.largest_absolute = std::max(*found.largest_absolute, difference);
+  if (difference > 0) {
+    found.largest_relative =
+        std::max(*found.largest_relative, difference / largest);
   }
-};
+}
 
-Comparison judge(Comparison found, const Distance& distance,
-                 const std::optional<double>& tolerance) {
-  found.largest_absolute = distance.absolute;
-  found.largest_relative = distance.relative;
-  if (!found.same) {
-    found.same = tolerance && distance.relative <= *tolerance;
-    found.detail += fmt::format("; at most {:.3g} apart, {:.3g} relative",
-                                distance.absolute, distance.relative);
-    if (tolerance) {
-      found.detail += fmt::format(", {} --tolerance {:g}",
-                                  found.same ? "within" : "beyond", *tolerance);
-    }
-  }
-  return found;
+/// How many bytes of two equally long spans differ.
+std::size_t num_different(std::span<const std::byte> a,
+                          std::span<const std::byte> b) {
+  return std::transform_reduce(a.begin(), a.end(), b.begin(), std::size_t{0},
+                               std::plus<>(), std::not_equal_to<>());
 }
 
 std::string describe(const StoredColour& stored) {
@@ -55,8 +44,7 @@ std::string describe(const StoredColour& stored) {
                      stored.space.empty() ? "no colour space" : stored.space);
 }
 
-Comparison compare_images(const std::string& path, const std::string& other,
-                          const std::optional<double>& tolerance) {
+Comparison compare_images(const std::string& path, const std::string& other) {
   const Image a = read_image(path);
   const Image b = read_image(other);
   if (a.width != b.width || a.height != b.height) {
@@ -73,18 +61,17 @@ Comparison compare_images(const std::string& path, const std::string& other,
                 "compare the files with cmp");
   }
   constexpr double kWhite = 255;
-  std::size_t different = 0;
-  Distance distance;
+  Comparison found{.largest_absolute = 0, .largest_relative = 0};
   for (std::size_t i = 0; i < a.rgb.size(); ++i) {
-    different += a.rgb[i] == b.rgb[i] ? 0U : 1U;
-    distance.add(std::abs(int{a.rgb[i]} - int{b.rgb[i]}), kWhite);
+    add_distance(std::abs(int{a.rgb[i]} - int{b.rgb[i]}), kWhite, found);
   }
-  if (different == 0) {
-    return judge({true, "same pixels"}, distance, tolerance);
-  }
-  return judge(
-      {false, fmt::format("{} of {} bytes differ", different, a.rgb.size())},
-      distance, tolerance);
+  const std::size_t different = num_different(std::as_bytes(std::span(a.rgb)),
+                                              std::as_bytes(std::span(b.rgb)));
+  found.same = different == 0;
+  found.detail = found.same ? "same pixels"
+                            : fmt::format("{} of {} bytes differ", different,
+                                          a.rgb.size());
+  return found;
 }
 
 /// Element `i` of some bytes, as the widest type there is, which holds 64-bit
@@ -124,7 +111,7 @@ ReadElement reader_of(std::string_view dtype) {
 /// Adds how far `a` is from `b`, which has its shape; false where that cannot
 /// be said: NaN or infinity in one of them alone, or types without numbers.
 bool add_distance(const StoredTensor& a, const StoredTensor& b,
-                  Distance& distance) {
+                  Comparison& found) {
   const auto count = static_cast<std::size_t>(a.shape.num_elements());
   const ReadElement read_a = reader_of(a.dtype);
   const ReadElement read_b = reader_of(b.dtype);
@@ -147,7 +134,7 @@ bool add_distance(const StoredTensor& a, const StoredTensor& b,
       largest = std::max(largest, std::abs(y));
     }
   }
-  distance.add(static_cast<double>(apart), static_cast<double>(largest));
+  add_distance(static_cast<double>(apart), static_cast<double>(largest), found);
   return true;
 }
 
@@ -161,49 +148,41 @@ std::string difference(const StoredTensor& a, const StoredTensor& b) {
                        printable(a.dtype), to_string(a.shape),
                        printable(b.dtype), to_string(b.shape));
   }
-  std::size_t different = 0;
-  for (std::size_t i = 0; i < a.bytes.size(); ++i) {
-    different += a.bytes[i] == b.bytes[i] ? 0U : 1U;
-  }
+  const std::size_t different = num_different(a.bytes, b.bytes);
   return different == 0
              ? std::string()
              : fmt::format("tensor {}: {} of {} bytes differ",
                            in_quotes(a.name), different, a.bytes.size());
 }
 
-/// Whether two tensors can be compared element by element.
-bool are_comparable(const StoredTensor& a, const StoredTensor& b) {
-  return a.name == b.name && a.shape == b.shape;
-}
-
-Comparison compare_tensors(const std::string& path, const std::string& other,
-                           const std::optional<double>& tolerance) {
+Comparison compare_tensors(const std::string& path, const std::string& other) {
   const std::vector<StoredTensor> a = read_stored(path);
   const std::vector<StoredTensor> b = read_stored(other);
   if (a.size() != b.size()) {
     return {false, fmt::format("{} tensors against {}", a.size(), b.size())};
   }
-  std::string first;
-  Distance distance;
+  Comparison found{.largest_absolute = 0, .largest_relative = 0};
   bool has_distance = true;
   for (std::size_t i = 0; i < a.size(); ++i) {
     const std::string what = difference(a[i], b[i]);
-    if (!what.empty() && !are_comparable(a[i], b[i])) {
+    if (a[i].name != b[i].name || a[i].shape != b[i].shape) {
       return {false, what};
     }
-    first = first.empty() ? what : first;
+    if (found.detail.empty()) {
+      found.detail = what;
+    }
     // Equal bytes may be of a type without numbers.
     has_distance =
-        has_distance && (what.empty() || add_distance(a[i], b[i], distance));
+        has_distance && (what.empty() || add_distance(a[i], b[i], found));
   }
-  if (first.empty()) {
-    return judge({true, fmt::format("{} tensors, same bytes", a.size())},
-                 distance, tolerance);
+  found.same = found.detail.empty();
+  if (found.same) {
+    found.detail = fmt::format("{} tensors, same bytes", a.size());
   }
   if (!has_distance) {
-    return {false, first + "; some elements are no finite numbers"};
+    return {false, found.detail + "; some elements are no finite numbers"};
   }
-  return judge({false, first}, distance, tolerance);
+  return found;
 }
 
 }  // namespace
@@ -216,8 +195,19 @@ Comparison compare_files(const std::string& path, const std::string& other,
                     " and " + other,
                 "give two .png images, or two tensor files");
   }
-  return path.ends_with(".png") ? compare_images(path, other, tolerance)
-                                : compare_tensors(path, other, tolerance);
+  Comparison found = path.ends_with(".png") ? compare_images(path, other)
+                                            : compare_tensors(path, other);
+  if (!found.same && found.largest_relative) {
+    found.same = tolerance && *found.largest_relative <= *tolerance;
+    found.detail +=
+        fmt::format("; at most {:.3g} apart, {:.3g} relative",
+                    *found.largest_absolute, *found.largest_relative);
+    if (tolerance) {
+      found.detail += fmt::format(", {} --tolerance {:g}",
+                                  found.same ? "within" : "beyond", *tolerance);
+    }
+  }
+  return found;
 }
 
 }  // namespace troupe::actors
