@@ -72,7 +72,7 @@ bool Simulator::work(std::size_t worker) {
     const auto sample = std::find_if(
         samples_.begin(), samples_.end(),
         [&](const Sample& s) { return s.slots.get() == group[i].slots; });
-    most_slots_ = std::max(most_slots_, sample->slots->size());
+    most_slots_ = std::max(most_slots_, sample->slots->values().size());
     for (std::size_t copies = 1 + below(4) / 3; copies > 0; --copies) {
       mail_.push_back({static_cast<std::size_t>(sample - samples_.begin()),
                        results[i], group[i].task.frees});
