@@ -13,31 +13,24 @@ GeneratorStates::GeneratorStates(std::uint64_t seed, std::size_t most_states)
 GeneratorStates::Nearest GeneratorStates::nearest(std::uint64_t sample_index,
                                                   std::size_t draw) {
   const auto found = streams_.find(sample_index);
-  if (found == streams_.end()) {
-    return {0, TorchGenerator(seed_ + sample_index)};
+  if (found != streams_.end()) {
+    found->second.last_use = ++clock_;
+    const States& states = found->second.states;
+    const auto after = states.upper_bound(draw);
+    if (after != states.begin()) {
+      const auto& [at, generator] = *std::prev(after);
+      return {at, generator};
+    }
   }
-  found->second.last_use = ++clock_;
-  const States& states = found->second.states;
-  const auto after = states.upper_bound(draw);
-  if (after == states.begin()) {
-    return {0, TorchGenerator(seed_ + sample_index)};
-  }
-  const auto& [at, generator] = *std::prev(after);
-  return {at, generator};
+  return {0, TorchGenerator(seed_ + sample_index)};
 }
 
 void GeneratorStates::keep(std::uint64_t sample_index, std::size_t draw,
                            const TorchGenerator& generator) {
-  const auto found = streams_.find(sample_index);
-  if (found == streams_.end()) {
-    streams_.emplace(sample_index, Stream{{{draw, generator}}, ++clock_});
-  } else {
-    found->second.last_use = ++clock_;
-    if (!found->second.states.emplace(draw, generator).second) {
-      return;
-    }
-  }
-  if (++num_states_ > most_states_) {
+  Stream& stream = streams_[sample_index];
+  stream.last_use = ++clock_;
+  const bool is_new = stream.states.emplace(draw, generator).second;
+  if (is_new && ++num_states_ > most_states_) {
     make_room();
   }
 }
