@@ -1,8 +1,20 @@
-#include "samplers/parallel/cfg.h"
-
 #include <utility>
 
+#include "samplers/parallel/call_by_call.h"
+
 namespace troupe::samplers {
+namespace {
+
+/// The two guidance branches of a model call on two workers (parts 0 and 1),
+/// combined and stepped at home. Exact: rows of a forward are independent.
+class Cfg final : public CallByCall {
+ public:
+  explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls) {}
+
+ private:
+  void begin_call() override;
+  void advance(const Task& finished) override;
+};
 
 void Cfg::begin_call() {
   for (const Branch branch : {Branch::cond, Branch::uncond}) {
@@ -28,6 +40,8 @@ void Cfg::advance(const Task& finished) {
   go_on_to_step(task);
   book().add(std::move(task));
 }
+
+}  // namespace
 
 extern constinit const MethodRow kCfg{
     .name = "cfg",

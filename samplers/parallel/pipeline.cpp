@@ -1,11 +1,27 @@
-#include "samplers/parallel/pipeline.h"
-
 #include <algorithm>
 #include <utility>
 
+#include "samplers/parallel/call_by_call.h"
 #include "samplers/parallel/check_range.h"
 
 namespace troupe::samplers {
+namespace {
+
+/// The network cut in segments, one worker each, all at age 0. One sample keeps
+/// one worker busy; with as many samples in flight as segments all are.
+class Pipeline final : public CallByCall {
+ public:
+  Pipeline(int num_calls, int num_segments)
+      : CallByCall(MethodKind::pipeline, num_calls),
+        num_segments_(num_segments) {}
+
+ private:
+  void begin_call() override { issue_segment(0, state()); }
+  void advance(const Task& finished) override;
+  void issue_segment(int segment, Slot input);
+
+  int num_segments_;
+};
 
 void Pipeline::advance(const Task& finished) {
   const Slot slot = finished.outputs.front();
@@ -27,8 +43,6 @@ void Pipeline::issue_segment(int segment, Slot input) {
   }
   book().add(std::move(task));
 }
-
-namespace {
 
 std::unique_ptr<Method> make_pipeline(const MethodOptions& options,
                                       const Schedule& schedule) {

@@ -1,17 +1,24 @@
-#include "samplers/parallel/sequential.h"
-
 #include <utility>
 
+#include "samplers/parallel/call_by_call.h"
+
 namespace troupe::samplers {
-
-void Sequential::begin_call() {
-  Task task = task_of(Op::evaluate);
-  task.inputs = {state()};
-  go_on_to_step(task);
-  book().add(std::move(task));
-}
-
 namespace {
+
+/// Evaluation and step, evaluation and step … on one worker: what every exact
+/// method is compared with. The batch method is one of these per sample.
+class Sequential final : public CallByCall {
+ public:
+  using CallByCall::CallByCall;
+
+ private:
+  void begin_call() override {
+    Task task = task_of(Op::evaluate);
+    task.inputs = {state()};
+    go_on_to_step(task);
+    book().add(std::move(task));
+  }
+};
 
 std::unique_ptr<Method> make_sequential(const MethodOptions& options,
                                         const Schedule& schedule) {
