@@ -163,11 +163,9 @@ void TaskRunner::run_segment(ExecContext& ctx,
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
     const Task& task = bound->task;
-    SegmentRow row{.sample_index = bound->sample_index,
-                   .timestep = schedule_.timestep(task.timestep_call),
-                   .latents = {},
-                   .boundary = {},
-                   .output = {}};
+    SegmentRow row;
+    row.sample_index = bound->sample_index;
+    row.timestep = schedule_.timestep(task.timestep_call);
     if (segment == 0) {
       row.latents = scale_model_input(ctx, schedule_, task.from,
                                       read_latents(ctx, *bound));
@@ -310,12 +308,10 @@ void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
                             const Tensor& latents, const Error& error) {
   std::string where;
   try {
-    const EvaluateRow row{
-        .sample_index = bound.sample_index,
-        .branch = Branch::guided,
-        .timestep = schedule_.timestep(call),
-        .latents = scale_model_input(ctx, schedule_, call, latents),
-        .output = {}};
+    EvaluateRow row;
+    row.sample_index = bound.sample_index;
+    row.timestep = schedule_.timestep(call);
+    row.latents = scale_model_input(ctx, schedule_, call, latents);
     where = evaluator_.first_non_finite(ctx, row);
   } catch (const std::bad_alloc&) {
     // As below.
