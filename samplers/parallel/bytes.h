@@ -2,9 +2,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/method_row.h"
@@ -13,22 +16,35 @@ namespace troupe::samplers {
 
 /// Appends numbers to a compact snapshot: seven bits a byte, low ones first. It
 /// begins with the method's name, its format and what it was made with.
+///
+/// Its functions are named as those of ByteReader, so that a template can list
+/// the numbers of a value once, for both.
 class ByteWriter {
  public:
-  ByteWriter(MethodKind kind, std::initializer_list<std::uint64_t> made_with) {
+  ByteWriter(MethodKind kind, std::initializer_list<int> made_with) {
     number(kind->name.size());
     bytes_.append(kind->name);
     number(kind->snapshot_format);
-    for (const std::uint64_t value : made_with) {
+    for (const int value : made_with) {
       number(value);
     }
   }
-  void number(std::uint64_t value) {
+  /// An integer that is not negative, or an enumerator.
+  template <typename T>
+  void number(T number, std::type_identity_t<T> /*largest*/ = {}) {
+    auto value = static_cast<std::uint64_t>(number);
     while (value >= 0x80U) {
       bytes_.push_back(static_cast<char>(0x80U | (value & 0x7fU)));
       value >>= 7U;
     }
     bytes_.push_back(static_cast<char>(value));
+  }
+  template <typename T>
+  void numbers(const std::vector<T>& values) {
+    number(values.size());
+    for (const T value : values) {
+      number(value);
+    }
   }
   [[nodiscard]] std::string take() { return std::move(bytes_); }
 
@@ -43,20 +59,41 @@ class ByteWriter {
 class ByteReader {
  public:
   ByteReader(std::string_view bytes, MethodKind kind,
-             std::initializer_list<std::uint64_t> made_with)
+             std::initializer_list<int> made_with)
       : bytes_(bytes) {
     const std::size_t length = count();
     const std::string_view name = bytes_.substr(0, length);
     bytes_.remove_prefix(length);
-    bool fits = name == kind->name && number() == kind->snapshot_format;
-    for (const std::uint64_t value : made_with) {
-      fits = fits && number() == value;
+    bool fits = name == kind->name && next() == kind->snapshot_format;
+    for (const int value : made_with) {
+      fits = fits && next() == static_cast<std::uint64_t>(value);
     }
     require(fits, Errc::corrupt_file, "snapshot",
             "belongs to another method or run, or to another version");
   }
 
-  [[nodiscard]] std::uint64_t number(std::uint64_t largest = UINT64_MAX) {
+  /// An enumerator needs its largest value.
+  template <typename T>
+  void number(T& value,
+              std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
+    value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
+  }
+  template <typename T>
+  void numbers(std::vector<T>& values) {
+    values.resize(count());
+    for (T& value : values) {
+      number(value);
+    }
+  }
+  /// A count of items of at least one byte each, so never more than are left.
+  [[nodiscard]] std::size_t count() { return next(bytes_.size()); }
+  void expect_end() const {
+    require(bytes_.empty(), Errc::corrupt_file, "snapshot",
+            "has bytes after its end");
+  }
+
+ private:
+  [[nodiscard]] std::uint64_t next(std::uint64_t largest = UINT64_MAX) {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {
       require(!bytes_.empty(), Errc::corrupt_file, "snapshot", "ends early");
@@ -71,18 +108,7 @@ class ByteReader {
     }
     throw Error(Errc::corrupt_file, "snapshot", "a number is too long");
   }
-  template <typename T>
-  [[nodiscard]] T small(std::uint64_t largest) {
-    return static_cast<T>(number(largest));
-  }
-  /// A count of items of at least one byte each, so never more than are left.
-  [[nodiscard]] std::size_t count() { return number(bytes_.size()); }
-  void expect_end() const {
-    require(bytes_.empty(), Errc::corrupt_file, "snapshot",
-            "has bytes after its end");
-  }
 
- private:
   std::string_view bytes_;
 };
 

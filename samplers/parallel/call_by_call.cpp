@@ -31,12 +31,7 @@ Progress CallByCall::progress() const {
 }
 
 Task CallByCall::task_of(Op op) const {
-  Task task;
-  task.op = op;
-  task.from = call_;
-  task.to = call_ + 1;
-  task.timestep_call = call_;
-  return task;
+  return {.op = op, .from = call_, .to = call_ + 1, .timestep_call = call_};
 }
 
 void CallByCall::issue_step(Slot model_output) {
@@ -54,17 +49,17 @@ void CallByCall::go_on_to_step(Task& task) {
 }
 
 std::string CallByCall::snapshot() const {
-  ByteWriter out(kind_, {static_cast<std::uint64_t>(num_calls_)});
-  out.number(static_cast<std::uint64_t>(call_));
+  ByteWriter out(kind_, {num_calls_});
+  out.number(call_);
   out.number(state_);
   book_.save(out);
   return out.take();
 }
 
 void CallByCall::restore(const std::string& bytes) {
-  ByteReader in(bytes, kind_, {static_cast<std::uint64_t>(num_calls_)});
-  call_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
-  state_ = in.small<Slot>(UINT32_MAX);
+  ByteReader in(bytes, kind_, {num_calls_});
+  in.number(call_, num_calls_);
+  in.number(state_);
   book_.load(in);
   in.expect_end();
 }

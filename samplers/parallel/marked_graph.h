@@ -19,6 +19,8 @@ struct GraphNode {
   int phase = 0;
   int timestep_offset = 0;  ///< in stale steps: fed the timestep of k + offset
   bool fresh = true;        ///< fires in warm-up and final fresh steps
+
+  [[nodiscard]] bool is_step() const { return segment < 0; }
 };
 
 /// An input of `to`: for step k it reads the newest firing, among the nodes of
@@ -71,6 +73,9 @@ class MarkedGraph {
   }
   [[nodiscard]] const std::vector<GraphEdge>& edges() const {
     return table_.edges;
+  }
+  [[nodiscard]] const GraphNode& node_of(const Firing& firing) const {
+    return nodes()[static_cast<std::size_t>(firing.node)];
   }
   [[nodiscard]] bool fires(int node, int step, int num_steps) const;
   /// Every firing of a run, each after all that it reads; the last one is the

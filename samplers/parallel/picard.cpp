@@ -54,24 +54,19 @@ void Picard::issue_round() {
       continue;
     }
     at.output = book_.new_slot();
-    Task task;
-    task.op = Op::evaluate;
-    task.from = index;
-    task.to = index + 1;
-    task.timestep_call = index;
-    task.inputs = {at.state};
-    task.outputs = {at.output};
-    book_.add(std::move(task));
+    book_.add({.op = Op::evaluate,
+               .from = index,
+               .to = index + 1,
+               .timestep_call = index,
+               .inputs = {at.state},
+               .outputs = {at.output}});
   }
   ++rounds_;
 }
 
 void Picard::issue_sweep() {
-  Task task;
-  task.op = Op::sweep;
-  task.from = begin_;
-  task.to = end_;
-  task.timestep_call = begin_;
+  Task task{
+      .op = Op::sweep, .from = begin_, .to = end_, .timestep_call = begin_};
   for (int index = begin_; index <= end_; ++index) {
     task.inputs.push_back(point(index).state);
   }
@@ -132,19 +127,10 @@ int Picard::next_begin(const Task& sweep,
   return sweep.to;
 }
 
-void Picard::replace(int index, Slot state, bool same_bytes) {
-  Point& at = point(index);
-  if (!same_bytes && at.output != kNoSlot) {
-    book_.discard(at.output);
-    at.output = kNoSlot;
-  }
-  at.state = state;
-}
-
-void Picard::drop(Point& point) {
-  book_.discard(point.state);
+void Picard::discard_output(Point& point) {
   if (point.output != kNoSlot) {
     book_.discard(point.output);
+    point.output = kNoSlot;
   }
 }
 
@@ -155,19 +141,20 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
   const int new_begin = next_begin(sweep, scalars);
   const int new_end = std::min(new_begin + window_size_, num_calls_);
   // Points may share the initial slot, so each old slot is discarded once.
-  std::vector<Slot> old;
+  Slot discarded = result_slot();
   for (int index = begin_ + 1; index <= end_; ++index) {
     const Slot slot = point(index).state;
-    if (slot != point(begin_).state && (old.empty() || old.back() != slot)) {
-      old.push_back(slot);
+    if (slot != result_slot() && slot != discarded) {
+      book_.discard(slot);
+      discarded = slot;
     }
-  }
-  for (const Slot slot : old) {
-    book_.discard(slot);
   }
   for (int index = begin_ + 1; index <= end_; ++index) {
     const auto i = static_cast<std::size_t>(index - begin_ - 1);
-    replace(index, sweep.outputs[i], scalars[2 * i + 1] != 0);
+    if (scalars[2 * i + 1] == 0) {
+      discard_output(point(index));
+    }
+    point(index).state = sweep.outputs[i];
   }
   for (std::size_t i = points_.size() - 1; i < sweep.outputs.size(); ++i) {
     if (begin_ + 1 + static_cast<int>(i) <= new_end) {
@@ -177,20 +164,21 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
     }
   }
   const auto retired = points_.begin() + (new_begin - begin_);
-  std::for_each(points_.begin(), retired, [this](Point& at) { drop(at); });
+  for (auto at = points_.begin(); at != retired; ++at) {
+    book_.discard(at->state);
+    discard_output(*at);
+  }
   points_.erase(points_.begin(), retired);
   begin_ = new_begin;
   end_ = new_end;
 }
 
 std::string Picard::snapshot() const {
-  ByteWriter out(MethodKind::picard,
-                 {static_cast<std::uint64_t>(num_calls_),
-                  static_cast<std::uint64_t>(window_size_)});
-  out.number(static_cast<std::uint64_t>(begin_));
-  out.number(static_cast<std::uint64_t>(end_));
-  out.number(static_cast<std::uint64_t>(nfe_));
-  out.number(static_cast<std::uint64_t>(rounds_));
+  ByteWriter out(MethodKind::picard, {num_calls_, window_size_});
+  out.number(begin_);
+  out.number(end_);
+  out.number(nfe_);
+  out.number(rounds_);
   for (const Point& at : points_) {
     out.number(at.state);
     out.number(at.output);
@@ -200,19 +188,17 @@ std::string Picard::snapshot() const {
 }
 
 void Picard::restore(const std::string& bytes) {
-  ByteReader in(bytes, MethodKind::picard,
-                {static_cast<std::uint64_t>(num_calls_),
-                 static_cast<std::uint64_t>(window_size_)});
-  begin_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
-  end_ = in.small<int>(static_cast<std::uint64_t>(num_calls_));
+  ByteReader in(bytes, MethodKind::picard, {num_calls_, window_size_});
+  in.number(begin_, num_calls_);
+  in.number(end_, num_calls_);
   require(begin_ <= end_ && end_ - begin_ <= window_size_, Errc::corrupt_file,
           "snapshot", "has a window that cannot be");
-  nfe_ = in.small<std::int64_t>(INT64_MAX);
-  rounds_ = in.small<std::int64_t>(INT64_MAX);
+  in.number(nfe_);
+  in.number(rounds_);
   points_.assign(static_cast<std::size_t>(end_ - begin_) + 1, {});
   for (Point& at : points_) {
-    at.state = in.small<Slot>(kNoSlot);
-    at.output = in.small<Slot>(kNoSlot);
+    in.number(at.state);
+    in.number(at.output);
   }
   book_.load(in);
   in.expect_end();

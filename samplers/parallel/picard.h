@@ -57,8 +57,7 @@ class Picard final : public Method {
   void accept(const Task& sweep, const std::vector<double>& scalars);
   [[nodiscard]] int next_begin(const Task& sweep,
                                const std::vector<double>& scalars) const;
-  void replace(int index, Slot state, bool same_bytes);
-  void drop(Point& point);
+  void discard_output(Point& point);
 
   int num_calls_;
   int window_size_;

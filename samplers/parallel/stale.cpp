@@ -1,12 +1,73 @@
-#include "samplers/parallel/stale.h"
-
 #include <algorithm>
+#include <cstddef>
 #include <map>
+#include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "samplers/parallel/check_range.h"
+#include "samplers/parallel/marked_graph.h"
+#include "samplers/parallel/method.h"
+#include "samplers/parallel/task_book.h"
 
 namespace troupe::samplers {
+namespace {
+
+/// A stale pipeline with deterministic ages: runs the firings of a marked
+/// graph, each as soon as what it reads is there. A late worker stalls its
+/// readers; nothing older is ever read instead.
+///
+/// Steps are counted in model calls, so every solver can be carried; both calls
+/// of a Heun step are stale alike.
+class Stale final : public Method {
+ public:
+  Stale(const MethodOptions& options, int num_calls);
+
+  [[nodiscard]] std::vector<Task> ready() override { return book_.take(); }
+  bool apply(const TaskResult& result) override;
+  [[nodiscard]] bool done() const override { return call_ == num_calls_; }
+  [[nodiscard]] Progress progress() const override;
+  [[nodiscard]] Slot result_slot() const override { return state_; }
+  [[nodiscard]] std::string snapshot() const override;
+  void restore(const std::string& bytes) override;
+
+ private:
+  /// What is left to do around a firing. Firing i is task i + 1, and writes
+  /// slot i + 1.
+  struct Status {
+    std::vector<int> readers;
+    int inputs_missing = 0;
+    int readers_left = 0;
+    /// Segment runs that must happen one after the other until it is done: each
+    /// reads the one before, or shares its part.
+    int depth = 0;
+    bool done = false;
+  };
+
+  [[nodiscard]] static Slot slot_of(int firing) {
+    static_assert(Firing::kInitial + 1 == static_cast<int>(kInitialSlot));
+    return static_cast<Slot>(firing + 1);
+  }
+  [[nodiscard]] Status& status(int firing) { return status_[slot_of(firing)]; }
+  [[nodiscard]] const Firing& firing(int index) const {
+    return firings_[static_cast<std::size_t>(index)];
+  }
+  void connect();
+  void issue(int index);
+  void finish(int index);
+
+  int num_calls_;
+  int num_segments_;
+  MarkedGraph graph_;
+  std::vector<Firing> firings_;
+  std::vector<Status> status_;  ///< by slot: first the initial state's
+  int call_ = 0;
+  Slot state_ = kInitialSlot;
+  std::int64_t segments_run_ = 0;
+  int depth_ = 0;  ///< of all that is done
+  TaskBook book_;
+};
 
 Stale::Stale(const MethodOptions& options, int num_calls)
     : num_calls_(num_calls),
@@ -14,20 +75,11 @@ Stale::Stale(const MethodOptions& options, int num_calls)
       graph_(make_stale_graph(options)),
       firings_(graph_.firings(num_calls)) {
   connect();
-  for (std::size_t i = 0; i < firings_.size(); ++i) {
-    if (status_[i].inputs_missing == 0) {
-      issue(static_cast<int>(i));
+  for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
+    if (status(i).inputs_missing == 0) {
+      issue(i);
     }
   }
-}
-
-Stale::Status& Stale::status(int firing) {
-  return status_[static_cast<std::size_t>(firing)];
-}
-
-Slot Stale::slot_of(int firing) {
-  static_assert(Firing::kInitial + 1 == static_cast<int>(kInitialSlot));
-  return static_cast<Slot>(firing + 1);
 }
 
 Progress Stale::progress() const {
@@ -41,36 +93,32 @@ Progress Stale::progress() const {
 }
 
 void Stale::connect() {
-  status_.assign(firings_.size(), {});
+  status_.assign(firings_.size() + 1, {});
   std::map<int, int> depth_of_part;
-  for (std::size_t i = 0; i < firings_.size(); ++i) {
-    const Firing& firing = firings_[i];
-    const GraphNode& node =
-        graph_.nodes()[static_cast<std::size_t>(firing.node)];
-    Status& at = status_[i];
-    int& busy = depth_of_part[node.segment < 0 ? -1 : node.part];
-    at.depth = node.segment < 0 ? 0 : busy;
-    for (const int input : firing.inputs) {
-      if (input == Firing::kInitial) {
-        ++initial_readers_left_;
-        continue;
-      }
-      at.depth = std::max(at.depth, status(input).depth);
-      status(input).readers.push_back(static_cast<int>(i));
-      ++status(input).readers_left;
-      ++at.inputs_missing;
+  for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
+    Status& at = status(i);
+    for (const int input : firing(i).inputs) {
+      Status& source = status(input);
+      source.readers.push_back(i);
+      ++source.readers_left;
+      at.inputs_missing += input == Firing::kInitial ? 0 : 1;
+      at.depth = std::max(at.depth, source.depth);
     }
-    at.depth += node.segment < 0 ? 0 : 1;
-    busy = at.depth;
+    const GraphNode& node = graph_.node_of(firing(i));
+    if (!node.is_step()) {
+      int& busy = depth_of_part[node.part];
+      at.depth = std::max(at.depth, busy) + 1;
+      busy = at.depth;
+    }
   }
 }
 
-void Stale::issue(int firing) {
-  const Firing& at = firings_[static_cast<std::size_t>(firing)];
-  const GraphNode& node = graph_.nodes()[static_cast<std::size_t>(at.node)];
+void Stale::issue(int index) {
+  const Firing& at = firing(index);
+  const GraphNode& node = graph_.node_of(at);
   Task task;
-  task.id = static_cast<std::uint64_t>(firing) + 1;
-  task.op = node.segment < 0 ? Op::step : Op::segment;
+  task.id = static_cast<std::uint64_t>(index) + 1;
+  task.op = node.is_step() ? Op::step : Op::segment;
   task.segment = std::max(0, node.segment);
   task.part = node.part;
   task.from = at.step;
@@ -78,13 +126,11 @@ void Stale::issue(int firing) {
   task.timestep_call = at.timestep_call;
   for (const int input : at.inputs) {
     task.inputs.push_back(slot_of(input));
-    const int readers = input == Firing::kInitial ? initial_readers_left_
-                                                  : status(input).readers_left;
-    if (readers == 1) {
+    if (status(input).readers_left == 1) {
       task.frees.push_back(slot_of(input));
     }
   }
-  task.outputs = {slot_of(firing)};
+  task.outputs = {slot_of(index)};
   book_.add(std::move(task));
 }
 
@@ -93,19 +139,15 @@ bool Stale::apply(const TaskResult& result) {
   if (!finished) {
     return false;
   }
-  const int firing = static_cast<int>(finished->id) - 1;
   for (const Slot input : finished->inputs) {
-    int& readers = input == kInitialSlot
-                       ? initial_readers_left_
-                       : status(static_cast<int>(input) - 1).readers_left;
-    const bool freed = std::find(finished->frees.begin(), finished->frees.end(),
-                                 input) != finished->frees.end();
-    if (--readers == 0 && !freed) {
+    const bool freed = std::ranges::count(finished->frees, input) > 0;
+    if (--status_[input].readers_left == 0 && !freed) {
       book_.discard(input);
     }
   }
-  finish(firing);
-  for (const int reader : status(firing).readers) {
+  const int index = static_cast<int>(finished->id) - 1;
+  finish(index);
+  for (const int reader : status(index).readers) {
     if (--status(reader).inputs_missing == 0) {
       issue(reader);
     }
@@ -113,15 +155,12 @@ bool Stale::apply(const TaskResult& result) {
   return true;
 }
 
-void Stale::finish(int firing) {
-  const Firing& at = firings_[static_cast<std::size_t>(firing)];
-  const bool is_step =
-      graph_.nodes()[static_cast<std::size_t>(at.node)].segment < 0;
-  status(firing).done = true;
-  depth_ = std::max(depth_, status(firing).depth);
-  if (is_step) {
-    call_ = at.step + 1;
-    state_ = slot_of(firing);
+void Stale::finish(int index) {
+  status(index).done = true;
+  depth_ = std::max(depth_, status(index).depth);
+  if (graph_.node_of(firing(index)).is_step()) {
+    call_ = firing(index).step + 1;
+    state_ = slot_of(index);
   } else {
     ++segments_run_;
   }
@@ -129,60 +168,54 @@ void Stale::finish(int firing) {
 
 std::string Stale::snapshot() const {
   ByteWriter out(MethodKind::stale,
-                 {static_cast<std::uint64_t>(num_calls_), firings_.size()});
+                 {num_calls_, static_cast<int>(firings_.size())});
   // Nearly all done firings lie before the first that is not.
-  const auto first = std::find_if_not(status_.begin(), status_.end(),
+  const auto begin = status_.begin() + 1;
+  const auto first = std::find_if_not(begin, status_.end(),
                                       [](const Status& s) { return s.done; });
-  out.number(static_cast<std::uint64_t>(first - status_.begin()));
-  std::vector<std::uint64_t> beyond;
+  out.number(first - begin);
+  std::vector<std::ptrdiff_t> beyond;
   for (auto at = first; at != status_.end(); ++at) {
     if (at->done) {
-      beyond.push_back(static_cast<std::uint64_t>(at - first));
+      beyond.push_back(at - first);
     }
   }
-  out.number(beyond.size());
-  for (const std::uint64_t firing : beyond) {
-    out.number(firing);
-  }
+  out.numbers(beyond);
   book_.save(out);
   return out.take();
 }
 
 void Stale::restore(const std::string& bytes) {
-  ByteReader in(bytes, MethodKind::stale,
-                {static_cast<std::uint64_t>(num_calls_), firings_.size()});
-  initial_readers_left_ = 0;
+  const auto count = static_cast<int>(firings_.size());
+  ByteReader in(bytes, MethodKind::stale, {num_calls_, count});
   segments_run_ = 0;
   call_ = 0;
   state_ = kInitialSlot;
   depth_ = 0;
   connect();
-  std::vector<int> done(in.small<std::size_t>(firings_.size()));
-  for (std::size_t i = 0; i < done.size(); ++i) {
-    done[i] = static_cast<int>(i);
+  int first = 0;
+  in.number(first, count);
+  std::vector<int> done(static_cast<std::size_t>(first));
+  std::iota(done.begin(), done.end(), 0);
+  std::vector<int> beyond;
+  in.numbers(beyond);
+  for (const int place : beyond) {
+    require(place < count - first, Errc::corrupt_file, "snapshot",
+            "has a firing that is not in the graph");
+    done.push_back(first + place);
   }
-  const auto first = static_cast<int>(done.size());
-  for (std::size_t left = in.count(); left > 0; --left) {
-    const int firing = first + in.small<int>(firings_.size() - 1);
-    require(firing < static_cast<int>(firings_.size()), Errc::corrupt_file,
-            "snapshot", "has a firing that is not in the graph");
-    done.push_back(firing);
-  }
-  for (const int firing : done) {
-    finish(firing);
-    for (const int input : firings_[static_cast<std::size_t>(firing)].inputs) {
-      --(input == Firing::kInitial ? initial_readers_left_
-                                   : status(input).readers_left);
+  for (const int index : done) {
+    finish(index);
+    for (const int input : firing(index).inputs) {
+      --status(input).readers_left;
     }
-    for (const int reader : status(firing).readers) {
+    for (const int reader : status(index).readers) {
       --status(reader).inputs_missing;
     }
   }
   book_.load(in);
   in.expect_end();
 }
-
-namespace {
 
 MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
   MethodOptions options;
@@ -193,7 +226,6 @@ MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
 std::unique_ptr<Method> make_stale(const MethodOptions& options,
                                    const Schedule& schedule) {
   const int calls = schedule.num_model_calls();
-  check_segments(options);
   check_range("warmup_steps", options.warmup_steps, 0, calls,
               "counts model calls of this run");
   check_range("final_fresh_steps", options.final_fresh_steps, 0, calls,
@@ -222,9 +254,8 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
   std::vector<double> load(static_cast<std::size_t>(shape.num_workers));
   double segments = 0;
   for (const Firing& firing : graph.firings(shape.num_calls)) {
-    const GraphNode& node =
-        graph.nodes()[static_cast<std::size_t>(firing.node)];
-    segments += node.segment >= 0 ? 1 : 0;
+    const GraphNode& node = graph.node_of(firing);
+    segments += node.is_step() ? 0 : 1;
     load[static_cast<std::size_t>(node.part % shape.num_workers)] +=
         shape.segment_share * static_cast<double>(node.cost);
   }

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/core/error.h"
+#include "samplers/parallel/check_range.h"
 #include "samplers/parallel/marked_graph.h"
 
 namespace troupe::samplers {
@@ -13,15 +13,8 @@ namespace {
 
 /// Of every cut. Checks the other numbers too.
 std::vector<int> checked_ages(const MethodOptions& options) {
-  if (options.num_segments < 1) {
-    throw Error(
-        Errc::invalid_argument, "num_segments",
-        "got " + std::to_string(options.num_segments) + ", expected 1 or more");
-  }
-  if (options.stride != 1 && options.stride != 2) {
-    throw Error(Errc::invalid_argument, "stride",
-                "got " + std::to_string(options.stride) + ", expected 1 or 2");
-  }
+  check_segments(options);
+  check_range("stride", options.stride, 1, 2, "counts steps per round");
   const auto cuts = static_cast<std::size_t>(options.num_segments - 1);
   std::vector<int> ages = options.ages;
   if (ages.empty()) {
@@ -115,7 +108,7 @@ void check_nodes(const GraphTable& table, const MethodOptions& options) {
   for (std::size_t n = 0; n < table.nodes.size(); ++n) {
     const GraphNode& node = table.nodes[n];
     const bool is_last = n + 1 == table.nodes.size();
-    const bool is_step = node.segment == -1;
+    const bool is_step = node.is_step();
     if (is_step != is_last || node.segment < -1 ||
         node.segment >= options.num_segments) {
       refuse_graph(numbered("node", n) + ": got segment " +
@@ -130,7 +123,8 @@ void check_nodes(const GraphTable& table, const MethodOptions& options) {
         node.cost > kMostNumber) {
       refuse_graph(numbered("node", n) + ": a number is out of range");
     }
-    // The solver takes every step, and the first and last turns are its own.
+    // Each step begins with the latents that the solver made in the step
+    // before.
     if (is_step && (node.stride != 1 || !node.fresh)) {
       refuse_graph("the solver step does not fire for every step");
     }
@@ -140,10 +134,10 @@ void check_nodes(const GraphTable& table, const MethodOptions& options) {
 /// Whether `from` makes what `to` reads over an edge of this lag.
 bool fits(const GraphNode& from, const GraphNode& to, int lag, int segments) {
   if (lag == 1) {  // latents of the step before
-    return from.segment == -1 && to.segment <= 0;
+    return from.is_step() && to.segment <= 0;
   }
-  return to.segment == -1 ? from.segment == segments - 1
-                          : from.segment >= 0 && from.segment + 1 == to.segment;
+  return to.is_step() ? from.segment == segments - 1
+                      : !from.is_step() && from.segment + 1 == to.segment;
 }
 
 void check_edge(const GraphTable& table, const MethodOptions& options,
@@ -189,20 +183,22 @@ void check_inputs(const GraphTable& table) {
     lags[static_cast<std::size_t>(edge.to)].push_back(edge.lag);
   }
   for (std::size_t n = 0; n < lags.size(); ++n) {
-    const int segment = table.nodes[n].segment;
-    const std::vector<int> wanted = segment == -1  ? std::vector{1, 0}
-                                    : segment == 0 ? std::vector{1}
-                                                   : std::vector{0};
+    const GraphNode& node = table.nodes[n];
+    const std::vector<int> wanted = node.is_step()      ? std::vector{1, 0}
+                                    : node.segment == 0 ? std::vector{1}
+                                                        : std::vector{0};
     if (lags[n] != wanted) {
       refuse_graph(numbered("node", n) + " reads " +
                    std::to_string(lags[n].size()) + " slots, expected " +
                    std::to_string(wanted.size()) +
-                   (segment == -1 ? ": the state, then a model output" : ""));
+                   (node.is_step() ? ": the state, then a model output" : ""));
     }
   }
 }
 
-/// Class and recipe say what the options say.
+/// The execution class and the recipe are made from the options. They would lie
+/// if the graph were stale where the options are exact, or had other fresh
+/// steps.
 void check_options_of(const GraphTable& table, const MethodOptions& options) {
   const bool is_stale =
       std::ranges::any_of(table.edges,
@@ -223,10 +219,8 @@ void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls) {
   (void)checked_ages(options);
   check_options_of(table, options);
-  if (table.nodes.empty() || table.warmup_steps < 0 ||
-      table.warmup_steps > kMostNumber || table.final_fresh_steps < 0 ||
-      table.final_fresh_steps > kMostNumber) {
-    refuse_graph("it has no nodes, or a number is out of range");
+  if (table.nodes.empty()) {
+    refuse_graph("it has no nodes");
   }
   if (static_cast<std::int64_t>(table.nodes.size()) * num_calls > kMostTurns) {
     refuse_graph("too large: got " + std::to_string(table.nodes.size()) +

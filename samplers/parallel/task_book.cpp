@@ -7,52 +7,24 @@
 namespace troupe::samplers {
 namespace {
 
-constexpr std::uint64_t kLargestInt = std::numeric_limits<int>::max();
-constexpr std::uint64_t kLargestSlot = std::numeric_limits<Slot>::max();
-
-void save_slots(const std::vector<Slot>& slots, ByteWriter& out) {
-  out.number(slots.size());
-  for (const Slot slot : slots) {
-    out.number(slot);
-  }
+/// Writes or reads a task.
+template <typename Bytes, typename TaskType>
+void transfer_task(Bytes& bytes, TaskType& task) {
+  bytes.number(task.id);
+  bytes.number(task.version, std::numeric_limits<std::uint32_t>::max() - 1);
+  bytes.number(task.op, Op::decode);
+  bytes.number(task.branch, Branch::uncond);
+  bytes.number(task.segment);
+  bytes.number(task.part);
+  bytes.number(task.from);
+  bytes.number(task.to);
+  bytes.number(task.timestep_call);
+  bytes.numbers(task.inputs);
+  bytes.numbers(task.outputs);
+  bytes.numbers(task.frees);
 }
 
-std::vector<Slot> load_slots(ByteReader& in) {
-  std::vector<Slot> slots(in.count());
-  for (Slot& slot : slots) {
-    slot = in.small<Slot>(kLargestSlot);
-  }
-  return slots;
-}
-
-void save_task(const Task& task, ByteWriter& out) {
-  out.number(task.id);
-  out.number(task.version);
-  out.number(static_cast<std::uint64_t>(task.op));
-  out.number(static_cast<std::uint64_t>(task.branch));
-  for (const int value :
-       {task.segment, task.part, task.from, task.to, task.timestep_call}) {
-    out.number(static_cast<std::uint64_t>(value));
-  }
-  save_slots(task.inputs, out);
-  save_slots(task.outputs, out);
-  save_slots(task.frees, out);
-}
-
-Task load_task(ByteReader& in) {
-  Task task;
-  task.id = in.number();
-  task.version = in.small<std::uint32_t>(
-      std::numeric_limits<std::uint32_t>::max() - std::uint64_t{1});
-  task.op = in.small<Op>(static_cast<std::uint64_t>(Op::decode));
-  task.branch = in.small<Branch>(static_cast<std::uint64_t>(Branch::uncond));
-  for (int* value :
-       {&task.segment, &task.part, &task.from, &task.to, &task.timestep_call}) {
-    *value = in.small<int>(kLargestInt);
-  }
-  task.inputs = load_slots(in);
-  task.outputs = load_slots(in);
-  task.frees = load_slots(in);
+void check_slots(const Task& task) {
   const std::size_t least_inputs =
       task.op == Op::combine && task.outputs.size() == 2 ? 3
       : task.op == Op::step || task.op == Op::combine    ? 2
@@ -60,7 +32,6 @@ Task load_task(ByteReader& in) {
   require(task.id != 0 && task.inputs.size() >= least_inputs &&
               !task.outputs.empty(),
           Errc::corrupt_file, "snapshot", "has a task with too few slots");
-  return task;
 }
 
 }  // namespace
@@ -113,21 +84,23 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
 void TaskBook::save(ByteWriter& out) const {
   out.number(next_id_);
   out.number(next_slot_);
-  save_slots(garbage_, out);
+  out.numbers(garbage_);
   out.number(open_.size());
   for (const auto& [id, task] : open_) {
-    save_task(task, out);
+    transfer_task(out, task);
   }
 }
 
 void TaskBook::load(ByteReader& in) {
-  next_id_ = in.number();
-  next_slot_ = in.small<Slot>(kLargestSlot);
-  garbage_ = load_slots(in);
+  in.number(next_id_);
+  in.number(next_slot_);
+  in.numbers(garbage_);
   open_.clear();
   ready_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
-    Task task = load_task(in);
+    Task task;
+    transfer_task(in, task);
+    check_slots(task);
     ++task.version;
     ready_.push_back(task.id);
     open_.emplace(task.id, std::move(task));

@@ -1,5 +1,3 @@
-#include "samplers/parallel/stale.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -10,6 +8,7 @@
 #include <random>
 
 #include "kernels/core/error.h"
+#include "samplers/parallel/marked_graph.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -29,13 +28,13 @@ std::int64_t step_value(std::int64_t x, std::int64_t output, int call) {
 /// rounded, delivering results in random order. Returns x after every call.
 std::vector<std::int64_t> run_on_integers(const MethodOptions& options,
                                           int calls, std::uint64_t seed) {
-  Stale method(options, calls);
+  const auto method = make_method(options, Schedule(steps(calls)));
   std::mt19937_64 random(seed);
   std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
   std::vector<std::int64_t> trajectory = {42};
   std::vector<Task> open;
-  while (!method.done()) {
-    for (Task& task : method.ready()) {
+  while (!method->done()) {
+    for (Task& task : method->ready()) {
       open.push_back(std::move(task));
     }
     std::swap(open[random() % open.size()], open.back());
@@ -50,7 +49,7 @@ std::vector<std::int64_t> run_on_integers(const MethodOptions& options,
     if (task.op == Op::step) {
       trajectory.push_back(value);
     }
-    method.apply({task.id, task.version, {}});
+    method->apply({task.id, task.version, {}});
     for (const Slot slot : task.frees) {
       slots.erase(slot);
     }
@@ -125,15 +124,17 @@ TEST(Stale, OfStrideTwoFollowsAsyncDiffsRecurrence) {
 TEST(Stale, ForgetsGarbageInItsCachesAfterTheLargestAge) {
   // Latents and timestep stand still; the warm-up's boundaries are spoilt.
   constexpr int kSegments = 4;
-  Stale method({.kind = MethodKind::stale, .num_segments = kSegments}, 20);
+  const auto method =
+      make_method({.kind = MethodKind::stale, .num_segments = kSegments},
+                  Schedule(steps(20)));
   std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
   std::int64_t expected = 42;
   for (int i = 0; i < kSegments; ++i) {
     expected = segment_value(i, expected, 0);
   }
   int wrong = 0;
-  while (!method.done()) {
-    for (const Task& task : method.ready()) {
+  while (!method->done()) {
+    for (const Task& task : method->ready()) {
       const std::int64_t input = slots.at(task.inputs.front());
       std::int64_t value = input;
       if (task.op == Op::segment) {
@@ -146,7 +147,7 @@ TEST(Stale, ForgetsGarbageInItsCachesAfterTheLargestAge) {
         EXPECT_LT(task.from, kSegments);
       }
       slots[task.outputs.front()] = value;
-      method.apply({task.id, task.version, {}});
+      method->apply({task.id, task.version, {}});
     }
   }
   EXPECT_EQ(wrong, kSegments);
@@ -216,11 +217,12 @@ TEST(Stale, EqualsSequentialAtEveryStepOfANetworkThatIgnoresLatentsAndTime) {
 TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
   // Segment 0 is held back from step 5 on: with age 1 the others may go on to
   // the step after, and then nothing is ready until it comes.
-  Stale method({.kind = MethodKind::stale, .num_segments = 3}, 12);
+  const auto method = make_method(
+      {.kind = MethodKind::stale, .num_segments = 3}, Schedule(steps(12)));
   std::vector<Task> held;
   int highest_last_segment = 0;
-  for (std::vector<Task> tasks = method.ready(); !tasks.empty();
-       tasks = method.ready()) {
+  for (std::vector<Task> tasks = method->ready(); !tasks.empty();
+       tasks = method->ready()) {
     for (Task& task : tasks) {
       if (task.segment == 0 && task.op == Op::segment && task.from >= 5) {
         held.push_back(std::move(task));
@@ -229,23 +231,23 @@ TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
       if (task.op == Op::segment && task.segment == 2) {
         highest_last_segment = task.from;
       }
-      EXPECT_TRUE(method.apply({task.id, task.version, {}}));
+      EXPECT_TRUE(method->apply({task.id, task.version, {}}));
     }
   }
-  EXPECT_FALSE(method.done());
+  EXPECT_FALSE(method->done());
   // Segment 1 may take step 5 (reads 4) and segment 2 step 6 (reads 5).
   EXPECT_EQ(highest_last_segment, 6);
-  EXPECT_EQ(method.progress().accepted, 7);
+  EXPECT_EQ(method->progress().accepted, 7);
   for (const Task& task : held) {
-    EXPECT_TRUE(method.apply({task.id, task.version, {}}));
+    EXPECT_TRUE(method->apply({task.id, task.version, {}}));
   }
-  for (std::vector<Task> tasks = method.ready(); !tasks.empty();
-       tasks = method.ready()) {
+  for (std::vector<Task> tasks = method->ready(); !tasks.empty();
+       tasks = method->ready()) {
     for (const Task& task : tasks) {
-      EXPECT_TRUE(method.apply({task.id, task.version, {}}));
+      EXPECT_TRUE(method->apply({task.id, task.version, {}}));
     }
   }
-  EXPECT_TRUE(method.done());
+  EXPECT_TRUE(method->done());
 }
 
 TEST(Stale, NamesAPartForEverySegmentAndReplica) {
