@@ -12,34 +12,31 @@ class Cfg final : public CallByCall {
   explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls) {}
 
  private:
-  void begin_call() override;
-  void advance(const Task& finished) override;
-};
+  void begin_call() override {
+    for (const Branch branch : {Branch::cond, Branch::uncond}) {
+      Task task = task_of(Op::evaluate);
+      task.branch = branch;
+      task.part = branch == Branch::cond ? 0 : 1;
+      task.inputs = {state()};
+      task.outputs = {book().new_slot()};
+      book().add(std::move(task));
+    }
+  }
 
-void Cfg::begin_call() {
-  for (const Branch branch : {Branch::cond, Branch::uncond}) {
-    Task task = task_of(Op::evaluate);
-    task.branch = branch;
-    task.part = branch == Branch::cond ? 0 : 1;
-    task.inputs = {state()};
-    task.outputs = {book().new_slot()};
+  void advance(const Task& finished) override {
+    if (!book().idle()) {
+      return;  // the other branch runs
+    }
+    // Cond took the lower of two neighbouring slots.
+    const Slot slot = finished.outputs.front();
+    const Slot cond = finished.branch == Branch::cond ? slot : slot - 1;
+    Task task = task_of(Op::combine);
+    task.inputs = {cond, cond + 1, state()};
+    task.frees = {cond, cond + 1};
+    go_on_to_step(task);
     book().add(std::move(task));
   }
-}
-
-void Cfg::advance(const Task& finished) {
-  if (!book().idle()) {
-    return;  // the other branch runs
-  }
-  // Cond took the lower of two neighbouring slots.
-  const Slot slot = finished.outputs.front();
-  const Slot cond = finished.branch == Branch::cond ? slot : slot - 1;
-  Task task = task_of(Op::combine);
-  task.inputs = {cond, cond + 1, state()};
-  task.frees = {cond, cond + 1};
-  go_on_to_step(task);
-  book().add(std::move(task));
-}
+};
 
 }  // namespace
 
@@ -56,10 +53,6 @@ extern constinit const MethodRow kCfg{
     .parts = [](const MethodOptions&) { return 2; },
     .useful_workers = [](const MethodOptions&,
                          std::uint64_t samples) { return 2 * samples; },
-    .in_flight =
-        [](int, int) {
-          return InFlight{2, 2};
-        },
     .turn =
         [](const MethodOptions&, const TurnShape& shape) {
           const double share =

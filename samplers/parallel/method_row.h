@@ -80,7 +80,10 @@ struct MethodRow {
   /// The most rows of one forward pass, both branches of guidance as one; null:
   /// as many as the device likes.
   int (*most_rows)(const MethodOptions&) = nullptr;
-  InFlight (*in_flight)(int num_parts, int rows_per_pass);
+  /// Two by default: the next sample is at hand when one ends.
+  InFlight (*in_flight)(int num_parts, int rows_per_pass) = [](int, int) {
+    return InFlight{2, 2};
+  };
   Turn (*turn)(const MethodOptions&, const TurnShape&);
   /// The most tasks of a sample, without its decode.
   double (*most_tasks)(const MethodOptions&, int num_calls);

@@ -30,13 +30,10 @@ void Packer::push(BoundTask task) {
 }
 
 std::vector<BoundTask> Packer::next(int max_rows) {
-  std::vector<BoundTask> group;
   if (!cheap_.empty()) {
-    group.assign(std::make_move_iterator(cheap_.begin()),
-                 std::make_move_iterator(cheap_.end()));
-    cheap_.clear();
-    return group;
+    return std::exchange(cheap_, {});
   }
+  std::vector<BoundTask> group;
   if (!decodes_.empty()) {
     group.push_back(std::move(decodes_.front()));
     decodes_.pop_front();
@@ -57,11 +54,12 @@ std::vector<BoundTask> Packer::next(int max_rows) {
 }
 
 void Packer::remove(std::uint64_t sample_index) {
-  for (std::deque<BoundTask>* queue : {&cheap_, &decodes_, &forwards_}) {
-    std::erase_if(*queue, [&](const BoundTask& bound) {
-      return bound.sample_index == sample_index;
-    });
-  }
+  const auto is_of_sample = [&](const BoundTask& bound) {
+    return bound.sample_index == sample_index;
+  };
+  std::erase_if(cheap_, is_of_sample);
+  std::erase_if(decodes_, is_of_sample);
+  std::erase_if(forwards_, is_of_sample);
 }
 
 std::size_t Packer::size() const {

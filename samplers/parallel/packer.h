@@ -32,7 +32,7 @@ class Packer {
   [[nodiscard]] bool empty() const { return size() == 0; }
 
  private:
-  std::deque<BoundTask> cheap_;
+  std::vector<BoundTask> cheap_;
   std::deque<BoundTask> decodes_;
   std::deque<BoundTask> forwards_;  ///< oldest first
 };

@@ -301,10 +301,6 @@ extern constinit const MethodRow kPicard{
           return samples * static_cast<std::uint64_t>(window_of(o));
         },
     .most_rows = window_of,
-    .in_flight =
-        [](int, int) {
-          return InFlight{2, 2};
-        },
     .turn = picard_turn,
     .most_tasks = picard_tasks};
 

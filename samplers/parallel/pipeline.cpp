@@ -17,32 +17,30 @@ class Pipeline final : public CallByCall {
 
  private:
   void begin_call() override { issue_segment(0, state()); }
-  void advance(const Task& finished) override;
-  void issue_segment(int segment, Slot input);
+
+  void advance(const Task& finished) override {
+    const Slot slot = finished.outputs.front();
+    if (finished.segment + 1 < num_segments_) {
+      issue_segment(finished.segment + 1, slot);
+    } else {
+      issue_step(slot);
+    }
+  }
+
+  void issue_segment(int segment, Slot input) {
+    Task task = task_of(Op::segment);
+    task.segment = segment;
+    task.part = segment;
+    task.inputs = {input};
+    task.outputs = {book().new_slot()};
+    if (segment > 0) {
+      task.frees = {input};
+    }
+    book().add(std::move(task));
+  }
 
   int num_segments_;
 };
-
-void Pipeline::advance(const Task& finished) {
-  const Slot slot = finished.outputs.front();
-  if (finished.segment + 1 < num_segments_) {
-    issue_segment(finished.segment + 1, slot);
-  } else {
-    issue_step(slot);
-  }
-}
-
-void Pipeline::issue_segment(int segment, Slot input) {
-  Task task = task_of(Op::segment);
-  task.segment = segment;
-  task.part = segment;
-  task.inputs = {input};
-  task.outputs = {book().new_slot()};
-  if (segment > 0) {
-    task.frees = {input};
-  }
-  book().add(std::move(task));
-}
 
 std::unique_ptr<Method> make_pipeline(const MethodOptions& options,
                                       const Schedule& schedule) {

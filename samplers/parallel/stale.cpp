@@ -289,10 +289,6 @@ extern constinit const MethodRow kStale{
         [](const MethodOptions& o, std::uint64_t) {
           return static_cast<std::uint64_t>(stale_parts(o));
         },
-    .in_flight =
-        [](int, int) {
-          return InFlight{2, 2};
-        },
     .turn = stale_turn,
     .most_tasks =
         [](const MethodOptions& o, int num_calls) {
