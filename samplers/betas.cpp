@@ -21,11 +21,16 @@ std::vector<float> running_product(std::span<const float> values) {
   return products;
 }
 
-std::vector<float> one_minus(std::span<const float> values) {
+/// function(value) of each.
+std::vector<float> mapped(std::span<const float> values,
+                          float (*function)(float)) {
   std::vector<float> result(values.size());
-  std::transform(values.begin(), values.end(), result.begin(),
-                 [](float value) { return 1.0F - value; });
+  std::ranges::transform(values, result.begin(), function);
   return result;
+}
+
+std::vector<float> one_minus(std::span<const float> values) {
+  return mapped(values, [](float value) { return 1.0F - value; });
 }
 
 /// Nichol & Dhariwal 2021, arXiv:2102.09672.
@@ -136,18 +141,14 @@ std::vector<float> cumulative_alphas(std::span<const float> betas,
 }
 
 std::vector<float> training_sigmas(std::span<const float> alphas_cumprod) {
-  std::vector<float> sigmas(alphas_cumprod.size());
-  std::transform(alphas_cumprod.begin(), alphas_cumprod.end(), sigmas.begin(),
-                 [](float a) { return std::sqrt((1.0F - a) / a); });
-  return sigmas;
+  return mapped(alphas_cumprod,
+                [](float a) { return std::sqrt((1.0F - a) / a); });
 }
 
 std::vector<float> log_of(std::span<const float> values) {
-  std::vector<float> logs(values.size());
-  std::transform(values.begin(), values.end(), logs.begin(), [](float value) {
+  return mapped(values, [](float value) {
     return static_cast<float>(std::log(static_cast<double>(value)));
   });
-  return logs;
 }
 
 }  // namespace troupe::samplers

@@ -190,14 +190,13 @@ void resolve(ScheduleOptions& o) {
       o.solver_type == "bh2" || o.solver_type == "logrho") {
     o.solver_type = "midpoint";
   }
-  const bool plain = o.algorithm == DpmAlgorithm::dpmsolver ||
-                     o.algorithm == DpmAlgorithm::sde_dpmsolver;
-  refuse_flow_prediction(o, plain);
+  const bool predicts_noise = !predicts_clean(o);
+  refuse_flow_prediction(o, predicts_noise);
   if (o.use_dynamic_shifting && o.time_shift_linear) {
     refuse_option("time_shift_type", "this solver shifts exponentially only",
                   "");
   }
-  if (plain && o.final_sigma_zero && o.sigmas.empty()) {
+  if (predicts_noise && o.final_sigma_zero && o.sigmas.empty()) {
     refuse_option("algorithm",
                   "dpmsolver and sde-dpmsolver cannot end at sigma 0",
                   "use --final-sigmas-type sigma_min, or dpm++");

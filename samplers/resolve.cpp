@@ -22,8 +22,6 @@ void check_range(std::string_view option, double value, double low,
   }
 }
 
-bool is_multistep(const ScheduleOptions& o) { return o.solver->is_multistep; }
-
 void check_descending(std::string_view option,
                       const std::vector<double>& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -61,7 +59,7 @@ void check_lists(const ScheduleOptions& o) {
     refuse("sigma_spacing", "an explicit list leaves nothing to space",
            "leave out the list or the Karras, exponential, beta or lu spacing");
   }
-  if (is_multistep(o) && o.use_flow_sigmas && !o.timesteps.empty()) {
+  if (o.solver->is_multistep && o.use_flow_sigmas && !o.timesteps.empty()) {
     refuse("timesteps", "flow schedules of this solver are given as sigmas",
            "give --sigmas");
   }
@@ -101,7 +99,7 @@ void check_prediction(const ScheduleOptions& o) {
     refuse("prediction_type", "flow-match Euler integrates flow_prediction",
            "choose another solver for this model");
   }
-  if (flow && o.solver->levels != Levels::flow && !is_multistep(o)) {
+  if (flow && o.solver->levels != Levels::flow && !o.solver->is_multistep) {
     refuse("prediction_type", "this solver has no flow_prediction",
            "use flow, dpm++ or unipc");
   }
