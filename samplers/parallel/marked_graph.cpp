@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <ranges>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -152,11 +153,7 @@ Ratio MarkedGraph::device_load() const {
   for (const GraphNode& node : nodes()) {
     load[node.part] += node.cost * (steps / node.stride);
   }
-  std::int64_t largest = 0;
-  for (const auto& [part, cost] : load) {
-    largest = std::max(largest, cost);
-  }
-  return reduced(largest, steps);
+  return reduced(std::ranges::max(std::views::values(load)), steps);
 }
 
 std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
@@ -181,8 +178,8 @@ std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
         }
         const int residue = floor_mod(at, steps);
         arcs.push_back(
-            {.from = *from * steps + residue,
-             .to = edge.to * steps + to,
+            {.from = static_cast<std::size_t>(*from * steps + residue),
+             .to = static_cast<std::size_t>(edge.to * steps + to),
              .weight =
                  nodes()[static_cast<std::size_t>(*from)].cost + edge.latency,
              .tokens = (residue - at) / steps});
@@ -208,13 +205,11 @@ Ratio MarkedGraph::cycle_ratio() const {
     for (std::size_t round = 0; round <= size; ++round) {
       relaxed = nullptr;
       for (const Arc& arc : arcs) {
-        const auto from = static_cast<std::size_t>(arc.from);
-        const auto to = static_cast<std::size_t>(arc.to);
         const std::int64_t reach =
-            distance[from] + arc.weight * best.den - arc.tokens * best.num;
-        if (reach > distance[to]) {
-          distance[to] = reach;
-          parent[to] = &arc;
+            distance[arc.from] + arc.weight * best.den - arc.tokens * best.num;
+        if (reach > distance[arc.to]) {
+          distance[arc.to] = reach;
+          parent[arc.to] = &arc;
           relaxed = &arc;
         }
       }
@@ -222,14 +217,14 @@ Ratio MarkedGraph::cycle_ratio() const {
     if (relaxed == nullptr) {
       return reduced(best.num, best.den * steps);
     }
-    int at = relaxed->to;
+    std::size_t at = relaxed->to;
     for (std::size_t i = 0; i < size; ++i) {
-      at = parent[static_cast<std::size_t>(at)]->from;
+      at = parent[at]->from;
     }
     Ratio cycle{0, 0};
-    const int start = at;
+    const std::size_t start = at;
     do {
-      const Arc* arc = parent[static_cast<std::size_t>(at)];
+      const Arc* arc = parent[at];
       cycle.num += arc->weight;
       cycle.den += arc->tokens;
       at = arc->from;

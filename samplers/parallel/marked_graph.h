@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -90,7 +91,7 @@ class MarkedGraph {
 
  private:
   struct Arc {  // one edge of the graph unrolled over one period
-    int from, to;
+    std::size_t from, to;
     std::int64_t weight, tokens;
   };
 
