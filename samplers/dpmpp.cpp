@@ -213,19 +213,13 @@ void resolve(ScheduleOptions& o) {
 
 std::string label(const ScheduleOptions& o) {
   const bool is_heun = o.solver_order == 2 && o.solver_type == "heun";
-  const std::string order = std::to_string(o.solver_order) + "m";
   const char* type = is_heun ? "-heun" : "";  // of two kinds the rarer is said
-  switch (o.algorithm) {
-    case DpmAlgorithm::dpmsolver_pp:
-      return "dpm++" + order + type;
-    case DpmAlgorithm::sde_dpmsolver_pp:
-      return "dpm++" + order + "-sde" + type;
-    case DpmAlgorithm::dpmsolver:
-      return std::string("dpmsolver") + type;
-    case DpmAlgorithm::sde_dpmsolver:
-      return std::string("sde-dpmsolver") + type;
+  if (!predicts_clean(o)) {
+    return (is_stochastic(o) ? "sde-dpmsolver" : "dpmsolver") +
+           std::string(type);
   }
-  return "dpm++";
+  return "dpm++" + std::to_string(o.solver_order) +
+         (is_stochastic(o) ? "m-sde" : "m") + type;
 }
 
 constexpr std::string_view kShown[] = {

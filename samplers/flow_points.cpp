@@ -182,15 +182,4 @@ Points unipc_flow_points(const ScheduleOptions& o,
   return with_end(o, std::move(sigmas), last);
 }
 
-void check_flow_sigmas(const ScheduleOptions& o) {
-  for (const double s : o.sigmas) {
-    if (s > 1.0) {
-      refuse_option(
-          "sigmas",
-          "got " + to_text(s) + ", expected at most 1 for a flow model",
-          "flow sigmas run from 1 to 0");
-    }
-  }
-}
-
 }  // namespace troupe::samplers

@@ -96,9 +96,6 @@ Schedule::Schedule(const ScheduleOptions& options) {
     table_.alphas_cumprod = cumulative_alphas(make_betas(o), !integer_steps(o),
                                               o.rescale_betas_zero_snr);
   }
-  if (is_flow(o)) {
-    check_flow_sigmas(o);
-  }
   const auto make_points =
       o.use_flow_sigmas ? o.solver->flow_points : o.solver->points;
   Points points = make_points(o, table_.alphas_cumprod);

@@ -38,8 +38,7 @@ struct Points {
 [[nodiscard]] Points sigma_points(const ScheduleOptions& options,
                                   const std::vector<float>& alphas_cumprod);
 
-/// Flow models. Errors: Errc::invalid_argument for listed σ above 1.
-void check_flow_sigmas(const ScheduleOptions& options);
+/// Flow models.
 [[nodiscard]] Points flow_euler_points(
     const ScheduleOptions& options, const std::vector<float>& alphas_cumprod);
 [[nodiscard]] Points dpmpp_flow_points(

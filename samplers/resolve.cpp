@@ -141,6 +141,12 @@ void check_flow(const ScheduleOptions& o) {
   if (o.mu) {
     check_range("mu", *o.mu, o.time_shift_linear ? 1e-6 : -50.0, 50.0);
   }
+  if (is_flow(o) && !o.sigmas.empty() && o.sigmas.front() > 1.0) {
+    refuse("sigmas",
+           "got " + to_text(o.sigmas.front()) +
+               ", expected at most 1 for a flow model",
+           "flow sigmas run from 1 to 0");
+  }
 }
 
 void check_steps(const ScheduleOptions& o) {

@@ -36,12 +36,6 @@ NoiseLevel Schedule::arrival(int call) const {
   return table_.arrivals[checked(call - 1, table_.arrivals.size())];
 }
 
-double Schedule::alpha_cumprod(int call) const {
-  const NoiseLevel at = level(call);
-  const double signal = at.alpha * at.alpha;
-  return signal / (signal + at.sigma * at.sigma);
-}
-
 bool Schedule::tells_sign_only(int call) const {
   return table_.options.prediction_type == PredictionType::epsilon &&
          !is_flow(table_.options) && !(level(call).alpha > 0.0);

@@ -88,10 +88,8 @@ class Schedule {
   [[nodiscard]] std::span<const float> alphas_cumprod() const noexcept {
     return table_.alphas_cumprod;
   }
-  /// ᾱ at a call, and at the end (call = num_model_calls()): the share
-  /// alpha² / (alpha² + sigma²) of the clean sample's power.
-  [[nodiscard]] double alpha_cumprod(int call) const;
-  /// The mixture with which the output of call `call` is read.
+  /// The mixture with which the output of call `call` is read. That of
+  /// num_model_calls() is the finished sample's.
   [[nodiscard]] NoiseLevel level(int call) const;
   /// The mixture a step that ends at point `call` arrives at, 1 ≤ call ≤
   /// num_model_calls(). Equal to level(call) but for DDIM, whose steps span

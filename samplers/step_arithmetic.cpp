@@ -51,8 +51,8 @@ void threshold(ExecContext& ctx, const ScheduleOptions& o, Tensor& sample) {
   kernels::combine(ctx, {&term, 1}, sample);
 }
 
-/// Of the mixture that the network sees: its world is variance preserving, the
-/// Euler family's is not.
+/// α² + σ², by whose root a mixture is divided for the network: its world is
+/// variance preserving, the Euler family's is not. A flow's is taken as it is.
 double power(const Schedule& schedule, const NoiseLevel& at) {
   return schedule.options().use_flow_sigmas
              ? 1.0

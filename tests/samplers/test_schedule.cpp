@@ -34,7 +34,7 @@ TEST(Schedule, HasDiffusersLinearAlphas) {
   EXPECT_NEAR(acp[500], 0.0777967, 1e-7);
   EXPECT_NEAR(acp[980], 5.90375e-5, 1e-10);
   EXPECT_NEAR(acp[999], 4.03583e-5, 1e-10);
-  EXPECT_EQ(schedule.alpha_cumprod(50), 1.0);
+  EXPECT_EQ(schedule.level(50).alpha, 1.0);
 }
 
 TEST(Schedule, HasStableDiffusionsScaledLinearAlphas) {
@@ -154,15 +154,15 @@ TEST(Schedule, EndsZeroTerminalSnrWithoutSignal) {
   options.timestep_spacing = TimestepSpacing::trailing;
   const Schedule schedule(options);
   EXPECT_EQ(schedule.timestep(0), 999.0);
-  EXPECT_EQ(schedule.alpha_cumprod(0), 0.0);
+  EXPECT_EQ(schedule.level(0).alpha, 0.0);
   EXPECT_EQ(schedule.level(0).sigma, 1.0);
 }
 
 TEST(ResidualScale, IsThePosteriorDeviationOfVpModels) {
   const Schedule schedule(with(Solver::ddim, 20));
   for (int point = 1; point < 20; ++point) {
-    const double a = schedule.alpha_cumprod(point - 1);
-    const double b = schedule.alpha_cumprod(point);
+    const double a = std::pow(schedule.level(point - 1).alpha, 2);
+    const double b = std::pow(schedule.level(point).alpha, 2);
     EXPECT_NEAR(schedule.residual_scale(point),
                 std::sqrt((1 - b) / (1 - a) * (1 - a / b)), 1e-12);
   }

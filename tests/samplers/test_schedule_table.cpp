@@ -64,7 +64,7 @@ std::vector<Tensor> everything_of(const Schedule& schedule) {
           static_cast<float>(carry_coefficient(schedule, call, to));
       scalars.data<float>()[1] =
           static_cast<float>(schedule.residual_scale(to));
-      scalars.data<float>()[2] = static_cast<float>(schedule.alpha_cumprod(to));
+      scalars.data<float>()[2] = static_cast<float>(schedule.level(to).alpha);
       all.push_back(scalars);
       all.push_back(
           extrapolate(ctx, schedule, call, to, state.latents, output));
