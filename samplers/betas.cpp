@@ -119,10 +119,9 @@ void rescale_to_zero_terminal_snr(std::vector<float>& betas) {
 }  // namespace
 
 std::vector<float> make_betas(const ScheduleOptions& options) {
-  std::vector<float> betas;
-  if (!options.trained_betas.empty()) {
-    betas.assign(options.trained_betas.begin(), options.trained_betas.end());
-  } else {
+  std::vector<float> betas(options.trained_betas.begin(),
+                           options.trained_betas.end());
+  if (betas.empty()) {
     betas = scheduled_betas(options);
   }
   if (options.rescale_betas_zero_snr) {

@@ -21,8 +21,10 @@ std::size_t bracket(T value, std::span<const float> ascending) {
   return std::min(index, ascending.size() - 2);
 }
 
+}  // namespace
+
 template <typename T>
-double sigma_to_timestep_as(T sigma, std::span<const float> log_sigmas) {
+double sigma_to_timestep(T sigma, std::span<const float> log_sigmas) {
   if (log_sigmas.size() < 2) {
     return 0.0;
   }
@@ -35,8 +37,8 @@ double sigma_to_timestep_as(T sigma, std::span<const float> log_sigmas) {
   return static_cast<double>(T{1} - weight) * static_cast<double>(low) +
          static_cast<double>(weight) * static_cast<double>(low + 1);
 }
-
-}  // namespace
+template double sigma_to_timestep(double, std::span<const float>);
+template double sigma_to_timestep(float, std::span<const float>);
 
 std::string to_text(double value) {
   std::array<char, 32> text{};
@@ -110,14 +112,6 @@ double interpolate(double x, std::span<const float> table) {
       static_cast<double>(table[low + 1]) - static_cast<double>(table[low]);
   return slope * (x - static_cast<double>(low)) +
          static_cast<double>(table[low]);
-}
-
-double sigma_to_timestep(double sigma, std::span<const float> log_sigmas) {
-  return sigma_to_timestep_as<double>(sigma, log_sigmas);
-}
-
-double sigma_to_timestep_f32(float sigma, std::span<const float> log_sigmas) {
-  return sigma_to_timestep_as<float>(sigma, log_sigmas);
 }
 
 std::vector<double> karras_sigmas(double sigma_max, double sigma_min,

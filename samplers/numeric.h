@@ -32,13 +32,12 @@ namespace troupe::samplers {
 [[nodiscard]] double interpolate(double x, std::span<const float> table);
 
 /// The (fractional) training step whose noise level is `sigma`, by linear
-/// interpolation of ascending log σ; outside values go to the nearest end.
+/// interpolation of ascending log σ; outside values go to the nearest end. T is
+/// double, or float for the float32 intermediates of explicit sigmas.
 /// Source: diffusers `_sigma_to_t`, k-diffusion.
-[[nodiscard]] double sigma_to_timestep(double sigma,
+template <typename T>
+[[nodiscard]] double sigma_to_timestep(T sigma,
                                        std::span<const float> log_sigmas);
-/// The same with float32 intermediates, as for explicit float32 sigmas.
-[[nodiscard]] double sigma_to_timestep_f32(float sigma,
-                                           std::span<const float> log_sigmas);
 
 /// Karras et al. 2022, arXiv:2206.00364, eq. 5, with rho = 7.
 [[nodiscard]] std::vector<double> karras_sigmas(double sigma_max,

@@ -73,7 +73,7 @@ void use_listed_sigmas(const ScheduleOptions& o, const std::vector<float>& logs,
                        Points& points) {
   for (const double value : o.sigmas) {
     const auto sigma = static_cast<float>(value);
-    const double t = sigma_to_timestep_f32(sigma, logs);
+    const double t = sigma_to_timestep(sigma, logs);
     points.sigmas.push_back(sigma);
     points.timesteps.push_back(o.solver->is_multistep ? round_half_even(t) : t);
   }

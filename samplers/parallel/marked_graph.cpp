@@ -22,10 +22,6 @@ Ratio reduced(std::int64_t num, std::int64_t den) {
   return {num / common, den / common};
 }
 
-bool less(const Ratio& a, const Ratio& b) {
-  return a.num * b.den < b.num * a.den;
-}
-
 }  // namespace
 
 MarkedGraph::MarkedGraph(GraphTable table)
@@ -238,7 +234,7 @@ Ratio MarkedGraph::cycle_ratio() const {
 Ratio MarkedGraph::steady_period() const {
   const Ratio load = device_load();
   const Ratio cycle = cycle_ratio();
-  return less(load, cycle) ? cycle : load;
+  return load.num * cycle.den < cycle.num * load.den ? cycle : load;
 }
 
 }  // namespace troupe::samplers
