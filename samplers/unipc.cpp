@@ -93,6 +93,15 @@ Weights moments(const ScheduleOptions& o, const Leg& leg) {
   return {phi[2] / b_h, 2.0 * phi[3] / b_h, 6.0 * phi[4] / b_h};
 }
 
+/// ρ of `count` outputs: 1/2 of a single one, as in diffusers.
+Weights solve_weights(const ScheduleOptions& o, const Leg& leg,
+                      const Weights& ratios, std::size_t count) {
+  if (count == 1) {
+    return {0.5, 0.0, 0.0};
+  }
+  return solve_moments(ratios, moments(o, leg), count);
+}
+
 /// λ of older outputs relative to the newest, in units of h.
 Weights ratios_of(const Schedule& schedule, const std::vector<int>& calls,
                   std::size_t first, std::size_t count, double origin,
@@ -113,11 +122,7 @@ Tensor corrected(const StepInput& in, const Tensor& converted) {
   Weights ratios = ratios_of(in.schedule, state.history_calls, 1, order - 1,
                              start.log_snr(), leg.h);
   ratios[order - 1] = 1.0;
-  const Weights b = moments(in.schedule.options(), leg);
-  Weights rho = {0.5, 0.0, 0.0};
-  if (order > 1) {
-    rho = solve_moments(ratios, b, order);
-  }
+  const Weights rho = solve_weights(in.schedule.options(), leg, ratios, order);
   double newest = leg.first;
   Weights older{};
   for (std::size_t k = 0; k + 1 < order; ++k) {
@@ -145,11 +150,8 @@ Tensor predicted(const StepInput& in, const Tensor& x, const Tensor& m0,
   if (order > 1) {
     const Weights ratios = ratios_of(in.schedule, state.history_calls, 0,
                                      order - 1, in.here().log_snr(), leg.h);
-    Weights rho = {0.5, 0.0, 0.0};
-    if (order > 2) {
-      rho =
-          solve_moments(ratios, moments(in.schedule.options(), leg), order - 1);
-    }
+    const Weights rho =
+        solve_weights(in.schedule.options(), leg, ratios, order - 1);
     for (std::size_t k = 0; k + 1 < order; ++k) {
       older[k] = -leg.scaled_b * rho[k] / ratios[k];
       newest -= older[k];
