@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/isa_in_force.h"
-#include "actors/cli/memory_plan.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
@@ -20,11 +20,6 @@ namespace {
 
 /// The kernels are built from here on (compute capability).
 constexpr int kOldestMajor = 8;
-
-/// Work of a forward pass that keeps a large GPU busy for some milliseconds:
-/// above it more rows gain little, below it the start of kernels shows.
-constexpr double kEnoughFlops = 4e12;
-constexpr int kMostRows = 64;
 
 DType cpu_dtype(const config::Config& config) {
   switch (config.compute) {
@@ -151,23 +146,6 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
   return {the_cpu(config)};
 }
 
-/// Rows that a worker can be handed at all, and that pay.
-int wanted_rows(const JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
-  if (load.max_rows > 0) {
-    return load.max_rows;
-  }
-  if (const auto most_rows = load.method.kind->most_rows) {
-    return most_rows(load.method);
-  }
-  const double flops =
-      load.source.info(gpu.compute).flops() * (load.is_guided ? 2 : 1);
-  const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
-  const std::uint64_t share = (load.samples + workers - 1) / workers;
-  const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));
-  return static_cast<int>(std::clamp<double>(
-      std::min(enough, static_cast<double>(share)), 1, kMostRows));
-}
-
 }  // namespace
 
 std::string JobDevice::label() const {
@@ -175,18 +153,12 @@ std::string JobDevice::label() const {
 }
 
 void number_classes(std::vector<JobDevice>& devices) {
-  int next = 0;
-  for (std::size_t d = 0; d < devices.size(); ++d) {
-    const auto alike = std::find_if(
-        devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(d),
-        [&](const JobDevice& other) {
-          return other.device.kind == devices[d].device.kind &&
-                 other.architecture == devices[d].architecture;
-        });
-    devices[d].execution_class =
-        alike - devices.begin() < static_cast<std::ptrdiff_t>(d)
-            ? alike->execution_class
-            : next++;
+  std::map<std::pair<DeviceKind, std::string>, int> numbers;
+  for (JobDevice& on : devices) {
+    const auto next = static_cast<int>(numbers.size());
+    on.execution_class =
+        numbers.try_emplace({on.device.kind, on.architecture}, next)
+            .first->second;
   }
 }
 
@@ -221,36 +193,6 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
         "--bits and --tf32 are about GPUs: the CPU computes as always");
   }
   return devices;
-}
-
-namespace {
-
-bool fit_placed(JobDevice& gpu, const GpuLoad& load, int gpu_workers) {
-  for (gpu.rows = wanted_rows(gpu, load, gpu_workers);; gpu.rows /= 2) {
-    gpu.required_bytes = gpu_bytes(gpu, load);
-    if (gpu.required_bytes <= gpu.available_bytes) {
-      return true;
-    }
-    // A size that was asked for is not changed behind the user's back.
-    if (gpu.rows == 1 || load.max_rows > 0) {
-      return false;
-    }
-  }
-}
-
-}  // namespace
-
-bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
-         const Gpus& gpus) {
-  gpu.available_bytes = gpus.memory(gpu.device.index).free_bytes;
-  for (const auto placement : {models::WeightPlacement::resident,
-                               models::WeightPlacement::offloaded}) {
-    gpu.placement = placement;
-    if (fit_placed(gpu, load, gpu_workers)) {
-      return true;
-    }
-  }
-  return false;
 }
 
 std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,

@@ -36,6 +36,10 @@ struct JobDevice {
   [[nodiscard]] bool is_gpu() const noexcept {
     return device.kind == DeviceKind::cuda;
   }
+  /// Whether its workers need more of its own memory than there is.
+  [[nodiscard]] bool is_full() const noexcept {
+    return workers > 0 && required_bytes > available_bytes;
+  }
   /// "cpu", "cuda:0 (NVIDIA H200)".
   [[nodiscard]] std::string label() const;
 };
@@ -57,27 +61,6 @@ struct Gpus {
 
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);
-
-/// What decides how much of a GPU's memory a job takes.
-struct GpuLoad {
-  const ModelSource& source;
-  samplers::MethodOptions method;
-  bool is_guided = false;
-  std::uint64_t samples = 1;
-  int max_rows = 0;  ///< asked for; 0: not
-  /// What is kept beside weights, by dtype (conditions that are prepared).
-  std::function<std::uint64_t(DType)> kept_bytes;
-};
-
-/// Sets how many images a GPU takes at once and what that needs: enough work
-/// for one forward pass to outlast its start, as memory allows. Where not even
-/// one fits beside the weights, blocks are offloaded. False when that is not
-/// enough either; the numbers are then the offloaded ones.
-[[nodiscard]] bool fit(JobDevice& gpu, const GpuLoad& load, int gpu_workers,
-                       const Gpus& gpus);
-
-/// What a worker on a GPU takes beside tensors: libraries, recorded work.
-inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 
 /// One place per worker of the plan, device by device.
 [[nodiscard]] std::vector<WorkerPlace> worker_places(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "actors/cli/memory_plan.h"
 #include "kernels/core/error.h"
@@ -13,9 +14,14 @@
 namespace troupe::actors {
 namespace {
 
+/// Work of a forward pass that keeps a large GPU busy for some milliseconds:
+/// above it more rows gain little, below it the start of kernels shows.
+constexpr double kEnoughFlops = 4e12;
+constexpr int kMostRows = 64;
+
 void check_gpu_memory(const JobRequest& request) {
   for (const JobDevice& gpu : request.devices) {
-    if (gpu.workers > 0 && gpu.required_bytes > gpu.available_bytes) {
+    if (gpu.is_full()) {
       throw Error(Errc::device_full, to_string(gpu.device),
                   "the job does not fit on " + gpu.name + ": got " +
                       human_bytes(gpu.available_bytes) + " free, expected " +
@@ -58,24 +64,62 @@ void make_plan(const config::Config& config, JobRequest& request) {
   request.compute = request.devices.front().compute;
 }
 
+/// Rows that a worker can be handed at all, and that pay.
+int wanted_rows(const JobRequest& request, int gpu_workers, DType compute) {
+  if (request.max_rows > 0) {
+    return request.max_rows;
+  }
+  if (const auto most_rows = request.plan.method.kind->most_rows) {
+    return most_rows(request.plan.method);
+  }
+  const double flops = request.source.info(compute).flops() *
+                       (request.guidance_scale > 1 ? 2 : 1);
+  const auto workers = static_cast<std::uint64_t>(std::max(gpu_workers, 1));
+  const std::uint64_t share = (request.samples.size() + workers - 1) / workers;
+  const double enough = std::ceil(kEnoughFlops / std::max(flops, 1.0));
+  return static_cast<int>(std::clamp<double>(
+      std::min(enough, static_cast<double>(share)), 1, kMostRows));
+}
+
+/// Whether a GPU has room for so many images at once, or for fewer.
+bool fit_rows(const JobRequest& request, int rows, JobDevice& gpu) {
+  for (gpu.rows = rows;; gpu.rows /= 2) {
+    gpu.required_bytes = gpu_bytes(gpu, request);
+    if (gpu.required_bytes <= gpu.available_bytes) {
+      return true;
+    }
+    // A size that was asked for is not changed behind the user's back.
+    if (gpu.rows == 1 || request.max_rows > 0) {
+      return false;
+    }
+  }
+}
+
+/// Sets how many images a GPU takes at once and what that needs: enough work
+/// for one forward pass to outlast its start, as memory allows. Where not even
+/// one fits beside the weights, blocks are offloaded. False when that is not
+/// enough either; the numbers are then the offloaded ones.
+bool fit(const JobRequest& request, int gpu_workers, JobDevice& gpu) {
+  const int rows = wanted_rows(request, gpu_workers, gpu.compute);
+  gpu.placement = models::WeightPlacement::resident;
+  if (fit_rows(request, rows, gpu)) {
+    return true;
+  }
+  gpu.placement = models::WeightPlacement::offloaded;
+  return fit_rows(request, rows, gpu);
+}
+
 /// Whether every GPU has room for its part.
 bool fit_gpus(const Gpus& gpus, JobRequest& request) {
   int workers = 0;
   for (const JobDevice& device : request.devices) {
     workers += device.is_gpu() ? device.workers : 0;
   }
-  const GpuLoad load{.source = request.source,
-                     .method = request.plan.method,
-                     .is_guided = request.guidance_scale > 1,
-                     .samples = request.samples.size(),
-                     .max_rows = request.max_rows,
-                     .kept_bytes = [&request](DType compute) {
-                       return prepared_bytes(request, compute);
-                     }};
   bool fits = true;
   for (JobDevice& device : request.devices) {
     if (device.is_gpu() && device.workers > 0) {
-      fits = fit(device, load, workers, gpus) && fits;
+      device.available_bytes = gpus.memory(device.device.index).free_bytes;
+      fits = fit(request, workers, device) && fits;
     }
   }
   return fits;
@@ -84,17 +128,15 @@ bool fit_gpus(const Gpus& gpus, JobRequest& request) {
 /// Devices that "auto" chose and that have no room are left out.
 void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
                          JobRequest& request) {
-  const auto is_full = [](const JobDevice& gpu) {
-    return gpu.workers > 0 && gpu.required_bytes > gpu.available_bytes;
-  };
   for (const JobDevice& gpu : request.devices) {
-    if (is_full(gpu)) {
+    if (gpu.is_full()) {
       request.notes.push_back(fmt::format(
           "{} is left out: got {} free, expected {}", gpu.label(),
           human_bytes(gpu.available_bytes), human_bytes(gpu.required_bytes)));
     }
   }
-  std::erase_if(request.devices, is_full);
+  std::erase_if(request.devices,
+                [](const JobDevice& gpu) { return gpu.is_full(); });
   number_classes(request.devices);
   if (request.devices.empty()) {
     config::Config on_cpu = config;

@@ -77,20 +77,19 @@ std::uint64_t host_bytes(const JobRequest& request) {
   return bytes;
 }
 
-std::uint64_t gpu_bytes(const JobDevice& gpu, const GpuLoad& load) {
-  const MemoryNeeds needs =
-      memory_needs(load.source, DeviceKind::cuda, gpu.compute, gpu.placement);
+std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
+  const MemoryNeeds needs = memory_needs(request.source, DeviceKind::cuda,
+                                         gpu.compute, gpu.placement);
   // The network takes all rows at once.
-  const int branches = load.is_guided ? 2 : 1;
+  const int branches = request.guidance_scale > 1 ? 2 : 1;
   const std::uint64_t worker =
       needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
       needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
-  return needs.weights_bytes +
-         (load.kept_bytes ? load.kept_bytes(gpu.compute) : 0) +
+  return needs.weights_bytes + prepared_bytes(request, gpu.compute) +
          static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
 }
 
-std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
+std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
   // An archive is made in memory beside the rows; a sheet beside the pictures,
   // and its file beside the sheet.
   const auto copies = [](const std::string& path) {
@@ -99,22 +98,25 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const HeldShapes& job) {
   constexpr double kSheetCopies = 3;
   // A list and a text that grow may each hold twice what is in them.
   constexpr double kSpanBytes = 2.0 * (sizeof(TraceSpan) + 200);
+  const int num_calls = request.schedule.num_model_calls();
   const auto row =
-      static_cast<double>(job.latents.num_elements()) * sizeof(float);
+      static_cast<double>(request.source.latent_shape().num_elements()) *
+      sizeof(float);
   double bytes = row * copies(outputs.latents) +
-                 row * copies(outputs.trajectory) * (job.num_calls + 1.0);
+                 row * copies(outputs.trajectory) * (num_calls + 1.0);
   if (!outputs.grid.empty()) {
-    bytes +=
-        kSheetCopies * 3 * static_cast<double>(job.picture[1] * job.picture[2]);
+    const Shape picture = request.source.pixel_shape();
+    bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
   }
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;
-    bytes += kSpanBytes *
-             (job.method.kind->most_tasks(job.method, job.num_calls) + kDecode);
+    const samplers::MethodOptions& method = request.plan.method;
+    bytes +=
+        kSpanBytes * (method.kind->most_tasks(method, num_calls) + kDecode);
   }
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(
-      std::min(bytes * static_cast<double>(job.samples), kMost));
+      std::min(bytes * static_cast<double>(request.samples.size()), kMost));
 }
 
 }  // namespace troupe::actors

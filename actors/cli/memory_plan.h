@@ -22,6 +22,9 @@ struct MemoryNeeds {
     const ModelSource& source, DeviceKind kind, DType compute,
     models::WeightPlacement placement = models::WeightPlacement::resident);
 
+/// What a worker on a GPU takes beside tensors: libraries, recorded work.
+inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
+
 /// Packed weights and activations on the CPU: `workers` forward passes of
 /// `rows` rows at once, and one picture being decoded per worker.
 [[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
@@ -37,19 +40,11 @@ struct MemoryNeeds {
 
 /// Of a GPU's memory, with `gpu.rows` images at once for each of its workers.
 [[nodiscard]] std::uint64_t gpu_bytes(const JobDevice& gpu,
-                                      const GpuLoad& load);
+                                      const JobRequest& request);
 
-/// What of a job decides how much its outputs hold until its end.
-struct HeldShapes {
-  std::uint64_t samples = 1;
-  Shape latents;      ///< of one sample
-  Shape picture;      ///< [C, H, W]
-  int num_calls = 1;  ///< model calls of a sample
-  samplers::MethodOptions method;
-};
 /// Bytes that outputs written at the end hold until then: rows and archive of
 /// --save, pictures and sheet of --grid, spans and text of --trace.
 [[nodiscard]] std::uint64_t held_bytes(const RunOutputs& outputs,
-                                       const HeldShapes& job);
+                                       const JobRequest& request);
 
 }  // namespace troupe::actors

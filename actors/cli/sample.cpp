@@ -249,12 +249,7 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
 /// What --save, --grid, --trace and --preview need beside the job itself.
 void add_memory_of(const RunOutputs& outputs, bool dry_run,
                    JobRequest& request) {
-  std::uint64_t more =
-      held_bytes(outputs, {.samples = request.samples.size(),
-                           .latents = request.source.latent_shape(),
-                           .picture = request.source.pixel_shape(),
-                           .num_calls = request.schedule.num_model_calls(),
-                           .method = request.plan.method});
+  std::uint64_t more = held_bytes(outputs, request);
   if (outputs.preview && !request.devices.back().is_gpu()) {
     more += memory_needs(request.source, DeviceKind::cpu,
                          request.devices.back().compute)

@@ -138,11 +138,7 @@ TEST(HeldBytes, CountTheSpansOfATraceForEveryMethod) {
     const int calls = job.request.schedule.num_model_calls();
     EXPECT_GT(counter.spans, calls);
     EXPECT_LE(counter.spans, options.kind->most_tasks(options, calls) + 1);
-    EXPECT_GE(static_cast<double>(held_bytes(
-                  job.outputs, {.latents = job.latents().shape(),
-                                .picture = job.request.source.pixel_shape(),
-                                .num_calls = calls,
-                                .method = options})),
+    EXPECT_GE(static_cast<double>(held_bytes(job.outputs, job.request)),
               counter.spans * (sizeof(TraceSpan) + 150));
   }
 }
