@@ -9,9 +9,14 @@
 #include "config/enum_names.h"
 #include "config/schedule_options.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
+
+const char* verdict(std::uint64_t needed, std::uint64_t available) {
+  return needed <= available ? "fits" : "does not fit";
+}
 
 std::string time_text(const PlanSummary& plan) {
   constexpr double kClock = 100;  // from here on hours and minutes read better
@@ -52,18 +57,16 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
   for (const DevicePlan& gpu : plan.gpus) {
-    fmt::print(
-        "{:<10} {}: {} at once, {} needed, {} free: {}\n", "device", gpu.name,
-        gpu.rows == 1 ? "1 image" : fmt::format("{} images", gpu.rows),
-        human_bytes(gpu.memory_bytes), human_bytes(gpu.available_memory_bytes),
-        gpu.memory_bytes <= gpu.available_memory_bytes ? "fits"
-                                                       : "does not fit");
+    fmt::print("device     {}: {} at once, {} needed, {} free: {}\n", gpu.name,
+               counted(static_cast<std::uint64_t>(gpu.rows), "image"),
+               human_bytes(gpu.memory_bytes),
+               human_bytes(gpu.available_memory_bytes),
+               verdict(gpu.memory_bytes, gpu.available_memory_bytes));
   }
   fmt::print("memory     {} needed, {} available: {} ({})\n",
              human_bytes(plan.memory_bytes),
              human_bytes(plan.available_memory_bytes),
-             plan.memory_bytes <= plan.available_memory_bytes ? "fits"
-                                                              : "does not fit",
+             verdict(plan.memory_bytes, plan.available_memory_bytes),
              plan.memory_limit);
   fmt::print("cost       {}{:.0f} forward rows{}, {:.3g} TFLOP\n",
              plan.prediction == "about" ? "" : plan.prediction + " ",
@@ -76,8 +79,9 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
 
 int run_dry(Invocation& invocation, const JobRequest& request,
             const RunOutputs& outputs) {
-  PlanSummary plan;
-  plan.images = request.samples.size() - outputs.skipped.size();
+  PlanSummary plan =
+      forecast(request, request.samples.size() - outputs.skipped.size(),
+               outputs.pictures(), *invocation.stop);
   plan.memory_bytes = request.required_bytes;
   const MemoryInfo memory = memory_info();
   plan.available_memory_bytes = memory.available_bytes;
@@ -89,14 +93,6 @@ int run_dry(Invocation& invocation, const JobRequest& request,
                            device.required_bytes, device.available_bytes});
     }
   }
-  const Forecast cost =
-      forecast(request, plan.images, outputs.pictures(), *invocation.stop);
-  plan.forward_rows = cost.forward_rows;
-  plan.sequential_rows = cost.sequential_rows;
-  plan.flops = cost.flops;
-  plan.predicted_seconds = cost.seconds;
-  plan.prediction = cost.is_bound ? "at most" : "about";
-  plan.measured = cost.how;
   RunSummary& summary = invocation.summary;
   summary.status = "planned";
   summary.plan = plan;

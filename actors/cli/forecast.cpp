@@ -259,9 +259,6 @@ std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
       how.push_back(pace.how);
     }
   }
-  if (by_class.size() == 1) {
-    return by_class.begin()->second;
-  }
   joint.row_seconds = request.plan.num_workers / rows_per_second;
   joint.flops_per_second /= request.plan.num_workers;
   joint.how = fmt::format("{}", fmt::join(how, "; "));
@@ -270,36 +267,35 @@ std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
 
 }  // namespace
 
-Forecast forecast(const JobRequest& request, std::uint64_t samples,
-                  bool decodes, StopFlag& stop) {
-  const Workload work =
-      workload_of({.samples = samples,
-                   .calls = request.schedule.num_model_calls(),
-                   .workers = request.plan.num_workers,
-                   .blocks = request.source.num_blocks(),
-                   .method = request.plan.method});
+PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
+                     bool decodes, StopFlag& stop) {
+  const int calls = request.schedule.num_model_calls();
+  const int workers = request.plan.num_workers;
+  const Workload work = workload_of({.samples = samples,
+                                     .calls = calls,
+                                     .workers = workers,
+                                     .blocks = request.source.num_blocks(),
+                                     .method = request.plan.method});
   const int branches = request.guidance_scale > 1 ? 2 : 1;
-  Forecast result{.forward_rows = work.evaluations * branches,
-                  .sequential_rows = static_cast<double>(samples) *
-                                     request.schedule.num_model_calls() *
-                                     branches,
-                  .is_bound = work.is_bound};
-  result.flops =
-      result.forward_rows * request.source.info(request.compute).flops();
+  PlanSummary plan;
+  plan.images = samples;
+  plan.forward_rows = work.evaluations * branches;
+  plan.sequential_rows = static_cast<double>(samples) * calls * branches;
+  plan.flops = plan.forward_rows * request.source.info(request.compute).flops();
+  plan.prediction = work.is_bound ? "at most" : "about";
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
-    result.how = "too large to measure here";
-    return result;
+    plan.measured = "too large to measure here";
+    return plan;
   }
-  const double pictures = decodes
-                              ? std::ceil(static_cast<double>(samples) /
-                                          std::max(request.plan.num_workers, 1))
-                              : 0;
-  result.seconds =
+  const double pictures =
+      decodes ? std::ceil(static_cast<double>(samples) / std::max(workers, 1))
+              : 0;
+  plan.predicted_seconds =
       work.path * branches * pace->row_seconds +
       pictures * decode_flops(request.source) / pace->flops_per_second;
-  result.how = pace->how;
-  return result;
+  plan.measured = pace->how;
+  return plan;
 }
 
 }  // namespace troupe::actors

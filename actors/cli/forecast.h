@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/artefacts/summary.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
 
@@ -50,19 +51,10 @@ struct Pace {
                                                const JobDevice& device,
                                                StopFlag& stop);
 
-/// What a run takes, before it is run.
-struct Forecast {
-  double forward_rows = 0;        ///< guidance branches counted
-  double sequential_rows = 0;     ///< what the sequential run computes
-  double flops = 0;               ///< of the network; decoding not counted
-  std::optional<double> seconds;  ///< loading not counted
-  bool is_bound = false;          ///< at most, not about
-  std::string how;
-};
-
-/// For `samples` images, decoded if `decodes`. Errors: as measure_pace.
-[[nodiscard]] Forecast forecast(const JobRequest& request,
-                                std::uint64_t samples, bool decodes,
-                                StopFlag& stop);
+/// What a run of `samples` images takes, decoded if `decodes`: everything but
+/// memory. Errors: as measure_pace.
+[[nodiscard]] PlanSummary forecast(const JobRequest& request,
+                                   std::uint64_t samples, bool decodes,
+                                   StopFlag& stop);
 
 }  // namespace troupe::actors

@@ -236,7 +236,7 @@ TEST(ModelTable, RunsOneMoreModelByItsRowAlone) {
     EXPECT_NEAR(seen.rows.at(1).data<float>()[i],
                 ratio * noise.data<float>()[i], 1e-5);
   }
-  EXPECT_TRUE(forecast(request, 3, false, stop).seconds);
+  EXPECT_TRUE(forecast(request, 3, false, stop).predicted_seconds);
 }
 
 TEST(ModelTable, MakesOtherSizesAndFindsThemAgainInTheRecipe) {
