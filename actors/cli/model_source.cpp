@@ -26,6 +26,12 @@ std::optional<std::int64_t> as_id(const std::string& text) {
   return error == std::errc{} && rest == end ? std::optional(id) : std::nullopt;
 }
 
+/// Of a bundled config; empty where there is none.
+std::string canonical(std::string_view config) {
+  return config.empty() ? std::string()
+                        : models::Json::parse(config, "bundled").canonical();
+}
+
 std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
   const std::array<std::uint64_t, 2> parts = {denoiser, autoencoder};
   return xxh3_64(std::as_bytes(std::span(parts)));
@@ -40,19 +46,11 @@ ModelSource ModelSource::open(const config::Config& config,
   if (!config.random_weights.empty()) {
     const config::BundledModel& bundled =
         config::find_bundled_model(config.random_weights);
-    source.name_ = config.random_weights;
-    const models::Json transformer =
-        models::Json::parse(bundled.transformer, source.name_);
-    source.model_.denoiser =
-        models::find_denoiser(transformer,
-                              transformer.string("_class_name", ""), table)
-            .describe(transformer);
-    source.denoiser_config_ = transformer.canonical();
-    if (!bundled.vae.empty()) {
-      const models::Json vae = models::Json::parse(bundled.vae, source.name_);
-      source.model_.decoder.emplace(vae);
-      source.decoder_config_ = vae.canonical();
-    }
+    source.record_ = {.name = config.random_weights,
+                      .denoiser_config = canonical(bundled.transformer),
+                      .decoder_config = canonical(bundled.vae),
+                      .random_weights = true};
+    source.model_ = describe(source.record_, table);
     source.scheduler_config_ = bundled.scheduler;
   } else {
     source.open_checkpoint(config);
@@ -98,17 +96,17 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   checkpoint_ = models::open_checkpoint(config.model_dir, converter());
   std::vector<std::string> notes;
   model_ = models::describe_model(*checkpoint_, notes, table_);
-  denoiser_config_ = checkpoint_->transformer.config.canonical();
+  record_.denoiser_config = checkpoint_->transformer.config.canonical();
   if (checkpoint_->vae) {
-    decoder_config_ = checkpoint_->vae->config.canonical();
+    record_.decoder_config = checkpoint_->vae->config.canonical();
   }
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
   std::error_code error;
-  name_ = std::filesystem::weakly_canonical(config.model_dir, error)
-              .filename()
-              .string();
+  record_.name = std::filesystem::weakly_canonical(config.model_dir, error)
+                     .filename()
+                     .string();
   scheduler_config_ = checkpoint_->scheduler_config;
 }
 
@@ -194,11 +192,9 @@ LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
 }
 
 ModelRecord ModelSource::record(std::uint64_t weights_hash) const {
-  return {.name = name_,
-          .denoiser_config = denoiser_config_,
-          .decoder_config = decoder_config_,
-          .random_weights = is_random(),
-          .weights_xxh3 = weights_hash};
+  ModelRecord record = record_;
+  record.weights_xxh3 = weights_hash;
+  return record;
 }
 
 std::uint64_t ModelSource::weights_hash(ExecContext& ctx) const {

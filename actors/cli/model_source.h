@@ -25,8 +25,12 @@ class ModelSource {
       models::DenoiserTable table = models::denoiser_table());
 
   /// Folder name or bundled name.
-  [[nodiscard]] const std::string& name() const noexcept { return name_; }
-  [[nodiscard]] bool is_random() const noexcept { return !checkpoint_; }
+  [[nodiscard]] const std::string& name() const noexcept {
+    return record_.name;
+  }
+  [[nodiscard]] bool is_random() const noexcept {
+    return record_.random_weights;
+  }
   [[nodiscard]] const models::DenoiserDescription& denoiser() const noexcept {
     return *model_.denoiser;
   }
@@ -91,11 +95,9 @@ class ModelSource {
   [[nodiscard]] std::int64_t the_only_class(
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
-  std::string name_;
+  ModelRecord record_;  ///< without the weights' hash
   models::DenoiserTable table_;
   models::ModelDescription model_;
-  std::string denoiser_config_;  ///< canonical JSON
-  std::string decoder_config_;   ///< the same; empty: no decoder
   Shape latents_;
   std::optional<config::PictureSize> size_;
   std::string scheduler_config_;
