@@ -11,13 +11,9 @@ struct WorkerGroup {
   int execution_class = 0;  ///< the one of all its workers
 };
 
-/// Cuts the workers into groups of `num_parts`; workers left over form one
-/// smaller group that hosts several parts each. Part of the logical plan.
-[[nodiscard]] std::vector<WorkerGroup> group_workers(int num_workers,
-                                                     int num_parts);
-
-/// The same among the workers of each class: `classes` says for every worker
-/// which one it belongs to. A group never spans two.
+/// Cuts the workers of each class into groups of `num_parts`; workers left over
+/// form one smaller group that hosts several parts each. `classes` says for
+/// every worker which class it belongs to. Part of the logical plan.
 [[nodiscard]] std::vector<WorkerGroup> group_workers(
     const std::vector<int>& classes, int num_parts);
 

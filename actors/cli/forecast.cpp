@@ -149,8 +149,9 @@ Workload workload_of(const JobShape& shape) {
   if (kind->spreads) {
     turns.push_back(turn_of(shape, shape.workers));
   } else {
+    const std::vector<int> one_class(static_cast<std::size_t>(shape.workers));
     for (const WorkerGroup& group :
-         group_workers(shape.workers, samplers::num_parts(shape.method))) {
+         group_workers(one_class, samplers::num_parts(shape.method))) {
       turns.push_back(turn_of(shape, static_cast<int>(group.workers.size())));
     }
   }

@@ -168,7 +168,7 @@ TEST(CoordinatorPolicy, RefusesNoWorkers) {
 }
 
 TEST(Plan, GroupsWorkersByPartsAndKeepsTheRest) {
-  const auto groups = group_workers(5, 2);
+  const auto groups = group_workers(std::vector<int>(5), 2);
   ASSERT_EQ(groups.size(), 3U);
   EXPECT_EQ(groups[1].workers, (std::vector<int>{2, 3}));
   EXPECT_EQ(groups[2].workers, (std::vector<int>{4}));
