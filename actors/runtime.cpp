@@ -51,14 +51,6 @@ std::vector<std::uint64_t> wanted(const JobSpec& spec) {
   return indices;
 }
 
-int rows_per_forward(const JobSpec& spec, const WorkerPlace& place) {
-  if (place.max_rows > 0 || spec.max_rows > 0) {
-    return place.max_rows > 0 ? place.max_rows : spec.max_rows;
-  }
-  const auto most_rows = spec.parts.method.kind->most_rows;
-  return most_rows != nullptr ? most_rows(spec.parts.method) : place.threads;
-}
-
 int num_threads(const JobSpec& spec) {
   int threads = 0;
   for (const WorkerPlace& place : spec.workers) {
@@ -75,8 +67,8 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   };
   options.method = spec.parts.method;
   for (const WorkerPlace& place : spec.workers) {
-    options.workers.push_back(
-        {place.execution_class, place.device, rows_per_forward(spec, place)});
+    options.workers.push_back({place.execution_class, place.device,
+                               rows_per_forward(place, spec.parts.method)});
   }
   options.decode = spec.decode;
   options.lease = spec.lease;

@@ -19,33 +19,29 @@ namespace troupe::actors {
 /// A run of a job in this process: samples [begin, end) of it, by global index,
 /// who computes them, and who watches.
 struct JobSpec {
-  JobParts parts;
+  JobParts parts = {};
 
   std::uint64_t begin = 0;
   std::uint64_t end = 1;
-  std::vector<std::uint64_t> skip;  ///< indices that are not wanted
 
-  /// The company. A class of execution is part of what an evaluator promises:
-  /// places with equal numbers must give equal bytes.
-  std::vector<WorkerPlace> workers = {{}};
-  /// Most rows of one forward pass where the place does not say; 0: the
-  /// worker's threads, or its share of a Picard window.
-  int max_rows = 0;
+  /// They outlive the run.
+  std::vector<Observer*> observers = {};
+  /// Becomes true when the job shall stop; a signal handler may set it. May be
+  /// null.
+  const std::atomic<bool>* stop = nullptr;
+  std::vector<std::uint64_t> skip = {};  ///< indices that are not wanted
   bool decode = true;
   int preview_every = 0;    ///< model calls between previews; 0: none
   bool trajectory = false;  ///< whether observers get the latents of all calls
   bool trace = false;       ///< whether observers get spans
 
-  /// They outlive the run.
-  std::vector<Observer*> observers;
-  /// Becomes true when the job shall stop; a signal handler may set it. May be
-  /// null.
-  const std::atomic<bool>* stop = nullptr;
-
+  /// The company. A class of execution is part of what an evaluator promises:
+  /// places with equal numbers must give equal bytes.
+  std::vector<WorkerPlace> workers = {{}};
   Duration lease{};  ///< see CoordinatorOptions
-  RestartOptions restart;
+  RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
-  std::function<std::unique_ptr<Executor>(int worker)> make_executor;
+  std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};
 };
 
 /// What a job did.

@@ -1,11 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <vector>
-
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
+#include "samplers/parallel/method.h"
 
 namespace troupe::actors {
 
@@ -16,16 +13,19 @@ struct WorkerPlace {
   DeviceOptions options;
   /// Workers with equal numbers (0, 1, …) compute the same bytes.
   int execution_class = 0;
-  /// Most rows of one forward pass; 0: the job's.
+  /// Most rows of one forward pass; 0: see rows_per_forward.
   int max_rows = 0;
 };
 
-/// `num_workers` alike on the CPU.
-[[nodiscard]] inline std::vector<WorkerPlace> cpu_workers(int num_workers,
-                                                          int threads = 1) {
-  return std::vector<WorkerPlace>(
-      static_cast<std::size_t>(std::max(num_workers, 0)),
-      WorkerPlace{.threads = threads});
+/// The most rows of a forward pass: those that were asked for, else the
+/// worker's threads or its share of a Picard window.
+[[nodiscard]] inline int rows_per_forward(
+    const WorkerPlace& place, const samplers::MethodOptions& method) {
+  if (place.max_rows > 0) {
+    return place.max_rows;
+  }
+  const auto most_rows = method.kind->most_rows;
+  return most_rows != nullptr ? most_rows(method) : place.threads;
 }
 
 }  // namespace troupe::actors

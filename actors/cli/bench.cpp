@@ -59,9 +59,8 @@ void measure(Invocation& invocation, const JobRunner& runner,
   LatentsObserver observer;
   const JobResult result = runner.run({.observers = {&observer},
                                        .stop = &invocation.stop->flag(),
-                                       .skip = {},
-                                       .decode = false,
-                                       .plan = &measurement.plan});
+                                       .decode = false},
+                                      &measurement.plan);
   invocation.stop->check("bench", "stopped before the figures were complete");
   if (result.failure) {
     throw to_error(*result.failure);

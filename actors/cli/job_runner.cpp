@@ -115,27 +115,18 @@ std::vector<WorkerPlace> JobRunner::places_of(const config::Plan& plan) const {
   return places;
 }
 
-JobResult JobRunner::run(const Options& options) const {
-  const config::Plan& plan =
-      options.plan != nullptr ? *options.plan : request_.plan;
+JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
+  const config::Plan& plan = other != nullptr ? *other : request_.plan;
   const std::vector<std::string> classes =
-      options.plan == nullptr
+      other == nullptr
           ? execution_classes_
           : actors::execution_classes(request_, plan, weights_hash());
-  JobSpec spec;
   spec.parts =
       make_parts(record_of(request_, plan, weights_hash(), classes),
                  values_of(request_), models_, request_.source.table());
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
-  spec.skip = options.skip;
   spec.workers = places_of(plan);
-  spec.decode = options.decode;
-  spec.preview_every = options.preview_every;
-  spec.trajectory = options.trajectory;
-  spec.trace = options.trace;
-  spec.observers = options.observers;
-  spec.stop = options.stop;
   return run_job(spec);
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -55,18 +54,10 @@ class JobRunner {
   /// One that can decode: of the CPU if that has the model, else of a GPU.
   [[nodiscard]] std::unique_ptr<ExecContext> make_decode_context() const;
 
-  struct Options {
-    std::vector<Observer*> observers;
-    const std::atomic<bool>* stop = nullptr;
-    std::vector<std::uint64_t> skip;
-    bool decode = true;
-    int preview_every = 0;
-    bool trajectory = false;
-    bool trace = false;
-    /// Layout to use instead of the request's (bench's baselines).
-    const config::Plan* plan = nullptr;
-  };
-  [[nodiscard]] JobResult run(const Options& options) const;
+  /// Runs the job with its parts, range and company; of `spec` counts the rest.
+  /// plan: layout to use instead of the request's (bench's baselines).
+  [[nodiscard]] JobResult run(JobSpec spec,
+                              const config::Plan* plan = nullptr) const;
 
  private:
   void load(const JobDevice& device, StopFlag& stop);

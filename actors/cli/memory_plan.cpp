@@ -7,23 +7,6 @@
 #include "actors/trace_span.h"
 
 namespace troupe::actors {
-namespace {
-
-/// Rows of one forward pass of one worker of the CPU, both guidance branches
-/// counted.
-std::int64_t rows_per_forward(const JobRequest& request) {
-  const config::Plan& plan = request.plan;
-  const auto most_rows = plan.method.kind->most_rows;
-  std::int64_t rows =
-      most_rows != nullptr ? most_rows(plan.method) : plan.num_threads;
-  if (request.max_rows > 0) {
-    rows = request.max_rows;
-  }
-  return rows * (request.guidance_scale > 1 ? 2 : 1);
-}
-
-}  // namespace
-
 MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
                          DType compute, models::WeightPlacement placement) {
   const Shape& latents = source.latent_shape();
@@ -60,8 +43,12 @@ std::uint64_t host_bytes(const JobRequest& request) {
   std::uint64_t bytes = 0;
   const JobDevice& last = request.devices.back();
   if (!last.is_gpu() && last.workers > 0) {
+    const int rows = rows_per_forward(
+        {.threads = request.plan.num_threads, .max_rows = request.max_rows},
+        request.plan.method);
+    const int branches = request.guidance_scale > 1 ? 2 : 1;
     bytes = required_bytes(request.source, last.compute, last.workers,
-                           rows_per_forward(request)) +
+                           rows * branches) +
             prepared_bytes(request, last.compute);
   }
   for (const JobDevice& device : request.devices) {

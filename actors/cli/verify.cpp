@@ -153,9 +153,8 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   PictureObserver picture;
   ProgressPrinter printer(bar_kind(config), stderr, SteadyClock().now());
   ProgressObserver progress(printer);
-  const JobResult result = runner.run({.observers = {&progress, &picture},
-                                       .stop = &invocation.stop->flag(),
-                                       .skip = {}});
+  const JobResult result = runner.run(
+      {.observers = {&progress, &picture}, .stop = &invocation.stop->flag()});
   printer.finish();
   invocation.stop->check("verify", "stopped");
   if (result.failure) {

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "actors/denoiser_evaluator.h"
+#include "actors/worker_place.h"
 
 namespace troupe::actors {
 
@@ -11,6 +13,14 @@ namespace troupe::actors {
 template <typename T>
 std::shared_ptr<T> unowned(T& value) {
   return {std::shared_ptr<void>(), &value};
+}
+
+/// `num_workers` alike on the CPU.
+inline std::vector<WorkerPlace> cpu_workers(int num_workers, int threads = 1,
+                                            int max_rows = 0) {
+  return std::vector<WorkerPlace>(
+      static_cast<std::size_t>(num_workers),
+      WorkerPlace{.threads = threads, .max_rows = max_rows});
 }
 
 /// A model that a test owns, without a decoder.

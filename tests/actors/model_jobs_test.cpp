@@ -147,8 +147,7 @@ Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
   spec.parts.evaluator = unowned(evaluator);
   spec.parts.noise = unowned(noise);
   spec.end = kSamples;
-  spec.workers = cpu_workers(workers, threads);
-  spec.max_rows = 3;
+  spec.workers = cpu_workers(workers, threads, 3);
   spec.observers = {&seen};
   const JobResult result = run_job(spec);
   EXPECT_FALSE(result.failure);

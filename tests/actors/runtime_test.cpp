@@ -172,7 +172,7 @@ TEST(RunJob, GivesASampleAloneTheBytesItHasAmongOthers) {
 
 TEST(RunJob, PacksRowsOfSeveralSamplesWithoutChangingThem) {
   Job job({.kind = MethodKind::batch});
-  job.spec.max_rows = 3;
+  job.spec.workers = cpu_workers(1, 1, 3);
   (void)job.run();
   expect_same(sequential(), job.seen.latents, "packed");
   EXPECT_EQ(job.evaluator.most_rows, 3);

@@ -91,8 +91,7 @@ void run_mixture(const models::Denoiser& denoiser, const std::string& name,
   spec.parts.evaluator = actors::unowned(evaluator);
   spec.parts.noise = actors::unowned(noise);
   spec.end = kSamples;
-  spec.workers = actors::cpu_workers(2, 1);
-  spec.max_rows = 3;
+  spec.workers = actors::cpu_workers(2, 1, 3);
   spec.decode = false;
   spec.observers = {&seen};
   const actors::JobResult result = run_job(spec);
