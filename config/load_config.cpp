@@ -72,9 +72,7 @@ void apply(Config& config, const std::vector<Setting>& settings) {
   for (const Setting& setting : settings) {
     const Option* option = find_option(setting.key);
     if (option == nullptr) {
-      if (const NotYet* row = find_missing_option(setting.key)) {
-        throw to_error(*row, setting.place);
-      }
+      check_missing_option(setting.key, setting.place);
       const std::vector<std::string> names = option_names();
       throw Error(Errc::invalid_argument, setting.place,
                   "unknown option " + in_quotes(setting.key),
@@ -296,9 +294,7 @@ void fail_unknown_option(Verb verb, const std::string& written) {
     throw Error(Errc::invalid_argument, written, "this verb has no such option",
                 help + " for those it has");
   }
-  if (const NotYet* row = find_missing_option(name)) {
-    throw to_error(*row, written.substr(0, written.find('=')));
-  }
+  check_missing_option(name, written.substr(0, written.find('=')));
   std::vector<std::string> names = option_names(verb);
   names.insert(names.end(), {"config", "help", "version"});
   const std::string best = nearest(name, names);

@@ -4,11 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <string>
 
 #include "config/parse_value.h"
+#include "kernels/core/error.h"
 
 namespace troupe::config {
 namespace {
+
+struct NotYet {
+  std::string_view names;  ///< spellings, comma-separated; the first is shown
+  std::string_view says;   ///< what is not there, and whether it is coming
+  std::string_view hint;   ///< what to do today
+};
 
 constexpr std::string_view kClassesToday =
     "models conditioned on classes run today: --class NAME";
@@ -76,29 +84,23 @@ constexpr auto kVerbs = std::to_array<NotYet>({
      "train in diffusers and give the folder to troupe sample --model DIR"},
 });
 
-const NotYet* find(std::span<const NotYet> rows, std::string_view name) {
+void check(std::span<const NotYet> rows, std::string_view name,
+           std::string_view place) {
   std::string wanted(name);
   std::ranges::replace(wanted, '_', '-');
   for (const NotYet& row : rows) {
     if (std::ranges::count(parse_list("names", row.names), wanted) > 0) {
-      return &row;
+      throw Error(Errc::unsupported, place, row.says, row.hint);
     }
   }
-  return nullptr;
 }
 
 }  // namespace
 
-const NotYet* find_missing_option(std::string_view name) {
-  return find(kOptions, name);
+void check_missing_option(std::string_view name, std::string_view place) {
+  check(kOptions, name, place);
 }
 
-const NotYet* find_missing_verb(std::string_view name) {
-  return find(kVerbs, name);
-}
-
-Error to_error(const NotYet& row, std::string_view place) {
-  return {Errc::unsupported, place, row.says, row.hint};
-}
+void check_missing_verb(std::string_view name) { check(kVerbs, name, name); }
 
 }  // namespace troupe::config

@@ -88,9 +88,7 @@ std::string spellings(const Option& option) {
 [[noreturn]] void fail_unknown(const std::string& what, const std::string& word,
                                std::span<const std::string> names,
                                std::string_view otherwise) {
-  if (const config::NotYet* row = config::find_missing_verb(word)) {
-    throw config::to_error(*row, word);
-  }
+  config::check_missing_verb(word);
   throw Error(
       Errc::invalid_argument, word,
       "unknown " + what + ", expected one of " + config::join_names(names),
