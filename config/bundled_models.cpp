@@ -63,9 +63,11 @@ std::string dit(const DitSize& size) {
       .dump();
 }
 
-/// Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1.
-std::vector<BundledModel> make_models() {
-  return {
+}  // namespace
+
+std::span<const BundledModel> bundled_models() {
+  // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1.
+  static const std::vector<BundledModel> kModels = {
       {"dit-xl-2-256", "DiT-XL/2, 256x256 pixels, 1000 ImageNet classes",
        dit({16, 72, 4, 8, 28, 32}), kSdVae, kDdim},
       {"dit-xl-2-512", "DiT-XL/2, 512x512 pixels, 1000 ImageNet classes",
@@ -81,12 +83,6 @@ std::vector<BundledModel> make_models() {
       {"dit-tiny-vae", "4 blocks of width 64 with a small VAE, for tests",
        dit({4, 16, 4, 8, 4, 8, 10}), kTinyVae, kDdim},
   };
-}
-
-}  // namespace
-
-std::span<const BundledModel> bundled_models() {
-  static const std::vector<BundledModel> kModels = make_models();
   return kModels;
 }
 

@@ -17,14 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMaxBytes = std::size_t{64} << 10U;
+constexpr std::size_t kMaxSamplingBytes = std::size_t{64} << 10U;
 
-const std::vector<std::string>& known_keys() {
-  static const std::vector<std::string> kKeys = {
-      "sampler",          "steps",         "guidance", "eta", "order",
-      "timestep_spacing", "sigma_spacing", "shift"};
-  return kKeys;
-}
+constexpr std::string_view kKnownKeys =
+    "sampler steps guidance eta order timestep_spacing sigma_spacing shift";
 
 [[noreturn]] void refuse(const std::string& place, const std::string& what,
                          const std::string& hint = "correct this file") {
@@ -47,13 +43,11 @@ json parse_object(std::string_view text, const std::string& place) {
 /// The row of a key that such a file may have. Errors: any other key.
 const Option& option_of(const std::string& key, const std::string& place) {
   const Option* option = find_option(key);
-  const auto is_it = [option](const std::string& known) {
-    return option != nullptr && option == find_option(known);
-  };
-  if (std::ranges::none_of(known_keys(), is_it)) {
+  const std::vector<std::string> known = words(kKnownKeys);
+  if (option == nullptr ||
+      std::ranges::find(known, option, find_option) == known.end()) {
     refuse(place, "unknown key " + in_quotes(key),
-           suggestion(key, known_keys(),
-                      "expected some of " + join_names(known_keys())));
+           suggestion(key, known, "expected some of " + join_names(known)));
   }
   return *option;
 }
@@ -127,10 +121,10 @@ std::vector<Setting> read_sampling_defaults(
     }
     return {};
   }
-  if (std::filesystem::file_size(path, error) > kMaxBytes && !error) {
+  if (std::filesystem::file_size(path, error) > kMaxSamplingBytes && !error) {
     refuse(path.string(), "got more than 64 KiB, expected a short JSON file");
   }
-  return parse(read_file(path, kMaxBytes), path.string());
+  return parse(read_file(path, kMaxSamplingBytes), path.string());
 }
 
 }  // namespace troupe::config

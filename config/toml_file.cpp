@@ -59,13 +59,12 @@ void check_file(const std::string& path) {
   const auto status = std::filesystem::status(path, error);
   require(std::filesystem::exists(status), Errc::not_found, path,
           "no such configuration file", kHint);
-  require(!std::filesystem::is_directory(status), Errc::invalid_argument, path,
-          "cannot read options from here: got a folder, expected a file",
-          kHint);
+  const bool is_folder = std::filesystem::is_directory(status);
   require(std::filesystem::is_regular_file(status), Errc::invalid_argument,
           path,
-          "cannot read options from here: got a device or a pipe, expected a "
-          "regular file",
+          std::string("cannot read options from here: got ") +
+              (is_folder ? "a folder" : "a device or a pipe") +
+              ", expected a regular file",
           kHint);
   require(std::filesystem::file_size(path, error) <= kMaxBytes && !error,
           Errc::io, path, "too large for a configuration file: over 1 MiB",
