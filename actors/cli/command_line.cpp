@@ -190,6 +190,7 @@ class FlagParser {
             option.is_switch()
                 ? app_.add_flag(spellings(option))
                 : app_.add_option(spellings(option))
+                      ->type_name("TEXT")  // in messages
                       ->expected(1)
                       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
                       ->allow_extra_args(false);
