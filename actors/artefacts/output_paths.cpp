@@ -15,12 +15,6 @@
 namespace troupe::actors {
 namespace {
 
-[[noreturn]] void fail(const std::string& out, std::string_view what,
-                       std::string_view hint) {
-  throw Error(Errc::invalid_argument, "--out",
-              std::string(what) + ": got " + in_quotes(out), hint);
-}
-
 bool is_folder(const std::string& out) {
   std::error_code error;
   return out.ends_with('/') || std::filesystem::is_directory(out, error) ||
@@ -45,60 +39,61 @@ void write_to_stdout(std::span<const std::byte> bytes) {
 }  // namespace
 
 OutputPaths::OutputPaths(const std::string& out,
-                         const config::SampleRange& samples) {
-  constexpr std::string_view kOpen = "{index";
-  constexpr int kFolderWidth = 5;
-  constexpr int kMaxWidth = 20;
+                         const config::SampleRange& samples, const char* flag)
+    : flag_(flag) {
   if (out == "-") {
-    if (samples.size() > 1) {
-      fail(out, "stdout takes one picture, not several",
-           "give a folder, or -n 1; ./- is a folder of that name");
-    }
+    check(samples.size() <= 1, out, "stdout takes one picture, not several",
+          "give a folder, or -n 1; ./- is a folder of that name");
     before_ = out;
     is_stdout_ = true;
     return;
   }
-  if (std::filesystem::path(out).filename() == ".png") {
-    fail(out, "a name is missing before .png",
-         "was a shell variable meant that is not set?");
-  }
+  check(std::filesystem::path(out).filename() != ".png", out,
+        "a name is missing before .png",
+        "was a shell variable meant that is not set?");
   const std::size_t open = out.find('{');
   if (open == std::string::npos && is_folder(out)) {
+    constexpr int kFolderWidth = 5;
     before_ = out.ends_with('/') ? out : out + "/";
     after_ = ".png";
     width_ = kFolderWidth;
     has_index_ = true;
     return;
   }
-  if (!out.ends_with(".png")) {
-    fail(out, "images are written as PNG",
-         "end the name in .png, or give a folder");
-  }
+  check(out.ends_with(".png"), out, "images are written as PNG",
+        "end the name in .png, or give a folder");
   if (open == std::string::npos) {
-    if (samples.size() > 1) {
-      fail(out, "one file name for several samples",
-           "give a folder or a pattern such as out-{index:05}.png");
-    }
+    check(samples.size() <= 1, out, "one file name for several samples",
+          "give a folder or a pattern such as out-{index:05}.png");
     before_ = out;
     return;
   }
+  read_pattern(out, open);
+}
+
+void OutputPaths::check(bool is_right, const std::string& out,
+                        std::string_view what, std::string_view hint) const {
+  require(is_right, Errc::invalid_argument, flag_,
+          std::string(what) + ": got " + in_quotes(out), hint);
+}
+
+void OutputPaths::read_pattern(const std::string& out, std::size_t open) {
+  constexpr std::string_view kOpen = "{index";
+  constexpr int kMaxWidth = 20;
+  constexpr const char* kExample = "for example out-{index:05}.png";
   const std::size_t close = out.find('}', open);
-  std::string inside = close == std::string::npos
-                           ? std::string()
-                           : out.substr(open, close - open);
-  if (!inside.starts_with(kOpen) || out.find('{', open + 1) != out.npos ||
-      out.find('/', open) != std::string::npos) {
-    fail(out, "the only placeholder is {index} or {index:05}, in the file name",
-         "for example out-{index:05}.png");
-  }
-  inside.erase(0, kOpen.size());
+  std::string_view inside = std::string_view(out).substr(open, close - open);
+  check(close != out.npos && inside.starts_with(kOpen) &&
+            out.find('{', open + 1) == out.npos &&
+            out.find('/', open) == out.npos,
+        out, "the only placeholder is {index} or {index:05}, in the file name",
+        kExample);
+  inside.remove_prefix(kOpen.size());
   if (!inside.empty()) {
-    if (inside.size() < 3 || inside.substr(0, 2) != ":0") {
-      fail(out, "a width is written as in {index:05}",
-           "for example out-{index:05}.png");
-    }
-    width_ = static_cast<int>(config::parse_integer(
-        "--out", std::string_view(inside).substr(2), 1, kMaxWidth));
+    check(inside.size() >= 3 && inside.starts_with(":0"), out,
+          "a width is written as in {index:05}", kExample);
+    width_ = static_cast<int>(
+        config::parse_integer(flag_, inside.substr(2), 1, kMaxWidth));
   }
   before_ = out.substr(0, open);
   after_ = out.substr(close + 1);
@@ -122,12 +117,11 @@ void OutputPaths::prepare(std::size_t num_there) {
   const std::filesystem::path where = folder();
   bool is_new = false;
   std::error_code error;
-  if (std::filesystem::exists(where, error) &&
-      !std::filesystem::is_directory(where, error)) {
-    fail(where.string(), "a file is there, not a folder",
-         "name another folder, or end the name in .png");
-  }
-  if (has_index_ && !std::filesystem::exists(where, error)) {
+  const bool is_there = std::filesystem::exists(where, error);
+  check(!is_there || std::filesystem::is_directory(where, error),
+        where.string(), "a file is there, not a folder",
+        "name another folder, or end the name in .png");
+  if (has_index_ && !is_there) {
     is_new = std::filesystem::create_directory(where, error);
     if (error) {
       throw Error(

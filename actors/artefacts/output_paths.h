@@ -19,8 +19,9 @@ class OutputPaths {
  public:
   /// `out` is FILE.png or "-" (stdout) for one sample; a folder ("00042.png"
   /// inside) or a pattern with {index} or {index:05} for any number.
-  /// Errors: Errc::invalid_argument with what to write instead.
-  OutputPaths(const std::string& out, const config::SampleRange& samples);
+  /// Errors: Errc::invalid_argument with what to write instead, naming `flag`.
+  OutputPaths(const std::string& out, const config::SampleRange& samples,
+              const char* flag = "--out");
 
   [[nodiscard]] bool is_stdout() const noexcept { return is_stdout_; }
   /// "-" for stdout.
@@ -47,8 +48,13 @@ class OutputPaths {
   void check_folder() const;
 
  private:
+  void check(bool is_right, const std::string& out, std::string_view what,
+             std::string_view hint) const;
+  /// Of a name with a placeholder, which begins at `open`.
+  void read_pattern(const std::string& out, std::size_t open);
   void make_removed_folder();
 
+  const char* flag_;
   std::string before_;  ///< text around the index; the whole path if none
   std::string after_;
   int width_ = 0;

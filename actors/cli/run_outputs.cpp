@@ -23,17 +23,16 @@ namespace {
 namespace fs = std::filesystem;
 
 void read_save(const std::vector<std::string>& items, RunOutputs& outputs) {
+  const std::vector<std::string> kinds = {"latents", "trajectory"};
   for (const std::string& item : items) {
     const std::size_t equals = item.find('=');
     const std::string kind = item.substr(0, equals);
-    const std::vector<std::string> kinds = {"latents", "trajectory"};
-    if (equals == std::string::npos || equals + 1 == item.size() ||
-        (kind != kinds[0] && kind != kinds[1])) {
-      throw Error(Errc::invalid_argument, "--save",
-                  "got " + in_quotes(item) +
-                      ", expected latents=FILE or trajectory=FILE",
-                  config::suggestion(kind, kinds));
-    }
+    require(
+        std::ranges::count(kinds, kind) == 1 && equals != item.npos &&
+            equals + 1 < item.size(),
+        Errc::invalid_argument, "--save",
+        "got " + in_quotes(item) + ", expected latents=FILE or trajectory=FILE",
+        config::suggestion(kind, kinds));
     std::string& path =
         kind == "latents" ? outputs.latents : outputs.trajectory;
     require(path.empty(), Errc::invalid_argument, "--save",
@@ -47,16 +46,12 @@ void check_png_name(const char* flag, const std::string& path) {
   if (path.empty()) {
     return;
   }
-  if (!path.ends_with(".png")) {
-    throw Error(Errc::invalid_argument, flag,
-                "pictures are written as PNG: got " + in_quotes(path),
-                "end the name in .png");
-  }
-  if (path.find('{') != std::string::npos) {
-    throw Error(Errc::invalid_argument, flag,
-                "a placeholder, and this is one file: got " + in_quotes(path),
-                "only --out and --preview take {index}; name one file");
-  }
+  require(path.ends_with(".png"), Errc::invalid_argument, flag,
+          "pictures are written as PNG: got " + in_quotes(path),
+          "end the name in .png");
+  require(path.find('{') == std::string::npos, Errc::invalid_argument, flag,
+          "a placeholder, and this is one file: got " + in_quotes(path),
+          "only --out and --preview take {index}; name one file");
   check_writable(path);
 }
 
@@ -71,24 +66,20 @@ void read_preview(const config::Config& config, RunOutputs& outputs) {
     auto& [begin, end] = outputs.preview_samples;
     begin = std::max(begin, config.preview_samples->begin);
     end = std::min(end, config.preview_samples->end);
-    if (begin >= end) {
-      throw Error(Errc::invalid_argument, config.place_of("preview-samples"),
-                  "none of this job's samples: got " +
-                      to_string(*config.preview_samples) +
-                      ", expected some of " + to_string(config.samples),
-                  "give global indices, as in --samples A:B");
-    }
+    require(begin < end, Errc::invalid_argument,
+            config.place_of("preview-samples"),
+            "none of this job's samples: got " +
+                to_string(*config.preview_samples) + ", expected some of " +
+                to_string(config.samples),
+            "give global indices, as in --samples A:B");
   }
   const bool is_one_file = name.find('{') == std::string::npos;
   if (is_one_file) {
     check_png_name("--preview", name);
   }
-  try {
-    outputs.preview.emplace(
-        name, is_one_file ? config::SampleRange{} : outputs.preview_samples);
-  } catch (const Error& error) {  // it speaks of --out
-    throw Error(error.code(), "--preview", error.message(), error.hint());
-  }
+  outputs.preview.emplace(
+      name, is_one_file ? config::SampleRange{} : outputs.preview_samples,
+      "--preview");
   check_writable(outputs.preview->path(outputs.preview_samples.begin));
 }
 
