@@ -32,13 +32,10 @@ void check_contact_sheet(std::size_t count, int width, int height) {
   const std::int64_t side =
       std::max(side_of(contact_sheet_columns(count), width),
                side_of(rows_of(count), height));
-  if (side > kMaxSide) {
-    throw Error(Errc::invalid_argument, "--grid",
-                "the contact sheet would be too large: got " +
-                    std::to_string(side) + " pixels a side, expected at most " +
-                    std::to_string(kMaxSide),
-                "leave --grid out, or make fewer images with --samples A:B");
-  }
+  require(side <= kMaxSide, Errc::invalid_argument, "--grid",
+          "the contact sheet would be too large: got " + std::to_string(side) +
+              " pixels a side, expected at most " + std::to_string(kMaxSide),
+          "leave --grid out, or make fewer images with --samples A:B");
 }
 
 Image contact_sheet(std::span<const Image> images) {

@@ -115,14 +115,12 @@ std::string find_text(png_structp png, png_infop info, const char* keyword) {
   png_textp texts = nullptr;
   int count = 0;
   png_get_text(png, info, &texts, &count);
-  for (int i = 0; i < count; ++i) {
-    if (std::strcmp(texts[i].key, keyword) == 0) {
-      const bool international =
-          texts[i].compression >= PNG_ITXT_COMPRESSION_NONE;
-      const std::size_t length =
-          international ? texts[i].itxt_length : texts[i].text_length;
-      if (length <= kMaxRecipeBytes && texts[i].text != nullptr) {
-        return {texts[i].text, length};
+  for (const png_text& text :
+       std::span(texts, static_cast<std::size_t>(count))) {
+    if (std::strcmp(text.key, keyword) == 0 && text.text != nullptr) {
+      const std::string_view value = text.text;  // libpng ends it with a zero
+      if (value.size() <= kMaxRecipeBytes) {
+        return std::string(value);
       }
     }
   }
@@ -237,12 +235,11 @@ std::vector<PngChunk> large_chunks(const std::string& place,
 
 Image to_image(const Tensor& pixels) {
   const Shape& shape = pixels.shape();
-  if (shape.rank() != 3 || (shape[0] != 3 && shape[0] != 1) ||
-      shape.num_elements() == 0) {
-    throw Error(Errc::shape_mismatch, "png",
-                "pixels of an image: got " + to_string(shape) +
-                    ", expected [3, H, W] or [1, H, W]");
-  }
+  require(shape.rank() == 3 && (shape[0] == 3 || shape[0] == 1) &&
+              shape.num_elements() > 0,
+          Errc::shape_mismatch, "png",
+          "pixels of an image: got " + to_string(shape) +
+              ", expected [3, H, W] or [1, H, W]");
   Image image{.width = static_cast<int>(shape[2]),
               .height = static_cast<int>(shape[1])};
   const std::int64_t plane = shape[1] * shape[2];

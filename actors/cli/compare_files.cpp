@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "actors/cli/image_recipe.h"
@@ -54,12 +54,11 @@ Comparison compare_images(const std::string& path, const std::string& other) {
   if (a.stored != b.stored) {
     return {false, describe(a.stored) + " against " + describe(b.stored)};
   }
-  if (a.stored.bit_depth != 8 || a.stored.has_alpha) {
-    throw Error(Errc::unsupported, path,
-                "only 8-bit pixels without transparency are compared: got " +
-                    describe(a.stored),
-                "compare the files with cmp");
-  }
+  require(a.stored.bit_depth == 8 && !a.stored.has_alpha, Errc::unsupported,
+          path,
+          "only 8-bit pixels without transparency are compared: got " +
+              describe(a.stored),
+          "compare the files with cmp");
   constexpr double kWhite = 255;
   Comparison found{.largest_absolute = 0, .largest_relative = 0};
   for (std::size_t i = 0; i < a.rgb.size(); ++i) {
@@ -91,7 +90,7 @@ long double element(std::span<const std::byte> bytes, std::size_t i) {
 
 /// Null for types that are no plain numbers.
 ReadElement reader_of(std::string_view dtype) {
-  static constexpr std::pair<std::string_view, ReadElement> kReaders[] = {
+  static const std::map<std::string_view, ReadElement> kReaders = {
       {"F32", element<float>},         {"F64", element<double>},
       {"BF16", element<bfloat16>},     {"F16", element<float16>},
       {"I64", element<std::int64_t>},  {"U64", element<std::uint64_t>},
@@ -100,12 +99,8 @@ ReadElement reader_of(std::string_view dtype) {
       {"I8", element<std::int8_t>},    {"U8", element<std::uint8_t>},
       {"BOOL", element<std::uint8_t>},
   };
-  for (const auto& [name, reader] : kReaders) {
-    if (name == dtype) {
-      return reader;
-    }
-  }
-  return nullptr;
+  const auto found = kReaders.find(dtype);
+  return found == kReaders.end() ? nullptr : found->second;
 }
 
 /// Adds how far `a` is from `b`, which has its shape; false where that cannot
@@ -189,14 +184,13 @@ Comparison compare_tensors(const std::string& path, const std::string& other) {
 
 Comparison compare_files(const std::string& path, const std::string& other,
                          const std::optional<double>& tolerance) {
-  if (path.ends_with(".png") != other.ends_with(".png")) {
-    throw Error(Errc::invalid_argument, "--against",
-                "an image and tensors cannot be compared: got " + path +
-                    " and " + other,
-                "give two .png images, or two tensor files");
-  }
-  Comparison found = path.ends_with(".png") ? compare_images(path, other)
-                                            : compare_tensors(path, other);
+  const bool is_image = path.ends_with(".png");
+  require(
+      is_image == other.ends_with(".png"), Errc::invalid_argument, "--against",
+      "an image and tensors cannot be compared: got " + path + " and " + other,
+      "give two .png images, or two tensor files");
+  Comparison found =
+      is_image ? compare_images(path, other) : compare_tensors(path, other);
   if (!found.same && found.largest_relative) {
     found.same = tolerance && *found.largest_relative <= *tolerance;
     found.detail +=

@@ -228,13 +228,10 @@ Json describe_image(const std::string& path) {
 Json describe(const std::string& path) {
   std::error_code error;
   const auto type = std::filesystem::status(path, error).type();
-  if (type == std::filesystem::file_type::not_found) {
-    throw Error(Errc::not_found, path, "no such file or folder", kKinds);
-  }
-  if (error) {
-    throw Error(Errc::io, path, "cannot look at it: " + error.message(),
-                "ask for the right to read the folders it lies in");
-  }
+  require(type != std::filesystem::file_type::not_found, Errc::not_found, path,
+          "no such file or folder", kKinds);
+  require(!error, Errc::io, path, "cannot look at it: " + error.message(),
+          "ask for the right to read the folders it lies in");
   if (std::filesystem::is_directory(path, error)) {
     return describe_checkpoint(path);
   }

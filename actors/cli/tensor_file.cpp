@@ -1,10 +1,9 @@
 #include "actors/cli/tensor_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <map>
 #include <optional>
-#include <utility>
 
 #include "actors/artefacts/npz.h"
 #include "config/suggest.h"
@@ -49,26 +48,13 @@ struct TensorFile {
 
 /// NumPy's names of what safetensors has too; others keep their own.
 std::string safetensors_name(const std::string& descr) {
-  constexpr std::array<std::pair<const char*, const char*>, 13> kNames = {
-      {{"|b1", "BOOL"},
-       {"|u1", "U8"},
-       {"|i1", "I8"},
-       {"<i2", "I16"},
-       {"<u2", "U16"},
-       {"<f2", "F16"},
-       {"<i4", "I32"},
-       {"<u4", "U32"},
-       {"<f4", "F32"},
-       {"<c8", "C64"},
-       {"<f8", "F64"},
-       {"<i8", "I64"},
-       {"<u8", "U64"}}};
-  for (const auto& [numpy, ours] : kNames) {
-    if (descr == numpy) {
-      return ours;
-    }
-  }
-  return descr;
+  static const std::map<std::string, std::string> kNames = {
+      {"|b1", "BOOL"}, {"|u1", "U8"},  {"|i1", "I8"},  {"<i2", "I16"},
+      {"<u2", "U16"},  {"<f2", "F16"}, {"<i4", "I32"}, {"<u4", "U32"},
+      {"<f4", "F32"},  {"<c8", "C64"}, {"<f8", "F64"}, {"<i8", "I64"},
+      {"<u8", "U64"}};
+  const auto found = kNames.find(descr);
+  return found == kNames.end() ? descr : found->second;
 }
 
 [[noreturn]] void fail_non_finite(const std::filesystem::path& path,
@@ -92,12 +78,10 @@ std::string names_of(std::span<const NamedTensor> tensors) {
 
 void check_tensor_path(const std::string& place,
                        const std::filesystem::path& path) {
-  if (!has_known_ending(path)) {
-    throw Error(Errc::invalid_argument, place,
-                "tensors are written as .safetensors, .npz or .npy: got " +
-                    in_quotes(path.string()),
-                "change the file's ending");
-  }
+  require(has_known_ending(path), Errc::invalid_argument, place,
+          "tensors are written as .safetensors, .npz or .npy: got " +
+              in_quotes(path.string()),
+          "change the file's ending");
   check_writable(path);
 }
 
@@ -188,12 +172,10 @@ Tensor read_latents(const std::filesystem::path& path,
   const bool is_one = shape == latent_shape;
   const Shape wanted =
       with_rows(is_one || shape.rank() == 0 ? 1 : shape[0], latent_shape);
-  if (!is_one && shape != wanted) {
-    throw Error(Errc::shape_mismatch, path.string(),
-                "latents of another shape: got " + to_string(shape) +
-                    ", expected n times " + to_string(latent_shape),
-                "give latents made for this model and size");
-  }
+  require(is_one || shape == wanted, Errc::shape_mismatch, path.string(),
+          "latents of another shape: got " + to_string(shape) +
+              ", expected n times " + to_string(latent_shape),
+          "give latents made for this model and size");
   if (!std::ranges::all_of(latents.span<float>(),
                            [](float x) { return std::isfinite(x); })) {
     fail_non_finite(path, found->name);
