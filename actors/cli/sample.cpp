@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 
@@ -79,8 +80,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
                        .seed = request.seed_of(report.sample_index),
                        .class_id = request.class_of(report.sample_index),
                        .status = "failed",
-                       .message = report.failure ? report.failure->message
-                                                 : std::string()});
+                       .message = report.failure.value().message});
     }
   }
   for (auto& [index, image] : all) {
@@ -99,9 +99,8 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.recoveries =
       result.recoveries + static_cast<std::int64_t>(runner.lost().size());
   summary.load_seconds = runner.load_seconds();
-  for (const double seconds : result.compute_seconds) {
-    summary.compute_seconds += seconds;
-  }
+  summary.compute_seconds = std::accumulate(result.compute_seconds.begin(),
+                                            result.compute_seconds.end(), 0.0);
   summary.images_per_second =
       result.wall_seconds > 0
           ? static_cast<double>(artefacts.images().size()) / result.wall_seconds
@@ -158,8 +157,7 @@ void judge(const Invocation& invocation, const JobRequest& request,
   if (failed > 0) {
     const auto first = std::ranges::find(result.samples, SampleStatus::failed,
                                          &SampleReport::status);
-    const Failure cause = first->failure.value_or(
-        Failure{Errc::job_failed, "sample", "no cause was given", {}});
+    const Failure& cause = first->failure.value();
     if (done == 0) {
       throw to_error(cause);
     }
@@ -175,19 +173,20 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
   const std::int64_t channels = source.latent_shape()[0];
   const bool wants =
       !config.out.empty() || !config.grid.empty() || !config.preview.empty();
-  if (wants && source.pixel_shape().rank() != 3) {
-    throw Error(Errc::invalid_argument, source.name(),
-                "the model makes no still pictures: got samples of " +
-                    to_string(source.pixel_shape()),
-                "use --save latents=FILE");
+  if (!wants) {
+    return;
   }
-  if (wants && !source.decoder() && channels != 1 && channels != 3) {
-    throw Error(Errc::invalid_argument, source.name(),
-                fmt::format("the model has no autoencoder (vae/) to make "
-                            "pictures: got {} latent channels, expected 1 or 3",
-                            channels),
-                "give the whole pipeline's folder, or --save latents=FILE");
-  }
+  require(source.pixel_shape().rank() == 3, Errc::invalid_argument,
+          source.name(),
+          "the model makes no still pictures: got samples of " +
+              to_string(source.pixel_shape()),
+          "use --save latents=FILE");
+  require(source.decoder() || channels == 1 || channels == 3,
+          Errc::invalid_argument, source.name(),
+          fmt::format("the model has no autoencoder (vae/) to make pictures: "
+                      "got {} latent channels, expected 1 or 3",
+                      channels),
+          "give the whole pipeline's folder, or --save latents=FILE");
 }
 
 /// A full disk and the like is no fault of the command: the job failed.
