@@ -76,7 +76,6 @@ int run(const std::vector<std::string>& arguments,
   const Verb verb = line.verb->verb;
   invocation.sources = sources_of(line);
   invocation.config = config::load_config(verb, invocation.sources);
-  invocation.is_configured = true;
   invocation.files = line.files;
   invocation.signals->set_last_words(
       last_words(invocation.summary, invocation.config.json));
@@ -107,10 +106,10 @@ int run(const std::vector<std::string>& arguments,
   return line.verb->run(invocation);
 }
 
-int report(const Error& error, Invocation& invocation, bool json) {
+int report(const Error& error, Invocation& invocation) {
   invocation.take_last_word();
   say(stderr, one_line(error));
-  if (json) {
+  if (invocation.config.json) {
     say(stdout, failure_json(invocation.summary, error));
   }
   return exit_code(error.code());
@@ -127,35 +126,29 @@ int run_troupe(const std::vector<std::string>& arguments,
   if (!arguments.empty() && find_verb(arguments[0]) != nullptr) {
     invocation.summary.verb = arguments[0];
   }
-  const auto json = [&] {
-    return invocation.is_configured ? invocation.config.json
-                                    : wants_json(arguments);
-  };
-  constexpr int kOutputLost = -1;
+  invocation.config.json = wants_json(arguments);  // until it is read
   int code = 0;
   try {
-    invocation.signals =
-        &signals.emplace(last_words(invocation.summary, wants_json(arguments)));
+    invocation.signals = &signals.emplace(
+        last_words(invocation.summary, invocation.config.json));
     code = run(arguments, runs_here, invocation);
     invocation.take_last_word();
   } catch (const Error& error) {
-    code = report(error, invocation, json());
+    code = report(error, invocation);
   } catch (const std::bad_alloc&) {
     code = report(
         Error(Errc::out_of_memory, "troupe", "the system gave no more memory",
               "use --dtype bf16, fewer --workers or a smaller model"),
-        invocation, json());
+        invocation);
   } catch (const std::exception& error) {
-    if (std::ferror(stdout) != 0) {  // fmt::print could not write
-      code = kOutputLost;
-    } else {
+    if (std::ferror(stdout) == 0) {  // else fmt::print could not write
       code = report(Error(Errc::internal, "troupe", error.what(),
                           "this is a bug: please report it with the command"),
-                    invocation, json());
+                    invocation);
     }
   }
   const bool is_lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (is_lost && (code == 0 || code == kOutputLost)) {
+  if (is_lost && code == 0) {
     say(stderr, "troupe: [stdout] cannot write the output");
     return exit_code(Errc::io);
   }

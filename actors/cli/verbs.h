@@ -14,7 +14,6 @@ namespace troupe::actors {
 /// What every verb is handed.
 struct Invocation {
   config::Config config;
-  bool is_configured = false;      ///< `config` holds what was asked for
   config::Sources sources;         ///< that `config` was merged from
   std::vector<std::string> files;  ///< arguments of inspect and verify
   SignalWatch* signals = nullptr;  ///< never null while a verb runs
