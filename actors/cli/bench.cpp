@@ -22,19 +22,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-class LatentsObserver final : public Observer {
- public:
+struct LatentsObserver final : Observer {
   void on_sample(const SampleOutcome& outcome) override {
-    if (outcome.report.status == SampleStatus::done) {
-      latents_[outcome.report.sample_index] = outcome.latents;
-    }
-  }
-  [[nodiscard]] const std::map<std::uint64_t, Tensor>& latents() const {
-    return latents_;
+    latents[outcome.report.sample_index] = outcome.latents;
   }
 
- private:
-  std::map<std::uint64_t, Tensor> latents_;
+  std::map<std::uint64_t, Tensor> latents;
 };
 
 struct Measurement {
@@ -73,7 +66,7 @@ void measure(Invocation& invocation, const JobRunner& runner,
   measurement.seconds.push_back(result.wall_seconds);
   measurement.nfe = result.nfe;
   measurement.rounds = result.rounds;
-  measurement.latents = observer.latents();
+  measurement.latents = observer.latents;
 }
 
 /// ‖a − b‖ / ‖b‖ over all samples.

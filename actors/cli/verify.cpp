@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -43,13 +42,10 @@ struct Finding {
 };
 
 /// Keeps the pixels of the one sample of a job.
-class PictureObserver final : public Observer {
- public:
-  void on_sample(const SampleOutcome& outcome) override { outcome_ = outcome; }
-  [[nodiscard]] const SampleOutcome& outcome() const { return outcome_; }
+struct PictureObserver final : Observer {
+  void on_sample(const SampleOutcome& ended) override { outcome = ended; }
 
- private:
-  SampleOutcome outcome_;
+  SampleOutcome outcome;
 };
 
 /// --tolerance, but only as a flag: a file or variable means picard's.
@@ -61,12 +57,12 @@ std::optional<double> tolerance_of(const config::Config& config) {
 /// What holds for several files is said once.
 void print_new_notes(const JobRequest& request,
                      std::vector<std::string>& said) {
-  std::vector<std::string> notes = request.notes;
-  std::erase_if(notes, [&said](const std::string& note) {
-    return std::ranges::find(said, note) != said.end();
-  });
-  print_notes(notes);
-  std::ranges::move(notes, std::back_inserter(said));
+  for (const std::string& note : request.notes) {
+    if (std::ranges::find(said, note) == said.end()) {
+      print_notes({note});
+      said.push_back(note);
+    }
+  }
 }
 
 /// Lines for each of many files would bury what was found: a bar or what was
@@ -160,11 +156,10 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   if (result.failure) {
     throw to_error(*result.failure);
   }
-  const SampleOutcome& outcome = picture.outcome();
-  if (outcome.report.failure) {
-    throw to_error(*outcome.report.failure);
+  if (picture.outcome.report.failure) {
+    throw to_error(*picture.outcome.report.failure);
   }
-  return judge(path, image, recipe, outcome, runner);
+  return judge(path, image, recipe, picture.outcome, runner);
 }
 
 Finding check(Invocation& invocation, const std::string& path,
