@@ -1,14 +1,11 @@
 #include "actors/denoiser_evaluator.h"
 
 #include <algorithm>
-#include <cmath>
 #include <iterator>
-#include <string>
 #include <utility>
 
 #include "actors/cut_blocks.h"
 #include "kernels/copy.h"
-#include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "models/diagnose.h"
 
@@ -84,42 +81,18 @@ DenoiserEvaluator::DenoiserEvaluator(LoadedModel model,
       options_(std::move(options)),
       guided_(options_.guidance_scale > 1.0 && options_.unconditional),
       prepared_(denoiser(), most_prepared_bytes(denoiser().info()) + kSlack) {
-  require(std::isfinite(options_.guidance_scale), Errc::invalid_argument,
-          "guidance_scale",
-          "a finite number is needed: got " +
-              std::to_string(options_.guidance_scale));
-  require(!options_.conditions.empty(), Errc::invalid_argument, "conditions",
-          "there are none");
-  const auto num_blocks = static_cast<int>(denoiser().info().blocks.size());
-  std::vector<int>& cuts = options_.cuts;
-  if (cuts.empty()) {
-    cuts = {0, num_blocks};
-  }
-  require(cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == num_blocks &&
-              std::ranges::is_sorted(cuts),
-          Errc::invalid_argument, "cuts",
-          "expected ranges of all " + std::to_string(num_blocks) + " blocks");
   preparation_ = plan_preparation(denoiser().info(), options_.timesteps.size(),
                                   options_.num_conditions, guided_);
-}
-
-Shape DenoiserEvaluator::latent_shape() const {
-  return options_.latent_shape.rank() > 0 ? options_.latent_shape
-                                          : denoiser().info().latent_shape;
-}
-
-std::int64_t DenoiserEvaluator::out_channels() const {
-  return denoiser().info().out_channels;
-}
-
-int DenoiserEvaluator::num_segments() const {
-  return static_cast<int>(cuts().size()) - 1;
 }
 
 void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 std::uint64_t sample_index, Branch branch,
                                 double timestep, const Tensor& latents) {
-  const auto add = [&](const models::Condition& condition, bool announces) {
+  const auto add = [&](bool is_cond) {
+    const auto& all = options_.conditions;
+    const models::Condition& condition =
+        is_cond ? all[sample_index % all.size()] : *options_.unconditional;
+    const bool announces = is_cond ? preparation_.cond : preparation_.uncond;
     rows.latents.push_back(latents);
     rows.timesteps.push_back(timestep);
     rows.prepared.push_back(
@@ -128,26 +101,11 @@ void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 : std::span<const double>()));
     rows.conditions.push_back(rows.prepared.back().get());
   };
-  const auto add_cond = [&] {
-    const auto& all = options_.conditions;
-    add(all[sample_index % all.size()], preparation_.cond);
-  };
-  const auto add_uncond = [&] {
-    add(*options_.unconditional, preparation_.uncond);
-  };
-  if (!guided_ || branch == Branch::cond) {
-    return add_cond();
+  if (!guided_ || branch != Branch::guided) {
+    return add(!guided_ || branch == Branch::cond);
   }
-  if (branch == Branch::uncond) {
-    return add_uncond();
-  }
-  if (is_cond_first()) {
-    add_cond();
-    add_uncond();
-  } else {
-    add_uncond();
-    add_cond();
-  }
+  add(is_cond_first());
+  add(!is_cond_first());
 }
 
 template <typename Row>
@@ -247,10 +205,6 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   }
 }
 
-std::uint64_t DenoiserEvaluator::ticks_per_row() const {
-  return denoiser().info().blocks.size() * (guided_ ? 2 : 1);
-}
-
 std::string DenoiserEvaluator::first_non_finite(
     ExecContext& ctx, const samplers::EvaluateRow& row) {
   Rows forward;
@@ -258,11 +212,6 @@ std::string DenoiserEvaluator::first_non_finite(
           row.latents);
   ShardContext whole;
   return models::first_non_finite(ctx, whole, denoiser(), forward.batch());
-}
-
-void DenoiserEvaluator::decode(ExecContext& ctx, const Tensor& latents,
-                               Tensor& pixels) {
-  model_.decode(ctx, latents, pixels);
 }
 
 }  // namespace troupe::actors

@@ -16,10 +16,8 @@ namespace troupe::actors {
 struct EvaluatorOptions {
   /// Guidance weight; 1 or less means one conditional pass.
   double guidance_scale = 1.0;
-  /// Latents of one sample of the job; rank 0: as the network's own.
-  Shape latent_shape;
-  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]); empty: it is
-  /// whole.
+  Shape latent_shape;  ///< of one sample of the job
+  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
   std::vector<int> cuts;
   /// Sample i has conditions[i modulo their number].
   std::vector<models::Condition> conditions;
@@ -62,26 +60,34 @@ struct PreparationPlan {
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {
  public:
-  /// Errors: Errc::invalid_argument for a scale that is not finite, cuts that
-  ///         are not ascending ranges of all blocks, or no condition.
+  /// The options are those of a record that was checked.
   DenoiserEvaluator(LoadedModel model, EvaluatorOptions options);
 
-  [[nodiscard]] Shape latent_shape() const override;
-  [[nodiscard]] std::int64_t out_channels() const override;
+  [[nodiscard]] Shape latent_shape() const override {
+    return options_.latent_shape;
+  }
+  [[nodiscard]] std::int64_t out_channels() const override {
+    return denoiser().info().out_channels;
+  }
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override;
-  [[nodiscard]] int num_segments() const override;
+  [[nodiscard]] int num_segments() const override {
+    return static_cast<int>(cuts().size()) - 1;
+  }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;
-  [[nodiscard]] std::uint64_t ticks_per_row() const override;
+  [[nodiscard]] std::uint64_t ticks_per_row() const override {
+    return denoiser().info().blocks.size() * (guided_ ? 2 : 1);
+  }
   [[nodiscard]] std::string first_non_finite(
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
-  void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) override;
+  void decode(ExecContext& ctx, const Tensor& latents,
+              Tensor& pixels) override {
+    model_.decode(ctx, latents, pixels);
+  }
 
-  /// True when each row stands for two forward rows.
-  [[nodiscard]] bool is_guided() const noexcept { return guided_; }
   /// Block ranges: segment s is [cuts()[s], cuts()[s + 1]).
   [[nodiscard]] const std::vector<int>& cuts() const noexcept {
     return options_.cuts;

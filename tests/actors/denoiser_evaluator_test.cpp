@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 
 #include "kernels/core/error.h"
@@ -238,14 +237,9 @@ TEST(DenoiserEvaluator, BalancesSegmentsByCost) {
   EXPECT_EQ(evaluator.cuts(), (std::vector<int>{0, 4, 5, 6}));
 }
 
-TEST(DenoiserEvaluator, RefusesMoreSegmentsThanBlocksAndNanScales) {
+TEST(DenoiserEvaluator, RefusesMoreSegmentsThanBlocks) {
   const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
-  EXPECT_THROW(DenoiserEvaluator(loaded(denoiser), options(denoiser, 1.0, 7)),
-               Error);
-  EXPECT_THROW(DenoiserEvaluator(
-                   loaded(denoiser),
-                   options(denoiser, std::numeric_limits<double>::quiet_NaN())),
-               Error);
+  EXPECT_THROW((void)options(denoiser, 1.0, 7), Error);
 }
 
 TEST(DenoiserEvaluator, StopsBetweenBlocks) {

@@ -33,6 +33,7 @@ inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
                                       double guidance_scale,
                                       std::int64_t classes, int segments = 1) {
   EvaluatorOptions options{.guidance_scale = guidance_scale,
+                           .latent_shape = info.latent_shape,
                            .cuts = balanced_cuts(info, segments)};
   for (std::int64_t label = 0; label < classes; ++label) {
     options.conditions.emplace_back(label);
