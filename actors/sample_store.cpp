@@ -20,18 +20,16 @@ std::shared_ptr<samplers::SlotTable> SampleStore::open(
   {
     const std::lock_guard lock(mutex_);
     const auto held = entries_.find(sample_index);
-    const bool is_late = is_closed(sample_index) ||
-                         (held != entries_.end() && run < held->second->run);
-    if (!is_late && held != entries_.end() && held->second->run == run) {
+    const bool is_open = held != entries_.end();
+    if (is_open && held->second->run == run) {
       entry = held->second;
     } else {
       entry = std::make_shared<Entry>();
       entry->run = run;
-    }
-    if (!is_late) {
-      auto& newest = entries_[sample_index];
-      if (newest != entry) {
-        earlier = std::exchange(newest, entry);
+      const bool is_late =
+          is_open ? run < held->second->run : is_closed(sample_index);
+      if (!is_late) {
+        earlier = std::exchange(entries_[sample_index], entry);
       }
     }
   }
