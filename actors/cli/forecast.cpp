@@ -8,7 +8,9 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "actors/plan.h"
@@ -138,28 +140,19 @@ double forward_seconds(const models::Denoiser& model, const Shape& shape,
   return kept[kept.size() / 2];
 }
 
-}  // namespace
+/// How fast this machine runs the model's blocks.
+struct Pace {
+  double row_seconds = 0;  ///< a whole forward pass of one row, by one worker
+  double flops_per_second = 0;  ///< of one worker
+  std::string how;              ///< what was measured, for people
+};
 
-Workload workload_of(const JobShape& shape) {
-  if (shape.samples == 0) {
-    return {};
-  }
-  const samplers::MethodKind kind = shape.method.kind;
-  std::vector<Turn> turns;
-  if (kind->spreads) {
-    turns.push_back(turn_of(shape, shape.workers));
-  } else {
-    const std::vector<int> one_class(static_cast<std::size_t>(shape.workers));
-    for (const WorkerGroup& group :
-         group_workers(one_class, samplers::num_parts(shape.method))) {
-      turns.push_back(turn_of(shape, static_cast<int>(group.workers.size())));
-    }
-  }
-  return {static_cast<double>(shape.samples) * turns[0].evaluations,
-          kind->spreads ? spread_path(shape, turns[0]) : path_of(shape, turns),
-          kind->may_end_early};
-}
-
+/// Of the workers of one of the request's devices. Times forward passes through
+/// as many blocks of the model's shape (random weights) as make 25 M
+/// parameters, at least one, with all workers that have cores at once (on a GPU
+/// with one, and as many images as it takes at once), and scales by arithmetic
+/// to the whole network. Takes a few seconds at most for networks of billions
+/// of parameters. Empty when there is too little memory to do so.
 std::optional<Pace> measure_pace(const JobRequest& request,
                                  const JobDevice& device, StopFlag& stop) {
   const config::Plan& plan = request.plan;
@@ -233,32 +226,28 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                                          : std::string("at once"))};
 }
 
-namespace {
-
 /// Of the average worker: devices take samples as fast as they go.
 std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
   Pace joint;
   double rows_per_second = 0;
   std::vector<std::string> how;
-  std::map<int, std::optional<Pace>> by_class;
+  std::map<int, Pace> by_class;
   for (const JobDevice& device : request.devices) {
     if (device.workers == 0) {
       continue;
     }
-    const auto [at, is_new] =
-        by_class.try_emplace(device.execution_class, std::nullopt);
-    if (is_new) {
-      at->second = measure_pace(request, device, stop);
+    auto at = by_class.find(device.execution_class);
+    if (at == by_class.end()) {
+      const std::optional<Pace> measured = measure_pace(request, device, stop);
+      if (!measured) {
+        return std::nullopt;
+      }
+      how.push_back(measured->how);
+      at = by_class.emplace(device.execution_class, *measured).first;
     }
-    if (!at->second) {
-      return std::nullopt;
-    }
-    const Pace& pace = *at->second;
+    const Pace& pace = at->second;
     rows_per_second += device.workers / pace.row_seconds;
     joint.flops_per_second += device.workers * pace.flops_per_second;
-    if (is_new) {
-      how.push_back(pace.how);
-    }
   }
   joint.row_seconds = request.plan.num_workers / rows_per_second;
   joint.flops_per_second /= request.plan.num_workers;
@@ -267,6 +256,26 @@ std::optional<Pace> joint_pace(const JobRequest& request, StopFlag& stop) {
 }
 
 }  // namespace
+
+Workload workload_of(const JobShape& shape) {
+  if (shape.samples == 0) {
+    return {};
+  }
+  const samplers::MethodKind kind = shape.method.kind;
+  std::vector<Turn> turns;
+  if (kind->spreads) {
+    turns.push_back(turn_of(shape, shape.workers));
+  } else {
+    const std::vector<int> one_class(static_cast<std::size_t>(shape.workers));
+    for (const WorkerGroup& group :
+         group_workers(one_class, samplers::num_parts(shape.method))) {
+      turns.push_back(turn_of(shape, static_cast<int>(group.workers.size())));
+    }
+  }
+  return {static_cast<double>(shape.samples) * turns[0].evaluations,
+          kind->spreads ? spread_path(shape, turns[0]) : path_of(shape, turns),
+          kind->may_end_early};
+}
 
 PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
                      bool decodes, StopFlag& stop) {
