@@ -76,7 +76,7 @@ Json needs_on(const std::string& name, bool is_gpu, DType compute,
               std::optional<std::uint64_t> available) {
   const MemoryNeeds needs = memory_needs(
       source, is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
-  const std::uint64_t image = 2 * needs.row_bytes;
+  const std::uint64_t image = 2 * needs.network.of_rows(1);
   const std::uint64_t shared =
       needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);
   return {{"device", name},

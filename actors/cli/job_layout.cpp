@@ -33,10 +33,11 @@ void check_gpu_memory(const JobRequest& request) {
   }
 }
 
-void check_cores(JobRequest& request, int cores) {
+void check_cores(JobRequest& request) {
   if (request.devices.front().is_gpu()) {
     return;
   }
+  const int cores = num_usable_cores();
   const int wanted = request.plan.num_workers * request.plan.num_threads;
   if (wanted > cores) {
     request.notes.push_back(describe_cpu_company(request.plan.num_workers,
@@ -166,7 +167,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
     }
   }
   request.required_bytes = host_bytes(request);
-  check_cores(request, num_usable_cores());
+  check_cores(request);
 }
 
 void check_memory(const JobRequest& request) {

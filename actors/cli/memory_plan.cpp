@@ -7,14 +7,24 @@
 #include "actors/trace_span.h"
 
 namespace troupe::actors {
+namespace {
+
+/// What conditions that are prepared for all timesteps take.
+std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
+  return plan_preparation(request.source.info(compute),
+                          request.schedule.timesteps().size(),
+                          request.num_conditions(), request.guidance_scale > 1)
+      .bytes;
+}
+
+}  // namespace
+
 MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
                          DType compute, models::WeightPlacement placement) {
   const Shape& latents = source.latent_shape();
-  const models::NetworkMemory network =
-      source.denoiser().memory(latents, compute, kind, placement);
-  MemoryNeeds needs{.weights_bytes = network.weights_bytes,
-                    .visiting_bytes = network.visiting_bytes,
-                    .row_bytes = network.of_rows(1)};
+  MemoryNeeds needs;
+  needs.network = source.denoiser().memory(latents, compute, kind, placement);
+  needs.weights_bytes = needs.network.weights_bytes;
   if (source.decoder()) {
     needs.weights_bytes += source.decoder()->weights_bytes(compute);
     needs.decode_bytes = source.decoder()->picture_bytes(latents, compute);
@@ -25,18 +35,9 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
 std::uint64_t required_bytes(const ModelSource& source, DType compute,
                              int workers, std::int64_t rows) {
   const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
-  const std::uint64_t own =
-      source.denoiser().memory(source.latent_shape(), compute).of_rows(rows) +
-      needs.decode_bytes;
+  const std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes;
   return needs.weights_bytes +
          own * static_cast<std::uint64_t>(std::max(workers, 1));
-}
-
-std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
-  return plan_preparation(request.source.info(compute),
-                          request.schedule.timesteps().size(),
-                          request.num_conditions(), request.guidance_scale > 1)
-      .bytes;
 }
 
 std::uint64_t host_bytes(const JobRequest& request) {
@@ -70,8 +71,9 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
   // The network takes all rows at once.
   const int branches = request.guidance_scale > 1 ? 2 : 1;
   const std::uint64_t worker =
-      needs.row_bytes * static_cast<std::uint64_t>(gpu.rows * branches) +
-      needs.visiting_bytes + needs.decode_bytes + kGpuOverhead;
+      needs.network.of_rows(1) *
+          static_cast<std::uint64_t>(gpu.rows * branches) +
+      needs.network.visiting_bytes + needs.decode_bytes + kGpuOverhead;
   return needs.weights_bytes + prepared_bytes(request, gpu.compute) +
          static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
 }

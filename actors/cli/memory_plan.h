@@ -13,10 +13,9 @@ namespace troupe::actors {
 
 /// What a model takes of a device's memory.
 struct MemoryNeeds {
-  std::uint64_t weights_bytes = 0;   ///< that stay there
-  std::uint64_t visiting_bytes = 0;  ///< of every worker: offloaded blocks
-  std::uint64_t row_bytes = 0;       ///< activations of one row (a branch)
-  std::uint64_t decode_bytes = 0;    ///< while one picture is decoded
+  models::NetworkMemory network;
+  std::uint64_t weights_bytes = 0;  ///< that stay there, the decoder's too
+  std::uint64_t decode_bytes = 0;   ///< while one picture is decoded
 };
 [[nodiscard]] MemoryNeeds memory_needs(
     const ModelSource& source, DeviceKind kind, DType compute,
@@ -30,10 +29,6 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 [[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
                                            DType compute, int workers,
                                            std::int64_t rows);
-
-/// What conditions that are prepared for all timesteps take.
-[[nodiscard]] std::uint64_t prepared_bytes(const JobRequest& request,
-                                           DType compute);
 
 /// Of the host's memory: workers of the CPU, and blocks that visit a GPU.
 [[nodiscard]] std::uint64_t host_bytes(const JobRequest& request);
