@@ -76,13 +76,6 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   }
 }
 
-const LoadedModel& JobRunner::model_on(Device device) const {
-  const auto found = std::ranges::find(models_, device, &DeviceModel::device);
-  require(found != models_.end(), Errc::internal, to_string(device),
-          "the model was not loaded there");
-  return found->model;
-}
-
 config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
                                     int execution_class) const {
   config::Recipe recipe = request_.recipe_of(index, execution_class);
@@ -94,7 +87,11 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
 
 void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
                        Tensor& pixels) const {
-  model_on(ctx.device()).decode(ctx, latents, pixels);
+  const auto found =
+      std::ranges::find(models_, ctx.device(), &DeviceModel::device);
+  require(found != models_.end(), Errc::internal, to_string(ctx.device()),
+          "the model was not loaded there");
+  found->model.decode(ctx, latents, pixels);
 }
 
 std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
@@ -102,17 +99,6 @@ std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
   const auto found =
       std::ranges::find(request_.devices, on, &JobDevice::device);
   return std::make_unique<ExecContext>(1, on, found->options);
-}
-
-std::vector<WorkerPlace> JobRunner::places_of(const config::Plan& plan) const {
-  std::vector<WorkerPlace> places =
-      worker_places(request_.devices, plan, request_.max_rows);
-  std::erase_if(places, [this](const WorkerPlace& place) {
-    return std::ranges::any_of(lost_, [&place](const LostDevice& lost) {
-      return lost.device == place.device;
-    });
-  });
-  return places;
 }
 
 JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
@@ -126,7 +112,11 @@ JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
                  values_of(request_), models_, request_.source.table());
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
-  spec.workers = places_of(plan);
+  spec.workers = worker_places(request_.devices, plan, request_.max_rows);
+  std::erase_if(spec.workers, [this](const WorkerPlace& place) {
+    return std::ranges::find(lost_, place.device, &LostDevice::device) !=
+           lost_.end();
+  });
   return run_job(spec);
 }
 

@@ -61,9 +61,6 @@ class JobRunner {
 
  private:
   void load(const JobDevice& device, StopFlag& stop);
-  [[nodiscard]] const LoadedModel& model_on(Device device) const;
-  [[nodiscard]] std::vector<WorkerPlace> places_of(
-      const config::Plan& plan) const;
 
   const JobRequest& request_;
   std::vector<DeviceModel> models_;  ///< in the order of the request's devices
