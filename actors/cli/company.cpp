@@ -22,37 +22,28 @@ namespace {
 constexpr int kOldestMajor = 8;
 
 DType cpu_dtype(const config::Config& config) {
-  switch (config.compute) {
-    case config::ComputeType::automatic:
-      return automatic_dtype();
-    case config::ComputeType::f32:
-      return DType::f32;
-    case config::ComputeType::bf16:
-      require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
-              "this processor cannot multiply bf16 matrices" +
-                  (config.isa ? ", held to " + config::name_of(*config.isa)
-                              : std::string()),
-              "use --dtype f32 or auto");
-      return DType::bf16;
-    case config::ComputeType::f16:
-      throw Error(Errc::unsupported, config.place_of("dtype"),
-                  "the CPU does not compute in f16",
-                  "use --dtype bf16, f32 or auto, or a GPU (--device cuda)");
+  if (config.compute == config::ComputeType::automatic) {
+    return automatic_dtype();
   }
-  return DType::f32;
+  if (config.compute == config::ComputeType::f32) {
+    return DType::f32;
+  }
+  require(config.compute != config::ComputeType::f16, Errc::unsupported,
+          config.place_of("dtype"), "the CPU does not compute in f16",
+          "use --dtype bf16, f32 or auto, or a GPU (--device cuda)");
+  require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
+          "this processor cannot multiply bf16 matrices" +
+              (config.isa ? ", held to " + config::name_of(*config.isa)
+                          : std::string()),
+          "use --dtype f32 or auto");
+  return DType::bf16;
 }
 
 DType gpu_dtype(const config::Config& config) {
-  switch (config.compute) {
-    case config::ComputeType::automatic:
-    case config::ComputeType::bf16:
-      return DType::bf16;
-    case config::ComputeType::f16:
-      return DType::f16;
-    case config::ComputeType::f32:
-      return DType::f32;
+  if (config.compute == config::ComputeType::f32) {
+    return DType::f32;
   }
-  return DType::bf16;
+  return config.compute == config::ComputeType::f16 ? DType::f16 : DType::bf16;
 }
 
 JobDevice the_cpu(const config::Config& config) {
