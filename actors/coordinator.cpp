@@ -31,7 +31,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
     delayed_send(this, kPulse, pulse_atom{});
     return {
         [this](const WorkerUp& up, const WorkerActor& worker) {
-          workers_.at(static_cast<std::size_t>(up.worker)) = worker;
+          at(up.worker) = worker;
           feed(up);
         },
         [this](const WorkerDown& down) { feed(down); },
@@ -50,6 +50,10 @@ class CoordinatorShell final : public CoordinatorActor::base {
   }
 
  private:
+  [[nodiscard]] WorkerActor& at(int worker) {
+    return workers_.at(static_cast<std::size_t>(worker));
+  }
+
   void feed(const CoordinatorEvent& event) {
     const auto body = [&] {
       for (CoordinatorCommand& command :
@@ -81,9 +85,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
     }
   }
 
-  void perform(Grant& grant) {
-    send(workers_[static_cast<std::size_t>(grant.worker)], std::move(grant));
-  }
+  void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
   void perform(FreeSlots& free) {
     spec_.job->samples.open(free.sample_index, free.run)->erase(free.slots);
   }
@@ -102,21 +104,17 @@ class CoordinatorShell final : public CoordinatorActor::base {
     next_preview_.erase(index);
     send(spec_.observer, std::move(outcome));
   }
-  void perform(ReportProgress& report) {
-    send(spec_.observer, report.progress);
-  }
+  void perform(JobProgress& progress) { send(spec_.observer, progress); }
   void perform(FenceWorker& fence) {
     // It ends at its next block, and the supervisor starts it again: one that
     // was only halted would be missing for the rest of the job.
     send_exit(
-        workers_[static_cast<std::size_t>(fence.worker)],
+        at(fence.worker),
         to_caf_error(
             {Errc::job_failed, "worker", "showed no life for its lease", {}}));
   }
   void perform(RetireWorker& retire) {
-    const WorkerActor& worker =
-        workers_[static_cast<std::size_t>(retire.worker)];
-    if (worker) {
+    if (const WorkerActor& worker = at(retire.worker)) {
       // Whatever the cause, this is what keeps it from being started again.
       send_exit(worker, to_caf_error({Errc::device_lost,
                                       retire.cause.place,
@@ -130,7 +128,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
         send(worker, halt_atom{});
       }
     }
-    send(spec_.observer, JobEnded{std::move(end)});
+    send(spec_.observer, std::move(end));
   }
 
   std::shared_ptr<CoordinatorPolicy> policy_;

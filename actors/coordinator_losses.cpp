@@ -74,8 +74,7 @@ std::vector<Pending> CoordinatorPolicy::take_tasks_of(int index) {
   std::vector<Pending> tasks;
   for (auto it = grants_.begin(); it != grants_.end();) {
     if (it->second.worker == index) {
-      std::move(it->second.tasks.begin(), it->second.tasks.end(),
-                std::back_inserter(tasks));
+      std::ranges::move(it->second.tasks, std::back_inserter(tasks));
       it = grants_.erase(it);
     } else {
       ++it;
@@ -132,7 +131,7 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
     worker.alive = false;
     worker.outstanding = 0;
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
-    commands_.push_back(RetireWorker{w, worker.epoch, cause});
+    commands_.push_back(RetireWorker{w, cause});
   }
   if (!is_news) {
     return;

@@ -107,7 +107,7 @@ void CoordinatorPolicy::handle(const TimeTick&) {
     const Worker& worker = workers_[w];
     if (options_.lease > Duration{} && worker.alive && worker.outstanding > 0 &&
         now_ - worker.last_life > options_.lease) {
-      commands_.push_back(FenceWorker{static_cast<int>(w), worker.epoch});
+      commands_.push_back(FenceWorker{static_cast<int>(w)});
       lose_worker(static_cast<int>(w));
     }
   }
@@ -127,7 +127,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   }
   if (!event.failure && event.results.size() != found->second.tasks.size()) {
     // Which task a result is of cannot be known: another incarnation does them.
-    commands_.push_back(FenceWorker{event.worker, worker.epoch});
+    commands_.push_back(FenceWorker{event.worker});
     lose_worker(event.worker);
     report_progress();
     return;
@@ -136,7 +136,6 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   grants_.erase(found);
   --worker.outstanding;
   worker.last_life = now_;
-  worker.busy += event.span.duration;
   Pace& pace = pace_of(worker.traits.execution_class);
   pace.busy += event.span.duration;
   ++pace.num_results;
@@ -196,10 +195,10 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
     pace.of_samples += now_ - sample.began;
     ++pace.num_samples;
   }
-  commands_.push_back(EndSample{{index, status, progress, std::move(failure),
-                                 now_ - sample.began, class_of(sample)},
-                                sample.method->result_slot(),
-                                sample.run});
+  commands_.push_back(
+      EndSample{{index, status, progress, std::move(failure), class_of(sample)},
+                sample.method->result_slot(),
+                sample.run});
   --loads_[sample.group];
   samples_.erase(found);
   if (ended_totals_.samples_done == 0 &&
@@ -214,19 +213,21 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
     return;
   }
   ended_ = true;
-  EndJob end{stopped, std::move(failure), progress(), {}, recoveries_, {},
-             lost_};
-  for (const Worker& worker : workers_) {
-    end.busy.push_back(worker.busy);
+  EndJob end{.stopped = stopped,
+             .failure = std::move(failure),
+             .progress = progress(),
+             .recoveries = recoveries_,
+             .lost = lost_};
+  for (const Pace& pace : paces_) {
+    end.busy += pace.busy;
   }
   for (const auto& [index, sample] : samples_) {
-    end.unfinished.push_back({index, SampleStatus::unfinished,
-                              sample.method->progress(), std::nullopt,
-                              now_ - sample.began});
+    end.unfinished.push_back(
+        {index, SampleStatus::unfinished, sample.method->progress()});
   }
   for (; next_sample_ < options_.samples.size(); ++next_sample_) {
     end.unfinished.push_back(
-        {options_.samples[next_sample_], SampleStatus::unfinished, {}, {}, {}});
+        {options_.samples[next_sample_], SampleStatus::unfinished});
   }
   commands_.push_back(std::move(end));
 }
@@ -285,7 +286,7 @@ JobProgress CoordinatorPolicy::progress() const {
 void CoordinatorPolicy::report_progress() {
   if (!ended_ && now_ - last_report_ >= options_.progress_interval) {
     last_report_ = now_;
-    commands_.push_back(ReportProgress{progress()});
+    commands_.emplace_back(progress());
   }
 }
 

@@ -82,33 +82,28 @@ struct EndSample {
   samplers::Slot result = samplers::kInitialSlot;
   std::uint32_t run = 0;
 };
-struct ReportProgress {
-  JobProgress progress;
-};
 /// The worker is taken for dead: nothing it sends counts any more.
 struct FenceWorker {
   int worker = 0;
-  std::uint32_t epoch = 0;
 };
 /// The worker's device can do no more: it is to end, and not to be started
 /// again.
 struct RetireWorker {
   int worker = 0;
-  std::uint32_t epoch = 0;
   Failure cause;
 };
 /// The job is over. Without a failure all samples ended, or it was stopped.
 struct EndJob {
   bool stopped = false;
-  std::optional<Failure> failure;
-  JobProgress progress;
-  std::vector<SampleReport> unfinished;
+  std::optional<Failure> failure = {};
+  JobProgress progress = {};
+  std::vector<SampleReport> unfinished = {};
   std::int64_t recoveries = 0;
-  std::vector<Duration> busy;  ///< time spent on grants, per worker
-  std::vector<LostDevice> lost;
+  Duration busy{};  ///< time that all workers spent on grants
+  std::vector<LostDevice> lost = {};
 };
 using CoordinatorCommand =
-    std::variant<Grant, FreeSlots, EndSample, ReportProgress, FenceWorker,
+    std::variant<Grant, FreeSlots, EndSample, JobProgress, FenceWorker,
                  RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
@@ -138,9 +133,6 @@ class CoordinatorPolicy {
   [[nodiscard]] std::vector<CoordinatorCommand> on(
       const CoordinatorEvent& event, TimePoint now);
 
-  [[nodiscard]] bool has_ended() const noexcept { return ended_; }
-  [[nodiscard]] JobProgress progress() const;
-
  private:
   struct Sample {
     std::uint64_t index = 0;
@@ -157,8 +149,7 @@ class CoordinatorPolicy {
     bool gone = false;   ///< never comes back
     WorkerTraits traits;
     std::uint32_t epoch = 0;
-    int outstanding = 0;  ///< grants it holds
-    Duration busy{};
+    int outstanding = 0;              ///< grants it holds
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
@@ -213,6 +204,7 @@ class CoordinatorPolicy {
   void end_sample(std::uint64_t index, SampleStatus status,
                   std::optional<Failure> failure);
   void end_job(bool stopped, std::optional<Failure> failure);
+  [[nodiscard]] JobProgress progress() const;
   void report_progress();
   [[nodiscard]] std::map<std::uint64_t, double> ticks_by_sample() const;
 

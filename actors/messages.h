@@ -16,11 +16,6 @@
 
 namespace troupe::actors {
 
-/// The last message of a job.
-struct JobEnded {
-  EndJob end;
-};
-
 /// Types that travel inside one process only.
 template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
@@ -29,7 +24,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
     std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
     std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, JobEnded>;
+    std::same_as<T, EndJob>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -55,7 +50,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::SampleOutcome))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TrajectoryPoint))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobEnded))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::EndJob))
 
 CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
 CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")
@@ -93,6 +88,6 @@ using NodeActor =
 using ObserverActor =
     caf::typed_actor<caf::reacts_to<JobProgress>, caf::reacts_to<SampleOutcome>,
                      caf::reacts_to<Preview>, caf::reacts_to<TrajectoryPoint>,
-                     caf::reacts_to<TraceSpan>, caf::reacts_to<JobEnded>>;
+                     caf::reacts_to<TraceSpan>, caf::reacts_to<EndJob>>;
 
 }  // namespace troupe::actors

@@ -15,9 +15,8 @@ enum class SampleStatus : std::uint8_t { unfinished, done, failed };
 struct SampleReport {
   std::uint64_t sample_index = 0;
   SampleStatus status = SampleStatus::unfinished;
-  samplers::Progress progress;
-  std::optional<Failure> failure;
-  Duration elapsed{};  ///< from its first grant to its end
+  samplers::Progress progress = {};
+  std::optional<Failure> failure = {};
   /// Of the workers that computed all of it; see WorkerTraits.
   int execution_class = 0;
 };

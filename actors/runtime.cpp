@@ -85,22 +85,16 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
 JobResult to_result(WatchedJob record) {
   JobResult result;
   result.samples = std::move(record.ended);
-  std::move(record.end.unfinished.begin(), record.end.unfinished.end(),
-            std::back_inserter(result.samples));
-  std::sort(result.samples.begin(), result.samples.end(),
-            [](const SampleReport& a, const SampleReport& b) {
-              return a.sample_index < b.sample_index;
-            });
+  std::ranges::move(record.end.unfinished, std::back_inserter(result.samples));
+  std::ranges::sort(result.samples, {}, &SampleReport::sample_index);
   result.stopped = record.end.stopped;
   result.failure = std::move(record.end.failure);
   result.nfe = record.end.progress.nfe;
   result.rounds = record.end.progress.rounds;
   result.recoveries = record.end.recoveries;
   result.lost = std::move(record.end.lost);
-  for (const Duration busy : record.end.busy) {
-    result.compute_seconds.push_back(
-        std::chrono::duration<double>(busy).count());
-  }
+  result.compute_seconds =
+      std::chrono::duration<double>(record.end.busy).count();
   return result;
 }
 
@@ -108,8 +102,7 @@ JobResult to_result(WatchedJob record) {
 
 std::uint64_t JobResult::count(SampleStatus status) const {
   return static_cast<std::uint64_t>(
-      std::count_if(samples.begin(), samples.end(),
-                    [status](const auto& s) { return s.status == status; }));
+      std::ranges::count(samples, status, &SampleReport::status));
 }
 
 JobResult run_job(const JobSpec& spec) {

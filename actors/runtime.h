@@ -55,8 +55,8 @@ struct JobResult {
   /// Workers that were lost, and GPUs that ran out of memory: what was in their
   /// hands was done again.
   std::int64_t recoveries = 0;
-  std::vector<LostDevice> lost;         ///< in the order of their loss
-  std::vector<double> compute_seconds;  ///< per worker
+  std::vector<LostDevice> lost;  ///< in the order of their loss
+  double compute_seconds = 0;    ///< of all workers
   double wall_seconds = 0;
 
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;

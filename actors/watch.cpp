@@ -17,31 +17,29 @@ class WatchShell final : public ObserverActor::base {
   behavior_type make_behavior() override {
     return {
         [this](const JobProgress& progress) {
-          tell([&](Observer& o) { o.on_progress(progress); });
+          tell(&Observer::on_progress, progress);
         },
         [this](const SampleOutcome& outcome) {
           record_.ended.push_back(outcome.report);
-          tell([&](Observer& o) { o.on_sample(outcome); });
+          tell(&Observer::on_sample, outcome);
         },
         [this](const Preview& preview) {
-          tell([&](Observer& o) { o.on_preview(preview); });
+          tell(&Observer::on_preview, preview);
         },
         [this](const TrajectoryPoint& point) {
-          tell([&](Observer& o) { o.on_point(point); });
+          tell(&Observer::on_point, point);
         },
-        [this](const TraceSpan& span) {
-          tell([&](Observer& o) { o.on_span(span); });
-        },
-        [this](const JobEnded& ended) { finish(ended.end); },
+        [this](const TraceSpan& span) { tell(&Observer::on_span, span); },
+        [this](const EndJob& end) { finish(end); },
     };
   }
 
  private:
-  template <typename Call>
-  void tell(const Call& call) {
+  template <typename News>
+  void tell(void (Observer::*hear)(const News&), const News& news) {
     try {
       for (Observer* observer : spec_.observers) {
-        call(*observer);
+        (observer->*hear)(news);
       }
     } catch (...) {
       fault(current_failure());
@@ -60,7 +58,7 @@ class WatchShell final : public ObserverActor::base {
   }
 
   void finish(const EndJob& end) {
-    tell([&](Observer& o) { o.on_progress(end.progress); });
+    tell(&Observer::on_progress, end.progress);
     record_.end = end;
     if (fault_ && !record_.end.failure) {
       record_.end.failure = fault_;

@@ -38,7 +38,6 @@ class WorkerPolicy {
       : worker_(worker), epoch_(epoch) {}
 
   [[nodiscard]] std::vector<WorkerCommand> on(const WorkerEvent& event);
-  [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
 
  private:
   std::vector<WorkerCommand> handle(const Grant& grant);

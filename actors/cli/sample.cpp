@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdio>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -99,8 +98,7 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.recoveries =
       result.recoveries + static_cast<std::int64_t>(runner.lost().size());
   summary.load_seconds = runner.load_seconds();
-  summary.compute_seconds = std::accumulate(result.compute_seconds.begin(),
-                                            result.compute_seconds.end(), 0.0);
+  summary.compute_seconds = result.compute_seconds;
   summary.images_per_second =
       result.wall_seconds > 0
           ? static_cast<double>(artefacts.images().size()) / result.wall_seconds

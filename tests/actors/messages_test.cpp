@@ -20,7 +20,7 @@ class Config final : public caf::actor_system_config {
 template <typename T>
 class InProcessMessages : public testing::Test {};
 using Types = testing::Types<Grant, GrantResult, WorkDone, SampleOutcome,
-                             Preview, TraceSpan, JobEnded>;
+                             Preview, TraceSpan, EndJob>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {

@@ -60,8 +60,8 @@ class Company {
       } else if (auto* over = std::get_if<EndJob>(&command)) {
         ++times_ended;
         end = std::move(*over);
-      } else if (auto* report = std::get_if<ReportProgress>(&command)) {
-        progress = report->progress;
+      } else if (auto* report = std::get_if<JobProgress>(&command)) {
+        progress = *report;
       } else if (auto* fence = std::get_if<FenceWorker>(&command)) {
         fenced.push_back(fence->worker);
       } else if (auto* retire = std::get_if<RetireWorker>(&command)) {

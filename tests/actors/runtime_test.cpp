@@ -195,7 +195,7 @@ TEST(RunJob, DecodesAndCounts) {
   EXPECT_EQ(result.count(SampleStatus::done), 5U);
   EXPECT_EQ(result.nfe, 5 * 8);
   EXPECT_EQ(result.rounds, 8);
-  EXPECT_EQ(result.compute_seconds.size(), 2U);
+  EXPECT_GT(result.compute_seconds, 0.0);
   EXPECT_EQ(job.seen.last.calls_done, 5 * 8);
   EXPECT_EQ(job.seen.last.samples_done, 5U);
 }
