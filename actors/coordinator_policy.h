@@ -139,9 +139,10 @@ class CoordinatorPolicy {
     std::unique_ptr<samplers::Method> method;
     std::size_t group = 0;
     std::uint32_t run = 0;
-    std::set<int> gpus;  ///< whose memory may hold something of it
-    TimePoint began;     ///< this run
-    double ticks = 0;    ///< spent on it since a call was last accepted
+    std::set<int> gpus;    ///< whose memory may hold something of it
+    TimePoint began;       ///< this run
+    double ticks = 0;      ///< spent on it since a call was last accepted
+    bool hurried = false;  ///< has changed its class to end sooner
   };
   struct Worker {
     bool alive = false;

@@ -117,7 +117,8 @@ Duration CoordinatorPolicy::time_left(const Sample& sample) const {
 
 /// Between classes bits differ, so a sample that changes begins anew: when a
 /// class has run dry that makes a whole one in less time than the slower class
-/// needs for the rest.
+/// needs for the rest. Once per sample: what two classes took from each other
+/// again and again would never end.
 void CoordinatorPolicy::hurry_samples() {
   if (next_sample_ < options_.samples.size() || paces_.size() == 1) {
     return;
@@ -132,7 +133,7 @@ void CoordinatorPolicy::hurry_samples() {
     while (loads_[g] < most_in_flight(g)) {
       Sample* slowest = nullptr;
       for (auto& [index, sample] : samples_) {
-        if (class_of(sample) != groups_[g].execution_class &&
+        if (!sample.hurried && class_of(sample) != groups_[g].execution_class &&
             time_left(sample) > whole * kWorthMoving &&
             (slowest == nullptr || time_left(sample) > time_left(*slowest))) {
           slowest = &sample;
@@ -141,6 +142,7 @@ void CoordinatorPolicy::hurry_samples() {
       if (slowest == nullptr) {
         break;
       }
+      slowest->hurried = true;
       begin_anew(*slowest, g);
     }
   }
