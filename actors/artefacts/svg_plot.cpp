@@ -78,56 +78,46 @@ std::vector<Point> points_of(const std::vector<double>& values,
 }
 
 /// Values to pixels within one panel.
-class Frame {
- public:
-  Frame(const Axis& x, const Axis& y, bool logarithmic, double left, double top)
-      : x_(x), y_(y), logarithmic_(logarithmic), left_(left), top_(top) {}
+struct Frame {
+  Axis x_axis;
+  Axis y_axis;
+  bool logarithmic;
+  double left;
+  double top;
+  double right = left + kPanelWidth - kLeft - kRight;
+  double bottom = top + kPanelHeight - kAbove - kBelow;
 
-  [[nodiscard]] double left() const { return left_; }
-  [[nodiscard]] double right() const {
-    return left_ + kPanelWidth - kLeft - kRight;
-  }
-  [[nodiscard]] double top() const { return top_; }
-  [[nodiscard]] double bottom() const {
-    return top_ + kPanelHeight - kAbove - kBelow;
-  }
   [[nodiscard]] double x(double value) const {
-    return left_ + (value - x_.low) / (x_.high - x_.low) * (right() - left_);
+    return left +
+           (value - x_axis.low) / (x_axis.high - x_axis.low) * (right - left);
   }
   [[nodiscard]] double y(double value) const {
-    const double share =
-        logarithmic_ ? std::log(value / y_.low) / std::log(y_.high / y_.low)
-                     : (value - y_.low) / (y_.high - y_.low);
-    return bottom() - share * (bottom() - top_);
+    const auto& [low, high, ticks] = y_axis;
+    const double share = logarithmic
+                             ? std::log(value / low) / std::log(high / low)
+                             : (value - low) / (high - low);
+    return bottom - share * (bottom - top);
   }
-
- private:
-  const Axis& x_;
-  const Axis& y_;
-  bool logarithmic_;
-  double left_;
-  double top_;
 };
 
-std::string axes(const Frame& frame, const Axis& x, const Axis& y,
-                 const PlotPanel& panel) {
+std::string axes(const Frame& frame, const PlotPanel& panel) {
   std::string svg;
-  for (const double tick : y.ticks) {
+  for (const double tick : frame.y_axis.ticks) {
     svg += fmt::format(
         "<line x1='{:.1f}' y1='{:.1f}' x2='{:.1f}' y2='{:.1f}' class='grid'/>"
         "<text x='{:.1f}' y='{:.1f}' class='y'>{:g}</text>\n",
-        frame.left(), frame.y(tick), frame.right(), frame.y(tick),
-        frame.left() - 6, frame.y(tick) + 4, tick);
+        frame.left, frame.y(tick), frame.right, frame.y(tick), frame.left - 6,
+        frame.y(tick) + 4, tick);
   }
-  for (const double tick : x.ticks) {
+  for (const double tick : frame.x_axis.ticks) {
     svg += fmt::format(
         "<line x1='{:.1f}' y1='{:.1f}' x2='{:.1f}' y2='{:.1f}' class='axis'/>"
         "<text x='{:.1f}' y='{:.1f}' class='x'>{:g}</text>\n",
-        frame.x(tick), frame.bottom(), frame.x(tick), frame.bottom() + 4,
-        frame.x(tick), frame.bottom() + 18, tick);
+        frame.x(tick), frame.bottom, frame.x(tick), frame.bottom + 4,
+        frame.x(tick), frame.bottom + 18, tick);
   }
-  const double middle = (frame.top() + frame.bottom()) / 2;
-  const double y_name = frame.left() - 56;
+  const double middle = (frame.top + frame.bottom) / 2;
+  const double y_name = frame.left - 56;
   return svg + fmt::format(
                    "<polyline points='{0:.1f},{1:.1f} {0:.1f},{2:.1f} "
                    "{3:.1f},{2:.1f}'"
@@ -135,8 +125,8 @@ std::string axes(const Frame& frame, const Axis& x, const Axis& y,
                    "<text x='{4:.1f}' y='{5:.1f}' class='x name'>{6}</text>\n"
                    "<text x='{7:.1f}' y='{8:.1f}' class='x name' "
                    "transform='rotate(-90 {7:.1f} {8:.1f})'>{9}{10}</text>\n",
-                   frame.left(), frame.top(), frame.bottom(), frame.right(),
-                   (frame.left() + frame.right()) / 2, frame.bottom() + 38,
+                   frame.left, frame.top, frame.bottom, frame.right,
+                   (frame.left + frame.right) / 2, frame.bottom + 38,
                    escaped(panel.x_axis), y_name, middle, escaped(panel.y_axis),
                    panel.logarithmic ? " (log scale)" : "");
 }
@@ -170,11 +160,13 @@ std::string draw_panel(const PlotPanel& panel, double origin, double top) {
   require(!values.empty(), Errc::invalid_argument, "plot",
           "a series without points to draw");
   const auto [low, high] = std::ranges::minmax(values);
-  const Axis x = linear_axis(0, last, true);
-  const Axis y =
-      panel.logarithmic ? logarithmic_axis(low, high) : linear_axis(low, high);
-  const Frame frame(x, y, panel.logarithmic, origin + kLeft, top + kAbove);
-  std::string svg = axes(frame, x, y, panel);
+  const Frame frame{.x_axis = linear_axis(0, last, true),
+                    .y_axis = panel.logarithmic ? logarithmic_axis(low, high)
+                                                : linear_axis(low, high),
+                    .logarithmic = panel.logarithmic,
+                    .left = origin + kLeft,
+                    .top = top + kAbove};
+  std::string svg = axes(frame, panel);
   for (std::size_t i = 0; i < lines.size(); ++i) {
     svg += line(frame, lines[i], i);
   }
