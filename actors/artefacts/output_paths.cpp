@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
@@ -140,18 +139,15 @@ void OutputPaths::check_folder() const {
     return;
   }
   const std::string path = watched_->path().string();
-  const std::string count = counted(num_there_, "image");
-  if (watched_->is_removed()) {
-    throw Error(Errc::job_failed, path,
-                "the output folder was removed while the job ran, with " +
-                    count + " of it",
-                "let it stand until the job has ended");
-  }
-  const std::string at = watched_->found_at().string();
-  throw Error(Errc::job_failed, path,
-              "the output folder was moved away while the job ran, with " +
-                  count + " of it" + (at.empty() ? "" : ", to " + at),
-              "move it back to " + path);
+  const bool is_removed = watched_->is_removed();
+  const std::string at = is_removed ? "" : watched_->found_at().string();
+  throw Error(
+      Errc::job_failed, path,
+      fmt::format("the output folder was {} while the job ran, with {} of it{}",
+                  is_removed ? "removed" : "moved away",
+                  counted(num_there_, "image"), at.empty() ? "" : ", to " + at),
+      is_removed ? "let it stand until the job has ended"
+                 : "move it back to " + path);
 }
 
 void OutputPaths::make_removed_folder() {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
@@ -15,18 +14,20 @@ using nlohmann::ordered_json;
 
 constexpr int kSchema = 1;
 
+void add_if_any(ordered_json& to, const char* key, const std::string& text) {
+  if (!text.empty()) {
+    to[key] = text;
+  }
+}
+
 ordered_json image_json(const ImageSummary& image) {
   ordered_json out = {
       {"index", image.index},    {"seed", image.seed},
       {"class", image.class_id}, {"class_name", image.class_name},
       {"path", image.path},      {"latents_xxh3", image.latents_xxh3},
       {"status", image.status}};
-  if (!image.message.empty()) {
-    out["message"] = image.message;
-  }
-  if (!image.execution_class.empty()) {
-    out["execution_class"] = image.execution_class;
-  }
+  add_if_any(out, "message", image.message);
+  add_if_any(out, "execution_class", image.execution_class);
   return out;
 }
 
@@ -34,9 +35,7 @@ ordered_json devices_json(const RunSummary& summary) {
   ordered_json out = ordered_json::array();
   for (const DeviceSummary& device : summary.devices) {
     out.push_back({{"name", device.name}, {"status", device.status}});
-    if (!device.cause.empty()) {
-      out.back()["cause"] = device.cause;
-    }
+    add_if_any(out.back(), "cause", device.cause);
   }
   return out;
 }
@@ -95,12 +94,8 @@ ordered_json base_json(const RunSummary& s) {
               {"recoveries", s.recoveries},
               {"devices", devices_json(s)},
               {"execution_class", s.execution_class}});
-  if (!s.latents_xxh3.empty()) {
-    out["latents_xxh3"] = s.latents_xxh3;
-  }
-  if (!s.bits.empty()) {
-    out["bits"] = s.bits;
-  }
+  add_if_any(out, "latents_xxh3", s.latents_xxh3);
+  add_if_any(out, "bits", s.bits);
   out["images"] = ordered_json::array();
   for (const ImageSummary& image : s.images) {
     out["images"].push_back(image_json(image));
