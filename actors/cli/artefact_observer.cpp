@@ -318,31 +318,13 @@ void ArtefactObserver::write_rows(const std::string& path, const char* name,
   }
 }
 
-void ArtefactObserver::write_trace(TimePoint start) const {
-  if (!outputs_.trace.empty()) {
-    const std::string text = trace_json(spans_, start);
-    write_file(outputs_.trace, std::as_bytes(std::span(text)),
-               outputs_.rule_for(outputs_.trace));
-  }
-}
-
-template <typename Body>
-void ArtefactObserver::attempt(const Body& body) {
+void ArtefactObserver::attempt(const std::function<void()>& body) {
   try {
     body();
   } catch (...) {
     if (!first_failure_) {
       first_failure_ = current_failure();
     }
-  }
-}
-
-/// Waits for the images, then checks that their folder is still in its place.
-void ArtefactObserver::end_images() {
-  attempt([&] { store_.flush(); });
-  settle();
-  if (outputs_.images && !(written_.empty() && outputs_.skipped.empty())) {
-    attempt([&] { outputs_.images->check_folder(); });
   }
 }
 
@@ -364,7 +346,11 @@ std::optional<Failure> ArtefactObserver::finish(
       left_out_.emplace_back(flag);
     }
   };
-  end_images();
+  attempt([&] { store_.flush(); });
+  settle();
+  if (outputs_.images && !(written_.empty() && outputs_.skipped.empty())) {
+    attempt([&] { outputs_.images->check_folder(); });
+  }
   if (first_failure_ && first_failure_->code == Errc::invalid_argument) {
     // The folder is another job's, and its other files may have these names.
     return first_failure_;
@@ -373,7 +359,13 @@ std::optional<Failure> ArtefactObserver::finish(
         [&] { write_rows(outputs_.latents, "latents", latents_); });
   write("--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
         [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
-  write("--trace", spans_.size() * kSpanBytes, [&] { write_trace(start); });
+  if (!outputs_.trace.empty()) {
+    write("--trace", spans_.size() * kSpanBytes, [&] {
+      const std::string text = trace_json(spans_, start);
+      write_file(outputs_.trace, std::as_bytes(std::span(text)),
+                 outputs_.rule_for(outputs_.trace));
+    });
+  }
   if (!most_bytes) {
     attempt([&] { write_sheet(outputs_, std::move(pictures_)); });
   } else if (!outputs_.grid.empty()) {

@@ -85,8 +85,7 @@ class ArtefactObserver final : public Observer {
 
  private:
   /// Writes one output; remembers the first failure.
-  template <typename Body>
-  void attempt(const Body& body);
+  void attempt(const std::function<void()>& body);
   void write_image(std::uint64_t index, std::span<const std::byte> bytes);
   [[nodiscard]] bool shows(std::uint64_t index) const;
   void follow_the_next();
@@ -97,10 +96,8 @@ class ArtefactObserver final : public Observer {
   [[nodiscard]] FileRule preview_rule(const std::string& path) const;
   void take_earlier(RunOutputs& outputs);
   void settle();
-  void end_images();
   void write_rows(const std::string& path, const char* name,
                   std::optional<SampleRows>& rows) const;
-  void write_trace(TimePoint start) const;
 
   const config::Config& config_;
   const JobRequest& request_;

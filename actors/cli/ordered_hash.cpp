@@ -10,12 +10,6 @@ OrderedHash::OrderedHash(std::vector<std::uint64_t> indices)
 void OrderedHash::add(std::uint64_t index, const Tensor& tensor) {
   num_added_ += tensor.empty() ? 0 : 1;
   held_.insert_or_assign(index, tensor);
-  advance();
-}
-
-void OrderedHash::pass(std::uint64_t index) { add(index, {}); }
-
-void OrderedHash::advance() {
   while (next_ < indices_.size() && !held_.empty() &&
          held_.begin()->first == indices_[next_]) {
     hash_.update(std::as_const(held_.begin()->second).bytes());

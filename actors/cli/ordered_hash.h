@@ -21,7 +21,7 @@ class OrderedHash {
 
   void add(std::uint64_t index, const Tensor& tensor);
   /// Nothing will come for `index`.
-  void pass(std::uint64_t index);
+  void pass(std::uint64_t index) { add(index, {}); }
 
   /// Tensors that came.
   [[nodiscard]] std::size_t num_added() const noexcept { return num_added_; }
@@ -31,8 +31,6 @@ class OrderedHash {
   [[nodiscard]] std::string finish();
 
  private:
-  void advance();
-
   std::vector<std::uint64_t> indices_;
   std::size_t next_ = 0;                  ///< position in indices_
   std::map<std::uint64_t, Tensor> held_;  ///< empty: passed
