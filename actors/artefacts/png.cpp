@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <utility>
 
 #include "actors/artefacts/png_chunks.h"

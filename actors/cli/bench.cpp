@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "actors/cli/execution_class.h"
@@ -14,8 +13,6 @@
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
 #include "config/schedule_options.h"
-#include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 
 namespace troupe::actors {
 namespace {
@@ -130,25 +127,22 @@ Json table_of(const std::vector<Measurement>& rows) {
   return table;
 }
 
-/// Every figure of a GPU says its mode; null on the CPU.
-Json bits_of(const JobRequest& request) {
-  const JobDevice& first = request.devices.front();
-  return first.is_gpu() ? Json(bits_mode(first.options)) : Json(nullptr);
-}
-
 void print_json(const Invocation& invocation, const JobRequest& request,
                 Json table) {
+  const JobDevice& first = request.devices.front();
   Json json = envelope(invocation.summary);
-  json.update({{"model", request.source.name()},
-               {"samples", request.samples.size()},
-               {"sampler", config::solver_label(request.schedule.options())},
-               {"steps", request.schedule.num_steps()},
-               {"guidance", request.guidance_scale},
-               {"dtype", request.dtypes()},
-               {"repeats", invocation.config.repeats},
-               {"bits", bits_of(request)},
-               {"rows", std::move(table)},
-               {"notes", request.notes}});
+  json.update(
+      {{"model", request.source.name()},
+       {"samples", request.samples.size()},
+       {"sampler", config::solver_label(request.schedule.options())},
+       {"steps", request.schedule.num_steps()},
+       {"guidance", request.guidance_scale},
+       {"dtype", request.dtypes()},
+       {"repeats", invocation.config.repeats},
+       // Every figure of a GPU says its mode.
+       {"bits", first.is_gpu() ? Json(bits_mode(first.options)) : Json()},
+       {"rows", std::move(table)},
+       {"notes", request.notes}});
   fmt::print("{}\n", dump(json));
 }
 

@@ -13,7 +13,6 @@
 #include "config/method_plan.h"
 #include "kernels/core/system.h"
 #include "kernels/cuda/devices.h"
-#include "kernels/linear.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <cstdio>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -61,14 +59,6 @@ std::string describe_scheduler(const models::Checkpoint& checkpoint) {
   }
 }
 
-void warn_of(const ModelSource& source) {
-  const models::Checkpoint& checkpoint = *source.checkpoint();
-  std::vector<std::string> notes;
-  note_networks(checkpoint, source.denoiser(), notes);
-  note_scheduler(checkpoint, notes);
-  print_notes(notes);
-}
-
 /// What one device must hold for one image at a time, both guidance branches,
 /// and how many it has room for.
 Json needs_on(const std::string& name, bool is_gpu, DType compute,
@@ -98,7 +88,7 @@ Json needs_by_device(const ModelSource& source) {
     try {
       available = gpus.memory(gpu.index).free_bytes;
     } catch (const Error&) {
-      available.reset();  // doctor says what is wrong with it
+      // Doctor says what is wrong with it.
     }
     list.push_back(needs_on(
         to_string(Device{DeviceKind::cuda, gpu.index}) + " (" + gpu.name + ")",
@@ -133,7 +123,10 @@ Json describe_checkpoint(const std::string& path) {
   config.model_dir = path;
   const ModelSource source = ModelSource::open(config);
   const models::Checkpoint& checkpoint = *source.checkpoint();
-  warn_of(source);
+  std::vector<std::string> notes;
+  note_networks(checkpoint, source.denoiser(), notes);
+  note_scheduler(checkpoint, notes);
+  print_notes(notes);
   Json json = {{"kind", "checkpoint"},
                {"path", path},
                {"pipeline", checkpoint.pipeline_class},

@@ -10,7 +10,6 @@
 #include "actors/artefacts/png_check.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/tensor_file.h"
-#include "actors/trace_span.h"
 #include "config/suggest.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,7 +12,6 @@
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/tensor.h"
-#include "samplers/options.h"
 
 namespace troupe::actors {
 

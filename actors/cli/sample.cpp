@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -31,7 +30,6 @@
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"
-#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -254,16 +252,14 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
   }
   request.required_bytes += more;
   const MemoryInfo memory = memory_info();
-  if (!dry_run && request.required_bytes > memory.available_bytes) {
-    throw Error(
-        Errc::out_of_memory, "memory",
-        "the job does not fit with all that --save, --grid, --trace and "
-        "--preview keep until the end: got " +
-            human_bytes(memory.available_bytes) + " free, expected " +
-            human_bytes(request.required_bytes) + " (" +
-            to_string(memory.binding()) + ")",
-        "make fewer samples at a time with --samples A:B");
-  }
+  require(dry_run || request.required_bytes <= memory.available_bytes,
+          Errc::out_of_memory, "memory",
+          "the job does not fit with all that --save, --grid, --trace and "
+          "--preview keep until the end: got " +
+              human_bytes(memory.available_bytes) + " free, expected " +
+              human_bytes(request.required_bytes) + " (" +
+              to_string(memory.binding()) + ")",
+          "make fewer samples at a time with --samples A:B");
 }
 
 /// Everything is there but, perhaps, the sheet.

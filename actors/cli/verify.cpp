@@ -82,16 +82,13 @@ Finding of_classes(Finding finding, bool same_weights) {
     finding.detail += ", execution class " + finding.class_here;
     return finding;
   }
-  const std::string classes =
-      fmt::format("execution class {} here, {} in the recipe",
-                  finding.class_here, finding.class_there);
+  finding.detail += fmt::format("; execution class {} here, {} in the recipe",
+                                finding.class_here, finding.class_there);
   if (finding.verdict == Verdict::different && same_weights) {
     finding.verdict = Verdict::another_class;
-    finding.detail += "; " + classes +
-                      ": another machine, build, dtype or method; bytes "
-                      "cannot be compared";
-  } else {
-    finding.detail += "; " + classes;
+    finding.detail +=
+        ": another machine, build, dtype or method; bytes "
+        "cannot be compared";
   }
   return finding;
 }
