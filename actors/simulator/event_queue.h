@@ -1,0 +1,48 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/clock.h"
+
+namespace troupe::actors::simulator {
+
+/// What will happen, by virtual time; what falls on one instant, in the order
+/// in which it was added. Thread: one.
+template <typename Event>
+class EventQueue {
+ public:
+  /// Errors: none. A time that has passed counts as now.
+  void add(TimePoint when, Event event) {
+    entries_.push_back({std::max(when, now_), next_++, std::move(event)});
+    std::ranges::push_heap(entries_, later);
+  }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] TimePoint now() const noexcept { return now_; }
+  /// Moves the time to the next event and takes it; there must be one.
+  [[nodiscard]] Event take() {
+    std::ranges::pop_heap(entries_, later);
+    Entry entry = std::move(entries_.back());
+    entries_.pop_back();
+    now_ = entry.when;
+    return std::move(entry.event);
+  }
+
+ private:
+  struct Entry {
+    TimePoint when;
+    std::uint64_t number = 0;
+    Event event;
+  };
+  static bool later(const Entry& a, const Entry& b) {
+    return std::pair(a.when, a.number) > std::pair(b.when, b.number);
+  }
+
+  std::vector<Entry> entries_;  // a heap
+  std::uint64_t next_ = 0;
+  TimePoint now_{};
+};
+
+}  // namespace troupe::actors::simulator

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "actors/simulator/random.h"
+#include "kernels/core/clock.h"
+
+namespace troupe::actors::simulator {
+
+enum class FaultKind : std::uint8_t {
+  kill,    ///< the worker ends at once; what it sent before still arrives
+  freeze,  ///< its executor stands still; it answers, but shows no life
+  slow     ///< every pass takes `factor` times as long
+};
+inline constexpr int kNumFaultKinds = 3;
+
+struct Fault {
+  FaultKind kind = FaultKind::kill;
+  TimePoint when;
+  int worker = 0;
+  Duration length{};  ///< of freeze and slow
+  double factor = 1.0;
+};
+
+/// How often a worker meets a fault in an undisturbed job's time; 0: never.
+struct FaultRates {
+  double kills = 0.5;
+  double freezes = 0.25;
+  double slows = 0.5;
+};
+
+/// Faults of a job that takes `span` undisturbed, in the order of their times.
+[[nodiscard]] std::vector<Fault> plan_faults(const FaultRates& rates,
+                                             int num_workers, Duration span,
+                                             Random& random);
+
+}  // namespace troupe::actors::simulator

@@ -1,0 +1,212 @@
+#include "actors/simulator/ledger.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace troupe::actors::simulator {
+namespace {
+
+using samplers::Op;
+
+/// As CoordinatorOptions has them.
+const CoordinatorOptions& limits() {
+  static const CoordinatorOptions options;
+  return options;
+}
+
+/// The undisturbed end of a sample is the same in every scenario.
+const PlainEnd& plain_end_of(const Variant& variant,
+                             std::uint64_t sample_index) {
+  static std::map<std::pair<std::size_t, std::uint64_t>, PlainEnd> ends;
+  const auto key = std::pair(variant.number, sample_index);
+  const auto found = ends.find(key);
+  return found != ends.end()
+             ? found->second
+             : ends.emplace(key, plain_end(variant.method, *variant.schedule,
+                                           sample_index))
+                   .first->second;
+}
+
+std::string named(const SampleTask& work) {
+  return "task " + std::to_string(work.task.id) + " of sample " +
+         std::to_string(work.sample_index) + ", run " +
+         std::to_string(work.run);
+}
+
+bool is_forward(const Grant& grant) {
+  return std::ranges::any_of(grant.tasks, [](const SampleTask& work) {
+    return work.task.op == Op::evaluate || work.task.op == Op::segment;
+  });
+}
+
+bool joins(const samplers::Task& a, const samplers::Task& b) {
+  return a.op == b.op && a.segment == b.segment;
+}
+
+}  // namespace
+
+Ledger::Ledger(const Scenario& scenario, const SymbolStore& store)
+    : scenario_(scenario), store_(store), workers_(scenario.workers.size()) {}
+
+void Ledger::expect(bool good, const std::string& what) {
+  if (!good && !first_error_) {
+    first_error_ = what;
+  }
+}
+
+Ledger::TaskName Ledger::name_of(const SampleTask& work) {
+  return {work.sample_index, work.run, work.task.id, work.task.version};
+}
+
+void Ledger::heard(const WorkerUp& up) {
+  Incarnation& worker = workers_.at(static_cast<std::size_t>(up.worker));
+  lose(worker);
+  worker.epoch = up.epoch;
+  worker.is_alive = !worker.is_gone;
+}
+
+void Ledger::heard(const WorkerDown& down) {
+  Incarnation& worker = workers_.at(static_cast<std::size_t>(down.worker));
+  if (worker.epoch == down.epoch) {
+    lose(worker);
+  }
+  worker.is_gone = worker.is_gone || down.gone.has_value();
+}
+
+void Ledger::heard(const GrantResult& result) {
+  const auto found = grants_.find(result.id);
+  if (found != grants_.end() &&
+      workers_.at(static_cast<std::size_t>(result.worker)).epoch ==
+          result.epoch) {
+    forget(result.id);
+  }
+}
+
+void Ledger::lose(Incarnation& incarnation) {
+  incarnation.is_alive = false;
+  for (const std::uint64_t id : std::set(incarnation.grants)) {
+    for (const SampleTask& work : grants_.at(id).tasks) {
+      most_losses_ = std::max(most_losses_, ++losses_[name_of(work)]);
+    }
+    forget(id);
+  }
+}
+
+void Ledger::forget(std::uint64_t grant) {
+  const auto found = grants_.find(grant);
+  for (const SampleTask& work : found->second.tasks) {
+    tasks_.erase(name_of(work));
+  }
+  workers_.at(static_cast<std::size_t>(found->second.worker))
+      .grants.erase(grant);
+  grants_.erase(found);
+}
+
+void Ledger::asked(const Grant& grant) {
+  Incarnation& worker = workers_.at(static_cast<std::size_t>(grant.worker));
+  expect(!has_ended_, "a grant after the end of the job");
+  expect(grant.id > newest_grant_, "a grant's id was used before");
+  expect(worker.is_alive && worker.epoch == grant.epoch,
+         "a grant for an incarnation that is not there");
+  expect(!grant.tasks.empty(), "a grant without tasks");
+  expect(!is_forward(grant) ||
+             static_cast<int>(grant.tasks.size()) <= scenario_.max_rows,
+         "a grant of more rows than a pass takes");
+  newest_grant_ = std::max(newest_grant_, grant.id);
+  for (const SampleTask& work : grant.tasks) {
+    expect(joins(work.task, grant.tasks[0].task),
+           "a grant joins tasks that make no pass: " + named(work));
+    check_task(work);
+  }
+  worker.grants.insert(grant.id);
+  grants_.emplace(grant.id, Held{grant.worker, grant.tasks});
+  expect(static_cast<int>(worker.grants.size()) <= limits().queue_depth,
+         "a worker holds more grants than its queue has room for");
+}
+
+void Ledger::check_task(const SampleTask& work) {
+  expect(!ended_.contains(work.sample_index),
+         "a grant for a sample that has ended: " + named(work));
+  std::uint32_t& run = runs_[work.sample_index];
+  expect(work.run >= run, "a grant of an earlier run: " + named(work));
+  run = std::max(run, work.run);
+  expect(tasks_.insert(name_of(work)).second,
+         "a task is at two workers: " + named(work));
+}
+
+bool Ledger::counts(const Grant& grant, const SampleTask& work) const {
+  const auto run = runs_.find(work.sample_index);
+  return grants_.contains(grant.id) && run != runs_.end() &&
+         run->second == work.run && !ended_.contains(work.sample_index);
+}
+
+void Ledger::asked(const EndSample& end, const SymbolTable& table) {
+  const std::uint64_t index = end.report.sample_index;
+  const std::string name = "sample " + std::to_string(index);
+  expect(!has_ended_, name + " ends after the job");
+  expect(ended_.insert(index).second, name + " ends twice");
+  expect(end.report.status == SampleStatus::done, name + " failed");
+  runs_.erase(index);
+  const PlainEnd& plain = plain_end_of(*scenario_.variant, index);
+  expect(table.find(end.result) == plain.latents,
+         name + " has other latents than undisturbed");
+  expect(!scenario_.decode || table.find(kPixelsSlot) == plain.pixels,
+         name + " has other pixels than undisturbed");
+  expect(table.size() == plain.slots_left + (scenario_.decode ? 1 : 0),
+         name + " leaves " + std::to_string(table.size()) +
+             " slots, undisturbed " + std::to_string(plain.slots_left));
+  const samplers::Progress& progress = end.report.progress;
+  expect(progress.nfe == plain.progress.nfe &&
+             progress.rounds == plain.progress.rounds,
+         name + " took other evaluations or rounds than undisturbed");
+}
+
+void Ledger::asked(const FenceWorker& fence) {
+  Incarnation& worker = workers_.at(static_cast<std::size_t>(fence.worker));
+  expect(worker.is_alive, "a fence for a worker that is not there");
+  lose(worker);
+}
+
+void Ledger::asked(const JobProgress& progress) {
+  expect(progress.samples_done >= reported_, "progress went back");
+  expect(progress.samples_done <= ended_.size(),
+         "progress counts samples that have not ended");
+  reported_ = progress.samples_done;
+}
+
+void Ledger::asked(const EndJob& end) {
+  expect(!has_ended_, "the job ends twice");
+  has_ended_ = true;
+  if (end.failure) {
+    const bool nobody_left =
+        std::ranges::all_of(workers_, &Incarnation::is_gone);
+    gave_up_ = nobody_left || most_losses_ >= limits().max_attempts;
+    expect(gave_up_, "the job was given up: " + end.failure->place + ": " +
+                         end.failure->message);
+    return;
+  }
+  expect(ended_.size() == static_cast<std::size_t>(scenario_.num_samples),
+         "the job ends with " + std::to_string(ended_.size()) + " samples of " +
+             std::to_string(scenario_.num_samples));
+  expect(end.unfinished.empty(), "a job that is done has unfinished samples");
+  expect(store_.size() == 0, "a sample that ended is still in the store");
+}
+
+void Ledger::check_whole() {
+  std::set<TaskName> tasks;
+  for (const auto& [id, held] : grants_) {
+    const Incarnation& worker =
+        workers_.at(static_cast<std::size_t>(held.worker));
+    expect(worker.is_alive && worker.grants.contains(id),
+           "a grant is at a worker that does not have it");
+    for (const SampleTask& work : held.tasks) {
+      expect(tasks.insert(name_of(work)).second,
+             "a task is at two workers: " + named(work));
+    }
+  }
+  expect(tasks == tasks_, "the tasks at workers are not those granted");
+  expect(store_.size() <= runs_.size(),
+         "the store holds samples that are not in flight");
+}
+
+}  // namespace troupe::actors::simulator

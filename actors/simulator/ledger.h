@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "actors/simulator/scenario.h"
+#include "actors/simulator/symbols.h"
+
+namespace troupe::actors::simulator {
+
+/// Keeps account of what the coordinator hears and asks for, and finds what may
+/// never happen. The checks of a command cost what the command costs;
+/// `check_whole` counts everything anew. Only the first error is kept.
+class Ledger {
+ public:
+  Ledger(const Scenario& scenario, const SymbolStore& store);
+
+  // What the coordinator hears.
+  void heard(const WorkerUp& up);
+  void heard(const WorkerDown& down);
+  void heard(const GrantResult& result);
+
+  // What it asks for.
+  void asked(const Grant& grant);
+  void asked(const EndSample& end, const SymbolTable& table);
+  void asked(const FenceWorker& fence);
+  void asked(const JobProgress& progress);
+  void asked(const EndJob& end);
+
+  void check_whole();
+  /// Counts `what` as an error unless `good`.
+  void expect(bool good, const std::string& what);
+
+  /// The incarnation that the coordinator heard of last.
+  [[nodiscard]] std::uint32_t epoch_of(int worker) const {
+    return workers_.at(static_cast<std::size_t>(worker)).epoch;
+  }
+  /// Whether the coordinator waits for this grant.
+  [[nodiscard]] bool is_held(std::uint64_t grant) const {
+    return grants_.contains(grant);
+  }
+  /// Whether somebody waits for what this task makes.
+  [[nodiscard]] bool counts(const Grant& grant, const SampleTask& work) const;
+  [[nodiscard]] const std::optional<std::string>& first_error() const {
+    return first_error_;
+  }
+  [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
+  /// The job was given up, and might be: a task was lost too often, or no
+  /// worker is left.
+  [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
+
+ private:
+  struct Incarnation {
+    std::uint32_t epoch = 0;
+    bool is_alive = false;
+    bool is_gone = false;
+    std::set<std::uint64_t> grants;
+  };
+  struct Held {
+    int worker = 0;
+    std::vector<SampleTask> tasks;
+  };
+  /// Sample, run, task and its version.
+  using TaskName =
+      std::tuple<std::uint64_t, std::uint32_t, std::uint64_t, std::uint32_t>;
+
+  [[nodiscard]] static TaskName name_of(const SampleTask& work);
+  void lose(Incarnation& incarnation);
+  void forget(std::uint64_t grant);
+  void check_task(const SampleTask& work);
+
+  const Scenario& scenario_;
+  const SymbolStore& store_;
+  std::vector<Incarnation> workers_;
+  std::map<std::uint64_t, Held> grants_;  ///< at live workers
+  std::uint64_t newest_grant_ = 0;
+  std::set<TaskName> tasks_;                     ///< of these grants
+  std::map<TaskName, int> losses_;               ///< with their workers
+  std::map<std::uint64_t, std::uint32_t> runs_;  ///< of samples in flight
+  std::set<std::uint64_t> ended_;
+  std::uint64_t reported_ = 0;
+  int most_losses_ = 0;
+  bool has_ended_ = false;
+  bool gave_up_ = false;
+  std::optional<std::string> first_error_;
+};
+
+}  // namespace troupe::actors::simulator

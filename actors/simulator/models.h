@@ -1,0 +1,32 @@
+#pragma once
+
+#include "kernels/core/clock.h"
+
+namespace troupe::actors::simulator {
+
+/// How long a device takes for a forward pass: fixed + rows × per_row, times a
+/// random factor in [1, 1 + jitter).
+struct DeviceModel {
+  Duration fixed = std::chrono::milliseconds(2);
+  Duration per_row = std::chrono::milliseconds(8);
+  double jitter = 0.2;
+  /// Blocks of a pass. It can end early, and shows life, between two of them.
+  int blocks = 8;
+};
+
+/// How long a message takes: latency plus up to `jitter`. Messages from one
+/// actor to another keep their order, as in CAF; those of different senders do
+/// not.
+struct LinkModel {
+  Duration latency = std::chrono::microseconds(20);
+  Duration jitter = std::chrono::microseconds(60);
+};
+
+/// How long a process or actor takes to start, and until its end is noticed:
+/// less than a message takes, so that the last result may come after the news.
+struct ProcessModel {
+  Duration start = std::chrono::milliseconds(3);
+  Duration notice = std::chrono::microseconds(10);
+};
+
+}  // namespace troupe::actors::simulator

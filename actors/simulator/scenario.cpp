@@ -1,0 +1,139 @@
+#include "actors/simulator/scenario.h"
+
+#include <map>
+#include <memory>
+
+#include "samplers/parallel/method_row.h"
+
+namespace troupe::actors::simulator {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+const samplers::Schedule& schedule_of(int steps) {
+  static std::map<int, std::unique_ptr<const samplers::Schedule>> schedules;
+  std::unique_ptr<const samplers::Schedule>& schedule = schedules[steps];
+  if (!schedule) {
+    samplers::ScheduleOptions options;
+    options.num_inference_steps = steps;
+    schedule = std::make_unique<const samplers::Schedule>(options);
+  }
+  return *schedule;
+}
+
+/// A method's row alone, and what its options can change in its shape.
+std::vector<MethodOptions> varieties(MethodKind kind) {
+  std::vector<MethodOptions> all{{.kind = kind}};
+  if (kind->takes("window")) {
+    all = {{.kind = kind, .window_size = 4},
+           {.kind = kind, .window_size = 8, .tolerance = 0.1},
+           {.kind = kind,
+            .window_size = 6,
+            .tolerance = 0.05,
+            .accept = samplers::Accept::settled}};
+  }
+  if (kind->takes("segments")) {
+    all = {{.kind = kind, .num_segments = 2},
+           {.kind = kind, .num_segments = 4}};
+  }
+  if (kind->takes("stride")) {
+    all.push_back({.kind = kind, .num_segments = 2, .stride = 2});
+    all.push_back({.kind = kind,
+                   .num_segments = 3,
+                   .ages = {2, 1},
+                   .warmup_steps = 3,
+                   .final_fresh_steps = 2});
+  }
+  return all;
+}
+
+std::vector<Variant> make_variants() {
+  std::vector<Variant> all;
+  for (const MethodKind kind : samplers::method_table()) {
+    for (const MethodOptions& method : varieties(kind)) {
+      for (const int steps : {12, 17}) {
+        all.push_back({method, &schedule_of(steps), all.size()});
+      }
+    }
+  }
+  return all;
+}
+
+const Variant& variant_of(std::uint64_t seed, Random& random) {
+  const samplers::MethodTable table = samplers::method_table();
+  const MethodKind kind = table[seed % table.size()];
+  std::vector<const Variant*> choices;
+  for (const Variant& variant : variants()) {
+    if (variant.method.kind == kind) {
+      choices.push_back(&variant);
+    }
+  }
+  return *choices[random.below(choices.size())];
+}
+
+/// Some workers are twice or four times as slow, and in one job of four they
+/// are of two execution classes.
+void add_workers(Scenario& scenario, Random& random) {
+  const int count = random.between(4, 8);
+  const bool two_classes = random.chance(0.25);
+  for (int w = 0; w < count; ++w) {
+    WorkerTraits traits;
+    traits.execution_class = two_classes && w >= count / 2 ? 1 : 0;
+    traits.max_rows = scenario.max_rows;
+    scenario.workers.push_back(traits);
+    DeviceModel device;
+    const int slowness = 1 << random.below(3);
+    device.fixed *= slowness;
+    device.per_row *= slowness;
+    scenario.devices.push_back(device);
+  }
+}
+
+/// What the job would take if all workers were busy all the time.
+Duration undisturbed_span(const Scenario& scenario) {
+  double rows_per_second = 0;
+  for (const DeviceModel& device : scenario.devices) {
+    rows_per_second +=
+        1.0 /
+        std::chrono::duration<double>(device.fixed + device.per_row).count();
+  }
+  const double rows =
+      scenario.num_samples * scenario.variant->schedule->num_model_calls();
+  return std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(rows / rows_per_second));
+}
+
+}  // namespace
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = make_variants();
+  return all;
+}
+
+Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
+  Random random(seed);
+  Scenario scenario;
+  scenario.seed = seed;
+  scenario.variant = &variant_of(seed, random);
+  scenario.num_samples = random.between(20, 28);
+  scenario.max_rows = 1 << random.below(4);
+  scenario.decode = random.chance(0.5);
+  add_workers(scenario, random);
+  scenario.faults =
+      plan_faults(rates, static_cast<int>(scenario.workers.size()),
+                  undisturbed_span(scenario), random);
+  return scenario;
+}
+
+std::string to_string(const Scenario& scenario) {
+  const Variant& variant = *scenario.variant;
+  return "seed " + std::to_string(scenario.seed) + ": " +
+         std::string(variant.method.kind->name) + " (variant " +
+         std::to_string(variant.number) + "), " +
+         std::to_string(scenario.num_samples) + " samples, " +
+         std::to_string(scenario.workers.size()) + " workers, " +
+         std::to_string(scenario.faults.size()) + " faults";
+}
+
+}  // namespace troupe::actors::simulator

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "actors/simulator/fault_plan.h"
+#include "actors/simulator/models.h"
+#include "actors/supervisor_policy.h"
+#include "samplers/options.h"
+#include "samplers/schedule.h"
+
+namespace troupe::actors::simulator {
+
+/// A method, as it is tried.
+struct Variant {
+  samplers::MethodOptions method;
+  const samplers::Schedule* schedule =
+      nullptr;             ///< lives as long as the program
+  std::size_t number = 0;  ///< in variants()
+};
+/// Every method of the table in its varieties, over several lengths.
+[[nodiscard]] const std::vector<Variant>& variants();
+
+/// One job and what befalls it. It follows from its seed.
+struct Scenario {
+  std::uint64_t seed = 0;
+  const Variant* variant = nullptr;
+  int num_samples = 20;
+  std::vector<WorkerTraits> workers;
+  std::vector<DeviceModel> devices;  ///< by worker
+  int max_rows = 1;
+  bool decode = true;
+  Duration lease = std::chrono::seconds(1);
+  Duration pulse = std::chrono::milliseconds(250);
+  LinkModel link;
+  ProcessModel process;
+  RestartOptions restart;
+  std::vector<Fault> faults;
+};
+
+/// At least 20 samples of 12 calls on 4 workers; every method as often as the
+/// others.
+[[nodiscard]] Scenario make_scenario(std::uint64_t seed,
+                                     const FaultRates& rates = {});
+
+/// One line that a person recognises it by.
+[[nodiscard]] std::string to_string(const Scenario& scenario);
+
+}  // namespace troupe::actors::simulator

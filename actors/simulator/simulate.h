@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator_policy.h"
+#include "actors/simulator/scenario.h"
+
+namespace troupe::actors::simulator {
+
+/// Makes the coordinator another one than production's, to try whether the
+/// simulator notices: changes what the policy asks of its world.
+struct Sabotage {
+  std::function<void(std::vector<CoordinatorCommand>&)> of_commands;
+};
+
+/// What came of one scenario.
+struct Outcome {
+  /// What may never happen and did; empty: nothing.
+  std::optional<std::string> error;
+  /// The job was given up for a reason that it may be given up for.
+  bool gave_up = false;
+  Duration took{};  ///< virtual time
+  std::uint64_t num_events = 0;
+  std::uint64_t num_tasks = 0;  ///< that workers ended
+  std::int64_t recoveries = 0;
+  /// Faults that struck a worker that was up, by kind.
+  std::array<int, kNumFaultKinds> struck{};
+  int fences = 0;        ///< of workers past their lease
+  int late_results = 0;  ///< that nobody waited for any more
+};
+
+/// Runs the production policies of a company through the scenario in virtual
+/// time, on symbolic values. Follows from the scenario alone. Errors: none; an
+/// exception of a policy is an error of the outcome. Thread: one.
+[[nodiscard]] Outcome simulate(const Scenario& scenario,
+                               const Sabotage& sabotage = {});
+
+}  // namespace troupe::actors::simulator

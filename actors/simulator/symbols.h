@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors::simulator {
+
+/// A value as a number: the hash of what made it and of what that read. Two
+/// values are equal if and only if they were made in the same way.
+using Symbol = std::uint64_t;
+
+/// The slots of one sample's run.
+class SymbolTable {
+ public:
+  explicit SymbolTable(std::uint64_t sample_index);
+
+  [[nodiscard]] std::optional<Symbol> find(samplers::Slot slot) const;
+  /// Written late into an erased slot it is let go, as in SlotTable. False if
+  /// the slot holds another value.
+  [[nodiscard]] bool put(samplers::Slot slot, Symbol value);
+  /// False if one of them was erased before or never written.
+  [[nodiscard]] bool erase(std::span<const samplers::Slot> slots);
+  [[nodiscard]] std::size_t size() const noexcept { return values_.size(); }
+
+ private:
+  std::map<samplers::Slot, Symbol> values_;
+  std::set<samplers::Slot> erased_;
+};
+
+/// The tables of the samples in flight, by the rules of SampleStore.
+class SymbolStore {
+ public:
+  [[nodiscard]] std::shared_ptr<SymbolTable> open(std::uint64_t sample_index,
+                                                  std::uint32_t run);
+  void close(std::uint64_t sample_index);
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+
+ private:
+  struct Entry {
+    std::uint32_t run = 0;
+    std::shared_ptr<SymbolTable> table;
+  };
+  std::map<std::uint64_t, Entry> entries_;
+  std::set<std::uint64_t> closed_;
+};
+
+/// What a task makes of its inputs.
+struct SymbolicResult {
+  std::vector<Symbol> outputs;  ///< one per output slot
+  samplers::TaskResult result;
+};
+/// Nothing if an input is missing. Residuals of sweeps follow from the values
+/// that they compare, and lie up to twice `tolerance`.
+[[nodiscard]] std::optional<SymbolicResult> compute(const samplers::Task& task,
+                                                    const SymbolTable& table,
+                                                    double tolerance);
+
+/// How a sample ends that nothing disturbs: computed by a plain loop.
+struct PlainEnd {
+  Symbol latents = 0;
+  Symbol pixels = 0;
+  std::size_t slots_left = 0;  ///< when it is done, without pixels
+  samplers::Progress progress;
+};
+[[nodiscard]] PlainEnd plain_end(const samplers::MethodOptions& options,
+                                 const samplers::Schedule& schedule,
+                                 std::uint64_t sample_index);
+
+/// The task that decodes, as the coordinator makes it.
+[[nodiscard]] Symbol decoded(Symbol latents);
+
+}  // namespace troupe::actors::simulator

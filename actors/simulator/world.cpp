@@ -1,0 +1,257 @@
+// What happens in the world, and what the policies' commands do to it.
+
+#include "actors/simulator/world.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace troupe::actors::simulator {
+namespace {
+
+/// A job in which nothing but pulses happened for so long hangs.
+constexpr Duration kHang = std::chrono::seconds(60);
+/// Undisturbed, a job of a scenario takes some seconds.
+constexpr Duration kForever = std::chrono::minutes(5);
+/// Events between two looks at everything.
+constexpr std::uint64_t kWholeCheck = 64;
+
+CoordinatorOptions coordinator_options(const Scenario& scenario) {
+  CoordinatorOptions options;
+  for (int i = 0; i < scenario.num_samples; ++i) {
+    options.samples.push_back(static_cast<std::uint64_t>(i));
+  }
+  const Variant& variant = *scenario.variant;
+  options.make_method = [&variant] {
+    return samplers::make_method(variant.method, *variant.schedule);
+  };
+  options.method = variant.method;
+  options.workers = scenario.workers;
+  options.decode = scenario.decode;
+  options.lease = scenario.lease;
+  return options;
+}
+
+}  // namespace
+
+World::World(const Scenario& scenario, const Sabotage& sabotage)
+    : scenario_(scenario),
+      sabotage_(sabotage),
+      random_(mixed(scenario.seed) + 1),
+      ledger_(scenario, store_),
+      coordinator_(coordinator_options(scenario)),
+      supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
+      workers_(scenario.workers.size()) {}
+
+Outcome World::run() {
+  queue_.add(now(), ToSupervisor{StartChildren{}});
+  queue_.add(now() + scenario_.pulse, Pulse{});
+  for (const Fault& fault : scenario_.faults) {
+    queue_.add(fault.when, fault);
+  }
+  try {
+    while (!ledger_.has_ended() && !ledger_.first_error()) {
+      Happening next = queue_.take();
+      if (!std::holds_alternative<Pulse>(next)) {
+        last_life_ = now();
+      }
+      ledger_.expect(now() - last_life_ < kHang, "the job hangs");
+      ledger_.expect(now() - TimePoint{} < kForever, "the job never ends");
+      std::visit([this](auto& happening) { handle(happening); }, next);
+      if (++outcome_.num_events % kWholeCheck == 0) {
+        ledger_.check_whole();
+      }
+    }
+  } catch (const std::exception& error) {
+    ledger_.expect(false, std::string("a policy threw: ") + error.what());
+  }
+  outcome_.error = ledger_.first_error();
+  outcome_.gave_up = ledger_.gave_up();
+  outcome_.took = now() - TimePoint{};
+  return outcome_;
+}
+
+void World::send(int from, int to, Happening message) {
+  TimePoint& last = last_arrival_[{from, to}];
+  last = std::max(last, now() + scenario_.link.latency +
+                            random_.between(Duration{}, scenario_.link.jitter));
+  queue_.add(last, std::move(message));
+}
+
+// ---- events
+
+void World::handle(ToCoordinator& message) {
+  if (const auto* up = std::get_if<WorkerUp>(&message.event)) {
+    ledger_.heard(*up);
+  } else if (const auto* down = std::get_if<WorkerDown>(&message.event)) {
+    ledger_.heard(*down);
+  } else if (const auto* result = std::get_if<GrantResult>(&message.event)) {
+    outcome_.late_results += ledger_.is_held(result->id) ? 0 : 1;
+    ledger_.heard(*result);
+  }
+  std::vector<CoordinatorCommand> commands =
+      coordinator_.on(message.event, now());
+  if (sabotage_.of_commands) {
+    sabotage_.of_commands(commands);
+  }
+  for (CoordinatorCommand& command : commands) {
+    std::visit([this](auto& c) { perform(c); }, command);
+  }
+}
+
+void World::handle(ToSupervisor& message) {
+  for (SupervisorCommand& command : supervisor_.on(message.event, now())) {
+    std::visit([this](auto& c) { perform(c); }, command);
+  }
+}
+
+void World::handle(ToWorker& message) {
+  Worker& worker = at(message.worker);
+  // What is sent to an incarnation that has ended is lost.
+  if (!worker.policy || worker.epoch != message.epoch) {
+    return;
+  }
+  for (WorkerCommand& command : worker.policy->on(message.event)) {
+    std::visit([&](auto& c) { perform(message.worker, c); }, command);
+  }
+}
+
+void World::handle(WorkerStarts& start) {
+  Worker& worker = at(start.worker);
+  const TimePoint slow_until = worker.slow_until;
+  const double slowness = worker.slowness;
+  worker = {};
+  worker.policy.emplace(start.worker, start.epoch);
+  worker.epoch = start.epoch;
+  worker.slow_until = slow_until;  // it is the device that is slow
+  worker.slowness = slowness;
+  send(kSupervisor, kCoordinator,
+       ToCoordinator{WorkerUp{start.worker, start.epoch}});
+}
+
+void World::handle(WorkerEnded& ended) {
+  ToSupervisor message{ChildDown{ended.worker, ended.epoch, ended.cause}};
+  handle(message);
+}
+
+void World::handle(PassEnds& end) {
+  const Worker& worker = at(end.worker);
+  if (!worker.pass || worker.pass->number != end.pass) {
+    return;
+  }
+  if (worker.pass->end > now()) {
+    queue_.add(worker.pass->end, end);  // something made it take longer
+    return;
+  }
+  end_pass(end.worker);
+}
+
+void World::handle(Thaws& thaw) {
+  Worker& worker = at(thaw.worker);
+  if (worker.policy && now() >= worker.frozen_until) {
+    if (worker.exit) {
+      end_worker(thaw.worker, *worker.exit);
+    } else {
+      start_pass(thaw.worker);
+    }
+  }
+}
+
+void World::handle(Pulse& /*pulse*/) {
+  queue_.add(now() + scenario_.pulse, Pulse{});
+  ToCoordinator tick{TimeTick{}};
+  handle(tick);
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    const Worker& worker = at(w);
+    if (worker.policy) {
+      send(kCoordinator, w,
+           ToWorker{w, worker.epoch, BeatAsked{ticks_of(worker)}});
+    }
+  }
+}
+
+void World::handle(Fault& fault) {
+  Worker& worker = at(fault.worker);
+  if (!worker.policy) {
+    return;
+  }
+  ++outcome_.struck.at(static_cast<std::size_t>(fault.kind));
+  if (fault.kind == FaultKind::kill) {
+    end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
+  } else if (fault.kind == FaultKind::slow) {
+    worker.slow_until = now() + fault.length;
+    worker.slowness = fault.factor;
+  } else {
+    const TimePoint until = std::max(worker.frozen_until, now() + fault.length);
+    const Duration longer = until - std::max(worker.frozen_until, now());
+    worker.frozen_until = until;
+    if (worker.pass) {
+      worker.pass->end += longer;
+      worker.pass->start += longer;  // its blocks so far stay as many
+    }
+    queue_.add(worker.frozen_until, Thaws{fault.worker});
+  }
+}
+
+// ---- what the coordinator asks for
+
+void World::perform(Grant& grant) {
+  ledger_.asked(grant);
+  for (const SampleTask& work : grant.tasks) {
+    const auto table = store_.open(work.sample_index, work.run);
+    ledger_.expect(std::ranges::all_of(work.task.inputs,
+                                       [&](samplers::Slot slot) {
+                                         return table->find(slot).has_value();
+                                       }),
+                   "a task is granted before its inputs are there");
+  }
+  const int worker = grant.worker;
+  const std::uint32_t epoch = grant.epoch;
+  send(kCoordinator, worker, ToWorker{worker, epoch, std::move(grant)});
+}
+
+void World::perform(FreeSlots& free) {
+  ledger_.expect(store_.open(free.sample_index, free.run)->erase(free.slots),
+                 "a slot is freed that is not there");
+}
+
+void World::perform(EndSample& end) {
+  const std::uint64_t index = end.report.sample_index;
+  ledger_.asked(end, *store_.open(index, end.run));
+  store_.close(index);
+}
+
+void World::perform(JobProgress& progress) { ledger_.asked(progress); }
+
+void World::perform(FenceWorker& fence) {
+  ledger_.asked(fence);
+  ++outcome_.fences;
+  ask_to_end(fence.worker,
+             {Errc::job_failed, "worker", "showed no life for its lease", {}});
+}
+
+void World::perform(RetireWorker& retire) {
+  ask_to_end(retire.worker,
+             {Errc::device_lost, retire.cause.place, retire.cause.message, {}});
+}
+
+void World::perform(EndJob& end) {
+  ledger_.asked(end);
+  outcome_.recoveries = end.recoveries;
+}
+
+// ---- the supervisor
+
+void World::perform(StartChild& start) {
+  queue_.add(now() + scenario_.process.start,
+             WorkerStarts{start.child, start.epoch});
+}
+
+void World::perform(WaitBeforeStart& wait) {
+  queue_.add(now() + wait.delay, ToSupervisor{DelayOver{wait.child}});
+}
+
+void World::perform(WorkerDown& down) {
+  send(kSupervisor, kCoordinator, ToCoordinator{std::move(down)});
+}
+
+}  // namespace troupe::actors::simulator

@@ -1,0 +1,154 @@
+// The part of World that is a worker's shell and its device.
+
+#include <algorithm>
+
+#include "actors/simulator/world.h"
+
+namespace troupe::actors::simulator {
+
+void World::perform(int index, Grant& grant) {
+  at(index).queue.push_back(std::move(grant));
+  start_pass(index);
+}
+
+void World::perform(int index, GrantResult& result) {
+  send(index, kCoordinator, ToCoordinator{std::move(result)});
+}
+
+void World::perform(int index, InterruptWork& /*interrupt*/) {
+  // Only at the end of a job, and with it the world's.
+  at(index).queue.clear();
+}
+
+void World::perform(int index, WorkerBeat& beat) {
+  send(index, kCoordinator, ToCoordinator{beat});
+}
+
+Duration World::duration_of(int index, const Grant& grant) {
+  const DeviceModel& model = device(index);
+  const Worker& worker = at(index);
+  const double slowness = now() < worker.slow_until ? worker.slowness : 1.0;
+  const auto rows = static_cast<Duration::rep>(grant.tasks.size());
+  const std::chrono::duration<double> alone =
+      model.fixed + rows * model.per_row;
+  return std::chrono::duration_cast<Duration>(
+      alone * (slowness * (1.0 + model.jitter * random_.unit())));
+}
+
+/// The next grant of the queue begins, if nothing runs.
+void World::start_pass(int index) {
+  Worker& worker = at(index);
+  if (worker.pass || worker.queue.empty() || worker.exit ||
+      now() < worker.frozen_until) {
+    return;
+  }
+  Pass pass;
+  pass.number = ++next_pass_;
+  pass.grant = std::move(worker.queue.front());
+  worker.queue.pop_front();
+  pass.start = now();
+  pass.end = now() + duration_of(index, pass.grant);
+  compute_pass(pass);
+  queue_.add(pass.end, PassEnds{index, pass.number});
+  worker.pass = std::move(pass);
+}
+
+/// Reads what the pass begins with; what it makes is written when it ends.
+void World::compute_pass(Pass& pass) {
+  const double tolerance = scenario_.variant->method.tolerance;
+  pass.result.id = pass.grant.id;
+  pass.result.worker = pass.grant.worker;
+  pass.result.epoch = pass.grant.epoch;
+  for (const SampleTask& work : pass.grant.tasks) {
+    const auto table = store_.open(work.sample_index, work.run);
+    auto made = compute(work.task, *table, tolerance);
+    if (!made) {
+      ledger_.expect(!ledger_.counts(pass.grant, work),
+                     "a worker finds no input of a task that is waited for");
+      pass.result.results.clear();
+      pass.made.clear();
+      pass.result.failure =
+          Failure{Errc::internal, "slots", "a slot is empty", {}};
+      return;
+    }
+    pass.result.results.push_back(std::move(made->result));
+    pass.made.push_back({table, work, std::move(made->outputs)});
+  }
+}
+
+void World::end_pass(int index) {
+  Worker& worker = at(index);
+  if (worker.exit) {
+    end_worker(index, *worker.exit);
+    return;
+  }
+  Pass pass = std::move(*worker.pass);
+  worker.pass.reset();
+  for (const Pass::Made& made : pass.made) {
+    for (std::size_t k = 0; k < made.outputs.size(); ++k) {
+      const samplers::Slot slot = made.work.task.op == samplers::Op::decode
+                                      ? kPixelsSlot
+                                      : made.work.task.outputs.at(k);
+      ledger_.expect(made.table->put(slot, made.outputs[k]),
+                     "a slot is written with another value");
+    }
+  }
+  outcome_.num_tasks += pass.made.size();
+  worker.ticks += static_cast<std::uint64_t>(device(index).blocks) *
+                  pass.grant.tasks.size();
+  pass.result.ticks = worker.ticks;
+  pass.result.span.start = pass.start;
+  pass.result.span.duration = now() - pass.start;
+  ToWorker done{index, worker.epoch, WorkDone{std::move(pass.result)}};
+  handle(done);
+  start_pass(index);
+}
+
+std::uint64_t World::ticks_of(const Worker& worker) const {
+  if (!worker.pass) {
+    return worker.ticks;
+  }
+  const Pass& pass = *worker.pass;
+  // A freeze moves start and end: until its end a pass stands where it was.
+  const TimePoint seen = std::max(now(), worker.frozen_until);
+  const double share = std::chrono::duration<double>(seen - pass.start) /
+                       std::chrono::duration<double>(pass.end - pass.start);
+  const int blocks = device(pass.grant.worker).blocks;
+  return worker.ticks +
+         static_cast<std::uint64_t>(std::clamp(share, 0.0, 1.0) * blocks) *
+             pass.grant.tasks.size();
+}
+
+/// As send_exit to the incarnation that the coordinator knows: a worker that
+/// computes ends at its next block.
+void World::ask_to_end(int index, const Failure& cause) {
+  Worker& worker = at(index);
+  if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
+    return;
+  }
+  worker.exit = cause;
+  if (now() < worker.frozen_until) {
+    return;  // it notices when it thaws
+  }
+  if (!worker.pass) {
+    end_worker(index, cause);
+    return;
+  }
+  Pass& pass = *worker.pass;
+  const Duration block =
+      (pass.end - pass.start) / std::max(device(index).blocks, 1);
+  pass.end = std::min(pass.end, now() + block);
+  queue_.add(pass.end, PassEnds{index, pass.number});
+}
+
+void World::end_worker(int index, const Failure& cause) {
+  Worker& worker = at(index);
+  queue_.add(now() + scenario_.process.notice,
+             WorkerEnded{index, worker.epoch, cause});
+  worker.policy.reset();
+  worker.pass.reset();
+  worker.queue.clear();
+  worker.exit.reset();
+}
+
+}  // namespace troupe::actors::simulator

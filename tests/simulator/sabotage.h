@@ -1,0 +1,122 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/simulator/simulate.h"
+
+namespace troupe::actors::simulator {
+
+/// A mistake that a coordinator could make.
+struct PlantedBug {
+  std::string name;
+  Sabotage sabotage;
+};
+
+/// Changes every command of one kind.
+template <typename Command, typename Change>
+Sabotage changing(Change change) {
+  Sabotage sabotage;
+  sabotage.of_commands = [change](std::vector<CoordinatorCommand>& commands) {
+    for (CoordinatorCommand& command : commands) {
+      if (auto* one = std::get_if<Command>(&command)) {
+        change(*one);
+      }
+    }
+  };
+  return sabotage;
+}
+
+/// Adds commands behind every command of one kind.
+template <typename Command, typename More>
+Sabotage adding(More more) {
+  Sabotage sabotage;
+  sabotage.of_commands = [more](std::vector<CoordinatorCommand>& commands) {
+    std::vector<CoordinatorCommand> all;
+    for (CoordinatorCommand& command : commands) {
+      const auto* one = std::get_if<Command>(&command);
+      std::vector<CoordinatorCommand> added;
+      if (one != nullptr) {
+        added = more(*one);
+      }
+      all.push_back(std::move(command));
+      all.insert(all.end(), added.begin(), added.end());
+    }
+    commands = std::move(all);
+  };
+  return sabotage;
+}
+
+inline Sabotage forgetting_to_free() {
+  return changing<FreeSlots>([](FreeSlots& free) { free.slots.clear(); });
+}
+
+/// What a task reads is freed when it is granted.
+inline Sabotage freeing_before_the_result() {
+  return adding<Grant>([](const Grant& grant) {
+    const SampleTask& work = grant.tasks.at(0);
+    return std::vector<CoordinatorCommand>{
+        FreeSlots{work.sample_index, work.task.inputs, work.run}};
+  });
+}
+
+inline Sabotage ending_a_sample_twice() {
+  return adding<EndSample>([](const EndSample& end) {
+    return std::vector<CoordinatorCommand>{end};
+  });
+}
+
+inline Sabotage ending_with_another_slot() {
+  return changing<EndSample>(
+      [](EndSample& end) { end.result = samplers::kInitialSlot; });
+}
+
+/// Before the samples that are left.
+inline Sabotage ending_the_job_early() {
+  return adding<EndSample>([](const EndSample& /*end*/) {
+    return std::vector<CoordinatorCommand>{EndJob{}};
+  });
+}
+
+inline Sabotage granting_twice() {
+  return adding<Grant>([](const Grant& grant) {
+    Grant again = grant;
+    again.id += std::uint64_t{1} << 32U;
+    return std::vector<CoordinatorCommand>{again};
+  });
+}
+
+inline Sabotage granting_to_the_first_incarnation() {
+  return changing<Grant>([](Grant& grant) { grant.epoch = 1; });
+}
+
+inline Sabotage not_counting_runs() {
+  return changing<Grant>([](Grant& grant) {
+    for (SampleTask& work : grant.tasks) {
+      work.run = 0;
+    }
+  });
+}
+
+inline Sabotage mixing_up_inputs() {
+  return changing<Grant>([](Grant& grant) {
+    for (SampleTask& work : grant.tasks) {
+      if (work.task.inputs.size() == 2) {
+        std::swap(work.task.inputs[0], work.task.inputs[1]);
+      }
+    }
+  });
+}
+
+inline Sabotage telling_another_timestep() {
+  return changing<Grant>([](Grant& grant) {
+    for (SampleTask& work : grant.tasks) {
+      work.task.timestep_call = 0;
+    }
+  });
+}
+
+}  // namespace troupe::actors::simulator

@@ -1,0 +1,100 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/simulator/simulate.h"
+#include "samplers/parallel/method_row.h"
+#include "tests/simulator/sabotage.h"
+
+namespace troupe::actors::simulator {
+namespace {
+
+constexpr FaultRates kNoFaults{.kills = 0, .freezes = 0, .slows = 0};
+
+TEST(Simulator, TriesEveryMethodAsOftenAsTheOthers) {
+  const std::size_t methods = samplers::method_table().size();
+  std::map<std::string_view, int> times;
+  for (std::uint64_t seed = 0; seed < 10 * methods; ++seed) {
+    const Scenario scenario = make_scenario(seed);
+    ++times[scenario.variant->method.kind->name];
+    EXPECT_GE(scenario.num_samples, 20);
+    EXPECT_GE(scenario.variant->schedule->num_model_calls(), 12);
+    EXPECT_GE(scenario.workers.size(), 4U);
+  }
+  EXPECT_EQ(times.size(), methods);
+  for (const auto& [name, count] : times) {
+    EXPECT_EQ(count, 10) << name;
+  }
+}
+
+TEST(Simulator, EndsUndisturbedJobsWithPlainValues) {
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    const Scenario scenario = make_scenario(seed, kNoFaults);
+    const Outcome outcome = simulate(scenario);
+    EXPECT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    EXPECT_FALSE(outcome.gave_up) << to_string(scenario);
+    EXPECT_EQ(outcome.fences, 0) << to_string(scenario);
+  }
+}
+
+TEST(Simulator, GivesOneSeedTheSameOutcomeAgain) {
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const Outcome first = simulate(make_scenario(seed));
+    const Outcome again = simulate(make_scenario(seed));
+    EXPECT_EQ(first.num_events, again.num_events);
+    EXPECT_EQ(first.took, again.took);
+    EXPECT_EQ(first.num_tasks, again.num_tasks);
+  }
+}
+
+TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
+  constexpr std::uint64_t kSchedules = 1200;
+  int struck[kNumFaultKinds] = {};
+  int fences = 0;
+  std::uint64_t given_up = 0;
+  for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
+    const Scenario scenario = make_scenario(seed);
+    const Outcome outcome = simulate(scenario);
+    ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    for (int kind = 0; kind < kNumFaultKinds; ++kind) {
+      struck[kind] += outcome.struck[static_cast<std::size_t>(kind)];
+    }
+    fences += outcome.fences;
+    given_up += outcome.gave_up ? 1 : 0;
+  }
+  // The faults were there, and jobs outlived them.
+  EXPECT_GE(*std::ranges::min_element(struck), 100);
+  EXPECT_GE(fences, 100);
+  EXPECT_LT(given_up, kSchedules / 50);
+}
+
+TEST(Simulator, FindsPlantedBugs) {
+  const std::vector<PlantedBug> bugs = {
+      {"forgetting to free", forgetting_to_free()},
+      {"freeing before the result", freeing_before_the_result()},
+      {"ending a sample twice", ending_a_sample_twice()},
+      {"ending with another slot", ending_with_another_slot()},
+      {"ending the job early", ending_the_job_early()},
+      {"granting twice", granting_twice()},
+      {"granting to the first incarnation",
+       granting_to_the_first_incarnation()},
+      {"not counting runs", not_counting_runs()},
+      {"mixing up inputs", mixing_up_inputs()},
+      {"telling another timestep", telling_another_timestep()},
+  };
+  for (const PlantedBug& bug : bugs) {
+    constexpr std::uint64_t kSchedules = 2000;
+    std::uint64_t seed = 0;
+    while (seed < kSchedules &&
+           !simulate(make_scenario(seed), bug.sabotage).error) {
+      ++seed;
+    }
+    EXPECT_LT(seed, kSchedules) << bug.name;
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors::simulator
