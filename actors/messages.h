@@ -55,7 +55,6 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::EndJob))
 CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
 CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")
 CAF_ADD_ATOM(troupe, troupe::actors, pulse_atom, "pulse")
-CAF_ADD_ATOM(troupe, troupe::actors, restart_atom, "restart")
 
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -76,8 +75,7 @@ using CoordinatorActor =
                      caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
 
 /// Starts workers and starts them again.
-using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom>,
-                                         caf::reacts_to<restart_atom, int>>;
+using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;
 
 /// One host: its workers.
 using NodeActor =

@@ -51,7 +51,9 @@ class NodeShell final : public NodeActor::base {
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,
                    spec_.job->clock, std::move(start), NodeActor(this)});
-    send(supervisor_, start_atom{});
+    for (std::size_t w = 0; w < workers_.size(); ++w) {
+      send(supervisor_, start_atom{}, static_cast<int>(w));
+    }
   }
 
   void pulse() {

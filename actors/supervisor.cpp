@@ -42,8 +42,7 @@ class SupervisorShell final : public SupervisorActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](start_atom) { feed(StartChildren{}); },
-        [this](restart_atom, int child) { feed(DelayOver{child}); },
+        [this](start_atom, int child) { feed(StartDue{child}); },
     };
   }
 
@@ -83,7 +82,7 @@ class SupervisorShell final : public SupervisorActor::base {
     }
   }
   void perform(WaitBeforeStart& wait) {
-    delayed_send(this, wait.delay, restart_atom{}, wait.child);
+    delayed_send(this, wait.delay, start_atom{}, wait.child);
   }
   void perform(WorkerDown& down) { send(spec_.node, std::move(down)); }
 

@@ -20,15 +20,7 @@ std::vector<SupervisorCommand> SupervisorPolicy::on(
   if (const auto* down = std::get_if<ChildDown>(&event)) {
     return child_down(*down, now);
   }
-  if (const auto* over = std::get_if<DelayOver>(&event)) {
-    return start(over->child);
-  }
-  std::vector<SupervisorCommand> commands;
-  for (std::size_t i = 0; i < children_.size(); ++i) {
-    const auto one = start(static_cast<int>(i));
-    commands.insert(commands.end(), one.begin(), one.end());
-  }
-  return commands;
+  return start(std::get<StartDue>(event).child);
 }
 
 std::vector<SupervisorCommand> SupervisorPolicy::start(int index) {

@@ -21,16 +21,16 @@ struct RestartOptions {
 };
 
 // Events.
-struct StartChildren {};
 struct ChildDown {
   int child = 0;
   std::uint32_t epoch = 0;
   Failure cause;
 };
-struct DelayOver {
+/// A child is to begin, for the first time or after its delay.
+struct StartDue {
   int child = 0;
 };
-using SupervisorEvent = std::variant<StartChildren, ChildDown, DelayOver>;
+using SupervisorEvent = std::variant<ChildDown, StartDue>;
 
 // Commands.
 /// Start the child; its incarnation is `epoch`, from 1 on.
@@ -38,7 +38,7 @@ struct StartChild {
   int child = 0;
   std::uint32_t epoch = 0;
 };
-/// Send DelayOver after `delay`.
+/// Send StartDue after `delay`.
 struct WaitBeforeStart {
   int child = 0;
   Duration delay{};
