@@ -10,13 +10,11 @@ namespace troupe::actors {
 
 std::vector<int> cut_blocks(std::span<const double> costs, int num_segments) {
   const int num_blocks = static_cast<int>(costs.size());
-  if (num_segments < 1 || num_segments > num_blocks) {
-    throw Error(Errc::invalid_argument, "segments",
-                "a network of " + std::to_string(num_blocks) +
-                    " blocks cannot be cut: got " +
-                    std::to_string(num_segments) + " segments, expected 1 to " +
-                    std::to_string(num_blocks));
-  }
+  require(num_segments >= 1 && num_segments <= num_blocks,
+          Errc::invalid_argument, "segments",
+          "a network of " + std::to_string(num_blocks) +
+              " blocks cannot be cut: got " + std::to_string(num_segments) +
+              " segments, expected 1 to " + std::to_string(num_blocks));
   std::vector<double> sum(costs.size() + 1, 0.0);
   for (std::size_t i = 0; i < costs.size(); ++i) {
     sum[i + 1] = sum[i] + costs[i];

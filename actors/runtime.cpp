@@ -35,12 +35,10 @@ class Config final : public caf::actor_system_config {
 };
 
 std::vector<std::uint64_t> wanted(const JobSpec& spec) {
-  if (spec.begin >= spec.end) {
-    throw Error(Errc::invalid_argument, "samples",
-                "an empty range: got " + std::to_string(spec.begin) + ":" +
-                    std::to_string(spec.end),
-                "give the first index and one past the last");
-  }
+  require(spec.begin < spec.end, Errc::invalid_argument, "samples",
+          "an empty range: got " + std::to_string(spec.begin) + ":" +
+              std::to_string(spec.end),
+          "give the first index and one past the last");
   const std::set<std::uint64_t> skip(spec.skip.begin(), spec.skip.end());
   std::vector<std::uint64_t> indices;
   for (std::uint64_t index = spec.begin; index < spec.end; ++index) {

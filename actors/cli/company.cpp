@@ -60,14 +60,12 @@ bool is_new_enough(const kernels::CudaDevice& gpu) {
 
 JobDevice the_gpu(const config::Config& config,
                   const kernels::CudaDevice& gpu) {
-  if (!is_new_enough(gpu)) {
-    throw Error(Errc::unsupported, config.place_of("device"),
-                fmt::format("cuda:{} is too old: got compute capability {}.{} "
-                            "({}), expected at least {}.0",
-                            gpu.index, gpu.compute_major, gpu.compute_minor,
-                            gpu.name, kOldestMajor),
-                "run on the CPU (--device cpu)");
-  }
+  require(is_new_enough(gpu), Errc::unsupported, config.place_of("device"),
+          fmt::format("cuda:{} is too old: got compute capability {}.{} ({}), "
+                      "expected at least {}.0",
+                      gpu.index, gpu.compute_major, gpu.compute_minor, gpu.name,
+                      kOldestMajor),
+          "run on the CPU (--device cpu)");
   return {
       .device = {DeviceKind::cuda, gpu.index},
       .name = gpu.name,
@@ -97,26 +95,21 @@ void add_gpus(const config::Config& config, const config::DeviceChoice& choice,
               const kernels::CudaDevices& found,
               std::vector<JobDevice>& devices) {
   const std::string place = config.place_of("device");
-  if (found.devices.empty()) {
-    throw Error(Errc::unsupported, place,
-                "no GPU can be used: " + found.why_none,
-                "run on the CPU (--device cpu), or see troupe doctor");
-  }
+  require(!found.devices.empty(), Errc::unsupported, place,
+          "no GPU can be used: " + found.why_none,
+          "run on the CPU (--device cpu), or see troupe doctor");
   if (!choice.index) {
     std::ranges::move(all_gpus(config, found), std::back_inserter(devices));
     return;
   }
   const auto gpu = std::ranges::find(found.devices, *choice.index,
                                      &kernels::CudaDevice::index);
-  if (gpu == found.devices.end()) {
-    throw Error(
-        Errc::unsupported, place,
-        fmt::format("there is no cuda:{}: this machine has {}", *choice.index,
-                    counted(found.devices.size(), "GPU")),
-        found.devices.size() == 1 ? std::string("use cuda:0")
-                                  : fmt::format("choose cuda:0 to cuda:{}",
-                                                found.devices.size() - 1));
-  }
+  require(gpu != found.devices.end(), Errc::unsupported, place,
+          fmt::format("there is no cuda:{}: this machine has {}", *choice.index,
+                      counted(found.devices.size(), "GPU")),
+          found.devices.size() == 1 ? std::string("use cuda:0")
+                                    : fmt::format("choose cuda:0 to cuda:{}",
+                                                  found.devices.size() - 1));
   devices.push_back(the_gpu(config, *gpu));
 }
 

@@ -21,15 +21,13 @@ constexpr int kMostRows = 64;
 
 void check_gpu_memory(const JobRequest& request) {
   for (const JobDevice& gpu : request.devices) {
-    if (gpu.is_full()) {
-      throw Error(Errc::device_full, to_string(gpu.device),
-                  "the job does not fit on " + gpu.name + ": got " +
-                      human_bytes(gpu.available_bytes) + " free, expected " +
-                      human_bytes(gpu.required_bytes),
-                  std::string(gpu.compute == DType::f32 ? "use --dtype bf16, "
-                                                        : "use ") +
-                      "a smaller --batch, a smaller model or --device cpu");
-    }
+    require(
+        !gpu.is_full(), Errc::device_full, to_string(gpu.device),
+        "the job does not fit on " + gpu.name + ": got " +
+            human_bytes(gpu.available_bytes) + " free, expected " +
+            human_bytes(gpu.required_bytes),
+        std::string(gpu.compute == DType::f32 ? "use --dtype bf16, " : "use ") +
+            "a smaller --batch, a smaller model or --device cpu");
   }
 }
 

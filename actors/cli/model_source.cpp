@@ -76,12 +76,10 @@ void ModelSource::resize(const config::PictureSize& size,
   const Shape picture = pixel_shape();
   const config::PictureSize nearest{picture[picture.rank() - 1],
                                     picture[picture.rank() - 2]};
-  if (nearest != size) {
-    throw Error(Errc::invalid_argument, place,
-                "the model makes no pictures of this size: got " +
-                    config::to_string(size) + ", the nearest that works is " +
-                    config::to_string(nearest));
-  }
+  require(nearest == size, Errc::invalid_argument, place,
+          "the model makes no pictures of this size: got " +
+              config::to_string(size) + ", the nearest that works is " +
+              config::to_string(nearest));
   const Shape trained = model_.pixel_shape(denoiser().latent_shape());
   if (trained != picture) {
     size_ = size;
