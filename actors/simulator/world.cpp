@@ -43,7 +43,9 @@ World::World(const Scenario& scenario, const Sabotage& sabotage)
       workers_(scenario.workers.size()) {}
 
 Outcome World::run() {
-  queue_.add(now(), ToSupervisor{StartChildren{}});
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    queue_.add(now(), ToSupervisor{StartDue{static_cast<int>(w)}});
+  }
   queue_.add(now() + scenario_.pulse, Pulse{});
   for (const Fault& fault : scenario_.faults) {
     queue_.add(fault.when, fault);
@@ -247,7 +249,7 @@ void World::perform(StartChild& start) {
 }
 
 void World::perform(WaitBeforeStart& wait) {
-  queue_.add(now() + wait.delay, ToSupervisor{DelayOver{wait.child}});
+  queue_.add(now() + wait.delay, ToSupervisor{StartDue{wait.child}});
 }
 
 void World::perform(WorkerDown& down) {
