@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <ranges>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -149,7 +148,11 @@ Ratio MarkedGraph::device_load() const {
   for (const GraphNode& node : nodes()) {
     load[node.part] += node.cost * (steps / node.stride);
   }
-  return reduced(std::ranges::max(std::views::values(load)), steps);
+  std::int64_t largest = 0;
+  for (const auto& [part, cost] : load) {
+    largest = std::max(largest, cost);
+  }
+  return reduced(largest, steps);
 }
 
 std::vector<MarkedGraph::Arc> MarkedGraph::unrolled() const {
