@@ -274,15 +274,15 @@ TEST(PrintConfig, NamesTheRecipeOfAnImage) {
   const TempFolder folder;
   const std::string image = folder.path("a.png");
   ASSERT_EQ(run(tiny_sample({"-o", image, "--guidance", "3"})).exit_code, 0);
-  const Outcome outcome =
-      run({"sample", "--from", image, "--eta", "0.5", "--print-config"});
+  const Outcome outcome = run({"sample", "--from", image, "--eta", "0.5",
+                               "--size", "16x16", "--print-config"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(line_of(outcome.out, "guidance"), "guidance = 3.0 # " + image);
   EXPECT_EQ(line_of(outcome.out, "steps"), "steps = 4 # recipe of " + image);
   EXPECT_EQ(line_of(outcome.out, "eta"), "eta = 0.5 # --eta");
   EXPECT_TRUE(outcome.out.starts_with(
       "# The recipe of --from overrides this file. Repeat these flags: "
-      "--eta\n"))
+      "--size --eta\n"))
       << outcome.out;
 }
 
