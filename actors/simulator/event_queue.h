@@ -21,6 +21,13 @@ class EventQueue {
   }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] TimePoint now() const noexcept { return now_; }
+  /// Calls `look` with everything that is still to happen, in no order.
+  template <typename Look>
+  void each(const Look& look) const {
+    for (const Entry& entry : entries_) {
+      look(entry.event);
+    }
+  }
   /// Moves the time to the next event and takes it; there must be one.
   [[nodiscard]] Event take() {
     std::ranges::pop_heap(entries_, later);

@@ -102,7 +102,7 @@ void Ledger::forget(std::uint64_t grant) {
   grants_.erase(found);
 }
 
-void Ledger::asked(const Grant& grant) {
+void Ledger::asked(const Grant& grant, TimePoint now) {
   Incarnation& worker = workers_.at(static_cast<std::size_t>(grant.worker));
   expect(!has_ended_, "a grant after the end of the job");
   expect(grant.id > newest_grant_, "a grant's id was used before");
@@ -116,28 +116,34 @@ void Ledger::asked(const Grant& grant) {
   for (const SampleTask& work : grant.tasks) {
     expect(joins(work.task, grant.tasks[0].task),
            "a grant joins tasks that make no pass: " + named(work));
-    check_task(work);
+    check_task(work,
+               scenario_.workers.at(static_cast<std::size_t>(grant.worker))
+                   .execution_class);
   }
   worker.grants.insert(grant.id);
-  grants_.emplace(grant.id, Held{grant.worker, grant.tasks});
+  grants_.emplace(grant.id, Held{grant.worker, now, grant.tasks});
   expect(static_cast<int>(worker.grants.size()) <= limits().queue_depth,
          "a worker holds more grants than its queue has room for");
 }
 
-void Ledger::check_task(const SampleTask& work) {
+void Ledger::check_task(const SampleTask& work, int execution_class) {
   expect(!ended_.contains(work.sample_index),
          "a grant for a sample that has ended: " + named(work));
-  std::uint32_t& run = runs_[work.sample_index];
-  expect(work.run >= run, "a grant of an earlier run: " + named(work));
-  run = std::max(run, work.run);
+  InFlight& sample = samples_[work.sample_index];
+  expect(work.run >= sample.run, "a grant of an earlier run: " + named(work));
+  if (work.run > sample.run || sample.execution_class < 0) {
+    sample = {work.run, execution_class};
+  }
+  expect(sample.execution_class == execution_class,
+         "one run in two execution classes: " + named(work));
   expect(tasks_.insert(name_of(work)).second,
          "a task is at two workers: " + named(work));
 }
 
 bool Ledger::counts(const Grant& grant, const SampleTask& work) const {
-  const auto run = runs_.find(work.sample_index);
-  return grants_.contains(grant.id) && run != runs_.end() &&
-         run->second == work.run && !ended_.contains(work.sample_index);
+  const auto sample = samples_.find(work.sample_index);
+  return grants_.contains(grant.id) && sample != samples_.end() &&
+         sample->second.run == work.run;
 }
 
 void Ledger::asked(const EndSample& end, const SymbolTable& table) {
@@ -146,7 +152,9 @@ void Ledger::asked(const EndSample& end, const SymbolTable& table) {
   expect(!has_ended_, name + " ends after the job");
   expect(ended_.insert(index).second, name + " ends twice");
   expect(end.report.status == SampleStatus::done, name + " failed");
-  runs_.erase(index);
+  expect(end.report.execution_class == samples_[index].execution_class,
+         name + " is reported in another execution class than it ran in");
+  samples_.erase(index);
   const PlainEnd& plain = plain_end_of(*scenario_.variant, index);
   expect(table.find(end.result) == plain.latents,
          name + " has other latents than undisturbed");
@@ -190,23 +198,6 @@ void Ledger::asked(const EndJob& end) {
              std::to_string(scenario_.num_samples));
   expect(end.unfinished.empty(), "a job that is done has unfinished samples");
   expect(store_.size() == 0, "a sample that ended is still in the store");
-}
-
-void Ledger::check_whole() {
-  std::set<TaskName> tasks;
-  for (const auto& [id, held] : grants_) {
-    const Incarnation& worker =
-        workers_.at(static_cast<std::size_t>(held.worker));
-    expect(worker.is_alive && worker.grants.contains(id),
-           "a grant is at a worker that does not have it");
-    for (const SampleTask& work : held.tasks) {
-      expect(tasks.insert(name_of(work)).second,
-             "a task is at two workers: " + named(work));
-    }
-  }
-  expect(tasks == tasks_, "the tasks at workers are not those granted");
-  expect(store_.size() <= runs_.size(),
-         "the store holds samples that are not in flight");
 }
 
 }  // namespace troupe::actors::simulator

@@ -15,8 +15,8 @@
 namespace troupe::actors::simulator {
 
 /// Keeps account of what the coordinator hears and asks for, and finds what may
-/// never happen. The checks of a command cost what the command costs;
-/// `check_whole` counts everything anew. Only the first error is kept.
+/// never happen. A check costs what its command costs. Only the first error is
+/// kept.
 class Ledger {
  public:
   Ledger(const Scenario& scenario, const SymbolStore& store);
@@ -27,19 +27,27 @@ class Ledger {
   void heard(const GrantResult& result);
 
   // What it asks for.
-  void asked(const Grant& grant);
+  void asked(const Grant& grant, TimePoint now);
   void asked(const EndSample& end, const SymbolTable& table);
   void asked(const FenceWorker& fence);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
 
-  void check_whole();
   /// Counts `what` as an error unless `good`.
   void expect(bool good, const std::string& what);
 
   /// The incarnation that the coordinator heard of last.
   [[nodiscard]] std::uint32_t epoch_of(int worker) const {
     return workers_.at(static_cast<std::size_t>(worker)).epoch;
+  }
+  /// The grants that the worker's incarnation holds, as far as the coordinator
+  /// knows.
+  [[nodiscard]] const std::set<std::uint64_t>& grants_of(int worker) const {
+    return workers_.at(static_cast<std::size_t>(worker)).grants;
+  }
+  /// When the oldest of them was made; there must be one.
+  [[nodiscard]] TimePoint held_since(int worker) const {
+    return grants_.at(*grants_of(worker).begin()).when;
   }
   /// Whether the coordinator waits for this grant.
   [[nodiscard]] bool is_held(std::uint64_t grant) const {
@@ -64,7 +72,12 @@ class Ledger {
   };
   struct Held {
     int worker = 0;
+    TimePoint when;
     std::vector<SampleTask> tasks;
+  };
+  struct InFlight {
+    std::uint32_t run = 0;
+    int execution_class = -1;  ///< of this run's workers; -1: none had a task
   };
   /// Sample, run, task and its version.
   using TaskName =
@@ -73,16 +86,16 @@ class Ledger {
   [[nodiscard]] static TaskName name_of(const SampleTask& work);
   void lose(Incarnation& incarnation);
   void forget(std::uint64_t grant);
-  void check_task(const SampleTask& work);
+  void check_task(const SampleTask& work, int execution_class);
 
   const Scenario& scenario_;
   const SymbolStore& store_;
   std::vector<Incarnation> workers_;
   std::map<std::uint64_t, Held> grants_;  ///< at live workers
   std::uint64_t newest_grant_ = 0;
-  std::set<TaskName> tasks_;                     ///< of these grants
-  std::map<TaskName, int> losses_;               ///< with their workers
-  std::map<std::uint64_t, std::uint32_t> runs_;  ///< of samples in flight
+  std::set<TaskName> tasks_;        ///< of these grants
+  std::map<TaskName, int> losses_;  ///< with their workers
+  std::map<std::uint64_t, InFlight> samples_;
   std::set<std::uint64_t> ended_;
   std::uint64_t reported_ = 0;
   int most_losses_ = 0;

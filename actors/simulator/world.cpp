@@ -8,12 +8,14 @@
 namespace troupe::actors::simulator {
 namespace {
 
-/// A job in which nothing but pulses happened for so long hangs.
+/// A job in which no pass ended and no worker began for so long hangs.
 constexpr Duration kHang = std::chrono::seconds(60);
 /// Undisturbed, a job of a scenario takes some seconds.
 constexpr Duration kForever = std::chrono::minutes(5);
-/// Events between two looks at everything.
+/// Events between two looks at everything that is on its way.
 constexpr std::uint64_t kWholeCheck = 64;
+/// What is on its way when a job ends still arrives.
+constexpr Duration kAfterTheEnd = std::chrono::seconds(1);
 
 CoordinatorOptions coordinator_options(const Scenario& scenario) {
   CoordinatorOptions options;
@@ -51,16 +53,16 @@ Outcome World::run() {
     queue_.add(fault.when, fault);
   }
   try {
-    while (!ledger_.has_ended() && !ledger_.first_error()) {
+    while (!ledger_.first_error()) {
       Happening next = queue_.take();
-      if (!std::holds_alternative<Pulse>(next)) {
-        last_life_ = now();
+      if (ledger_.has_ended() && now() > ended_ + kAfterTheEnd) {
+        break;
       }
-      ledger_.expect(now() - last_life_ < kHang, "the job hangs");
+      ledger_.expect(now() - last_work_ < kHang, "the job hangs");
       ledger_.expect(now() - TimePoint{} < kForever, "the job never ends");
       std::visit([this](auto& happening) { handle(happening); }, next);
       if (++outcome_.num_events % kWholeCheck == 0) {
-        ledger_.check_whole();
+        check_grants();
       }
     }
   } catch (const std::exception& error) {
@@ -68,7 +70,7 @@ Outcome World::run() {
   }
   outcome_.error = ledger_.first_error();
   outcome_.gave_up = ledger_.gave_up();
-  outcome_.took = now() - TimePoint{};
+  outcome_.took = ended_ - TimePoint{};
   return outcome_;
 }
 
@@ -126,6 +128,7 @@ void World::handle(WorkerStarts& start) {
   worker.epoch = start.epoch;
   worker.slow_until = slow_until;  // it is the device that is slow
   worker.slowness = slowness;
+  last_work_ = now();
   send(kSupervisor, kCoordinator,
        ToCoordinator{WorkerUp{start.worker, start.epoch}});
 }
@@ -162,6 +165,9 @@ void World::handle(Pulse& /*pulse*/) {
   queue_.add(now() + scenario_.pulse, Pulse{});
   ToCoordinator tick{TimeTick{}};
   handle(tick);
+  if (!ledger_.has_ended()) {
+    check_leases();
+  }
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const Worker& worker = at(w);
     if (worker.policy) {
@@ -183,6 +189,8 @@ void World::handle(Fault& fault) {
     worker.slow_until = now() + fault.length;
     worker.slowness = fault.factor;
   } else {
+    worker.frozen_since =
+        now() < worker.frozen_until ? worker.frozen_since : now();
     const TimePoint until = std::max(worker.frozen_until, now() + fault.length);
     const Duration longer = until - std::max(worker.frozen_until, now());
     worker.frozen_until = until;
@@ -197,7 +205,7 @@ void World::handle(Fault& fault) {
 // ---- what the coordinator asks for
 
 void World::perform(Grant& grant) {
-  ledger_.asked(grant);
+  ledger_.asked(grant, now());
   for (const SampleTask& work : grant.tasks) {
     const auto table = store_.open(work.sample_index, work.run);
     ledger_.expect(std::ranges::all_of(work.task.inputs,
@@ -225,6 +233,13 @@ void World::perform(EndSample& end) {
 void World::perform(JobProgress& progress) { ledger_.asked(progress); }
 
 void World::perform(FenceWorker& fence) {
+  const Worker& worker = at(fence.worker);
+  const bool is_there =
+      worker.policy && worker.epoch == ledger_.epoch_of(fence.worker);
+  ledger_.expect(!is_there || (worker.frozen_until > TimePoint{} &&
+                               now() < worker.frozen_until + scenario_.lease +
+                                           2 * scenario_.pulse),
+                 "a worker that shows life is fenced");
   ledger_.asked(fence);
   ++outcome_.fences;
   ask_to_end(fence.worker,
@@ -238,7 +253,60 @@ void World::perform(RetireWorker& retire) {
 
 void World::perform(EndJob& end) {
   ledger_.asked(end);
+  ended_ = now();
   outcome_.recoveries = end.recoveries;
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    send(kCoordinator, w, ToWorker{w, ledger_.epoch_of(w), StopWork{}});
+  }
+}
+
+// ---- laws that need the whole world
+
+/// A frozen worker that holds a grant loses it when its lease is over. What it
+/// did before may be heard of a pulse later, and so may be the end.
+void World::check_leases() {
+  const Duration most = scenario_.lease + 3 * scenario_.pulse;
+  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+    const Worker& worker = at(w);
+    if (worker.policy && worker.epoch == ledger_.epoch_of(w) &&
+        now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
+      ledger_.expect(
+          now() - std::max(worker.frozen_since, ledger_.held_since(w)) <= most,
+          "a frozen worker keeps its grants");
+    }
+  }
+}
+
+/// Each grant that the coordinator waits for is at its worker or on the way.
+void World::check_grants() {
+  std::set<std::uint64_t> seen;
+  queue_.each([&](const Happening& happening) {
+    if (const auto* to = std::get_if<ToWorker>(&happening)) {
+      if (const auto* grant = std::get_if<Grant>(&to->event)) {
+        seen.insert(grant->id);
+      }
+    } else if (const auto* from = std::get_if<ToCoordinator>(&happening)) {
+      if (const auto* result = std::get_if<GrantResult>(&from->event)) {
+        seen.insert(result->id);
+      }
+    }
+  });
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    const Worker& worker = workers_[w];
+    const int index = static_cast<int>(w);
+    if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
+      continue;  // its end will be heard of
+    }
+    for (const Grant& grant : worker.queue) {
+      seen.insert(grant.id);
+    }
+    if (worker.pass) {
+      seen.insert(worker.pass->grant.id);
+    }
+    for (const std::uint64_t id : ledger_.grants_of(index)) {
+      ledger_.expect(seen.contains(id), "a grant is nowhere");
+    }
+  }
 }
 
 // ---- the supervisor

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -90,6 +91,8 @@ class World {
     std::optional<Pass> pass;
     std::uint64_t ticks = 0;      ///< of passes that ended
     std::optional<Failure> exit;  ///< it is to end at its next block
+    bool is_interrupted = false;  ///< passes end at their next block
+    TimePoint frozen_since{};
     TimePoint frozen_until{};
     TimePoint slow_until{};
     double slowness = 1.0;
@@ -130,6 +133,9 @@ class World {
   void end_worker(int index, const Failure& cause);
   void ask_to_end(int worker, const Failure& cause);
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
+  void end_at_next_block(int index);
+  void check_leases();
+  void check_grants();
 
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
   [[nodiscard]] Worker& at(int worker) {
@@ -154,7 +160,8 @@ class World {
   std::vector<Worker> workers_;
   std::map<std::pair<int, int>, TimePoint> last_arrival_;  ///< by sender, taker
   std::uint64_t next_pass_ = 0;
-  TimePoint last_life_{};  ///< when something other than a pulse happened
+  TimePoint ended_{};      ///< the job
+  TimePoint last_work_{};  ///< when a pass ended or a worker began
   Outcome outcome_;
 };
 

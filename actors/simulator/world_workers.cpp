@@ -16,8 +16,10 @@ void World::perform(int index, GrantResult& result) {
 }
 
 void World::perform(int index, InterruptWork& /*interrupt*/) {
-  // Only at the end of a job, and with it the world's.
-  at(index).queue.clear();
+  at(index).is_interrupted = true;
+  if (at(index).pass) {
+    end_at_next_block(index);
+  }
 }
 
 void World::perform(int index, WorkerBeat& beat) {
@@ -47,7 +49,8 @@ void World::start_pass(int index) {
   pass.grant = std::move(worker.queue.front());
   worker.queue.pop_front();
   pass.start = now();
-  pass.end = now() + duration_of(index, pass.grant);
+  pass.end =
+      worker.is_interrupted ? now() : now() + duration_of(index, pass.grant);
   compute_pass(pass);
   queue_.add(pass.end, PassEnds{index, pass.number});
   worker.pass = std::move(pass);
@@ -82,8 +85,15 @@ void World::end_pass(int index) {
     end_worker(index, *worker.exit);
     return;
   }
+  last_work_ = now();
   Pass pass = std::move(*worker.pass);
   worker.pass.reset();
+  if (worker.is_interrupted) {
+    pass.made.clear();
+    pass.result.results.clear();
+    pass.result.failure =
+        Failure{Errc::interrupted, "worker", "stop was requested", {}};
+  }
   for (const Pass::Made& made : pass.made) {
     for (std::size_t k = 0; k < made.outputs.size(); ++k) {
       const samplers::Slot slot = made.work.task.op == samplers::Op::decode
@@ -134,10 +144,16 @@ void World::ask_to_end(int index, const Failure& cause) {
     end_worker(index, cause);
     return;
   }
-  Pass& pass = *worker.pass;
+  end_at_next_block(index);
+}
+
+/// Of the pass that runs; there must be one.
+void World::end_at_next_block(int index) {
+  Pass& pass = *at(index).pass;
   const Duration block =
       (pass.end - pass.start) / std::max(device(index).blocks, 1);
-  pass.end = std::min(pass.end, now() + block);
+  const TimePoint from = std::max(now(), at(index).frozen_until);
+  pass.end = std::min(pass.end, from + block);
   queue_.add(pass.end, PassEnds{index, pass.number});
 }
 

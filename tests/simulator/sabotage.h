@@ -1,6 +1,6 @@
 #pragma once
 
-#include <map>
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,6 +14,7 @@ namespace troupe::actors::simulator {
 struct PlantedBug {
   std::string name;
   Sabotage sabotage;
+  std::string law;  ///< that it breaks: part of the error
 };
 
 /// Changes every command of one kind.
@@ -79,6 +80,53 @@ inline Sabotage ending_the_job_early() {
   return adding<EndSample>([](const EndSample& /*end*/) {
     return std::vector<CoordinatorCommand>{EndJob{}};
   });
+}
+
+inline Sabotage never_ending_the_job() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    std::erase_if(commands, [](const CoordinatorCommand& command) {
+      return std::holds_alternative<EndJob>(command);
+    });
+  };
+  return sabotage;
+}
+
+/// With every event that it still hears of.
+inline Sabotage ending_the_job_again() {
+  Sabotage sabotage;
+  sabotage.of_commands =
+      [has_ended = false](std::vector<CoordinatorCommand>& commands) mutable {
+        if (has_ended) {
+          commands.push_back(EndJob{});
+        }
+        has_ended =
+            has_ended || std::ranges::any_of(commands, [](const auto& one) {
+              return std::holds_alternative<EndJob>(one);
+            });
+      };
+  return sabotage;
+}
+
+inline Sabotage naming_another_class() {
+  return changing<EndSample>(
+      [](EndSample& end) { end.report.execution_class ^= 1; });
+}
+
+inline Sabotage fencing_whoever_gets_a_grant() {
+  return adding<Grant>([](const Grant& grant) {
+    return std::vector<CoordinatorCommand>{FenceWorker{grant.worker}};
+  });
+}
+
+inline Sabotage never_fencing() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    std::erase_if(commands, [](const CoordinatorCommand& command) {
+      return std::holds_alternative<FenceWorker>(command);
+    });
+  };
+  return sabotage;
 }
 
 inline Sabotage granting_twice() {

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -73,26 +75,34 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
 
 TEST(Simulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
-      {"forgetting to free", forgetting_to_free()},
-      {"freeing before the result", freeing_before_the_result()},
-      {"ending a sample twice", ending_a_sample_twice()},
-      {"ending with another slot", ending_with_another_slot()},
-      {"ending the job early", ending_the_job_early()},
-      {"granting twice", granting_twice()},
-      {"granting to the first incarnation",
-       granting_to_the_first_incarnation()},
-      {"not counting runs", not_counting_runs()},
-      {"mixing up inputs", mixing_up_inputs()},
-      {"telling another timestep", telling_another_timestep()},
+      {"forgetting to free", forgetting_to_free(), "slots, undisturbed"},
+      {"freeing before the result", freeing_before_the_result(),
+       "finds no input"},
+      {"ending a sample twice", ending_a_sample_twice(), "ends twice"},
+      {"ending with another slot", ending_with_another_slot(), "other latents"},
+      {"ending the job early", ending_the_job_early(), "the job ends with"},
+      {"never ending the job", never_ending_the_job(), "the job hangs"},
+      {"ending the job again", ending_the_job_again(), "the job ends twice"},
+      {"naming another class", naming_another_class(),
+       "reported in another execution class"},
+      {"fencing whoever gets a grant", fencing_whoever_gets_a_grant(),
+       "shows life is fenced"},
+      {"never fencing", never_fencing(), "at two workers"},
+      {"granting twice", granting_twice(), "at two workers"},
+      {"granting to the first incarnation", granting_to_the_first_incarnation(),
+       "incarnation that is not there"},
+      {"not counting runs", not_counting_runs(), "run"},
+      {"mixing up inputs", mixing_up_inputs(), "other latents"},
+      {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   for (const PlantedBug& bug : bugs) {
     constexpr std::uint64_t kSchedules = 2000;
-    std::uint64_t seed = 0;
-    while (seed < kSchedules &&
-           !simulate(make_scenario(seed), bug.sabotage).error) {
-      ++seed;
+    std::optional<std::string> error;
+    for (std::uint64_t seed = 0; seed < kSchedules && !error; ++seed) {
+      error = simulate(make_scenario(seed), bug.sabotage).error;
     }
-    EXPECT_LT(seed, kSchedules) << bug.name;
+    EXPECT_NE(error.value_or("not found").find(bug.law), std::string::npos)
+        << bug.name << ": " << error.value_or("not found");
   }
 }
 
