@@ -9,6 +9,7 @@
 #include "actors/artefacts/png_chunks.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system.h"
 
 namespace troupe::actors {
 namespace {
@@ -53,13 +54,19 @@ bool has_right_checksum(const PngChunk& chunk) {
 }  // namespace
 
 CheckedPng check_png(const std::filesystem::path& path) {
+  CheckedPng png;
+  std::error_code no_size;  // read_file says what is wrong
+  const std::uintmax_t size = std::filesystem::file_size(path, no_size);
+  if (!no_size && size > kLargestPng) {
+    png.damage = "it is longer than " + human_bytes(kLargestPng);
+    return png;
+  }
   const std::string content = read_file(path, kLargestPng);
   const auto bytes = std::as_bytes(std::span(content));
   require(is_png(bytes), Errc::corrupt_file, path.string(),
           "not a PNG: the first eight bytes are not its signature",
           "remove the file, or make it anew with --exists replace");
   const PngChunks chunks = png_chunks(bytes);
-  CheckedPng png;
   bool has_pixels = false;
   for (const PngChunk& chunk : chunks.whole) {
     if (!has_right_checksum(chunk)) {

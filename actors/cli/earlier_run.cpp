@@ -237,6 +237,19 @@ void find_earlier(const config::Config& config, JobRequest& request,
   }
 }
 
+/// Of an image that another program may have written anew, in another place or
+/// compressed; empty: none that can be read.
+std::string recipe_elsewhere_in(const std::string& path) {
+  try {
+    return read_image(path).recipe;
+  } catch (const Error& error) {
+    if (error.code() != Errc::corrupt_file) {
+      throw;
+    }
+    return {};
+  }
+}
+
 FoundImage examine_image(const config::Config& config,
                          const JobRequest& request, const std::string& path,
                          std::uint64_t index) {
@@ -247,8 +260,8 @@ FoundImage examine_image(const config::Config& config,
                     ", and no recipe says whose image it was",
                 "remove the file, or make it anew with --exists replace");
   }
-  if (png.recipe.empty()) {  // another program may have written it anew
-    png.recipe = read_image(path).recipe;
+  if (png.recipe.empty()) {
+    png.recipe = recipe_elsewhere_in(path);
   }
   require(!png.recipe.empty(), Errc::invalid_argument, path,
           "an image without a recipe is there: whether it is of this job "

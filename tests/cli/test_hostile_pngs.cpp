@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
+
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -69,6 +71,51 @@ TEST_P(HostileChunk, OfTwoGigabytesTakesNoMemoryAnywhere) {
 INSTANTIATE_TEST_SUITE_P(Kinds, HostileChunk,
                          testing::Values("iTXt", "tEXt", "zTXt", "iCCP", "sPLT",
                                          "eXIf", "PLTE", "abCd"));
+
+TEST(HostilePng, LongerThanAnyIsSaidWithItsFlag) {
+  const TempFolder folder;
+  const std::string png =
+      folder.write("a.png", std::string("\x89PNG\r\n\x1a\n", 8));
+  std::filesystem::resize_file(png, 300U << 20U);  // takes no space
+  const std::string kept = "latents=" + folder.path("latents.npz");
+  const Outcome sheet =
+      run(tiny_sample({"--save", kept, "--grid", png, "--exists", "skip"}));
+  EXPECT_EQ(sheet.exit_code, 2);
+  EXPECT_NE(sheet.err.find("[--grid] what is there is no contact sheet"),
+            std::string::npos)
+      << sheet.err;
+  const Outcome image = run(tiny_sample({"-o", png, "--exists", "skip"}));
+  EXPECT_EQ(image.exit_code, 6);
+  EXPECT_NE(image.err.find("a.png] not a readable PNG: it is longer than"),
+            std::string::npos)
+      << image.err;
+}
+
+/// The checksum of PNG, bit by bit.
+std::string checksum(const std::string& bytes) {
+  std::uint32_t crc = 0xFFFFFFFF;
+  for (const char byte : bytes) {
+    crc ^= static_cast<unsigned char>(byte);
+    for (int bit = 0; bit < 8; ++bit) {
+      crc = (crc >> 1U) ^ ((crc & 1U) != 0 ? 0xEDB88320U : 0U);
+    }
+  }
+  return big_endian(~crc);
+}
+
+TEST(HostilePng, OfBrokenPixelsAndNoRecipeIsOfNoJob) {
+  const TempFolder folder;
+  const std::string pixels = "IDAT no zlib stream";
+  const std::string png =
+      folder.write("a.png", claiming("", 15).substr(0, 33) + big_endian(15) +
+                                pixels + checksum(pixels) + big_endian(0) +
+                                "IEND" + checksum("IEND"));
+  const Outcome outcome = run(tiny_sample({"-o", png, "--exists", "skip"}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("an image without a recipe is there"),
+            std::string::npos)
+      << outcome.err;
+}
 
 TEST(HostilePng, OfAPipeIsNotWaitedFor) {
   const TempFolder folder;
