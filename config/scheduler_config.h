@@ -22,8 +22,7 @@ struct SolverChoice : samplers::SolverSpelling {
 /// DPMSolverMultistepScheduler, "DPM++ 2M Karras". Case, spaces, '-' and '_' do
 /// not matter.
 /// Errors, at --sampler: Errc::unsupported for a known scheduler that Troupe
-/// has
-///         not, Errc::invalid_argument with the nearest name for anything else.
+/// has not, Errc::invalid_argument with the nearest name for anything else.
 [[nodiscard]] SolverChoice parse_solver(
     std::string_view name,
     samplers::SolverTable table = samplers::solver_table());

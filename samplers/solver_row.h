@@ -53,7 +53,10 @@ struct SolverRow {
   std::span<const SolverSpelling> spellings;
   /// The keys of scheduler_config.json that its diffusers class has, and eta,
   /// which is an argument there. Each entry is a list of words. Other keys of a
-  /// file are ignored, other flags refused.
+  /// file are ignored, other flags refused. Four of them decide how it
+  /// computes: clip_sample (clean samples are clipped), final_sigmas_type
+  /// (without it the last σ is 0), lambda_min_clipped (training steps below it
+  /// are left out) and set_alpha_to_one (the last ᾱ).
   std::array<std::string_view, 6> keys;
 
   Levels levels = Levels::sigmas;
