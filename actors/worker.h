@@ -24,8 +24,8 @@ struct WorkerSpec {
 /// The worker's shell.
 ///   Grant ──▶ executor: queued, then waited for ──▶ WorkDone
 ///   WorkDone ──▶ GrantResult to the coordinator
-///   pulse ──▶ WorkerBeat to the coordinator      halt ──▶ stops at the next
-///   block
+///   pulse ──▶ WorkerBeat to the coordinator
+///   halt ──▶ stops at the next block
 /// Errors: those of ExecContext.
 [[nodiscard]] WorkerActor spawn_worker(caf::actor_system& system,
                                        WorkerSpec spec);

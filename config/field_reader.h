@@ -16,8 +16,8 @@ namespace troupe::config {
 /// Reads fields out of a JSON object: a visitor of visit_schedule and its
 /// siblings, for a file and for a recipe. `Reader` derives from it and has
 ///   const Json* find(const char* key);  // its value, or null: not there
-///   void refuse(const char* key, const Json& value, std::string_view
-///   expected);
+///   void refuse(const char* key, const Json& value,
+///               std::string_view expected);
 /// and a `read` for each type of field that is not read here.
 template <typename Reader, typename Json>
 class FieldReader {

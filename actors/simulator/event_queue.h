@@ -9,8 +9,8 @@
 
 namespace troupe::actors::simulator {
 
-/// What will happen, by virtual time; what falls on one instant, in the order
-/// in which it was added. Thread: one.
+/// Events in the order of their virtual time. Those of one instant keep the
+/// order in which they were added. Thread: one.
 template <typename Event>
 class EventQueue {
  public:

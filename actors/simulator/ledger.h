@@ -59,8 +59,8 @@ class Ledger {
     return first_error_;
   }
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
-  /// The job was given up, and might be: a task was lost too often, or no
-  /// worker is left.
+  /// The job was given up for an allowed reason: a task was lost too often, or
+  /// no worker is left.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
 
  private:

@@ -3,24 +3,17 @@
 #include <cstdint>
 
 #include "kernels/core/clock.h"
+#include "kernels/core/split_mix.h"
 
 namespace troupe::actors::simulator {
-
-/// The output function of SplitMix64 (Steele, Lea and Flood 2014, OOPSLA): a
-/// bijection in which every input bit changes half of the output bits.
-[[nodiscard]] constexpr std::uint64_t mixed(std::uint64_t z) noexcept {
-  z = (z ^ (z >> 30U)) * 0xbf58476d1ce4e5b9U;
-  z = (z ^ (z >> 27U)) * 0x94d049bb133111ebU;
-  return z ^ (z >> 31U);
-}
 
 /// Random numbers of one seed, the same on every machine. std's distributions
 /// are not.
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : state_(mixed(seed)) {}
+  explicit Random(std::uint64_t seed) : state_(split_mix(seed)) {}
 
-  std::uint64_t bits() { return mixed(state_ += 0x9e3779b97f4a7c15U); }
+  std::uint64_t bits() { return split_mix(state_ += kSplitMixStep); }
   /// In [0, end); end ≥ 1.
   std::uint64_t below(std::uint64_t end) { return bits() % end; }
   /// In [first, last].

@@ -13,17 +13,17 @@
 
 namespace troupe::actors::simulator {
 
-/// A method, as it is tried.
+/// A method with options.
 struct Variant {
   samplers::MethodOptions method;
   const samplers::Schedule* schedule =
       nullptr;             ///< lives as long as the program
   std::size_t number = 0;  ///< in variants()
 };
-/// Every method of the table in its varieties, over several lengths.
+/// Every method of the table, with several choices of options and lengths.
 [[nodiscard]] const std::vector<Variant>& variants();
 
-/// One job and what befalls it. It follows from its seed.
+/// One job and its faults. Everything in it follows from the seed.
 struct Scenario {
   std::uint64_t seed = 0;
   const Variant* variant = nullptr;

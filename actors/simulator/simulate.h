@@ -12,8 +12,8 @@
 
 namespace troupe::actors::simulator {
 
-/// Makes the coordinator another one than production's, to try whether the
-/// simulator notices: changes what the policy asks of its world.
+/// A mistake that is put into the coordinator, to see whether the simulator
+/// finds it. It changes what the policy asks for.
 struct Sabotage {
   std::function<void(std::vector<CoordinatorCommand>&)> of_commands;
 };
@@ -27,7 +27,6 @@ struct Outcome {
   Duration took{};  ///< virtual time
   std::uint64_t num_events = 0;
   std::uint64_t num_tasks = 0;  ///< that workers ended
-  std::int64_t recoveries = 0;
   /// Faults that struck a worker that was up, by kind.
   std::array<int, kNumFaultKinds> struck{};
   int fences = 0;        ///< of workers past their lease

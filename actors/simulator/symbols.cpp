@@ -13,7 +13,7 @@ using samplers::Slot;
 using samplers::Task;
 
 Symbol joined(Symbol left, std::uint64_t right) {
-  return mixed(left ^ mixed(right + 0x9e3779b97f4a7c15U));
+  return split_mix(left ^ split_mix(right + kSplitMixStep));
 }
 
 Symbol named(Op op, std::uint64_t kind) {
@@ -85,7 +85,7 @@ SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
 }  // namespace
 
 SymbolTable::SymbolTable(std::uint64_t sample_index) {
-  values_[samplers::kInitialSlot] = mixed(sample_index);
+  values_[samplers::kInitialSlot] = split_mix(sample_index);
 }
 
 std::optional<Symbol> SymbolTable::find(Slot slot) const {

@@ -38,7 +38,7 @@ CoordinatorOptions coordinator_options(const Scenario& scenario) {
 World::World(const Scenario& scenario, const Sabotage& sabotage)
     : scenario_(scenario),
       sabotage_(sabotage),
-      random_(mixed(scenario.seed) + 1),
+      random_(split_mix(scenario.seed) + 1),
       ledger_(scenario, store_),
       coordinator_(coordinator_options(scenario)),
       supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
@@ -119,23 +119,18 @@ void World::handle(ToWorker& message) {
   }
 }
 
-void World::handle(WorkerStarts& start) {
-  Worker& worker = at(start.worker);
+void World::handle(StartChild& start) {
+  Worker& worker = at(start.child);
   const TimePoint slow_until = worker.slow_until;
   const double slowness = worker.slowness;
   worker = {};
-  worker.policy.emplace(start.worker, start.epoch);
+  worker.policy.emplace(start.child, start.epoch);
   worker.epoch = start.epoch;
   worker.slow_until = slow_until;  // it is the device that is slow
   worker.slowness = slowness;
   last_work_ = now();
   send(kSupervisor, kCoordinator,
-       ToCoordinator{WorkerUp{start.worker, start.epoch}});
-}
-
-void World::handle(WorkerEnded& ended) {
-  ToSupervisor message{ChildDown{ended.worker, ended.epoch, ended.cause}};
-  handle(message);
+       ToCoordinator{WorkerUp{start.child, start.epoch}});
 }
 
 void World::handle(PassEnds& end) {
@@ -254,7 +249,6 @@ void World::perform(RetireWorker& retire) {
 void World::perform(EndJob& end) {
   ledger_.asked(end);
   ended_ = now();
-  outcome_.recoveries = end.recoveries;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     send(kCoordinator, w, ToWorker{w, ledger_.epoch_of(w), StopWork{}});
   }
@@ -312,8 +306,7 @@ void World::check_grants() {
 // ---- the supervisor
 
 void World::perform(StartChild& start) {
-  queue_.add(now() + scenario_.process.start,
-             WorkerStarts{start.child, start.epoch});
+  queue_.add(now() + scenario_.process.start, start);
 }
 
 void World::perform(WaitBeforeStart& wait) {

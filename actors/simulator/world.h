@@ -47,16 +47,6 @@ class World {
     std::uint32_t epoch = 0;
     WorkerEvent event;
   };
-  struct WorkerStarts {
-    int worker = 0;
-    std::uint32_t epoch = 0;
-  };
-  /// The supervisor notices the end of an incarnation.
-  struct WorkerEnded {
-    int worker = 0;
-    std::uint32_t epoch = 0;
-    Failure cause;
-  };
   /// A pass ends, unless something moved its end since.
   struct PassEnds {
     int worker = 0;
@@ -66,9 +56,8 @@ class World {
     int worker = 0;
   };
   struct Pulse {};
-  using Happening =
-      std::variant<ToCoordinator, ToSupervisor, ToWorker, WorkerStarts,
-                   WorkerEnded, PassEnds, Thaws, Pulse, Fault>;
+  using Happening = std::variant<ToCoordinator, ToSupervisor, ToWorker,
+                                 StartChild, PassEnds, Thaws, Pulse, Fault>;
 
   /// What a worker's executor computes.
   struct Pass {
@@ -101,8 +90,8 @@ class World {
   void handle(ToCoordinator& message);
   void handle(ToSupervisor& message);
   void handle(ToWorker& message);
-  void handle(WorkerStarts& start);
-  void handle(WorkerEnded& ended);
+  /// A worker begins.
+  void handle(StartChild& start);
   void handle(PassEnds& end);
   void handle(Thaws& thaw);
   void handle(Pulse& pulse);

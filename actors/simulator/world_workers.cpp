@@ -160,7 +160,7 @@ void World::end_at_next_block(int index) {
 void World::end_worker(int index, const Failure& cause) {
   Worker& worker = at(index);
   queue_.add(now() + scenario_.process.notice,
-             WorkerEnded{index, worker.epoch, cause});
+             ToSupervisor{ChildDown{index, worker.epoch, cause}});
   worker.policy.reset();
   worker.pass.reset();
   worker.queue.clear();

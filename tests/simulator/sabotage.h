@@ -51,6 +51,18 @@ Sabotage adding(More more) {
   return sabotage;
 }
 
+/// Leaves out every command of one kind.
+template <typename Command>
+Sabotage dropping() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    std::erase_if(commands, [](const CoordinatorCommand& command) {
+      return std::holds_alternative<Command>(command);
+    });
+  };
+  return sabotage;
+}
+
 inline Sabotage forgetting_to_free() {
   return changing<FreeSlots>([](FreeSlots& free) { free.slots.clear(); });
 }
@@ -82,15 +94,7 @@ inline Sabotage ending_the_job_early() {
   });
 }
 
-inline Sabotage never_ending_the_job() {
-  Sabotage sabotage;
-  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
-    std::erase_if(commands, [](const CoordinatorCommand& command) {
-      return std::holds_alternative<EndJob>(command);
-    });
-  };
-  return sabotage;
-}
+inline Sabotage never_ending_the_job() { return dropping<EndJob>(); }
 
 /// With every event that it still hears of.
 inline Sabotage ending_the_job_again() {
@@ -119,15 +123,7 @@ inline Sabotage fencing_whoever_gets_a_grant() {
   });
 }
 
-inline Sabotage never_fencing() {
-  Sabotage sabotage;
-  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
-    std::erase_if(commands, [](const CoordinatorCommand& command) {
-      return std::holds_alternative<FenceWorker>(command);
-    });
-  };
-  return sabotage;
-}
+inline Sabotage never_fencing() { return dropping<FenceWorker>(); }
 
 inline Sabotage granting_twice() {
   return adding<Grant>([](const Grant& grant) {
