@@ -67,11 +67,12 @@ echo "== thread sanitizer: executors, pool, channels, policies =="
 scripts/build.sh tsan test_core test_policies
 ctest --preset tsan -R '^(test_core|test_policies)$'
 
+# Other files and records each time.
 echo "== hostile checkpoints =="
-scripts/fuzz_safetensors.sh 1000000
+scripts/fuzz_safetensors.sh 400000
 
 echo "== hostile job records =="
-scripts/fuzz_job_record.sh 200000
+scripts/fuzz_job_record.sh 100000
 
 echo "== hostile inputs to the program =="
 scripts/corpus.sh --self-test
