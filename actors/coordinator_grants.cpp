@@ -97,9 +97,6 @@ void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
       sample.gpus.insert(to.traits.device.index);
     }
     grant.tasks.push_back(pending.work);
-    // A task that is lost runs again, so its inputs live until the result has
-    // arrived; then FreeSlots tells.
-    grant.tasks.back().task.frees.clear();
   }
   if (to.outstanding++ == 0) {
     to.last_life = now_;
@@ -150,14 +147,16 @@ void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
     return;
   }
   const int accepted = sample.method->progress().accepted;
-  if (!sample.method->apply(result)) {
+  std::optional<std::vector<samplers::Slot>> dead =
+      sample.method->apply(result);
+  if (!dead) {
     return;
   }
   if (sample.method->progress().accepted > accepted) {
     sample.ticks = 0;
   }
-  if (!task.frees.empty()) {
-    commands_.push_back(FreeSlots{sample.index, task.frees, sample.run});
+  if (!dead->empty()) {
+    commands_.push_back(FreeSlots{sample.index, *std::move(dead), sample.run});
   }
   if (sample.method->done()) {
     finish_method(sample);

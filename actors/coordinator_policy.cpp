@@ -158,7 +158,7 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::sample_of(
 }
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
-  for (Task& task : sample.method->ready()) {
+  for (Task& task : sample.method->ready(samplers::kNothingAhead)) {
     route(sample, std::move(task));
   }
 }

@@ -157,7 +157,7 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
       samplers::make_method(options, schedule);
   SymbolTable table(sample_index);
   while (!method->done()) {
-    const std::vector<Task> tasks = method->ready();
+    const std::vector<Task> tasks = method->ready(samplers::kNothingAhead);
     require(!tasks.empty(), Errc::internal, "simulator",
             "a method that is not done has nothing to do");
     for (const Task& task : tasks) {
@@ -167,8 +167,8 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
       for (std::size_t k = 0; k < task.outputs.size(); ++k) {
         (void)table.put(task.outputs[k], made->outputs[k]);
       }
-      if (method->apply(made->result)) {
-        (void)table.erase(task.frees);
+      if (const auto dead = method->apply(made->result)) {
+        (void)table.erase(*dead);
       }
     }
   }

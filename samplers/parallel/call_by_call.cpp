@@ -4,25 +4,56 @@
 
 namespace troupe::samplers {
 
-std::vector<Task> CallByCall::ready() {
-  if (book_.idle() && !done()) {
-    begin_call();
+std::vector<Task> CallByCall::ready(int max_open) {
+  while (issued_calls_ < num_calls_ &&
+         (book_.num_open() < max_open || book_.is_made(issued_state_))) {
+    issue_call();
   }
-  return book_.take();
+  return book_.take(max_open);
 }
 
-bool CallByCall::apply(const TaskResult& result) {
+void CallByCall::issue_call() {
+  const Task call{.from = issued_calls_,
+                  .to = issued_calls_ + 1,
+                  .timestep_call = issued_calls_};
+  const Slot state = issued_state_;
+  Slot inner = book_.next_slot();
+  issued_state_ = add_call(call, state);
+  ++issued_calls_;
+  book_.release(state);
+  for (; inner < book_.next_slot(); ++inner) {
+    if (inner != issued_state_) {
+      book_.release(inner);
+    }
+  }
+}
+
+Slot CallByCall::add(Task task) {
+  const Slot output = book_.new_slot();
+  task.outputs = {output};
+  book_.add(std::move(task));
+  return output;
+}
+
+Slot CallByCall::add_with_step(Task task) {
+  const Slot output = book_.new_slot();
+  const Slot next_state = book_.new_slot();
+  task.outputs = {output, next_state};
+  book_.add(std::move(task));
+  return next_state;
+}
+
+std::optional<std::vector<Slot>> CallByCall::apply(const TaskResult& result) {
   const auto finished = book_.finish(result);
   if (!finished) {
-    return false;
+    return std::nullopt;
   }
-  if (const auto step = step_of(*finished)) {
+  const auto step = step_of(*finished);
+  if (step && finished->to > call_) {
+    call_ = finished->to;
     state_ = step->next_state;
-    ++call_;
-  } else {
-    advance(*finished);
   }
-  return true;
+  return book_.take_dead();
 }
 
 Progress CallByCall::progress() const {
@@ -30,28 +61,12 @@ Progress CallByCall::progress() const {
       .accepted = call_, .total = num_calls_, .nfe = call_, .rounds = call_};
 }
 
-Task CallByCall::task_of(Op op) const {
-  return {.op = op, .from = call_, .to = call_ + 1, .timestep_call = call_};
-}
-
-void CallByCall::issue_step(Slot model_output) {
-  Task task = task_of(Op::step);
-  task.inputs = {state_, model_output};
-  task.outputs = {book_.new_slot()};
-  task.frees = task.inputs;
-  book_.add(std::move(task));
-}
-
-void CallByCall::go_on_to_step(Task& task) {
-  const Slot output = book_.new_slot();
-  task.outputs = {output, book_.new_slot()};
-  task.frees.insert(task.frees.end(), {state_, output});
-}
-
 std::string CallByCall::snapshot() const {
   ByteWriter out(kind_, {num_calls_});
   out.number(call_);
   out.number(state_);
+  out.number(issued_calls_);
+  out.number(issued_state_);
   book_.save(out);
   return out.take();
 }
@@ -60,6 +75,8 @@ void CallByCall::restore(const std::string& bytes) {
   ByteReader in(bytes, kind_, {num_calls_});
   in.number(call_, num_calls_);
   in.number(state_);
+  in.number(issued_calls_, num_calls_);
+  in.number(issued_state_);
   book_.load(in);
   in.expect_end();
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,41 +10,46 @@
 namespace troupe::samplers {
 
 /// The exact methods: one model call after the other, each followed by its
-/// solver step. Subclasses say which tasks make up one model call.
+/// solver step. Nothing but a number of calls decides their tasks, so any
+/// number of them can be issued ahead. Subclasses say which tasks make up one
+/// model call.
 class CallByCall : public Method {
  public:
   CallByCall(MethodKind kind, int num_calls)
       : kind_(kind), num_calls_(num_calls) {}
 
-  [[nodiscard]] std::vector<Task> ready() final;
-  bool apply(const TaskResult& result) final;
+  [[nodiscard]] std::vector<Task> ready(int max_open) final;
+  std::optional<std::vector<Slot>> apply(const TaskResult& result) final;
   [[nodiscard]] bool done() const final { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const final;
   [[nodiscard]] Slot result_slot() const final { return state_; }
+  [[nodiscard]] std::vector<Slot> live_slots() const final {
+    return book_.live_slots();
+  }
   [[nodiscard]] std::string snapshot() const final;
   void restore(const std::string& bytes) final;
 
  protected:
-  /// Issues the first tasks of the model call.
-  virtual void begin_call() = 0;
-  /// A task of the model call that has not ended with the step is done: issues
-  /// what it made possible.
-  virtual void advance(const Task& /*finished*/) {}
+  /// Adds the tasks of one model call: `call` has its numbers, and `state` is
+  /// the slot that it starts from. Returns the slot of the next state, which
+  /// alone is read by later calls.
+  virtual Slot add_call(const Task& call, Slot state) = 0;
 
-  /// A task of the present call, without slots.
-  [[nodiscard]] Task task_of(Op op) const;
-  void issue_step(Slot model_output);
-  /// Lets an evaluation or a combination end with the solver step: gives it the
-  /// outputs, and frees what nobody reads then.
-  void go_on_to_step(Task& task);
-  [[nodiscard]] TaskBook& book() { return book_; }
-  [[nodiscard]] Slot state() const { return state_; }
+  /// Gives the task one output and adds it. Returns the output.
+  Slot add(Task task);
+  /// Lets an evaluation or a combination end with the solver step. Returns the
+  /// slot of the next state.
+  Slot add_with_step(Task task);
 
  private:
+  void issue_call();
+
   MethodKind kind_;
   int num_calls_;
-  int call_ = 0;
+  int call_ = 0;  ///< calls whose step was applied
   Slot state_ = kInitialSlot;
+  int issued_calls_ = 0;
+  Slot issued_state_ = kInitialSlot;  ///< after them
   TaskBook book_;
 };
 

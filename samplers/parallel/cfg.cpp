@@ -12,29 +12,22 @@ class Cfg final : public CallByCall {
   explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls) {}
 
  private:
-  void begin_call() override {
-    for (const Branch branch : {Branch::cond, Branch::uncond}) {
-      Task task = task_of(Op::evaluate);
-      task.branch = branch;
-      task.part = branch == Branch::cond ? 0 : 1;
-      task.inputs = {state()};
-      task.outputs = {book().new_slot()};
-      book().add(std::move(task));
-    }
+  Slot add_call(const Task& call, Slot state) override {
+    const Slot cond = add(branch_of(call, Branch::cond, 0, state));
+    const Slot uncond = add(branch_of(call, Branch::uncond, 1, state));
+    Task task = call;
+    task.op = Op::combine;
+    task.inputs = {cond, uncond, state};
+    return add_with_step(std::move(task));
   }
 
-  void advance(const Task& finished) override {
-    if (!book().idle()) {
-      return;  // the other branch runs
-    }
-    // Cond took the lower of two neighbouring slots.
-    const Slot slot = finished.outputs.front();
-    const Slot cond = finished.branch == Branch::cond ? slot : slot - 1;
-    Task task = task_of(Op::combine);
-    task.inputs = {cond, cond + 1, state()};
-    task.frees = {cond, cond + 1};
-    go_on_to_step(task);
-    book().add(std::move(task));
+  static Task branch_of(const Task& call, Branch branch, int part, Slot state) {
+    Task task = call;
+    task.op = Op::evaluate;
+    task.branch = branch;
+    task.part = part;
+    task.inputs = {state};
+    return task;
   }
 };
 
@@ -42,6 +35,7 @@ class Cfg final : public CallByCall {
 
 extern constinit const MethodRow kCfg{
     .name = "cfg",
+    .snapshot_format = 2,
     .chosen_because =
         "fewer images than workers, so the two branches of "
         "guidance share them",

@@ -42,10 +42,6 @@ struct Task {
   int timestep_call = 0;  ///< whose timestep the network is told
   std::vector<Slot> inputs = {};
   std::vector<Slot> outputs = {};
-  /// Slots that nobody reads once this task's result has been taken: the driver
-  /// erases them after an `apply` that returned true, not before, so that a
-  /// task can be run again at any time.
-  std::vector<Slot> frees = {};
 };
 
 /// The solver step that a task ends with: a step, or an evaluation or a
@@ -75,29 +71,39 @@ struct Progress {
   std::int64_t rounds = 0;  ///< evaluations on the critical path
 };
 
+/// For Method::ready: no task is handed out before its inputs are made.
+inline constexpr int kNothingAhead = 0;
+
 /// A parallel method: a state machine for one sample without I/O, clock or
 /// thread. Runs the same in production, in a plain loop and in a simulator.
-///
-/// `ready` hands out every task whose inputs are there, each once. `apply`
-/// takes results in any order; late, duplicate and superseded ones are dropped.
 class Method {
  public:
   virtual ~Method() = default;
 
-  [[nodiscard]] virtual std::vector<Task> ready() = 0;
-  /// False when the result was dropped.
+  /// Tasks, each handed out once: every one whose inputs are made (their tasks
+  /// were applied), and while fewer than `max_open` are out, others *ahead*:
+  /// the tasks that make their inputs were handed out before them.
+  [[nodiscard]] virtual std::vector<Task> ready(int max_open) = 0;
+  /// Takes results in any order, also that of a task before those of the tasks
+  /// that made its inputs. Returns the slots that have died: no task that is
+  /// open or still to come reads them, and they are not the result. Nothing
+  /// when the result was dropped: it was late, came twice, or was superseded.
   /// Errors: Errc::non_finite when a residual is NaN or infinite.
-  virtual bool apply(const TaskResult& result) = 0;
+  virtual std::optional<std::vector<Slot>> apply(const TaskResult& result) = 0;
+  /// The result is made. Tasks may still be open whose results are on their
+  /// way.
   [[nodiscard]] virtual bool done() const = 0;
   [[nodiscard]] virtual Progress progress() const = 0;
   /// The slot of the newest final state: x of the last accepted point, and of
   /// the finished sample once done() is true.
   [[nodiscard]] virtual Slot result_slot() const = 0;
-  /// Bytes from which `restore` goes on, together with the slots as they were;
-  /// tasks in flight are issued again.
+  /// Slots that tasks which were applied have made, and that have not died:
+  /// what a snapshot is stored with.
+  [[nodiscard]] virtual std::vector<Slot> live_slots() const = 0;
+  /// Bytes from which `restore` goes on; tasks in flight are issued again.
   [[nodiscard]] virtual std::string snapshot() const = 0;
-  /// For an instance made with the same options and schedule length. Results
-  /// of tasks handed out before are dropped.
+  /// For an instance made with the same options and schedule length, whose live
+  /// slots are there. Results of tasks handed out before are dropped.
   /// Errors: Errc::corrupt_file.
   virtual void restore(const std::string& bytes) = 0;
 };

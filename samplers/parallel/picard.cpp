@@ -36,15 +36,20 @@ Picard::Point& Picard::point(int index) {
 Slot Picard::result_slot() const { return points_.front().state; }
 
 Progress Picard::progress() const {
-  return {
-      .accepted = begin_, .total = num_calls_, .nfe = nfe_, .rounds = rounds_};
+  // A sweep reads every evaluation of its round, so once it is there all have
+  // run, whatever has not arrived.
+  const bool is_swept = !book_.is_open(sweep_);
+  return {.accepted = begin_,
+          .total = num_calls_,
+          .nfe = evaluations_ - (is_swept ? 0 : book_.num_open() - 1),
+          .rounds = rounds_};
 }
 
-std::vector<Task> Picard::ready() {
-  if (book_.idle() && !done()) {
+std::vector<Task> Picard::ready(int max_open) {
+  if (book_.num_open() == 0 && !done()) {
     issue_round();
   }
-  return book_.take();
+  return book_.take(max_open);
 }
 
 void Picard::issue_round() {
@@ -60,11 +65,13 @@ void Picard::issue_round() {
                .timestep_call = index,
                .inputs = {at.state},
                .outputs = {at.output}});
+    ++evaluations_;
   }
+  add_sweep();
   ++rounds_;
 }
 
-void Picard::issue_sweep() {
+void Picard::add_sweep() {
   Task task{
       .op = Op::sweep, .from = begin_, .to = end_, .timestep_call = begin_};
   for (int index = begin_; index <= end_; ++index) {
@@ -78,23 +85,18 @@ void Picard::issue_sweep() {
   for (int index = begin_ + 1; index <= last; ++index) {
     task.outputs.push_back(book_.new_slot());
   }
-  book_.add(std::move(task));
+  sweep_ = book_.add(std::move(task));
 }
 
-bool Picard::apply(const TaskResult& result) {
+std::optional<std::vector<Slot>> Picard::apply(const TaskResult& result) {
   const auto finished = book_.finish(result);
   if (!finished) {
-    return false;
+    return std::nullopt;
   }
   if (finished->op == Op::sweep) {
     accept(*finished, result.scalars);
-  } else {
-    ++nfe_;
-    if (book_.idle()) {
-      issue_sweep();
-    }
   }
-  return true;
+  return book_.take_dead();
 }
 
 int Picard::next_begin(const Task& sweep,
@@ -127,9 +129,9 @@ int Picard::next_begin(const Task& sweep,
   return sweep.to;
 }
 
-void Picard::discard_output(Point& point) {
+void Picard::release_output(Point& point) {
   if (point.output != kNoSlot) {
-    book_.discard(point.output);
+    book_.release(point.output);
     point.output = kNoSlot;
   }
 }
@@ -140,19 +142,19 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
           Errc::corrupt_file, "picard", "a sweep of another window");
   const int new_begin = next_begin(sweep, scalars);
   const int new_end = std::min(new_begin + window_size_, num_calls_);
-  // Points may share the initial slot, so each old slot is discarded once.
-  Slot discarded = result_slot();
+  // Points may share the initial slot, so each old slot is released once.
+  Slot released = result_slot();
   for (int index = begin_ + 1; index <= end_; ++index) {
     const Slot slot = point(index).state;
-    if (slot != result_slot() && slot != discarded) {
-      book_.discard(slot);
-      discarded = slot;
+    if (slot != result_slot() && slot != released) {
+      book_.release(slot);
+      released = slot;
     }
   }
   for (int index = begin_ + 1; index <= end_; ++index) {
     const auto i = static_cast<std::size_t>(index - begin_ - 1);
     if (scalars[2 * i + 1] == 0) {
-      discard_output(point(index));
+      release_output(point(index));
     }
     point(index).state = sweep.outputs[i];
   }
@@ -160,13 +162,13 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
     if (begin_ + 1 + static_cast<int>(i) <= new_end) {
       points_.push_back({sweep.outputs[i], kNoSlot});
     } else {
-      book_.discard(sweep.outputs[i]);
+      book_.release(sweep.outputs[i]);
     }
   }
   const auto retired = points_.begin() + (new_begin - begin_);
   for (auto at = points_.begin(); at != retired; ++at) {
-    book_.discard(at->state);
-    discard_output(*at);
+    book_.release(at->state);
+    release_output(*at);
   }
   points_.erase(points_.begin(), retired);
   begin_ = new_begin;
@@ -177,7 +179,8 @@ std::string Picard::snapshot() const {
   ByteWriter out(MethodKind::picard, {num_calls_, window_size_});
   out.number(begin_);
   out.number(end_);
-  out.number(nfe_);
+  out.number(sweep_);
+  out.number(evaluations_);
   out.number(rounds_);
   for (const Point& at : points_) {
     out.number(at.state);
@@ -193,7 +196,8 @@ void Picard::restore(const std::string& bytes) {
   in.number(end_, num_calls_);
   require(begin_ <= end_ && end_ - begin_ <= window_size_, Errc::corrupt_file,
           "snapshot", "has a window that cannot be");
-  in.number(nfe_);
+  in.number(sweep_);
+  in.number(evaluations_);
   in.number(rounds_);
   points_.assign(static_cast<std::size_t>(end_ - begin_) + 1, {});
   for (Point& at : points_) {
@@ -289,6 +293,7 @@ int window_of(const MethodOptions& options) {
 
 extern constinit const MethodRow kPicard{
     .name = "picard",
+    .snapshot_format = 2,
     .options = "window tolerance carry guess accept",
     .spreads = true,
     .may_end_early = true,

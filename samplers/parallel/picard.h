@@ -10,7 +10,8 @@ namespace troupe::samplers {
 
 /// Picard iteration over a sliding window [begin, end) of points. A round
 /// evaluates the network at every point whose value changed, then one sweep
-/// (samplers/parallel/sweep.h) corrects the window from left to right.
+/// (samplers/parallel/sweep.h) corrects the window from left to right. The
+/// whole round may be issued ahead; the next one waits for what the sweep says.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails
@@ -30,17 +31,16 @@ class Picard final : public Method {
  public:
   Picard(const MethodOptions& options, int num_calls);
 
-  [[nodiscard]] std::vector<Task> ready() override;
-  bool apply(const TaskResult& result) override;
+  [[nodiscard]] std::vector<Task> ready(int max_open) override;
+  std::optional<std::vector<Slot>> apply(const TaskResult& result) override;
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override;
+  [[nodiscard]] std::vector<Slot> live_slots() const override {
+    return book_.live_slots();
+  }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
-
-  /// The window, for observers and tests.
-  [[nodiscard]] int begin() const { return begin_; }
-  [[nodiscard]] int end() const { return end_; }
 
  private:
   /// One point of the chain: its latest value, and the network's output there
@@ -53,11 +53,11 @@ class Picard final : public Method {
 
   [[nodiscard]] Point& point(int index);
   void issue_round();
-  void issue_sweep();
+  void add_sweep();
   void accept(const Task& sweep, const std::vector<double>& scalars);
   [[nodiscard]] int next_begin(const Task& sweep,
                                const std::vector<double>& scalars) const;
-  void discard_output(Point& point);
+  void release_output(Point& point);
 
   int num_calls_;
   int window_size_;
@@ -65,8 +65,9 @@ class Picard final : public Method {
   int held_back_;  ///< passing points that stay in the window
   int begin_ = 0;
   int end_;
-  std::vector<Point> points_;  ///< of begin_ … end_, both included
-  std::int64_t nfe_ = 0;
+  std::vector<Point> points_;     ///< of begin_ … end_, both included
+  std::uint64_t sweep_ = 0;       ///< id of the newest; 0: none
+  std::int64_t evaluations_ = 0;  ///< issued
   std::int64_t rounds_ = 0;
   TaskBook book_;
 };

@@ -16,27 +16,20 @@ class Pipeline final : public CallByCall {
         num_segments_(num_segments) {}
 
  private:
-  void begin_call() override { issue_segment(0, state()); }
-
-  void advance(const Task& finished) override {
-    const Slot slot = finished.outputs.front();
-    if (finished.segment + 1 < num_segments_) {
-      issue_segment(finished.segment + 1, slot);
-    } else {
-      issue_step(slot);
+  Slot add_call(const Task& call, Slot state) override {
+    Slot boundary = state;
+    for (int segment = 0; segment < num_segments_; ++segment) {
+      Task task = call;
+      task.op = Op::segment;
+      task.segment = segment;
+      task.part = segment;
+      task.inputs = {boundary};
+      boundary = add(std::move(task));
     }
-  }
-
-  void issue_segment(int segment, Slot input) {
-    Task task = task_of(Op::segment);
-    task.segment = segment;
-    task.part = segment;
-    task.inputs = {input};
-    task.outputs = {book().new_slot()};
-    if (segment > 0) {
-      task.frees = {input};
-    }
-    book().add(std::move(task));
+    Task step = call;
+    step.op = Op::step;
+    step.inputs = {state, boundary};
+    return add(std::move(step));
   }
 
   int num_segments_;
@@ -63,6 +56,7 @@ Turn pipeline_turn(const MethodOptions& options, const TurnShape& shape) {
 
 extern constinit const MethodRow kPipeline{
     .name = "pipeline",
+    .snapshot_format = 2,
     .options = "segments",
     .make = make_pipeline,
     .parts = [](const MethodOptions& o) { return o.num_segments; },

@@ -12,11 +12,11 @@ class Sequential final : public CallByCall {
   using CallByCall::CallByCall;
 
  private:
-  void begin_call() override {
-    Task task = task_of(Op::evaluate);
-    task.inputs = {state()};
-    go_on_to_step(task);
-    book().add(std::move(task));
+  Slot add_call(const Task& call, Slot state) override {
+    Task task = call;
+    task.op = Op::evaluate;
+    task.inputs = {state};
+    return add_with_step(std::move(task));
   }
 };
 
@@ -38,6 +38,7 @@ double a_task_per_call(const MethodOptions& /*options*/, int num_calls) {
 
 extern constinit const MethodRow kSequential{
     .name = "sequential",
+    .snapshot_format = 2,
     .chosen_because = "one worker, or one image without guidance",
     .make = make_sequential,
     .useful_workers = [](const MethodOptions&,
@@ -52,6 +53,7 @@ extern constinit const MethodRow kSequential{
 
 extern constinit const MethodRow kBatch{
     .name = "batch",
+    .snapshot_format = 2,
     .chosen_because = "several images, so whole ones go to the workers",
     .make = make_sequential,
     .useful_workers = [](const MethodOptions&,

@@ -28,7 +28,7 @@ class SlotTable {
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
   void erase(std::span<const Slot> slots);
-  /// What a snapshot of the method must be stored with. Elements are shared.
+  /// All that it holds. Elements are shared.
   [[nodiscard]] std::map<Slot, Value> values() const;
 
  private:

@@ -24,11 +24,14 @@ class Stale final : public Method {
  public:
   Stale(const MethodOptions& options, int num_calls);
 
-  [[nodiscard]] std::vector<Task> ready() override { return book_.take(); }
-  bool apply(const TaskResult& result) override;
+  [[nodiscard]] std::vector<Task> ready(int max_open) override;
+  std::optional<std::vector<Slot>> apply(const TaskResult& result) override;
   [[nodiscard]] bool done() const override { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override { return state_; }
+  [[nodiscard]] std::vector<Slot> live_slots() const override {
+    return book_.live_slots();
+  }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 
@@ -38,10 +41,11 @@ class Stale final : public Method {
   struct Status {
     std::vector<int> readers;
     int inputs_missing = 0;
-    int readers_left = 0;
+    int readers_left = 0;  ///< that were not issued
     /// Segment runs that must happen one after the other until it is done: each
     /// reads the one before, or shares its part.
     int depth = 0;
+    bool issued = false;
     bool done = false;
   };
 
@@ -55,6 +59,8 @@ class Stale final : public Method {
   }
   void connect();
   void issue(int index);
+  /// Counts it and its reading, of an issued firing.
+  void note_issued(int index);
   void finish(int index);
 
   int num_calls_;
@@ -64,8 +70,13 @@ class Stale final : public Method {
   std::vector<Status> status_;  ///< by slot: first the initial state's
   int call_ = 0;
   Slot state_ = kInitialSlot;
-  std::int64_t segments_run_ = 0;
-  int depth_ = 0;  ///< of all that is done
+  int next_ahead_ = 0;  ///< all firings before it were issued
+  struct Work {
+    std::int64_t segments = 0;
+    int depth = 0;
+  };
+  Work all_;   ///< of the whole run
+  Work done_;  ///< whose results have arrived
   TaskBook book_;
 };
 
@@ -82,18 +93,34 @@ Stale::Stale(const MethodOptions& options, int num_calls)
   }
 }
 
+std::vector<Task> Stale::ready(int max_open) {
+  // Firings stand after those that they read.
+  for (; next_ahead_ < static_cast<int>(firings_.size()) &&
+         book_.num_open() < max_open;
+       ++next_ahead_) {
+    if (!status(next_ahead_).issued) {
+      issue(next_ahead_);
+    }
+  }
+  return book_.take(max_open);
+}
+
 Progress Stale::progress() const {
+  // Every firing is read on the way to the last step, so once that is there all
+  // have run, whatever has not arrived.
+  const Work& work = done() ? all_ : done_;
   const auto share = [this](std::int64_t runs) {
     return (runs + num_segments_ - 1) / num_segments_;
   };
   return {.accepted = call_,
           .total = num_calls_,
-          .nfe = share(segments_run_),
-          .rounds = share(depth_)};
+          .nfe = share(work.segments),
+          .rounds = share(work.depth)};
 }
 
 void Stale::connect() {
   status_.assign(firings_.size() + 1, {});
+  all_ = {};
   std::map<int, int> depth_of_part;
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
     Status& at = status(i);
@@ -109,6 +136,8 @@ void Stale::connect() {
       int& busy = depth_of_part[node.part];
       at.depth = std::max(at.depth, busy) + 1;
       busy = at.depth;
+      ++all_.segments;
+      all_.depth = std::max(all_.depth, at.depth);
     }
   }
 }
@@ -126,43 +155,50 @@ void Stale::issue(int index) {
   task.timestep_call = at.timestep_call;
   for (const int input : at.inputs) {
     task.inputs.push_back(slot_of(input));
-    if (status(input).readers_left == 1) {
-      task.frees.push_back(slot_of(input));
-    }
   }
   task.outputs = {slot_of(index)};
   book_.add(std::move(task));
+  note_issued(index);
+  for (const int input : at.inputs) {
+    if (status(input).readers_left == 0) {
+      book_.release(slot_of(input));
+    }
+  }
 }
 
-bool Stale::apply(const TaskResult& result) {
+void Stale::note_issued(int index) {
+  status(index).issued = true;
+  for (const int input : firing(index).inputs) {
+    --status(input).readers_left;
+  }
+}
+
+std::optional<std::vector<Slot>> Stale::apply(const TaskResult& result) {
   const auto finished = book_.finish(result);
   if (!finished) {
-    return false;
-  }
-  for (const Slot input : finished->inputs) {
-    const bool freed = std::ranges::count(finished->frees, input) > 0;
-    if (--status_[input].readers_left == 0 && !freed) {
-      book_.discard(input);
-    }
+    return std::nullopt;
   }
   const int index = static_cast<int>(finished->id) - 1;
   finish(index);
   for (const int reader : status(index).readers) {
-    if (--status(reader).inputs_missing == 0) {
+    if (status(reader).inputs_missing == 0 && !status(reader).issued) {
       issue(reader);
     }
   }
-  return true;
+  return book_.take_dead();
 }
 
 void Stale::finish(int index) {
   status(index).done = true;
-  depth_ = std::max(depth_, status(index).depth);
-  if (graph_.node_of(firing(index)).is_step()) {
+  done_.depth = std::max(done_.depth, status(index).depth);
+  for (const int reader : status(index).readers) {
+    --status(reader).inputs_missing;
+  }
+  if (!graph_.node_of(firing(index)).is_step()) {
+    ++done_.segments;
+  } else if (firing(index).step >= call_) {
     call_ = firing(index).step + 1;
     state_ = slot_of(index);
-  } else {
-    ++segments_run_;
   }
 }
 
@@ -188,10 +224,9 @@ std::string Stale::snapshot() const {
 void Stale::restore(const std::string& bytes) {
   const auto count = static_cast<int>(firings_.size());
   ByteReader in(bytes, MethodKind::stale, {num_calls_, count});
-  segments_run_ = 0;
+  done_ = {};
   call_ = 0;
   state_ = kInitialSlot;
-  depth_ = 0;
   connect();
   int first = 0;
   in.number(first, count);
@@ -206,15 +241,22 @@ void Stale::restore(const std::string& bytes) {
   }
   for (const int index : done) {
     finish(index);
-    for (const int input : firing(index).inputs) {
-      --status(input).readers_left;
-    }
-    for (const int reader : status(index).readers) {
-      --status(reader).inputs_missing;
-    }
+    note_issued(index);
   }
   book_.load(in);
   in.expect_end();
+  next_ahead_ = 0;
+  int open = 0;
+  for (int i = 0; i < count; ++i) {
+    if (book_.is_open(static_cast<std::uint64_t>(i) + 1)) {
+      require(!status(i).done, Errc::corrupt_file, "snapshot",
+              "has a task that is done");
+      note_issued(i);
+      ++open;
+    }
+  }
+  require(open == book_.num_open(), Errc::corrupt_file, "snapshot",
+          "has a task that is not in the graph");
 }
 
 MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
@@ -275,6 +317,7 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
 
 extern constinit const MethodRow kStale{
     .name = "stale",
+    .snapshot_format = 2,
     .options = "preset segments ages stride warmup final-fresh",
     .defaults = stale_defaults,
     .make = make_stale,

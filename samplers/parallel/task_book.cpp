@@ -21,7 +21,6 @@ void transfer_task(Bytes& bytes, TaskType& task) {
   bytes.number(task.timestep_call);
   bytes.numbers(task.inputs);
   bytes.numbers(task.outputs);
-  bytes.numbers(task.frees);
 }
 
 void check_slots(const Task& task) {
@@ -50,60 +49,156 @@ std::optional<StepSlots> step_of(const Task& task) {
   return std::nullopt;
 }
 
-void TaskBook::add(Task task) {
+Slot TaskBook::new_slot() {
+  slots_.emplace(next_slot_, SlotUse{});
+  return next_slot_++;
+}
+
+std::uint64_t TaskBook::add(Task task) {
   if (task.id == 0) {
     task.id = next_id_++;
   }
-  task.frees.insert(task.frees.end(), garbage_.begin(), garbage_.end());
-  garbage_.clear();
-  ready_.push_back(task.id);
-  open_.emplace(task.id, std::move(task));
+  for (const Slot slot : task.outputs) {
+    slots_.emplace(slot, SlotUse{});
+  }
+  const std::uint64_t id = task.id;
+  open(std::move(task));
+  return id;
 }
 
-std::vector<Task> TaskBook::take() {
-  std::vector<Task> tasks;
-  tasks.reserve(ready_.size());
-  for (const std::uint64_t id : ready_) {
-    tasks.push_back(open_.at(id));
+/// Its slots are in the book.
+void TaskBook::open(Task task) {
+  OpenTask opened;
+  for (const Slot slot : task.inputs) {
+    SlotUse& use = slots_.at(slot);
+    ++use.readers;
+    opened.missing += use.is_made ? 0 : 1;
   }
-  ready_.clear();
+  const std::uint64_t id = task.id;
+  waiting_.push_back(id);
+  opened.task = std::move(task);
+  open_.emplace(id, std::move(opened));
+}
+
+void TaskBook::release(Slot slot) {
+  slots_.at(slot).is_released = true;
+  bury_if_dead(slot);
+}
+
+void TaskBook::bury_if_dead(Slot slot) {
+  const auto found = slots_.find(slot);
+  const SlotUse& use = found->second;
+  if (use.is_made && use.is_released && use.readers == 0) {
+    dead_.push_back(slot);
+    slots_.erase(found);
+  }
+}
+
+std::vector<Task> TaskBook::take(int max_open) {
+  std::vector<Task> tasks;
+  std::erase_if(waiting_, [&](std::uint64_t id) {
+    OpenTask& waiting = open_.at(id);
+    if (waiting.missing > 0 && num_out_ >= max_open) {
+      return false;
+    }
+    waiting.is_out = true;
+    ++num_out_;
+    tasks.push_back(waiting.task);
+    return true;
+  });
   return tasks;
 }
 
 std::optional<Task> TaskBook::finish(const TaskResult& result) {
   const auto found = open_.find(result.id);
-  if (found == open_.end() || found->second.version != result.version ||
-      std::find(ready_.begin(), ready_.end(), result.id) != ready_.end()) {
+  if (found == open_.end() || !found->second.is_out ||
+      found->second.task.version != result.version) {
     return std::nullopt;
   }
-  Task task = std::move(found->second);
+  Task task = std::move(found->second.task);
   open_.erase(found);
+  --num_out_;
+  for (const Slot slot : task.outputs) {
+    slots_.at(slot).is_made = true;
+    for (const std::uint64_t id : waiting_) {
+      OpenTask& waiting = open_.at(id);
+      waiting.missing -= static_cast<std::size_t>(
+          std::ranges::count(waiting.task.inputs, slot));
+    }
+    bury_if_dead(slot);
+  }
+  for (const Slot slot : task.inputs) {
+    --slots_.at(slot).readers;
+    bury_if_dead(slot);
+  }
   return task;
 }
 
+std::vector<Slot> TaskBook::take_dead() { return std::exchange(dead_, {}); }
+
+bool TaskBook::is_made(Slot slot) const {
+  const auto found = slots_.find(slot);
+  return found != slots_.end() && found->second.is_made;
+}
+
+std::vector<Slot> TaskBook::live_slots() const {
+  std::vector<Slot> live;
+  for (const auto& [slot, use] : slots_) {
+    if (use.is_made) {
+      live.push_back(slot);
+    }
+  }
+  return live;
+}
+
+// How often a slot is read, and whether it is made, follows from the tasks.
 void TaskBook::save(ByteWriter& out) const {
   out.number(next_id_);
   out.number(next_slot_);
-  out.numbers(garbage_);
+  out.number(slots_.size());
+  for (const auto& [slot, use] : slots_) {
+    out.number(std::uint64_t{slot} * 2 + (use.is_released ? 1 : 0));
+  }
   out.number(open_.size());
-  for (const auto& [id, task] : open_) {
-    transfer_task(out, task);
+  for (const auto& [id, open] : open_) {
+    transfer_task(out, open.task);
   }
 }
 
 void TaskBook::load(ByteReader& in) {
   in.number(next_id_);
   in.number(next_slot_);
-  in.numbers(garbage_);
   open_.clear();
-  ready_.clear();
+  waiting_.clear();
+  num_out_ = 0;
+  slots_.clear();
+  dead_.clear();
   for (std::size_t left = in.count(); left > 0; --left) {
-    Task task;
+    std::uint64_t packed = 0;
+    in.number(packed, std::uint64_t{std::numeric_limits<Slot>::max()} * 2 + 1);
+    slots_[static_cast<Slot>(packed / 2)] = {.is_made = true,
+                                             .is_released = packed % 2 == 1};
+  }
+  const auto use_of = [this](Slot slot) -> SlotUse& {
+    const auto found = slots_.find(slot);
+    require(found != slots_.end(), Errc::corrupt_file, "snapshot",
+            "has a task whose slot it lacks");
+    return found->second;
+  };
+  std::vector<Task> tasks(in.count());
+  for (Task& task : tasks) {
     transfer_task(in, task);
     check_slots(task);
     ++task.version;
-    ready_.push_back(task.id);
-    open_.emplace(task.id, std::move(task));
+    for (const Slot slot : task.outputs) {
+      use_of(slot).is_made = false;
+    }
+  }
+  for (Task& task : tasks) {
+    std::ranges::for_each(task.inputs, use_of);
+    require(!open_.contains(task.id), Errc::corrupt_file, "snapshot",
+            "has a task twice");
+    open(std::move(task));
   }
 }
 

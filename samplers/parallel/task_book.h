@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,23 +11,37 @@
 
 namespace troupe::samplers {
 
-/// The tasks of one method instance that are not finished: what every method
-/// shares. Numbers tasks and slots, hands each task out once, and drops late,
-/// duplicate and superseded results.
+/// The tasks of one method instance that are not finished, and the slots that
+/// they still need: what every method shares. Hands each task out once, drops
+/// late, duplicate and superseded results, and tells which slots have died.
 class TaskBook {
  public:
-  [[nodiscard]] Slot new_slot() { return next_slot_++; }
-  /// Opens a task. An id of 0 asks for the next free one. The task also frees
-  /// what was discarded since the last one.
-  void add(Task task);
-  /// Says that nobody will read the slot again.
-  void discard(Slot slot) { garbage_.push_back(slot); }
-  /// Open tasks that were not handed out yet, in the order they were added.
-  [[nodiscard]] std::vector<Task> take();
+  [[nodiscard]] Slot new_slot();
+  /// The slot that new_slot() gives next.
+  [[nodiscard]] Slot next_slot() const { return next_slot_; }
+  /// Opens a task and returns its id; 0 asks for the next free one. Its inputs
+  /// are made, or are outputs of tasks that were added before.
+  std::uint64_t add(Task task);
+  /// Says that no task that is still to be added reads the slot, and that it is
+  /// not the result: it dies once it is made and its last reader is finished.
+  void release(Slot slot);
+
+  /// Open tasks that were not handed out yet, in the order they were added: all
+  /// whose inputs are made, and others while fewer than `max_open` are out.
+  [[nodiscard]] std::vector<Task> take(int max_open);
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);
-  /// No task is open.
-  [[nodiscard]] bool idle() const { return open_.empty(); }
+  /// Slots that died since the last call.
+  [[nodiscard]] std::vector<Slot> take_dead();
+
+  [[nodiscard]] int num_open() const { return static_cast<int>(open_.size()); }
+  [[nodiscard]] bool is_open(std::uint64_t id) const {
+    return open_.contains(id);
+  }
+  /// The task that writes the slot is finished, and the slot lives.
+  [[nodiscard]] bool is_made(Slot slot) const;
+  /// All such slots.
+  [[nodiscard]] std::vector<Slot> live_slots() const;
 
   void save(ByteWriter& out) const;
   /// All open tasks come back as not handed out, under a higher version, so
@@ -34,9 +49,25 @@ class TaskBook {
   void load(ByteReader& in);
 
  private:
-  std::map<std::uint64_t, Task> open_;
-  std::vector<std::uint64_t> ready_;
-  std::vector<Slot> garbage_;
+  struct OpenTask {
+    Task task;
+    std::size_t missing = 0;  ///< inputs that are not made, until it is out
+    bool is_out = false;
+  };
+  struct SlotUse {
+    int readers = 0;  ///< open tasks that read it
+    bool is_made = false;
+    bool is_released = false;
+  };
+
+  void bury_if_dead(Slot slot);
+  void open(Task task);
+
+  std::map<std::uint64_t, OpenTask> open_;
+  std::vector<std::uint64_t> waiting_;  ///< open, not out, in order
+  int num_out_ = 0;
+  std::map<Slot, SlotUse> slots_ = {{kInitialSlot, {.is_made = true}}};
+  std::vector<Slot> dead_;
   std::uint64_t next_id_ = 1;
   Slot next_slot_ = kInitialSlot + 1;
 };

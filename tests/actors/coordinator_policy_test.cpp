@@ -116,13 +116,6 @@ TEST(CoordinatorPolicy, PutsTheBranchesOfCfgOnTwoWorkers) {
             samplers::Branch::uncond);
 }
 
-TEST(CoordinatorPolicy, HoldsFreesBackSoThatATaskCanRunAgain) {
-  Company company({.kind = MethodKind::batch}, 1, 1);
-  company.raise_all();
-  ASSERT_TRUE(samplers::step_of(company.mailboxes[0][0].tasks[0].task));
-  EXPECT_TRUE(company.mailboxes[0][0].tasks[0].task.frees.empty());
-}
-
 TEST(CoordinatorPolicy, CountsTheBlocksOfTheForwardThatRuns) {
   Company company({.kind = MethodKind::sequential}, 1, 1,
                   {.ticks_per_call = 8});

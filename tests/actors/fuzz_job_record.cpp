@@ -151,7 +151,9 @@ void check_record(const JobRecord& job, std::size_t size) {
     }
     const samplers::Schedule schedule =
         samplers::Schedule::from_table(job.schedule);
-    if (samplers::make_method(job.method, schedule)->ready().empty()) {
+    if (samplers::make_method(job.method, schedule)
+            ->ready(samplers::kNothingAhead)
+            .empty()) {
       std::abort();  // a method that never begins
     }
   } catch (const Error&) {

@@ -49,7 +49,7 @@ Grant first_grant(const Shop& shop, std::uint64_t sample) {
   Grant grant;
   grant.id = 1;
   const auto method = make_method(shop.method, shop.schedule);
-  for (samplers::Task& task : method->ready()) {
+  for (samplers::Task& task : method->ready(samplers::kNothingAhead)) {
     grant.tasks.push_back({sample, std::move(task)});
   }
   return grant;
@@ -97,10 +97,10 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   JobContext shown(shop.job.parts, unowned(shop.clock), true, true);
   const auto method = make_method(shop.method, shop.schedule);
   Grant evaluates;
-  evaluates.tasks.push_back({4, method->ready().at(0)});
+  evaluates.tasks.push_back({4, method->ready(samplers::kNothingAhead).at(0)});
   const GrantResult first = Execution(evaluates, ctx, shown).finish();
   ASSERT_TRUE(method->apply(first.results.at(0)));
-  const samplers::Task step = method->ready().at(0);
+  const samplers::Task step = method->ready(samplers::kNothingAhead).at(0);
   Grant steps;
   steps.tasks = {{4, step}};
   EXPECT_EQ(Execution(steps, ctx, shown).finish().previews.size(), 1U);

@@ -33,17 +33,15 @@ class Apart final : public samplers::CallByCall {
       : CallByCall(MethodKind(kApart), num_calls), part_(part) {}
 
  private:
-  void begin_call() override {
-    Task task = task_of(Op::evaluate);
-    task.part = part_;
-    task.inputs = {state()};
-    task.outputs = {book().new_slot()};
-    book().add(std::move(task));
-  }
-  void advance(const Task& finished) override {
-    if (finished.op == Op::evaluate) {
-      issue_step(finished.outputs.front());
-    }
+  samplers::Slot add_call(const Task& call, samplers::Slot state) override {
+    Task network = call;
+    network.op = Op::evaluate;
+    network.part = part_;
+    network.inputs = {state};
+    Task step = call;
+    step.op = Op::step;
+    step.inputs = {state, add(std::move(network))};
+    return add(std::move(step));
   }
 
   int part_;
@@ -195,12 +193,12 @@ TEST(MethodTable, TellsSnapshotsOfOneMoreMethodFromOthers) {
   const samplers::Schedule schedule(steps);
   const auto apart = make_method({.kind = MethodKind(kApart)}, schedule);
   const auto sequential = make_method({}, schedule);
-  (void)apart->ready();
+  (void)apart->ready(samplers::kNothingAhead);
   const std::string snapshot = apart->snapshot();
   EXPECT_NE(snapshot.find("apart"), std::string::npos);
   EXPECT_THROW(sequential->restore(snapshot), Error);
   apart->restore(snapshot);
-  EXPECT_EQ(apart->ready().size(), 1U);
+  EXPECT_EQ(apart->ready(samplers::kNothingAhead).size(), 1U);
 
   // An older format of the same method.
   static const MethodRow newer = [] {
@@ -211,7 +209,9 @@ TEST(MethodTable, TellsSnapshotsOfOneMoreMethodFromOthers) {
   class Newer final : public samplers::CallByCall {
    public:
     explicit Newer(int calls) : CallByCall(MethodKind(newer), calls) {}
-    void begin_call() override {}
+    samplers::Slot add_call(const Task&, samplers::Slot state) override {
+      return state;
+    }
   };
   EXPECT_THROW(Newer(4).restore(snapshot), Error);
 }

@@ -37,7 +37,8 @@ struct Shop {
   [[nodiscard]] Grant grant(std::uint64_t sample) {
     Grant made;
     made.id = next_id++;
-    made.tasks.push_back({sample, methods[sample]->ready().at(0)});
+    made.tasks.push_back(
+        {sample, methods[sample]->ready(samplers::kNothingAhead).at(0)});
     return made;
   }
   void take(std::uint64_t sample, const GrantResult& result) const {

@@ -125,11 +125,11 @@ Tensor run_in_turns(Method& method, TaskRunner& runner,
   slots.put(kInitialSlot, std::move(initial));
   std::size_t turn = 0;
   while (!method.done()) {
-    for (Task& task : method.ready()) {
+    for (Task& task : method.ready(samplers::kNothingAhead)) {
       const std::vector<BoundTask> one = {{2, std::move(task), &slots}};
       const auto results = runner.run(*contexts[turn++ % contexts.size()], one);
-      if (method.apply(results[0])) {
-        slots.erase(one[0].task.frees);
+      if (const auto dead = method.apply(results[0])) {
+        slots.erase(*dead);
       }
     }
   }

@@ -291,7 +291,7 @@ std::vector<Tensor> run_together(const models::Denoiser& denoiser,
     }
     tasks.clear();
     for (std::size_t i = 0; i < methods.size(); ++i) {
-      for (Task& task : methods[i]->ready()) {
+      for (Task& task : methods[i]->ready(kNothingAhead)) {
         tasks.push_back({i, std::move(task), &slots[i]});
       }
     }

@@ -132,7 +132,7 @@ TEST(Replicas, ThatTakeTheSameStepHoldTheSameBytes) {
       second.put(kInitialSlot, bench.start(0));
       int states = 0;
       while (!method->done()) {
-        for (const Task& task : method->ready()) {
+        for (const Task& task : method->ready(kNothingAhead)) {
           const std::vector<BoundTask> a = {{0, task, &first}};
           const std::vector<BoundTask> b = {{0, task, &second}};
           const auto results = runner.run(bench.ctx, a);

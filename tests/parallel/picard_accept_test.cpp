@@ -22,27 +22,31 @@ class Script {
 
   /// One round; residual of the value given to each point of (begin, end].
   void round(const std::vector<double>& residuals, bool same_bytes = false) {
-    windows.emplace_back(method_.begin(), method_.end());
-    std::vector<Task> tasks = method_.ready();
-    while (tasks.front().op == Op::evaluate) {
-      evaluations.push_back(static_cast<int>(tasks.size()));
-      for (const Task& task : tasks) {
-        evaluated.push_back(task.from);
-        method_.apply({task.id, task.version, {}});
-      }
-      tasks = method_.ready();
+    const std::vector<Task> tasks = method_.ready(kWholeRound);
+    const Task& sweep = tasks.back();
+    ASSERT_EQ(sweep.op, Op::sweep);
+    windows.emplace_back(sweep.from, sweep.to);
+    evaluations.push_back(static_cast<int>(tasks.size()) - 1);
+    for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
+      evaluated.push_back(tasks[i].from);
+      method_.apply({tasks[i].id, tasks[i].version, {}});
     }
-    TaskResult result{tasks.front().id, tasks.front().version, {}};
+    TaskResult result{sweep.id, sweep.version, {}};
     ASSERT_EQ(residuals.size(),
-              static_cast<std::size_t>(method_.end() - method_.begin()));
+              static_cast<std::size_t>(sweep.to - sweep.from));
     for (const double residual : residuals) {
       result.scalars.push_back(residual);
       result.scalars.push_back(same_bytes || residual == 0 ? 1 : 0);
     }
     method_.apply(result);
   }
+  /// That the next round works on; empty at the end.
   [[nodiscard]] Window window() const {
-    return {method_.begin(), method_.end()};
+    const int begin = method_.progress().accepted;
+    Picard next = method_;
+    const std::vector<Task> tasks = next.ready(kWholeRound);
+    return tasks.empty() ? Window{begin, begin}
+                         : Window{tasks.back().from, tasks.back().to};
   }
   [[nodiscard]] bool done() const { return method_.done(); }
   [[nodiscard]] Progress progress() const { return method_.progress(); }
@@ -52,6 +56,7 @@ class Script {
   std::vector<int> evaluated;
 
  private:
+  static constexpr int kWholeRound = 1000;
   Picard method_;
 };
 

@@ -25,7 +25,7 @@ std::int64_t run_rounds(Bench& bench, Evaluator& network,
   slots.put(kInitialSlot, std::move(start));
   for (int sweeps = 0; !method.done();) {
     std::vector<BoundTask> tasks;
-    for (Task& task : method.ready()) {
+    for (Task& task : method.ready(kNothingAhead)) {
       tasks.push_back({0, std::move(task), &slots});
     }
     const auto results = runner.run(bench.ctx, tasks);

@@ -113,7 +113,7 @@ TEST(Picard, RetiresEasySamplesEarlier) {
   while (!methods[0]->done() || !methods[1]->done()) {
     std::vector<BoundTask> tasks;
     for (std::size_t i = 0; i < 2; ++i) {
-      for (Task& task : methods[i]->ready()) {
+      for (Task& task : methods[i]->ready(kNothingAhead)) {
         tasks.push_back({i, std::move(task), &slots[i]});
       }
     }

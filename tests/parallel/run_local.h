@@ -19,15 +19,15 @@ namespace troupe::samplers {
   slots.put(kInitialSlot, std::move(initial));
   while (!method.done()) {
     std::vector<BoundTask> tasks;
-    for (Task& task : method.ready()) {
+    for (Task& task : method.ready(kNothingAhead)) {
       tasks.push_back({sample_index, std::move(task), &slots});
     }
     require(!tasks.empty(), Errc::internal, "run_local",
             "a method that is not done has nothing to do");
     const std::vector<TaskResult> results = runner.run(ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
-      if (method.apply(results[i])) {
-        slots.erase(tasks[i].task.frees);
+      if (const auto dead = method.apply(results[i])) {
+        slots.erase(*dead);
       }
     }
   }

@@ -47,7 +47,7 @@ void Simulator::place(std::size_t sample, const Task& task) {
 }
 
 void Simulator::hand_out(std::size_t sample) {
-  for (const Task& task : samples_[sample].method->ready()) {
+  for (const Task& task : samples_[sample].method->ready(kNothingAhead)) {
     place(sample, task);
     if (below(4) == 0) {
       place(sample, task);
@@ -74,8 +74,8 @@ bool Simulator::work(std::size_t worker) {
         [&](const Sample& s) { return s.slots.get() == group[i].slots; });
     most_slots_ = std::max(most_slots_, sample->slots->values().size());
     for (std::size_t copies = 1 + below(4) / 3; copies > 0; --copies) {
-      mail_.push_back({static_cast<std::size_t>(sample - samples_.begin()),
-                       results[i], group[i].task.frees});
+      mail_.push_back(
+          {static_cast<std::size_t>(sample - samples_.begin()), results[i]});
     }
   }
   return true;
@@ -86,8 +86,8 @@ void Simulator::deliver() {
   const Message message = std::move(mail_.back());
   mail_.pop_back();
   Sample& sample = samples_[message.sample];
-  if (sample.method->apply(message.result)) {
-    sample.slots->erase(message.frees);
+  if (const auto dead = sample.method->apply(message.result)) {
+    sample.slots->erase(*dead);
   } else {
     ++dropped_;
   }
@@ -135,7 +135,7 @@ std::int64_t makespan(const std::vector<Method*>& methods,
   std::uint64_t order = 0;
   std::int64_t now = 0;
   const auto start_ready = [&](std::size_t i) {
-    for (Task& task : methods[i]->ready()) {
+    for (Task& task : methods[i]->ready(kNothingAhead)) {
       std::int64_t& free = free_at[task.part];
       const std::int64_t length = cost(task);
       // What costs nothing does not wait for the worker either.

@@ -46,7 +46,6 @@ class Simulator {
   struct Message {
     std::size_t sample;
     TaskResult result;
-    std::vector<Slot> frees;
   };
 
   [[nodiscard]] std::size_t below(std::size_t bound);

@@ -8,27 +8,26 @@
 namespace troupe::samplers::testing {
 namespace {
 
-/// Goes on from a snapshot and the slots of that moment.
-Tensor resumed(Bench& bench, const MethodOptions& options,
-               const std::string& bytes,
-               const std::map<Slot, SlotTable::Value>& values,
-               const std::vector<TaskResult>& late, Progress& progress) {
+/// Goes on from a snapshot and the live slots of that moment.
+Tensor resumed(Bench& bench, const MethodOptions& options, const Method& cut,
+               const SlotTable& values, const std::vector<TaskResult>& late,
+               Progress& progress) {
   const auto method = make_method(options, bench.schedule);
-  method->restore(bytes);
+  method->restore(cut.snapshot());
+  EXPECT_EQ(method->live_slots(), cut.live_slots());
   for (const TaskResult& result : late) {
     EXPECT_FALSE(method->apply(result));
   }
   SlotTable slots;
-  for (const auto& [slot, value] : values) {
-    slots.put(slot, value);
+  for (const Slot slot : cut.live_slots()) {
+    slots.put(slot, values.get(slot));
   }
   TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
   while (!method->done()) {
-    for (Task& task : method->ready()) {
+    for (Task& task : method->ready(kNothingAhead)) {
       const std::vector<BoundTask> tasks = {{0, std::move(task), &slots}};
       const auto results = runner.run(bench.ctx, tasks);
-      EXPECT_TRUE(method->apply(results.front()));
-      slots.erase(tasks.front().task.frees);
+      slots.erase(method->apply(results.front()).value());
     }
   }
   progress = method->progress();
@@ -56,22 +55,21 @@ TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
       slots.put(kInitialSlot, bench.start(0));
       const auto check = [&](const std::vector<TaskResult>& late) {
         Progress progress;
-        const Tensor latents = resumed(bench, options, method->snapshot(),
-                                       slots.values(), late, progress);
+        const Tensor latents =
+            resumed(bench, options, *method, slots, late, progress);
         EXPECT_TRUE(bytes_equal(latents, expected));
         EXPECT_EQ(progress.nfe, whole->progress().nfe);
         EXPECT_EQ(progress.rounds, whole->progress().rounds);
       };
       check({});
       while (!method->done()) {
-        const std::vector<Task> tasks = method->ready();
+        const std::vector<Task> tasks = method->ready(kNothingAhead);
         check({});
         for (const Task& task : tasks) {
           const std::vector<BoundTask> bound = {{0, task, &slots}};
           const auto results = runner.run(bench.ctx, bound);
           check(results);  // computed, but the result never arrived
-          EXPECT_TRUE(method->apply(results.front()));
-          slots.erase(task.frees);
+          slots.erase(method->apply(results.front()).value());
           check(results);
         }
       }
@@ -83,7 +81,7 @@ TEST(Snapshot, IsCompact) {
   for (const MethodOptions& options : method_cases()) {
     Bench bench(steps(7));
     const auto method = make_method(options, bench.schedule);
-    (void)method->ready();
+    (void)method->ready(kNothingAhead);
     EXPECT_LT(method->snapshot().size(), 200U);
   }
 }
@@ -92,7 +90,7 @@ TEST(Snapshot, ThatIsCutShortIsRefused) {
   for (const MethodOptions& options : method_cases()) {
     Bench bench(steps(7));
     const auto method = make_method(options, bench.schedule);
-    (void)method->ready();
+    (void)method->ready(kNothingAhead);
     const std::string bytes = method->snapshot();
     for (std::size_t size = 0; size < bytes.size(); ++size) {
       const auto other = make_method(options, bench.schedule);

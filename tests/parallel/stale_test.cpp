@@ -34,7 +34,7 @@ std::vector<std::int64_t> run_on_integers(const MethodOptions& options,
   std::vector<std::int64_t> trajectory = {42};
   std::vector<Task> open;
   while (!method->done()) {
-    for (Task& task : method->ready()) {
+    for (Task& task : method->ready(kNothingAhead)) {
       open.push_back(std::move(task));
     }
     std::swap(open[random() % open.size()], open.back());
@@ -49,8 +49,7 @@ std::vector<std::int64_t> run_on_integers(const MethodOptions& options,
     if (task.op == Op::step) {
       trajectory.push_back(value);
     }
-    method->apply({task.id, task.version, {}});
-    for (const Slot slot : task.frees) {
+    for (const Slot slot : method->apply({task.id, task.version, {}}).value()) {
       slots.erase(slot);
     }
   }
@@ -134,7 +133,7 @@ TEST(Stale, ForgetsGarbageInItsCachesAfterTheLargestAge) {
   }
   int wrong = 0;
   while (!method->done()) {
-    for (const Task& task : method->ready()) {
+    for (const Task& task : method->ready(kNothingAhead)) {
       const std::int64_t input = slots.at(task.inputs.front());
       std::int64_t value = input;
       if (task.op == Op::segment) {
@@ -163,7 +162,7 @@ std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
   std::map<int, Tensor> points;
   while (!method->done()) {
     std::vector<BoundTask> tasks;
-    for (Task& task : method->ready()) {
+    for (Task& task : method->ready(kNothingAhead)) {
       tasks.push_back({0, std::move(task), &slots});
     }
     const auto results = runner.run(bench.ctx, tasks);
@@ -221,8 +220,8 @@ TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
       {.kind = MethodKind::stale, .num_segments = 3}, Schedule(steps(12)));
   std::vector<Task> held;
   int highest_last_segment = 0;
-  for (std::vector<Task> tasks = method->ready(); !tasks.empty();
-       tasks = method->ready()) {
+  for (std::vector<Task> tasks = method->ready(kNothingAhead); !tasks.empty();
+       tasks = method->ready(kNothingAhead)) {
     for (Task& task : tasks) {
       if (task.segment == 0 && task.op == Op::segment && task.from >= 5) {
         held.push_back(std::move(task));
@@ -241,8 +240,8 @@ TEST(Stale, StallsBehindALateSegmentInsteadOfReadingOlderValues) {
   for (const Task& task : held) {
     EXPECT_TRUE(method->apply({task.id, task.version, {}}));
   }
-  for (std::vector<Task> tasks = method->ready(); !tasks.empty();
-       tasks = method->ready()) {
+  for (std::vector<Task> tasks = method->ready(kNothingAhead); !tasks.empty();
+       tasks = method->ready(kNothingAhead)) {
     for (const Task& task : tasks) {
       EXPECT_TRUE(method->apply({task.id, task.version, {}}));
     }
@@ -291,10 +290,10 @@ TEST(Stale, KeepsSamplesBackToBackAndInterleavedApart) {
   other_slots.put(kInitialSlot, bench.start(4));
   while (!one->done() || !other->done()) {
     std::vector<BoundTask> tasks;
-    for (Task& task : one->ready()) {
+    for (Task& task : one->ready(kNothingAhead)) {
       tasks.push_back({3, std::move(task), &slots});
     }
-    for (Task& task : other->ready()) {
+    for (Task& task : other->ready(kNothingAhead)) {
       tasks.push_back({4, std::move(task), &other_slots});
     }
     const auto results = runner.run(bench.ctx, tasks);
