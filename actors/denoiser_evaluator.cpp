@@ -6,6 +6,7 @@
 
 #include "actors/cut_blocks.h"
 #include "kernels/copy.h"
+#include "kernels/core/error.h"
 #include "kernels/elementwise.h"
 #include "models/diagnose.h"
 
@@ -75,30 +76,50 @@ struct DenoiserEvaluator::Rows {
   }
 };
 
-DenoiserEvaluator::DenoiserEvaluator(LoadedModel model,
+DenoiserEvaluator::Copy::Copy(const DeviceModel& loaded, PreparationPlan plan)
+    : DeviceModel(loaded),
+      preparation(plan),
+      prepared(*model.denoiser,
+               most_prepared_bytes(model.denoiser->info()) + kSlack) {}
+
+DenoiserEvaluator::DenoiserEvaluator(const std::vector<DeviceModel>& models,
                                      EvaluatorOptions options)
-    : model_(std::move(model)),
-      options_(std::move(options)),
-      guided_(options_.guidance_scale > 1.0 && options_.unconditional),
-      prepared_(denoiser(), most_prepared_bytes(denoiser().info()) + kSlack) {
-  preparation_ = plan_preparation(denoiser().info(), options_.timesteps.size(),
-                                  options_.num_conditions, guided_);
+    : options_(std::move(options)),
+      guided_(options_.guidance_scale > 1.0 && options_.unconditional) {
+  require(!models.empty(), Errc::internal, "evaluator",
+          "the model was loaded nowhere");
+  for (const DeviceModel& on : models) {
+    copies_.emplace_back(
+        on,
+        plan_preparation(on.model.denoiser->info(), options_.timesteps.size(),
+                         options_.num_conditions, guided_));
+  }
+}
+
+DenoiserEvaluator::Copy& DenoiserEvaluator::copy_on(const ExecContext& ctx) {
+  const auto found =
+      std::ranges::find(copies_, ctx.device(), &DeviceModel::device);
+  require(found != copies_.end(), Errc::internal, to_string(ctx.device()),
+          "the model was not loaded there");
+  return *found;
 }
 
 void DenoiserEvaluator::add_row(ExecContext& ctx, Rows& rows,
                                 std::uint64_t sample_index, Branch branch,
                                 double timestep, const Tensor& latents) {
+  Copy& here = copy_on(ctx);
   const auto add = [&](bool is_cond) {
     const auto& all = options_.conditions;
     const models::Condition& condition =
         is_cond ? all[sample_index % all.size()] : *options_.unconditional;
-    const bool announces = is_cond ? preparation_.cond : preparation_.uncond;
+    const bool announces =
+        is_cond ? here.preparation.cond : here.preparation.uncond;
     rows.latents.push_back(latents);
     rows.timesteps.push_back(timestep);
-    rows.prepared.push_back(
-        prepared_.get(ctx, condition,
-                      announces ? std::span<const double>(options_.timesteps)
-                                : std::span<const double>()));
+    rows.prepared.push_back(here.prepared.get(
+        ctx, condition,
+        announces ? std::span<const double>(options_.timesteps)
+                  : std::span<const double>()));
     rows.conditions.push_back(rows.prepared.back().get());
   };
   if (!guided_ || branch != Branch::guided) {
@@ -151,7 +172,7 @@ void DenoiserEvaluator::evaluate(ExecContext& ctx,
   }
   std::vector<Tensor> outputs = branch_outputs(ctx, rows);
   ShardContext whole;
-  denoiser().predict(ctx, whole, forward.batch(), outputs);
+  copy_on(ctx).model.denoiser->predict(ctx, whole, forward.batch(), outputs);
   join_branches(ctx, std::span<const Tensor>(outputs), rows);
 }
 
@@ -162,7 +183,7 @@ void DenoiserEvaluator::combine(ExecContext& ctx, const Tensor& cond,
     return;
   }
   kernels::guide(ctx, cond, uncond, options_.guidance_scale,
-                 denoiser().info().guided_channels, out);
+                 info().guided_channels, out);
 }
 
 void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
@@ -184,16 +205,16 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
     }
   }
   ShardContext whole;
+  const models::Denoiser& denoiser = *copy_on(ctx).model.denoiser;
   if (segment == 0) {
-    denoiser().embed(ctx, whole, forward.batch(), boundaries);
+    denoiser.embed(ctx, whole, forward.batch(), boundaries);
   }
-  denoiser().run_blocks(
-      ctx, whole, forward.batch(), cuts()[static_cast<std::size_t>(segment)],
-      cuts()[static_cast<std::size_t>(segment) + 1], boundaries);
+  const auto cut = options_.cuts.begin() + segment;
+  denoiser.run_blocks(ctx, whole, forward.batch(), cut[0], cut[1], boundaries);
   if (is_last) {
     const Workspace::Scope scope(ctx.workspace());
     std::vector<Tensor> outputs = branch_outputs(ctx, rows);
-    denoiser().finish(ctx, whole, forward.batch(), boundaries, outputs);
+    denoiser.finish(ctx, whole, forward.batch(), boundaries, outputs);
     return join_branches(ctx, std::span<const Tensor>(outputs), rows);
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -211,7 +232,8 @@ std::string DenoiserEvaluator::first_non_finite(
   add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
           row.latents);
   ShardContext whole;
-  return models::first_non_finite(ctx, whole, denoiser(), forward.batch());
+  return models::first_non_finite(ctx, whole, *copy_on(ctx).model.denoiser,
+                                  forward.batch());
 }
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,52 +55,60 @@ struct PreparationPlan {
 /// that a pass uses.
 [[nodiscard]] std::size_t most_prepared_bytes(const models::DenoiserInfo& info);
 
-/// Lets a models::Denoiser serve as the samplers' Evaluator: conditions are
-/// prepared once, the two guidance branches of a row go through the network as
-/// one forward pass in the model's own order, and segments are block ranges.
+/// Lets a models::Denoiser serve as the samplers' Evaluator, on every device
+/// whose memory has its weights: a call goes to the copy on its context's
+/// device. Conditions are prepared once on each, the two guidance branches of a
+/// row go through the network as one forward pass in the model's own order, and
+/// segments are block ranges.
+/// Errors: Errc::internal for the context of a device without a copy.
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {
  public:
-  /// The options are those of a record that was checked.
-  DenoiserEvaluator(LoadedModel model, EvaluatorOptions options);
+  /// `models`: copies of one network, at least one. The options are those of a
+  /// record that was checked.
+  DenoiserEvaluator(const std::vector<DeviceModel>& models,
+                    EvaluatorOptions options);
 
   [[nodiscard]] Shape latent_shape() const override {
     return options_.latent_shape;
   }
   [[nodiscard]] std::int64_t out_channels() const override {
-    return denoiser().info().out_channels;
+    return info().out_channels;
   }
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override;
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override;
   [[nodiscard]] int num_segments() const override {
-    return static_cast<int>(cuts().size()) - 1;
+    return static_cast<int>(options_.cuts.size()) - 1;
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override;
   [[nodiscard]] std::uint64_t ticks_per_row() const override {
-    return denoiser().info().blocks.size() * (guided_ ? 2 : 1);
+    return info().blocks.size() * (guided_ ? 2 : 1);
   }
   [[nodiscard]] std::string first_non_finite(
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    model_.decode(ctx, latents, pixels);
-  }
-
-  /// Block ranges: segment s is [cuts()[s], cuts()[s + 1]).
-  [[nodiscard]] const std::vector<int>& cuts() const noexcept {
-    return options_.cuts;
+    copy_on(ctx).model.decode(ctx, latents, pixels);
   }
 
  private:
   struct Rows;
-  [[nodiscard]] const models::Denoiser& denoiser() const {
-    return *model_.denoiser;
+  /// The model of one device, and the conditions that are prepared there.
+  struct Copy : DeviceModel {
+    Copy(const DeviceModel& loaded, PreparationPlan plan);
+    PreparationPlan preparation;
+    PreparedConditions prepared;
+  };
+  [[nodiscard]] Copy& copy_on(const ExecContext& ctx);
+  /// What is the same of all copies may be asked of it.
+  [[nodiscard]] const models::DenoiserInfo& info() const {
+    return copies_.front().model.denoiser->info();
   }
   [[nodiscard]] bool is_cond_first() const {
-    return denoiser().info().branch_order == models::BranchOrder::cond_uncond;
+    return info().branch_order == models::BranchOrder::cond_uncond;
   }
   void add_row(ExecContext& ctx, Rows& rows, std::uint64_t sample_index,
                samplers::Branch branch, double timestep, const Tensor& latents);
@@ -119,11 +128,9 @@ class DenoiserEvaluator final : public samplers::Evaluator {
     return guided_;
   }
 
-  LoadedModel model_;
   EvaluatorOptions options_;
   bool guided_;
-  PreparationPlan preparation_;
-  PreparedConditions prepared_;
+  std::list<Copy> copies_;
 };
 
 }  // namespace troupe::actors

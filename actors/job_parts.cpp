@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "actors/denoiser_evaluator.h"
-#include "actors/device_evaluators.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -95,22 +94,19 @@ JobParts make_parts(const JobRecord& job, const JobValues& values,
                     const std::vector<DeviceModel>& models,
                     models::DenoiserTable table) {
   check(job, values, table);
-  const EvaluatorOptions options = evaluator_options(job, values);
-  auto evaluators = std::make_shared<DeviceEvaluators>();
   for (const DeviceModel& on : models) {
     require(on.model.weights_hash == job.model.weights_xxh3, Errc::corrupt_file,
             to_string(on.device),
             "the model has other weights than the job: got " +
                 to_hex(on.model.weights_hash) + ", expected " +
                 to_hex(job.model.weights_xxh3));
-    evaluators->add(on.device,
-                    std::make_unique<DenoiserEvaluator>(on.model, options));
   }
   JobParts parts;
   parts.schedule = std::make_shared<const samplers::Schedule>(
       samplers::Schedule::from_table(job.schedule));
   parts.method = job.method;
-  parts.evaluator = std::move(evaluators);
+  parts.evaluator = std::make_shared<DenoiserEvaluator>(
+      models, evaluator_options(job, values));
   parts.noise = make_noise(job, values, *parts.schedule);
   return parts;
 }

@@ -50,14 +50,4 @@ void PreparedConditions::count(Entry& entry) {
   }
 }
 
-std::size_t PreparedConditions::size() const {
-  const std::lock_guard lock(mutex_);
-  return entries_.size();
-}
-
-std::size_t PreparedConditions::held_bytes() const {
-  const std::lock_guard lock(mutex_);
-  return held_bytes_;
-}
-
 }  // namespace troupe::actors

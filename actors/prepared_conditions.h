@@ -28,10 +28,6 @@ class PreparedConditions {
                                         const models::Condition& condition,
                                         std::span<const double> timesteps);
 
-  /// Conditions that are held, and what they take.
-  [[nodiscard]] std::size_t size() const;
-  [[nodiscard]] std::size_t held_bytes() const;
-
  private:
   struct Entry {
     std::mutex preparing;
@@ -43,7 +39,7 @@ class PreparedConditions {
 
   const models::Denoiser& denoiser_;
   std::size_t most_bytes_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::map<std::uint64_t, std::shared_ptr<Entry>> entries_;
   std::list<std::uint64_t> order_;  ///< hashes; the last was used last
   std::size_t held_bytes_ = 0;

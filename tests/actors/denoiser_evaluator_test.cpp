@@ -232,9 +232,38 @@ TEST(DenoiserEvaluator, GivesTheSameBytesInSegments) {
 
 TEST(DenoiserEvaluator, BalancesSegmentsByCost) {
   const ToyDenoiser denoiser(0, BranchOrder::cond_uncond);
-  const DenoiserEvaluator evaluator(loaded(denoiser),
-                                    options(denoiser, 1.0, 3));
-  EXPECT_EQ(evaluator.cuts(), (std::vector<int>{0, 4, 5, 6}));
+  EXPECT_EQ(balanced_cuts(denoiser.info(), 3), (std::vector<int>{0, 4, 5, 6}));
+}
+
+TEST(DenoiserEvaluator, CallsTheCopyOnTheContextsDevice) {
+  const ToyDenoiser other(10, BranchOrder::cond_uncond);
+  const ToyDenoiser host(10, BranchOrder::cond_uncond);
+  std::vector<DeviceModel> both = loaded(other, {DeviceKind::cuda, 0});
+  both.push_back(loaded(host).front());
+  DenoiserEvaluator evaluator(both, options(host, 4.0));
+  ExecContext ctx;
+  std::vector<EvaluateRow> rows{row(3)};
+  evaluator.evaluate(ctx, rows);
+  EXPECT_EQ(host.forwards.size(), 1U);
+  EXPECT_EQ(host.prepared, 2);
+  EXPECT_EQ(other.forwards.size(), 0U);
+  EXPECT_EQ(other.prepared, 0);
+}
+
+TEST(DenoiserEvaluator, SaysWhereTheModelIsMissing) {
+  const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
+  const EvaluatorOptions with = options(denoiser, 4.0);
+  EXPECT_THROW((DenoiserEvaluator({}, with)), Error);
+  DenoiserEvaluator elsewhere(loaded(denoiser, {DeviceKind::cuda, 1}), with);
+  ExecContext ctx;
+  Tensor pixels;
+  try {
+    elsewhere.decode(ctx, ramp(1), pixels);
+    FAIL() << "decoded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::internal);
+    EXPECT_EQ(error.place(), "cpu");
+  }
 }
 
 TEST(DenoiserEvaluator, RefusesMoreSegmentsThanBlocks) {

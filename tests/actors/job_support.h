@@ -24,8 +24,9 @@ inline std::vector<WorkerPlace> cpu_workers(int num_workers, int threads = 1,
 }
 
 /// A model that a test owns, without a decoder.
-inline LoadedModel loaded(const models::Denoiser& denoiser) {
-  return {.denoiser = unowned(denoiser)};
+inline std::vector<DeviceModel> loaded(const models::Denoiser& denoiser,
+                                       const Device& device = {}) {
+  return {{.device = device, .model = {.denoiser = unowned(denoiser)}}};
 }
 
 /// Sample i has class i modulo `classes`; guided by "no class".
