@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/cut_blocks.h"
+#include "actors/plan.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"

@@ -1,10 +1,54 @@
 #include "actors/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
-#include <span>
+#include <string>
+
+#include "kernels/core/error.h"
 
 namespace troupe::actors {
+
+std::vector<int> cut_blocks(std::span<const double> costs, int num_segments) {
+  const int num_blocks = static_cast<int>(costs.size());
+  require(num_segments >= 1 && num_segments <= num_blocks,
+          Errc::invalid_argument, "segments",
+          "a network of " + std::to_string(num_blocks) +
+              " blocks cannot be cut: got " + std::to_string(num_segments) +
+              " segments, expected 1 to " + std::to_string(num_blocks));
+  std::vector<double> sum(costs.size() + 1, 0.0);
+  for (std::size_t i = 0; i < costs.size(); ++i) {
+    sum[i + 1] = sum[i] + costs[i];
+  }
+  // best[s][b]: the cheapest largest segment when blocks [0, b) form s
+  // segments; from[s][b]: where the last of them begins.
+  const auto rows = static_cast<std::size_t>(num_segments) + 1;
+  const double never = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(rows,
+                                        std::vector<double>(sum.size(), never));
+  std::vector<std::vector<std::size_t>> from(
+      rows, std::vector<std::size_t>(sum.size(), 0));
+  best[0][0] = 0;
+  for (std::size_t s = 1; s < rows; ++s) {
+    for (std::size_t b = s; b < sum.size(); ++b) {
+      for (std::size_t a = s - 1; a < b; ++a) {
+        const double largest = std::max(best[s - 1][a], sum[b] - sum[a]);
+        if (largest < best[s][b]) {
+          best[s][b] = largest;
+          from[s][b] = a;
+        }
+      }
+    }
+  }
+  std::vector<int> cuts(rows);
+  std::size_t end = costs.size();
+  for (std::size_t s = rows - 1; s > 0; --s) {
+    cuts[s] = static_cast<int>(end);
+    end = from[s][end];
+  }
+  cuts[0] = 0;
+  return cuts;
+}
 
 std::vector<WorkerGroup> group_workers(const std::vector<int>& classes,
                                        int num_parts) {

@@ -1,5 +1,3 @@
-#include "actors/cut_blocks.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -7,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "actors/plan.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
