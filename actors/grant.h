@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/trace_span.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/error.h"
 #include "kernels/core/tensor.h"
@@ -57,6 +56,18 @@ struct TrajectoryPoint {
   std::uint64_t sample_index = 0;
   int calls = 0;
   Tensor latents;  ///< [C, …]
+};
+
+/// One stretch of work on one worker: what a trace draws as a bar.
+struct TraceSpan {
+  int worker = 0;
+  samplers::Op op = samplers::Op::evaluate;
+  std::uint64_t sample_index = 0;  ///< of the first row
+  int rows = 1;                    ///< tasks that ran together
+  int step = 0;                    ///< model-call index of the first row
+  int segment = 0;
+  TimePoint start;
+  Duration duration{};
 };
 
 /// What became of a grant.

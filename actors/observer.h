@@ -2,7 +2,6 @@
 
 #include "actors/grant.h"
 #include "actors/progress.h"
-#include "actors/trace_span.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::actors {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "actors/trace_span.h"
+#include "actors/grant.h"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/denoiser_evaluator.h"
-#include "actors/trace_span.h"
+#include "actors/grant.h"
 
 namespace troupe::actors {
 namespace {
