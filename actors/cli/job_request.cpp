@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "actors/cli/explain.h"
 #include "actors/cli/job_layout.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"

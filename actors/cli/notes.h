@@ -63,6 +63,12 @@ void say_other_classes(std::span<const EarlierImage> images,
 void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                     const JobRunner& runner);
 
+/// What was chosen for a job and why, as lines of the log at level info
+/// (--verbose): sampler, method, arithmetic, memory. `from_image`: whether the
+/// schedule is that of a recipe (--from). Thread: any.
+void explain(const config::Config& config, const JobRequest& request,
+             bool from_image);
+
 /// Says each as a warning.
 void print_notes(const std::vector<std::string>& notes);
 
