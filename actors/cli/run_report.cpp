@@ -1,10 +1,12 @@
-#include "actors/cli/result_line.h"
+#include "actors/cli/run_report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
+#include "kernels/core/log.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -83,6 +85,26 @@ void note_missing_hash(RunSummary& summary) {
   if (!why.empty()) {
     summary.notes.push_back("latents_xxh3 of the whole job is left out: " +
                             why + "; each image names its own");
+  }
+}
+
+void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
+                 RunSummary& summary) {
+  for (const LostDevice& one : lost) {
+    const std::string name =
+        std::ranges::find(request.devices, one.device, &JobDevice::device)
+            ->label();
+    const auto known =
+        std::ranges::find(summary.devices, name, &DeviceSummary::name);
+    // One worker of several may have been lost: the first cause says why.
+    if (known == summary.devices.end() || known->status == "lost") {
+      continue;
+    }
+    known->status = "lost";
+    known->cause = one.cause.message;
+    const std::string note = name + " was lost: " + known->cause;
+    log_message(LogLevel::warning, note);
+    summary.notes.push_back(note);
   }
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "actors/artefacts/summary.h"
+#include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
+#include "actors/progress.h"
 
 namespace troupe::actors {
 
@@ -15,5 +18,10 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
 
 /// Notes why the summary has no hash over all latents, if it has none.
 void note_missing_hash(RunSummary& summary);
+
+/// Devices that fell out of a run: marked in the summary's list, noted there,
+/// and said on stderr, each once.
+void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
+                 RunSummary& summary);
 
 }  // namespace troupe::actors
