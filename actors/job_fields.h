@@ -126,6 +126,13 @@ concept HasFields = requires(AnyVisitor& visit, T& record) {
   visit_fields(visit, record);
 };
 
+/// An optional or a shared pointer.
+template <typename T>
+concept MaybeUnset = requires(const T& field) {
+  static_cast<bool>(field);
+  *field;
+};
+
 /// A row of a table, by name.
 template <typename T>
 concept NamedRow =

@@ -60,15 +60,8 @@ class FieldHasher {
     unnamed.name.clear();
     visit_fields(*this, std::as_const(unnamed));
   }
-  template <typename T>
-  void add(const std::optional<T>& value) {
-    number(value ? 1 : 0);
-    if (value) {
-      add(*value);
-    }
-  }
-  template <typename T>
-  void add(const std::shared_ptr<T>& value) {
+  template <MaybeUnset T>
+  void add(const T& value) {
     number(value ? 1 : 0);
     if (value) {
       add(*value);

@@ -17,7 +17,6 @@
 #include "actors/cli/job_runner.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"
-#include "actors/cli/print_job.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
