@@ -291,7 +291,8 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   plan.images = samples;
   plan.forward_rows = work.evaluations * branches;
   plan.sequential_rows = static_cast<double>(samples) * calls * branches;
-  plan.flops = plan.forward_rows * request.source.info(request.compute).flops();
+  plan.flops = plan.forward_rows *
+               request.source.info(request.devices.front().compute).flops();
   plan.prediction = work.is_bound ? "at most" : "about";
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {

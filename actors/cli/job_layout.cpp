@@ -60,7 +60,6 @@ void make_plan(const config::Config& config, JobRequest& request) {
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     request.devices[d].workers = request.plan.device_workers[d];
   }
-  request.compute = request.devices.front().compute;
 }
 
 /// Rows that a worker can be handed at all, and that pay.

@@ -24,8 +24,7 @@ struct JobRequest {
   samplers::Schedule schedule;
   /// GPUs first; `plan.device_workers` says how many workers each has.
   std::vector<JobDevice> devices;
-  DType compute = DType::f32;  ///< of the first device
-  int max_rows = 0;            ///< of --batch
+  int max_rows = 0;  ///< of --batch
   double guidance_scale = 1.0;
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   config::SampleRange samples;
@@ -49,10 +48,6 @@ struct JobRequest {
   [[nodiscard]] std::size_t num_conditions() const {
     return static_cast<std::size_t>(
         std::min<std::uint64_t>(classes.size(), samples.size()));
-  }
-  /// One per worker.
-  [[nodiscard]] std::vector<WorkerPlace> places() const {
-    return worker_places(devices, plan, max_rows);
   }
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {

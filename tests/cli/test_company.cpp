@@ -66,11 +66,12 @@ TEST(Company, TakesEveryGpuByItself) {
   const JobRequest request = make_request(
       job("auto"), nullptr, machine({gpu(0, "A", 9), gpu(1, "A", 9)}));
   ASSERT_EQ(request.devices.size(), 2U);
-  EXPECT_EQ(request.compute, DType::bf16);
+  EXPECT_EQ(request.devices.front().compute, DType::bf16);
   EXPECT_EQ(request.devices[0].execution_class, 0);
   EXPECT_EQ(request.devices[1].execution_class, 0);
   EXPECT_EQ(request.required_bytes, 0U);
-  const std::vector<WorkerPlace> places = request.places();
+  const std::vector<WorkerPlace> places =
+      worker_places(request.devices, request.plan, request.max_rows);
   ASSERT_EQ(places.size(), 2U);
   EXPECT_EQ(places[1].device, (Device{DeviceKind::cuda, 1}));
   EXPECT_EQ(places[1].threads, 1);
@@ -182,7 +183,8 @@ TEST(Company, HasF16OnGpusOnly) {
   config::Config config = job("cuda");
   config.compute = config::ComputeType::f16;
   const Gpus one = machine({gpu(0, "A", 9)});
-  EXPECT_EQ(make_request(config, nullptr, one).compute, DType::f16);
+  EXPECT_EQ(make_request(config, nullptr, one).devices.front().compute,
+            DType::f16);
   config.devices = config::parse_devices("--device", "cuda,cpu");
   EXPECT_TRUE(
       contains(refusal(config, one), "the CPU does not compute in f16"));
@@ -216,7 +218,7 @@ TEST(Company, SaysInTheRecipeWhatAGpuTraded) {
   EXPECT_EQ(request.recipe_of(0, 0).bits, config::BitsMode::free);
   EXPECT_EQ(request.recipe_of(0, 0).tf32, true);
   EXPECT_FALSE(request.recipe_of(0, 1).bits);
-  EXPECT_FALSE(request.places()[0].options.batch_invariant);
+  EXPECT_FALSE(request.devices.front().options.batch_invariant);
   EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
     return contains(note, "--bits free");
   }));
