@@ -2,10 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "actors/artefacts/png.h"
+
+// PNG files as they lie on the disk: nothing is decoded.
 
 namespace troupe::actors {
 
@@ -37,5 +42,19 @@ struct PngChunks {
 /// against the bytes, before anybody allocates what a chunk claims. Checks no
 /// content and no checksum. `bytes` must outlive the result.
 [[nodiscard]] PngChunks png_chunks(std::span<const std::byte> bytes);
+
+/// What a PNG file says of itself, and whether it is whole.
+struct CheckedPng {
+  std::string recipe;  ///< empty: none was found ahead of any damage
+  PictureKind kind = PictureKind::image;
+  std::string damage;  ///< "the file ends too early"; empty: it is whole
+};
+
+/// Reads the file chunk by chunk and compares every checksum; decodes nothing.
+/// Texts are found as encode_png writes them: not compressed, before the
+/// pixels.
+/// Errors: those of read_file; Errc::corrupt_file for a file without a PNG's
+/// signature.
+[[nodiscard]] CheckedPng check_png(const std::filesystem::path& path);
 
 }  // namespace troupe::actors

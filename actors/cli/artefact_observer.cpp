@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "actors/artefacts/png_check.h"
+#include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/sheet.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "actors/artefacts/png.h"
-#include "actors/artefacts/png_check.h"
+#include "actors/artefacts/png_chunks.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"

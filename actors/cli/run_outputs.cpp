@@ -7,7 +7,7 @@
 
 #include "actors/artefacts/contact_sheet.h"
 #include "actors/artefacts/png.h"
-#include "actors/artefacts/png_check.h"
+#include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/tensor_file.h"
 #include "config/suggest.h"
