@@ -15,7 +15,6 @@
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_runner.h"
-#include "actors/cli/ordered_hash.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sample_rows.h"

@@ -2,11 +2,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/config.h"
+#include "kernels/core/hash.h"
 #include "kernels/core/tensor.h"
+
+// What a run keeps of its samples in memory.
 
 namespace troupe::actors {
 
@@ -34,6 +39,33 @@ class SampleRows {
   std::uint64_t begin_;
   Tensor rows_;
   std::vector<bool> is_complete_;
+};
+
+/// XXH3-64 over tensors in index order that come in any order. Holds those
+/// only that came before an earlier one did.
+/// Thread: one.
+class OrderedHash {
+ public:
+  /// `indices` are those that may come, ascending.
+  explicit OrderedHash(std::vector<std::uint64_t> indices);
+
+  void add(std::uint64_t index, const Tensor& tensor);
+  /// Nothing will come for `index`.
+  void pass(std::uint64_t index) { add(index, {}); }
+
+  /// Tensors that came.
+  [[nodiscard]] std::size_t num_added() const noexcept { return num_added_; }
+  /// Tensors held back.
+  [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
+  /// Over all that came; what never came is passed. Empty if nothing came.
+  [[nodiscard]] std::string finish();
+
+ private:
+  std::vector<std::uint64_t> indices_;
+  std::size_t next_ = 0;                  ///< position in indices_
+  std::map<std::uint64_t, Tensor> held_;  ///< empty: passed
+  std::size_t num_added_ = 0;
+  Xxh3Stream hash_;
 };
 
 }  // namespace troupe::actors

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "actors/cli/ordered_hash.h"
 #include "actors/cli/sample_rows.h"
 
 namespace troupe::actors {
