@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
-#include "actors/cli/converter.h"
 #include "config/bundled_models.h"
+#include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -16,15 +15,10 @@
 namespace troupe::actors {
 namespace {
 
+namespace fs = std::filesystem;
+
 /// Fixed: random weights shall be the same everywhere.
 constexpr std::uint64_t kRandomWeightsSeed = 0;
-
-std::optional<std::int64_t> as_id(const std::string& text) {
-  std::int64_t id = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, id);
-  return error == std::errc{} && rest == end ? std::optional(id) : std::nullopt;
-}
 
 /// Of a bundled config; empty where there is none.
 std::string canonical(std::string_view config) {
@@ -38,6 +32,33 @@ std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
 }
 
 }  // namespace
+
+fs::path converter_of(const fs::path& program) {
+  const fs::path folder = program.parent_path();
+  // <prefix>/bin/troupe; <source>/build/<preset>/troupe; <source>/build/troupe.
+  for (const fs::path& scripts :
+       {folder.parent_path() / "share" / "troupe" / "scripts",
+        folder.parent_path().parent_path() / "scripts",
+        folder.parent_path() / "scripts"}) {
+    std::error_code error;
+    if (fs::is_regular_file(scripts / models::kConverter, error)) {
+      return scripts / models::kConverter;
+    }
+  }
+  return models::kConverter;
+}
+
+models::Checkpoint open_folder(const config::Config& config) {
+  std::error_code error;
+  return models::open_checkpoint(
+      config.model_dir,
+      converter_of(fs::read_symlink("/proc/self/exe", error)));
+}
+
+std::string folder_name(const config::Config& config) {
+  std::error_code error;
+  return fs::weakly_canonical(config.model_dir, error).filename().string();
+}
 
 ModelSource ModelSource::open(const config::Config& config,
                               models::DenoiserTable table) {
@@ -91,7 +112,7 @@ void ModelSource::open_checkpoint(const config::Config& config) {
           "no model named",
           "give --model DIR, or --random-weights NAME to measure speed without "
           "a download");
-  checkpoint_ = models::open_checkpoint(config.model_dir, converter());
+  checkpoint_ = open_folder(config);
   std::vector<std::string> notes;
   model_ = models::describe_model(*checkpoint_, notes, table_);
   record_.denoiser_config = checkpoint_->transformer.config.canonical();
@@ -101,10 +122,7 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   for (const std::string& note : notes) {
     log_message(LogLevel::info, note);
   }
-  std::error_code error;
-  record_.name = std::filesystem::weakly_canonical(config.model_dir, error)
-                     .filename()
-                     .string();
+  record_.name = folder_name(config);
   scheduler_config_ = checkpoint_->scheduler_config;
 }
 
@@ -143,11 +161,11 @@ std::vector<std::int64_t> ModelSource::resolve_classes(
       ids.push_back(the_only_class(wanted, found->second));
       continue;
     }
-    const std::optional<std::int64_t> id = as_id(wanted);
+    std::int64_t id = -1;
     const std::string range =
         "an id from 0 to " + std::to_string(num_classes - 1);
-    if (id && *id >= 0 && *id < num_classes) {
-      ids.push_back(*id);
+    if (config::read_number(wanted, id) && id >= 0 && id < num_classes) {
+      ids.push_back(id);
     } else {
       throw Error(Errc::invalid_argument, "--class",
                   "no such class: got " + in_quotes(wanted) + ", expected " +

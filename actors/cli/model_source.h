@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,6 +14,17 @@
 #include "models/description.h"
 
 namespace troupe::actors {
+
+/// Where convert_checkpoint.py lies for the program at `program`: in the share
+/// folder beside it if it is installed, in the source tree above it if it was
+/// just built; its bare name where it is in neither.
+[[nodiscard]] std::filesystem::path converter_of(
+    const std::filesystem::path& program);
+
+/// The checkpoint in the folder of --model, and that folder's name.
+/// Errors: those of models::open_checkpoint.
+[[nodiscard]] models::Checkpoint open_folder(const config::Config& config);
+[[nodiscard]] std::string folder_name(const config::Config& config);
 
 /// A model as its files describe it: known before any weight is read.
 class ModelSource {

@@ -4,12 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "actors/artefacts/svg_plot.h"
-#include "actors/cli/converter.h"
+#include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
@@ -18,7 +17,6 @@
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
-#include "models/checkpoint.h"
 
 namespace troupe::actors {
 namespace {
@@ -43,12 +41,8 @@ Scheduler scheduler_of(const config::Config& config,
   if (config.model_dir.empty()) {
     return scheduler;
   }
-  const auto checkpoint =
-      models::open_checkpoint(config.model_dir, converter());
-  std::error_code error;
-  scheduler.model = std::filesystem::weakly_canonical(config.model_dir, error)
-                        .filename()
-                        .string();
+  const models::Checkpoint checkpoint = open_folder(config);
+  scheduler.model = folder_name(config);
   scheduler.text = checkpoint.scheduler_config;
   scheduler.place = scheduler_path(checkpoint);
   note_scheduler(checkpoint, notes);

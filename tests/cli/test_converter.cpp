@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "actors/cli/converter.h"
+#include "actors/cli/model_source.h"
 #include "tests/core/temporary_folder.h"
 
 namespace troupe::actors {
