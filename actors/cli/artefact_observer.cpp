@@ -6,7 +6,6 @@
 #include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/earlier_run.h"
-#include "actors/cli/sheet.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/copy.h"
 #include "kernels/core/atomic_file.h"

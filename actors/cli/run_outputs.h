@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/artefacts/output_paths.h"
+#include "actors/artefacts/png.h"
 #include "actors/cli/signals.h"
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
@@ -71,5 +72,11 @@ struct RunOutputs {
 [[nodiscard]] RunOutputs prepare_outputs(const config::Config& config,
                                          const Shape& picture,
                                          const StopFlag& stop);
+
+/// Writes the contact sheet of --grid, if one is asked for and there is a
+/// picture: `pictures` by sample, and those that are skipped read from their
+/// files. Errors: Errc::io, Errc::corrupt_file.
+void write_sheet(const RunOutputs& outputs,
+                 std::map<std::uint64_t, Image> pictures);
 
 }  // namespace troupe::actors

@@ -21,7 +21,6 @@
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/run_report.h"
-#include "actors/cli/sheet.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
 #include "config/load_config.h"
