@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "actors/cli/json_fields.h"
 #include "kernels/core/exit_codes.h"
 
 namespace troupe::actors {

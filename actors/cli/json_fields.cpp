@@ -1,7 +1,7 @@
 // A table file: one row per key.
-#include "actors/cli/json_fields.h"
-
 #include <array>
+
+#include "actors/cli/help_topics.h"
 
 namespace troupe::actors {
 namespace {

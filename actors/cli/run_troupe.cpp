@@ -11,7 +11,6 @@
 
 #include "actors/cli/command_line.h"
 #include "actors/cli/isa_in_force.h"
-#include "actors/cli/values_in_force.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "config/enum_names.h"

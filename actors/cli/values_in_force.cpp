@@ -1,5 +1,3 @@
-#include "actors/cli/values_in_force.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "actors/cli/job_request.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/verbs.h"
 #include "config/enum_names.h"
 #include "config/method_names.h"
 #include "config/print_config.h"

@@ -38,6 +38,14 @@ struct Invocation {
 /// Errc::corrupt_file, Errc::invalid_argument for one that needs latents.
 [[nodiscard]] std::optional<config::Recipe> take_recipe(Invocation& invocation);
 
+/// What --print-config prints: every option of the verb with the value that a
+/// run would have and where it comes from, as TOML that --config reads back.
+/// Where a model is named its folder is opened, no weights are read; with
+/// --from the recipe is merged into `invocation.config`.
+/// Errors: those of make_request.
+[[nodiscard]] std::string values_in_force(config::Verb verb,
+                                          Invocation& invocation);
+
 /// Each returns the exit code and prints to stdout what it found; with --json
 /// the last thing it prints is one object. Errors: thrown as Error.
 [[nodiscard]] int run_sample(Invocation& invocation);
