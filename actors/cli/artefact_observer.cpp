@@ -28,11 +28,6 @@ std::vector<std::uint64_t> known(const JobRequest& request,
   return indices;
 }
 
-Shape trajectory_shape(const JobRequest& request) {
-  return with_rows(request.schedule.num_model_calls() + 1,
-                   request.source.latent_shape());
-}
-
 void copy(const Tensor& from, std::span<std::byte> to) {
   require(from.num_bytes() == to.size(), Errc::internal, "artefacts",
           "latents of another size than the model's");
@@ -56,7 +51,7 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
     latents_.emplace(request.samples, request.source.latent_shape());
   }
   if (!outputs.trajectory.empty()) {
-    trajectory_.emplace(request.samples, trajectory_shape(request));
+    trajectory_.emplace(request.samples, request.trajectory_shape());
   }
   if (outputs.preview) {
     followed_ = outputs.preview_samples.begin;

@@ -200,6 +200,19 @@ std::map<std::uint64_t, Tensor> match_rows(const RunOutputs& outputs,
   return matched;
 }
 
+/// Of an image that another program may have written anew, in another place or
+/// compressed; empty: none that can be read.
+std::string recipe_elsewhere_in(const std::string& path) {
+  try {
+    return read_image(path).recipe;
+  } catch (const Error& error) {
+    if (error.code() != Errc::corrupt_file) {
+      throw;
+    }
+    return {};
+  }
+}
+
 }  // namespace
 
 void find_earlier(const config::Config& config, JobRequest& request,
@@ -214,15 +227,13 @@ void find_earlier(const config::Config& config, JobRequest& request,
       return !rows.contains(image.index);
     });
   };
-  const Shape row = request.source.latent_shape();
   if (!outputs.latents.empty()) {
-    outputs.earlier_latents =
-        match_rows(outputs, outputs.latents, "latents", row);
+    outputs.earlier_latents = match_rows(outputs, outputs.latents, "latents",
+                                         request.source.latent_shape());
   }
   if (!outputs.trajectory.empty()) {
     outputs.earlier_trajectory = match_rows(
-        outputs, outputs.trajectory, "trajectory",
-        {request.schedule.num_model_calls() + 1, row[0], row[1], row[2]});
+        outputs, outputs.trajectory, "trajectory", request.trajectory_shape());
     keep_those_in(outputs.earlier_trajectory);
   }
   if (!outputs.latents.empty()) {
@@ -234,19 +245,6 @@ void find_earlier(const config::Config& config, JobRequest& request,
         images - outputs.skipped.size(),
         images - outputs.skipped.size() == 1 ? " has" : "s have",
         images - outputs.skipped.size() == 1 ? "is" : "are"));
-  }
-}
-
-/// Of an image that another program may have written anew, in another place or
-/// compressed; empty: none that can be read.
-std::string recipe_elsewhere_in(const std::string& path) {
-  try {
-    return read_image(path).recipe;
-  } catch (const Error& error) {
-    if (error.code() != Errc::corrupt_file) {
-      throw;
-    }
-    return {};
   }
 }
 

@@ -190,11 +190,6 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
 
 }  // namespace
 
-Tensor JobRequest::init_latents_of(std::uint64_t index) const {
-  const auto count = static_cast<std::uint64_t>(init_latents.dim(0));
-  return init_latents.item(static_cast<std::int64_t>(count == 1 ? 0 : index));
-}
-
 const JobDevice& JobRequest::device_of(int execution_class) const {
   const auto found =
       std::ranges::find(devices, execution_class, &JobDevice::execution_class);
@@ -226,7 +221,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.index = index;
   recipe.noise = noise;
   if (!init_latents.empty()) {
-    recipe.init_latents_xxh3 = to_hex(xxh3_64(init_latents_of(index).bytes()));
+    const auto row = static_cast<std::int64_t>(index);
+    const Tensor given = init_latents.item(init_latents.dim(0) == 1 ? 0 : row);
+    recipe.init_latents_xxh3 = to_hex(xxh3_64(given.bytes()));
   }
   if (draws_after_given_latents() &&
       torch_latents == samplers::InitialLatents::given) {

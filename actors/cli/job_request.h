@@ -58,7 +58,10 @@ struct JobRequest {
   [[nodiscard]] const JobDevice& device_of(int execution_class) const;
   /// "bf16", or "bf16,f32" where classes differ.
   [[nodiscard]] std::string dtypes() const;
-  [[nodiscard]] Tensor init_latents_of(std::uint64_t index) const;
+  /// Of one sample: its latents before the first and after every model call.
+  [[nodiscard]] Shape trajectory_shape() const {
+    return with_rows(schedule.num_model_calls() + 1, source.latent_shape());
+  }
   /// A recipe with everything but hashes and the name of the class.
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
                                          int execution_class = 0) const;
