@@ -255,13 +255,12 @@ void check(const JobRecord& job, const JobValues& values,
   if (job.init_latents.empty()) {
     return expect(given.empty(), "init_latents", "latents that nobody names");
   }
-  std::vector<std::int64_t> extents{
-      static_cast<std::int64_t>(job.init_latents.size())};
-  extents.insert(extents.end(), job.latent_shape.begin(),
-                 job.latent_shape.end());
-  expect(!given.empty() && given.dtype() == DType::f32 &&
-             given.shape() == Shape(extents),
-         "init_latents", "expected latents of " + to_string(Shape(extents)));
+  const Shape shape =
+      with_rows(static_cast<std::int64_t>(job.init_latents.size()),
+                Shape(job.latent_shape));
+  expect(
+      !given.empty() && given.dtype() == DType::f32 && given.shape() == shape,
+      "init_latents", "expected latents of " + to_string(shape));
   for (std::size_t i = 0; i < job.init_latents.size(); ++i) {
     expect(xxh3_64(given.item(static_cast<std::int64_t>(i)).bytes()) ==
                job.init_latents[i],

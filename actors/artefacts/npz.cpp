@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "actors/artefacts/crc32.h"
+#include "config/parse_value.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
@@ -147,10 +148,9 @@ std::size_t element_bytes(std::string_view name) {
     return 0;
   }
   std::size_t bytes = 0;
-  const char* end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + 2, end, bytes);
   constexpr std::size_t kMost = 32;
-  return error == std::errc{} && rest == end && bytes <= kMost ? bytes : 0;
+  return config::read_number(name.substr(2), bytes) && bytes <= kMost ? bytes
+                                                                      : 0;
 }
 
 /// What stands before the elements of a .npy file.

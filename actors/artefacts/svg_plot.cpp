@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <string_view>
 
 #include "actors/artefacts/plot_ticks.h"
 #include "kernels/core/error.h"
@@ -33,27 +35,18 @@ struct Point {
 };
 
 std::string escaped(const std::string& text) {
+  static const std::map<char, std::string_view> kEntities = {{'&', "&amp;"},
+                                                             {'<', "&lt;"},
+                                                             {'>', "&gt;"},
+                                                             {'"', "&quot;"},
+                                                             {'\'', "&#39;"}};
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        // XML has no other control characters.
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    if (const auto found = kEntities.find(c); found != kEntities.end()) {
+      out += found->second;
+    } else {
+      // XML has no other control characters.
+      out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return out;

@@ -1,5 +1,7 @@
 #include "actors/cli/isa_in_force.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -10,18 +12,15 @@
 namespace troupe::actors {
 namespace {
 
+/// The matrix library's names of the levels.
+constexpr std::array<std::string_view, 4> kLevels = {
+    "avx2", "avx512_core", "avx512_core_bf16", "avx512_core_amx"};
+
 std::optional<IsaLevel> level_of_products() {
-  const std::string_view isa = kernels::cpu_isa();
-  if (isa == "avx2") {
-    return IsaLevel::avx2;
-  }
-  if (isa == "avx512_core") {
-    return IsaLevel::avx512;
-  }
-  if (isa == "avx512_core_bf16") {
-    return IsaLevel::avx512_bf16;
-  }
-  return isa == "avx512_core_amx" ? std::optional(IsaLevel::amx) : std::nullopt;
+  const auto* const found = std::ranges::find(kLevels, kernels::cpu_isa());
+  return found == kLevels.end()
+             ? std::nullopt
+             : std::optional(static_cast<IsaLevel>(found - kLevels.begin()));
 }
 
 }  // namespace
