@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "kernels/core/error.h"
-#include "samplers/generator_states.h"
 #include "samplers/noise_source.h"
 
 namespace troupe::samplers {
