@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "samplers/points.h"
-#include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
 #include "samplers/step_arithmetic.h"
 

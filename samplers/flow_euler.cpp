@@ -1,6 +1,5 @@
 // Rectified flow, Liu et al. 2022, arXiv:2209.03003: dx/dσ = v.
 #include "samplers/points.h"
-#include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
 #include "samplers/step_arithmetic.h"
 

@@ -4,7 +4,6 @@
 
 #include "kernels/core/error.h"
 #include "samplers/points.h"
-#include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
 #include "samplers/step_arithmetic.h"
 

@@ -8,7 +8,6 @@
 
 #include "samplers/phi_functions.h"
 #include "samplers/points.h"
-#include "samplers/solver_keys.h"
 #include "samplers/solver_row.h"
 #include "samplers/step_arithmetic.h"
 

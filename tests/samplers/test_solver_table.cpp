@@ -8,7 +8,6 @@
 #include "kernels/core/error.h"
 #include "samplers/points.h"
 #include "samplers/solver.h"
-#include "samplers/solver_keys.h"
 #include "samplers/step_arithmetic.h"
 
 // A solver is one row: here is one more, and no other file knows it.
