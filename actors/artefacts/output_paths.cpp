@@ -1,23 +1,95 @@
 #include "actors/artefacts/output_paths.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
+
+namespace fs = std::filesystem;
+
+/// A folder that is held open. Another folder that takes its name later is not
+/// mistaken for it. A new folder is removed with this object if it is empty
+/// and still in its place: a run without output leaves nothing. Thread: any.
+class WatchedFolder {
+ public:
+  /// Errors: Errc::io.
+  WatchedFolder(fs::path path, bool is_new);
+  ~WatchedFolder();
+  WatchedFolder(const WatchedFolder&) = delete;
+  WatchedFolder& operator=(const WatchedFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const noexcept { return path_; }
+  /// Whether the path still leads to it.
+  [[nodiscard]] bool is_in_place() const;
+  /// Whether it was removed, not moved.
+  [[nodiscard]] bool is_removed() const;
+  /// Where it is now; empty where that is not known.
+  [[nodiscard]] fs::path found_at() const;
+
+ private:
+  fs::path path_;
+  bool is_new_;
+  int descriptor_ = -1;
+};
+
+WatchedFolder::WatchedFolder(fs::path path, bool is_new)
+    : path_(std::move(path)),
+      is_new_(is_new),
+      descriptor_(::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+  if (descriptor_ < 0) {
+    throw Error(Errc::io, "--out",
+                "cannot open the folder " + path_.string() + ": " +
+                    std::generic_category().message(errno),
+                "choose a folder you may write to");
+  }
+}
+
+WatchedFolder::~WatchedFolder() {
+  std::error_code error;
+  if (is_new_ && is_in_place()) {
+    fs::remove(path_, error);  // fails where there is something
+  }
+  ::close(descriptor_);
+}
+
+bool WatchedFolder::is_in_place() const {
+  struct stat held {};
+  struct stat named {};
+  return ::fstat(descriptor_, &held) == 0 &&
+         ::stat(path_.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
+         held.st_ino == named.st_ino;
+}
+
+bool WatchedFolder::is_removed() const {
+  struct stat held {};
+  // On NFS fstat fails for a folder that another machine removed.
+  return ::fstat(descriptor_, &held) != 0 || held.st_nlink == 0;
+}
+
+fs::path WatchedFolder::found_at() const {
+  std::error_code error;
+  fs::path path =
+      fs::read_symlink("/proc/self/fd/" + std::to_string(descriptor_), error);
+  return error ? fs::path() : path;
+}
+
 namespace {
 
 bool is_folder(const std::string& out) {
   std::error_code error;
-  return out.ends_with('/') || std::filesystem::is_directory(out, error) ||
-         std::filesystem::path(out).extension().empty();
+  return out.ends_with('/') || fs::is_directory(out, error) ||
+         fs::path(out).extension().empty();
 }
 
 void write_to_stdout(std::span<const std::byte> bytes) {
@@ -47,7 +119,7 @@ OutputPaths::OutputPaths(const std::string& out,
     is_stdout_ = true;
     return;
   }
-  check(std::filesystem::path(out).filename() != ".png", out,
+  check(fs::path(out).filename() != ".png", out,
         "a name is missing before .png",
         "was a shell variable meant that is not set?");
   const std::size_t open = out.find('{');
@@ -99,29 +171,29 @@ void OutputPaths::read_pattern(const std::string& out, std::size_t open) {
   has_index_ = true;
 }
 
-std::filesystem::path OutputPaths::path(std::uint64_t index) const {
+fs::path OutputPaths::path(std::uint64_t index) const {
   return has_index_ ? fmt::format("{}{:0{}}{}", before_, index, width_, after_)
                     : before_;
 }
 
-std::filesystem::path OutputPaths::folder() const {
-  const std::filesystem::path parent = path(0).parent_path();
-  return parent.empty() ? std::filesystem::path(".") : parent;
+fs::path OutputPaths::folder() const {
+  const fs::path parent = path(0).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
 }
 
 void OutputPaths::prepare(std::size_t num_there) {
   if (is_stdout_) {
     return;
   }
-  const std::filesystem::path where = folder();
+  const fs::path where = folder();
   bool is_new = false;
   std::error_code error;
-  const bool is_there = std::filesystem::exists(where, error);
-  check(!is_there || std::filesystem::is_directory(where, error),
-        where.string(), "a file is there, not a folder",
+  const bool is_there = fs::exists(where, error);
+  check(!is_there || fs::is_directory(where, error), where.string(),
+        "a file is there, not a folder",
         "name another folder, or end the name in .png");
   if (has_index_ && !is_there) {
-    is_new = std::filesystem::create_directory(where, error);
+    is_new = fs::create_directory(where, error);
     if (error) {
       throw Error(
           file_error(error.value()), "--out",
@@ -156,7 +228,7 @@ void OutputPaths::make_removed_folder() {
     return;
   }
   std::error_code error;
-  std::filesystem::create_directory(folder(), error);
+  fs::create_directory(folder(), error);
   watched_ = std::make_shared<const WatchedFolder>(folder(), false);
 }
 

@@ -7,11 +7,12 @@
 #include <string>
 #include <string_view>
 
-#include "actors/artefacts/watched_folder.h"
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
 
 namespace troupe::actors {
+
+class WatchedFolder;
 
 /// Where the images of a run go: one file, a file per sample from a folder or a
 /// pattern, or one image to stdout. Nothing is ever renamed silently.
