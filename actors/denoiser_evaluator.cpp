@@ -22,6 +22,16 @@ constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
 // Beside the tensors that were planned.
 constexpr std::size_t kSlack = std::size_t{1} << 20U;
 
+/// The most that prepared conditions take of a device's memory beside those
+/// that a pass uses.
+std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
+  std::size_t weights = 0;
+  for (const models::BlockInfo& block : info.blocks) {
+    weights += block.parameter_bytes;
+  }
+  return std::max(kPreparedFloor, weights / kPreparedShare);
+}
+
 }  // namespace
 
 std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
@@ -38,14 +48,6 @@ std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
     costs.back() += info.finish_flops;
   }
   return cut_blocks(costs, num_segments);
-}
-
-std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
-  std::size_t weights = 0;
-  for (const models::BlockInfo& block : info.blocks) {
-    weights += block.parameter_bytes;
-  }
-  return std::max(kPreparedFloor, weights / kPreparedShare);
 }
 
 PreparationPlan plan_preparation(const models::DenoiserInfo& info,

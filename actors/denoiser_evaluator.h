@@ -51,10 +51,6 @@ struct PreparationPlan {
                                                std::size_t num_conditions,
                                                bool is_guided);
 
-/// The most that prepared conditions take of a device's memory beside those
-/// that a pass uses.
-[[nodiscard]] std::size_t most_prepared_bytes(const models::DenoiserInfo& info);
-
 /// Lets a models::Denoiser serve as the samplers' Evaluator, on every device
 /// whose memory has its weights: a call goes to the copy on its context's
 /// device. Conditions are prepared once on each, the two guidance branches of a

@@ -15,23 +15,23 @@ std::int64_t side_of(std::int64_t cells, std::int64_t cell) {
   return cells * (cell + kGap) + kGap;
 }
 
+/// The least square that holds all.
+std::int64_t columns_of(std::size_t count) {
+  const double columns = std::ceil(std::sqrt(static_cast<double>(count)));
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(columns));
+}
+
 std::int64_t rows_of(std::size_t count) {
-  const std::int64_t columns = contact_sheet_columns(count);
+  const std::int64_t columns = columns_of(count);
   return (static_cast<std::int64_t>(count) + columns - 1) / columns;
 }
 
 }  // namespace
 
-int contact_sheet_columns(std::size_t count) {
-  const double columns = std::ceil(std::sqrt(static_cast<double>(count)));
-  return std::max(1, static_cast<int>(columns));
-}
-
 void check_contact_sheet(std::size_t count, int width, int height) {
   constexpr std::int64_t kMaxSide = 16384;
-  const std::int64_t side =
-      std::max(side_of(contact_sheet_columns(count), width),
-               side_of(rows_of(count), height));
+  const std::int64_t side = std::max(side_of(columns_of(count), width),
+                                     side_of(rows_of(count), height));
   require(side <= kMaxSide, Errc::invalid_argument, "--grid",
           "the contact sheet would be too large: got " + std::to_string(side) +
               " pixels a side, expected at most " + std::to_string(kMaxSide),
@@ -46,7 +46,7 @@ Image contact_sheet(std::span<const Image> images) {
   const int cell_height =
       std::ranges::max_element(images, {}, &Image::height)->height;
   check_contact_sheet(images.size(), cell_width, cell_height);
-  const std::int64_t columns = contact_sheet_columns(images.size());
+  const std::int64_t columns = columns_of(images.size());
   const std::int64_t width = side_of(columns, cell_width);
   const std::int64_t height = side_of(rows_of(images.size()), cell_height);
   Image sheet{.width = static_cast<int>(width),

@@ -16,7 +16,4 @@ namespace troupe::actors {
 /// there are any. Errors: Errc::invalid_argument above 16384 pixels a side.
 void check_contact_sheet(std::size_t count, int width, int height);
 
-/// Columns of the sheet for `count` images: the least square that holds them.
-[[nodiscard]] int contact_sheet_columns(std::size_t count);
-
 }  // namespace troupe::actors

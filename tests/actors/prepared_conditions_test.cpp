@@ -188,9 +188,7 @@ Sums run(const Labels& network, int workers, std::uint64_t samples) {
   spec.workers = cpu_workers(workers);
   spec.observers = {&seen};
   EXPECT_FALSE(run_job(spec).failure);
-  EXPECT_LE(network.most_alive * kTableBytes,
-            most_prepared_bytes(network.info()) + 16 * kTableBytes)
-      << "and what passes use";
+  EXPECT_LE(network.most_alive, 96 + 16) << "96 MiB, and what passes use";
   return seen;
 }
 

@@ -19,11 +19,11 @@ std::uint8_t at(const Image& image, int x, int y) {
 }
 
 TEST(ContactSheet, IsTheLeastSquareThatHoldsAll) {
-  EXPECT_EQ(contact_sheet_columns(1), 1);
-  EXPECT_EQ(contact_sheet_columns(2), 2);
-  EXPECT_EQ(contact_sheet_columns(4), 2);
-  EXPECT_EQ(contact_sheet_columns(5), 3);
-  EXPECT_EQ(contact_sheet_columns(9), 3);
+  for (const auto& [count, columns] :
+       {std::pair<std::size_t, int>{1, 1}, {2, 2}, {4, 2}, {5, 3}, {9, 3}}) {
+    const std::vector<Image> images(count, filled(1, 1, 10));
+    EXPECT_EQ(contact_sheet(images).width, 2 + 3 * columns);
+  }
 }
 
 TEST(ContactSheet, PutsImagesInReadingOrder) {
