@@ -99,7 +99,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
     PreparedConditions prepared;
   };
   [[nodiscard]] Copy& copy_on(const ExecContext& ctx);
-  /// What is the same of all copies may be asked of it.
+  /// Of any copy: for what all of them have in common.
   [[nodiscard]] const models::DenoiserInfo& info() const {
     return copies_.front().model.denoiser->info();
   }

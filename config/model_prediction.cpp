@@ -36,8 +36,6 @@ bool is_flow_class(std::string_view name) {
          name == "LTXEulerAncestralRFScheduler";
 }
 
-bool is_multistep(const ScheduleOptions& o) { return o.solver->is_multistep; }
-
 std::string text_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>()
@@ -131,7 +129,7 @@ void take_flow_path(const SamplerConfig& sampler, const ModelPrediction& model,
     return;
   }
   options.prediction_type = type;
-  if (is_multistep(options) && !options.use_flow_sigmas) {
+  if (options.solver->is_multistep && !options.use_flow_sigmas) {
     options.use_flow_sigmas = true;
     options.flow_shift = model.shift;
   }
@@ -161,7 +159,7 @@ void check_prediction(const SamplerConfig& sampler,
                " by " + model.said_by + ", expected flow_prediction",
            std::string("choose ddim, dpm++, euler or unipc") + kSayOtherwise);
   }
-  if (!is_multistep(options) &&
+  if (!options.solver->is_multistep &&
       options.solver->levels != samplers::Levels::flow &&
       (is_flow || model.on_flow_path)) {
     refuse(sampler, place,
@@ -172,7 +170,7 @@ void check_prediction(const SamplerConfig& sampler,
                                : "choose dpm++ or unipc") +
                kSayOtherwise);
   }
-  if (is_multistep(options) && is_flow && !options.use_flow_sigmas) {
+  if (options.solver->is_multistep && is_flow && !options.use_flow_sigmas) {
     refuse(sampler, place,
            "prediction_type: got flow_prediction without use_flow_sigmas, "
            "expected both",
@@ -199,7 +197,8 @@ std::vector<std::string> prediction_notes(const SamplerConfig& sampler,
   if (sampler.name.empty() || sampler.shift || !model.on_flow_path) {
     return notes;
   }
-  if (model.by_class && is_multistep(options) && options.use_flow_sigmas) {
+  if (model.by_class && options.solver->is_multistep &&
+      options.use_flow_sigmas) {
     notes.push_back("a flow model: " + solver_label(options) +
                     " runs over flow sigmas with the model's shift of " +
                     to_text(options.flow_shift));

@@ -100,16 +100,14 @@ std::string to_json(const Recipe& recipe) {
   document["schema"] = kRecipeSchema;
   JsonWriter top(document);
   visit_recipe(top, recipe);
-  json& schedule = document["schedule"];
-  JsonWriter schedule_writer(schedule);
-  visit_schedule(schedule_writer, recipe.schedule);
-  const samplers::MethodOptions method = logical_method(recipe.method);
-  json& method_json = document["method"];
-  JsonWriter method_writer(method_json);
-  if (method.kind == samplers::MethodKind::sequential) {
-    method_writer("kind", method.kind);
+  JsonWriter schedule(document["schedule"]);
+  visit_schedule(schedule, recipe.schedule);
+  const samplers::MethodOptions options = logical_method(recipe.method);
+  JsonWriter method(document["method"]);
+  if (options.kind == samplers::MethodKind::sequential) {
+    method("kind", options.kind);
   } else {
-    visit_method(method_writer, method);
+    visit_method(method, options);
   }
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

@@ -122,9 +122,6 @@ class Solver {
   [[nodiscard]] constexpr const SolverRow* operator->() const noexcept {
     return row_;
   }
-  [[nodiscard]] constexpr const SolverRow& operator*() const noexcept {
-    return *row_;
-  }
   bool operator==(const Solver&) const = default;
 
   static const Solver ddim;
