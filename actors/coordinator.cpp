@@ -1,10 +1,8 @@
-#include "actors/coordinator.h"
-
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "actors/guard.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

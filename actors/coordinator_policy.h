@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "actors/grant.h"
+#include "actors/observer.h"
 #include "actors/plan.h"
-#include "actors/progress.h"
 #include "actors/work_queues.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"

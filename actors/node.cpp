@@ -1,10 +1,6 @@
-#include "actors/node.h"
-
 #include <utility>
 
-#include "actors/guard.h"
-#include "actors/supervisor.h"
-#include "actors/worker.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

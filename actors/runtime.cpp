@@ -7,10 +7,8 @@
 #include <string>
 #include <utility>
 
-#include "actors/coordinator.h"
-#include "actors/node.h"
 #include "actors/sample_store.h"
-#include "actors/watch.h"
+#include "actors/shells.h"
 #include "actors/worker_core.h"
 #include "kernels/core/pool.h"
 

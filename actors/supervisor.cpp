@@ -1,9 +1,7 @@
-#include "actors/supervisor.h"
-
 #include <map>
 #include <utility>
 
-#include "actors/guard.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

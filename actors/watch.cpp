@@ -1,9 +1,7 @@
-#include "actors/watch.h"
-
 #include <optional>
 #include <utility>
 
-#include "actors/guard.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,8 +1,6 @@
-#include "actors/worker.h"
-
 #include <utility>
 
-#include "actors/guard.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "config/enum_names.h"
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "config/not_yet.h"
 #include "config/parse_value.h"
 #include "config/sampling_defaults.h"

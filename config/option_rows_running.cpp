@@ -1,7 +1,7 @@
 // A table file: one row per option.
 #include <array>
 
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {

@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "config/enum_names.h"
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "config/recipe_fields.h"
 #include "kernels/core/text.h"
 

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "actors/cli/versions.h"
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "config/recipe.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/system.h"

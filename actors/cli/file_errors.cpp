@@ -1,10 +1,10 @@
-#include "actors/cli/file_errors.h"
-
 #include <fmt/format.h>
 
 #include <climits>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+
+#include "actors/cli/verbs.h"
 
 namespace troupe::actors {
 namespace {

@@ -8,7 +8,6 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
-#include "actors/cli/file_errors.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "actors/observer.h"
-#include "actors/progress.h"
 #include "config/config.h"
 #include "kernels/core/clock.h"
 

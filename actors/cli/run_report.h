@@ -6,7 +6,7 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
-#include "actors/progress.h"
+#include "actors/observer.h"
 
 namespace troupe::actors {
 

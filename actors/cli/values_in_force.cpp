@@ -11,7 +11,7 @@
 #include "actors/cli/notes.h"
 #include "actors/cli/verbs.h"
 #include "config/enum_names.h"
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "config/print_config.h"
 #include "config/python_json.h"
 #include "config/recipe.h"

@@ -9,7 +9,6 @@
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/compare_files.h"
-#include "actors/cli/file_errors.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_request.h"

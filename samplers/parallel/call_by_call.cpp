@@ -43,17 +43,13 @@ Slot CallByCall::add_with_step(Task task) {
   return next_state;
 }
 
-std::optional<std::vector<Slot>> CallByCall::apply(const TaskResult& result) {
-  const auto finished = book_.finish(result);
-  if (!finished) {
-    return std::nullopt;
-  }
-  const auto step = step_of(*finished);
-  if (step && finished->to > call_) {
-    call_ = finished->to;
+void CallByCall::advance(const Task& done,
+                         const std::vector<double>& /*scalars*/) {
+  const auto step = step_of(done);
+  if (step && done.to > call_) {
+    call_ = done.to;
     state_ = step->next_state;
   }
-  return book_.take_dead();
 }
 
 Progress CallByCall::progress() const {

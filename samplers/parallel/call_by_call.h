@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,19 +12,15 @@ namespace troupe::samplers {
 /// solver step. Nothing but a number of calls decides their tasks, so any
 /// number of them can be issued ahead. Subclasses say which tasks make up one
 /// model call.
-class CallByCall : public Method {
+class CallByCall : public BookedMethod {
  public:
   CallByCall(MethodKind kind, int num_calls)
       : kind_(kind), num_calls_(num_calls) {}
 
   [[nodiscard]] std::vector<Task> ready(int max_open) final;
-  std::optional<std::vector<Slot>> apply(const TaskResult& result) final;
   [[nodiscard]] bool done() const final { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const final;
   [[nodiscard]] Slot result_slot() const final { return state_; }
-  [[nodiscard]] std::vector<Slot> live_slots() const final {
-    return book_.live_slots();
-  }
   [[nodiscard]] std::string snapshot() const final;
   void restore(const std::string& bytes) final;
 
@@ -42,6 +37,7 @@ class CallByCall : public Method {
   Slot add_with_step(Task task);
 
  private:
+  void advance(const Task& done, const std::vector<double>& scalars) final;
   void issue_call();
 
   MethodKind kind_;
@@ -50,7 +46,6 @@ class CallByCall : public Method {
   Slot state_ = kInitialSlot;
   int issued_calls_ = 0;
   Slot issued_state_ = kInitialSlot;  ///< after them
-  TaskBook book_;
 };
 
 }  // namespace troupe::samplers

@@ -13,21 +13,18 @@ class Cfg final : public CallByCall {
 
  private:
   Slot add_call(const Task& call, Slot state) override {
-    const Slot cond = add(branch_of(call, Branch::cond, 0, state));
-    const Slot uncond = add(branch_of(call, Branch::uncond, 1, state));
-    Task task = call;
-    task.op = Op::combine;
-    task.inputs = {cond, uncond, state};
-    return add_with_step(std::move(task));
-  }
-
-  static Task branch_of(const Task& call, Branch branch, int part, Slot state) {
-    Task task = call;
-    task.op = Op::evaluate;
-    task.branch = branch;
-    task.part = part;
-    task.inputs = {state};
-    return task;
+    Task combine = call;
+    combine.op = Op::combine;
+    for (const Branch branch : {Branch::cond, Branch::uncond}) {
+      Task task = call;
+      task.op = Op::evaluate;
+      task.branch = branch;
+      task.part = branch == Branch::cond ? 0 : 1;
+      task.inputs = {state};
+      combine.inputs.push_back(add(std::move(task)));
+    }
+    combine.inputs.push_back(state);
+    return add_with_step(std::move(combine));
   }
 };
 

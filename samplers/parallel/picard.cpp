@@ -88,15 +88,10 @@ void Picard::add_sweep() {
   sweep_ = book_.add(std::move(task));
 }
 
-std::optional<std::vector<Slot>> Picard::apply(const TaskResult& result) {
-  const auto finished = book_.finish(result);
-  if (!finished) {
-    return std::nullopt;
+void Picard::advance(const Task& done, const std::vector<double>& scalars) {
+  if (done.op == Op::sweep) {
+    accept(done, scalars);
   }
-  if (finished->op == Op::sweep) {
-    accept(*finished, result.scalars);
-  }
-  return book_.take_dead();
 }
 
 int Picard::next_begin(const Task& sweep,
@@ -142,13 +137,10 @@ void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
           Errc::corrupt_file, "picard", "a sweep of another window");
   const int new_begin = next_begin(sweep, scalars);
   const int new_end = std::min(new_begin + window_size_, num_calls_);
-  // Points may share the initial slot, so each old slot is released once.
-  Slot released = result_slot();
+  // At first all points share the initial slot, which is the result then.
   for (int index = begin_ + 1; index <= end_; ++index) {
-    const Slot slot = point(index).state;
-    if (slot != result_slot() && slot != released) {
-      book_.release(slot);
-      released = slot;
+    if (point(index).state != result_slot()) {
+      book_.release(point(index).state);
     }
   }
   for (int index = begin_ + 1; index <= end_; ++index) {

@@ -27,18 +27,14 @@ namespace troupe::samplers {
 /// Tolerance 0 is bit-equal to sequential and takes one round per model call.
 /// Source: first_failing is Shih et al. 2023, arXiv:2305.16317, in the carry
 /// form, which unlike base + cumulative sum becomes bit-equal; settled is ours.
-class Picard final : public Method {
+class Picard final : public BookedMethod {
  public:
   Picard(const MethodOptions& options, int num_calls);
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
-  std::optional<std::vector<Slot>> apply(const TaskResult& result) override;
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override;
-  [[nodiscard]] std::vector<Slot> live_slots() const override {
-    return book_.live_slots();
-  }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 
@@ -52,6 +48,7 @@ class Picard final : public Method {
   static constexpr Slot kNoSlot = ~Slot{0};
 
   [[nodiscard]] Point& point(int index);
+  void advance(const Task& done, const std::vector<double>& scalars) override;
   void issue_round();
   void add_sweep();
   void accept(const Task& sweep, const std::vector<double>& scalars);
@@ -69,7 +66,6 @@ class Picard final : public Method {
   std::uint64_t sweep_ = 0;       ///< id of the newest; 0: none
   std::int64_t evaluations_ = 0;  ///< issued
   std::int64_t rounds_ = 0;
-  TaskBook book_;
 };
 
 }  // namespace troupe::samplers

@@ -39,9 +39,9 @@ void SlotTable::erase(std::span<const Slot> slots) {
   }
 }
 
-std::map<Slot, SlotTable::Value> SlotTable::values() const {
+std::size_t SlotTable::size() const {
   const std::lock_guard lock(mutex_);
-  return values_;
+  return values_.size();
 }
 
 }  // namespace troupe::samplers

@@ -28,8 +28,7 @@ class SlotTable {
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
   void erase(std::span<const Slot> slots);
-  /// All that it holds. Elements are shared.
-  [[nodiscard]] std::map<Slot, Value> values() const;
+  [[nodiscard]] std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;

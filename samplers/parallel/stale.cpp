@@ -20,18 +20,14 @@ namespace {
 ///
 /// Steps are counted in model calls, so every solver can be carried; both calls
 /// of a Heun step are stale alike.
-class Stale final : public Method {
+class Stale final : public BookedMethod {
  public:
   Stale(const MethodOptions& options, int num_calls);
 
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
-  std::optional<std::vector<Slot>> apply(const TaskResult& result) override;
   [[nodiscard]] bool done() const override { return call_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
   [[nodiscard]] Slot result_slot() const override { return state_; }
-  [[nodiscard]] std::vector<Slot> live_slots() const override {
-    return book_.live_slots();
-  }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 
@@ -57,6 +53,7 @@ class Stale final : public Method {
   [[nodiscard]] const Firing& firing(int index) const {
     return firings_[static_cast<std::size_t>(index)];
   }
+  void advance(const Task& done, const std::vector<double>& scalars) override;
   void connect();
   void issue(int index);
   /// Counts it and its reading, of an issued firing.
@@ -77,7 +74,6 @@ class Stale final : public Method {
   };
   Work all_;   ///< of the whole run
   Work done_;  ///< whose results have arrived
-  TaskBook book_;
 };
 
 Stale::Stale(const MethodOptions& options, int num_calls)
@@ -173,19 +169,14 @@ void Stale::note_issued(int index) {
   }
 }
 
-std::optional<std::vector<Slot>> Stale::apply(const TaskResult& result) {
-  const auto finished = book_.finish(result);
-  if (!finished) {
-    return std::nullopt;
-  }
-  const int index = static_cast<int>(finished->id) - 1;
+void Stale::advance(const Task& done, const std::vector<double>& /*scalars*/) {
+  const int index = static_cast<int>(done.id) - 1;
   finish(index);
   for (const int reader : status(index).readers) {
     if (status(reader).inputs_missing == 0 && !status(reader).issued) {
       issue(reader);
     }
   }
-  return book_.take_dead();
 }
 
 void Stale::finish(int index) {

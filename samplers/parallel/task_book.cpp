@@ -202,4 +202,13 @@ void TaskBook::load(ByteReader& in) {
   }
 }
 
+std::optional<std::vector<Slot>> BookedMethod::apply(const TaskResult& result) {
+  const std::optional<Task> done = book_.finish(result);
+  if (!done) {
+    return std::nullopt;
+  }
+  advance(*done, result.scalars);
+  return book_.take_dead();
+}
+
 }  // namespace troupe::samplers

@@ -72,4 +72,21 @@ class TaskBook {
   Slot next_slot_ = kInitialSlot + 1;
 };
 
+/// A method whose tasks stand in a book.
+class BookedMethod : public Method {
+ public:
+  std::optional<std::vector<Slot>> apply(const TaskResult& result) final;
+  [[nodiscard]] std::vector<Slot> live_slots() const final {
+    return book_.live_slots();
+  }
+
+ protected:
+  /// The task is done: issues what that made possible, releases what nobody
+  /// reads any more.
+  virtual void advance(const Task& done,
+                       const std::vector<double>& scalars) = 0;
+
+  TaskBook book_;
+};
+
 }  // namespace troupe::samplers

@@ -259,12 +259,6 @@ void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
 
 // From here on: what looks at the work once the queue has done it.
 
-std::vector<TaskResult> TaskRunner::run(ExecContext& ctx,
-                                        std::span<const BoundTask> tasks) {
-  const auto queued = queue(ctx, {tasks.begin(), tasks.end()});
-  return finish(ctx, *queued);
-}
-
 std::vector<TaskResult> TaskRunner::finish(ExecContext& ctx,
                                            QueuedTasks& queued) {
   queued.end.wait();

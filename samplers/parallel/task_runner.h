@@ -63,9 +63,6 @@ class TaskRunner {
   /// is not finite; Errc::device_lost.
   [[nodiscard]] std::vector<TaskResult> finish(ExecContext& ctx,
                                                QueuedTasks& queued);
-  /// Both.
-  [[nodiscard]] std::vector<TaskResult> run(ExecContext& ctx,
-                                            std::span<const BoundTask> tasks);
 
  private:
   void evaluate(ExecContext& ctx, std::span<const BoundTask* const> tasks,

@@ -4,7 +4,7 @@
 
 #include <caf/binary_serializer.hpp>
 
-#include "actors/guard.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,3 +1,5 @@
+#include "actors/shells.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -5,11 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "actors/coordinator.h"
-#include "actors/node.h"
-#include "actors/supervisor.h"
-#include "actors/watch.h"
-#include "actors/worker.h"
 #include "samplers/noise_source.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"

@@ -8,7 +8,7 @@
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_runner.h"
 #include "config/load_config.h"
-#include "config/method_names.h"
+#include "config/method_plan.h"
 #include "kernels/core/error.h"
 #include "samplers/parallel/call_by_call.h"
 

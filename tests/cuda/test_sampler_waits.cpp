@@ -3,6 +3,7 @@
 #include "samplers/parallel/sweep.h"
 #include "tests/cuda/emulator/emulator.h"
 #include "tests/cuda/sampler_support.h"
+#include "tests/parallel/run_local.h"
 
 // What the host asks of a GPU while samples are stepped. The emulator counts.
 
@@ -152,10 +153,10 @@ TEST(TaskWaits, StepsAndSweepsHandedOverTogetherAreWaitedForOnce) {
       for (const int window : {1, 6}) {
         Work work =
             work_of(gpu, bench, samples, op == Op::step ? 1 : window, op);
-        (void)runner.run(gpu, work.tasks);  // the workspace grows
+        (void)run_tasks(runner, gpu, work.tasks);  // the workspace grows
         gpu.synchronize();
         const Counters before = now();
-        (void)runner.run(gpu, work.tasks);
+        (void)run_tasks(runner, gpu, work.tasks);
         EXPECT_EQ(now().pageable_copies, before.pageable_copies);
         waits.push_back(now().host_waits - before.host_waits);
       }

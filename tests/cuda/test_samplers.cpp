@@ -1,5 +1,6 @@
 #include "kernels/elementwise.h"
 #include "tests/cuda/sampler_support.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::samplers::testing {
 namespace {
@@ -127,7 +128,8 @@ Tensor run_in_turns(Method& method, TaskRunner& runner,
   while (!method.done()) {
     for (Task& task : method.ready(samplers::kNothingAhead)) {
       const std::vector<BoundTask> one = {{2, std::move(task), &slots}};
-      const auto results = runner.run(*contexts[turn++ % contexts.size()], one);
+      const auto results =
+          run_tasks(runner, *contexts[turn++ % contexts.size()], one);
       if (const auto dead = method.apply(results[0])) {
         slots.erase(*dead);
       }
@@ -192,7 +194,7 @@ TEST_F(CudaTasks, OperandsOutliveTheirSlotsUntilTheWorkIsDone) {
     TaskRunner runner(bench_.schedule, network, bench_.noise, {});
     const std::vector<BoundTask> tasks = {{0, first_step(), &slots},
                                           {0, evaluate, &slots}};
-    (void)runner.run(reader, tasks);
+    (void)run_tasks(runner, reader, tasks);
     kernels::expect_same_bits(
         kernels::download(reader, std::get<SolverState>(slots.get(8)).latents),
         want);
@@ -210,7 +212,7 @@ TEST_F(CudaTasks, KeepStatesOnTheDeviceUntilTheLast) {
     task.from = call;
     task.to = call + 1;
     const std::vector<BoundTask> tasks = {{0, task, &slots}};
-    (void)runner.run(gpu, tasks);
+    (void)run_tasks(runner, gpu, tasks);
     const bool is_last = task.to == bench_.calls();
     EXPECT_EQ(std::get<SolverState>(slots.get(8)).latents.device(),
               is_last ? Device{} : kGpu);
@@ -224,7 +226,7 @@ TEST_F(CudaTasks, DecodesToTheHost) {
   TaskRunner runner(bench_.schedule, network_, bench_.noise, {});
   const Task decode{.id = 1, .op = Op::decode, .inputs = {0}, .outputs = {1}};
   const std::vector<BoundTask> tasks = {{4, decode, &slots}};
-  (void)runner.run(gpu, tasks);
+  (void)run_tasks(runner, gpu, tasks);
   kernels::expect_same_bits(std::get<Tensor>(slots.get(1)),
                             bench_.start(4).latents);
 }

@@ -11,6 +11,7 @@
 #include "models/weight_source.h"
 #include "tests/models/dit_cases.h"
 #include "tests/parallel/picard_rounds.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -295,7 +296,7 @@ std::vector<Tensor> run_together(const models::Denoiser& denoiser,
         tasks.push_back({i, std::move(task), &slots[i]});
       }
     }
-    const auto results = runner.run(ctx, tasks);
+    const auto results = run_tasks(runner, ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
       EXPECT_TRUE(methods[tasks[i].sample_index]->apply(results[i]));
     }

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "samplers/parallel/marked_graph.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/simulator.h"
 #include "tests/parallel/support.h"
 
@@ -135,8 +136,8 @@ TEST(Replicas, ThatTakeTheSameStepHoldTheSameBytes) {
         for (const Task& task : method->ready(kNothingAhead)) {
           const std::vector<BoundTask> a = {{0, task, &first}};
           const std::vector<BoundTask> b = {{0, task, &second}};
-          const auto results = runner.run(bench.ctx, a);
-          EXPECT_EQ(runner.run(bench.ctx, b).front().scalars,
+          const auto results = run_tasks(runner, bench.ctx, a);
+          EXPECT_EQ(run_tasks(runner, bench.ctx, b).front().scalars,
                     results.front().scalars);
           for (const Slot out : task.outputs) {
             const auto value = first.get(out);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "samplers/parallel/picard.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -28,7 +29,7 @@ std::int64_t run_rounds(Bench& bench, Evaluator& network,
     for (Task& task : method.ready(kNothingAhead)) {
       tasks.push_back({0, std::move(task), &slots});
     }
-    const auto results = runner.run(bench.ctx, tasks);
+    const auto results = run_tasks(runner, bench.ctx, tasks);
     if (tasks.front().task.op == Op::sweep) {
       visit(++sweeps, tasks.front().task, slots);
     }
@@ -122,7 +123,7 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
       sweep.outputs.push_back(next++);
     }
     const std::vector<BoundTask> tasks = {{0, sweep, &slots}};
-    const auto results = runner.run(bench.ctx, tasks);
+    const auto results = run_tasks(runner, bench.ctx, tasks);
     for (std::size_t n = 0; n < outputs.size(); ++n) {
       EXPECT_EQ(results[0].scalars[2 * n], 0.0) << name;
       EXPECT_EQ(results[0].scalars[2 * n + 1], 1.0) << name;

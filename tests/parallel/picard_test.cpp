@@ -11,6 +11,7 @@
 
 #include "kernels/core/error.h"
 #include "tests/parallel/picard_rounds.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -117,7 +118,7 @@ TEST(Picard, RetiresEasySamplesEarlier) {
         tasks.push_back({i, std::move(task), &slots[i]});
       }
     }
-    const auto results = runner.run(bench.ctx, tasks);
+    const auto results = run_tasks(runner, bench.ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
       methods[tasks[i].sample_index]->apply(results[i]);
     }

@@ -1,13 +1,21 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "samplers/parallel/task_runner.h"
+#include "samplers/parallel/queued_tasks.h"
 
 namespace troupe::samplers {
+
+/// Queues the tasks, and waits until they are done.
+[[nodiscard]] inline std::vector<TaskResult> run_tasks(
+    TaskRunner& runner, ExecContext& ctx, std::span<const BoundTask> tasks) {
+  const auto queued = runner.queue(ctx, {tasks.begin(), tasks.end()});
+  return runner.finish(ctx, *queued);
+}
 
 /// The plain-loop driver: runs one method instance to its end on the calling
 /// thread and returns the final state.
@@ -24,7 +32,7 @@ namespace troupe::samplers {
     }
     require(!tasks.empty(), Errc::internal, "run_local",
             "a method that is not done has nothing to do");
-    const std::vector<TaskResult> results = runner.run(ctx, tasks);
+    const std::vector<TaskResult> results = run_tasks(runner, ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (const auto dead = method.apply(results[i])) {
         slots.erase(*dead);

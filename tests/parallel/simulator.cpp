@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "tests/parallel/run_local.h"
 
 namespace troupe::samplers::testing {
 
@@ -67,12 +68,12 @@ bool Simulator::work(std::size_t worker) {
   if (group.empty()) {
     return false;
   }
-  const std::vector<TaskResult> results = runner_.run(ctx_, group);
+  const std::vector<TaskResult> results = run_tasks(runner_, ctx_, group);
   for (std::size_t i = 0; i < group.size(); ++i) {
     const auto sample = std::find_if(
         samples_.begin(), samples_.end(),
         [&](const Sample& s) { return s.slots.get() == group[i].slots; });
-    most_slots_ = std::max(most_slots_, sample->slots->values().size());
+    most_slots_ = std::max(most_slots_, sample->slots->size());
     for (std::size_t copies = 1 + below(4) / 3; copies > 0; --copies) {
       mail_.push_back(
           {static_cast<std::size_t>(sample - samples_.begin()), results[i]});

@@ -33,7 +33,7 @@ class Simulator {
   [[nodiscard]] Tensor latents(std::size_t i) const;
   [[nodiscard]] std::size_t dropped() const { return dropped_; }
   [[nodiscard]] std::size_t slots_left(std::size_t i) const {
-    return samples_[i].slots->values().size();
+    return samples_[i].slots->size();
   }
   [[nodiscard]] std::size_t most_slots() const { return most_slots_; }
 

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "kernels/core/error.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -26,7 +27,7 @@ Tensor resumed(Bench& bench, const MethodOptions& options, const Method& cut,
   while (!method->done()) {
     for (Task& task : method->ready(kNothingAhead)) {
       const std::vector<BoundTask> tasks = {{0, std::move(task), &slots}};
-      const auto results = runner.run(bench.ctx, tasks);
+      const auto results = run_tasks(runner, bench.ctx, tasks);
       slots.erase(method->apply(results.front()).value());
     }
   }
@@ -67,7 +68,7 @@ TEST(Snapshot, AtEveryPointOfARunGivesTheSameBytes) {
         check({});
         for (const Task& task : tasks) {
           const std::vector<BoundTask> bound = {{0, task, &slots}};
-          const auto results = runner.run(bench.ctx, bound);
+          const auto results = run_tasks(runner, bench.ctx, bound);
           check(results);  // computed, but the result never arrived
           slots.erase(method->apply(results.front()).value());
           check(results);

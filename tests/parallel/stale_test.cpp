@@ -9,6 +9,7 @@
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/marked_graph.h"
+#include "tests/parallel/run_local.h"
 #include "tests/parallel/support.h"
 
 namespace troupe::samplers::testing {
@@ -165,7 +166,7 @@ std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
     for (Task& task : method->ready(kNothingAhead)) {
       tasks.push_back({0, std::move(task), &slots});
     }
-    const auto results = runner.run(bench.ctx, tasks);
+    const auto results = run_tasks(runner, bench.ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
       const Task& task = tasks[i].task;
       if (task.op == Op::step) {
@@ -296,7 +297,7 @@ TEST(Stale, KeepsSamplesBackToBackAndInterleavedApart) {
     for (Task& task : other->ready(kNothingAhead)) {
       tasks.push_back({4, std::move(task), &other_slots});
     }
-    const auto results = runner.run(bench.ctx, tasks);
+    const auto results = run_tasks(runner, bench.ctx, tasks);
     for (std::size_t i = 0; i < results.size(); ++i) {
       (tasks[i].slots == &slots ? one : other)->apply(results[i]);
     }

@@ -1,0 +1,120 @@
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/worker_core.h"
+#include "actors/worker_place.h"
+#include "kernels/core/executor.h"
+
+// The actors: what each is spawned with. Its behaviour stands in the file of
+// its name, what it decides in the policy of that name.
+
+namespace troupe::actors {
+
+struct CoordinatorSpec {
+  CoordinatorOptions options;
+  std::shared_ptr<JobContext> job;
+  ObserverActor observer;
+  int preview_every = 0;  ///< model calls between previews; 0: none
+  bool trace = false;     ///< whether observers get spans
+};
+
+/// The coordinator's shell: hands events to CoordinatorPolicy and carries out
+/// what it says. Looks at the clock four times a second.
+/// Errors: Errc::invalid_argument and those of make_method.
+[[nodiscard]] CoordinatorActor spawn_coordinator(caf::actor_system& system,
+                                                 CoordinatorSpec spec);
+
+/// One worker of a node.
+struct WorkerSpec {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  WorkerPlace place;
+  std::shared_ptr<JobContext> job;
+  std::unique_ptr<Executor> executor;  ///< its one compute thread
+  CoordinatorActor coordinator;        ///< gets results and beats
+};
+
+/// The worker's shell.
+///   Grant ──▶ executor: queued, then waited for ──▶ WorkDone
+///   WorkDone ──▶ GrantResult to the coordinator
+///   pulse ──▶ WorkerBeat to the coordinator
+///   halt ──▶ stops at the next block
+/// Errors: those of ExecContext.
+[[nodiscard]] WorkerActor spawn_worker(caf::actor_system& system,
+                                       WorkerSpec spec);
+
+/// What a host gives to a job.
+struct NodeSpec {
+  std::vector<WorkerPlace> workers = {{}};
+  RestartOptions restart;
+  /// Weights, schedule and samples, shared by all its workers.
+  std::shared_ptr<JobContext> job;
+  /// The compute thread of a worker.
+  std::function<std::unique_ptr<Executor>(int worker)> make_executor;
+  CoordinatorActor coordinator;
+};
+
+/// The node's shell: has a supervisor start its workers, presents them to the
+/// coordinator and asks for their beats.
+[[nodiscard]] NodeActor spawn_node(caf::actor_system& system, NodeSpec spec);
+
+struct SupervisorSpec {
+  int num_children = 1;
+  RestartOptions restart;
+  std::shared_ptr<const Clock> clock;
+  /// Makes an incarnation of a worker; may throw, which counts as its end.
+  std::function<WorkerActor(int worker, std::uint32_t epoch)> start;
+  NodeActor node;  ///< hears who is up and who is down
+};
+
+/// The supervisor's shell: starts workers, watches them, starts them again.
+[[nodiscard]] SupervisorActor spawn_supervisor(caf::actor_system& system,
+                                               SupervisorSpec spec);
+
+/// How a job went, as its observers' actor saw it.
+struct WatchedJob {
+  EndJob end;
+  std::vector<SampleReport> ended;  ///< in the order in which they ended
+};
+
+struct WatchSpec {
+  std::vector<Observer*> observers;  ///< outlive the actor
+  /// Called once, after the observers have seen everything. Any thread.
+  std::function<void(WatchedJob)> on_end;
+};
+
+/// The observers' shell: passes on what the coordinator tells, in order. One
+/// that throws ends the job.
+[[nodiscard]] ObserverActor spawn_watch(caf::actor_system& system,
+                                        WatchSpec spec);
+
+/// A failure as CAF's error: the code and the text, nothing else.
+[[nodiscard]] inline caf::error to_caf_error(const Failure& failure) {
+  return caf::make_error(failure.code, failure.message);
+}
+
+/// Runs a handler's body. What it throws is told to `last_words` and ends the
+/// actor with the error as its reason, so that whoever monitors it learns the
+/// cause.
+template <typename Self, std::invocable Body, std::invocable<Failure> Words>
+void guard(Self* self, const Body& body, const Words& last_words) {
+  try {
+    body();
+  } catch (...) {
+    const Failure cause = current_failure();
+    last_words(cause);
+    self->quit(to_caf_error(cause));
+  }
+}
+
+template <typename Self, std::invocable Body>
+void guard(Self* self, const Body& body) {
+  guard(self, body, [](const Failure&) {});
+}
+
+}  // namespace troupe::actors
