@@ -50,7 +50,8 @@ std::vector<std::int64_t> run_on_integers(const MethodOptions& options,
     if (task.op == Op::step) {
       trajectory.push_back(value);
     }
-    for (const Slot slot : method->apply({task.id, task.version, {}}).value()) {
+    const auto dead = method->apply({task.id, task.version, {}});
+    for (const Slot slot : dead.value()) {
       slots.erase(slot);
     }
   }
