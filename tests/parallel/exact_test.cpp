@@ -64,8 +64,14 @@ TEST_P(ExactFor, PicardWithWindowOneEqualsSequentialAtAnyTolerance) {
   }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kNthWindow = 4;  // it takes ten times as long there
+#else
+constexpr int kNthWindow = 1;
+#endif
+
 TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
-  for (int window = 1; window <= bench_.calls(); ++window) {
+  for (int window = 1; window <= bench_.calls(); window += kNthWindow) {
     for (const Carry carry :
          {Carry::identity, Carry::coefficient, Carry::deviation}) {
       for (const InitialGuess guess :
@@ -84,7 +90,7 @@ TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialForEveryWindow) {
 }
 
 TEST_P(ExactFor, PicardAtToleranceZeroEqualsSequentialWhenSettled) {
-  for (int window = 1; window <= bench_.calls(); ++window) {
+  for (int window = 1; window <= bench_.calls(); window += kNthWindow) {
     const MethodOptions options{.kind = MethodKind::picard,
                                 .window_size = window,
                                 .carry = Carry::deviation,
