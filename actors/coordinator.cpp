@@ -35,8 +35,9 @@ class CoordinatorShell final : public CoordinatorActor::base {
         [this](const WorkerDown& down) { feed(down); },
         [this](const WorkerBeat& beat) { feed(beat); },
         [this](const GrantResult& result) {
-          show(result);
+          in_hand_ = &result;
           feed(result);
+          in_hand_ = nullptr;
         },
         [this](const JobFault& fault) { feed(fault); },
         [this](halt_atom) { feed(StopRequested{}); },
@@ -67,25 +68,29 @@ class CoordinatorShell final : public CoordinatorActor::base {
     });
   }
 
-  void show(const GrantResult& result) {
-    for (const Preview& preview : result.previews) {
+  void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
+  void perform(FreeSlots& free) {
+    spec_.job->samples.open(free.sample_index, free.run)->erase(free.slots);
+  }
+  void perform(ShowResult& show) {
+    for (const Preview& preview : in_hand_->previews) {
+      if (!show.samples.contains(preview.sample_index)) {
+        continue;
+      }
       int& next = next_preview_[preview.sample_index];
       if (preview.call >= next) {
         next = (preview.call / spec_.preview_every + 1) * spec_.preview_every;
         send(spec_.observer, preview);
       }
     }
-    for (const TrajectoryPoint& point : result.points) {
-      send(spec_.observer, point);
+    for (const TrajectoryPoint& point : in_hand_->points) {
+      if (show.samples.contains(point.sample_index)) {
+        send(spec_.observer, point);
+      }
     }
     if (spec_.trace) {
-      send(spec_.observer, result.span);
+      send(spec_.observer, in_hand_->span);
     }
-  }
-
-  void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
-  void perform(FreeSlots& free) {
-    spec_.job->samples.open(free.sample_index, free.run)->erase(free.slots);
   }
   void perform(EndSample& end) {
     SampleOutcome outcome{std::move(end.report), {}, {}};
@@ -132,6 +137,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
   std::shared_ptr<CoordinatorPolicy> policy_;
   CoordinatorSpec spec_;
   std::vector<WorkerActor> workers_;
+  const GrantResult* in_hand_ = nullptr;       // while it is handled
   std::map<std::uint64_t, int> next_preview_;  // model call, by sample
 };
 

@@ -121,8 +121,9 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
   }
 }
 
-void CoordinatorPolicy::apply_results(const GrantResult& event,
-                                      const Outstanding& grant) {
+std::set<std::uint64_t> CoordinatorPolicy::apply_results(
+    const GrantResult& event, const Outstanding& grant) {
+  std::set<std::uint64_t> accepted;
   for (std::size_t i = 0; i < grant.tasks.size() && !ended_; ++i) {
     const SampleTask& work = grant.tasks[i].work;
     Sample* sample = sample_of(work);
@@ -130,7 +131,9 @@ void CoordinatorPolicy::apply_results(const GrantResult& event,
       continue;
     }
     try {
-      apply_result(*sample, work.task, event.results[i]);
+      if (apply_result(*sample, work.task, event.results[i])) {
+        accepted.insert(work.sample_index);
+      }
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {
         throw;
@@ -138,19 +141,20 @@ void CoordinatorPolicy::apply_results(const GrantResult& event,
       end_sample(work.sample_index, SampleStatus::failed, current_failure());
     }
   }
+  return accepted;
 }
 
-void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
+bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
                                      const samplers::TaskResult& result) {
   if (task.op == Op::decode) {
     end_sample(sample.index, SampleStatus::done, {});
-    return;
+    return true;
   }
   const int accepted = sample.method->progress().accepted;
   std::optional<std::vector<samplers::Slot>> dead =
       sample.method->apply(result);
   if (!dead) {
-    return;
+    return false;
   }
   if (sample.method->progress().accepted > accepted) {
     sample.ticks = 0;
@@ -163,6 +167,7 @@ void CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   } else {
     issue_ready(sample);
   }
+  return true;
 }
 
 }  // namespace troupe::actors

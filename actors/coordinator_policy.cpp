@@ -140,10 +140,14 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   pace.busy += event.span.duration;
   ++pace.num_results;
   settle_ticks(worker, event.ticks, grant);
+  // Before what follows from it: nothing of a sample is seen after its end.
+  const std::size_t show = commands_.size();
+  commands_.emplace_back(ShowResult{});
   if (event.failure) {
     grant_failed(event, std::move(grant));
   } else {
-    apply_results(event, grant);
+    auto accepted = apply_results(event, grant);
+    std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
   }
   report_progress();
 }

@@ -75,6 +75,12 @@ struct FreeSlots {
   std::vector<samplers::Slot> slots;
   std::uint32_t run = 0;
 };
+/// The result in hand counts: its span, and what it shows of these samples
+/// (previews, points). Without this command it came too late; what it shows of
+/// other samples is of an earlier run, or of one that has ended.
+struct ShowResult {
+  std::set<std::uint64_t> samples;
+};
 /// A sample has ended; when done its state is in slot `result` and, if decoded,
 /// its pixels in kPixelsSlot, both on the host.
 struct EndSample {
@@ -103,8 +109,8 @@ struct EndJob {
   std::vector<LostDevice> lost = {};
 };
 using CoordinatorCommand =
-    std::variant<Grant, FreeSlots, EndSample, JobProgress, FenceWorker,
-                 RetireWorker, EndJob>;
+    std::variant<Grant, FreeSlots, ShowResult, EndSample, JobProgress,
+                 FenceWorker, RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
@@ -191,8 +197,11 @@ class CoordinatorPolicy {
 
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const Outstanding& grant);
-  void apply_results(const GrantResult& event, const Outstanding& grant);
-  void apply_result(Sample& sample, const samplers::Task& task,
+  /// Returns the samples whose methods took something.
+  std::set<std::uint64_t> apply_results(const GrantResult& event,
+                                        const Outstanding& grant);
+  /// False when the method has dropped it.
+  bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
   void grant_failed(const GrantResult& event, Outstanding grant);
   void lose_worker(int worker);

@@ -146,6 +146,20 @@ bool Ledger::counts(const Grant& grant, const SampleTask& work) const {
          sample->second.run == work.run;
 }
 
+std::set<std::uint64_t> Ledger::countable_in(std::uint64_t grant) const {
+  std::set<std::uint64_t> samples;
+  const auto held = grants_.find(grant);
+  if (held != grants_.end()) {
+    for (const SampleTask& work : held->second.tasks) {
+      const auto sample = samples_.find(work.sample_index);
+      if (sample != samples_.end() && sample->second.run == work.run) {
+        samples.insert(work.sample_index);
+      }
+    }
+  }
+  return samples;
+}
+
 void Ledger::asked(const EndSample& end, const SymbolTable& table) {
   const std::uint64_t index = end.report.sample_index;
   const std::string name = "sample " + std::to_string(index);

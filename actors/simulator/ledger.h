@@ -53,6 +53,8 @@ class Ledger {
   [[nodiscard]] bool is_held(std::uint64_t grant) const {
     return grants_.contains(grant);
   }
+  /// The samples of a grant that wait for what it makes.
+  [[nodiscard]] std::set<std::uint64_t> countable_in(std::uint64_t grant) const;
   /// Whether somebody waits for what this task makes.
   [[nodiscard]] bool counts(const Grant& grant, const SampleTask& work) const;
   [[nodiscard]] const std::optional<std::string>& first_error() const {

@@ -90,6 +90,7 @@ void World::handle(ToCoordinator& message) {
     ledger_.heard(*down);
   } else if (const auto* result = std::get_if<GrantResult>(&message.event)) {
     outcome_.late_results += ledger_.is_held(result->id) ? 0 : 1;
+    countable_ = ledger_.countable_in(result->id);
     ledger_.heard(*result);
   }
   std::vector<CoordinatorCommand> commands =
@@ -100,6 +101,7 @@ void World::handle(ToCoordinator& message) {
   for (CoordinatorCommand& command : commands) {
     std::visit([this](auto& c) { perform(c); }, command);
   }
+  countable_.clear();
 }
 
 void World::handle(ToSupervisor& message) {
@@ -217,6 +219,11 @@ void World::perform(Grant& grant) {
 void World::perform(FreeSlots& free) {
   ledger_.expect(store_.open(free.sample_index, free.run)->erase(free.slots),
                  "a slot is freed that is not there");
+}
+
+void World::perform(ShowResult& show) {
+  ledger_.expect(std::ranges::includes(countable_, show.samples),
+                 "what did not count is shown");
 }
 
 void World::perform(EndSample& end) {

@@ -100,6 +100,7 @@ class World {
   // Commands of the coordinator.
   void perform(Grant& grant);
   void perform(FreeSlots& free);
+  void perform(ShowResult& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
   void perform(FenceWorker& fence);
@@ -151,6 +152,8 @@ class World {
   std::uint64_t next_pass_ = 0;
   TimePoint ended_{};      ///< the job
   TimePoint last_work_{};  ///< when a pass ended or a worker began
+  std::set<std::uint64_t>
+      countable_;  ///< samples that the result in hand is of
   Outcome outcome_;
 };
 

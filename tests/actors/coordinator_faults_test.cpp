@@ -99,6 +99,47 @@ TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
   EXPECT_EQ(num_done(company), 4U);
 }
 
+TEST(CoordinatorPolicy, ShowsWhatAnAcceptedResultHasToShow) {
+  Company company({.kind = MethodKind::batch}, 1, 2, {.workers = alike(1, 2)});
+  company.raise_all();
+  company.on(company.answer(company.take(0)));
+  EXPECT_EQ(company.shown.back(), (std::set<std::uint64_t>{0, 1}));
+  // Its span is seen, whatever became of it.
+  company.on(company.fail(company.take(0), Errc::non_finite));
+  ASSERT_EQ(company.shown.size(), 2U);
+  EXPECT_TRUE(company.shown.back().empty());
+}
+
+TEST(CoordinatorPolicy, ShowsNothingOfAResultThatIsLate) {
+  Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
+  company.raise_all();
+  const Grant grant = company.take(0);
+  company.now += seconds(11);
+  company.on(TimeTick{});
+  ASSERT_EQ(company.fenced, (std::vector<int>{0, 1}));
+  company.on(company.answer(grant));
+  EXPECT_TRUE(company.shown.empty());
+}
+
+TEST(CoordinatorPolicy, ShowsNothingOfARunThatWasBegunAnewElsewhere) {
+  Company company(
+      {.kind = MethodKind::batch}, 2, 3,
+      {.workers = {{.execution_class = 0}, {.execution_class = 1}}});
+  company.raise_all();
+  // The other class runs dry, and takes over what this worker sits on.
+  const Grant slow = company.take(1);
+  const std::pair anew(slow.tasks[0].sample_index, 1U);
+  for (int i = 0; i < 100 && !company.workers_of_run.contains(anew); ++i) {
+    company.now += std::chrono::milliseconds(10);
+    company.run_one(0);
+  }
+  ASSERT_TRUE(company.workers_of_run.contains(anew));
+  const std::size_t shown = company.shown.size();
+  company.on(company.answer(slow));
+  ASSERT_EQ(company.shown.size(), shown + 1);
+  EXPECT_TRUE(company.shown.back().empty());
+}
+
 TEST(CoordinatorPolicy, ABeatWithoutProgressDoesNotRenewTheLease) {
   Company company({.kind = MethodKind::batch}, 1, 1, {.lease = seconds(10)});
   company.raise_all();

@@ -55,6 +55,8 @@ class Company {
         }
         mailboxes[w].push_back(std::move(*grant));
         deepest = std::max(deepest, mailboxes[w].size());
+      } else if (auto* show = std::get_if<ShowResult>(&command)) {
+        shown.push_back(std::move(show->samples));
       } else if (auto* ended = std::get_if<EndSample>(&command)) {
         reports.push_back(ended->report);
       } else if (auto* over = std::get_if<EndJob>(&command)) {
@@ -138,6 +140,7 @@ class Company {
   /// By sample and run.
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::set<int>>
       workers_of_run;
+  std::vector<std::set<std::uint64_t>> shown;  ///< by result that counted
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;

@@ -76,6 +76,14 @@ inline Sabotage freeing_before_the_result() {
   });
 }
 
+/// As if what a worker shows were passed on before the policy has looked at it.
+inline Sabotage showing_whatever_comes() {
+  return adding<Grant>([](const Grant& grant) {
+    return std::vector<CoordinatorCommand>{
+        ShowResult{{grant.tasks.at(0).sample_index}}};
+  });
+}
+
 inline Sabotage ending_a_sample_twice() {
   return adding<EndSample>([](const EndSample& end) {
     return std::vector<CoordinatorCommand>{end};

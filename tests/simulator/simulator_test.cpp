@@ -78,6 +78,8 @@ TEST(Simulator, FindsPlantedBugs) {
       {"forgetting to free", forgetting_to_free(), "slots, undisturbed"},
       {"freeing before the result", freeing_before_the_result(),
        "finds no input"},
+      {"showing whatever comes", showing_whatever_comes(),
+       "what did not count is shown"},
       {"ending a sample twice", ending_a_sample_twice(), "ends twice"},
       {"ending with another slot", ending_with_another_slot(), "other latents"},
       {"ending the job early", ending_the_job_early(), "the job ends with"},
