@@ -26,24 +26,30 @@ class CoordinatorShell final : public CoordinatorActor::base {
 
  protected:
   behavior_type make_behavior() override {
-    delayed_send(this, kPulse, pulse_atom{});
+    guarded([&] { delayed_send(this, kPulse, pulse_atom{}); });
     return {
         [this](const WorkerUp& up, const WorkerActor& worker) {
-          at(up.worker) = worker;
-          feed(up);
+          guarded([&] {
+            at(up.worker) = worker;
+            feed(up);
+          });
         },
-        [this](const WorkerDown& down) { feed(down); },
-        [this](const WorkerBeat& beat) { feed(beat); },
+        [this](const WorkerDown& down) { guarded([&] { feed(down); }); },
+        [this](const WorkerBeat& beat) { guarded([&] { feed(beat); }); },
         [this](const GrantResult& result) {
-          in_hand_ = &result;
-          feed(result);
-          in_hand_ = nullptr;
+          guarded([&] {
+            in_hand_ = &result;
+            feed(result);
+            in_hand_ = nullptr;
+          });
         },
-        [this](const JobFault& fault) { feed(fault); },
-        [this](halt_atom) { feed(StopRequested{}); },
+        [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
+        [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
         [this](pulse_atom) {
-          delayed_send(this, kPulse, pulse_atom{});
-          feed(TimeTick{});
+          guarded([&] {
+            delayed_send(this, kPulse, pulse_atom{});
+            feed(TimeTick{});
+          });
         },
     };
   }
@@ -53,19 +59,21 @@ class CoordinatorShell final : public CoordinatorActor::base {
     return workers_.at(static_cast<std::size_t>(worker));
   }
 
-  void feed(const CoordinatorEvent& event) {
-    const auto body = [&] {
-      for (CoordinatorCommand& command :
-           policy_->on(event, spec_.job->clock->now())) {
-        std::visit([this](auto& c) { perform(c); }, command);
-      }
-    };
-    // Whoever waits for the job must hear that there is no coordinator.
+  /// Whoever waits for the job must hear that there is no coordinator.
+  template <std::invocable Body>
+  void guarded(const Body& body) {
     guard(this, body, [this](Failure cause) {
       EndJob end;
       end.failure = std::move(cause);
       perform(end);
     });
+  }
+
+  void feed(const CoordinatorEvent& event) {
+    for (CoordinatorCommand& command :
+         policy_->on(event, spec_.job->clock->now())) {
+      std::visit([this](auto& c) { perform(c); }, command);
+    }
   }
 
   void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }

@@ -12,7 +12,15 @@ class NodeShell final : public NodeActor::base {
   NodeShell(caf::actor_config& config, NodeSpec spec)
       : NodeActor::base(config),
         spec_(std::move(spec)),
-        workers_(spec_.workers.size()) {}
+        workers_(spec_.workers.size()) {
+    // Nobody would start a worker again.
+    set_down_handler([this](const caf::down_msg& down) {
+      guarded([&] {
+        throw Error(Errc::internal, "supervisor",
+                    "ended: got " + system().render(down.reason));
+      });
+    });
+  }
 
   void on_exit() override {
     send_exit(supervisor_, caf::exit_reason::user_shutdown);
@@ -23,19 +31,33 @@ class NodeShell final : public NodeActor::base {
 
  protected:
   behavior_type make_behavior() override {
-    start_supervisor();
-    delayed_send(this, kPulse, pulse_atom{});
+    guarded([&] {
+      start_supervisor();
+      delayed_send(this, kPulse, pulse_atom{});
+    });
     return {
         [this](const WorkerUp& up, const WorkerActor& worker) {
-          workers_.at(static_cast<std::size_t>(up.worker)) = worker;
-          send(spec_.coordinator, up, worker);
+          guarded([&] {
+            workers_.at(static_cast<std::size_t>(up.worker)) = worker;
+            send(spec_.coordinator, up, worker);
+          });
         },
-        [this](const WorkerDown& down) { send(spec_.coordinator, down); },
-        [this](pulse_atom) { pulse(); },
+        [this](const WorkerDown& down) {
+          guarded([&] { send(spec_.coordinator, down); });
+        },
+        [this](pulse_atom) { guarded([&] { pulse(); }); },
     };
   }
 
  private:
+  /// A job that has lost its node cannot go on.
+  template <std::invocable Body>
+  void guarded(const Body& body) {
+    guard(this, body, [this](Failure cause) {
+      send(spec_.coordinator, JobFault{std::move(cause)});
+    });
+  }
+
   void start_supervisor() {
     auto start = [&system = system(), spec = spec_](int worker,
                                                     std::uint32_t epoch) {
@@ -47,6 +69,7 @@ class NodeShell final : public NodeActor::base {
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,
                    spec_.job->clock, std::move(start), NodeActor(this)});
+    monitor(supervisor_);
     for (std::size_t w = 0; w < workers_.size(); ++w) {
       send(supervisor_, start_atom{}, static_cast<int>(w));
     }

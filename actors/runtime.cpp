@@ -119,27 +119,23 @@ JobResult run_job(const JobSpec& spec) {
   {
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);
-    const auto watch =
-        spawn_watch(system, {spec.observers, [&promise](WatchedJob record) {
-                               promise.set_value(std::move(record));
-                             }});
-    const auto coordinator =
-        spawn_coordinator(system, {coordinator_options(spec), job, watch,
-                                   spec.preview_every, spec.trace});
-    const auto node =
-        spawn_node(system, {spec.workers, spec.restart, job,
-                            std::move(make_executor), coordinator});
+    Company company = spawn_company(
+        system,
+        {spec.observers,
+         [&promise](WatchedJob record) {
+           promise.set_value(std::move(record));
+         }},
+        {coordinator_options(spec), job, {}, spec.preview_every, spec.trace},
+        {spec.workers, spec.restart, job, std::move(make_executor), {}});
     bool asked = false;
     while (over.wait_for(kStopPoll) != std::future_status::ready) {
       if (spec.stop != nullptr && *spec.stop && !asked) {
-        caf::anon_send(coordinator, halt_atom{});
+        caf::anon_send(company.coordinator, halt_atom{});
         asked = true;
       }
     }
     result = to_result(over.get());
-    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
+    company.dismiss();
   }
   result.wall_seconds =
       std::chrono::duration<double>(job->clock->now() - start).count();

@@ -84,7 +84,7 @@ struct WatchedJob {
 
 struct WatchSpec {
   std::vector<Observer*> observers;  ///< outlive the actor
-  /// Called once, after the observers have seen everything. Any thread.
+  /// Called after the observers have seen everything. Any thread.
   std::function<void(WatchedJob)> on_end;
 };
 
@@ -92,6 +92,21 @@ struct WatchSpec {
 /// that throws ends the job.
 [[nodiscard]] ObserverActor spawn_watch(caf::actor_system& system,
                                         WatchSpec spec);
+
+/// The actors of a job in one process.
+struct Company {
+  ObserverActor watch;
+  CoordinatorActor coordinator;
+  NodeActor node;
+
+  /// Ends them and lets go of them.
+  void dismiss();
+};
+/// Spawns them and names them to each other. Whatever ends one of them before
+/// the job does, ends the job: `watch.on_end` is called once, always.
+/// Errors: those of spawn_coordinator.
+[[nodiscard]] Company spawn_company(caf::actor_system& system, WatchSpec watch,
+                                    CoordinatorSpec coordinator, NodeSpec node);
 
 /// A failure as CAF's error: the code and the text, nothing else.
 [[nodiscard]] inline caf::error to_caf_error(const Failure& failure) {

@@ -25,7 +25,9 @@ class SupervisorShell final : public SupervisorActor::base {
       : SupervisorActor::base(config),
         policy_(spec.num_children, spec.restart),
         spec_(std::move(spec)) {
-    set_down_handler([this](caf::down_msg& down) { child_ended(down); });
+    set_down_handler([this](const caf::down_msg& down) {
+      guard(this, [&] { child_ended(down); });
+    });
   }
 
   void on_exit() override {
@@ -40,7 +42,9 @@ class SupervisorShell final : public SupervisorActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](start_atom, int child) { feed(StartDue{child}); },
+        [this](start_atom, int child) {
+          guard(this, [&] { feed(StartDue{child}); });
+        },
     };
   }
 
@@ -52,11 +56,9 @@ class SupervisorShell final : public SupervisorActor::base {
   };
 
   void feed(const SupervisorEvent& event) {
-    guard(this, [&] {
-      for (SupervisorCommand& command : policy_.on(event, spec_.clock->now())) {
-        std::visit([this](auto& c) { perform(c); }, command);
-      }
-    });
+    for (SupervisorCommand& command : policy_.on(event, spec_.clock->now())) {
+      std::visit([this](auto& c) { perform(c); }, command);
+    }
   }
 
   void child_ended(const caf::down_msg& down) {

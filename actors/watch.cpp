@@ -18,7 +18,7 @@ class WatchShell final : public ObserverActor::base {
           tell(&Observer::on_progress, progress);
         },
         [this](const SampleOutcome& outcome) {
-          record_.ended.push_back(outcome.report);
+          guarded([&] { record_.ended.push_back(outcome.report); });
           tell(&Observer::on_sample, outcome);
         },
         [this](const Preview& preview) {
@@ -33,15 +33,23 @@ class WatchShell final : public ObserverActor::base {
   }
 
  private:
-  template <typename News>
-  void tell(void (Observer::*hear)(const News&), const News& news) {
+  /// Whatever throws ends the job. This actor stays: it is to hear the end.
+  template <std::invocable Body>
+  void guarded(const Body& body) {
     try {
-      for (Observer* observer : spec_.observers) {
-        (observer->*hear)(news);
-      }
+      body();
     } catch (...) {
       fault(current_failure());
     }
+  }
+
+  template <typename News>
+  void tell(void (Observer::*hear)(const News&), const News& news) {
+    guarded([&] {
+      for (Observer* observer : spec_.observers) {
+        (observer->*hear)(news);
+      }
+    });
   }
 
   void fault(Failure cause) {
@@ -56,8 +64,11 @@ class WatchShell final : public ObserverActor::base {
   }
 
   void finish(const EndJob& end) {
+    if (std::exchange(is_over_, true)) {
+      return;
+    }
     tell(&Observer::on_progress, end.progress);
-    record_.end = end;
+    guarded([&] { record_.end = end; });
     if (fault_ && !record_.end.failure) {
       record_.end.failure = fault_;
     }
@@ -67,6 +78,7 @@ class WatchShell final : public ObserverActor::base {
   WatchSpec spec_;
   WatchedJob record_;
   std::optional<Failure> fault_;
+  bool is_over_ = false;
 };
 
 }  // namespace

@@ -60,17 +60,11 @@ class Shells : public testing::Test {
     for (const auto& executor : executors_) {
       executor->run_all();
     }
-    for (const caf::actor& actor : spawned_) {
-      caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
-    }
-    spawned_.clear();
+    company_.dismiss();
     scheduler_.run();
   }
 
   void start(std::uint64_t samples) {
-    watch_ = spawn_watch(system_, {{}, [this](WatchedJob record) {
-                                     record_ = std::move(record);
-                                   }});
     CoordinatorOptions options;
     for (std::uint64_t i = 0; i < samples; ++i) {
       options.samples.push_back(i);
@@ -78,22 +72,23 @@ class Shells : public testing::Test {
     options.make_method = [this] { return make_method(method_, schedule_); };
     options.workers.resize(kWorkers);
     options.lease = lease_;
-    coordinator_ =
-        spawn_coordinator(system_, {options, job_, watch_, 0, false});
     RestartOptions restart;
     restart.first_delay = std::chrono::milliseconds(50);
-    node_ = spawn_node(system_,
-                       {cpu_workers(kWorkers), restart, job_,
-                        [this](int worker) -> std::unique_ptr<Executor> {
-                          ++starts_;
-                          return std::make_unique<Borrowed>(
-                              executors_[static_cast<std::size_t>(worker)],
-                              broken_.at(static_cast<std::size_t>(worker)));
-                        },
-                        coordinator_});
-    spawned_ = {caf::actor_cast<caf::actor>(node_),
-                caf::actor_cast<caf::actor>(coordinator_),
-                caf::actor_cast<caf::actor>(watch_)};
+    const auto make_executor = [this](int worker) -> std::unique_ptr<Executor> {
+      ++starts_;
+      return std::make_unique<Borrowed>(
+          executors_[static_cast<std::size_t>(worker)],
+          broken_.at(static_cast<std::size_t>(worker)));
+    };
+    company_ = spawn_company(
+        system_,
+        {{},
+         [this](WatchedJob record) {
+           ++ends_;
+           record_ = std::move(record);
+         }},
+        {options, job_, {}, 0, false},
+        {cpu_workers(kWorkers), restart, job_, make_executor, {}});
     scheduler_.run();
   }
 
@@ -119,11 +114,9 @@ class Shells : public testing::Test {
       unowned(clock_));
   SampleStore& samples_ = job_->samples;
   std::vector<std::shared_ptr<ManualExecutor>> executors_;
-  ObserverActor watch_;
-  CoordinatorActor coordinator_;
-  NodeActor node_;
-  std::vector<caf::actor> spawned_;
+  Company company_;
   std::optional<WatchedJob> record_;
+  int ends_ = 0;
   int starts_ = 0;
   Duration lease_{};
   std::array<bool, kWorkers> broken_{};
@@ -150,7 +143,7 @@ TEST_F(Shells, FinishAJobWhenWorkRuns) {
 
 TEST_F(Shells, AnswerControlWhileWorkWaits) {
   start(8);
-  caf::anon_send(coordinator_, halt_atom{});
+  caf::anon_send(company_.coordinator, halt_atom{});
   scheduler_.run();
   ASSERT_TRUE(record_);
   EXPECT_TRUE(record_->end.stopped);
@@ -196,6 +189,53 @@ TEST_F(Shells, StartAFencedWorkerAgain) {
   EXPECT_EQ(record_->ended.size(), 8U);
   EXPECT_FALSE(record_->end.failure);
   EXPECT_EQ(record_->end.recoveries, kWorkers);
+}
+
+TEST_F(Shells, EndTheJobWhenAHandlerOfTheCoordinatorThrows) {
+  start(8);
+  caf::anon_send(company_.coordinator, WorkerUp{99, 1}, WorkerActor());
+  scheduler_.run();
+  ASSERT_TRUE(record_);
+  ASSERT_TRUE(record_->end.failure);
+  EXPECT_EQ(record_->end.failure->place, "worker");
+  EXPECT_EQ(ends_, 1);
+}
+
+TEST_F(Shells, EndTheJobWhenAHandlerOfTheNodeThrows) {
+  start(8);
+  caf::anon_send(company_.node, WorkerUp{99, 1}, WorkerActor());
+  scheduler_.run();
+  ASSERT_TRUE(record_);
+  ASSERT_TRUE(record_->end.failure);
+  EXPECT_EQ(record_->end.failure->place, "worker");
+  EXPECT_EQ(record_->end.unfinished.size(), 8U);
+  EXPECT_EQ(ends_, 1);
+}
+
+TEST_F(Shells, EndTheJobWithWhicheverActorEnds) {
+  for (int which = 0; which < 3; ++which) {
+    record_.reset();
+    ends_ = 0;
+    start(8);
+    const caf::actor actors[] = {
+        caf::actor_cast<caf::actor>(company_.watch),
+        caf::actor_cast<caf::actor>(company_.coordinator),
+        caf::actor_cast<caf::actor>(company_.node)};
+    caf::anon_send_exit(actors[which], caf::exit_reason::kill);
+    scheduler_.run();
+    ASSERT_TRUE(record_) << which;
+    ASSERT_TRUE(record_->end.failure);
+    EXPECT_NE(record_->end.failure->message.find("ended before its job"),
+              std::string::npos)
+        << record_->end.failure->message;
+    EXPECT_EQ(record_->end.unfinished.size(), 8U);
+    company_.dismiss();
+    for (const auto& executor : executors_) {
+      executor->run_all();
+    }
+    scheduler_.run();
+    EXPECT_EQ(ends_, 1);
+  }
 }
 
 }  // namespace

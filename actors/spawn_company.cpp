@@ -1,0 +1,71 @@
+#include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "actors/shells.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Calls `then` when the actor has ended, whatever ended it.
+template <typename Actor, std::invocable<Failure> Then>
+void at_end_of(const Actor& actor, const std::string& name, Then then) {
+  caf::actor_cast<caf::abstract_actor*>(actor)->attach_functor(
+      [name, then = std::move(then)](const caf::error& reason) {
+        then(Failure{Errc::internal,
+                     name,
+                     "ended before its job: got " + caf::to_string(reason),
+                     {}});
+      });
+}
+
+}  // namespace
+
+Company spawn_company(caf::actor_system& system, WatchSpec watch,
+                      CoordinatorSpec coordinator, NodeSpec node) {
+  const auto on_end = [told = std::make_shared<std::atomic<bool>>(false),
+                       tell = std::move(watch.on_end)](WatchedJob record) {
+    if (!told->exchange(true)) {
+      tell(std::move(record));
+    }
+  };
+  const std::vector<std::uint64_t> samples = coordinator.options.samples;
+  const auto failed_with = [samples](Failure cause) {
+    EndJob end;
+    end.failure = std::move(cause);
+    for (const std::uint64_t index : samples) {
+      end.unfinished.push_back({index, SampleStatus::unfinished});
+    }
+    return end;
+  };
+  Company company;
+  watch.on_end = on_end;
+  company.watch = spawn_watch(system, std::move(watch));
+  coordinator.observer = company.watch;
+  company.coordinator = spawn_coordinator(system, std::move(coordinator));
+  node.coordinator = company.coordinator;
+  company.node = spawn_node(system, std::move(node));
+  at_end_of(company.node, "node",
+            [coordinator = company.coordinator](Failure cause) {
+              caf::anon_send(coordinator, JobFault{std::move(cause)});
+            });
+  // Behind its own last words, which say more.
+  at_end_of(company.coordinator, "coordinator",
+            [failed_with, watch = company.watch](Failure cause) {
+              caf::anon_send(watch, failed_with(std::move(cause)));
+            });
+  at_end_of(company.watch, "observers", [failed_with, on_end](Failure cause) {
+    on_end({failed_with(std::move(cause)), {}});
+  });
+  return company;
+}
+
+void Company::dismiss() {
+  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
+  *this = {};
+}
+
+}  // namespace troupe::actors
