@@ -61,9 +61,6 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
 
 void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   ExecContext ctx(num_usable_cores(), device.device, device.options);
-  // Packing weights starts as many threads again, of OpenMP, which ends the
-  // process where it gets none.
-  check_threads(ctx.num_threads());
   const StopAction action(stop, [&ctx] { ctx.request_stop(); });
   try {
     LoadedModel model =

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/core/error.h"
+#include "kernels/core/pool.h"
 #include "kernels/elementwise.h"
 
 namespace troupe::kernels::cpu {
@@ -58,8 +59,14 @@ dnnl::memory pack_panel(const Tensor& rows) {
                            memory::dims{1, k});
   memory from(plain, engine(), const_cast<std::byte*>(rows.bytes().data()));
   memory to(packed_weights(k, n, rows.dtype()), engine());
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::reorder::primitive_desc how(from, to, attributes);
+  memory scratch(how.scratchpad_desc(), engine());
   dnnl::stream stream(engine());
-  dnnl::reorder(from, to).execute(stream, from, to);
+  dnnl::reorder(how).execute(stream, {{DNNL_ARG_FROM, from},
+                                      {DNNL_ARG_TO, to},
+                                      {DNNL_ARG_SCRATCHPAD, scratch}});
   stream.wait();
   return to;
 }
@@ -70,11 +77,18 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
       k_(weight.dim(1)),
       panel_width_(choose_panel_width(weight.dim(0))),
       compute_(compute) {
-  for (std::int64_t begin = 0; begin < n_; begin += panel_width_) {
-    const std::int64_t end = std::min(n_, begin + panel_width_);
-    panels_.push_back(
-        pack_panel(as_dtype(ctx, weight.slice(begin, end), compute)));
-    num_bytes_ += panels_.back().get_desc().get_size();
+  const Tensor converted = as_dtype(ctx, weight, compute);
+  panels_.resize(
+      static_cast<std::size_t>((n_ + panel_width_ - 1) / panel_width_));
+  // The library's own threads would be started for the first panel.
+  use_one_openmp_thread();
+  ctx.pool().run(num_panels(), [&](std::int64_t panel, int /*thread*/) {
+    const std::int64_t begin = panel * panel_width_;
+    panels_[static_cast<std::size_t>(panel)] =
+        pack_panel(converted.slice(begin, std::min(n_, begin + panel_width_)));
+  });
+  for (const dnnl::memory& panel : panels_) {
+    num_bytes_ += panel.get_desc().get_size();
   }
   bias_ = f32_copy(ctx, bias);
   num_bytes_ += bias_.num_bytes();
