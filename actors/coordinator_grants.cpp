@@ -151,6 +151,7 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
     return true;
   }
   const int accepted = sample.method->progress().accepted;
+  const bool was_done = sample.method->done();
   std::optional<std::vector<samplers::Slot>> dead =
       sample.method->apply(result);
   if (!dead) {
@@ -162,10 +163,10 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   if (!dead->empty()) {
     commands_.push_back(FreeSlots{sample.index, *std::move(dead), sample.run});
   }
-  if (sample.method->done()) {
-    finish_method(sample);
-  } else {
+  if (!sample.method->done()) {
     issue_ready(sample);
+  } else if (!was_done) {
+    finish_method(sample);
   }
   return true;
 }

@@ -10,8 +10,9 @@
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
 
-// The actors: what each is spawned with. Its behaviour stands in the file of
-// its name, what it decides in the policy of that name.
+// The actors: what each is spawned with, and how errors end them. An actor's
+// behaviour stands in the file of its name; what coordinator, worker and
+// supervisor decide stands in the policies of their names.
 
 namespace troupe::actors {
 

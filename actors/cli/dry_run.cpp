@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <concepts>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "actors/cli/job_runner.h"
 #include "actors/cli/progress_printer.h"
 #include "actors/job_fields.h"
+#include "config/enum_names.h"
 #include "config/parse_value.h"
 #include "config/schedule_options.h"
 #include "kernels/core/hash.h"

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -10,12 +11,14 @@
 #include <vector>
 
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 #include "samplers/parallel/method_row.h"
 
 namespace troupe::samplers {
 
 /// Appends numbers to a compact snapshot: seven bits a byte, low ones first. It
-/// begins with the method's name, its format and what it was made with.
+/// begins with the method's name, its format and what it was made with, and
+/// ends with the XXH3-64 of all that.
 ///
 /// Its functions are named as those of ByteReader, so that a template can list
 /// the numbers of a value once, for both.
@@ -46,21 +49,29 @@ class ByteWriter {
       number(value);
     }
   }
-  [[nodiscard]] std::string take() { return std::move(bytes_); }
+  [[nodiscard]] std::string take() {
+    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(bytes_)));
+    for (int i = 0; i < kHashBytes; ++i, hash >>= 8U) {
+      bytes_.push_back(static_cast<char>(hash & 0xffU));
+    }
+    return std::move(bytes_);
+  }
+
+  static constexpr int kHashBytes = 8;
 
  private:
   std::string bytes_;
 };
 
 /// Reads what ByteWriter wrote for the same method.
-/// Errors: Errc::corrupt_file when the bytes end early, go on too long, belong
-/// to another method, format or run, or a number is larger than the caller
-/// allows.
+/// Errors: Errc::corrupt_file when the bytes were changed, end early, go on too
+/// long, belong to another method, format or run, or a number is larger than
+/// the caller allows.
 class ByteReader {
  public:
   ByteReader(std::string_view bytes, MethodKind kind,
              std::initializer_list<int> made_with)
-      : bytes_(bytes) {
+      : bytes_(without_hash(bytes)) {
     const std::size_t length = count();
     const std::string_view name = bytes_.substr(0, length);
     bytes_.remove_prefix(length);
@@ -86,13 +97,32 @@ class ByteReader {
     }
   }
   /// A count of items of at least one byte each, so never more than are left.
-  [[nodiscard]] std::size_t count() { return next(bytes_.size()); }
+  [[nodiscard]] std::size_t count() {
+    const std::uint64_t count = next();
+    require(count <= bytes_.size(), Errc::corrupt_file, "snapshot",
+            "ends early");
+    return count;
+  }
   void expect_end() const {
     require(bytes_.empty(), Errc::corrupt_file, "snapshot",
             "has bytes after its end");
   }
 
  private:
+  [[nodiscard]] static std::string_view without_hash(std::string_view bytes) {
+    constexpr std::size_t kHashBytes = ByteWriter::kHashBytes;
+    require(bytes.size() >= kHashBytes, Errc::corrupt_file, "snapshot",
+            "ends early");
+    const std::string_view content = bytes.substr(0, bytes.size() - kHashBytes);
+    std::uint64_t hash = xxh3_64(std::as_bytes(std::span(content)));
+    for (const char byte : bytes.substr(content.size())) {
+      require(static_cast<unsigned char>(byte) == (hash & 0xffU),
+              Errc::corrupt_file, "snapshot", "was changed or cut");
+      hash >>= 8U;
+    }
+    return content;
+  }
+
   [[nodiscard]] std::uint64_t next(std::uint64_t largest = UINT64_MAX) {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64; shift += 7) {

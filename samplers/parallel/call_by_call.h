@@ -9,7 +9,7 @@
 namespace troupe::samplers {
 
 /// The exact methods: one model call after the other, each followed by its
-/// solver step. Nothing but a number of calls decides their tasks, so any
+/// solver step. The number of calls alone decides which tasks there are, so any
 /// number of them can be issued ahead. Subclasses say which tasks make up one
 /// model call.
 class CallByCall : public BookedMethod {

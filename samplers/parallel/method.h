@@ -65,8 +65,9 @@ struct TaskResult {
 struct Progress {
   int accepted = 0;  ///< points of the chain that are final
   int total = 0;     ///< num_model_calls()
-  /// Network evaluations applied; both guidance branches count as one, a
-  /// segment as its share (rounded up).
+  /// Network evaluations whose results have arrived, or that a later result
+  /// shows to have run; both guidance branches count as one, a segment as its
+  /// share (rounded up).
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< evaluations on the critical path
 };
@@ -80,9 +81,9 @@ class Method {
  public:
   virtual ~Method() = default;
 
-  /// Tasks, each handed out once: every one whose inputs are made (their tasks
-  /// were applied), and while fewer than `max_open` are out, others *ahead*:
-  /// the tasks that make their inputs were handed out before them.
+  /// All tasks whose inputs are made (the tasks that write them were applied).
+  /// Then, until `max_open` tasks are out, tasks *ahead*: their inputs will be
+  /// made by tasks that were handed out before. Each task is handed out once.
   [[nodiscard]] virtual std::vector<Task> ready(int max_open) = 0;
   /// Takes results in any order, also that of a task before those of the tasks
   /// that made its inputs. Returns the slots that have died: no task that is
@@ -103,8 +104,10 @@ class Method {
   /// Bytes from which `restore` goes on; tasks in flight are issued again.
   [[nodiscard]] virtual std::string snapshot() const = 0;
   /// For an instance made with the same options and schedule length, whose live
-  /// slots are there. Results of tasks handed out before are dropped.
-  /// Errors: Errc::corrupt_file.
+  /// slots are there. Results of tasks that were open in the snapshot are
+  /// dropped. Those of tasks handed out after it are not told apart: the driver
+  /// numbers its runs, and drops results of earlier ones.
+  /// Errors: Errc::corrupt_file for bytes that are not a whole snapshot.
   virtual void restore(const std::string& bytes) = 0;
 };
 

@@ -11,7 +11,8 @@ namespace troupe::samplers {
 /// Picard iteration over a sliding window [begin, end) of points. A round
 /// evaluates the network at every point whose value changed, then one sweep
 /// (samplers/parallel/sweep.h) corrects the window from left to right. The
-/// whole round may be issued ahead; the next one waits for what the sweep says.
+/// whole round may be issued ahead; the next one waits for all results of this
+/// one.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails

@@ -169,6 +169,12 @@ void check_edge(const GraphTable& table, const MethodOptions& options,
                    " does not make what node " + std::to_string(edge.to) +
                    " reads");
     }
+    if (edge.age != 0 && node.is_step() &&
+        table.nodes[static_cast<std::size_t>(edge.to)].is_step()) {
+      refuse_graph(name +
+                   ": the solver goes on from the step before: got age " +
+                   std::to_string(edge.age));
+    }
     is_always_made = is_always_made || node.fresh;
   }
   if (!is_always_made) {

@@ -66,7 +66,7 @@ std::uint64_t TaskBook::add(Task task) {
   return id;
 }
 
-/// Its slots are in the book.
+/// The slots that the task names are in the book.
 void TaskBook::open(Task task) {
   OpenTask opened;
   for (const Slot slot : task.inputs) {
@@ -151,7 +151,8 @@ std::vector<Slot> TaskBook::live_slots() const {
   return live;
 }
 
-// How often a slot is read, and whether it is made, follows from the tasks.
+// A slot's readers are the open tasks that read it, and it is made unless one
+// of them writes it: neither is saved.
 void TaskBook::save(ByteWriter& out) const {
   out.number(next_id_);
   out.number(next_slot_);
@@ -185,8 +186,9 @@ void TaskBook::load(ByteReader& in) {
             "has a task whose slot it lacks");
     return found->second;
   };
-  std::vector<Task> tasks(in.count());
-  for (Task& task : tasks) {
+  std::vector<Task> tasks;
+  for (std::size_t left = in.count(); left > 0; --left) {
+    Task& task = tasks.emplace_back();
     transfer_task(in, task);
     check_slots(task);
     ++task.version;

@@ -23,7 +23,8 @@ class TaskBook {
   /// are made, or are outputs of tasks that were added before.
   std::uint64_t add(Task task);
   /// Says that no task that is still to be added reads the slot, and that it is
-  /// not the result: it dies once it is made and its last reader is finished.
+  /// not the result any more when its last reader is finished. Then it dies, if
+  /// it is made.
   void release(Slot slot);
 
   /// Open tasks that were not handed out yet, in the order they were added: all

@@ -288,6 +288,13 @@ TEST(JobRecord, IsRefusedWithAGraphThatDoesNotEnd) {
                    [](JobRecord& j) { graph_of(j).nodes[0].stride = 0; });
   expect_objection("solver step",
                    [](JobRecord& j) { graph_of(j).nodes.back().segment = 0; });
+  expect_objection("goes on from the step before", [](JobRecord& j) {
+    GraphTable& graph = graph_of(j);
+    const int solver = static_cast<int>(graph.nodes.size()) - 1;
+    for (samplers::GraphEdge& edge : graph.edges) {
+      edge.age = edge.to == solver && edge.lag == 1 ? 1 : edge.age;
+    }
+  });
   expect_objection("reads 0 slots", [](JobRecord& j) {
     graph_of(j).edges.pop_back();
     graph_of(j).edges.pop_back();

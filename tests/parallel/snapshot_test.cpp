@@ -107,6 +107,25 @@ TEST(Snapshot, ThatIsCutShortIsRefused) {
   }
 }
 
+TEST(Snapshot, WhoseBytesWereChangedIsRefused) {
+  for (const MethodOptions& options : method_cases()) {
+    Bench bench(steps(7));
+    const auto method = make_method(options, bench.schedule);
+    (void)method->ready(kNothingAhead);
+    const std::string bytes = method->snapshot();
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(changed[at] ^ (1 << (at % 8)));
+      try {
+        make_method(options, bench.schedule)->restore(changed);
+        FAIL() << "byte " << at << " of " << bytes.size();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::corrupt_file);
+      }
+    }
+  }
+}
+
 TEST(Snapshot, OfAnotherMethodIsRefused) {
   Bench bench(steps(7));
   const auto all = method_cases();
