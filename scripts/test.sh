@@ -72,7 +72,7 @@ echo "== hostile checkpoints =="
 scripts/fuzz_safetensors.sh 400000
 
 echo "== hostile job records =="
-scripts/fuzz_job_record.sh 100000
+scripts/fuzz_job_record.sh 200000
 
 echo "== hostile inputs to the program =="
 scripts/corpus.sh --self-test
