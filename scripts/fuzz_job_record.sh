@@ -11,7 +11,9 @@ need_number RUNS "$runs"
 scripts/build.sh asan fuzz_job_record
 corpus=build/fuzz/job_records
 mkdir -p "$corpus"
-# It begins with the records that its mutator makes.
-build/asan/tests/actors/fuzz_job_record -runs="$runs" -max_len=16384 \
+# It begins with the records that its mutator makes. Choosing inputs by entropy and
+# long stacks of allocations take a fifth of the time, and find no more here.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}:malloc_context_size=3
+build/asan/tests/actors/fuzz_job_record -runs="$runs" -max_len=16384 -entropic=0 \
   -artifact_prefix=build/fuzz/ -len_control=0 -rss_limit_mb=1024 -malloc_limit_mb=128 \
   -print_final_stats=1 "$corpus"

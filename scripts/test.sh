@@ -34,7 +34,8 @@ ctest --test-dir "build/$preset" --output-on-failure -j 2
 
 echo "== address and undefined behaviour sanitizers =="
 scripts/build.sh asan
-export ASAN_OPTIONS=detect_leaks=1
+# Shorter stacks of allocations: a tenth of the time.
+export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=8
 # The tests of one instruction set compare bits: natively. Those of the simulator
 # take minutes here: a few schedules go through the same lines.
 ctest --preset asan -j 2 -E '_(avx2|avx512_core|avx512_core_bf16)$|^test_simulator$'
