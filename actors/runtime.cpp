@@ -15,9 +15,6 @@
 namespace troupe::actors {
 namespace {
 
-// How soon a stop is noticed.
-constexpr auto kStopPoll = std::chrono::milliseconds(20);
-
 // Two that schedule, one for time, one that prints.
 constexpr int kSystemThreads = 4;
 
@@ -127,14 +124,12 @@ JobResult run_job(const JobSpec& spec) {
          }},
         {coordinator_options(spec), job, {}, spec.preview_every, spec.trace},
         {spec.workers, spec.restart, job, std::move(make_executor), {}});
-    bool asked = false;
-    while (over.wait_for(kStopPoll) != std::future_status::ready) {
-      if (spec.stop != nullptr && *spec.stop && !asked) {
+    {
+      const std::stop_callback halt(spec.stop, [&company] {
         caf::anon_send(company.coordinator, halt_atom{});
-        asked = true;
-      }
+      });
+      result = to_result(over.get());
     }
-    result = to_result(over.get());
     company.dismiss();
   }
   result.wall_seconds =

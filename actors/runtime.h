@@ -1,10 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "actors/coordinator_policy.h"
@@ -26,9 +26,7 @@ struct JobSpec {
 
   /// They outlive the run.
   std::vector<Observer*> observers = {};
-  /// Becomes true when the job shall stop; a signal handler may set it. May be
-  /// null.
-  const std::atomic<bool>* stop = nullptr;
+  std::stop_token stop = {};             ///< asks the job to stop; any thread
   std::vector<std::uint64_t> skip = {};  ///< indices that are not wanted
   bool decode = true;
   int preview_every = 0;    ///< model calls between previews; 0: none

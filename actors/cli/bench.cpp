@@ -48,7 +48,7 @@ void measure(Invocation& invocation, const JobRunner& runner,
              Measurement& measurement) {
   LatentsObserver observer;
   const JobResult result = runner.run({.observers = {&observer},
-                                       .stop = &invocation.stop->flag(),
+                                       .stop = invocation.stop->token(),
                                        .decode = false},
                                       &measurement.plan);
   invocation.stop->check("bench", "stopped before the figures were complete");

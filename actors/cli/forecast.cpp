@@ -177,8 +177,7 @@ std::optional<Pace> measure_pace(const JobRequest& request,
                        : memory_info().available_bytes)) {
     return std::nullopt;
   }
-  // Making the weights starts a pool and as many threads of OpenMP, which ends
-  // the process where it gets none.
+  // Making the weights has a pool of its own.
   check_threads(std::max(workers * threads, 2 * cores));
   std::vector<std::unique_ptr<ExecContext>> contexts;
   contexts.reserve(static_cast<std::size_t>(workers));
@@ -186,7 +185,7 @@ std::optional<Pace> measure_pace(const JobRequest& request,
     contexts.push_back(
         std::make_unique<ExecContext>(threads, device.device, device.options));
   }
-  const StopAction action(stop, [&contexts] {
+  const std::stop_callback action(stop.token(), [&contexts] {
     for (const auto& ctx : contexts) {
       ctx->request_stop();
     }

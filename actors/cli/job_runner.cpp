@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
   ExecContext ctx(num_usable_cores());
-  const StopAction action(stop, [&ctx] { ctx.request_stop(); });
+  const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     return source.weights_hash(ctx);
   } catch (const Error&) {
@@ -61,7 +61,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
 
 void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   ExecContext ctx(num_usable_cores(), device.device, device.options);
-  const StopAction action(stop, [&ctx] { ctx.request_stop(); });
+  const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     LoadedModel model =
         request_.source.load(ctx, device.compute, device.placement);

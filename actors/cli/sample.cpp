@@ -208,7 +208,8 @@ struct Run {
 Run sample(const Invocation& invocation, const JobRunner& runner,
            const RunOutputs& outputs, ArtefactObserver& artefacts,
            StopFlag& stop) {
-  const StopAction action(stop, [&artefacts] { artefacts.request_stop(); });
+  const std::stop_callback action(stop.token(),
+                                  [&artefacts] { artefacts.request_stop(); });
   const SteadyClock clock;
   const TimePoint start = clock.now();
   ProgressPrinter printer(progress_kind(invocation.config), stderr, start);
@@ -220,7 +221,7 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
   Run run;
   run.result =
       runner.run({.observers = {&progress, &artefacts},
-                  .stop = &stop.flag(),
+                  .stop = stop.token(),
                   .skip = skip,
                   .decode = outputs.pictures(),
                   .preview_every = outputs.preview ? outputs.preview_every : 0,
@@ -228,7 +229,8 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
                   .trace = !outputs.trace.empty()});
   printer.finish();
   const bool is_cut_short =
-      stop.flag() && std::ranges::any_of(run.result.samples, [](const auto& s) {
+      stop.is_set() &&
+      std::ranges::any_of(run.result.samples, [](const auto& s) {
         return s.status == SampleStatus::unfinished;
       });
   run.unwritten = artefacts.finish(

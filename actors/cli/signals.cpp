@@ -166,34 +166,17 @@ void write_patiently(int descriptor, std::string_view text, int patience_ms) {
   }
 }
 
-StopFlag::StopFlag(SignalWatch& signals) : signals_(signals) { set_action({}); }
+StopFlag::StopFlag(SignalWatch& signals) : signals_(signals) {
+  signals_.set_handler([this] { source_.request_stop(); });
+}
 
 StopFlag::~StopFlag() { signals_.set_handler({}); }
 
-void StopFlag::set_action(const std::function<void()>& action) {
-  signals_.set_handler([this, action] {
-    flag_ = true;
-    if (action) {
-      action();
-    }
-  });
-  if (flag_ && action) {  // it came before
-    action();
-  }
-}
-
 void StopFlag::check(std::string_view place, std::string_view message) const {
-  if (flag_) {
+  if (is_set()) {
     throw Error(signals_.received().value_or(Errc::interrupted), place,
                 message);
   }
 }
-
-StopAction::StopAction(StopFlag& stop, const std::function<void()>& action)
-    : stop_(stop) {
-  stop_.set_action(action);
-}
-
-StopAction::~StopAction() { stop_.set_action({}); }
 
 }  // namespace troupe::actors

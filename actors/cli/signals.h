@@ -4,6 +4,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 #include <thread>
 
@@ -75,8 +76,9 @@ class SignalWatch {
 /// up when nobody has read for `patience_ms`.
 void write_patiently(int descriptor, std::string_view text, int patience_ms);
 
-/// While it lives, a signal sets a flag instead of ending the process; also
-/// when the scope is left by an exception.
+/// While it lives, a signal asks for a stop instead of ending the process; also
+/// when the scope is left by an exception. What a stop shall do at once is a
+/// std::stop_callback of its token; it runs on the watch's thread.
 class StopFlag {
  public:
   explicit StopFlag(SignalWatch& signals);
@@ -84,30 +86,18 @@ class StopFlag {
   StopFlag(const StopFlag&) = delete;
   StopFlag& operator=(const StopFlag&) = delete;
 
-  [[nodiscard]] const std::atomic<bool>& flag() const noexcept { return flag_; }
+  [[nodiscard]] std::stop_token token() const noexcept {
+    return source_.get_token();
+  }
+  [[nodiscard]] bool is_set() const noexcept {
+    return source_.stop_requested();
+  }
   /// Errors: Errc::interrupted or Errc::terminated once a signal has come.
   void check(std::string_view place, std::string_view message) const;
 
  private:
-  friend class StopAction;
-  void set_action(const std::function<void()>& action);
-
   SignalWatch& signals_;
-  std::atomic<bool> flag_{false};
-};
-
-/// While it lives, a signal does something more than set the flag. One at a
-/// time. `action` runs on the watch's thread, at once if the signal has come,
-/// perhaps twice.
-class StopAction {
- public:
-  StopAction(StopFlag& stop, const std::function<void()>& action);
-  ~StopAction();
-  StopAction(const StopAction&) = delete;
-  StopAction& operator=(const StopAction&) = delete;
-
- private:
-  StopFlag& stop_;
+  std::stop_source source_;
 };
 
 }  // namespace troupe::actors

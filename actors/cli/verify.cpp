@@ -146,7 +146,7 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   ProgressPrinter printer(bar_kind(config), stderr, SteadyClock().now());
   ProgressObserver progress(printer);
   const JobResult result = runner.run(
-      {.observers = {&progress, &picture}, .stop = &invocation.stop->flag()});
+      {.observers = {&progress, &picture}, .stop = invocation.stop->token()});
   printer.finish();
   invocation.stop->check("verify", "stopped");
   if (result.failure) {

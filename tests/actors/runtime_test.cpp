@@ -299,9 +299,9 @@ TEST(RunJob, ShowsTheLatentsAfterEveryCall) {
 
 TEST(RunJob, StopsBetweenBlocksAndKeepsFinishedSamples) {
   Job job({.kind = MethodKind::batch});
-  std::atomic<bool> stop{false};
+  std::stop_source stop;
   std::atomic<bool> endless{false};
-  job.spec.stop = &stop;
+  job.spec.stop = stop.get_token();
   job.spec.end = 50;
   // After the first sample every forward lasts until it is interrupted.
   job.evaluator.before_forward = [&](ExecContext& ctx) {
@@ -312,7 +312,7 @@ TEST(RunJob, StopsBetweenBlocksAndKeepsFinishedSamples) {
   };
   job.seen.after_sample = [&] {
     endless = true;
-    stop = true;
+    stop.request_stop();
   };
   const JobResult result = job.run();
   EXPECT_TRUE(result.stopped);

@@ -24,11 +24,7 @@ TEST(SignalsDeathTest, ReachTheActionAndTheFlag) {
     SignalWatch signals;
     StopFlag stop(signals);
     std::promise<void> called;
-    const StopAction action(stop, [&, once = std::make_shared<bool>()] {
-      if (!std::exchange(*once, true)) {
-        called.set_value();
-      }
-    });
+    const std::stop_callback action(stop.token(), [&] { called.set_value(); });
     ::kill(::getpid(), SIGTERM);
     called.get_future().wait();
     bool threw = false;
@@ -39,7 +35,7 @@ TEST(SignalsDeathTest, ReachTheActionAndTheFlag) {
     }
     bool late = false;
     {
-      const StopAction other(stop, [&] { late = true; });
+      const std::stop_callback other(stop.token(), [&] { late = true; });
     }
     end_with(threw && late);
   };
@@ -93,7 +89,7 @@ TEST(SignalsDeathTest, HaveLastWordsAtTheSecondInterruptToo) {
     });
     const StopFlag stop(signals);
     ::kill(::getpid(), SIGINT);
-    while (!stop.flag()) {
+    while (!stop.is_set()) {
       std::this_thread::yield();
     }
     ::kill(::getpid(), SIGINT);
