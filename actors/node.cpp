@@ -62,9 +62,9 @@ class NodeShell final : public NodeActor::base {
     auto start = [&system = system(), spec = spec_](int worker,
                                                     std::uint32_t epoch) {
       return spawn_worker(
-          system,
-          {worker, epoch, spec.workers[static_cast<std::size_t>(worker)],
-           spec.job, spec.make_executor(worker), spec.coordinator});
+          system, {worker, epoch,
+                   spec.workers[static_cast<std::size_t>(worker)], spec.job,
+                   spec.make_executor(worker), spec.coordinator, spec.joiner});
     };
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,

@@ -15,8 +15,8 @@
 namespace troupe::actors {
 namespace {
 
-// Two that schedule, one for time, one that prints.
-constexpr int kSystemThreads = 4;
+// Two that schedule, one for time, one that prints, one that joins others.
+constexpr int kSystemThreads = 5;
 
 class Config final : public caf::actor_system_config {
  public:
@@ -114,6 +114,8 @@ JobResult run_job(const JobSpec& spec) {
   // An actor_system that cannot start its threads crashes in its destructor.
   check_threads(kSystemThreads + (spec.make_executor ? 0 : num_threads(spec)));
   {
+    // Ends after the actors: it waits for the threads of their workers.
+    ThreadExecutor joiner;
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);
     Company company = spawn_company(
@@ -123,7 +125,12 @@ JobResult run_job(const JobSpec& spec) {
            promise.set_value(std::move(record));
          }},
         {coordinator_options(spec), job, {}, spec.preview_every, spec.trace},
-        {spec.workers, spec.restart, job, std::move(make_executor), {}});
+        {spec.workers,
+         spec.restart,
+         job,
+         std::move(make_executor),
+         {},
+         &joiner});
     {
       const std::stop_callback halt(spec.stop, [&company] {
         caf::anon_send(company.coordinator, halt_atom{});

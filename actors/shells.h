@@ -38,6 +38,9 @@ struct WorkerSpec {
   std::shared_ptr<JobContext> job;
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets results and beats
+  /// Where the compute thread of a worker that has ended is waited for; null:
+  /// where the worker ends.
+  Executor* joiner = nullptr;
 };
 
 /// The worker's shell.
@@ -58,6 +61,7 @@ struct NodeSpec {
   /// The compute thread of a worker.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor;
   CoordinatorActor coordinator;
+  Executor* joiner = nullptr;  ///< see WorkerSpec; outlives the actors
 };
 
 /// The node's shell: has a supervisor start its workers, presents them to the

@@ -14,11 +14,15 @@ class WorkerShell final : public WorkerActor::base {
         policy_(spec_->worker, spec_->epoch),
         ctx_(std::move(ctx)) {}
 
-  // Waits for the block that runs, then drops the rest.
+  // Its executor waits for the block that runs and drops the rest. That may
+  // take long, so no thread of the actors waits with it.
   void on_exit() override {
     ctx_->request_stop();
-    spec_->executor.reset();
     spec_->coordinator = nullptr;
+    std::shared_ptr<Executor> executor = std::move(spec_->executor);
+    if (spec_->joiner != nullptr) {
+      spec_->joiner->post([executor = std::move(executor)] {});
+    }
   }
 
  protected:

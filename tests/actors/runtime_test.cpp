@@ -257,6 +257,31 @@ TEST(RunJob, CompletesWithTheSameBytesWhenWorkersDie) {
   }
 }
 
+TEST(RunJob, GoesOnWhileThreadsOfFencedWorkersHang) {
+  // As many as there are threads for actors: none of these may wait for them.
+  constexpr int kHanging = 2;
+  Job job({.kind = MethodKind::batch});
+  job.spec.workers = cpu_workers(kHanging + 1);
+  job.spec.lease = std::chrono::milliseconds(300);
+  std::atomic<int> passes{0};
+  std::atomic<bool> is_over{false};
+  job.evaluator.before_forward = [&](ExecContext& /*ctx*/) {
+    if (passes++ < kHanging) {
+      while (!is_over) {
+        std::this_thread::yield();
+      }
+    }
+  };
+  std::size_t ended = 0;
+  job.seen.after_sample = [&] {
+    is_over = ++ended == job.spec.end - job.spec.begin;
+  };
+  const JobResult result = job.run();
+  ASSERT_FALSE(result.failure) << result.failure->message;
+  EXPECT_EQ(result.count(SampleStatus::done), ended);
+  EXPECT_GE(result.recoveries, kHanging);
+}
+
 TEST(RunJob, FailsWhenNoWorkerStaysAlive) {
   Job job({.kind = MethodKind::batch});
   job.spec.workers = cpu_workers(2);
