@@ -21,6 +21,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
 
   void on_exit() override {
     workers_.clear();
+    processes_.clear();
     spec_.observer = nullptr;
   }
 
@@ -28,6 +29,9 @@ class CoordinatorShell final : public CoordinatorActor::base {
   behavior_type make_behavior() override {
     guarded([&] { delayed_send(this, kPulse, pulse_atom{}); });
     return {
+        [this](int process, const ProcessActor& actor) {
+          guarded([&] { processes_[process] = actor; });
+        },
         [this](const WorkerUp& up, const WorkerActor& worker) {
           guarded([&] {
             at(up.worker) = worker;
@@ -43,7 +47,14 @@ class CoordinatorShell final : public CoordinatorActor::base {
             in_hand_ = nullptr;
           });
         },
+        [this](const ValuesFetched& news) { guarded([&] { feed(news); }); },
         [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
+        [this](const ProcessDown& down) {
+          guarded([&] {
+            processes_.erase(down.process);
+            feed(down);
+          });
+        },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
         [this](pulse_atom) {
           guarded([&] {
@@ -69,6 +80,15 @@ class CoordinatorShell final : public CoordinatorActor::base {
     });
   }
 
+  /// One that has ended needs to hear nothing.
+  template <typename News>
+  void tell(int process, News news) {
+    const auto found = processes_.find(process);
+    if (found != processes_.end()) {
+      send(found->second, std::move(news));
+    }
+  }
+
   void feed(const CoordinatorEvent& event) {
     for (CoordinatorCommand& command :
          policy_->on(event, spec_.job->clock->now())) {
@@ -77,8 +97,15 @@ class CoordinatorShell final : public CoordinatorActor::base {
   }
 
   void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
-  void perform(FreeSlots& free) {
-    spec_.job->samples.open(free.sample_index, free.run)->erase(free.slots);
+  void perform(FreeValues& free) { tell(free.process, std::move(free)); }
+  void perform(DropRuns& drop) { tell(drop.process, std::move(drop)); }
+  void perform(FetchValues& fetch) {
+    spec_.store->fetch(
+        fetch.values,
+        [self = CoordinatorActor(this), index = fetch.sample_index,
+         run = fetch.run](std::vector<RemoteValue> gone) {
+          caf::anon_send(self, ValuesFetched{index, run, std::move(gone)});
+        });
   }
   void perform(ShowResult& show) {
     for (const Preview& preview : in_hand_->previews) {
@@ -104,14 +131,13 @@ class CoordinatorShell final : public CoordinatorActor::base {
     SampleOutcome outcome{std::move(end.report), {}, {}};
     const std::uint64_t index = outcome.report.sample_index;
     if (outcome.report.status == SampleStatus::done) {
-      const auto slots = spec_.job->samples.open(index, end.run);
+      const auto slots = spec_.store->open(index, end.run);
       outcome.latents =
           std::get<samplers::SolverState>(slots->get(end.result)).latents;
       if (spec_.options.decode) {
         outcome.pixels = std::get<Tensor>(slots->get(kPixelsSlot));
       }
     }
-    spec_.job->samples.close(index);
     next_preview_.erase(index);
     send(spec_.observer, std::move(outcome));
   }
@@ -145,6 +171,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
   std::shared_ptr<CoordinatorPolicy> policy_;
   CoordinatorSpec spec_;
   std::vector<WorkerActor> workers_;
+  std::map<int, ProcessActor> processes_;
   const GrantResult* in_hand_ = nullptr;       // while it is handled
   std::map<std::uint64_t, int> next_preview_;  // model call, by sample
 };

@@ -89,19 +89,20 @@ void CoordinatorPolicy::fill_workers() {
 
 void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
   Worker& to = at(worker);
-  Grant grant{next_grant_++, worker, to.epoch, {}};
+  Grant grant{next_grant_++, worker, to.epoch, {}, {}, {}};
   for (Pending& pending : tasks) {
     Sample& sample = samples_.at(pending.work.sample_index);
     pending.work.run = sample.run;
-    if (to.traits.device.kind == DeviceKind::cuda) {
-      sample.gpus.insert(to.traits.device.index);
-    }
+    find_values(sample, pending.work.task, grant);
     grant.tasks.push_back(pending.work);
+  }
+  if (const auto frees = frees_.extract(to.traits.process)) {
+    grant.frees = std::move(frees.mapped());
   }
   if (to.outstanding++ == 0) {
     to.last_life = now_;
   }
-  grants_.emplace(grant.id, Outstanding{worker, std::move(tasks)});
+  grants_.emplace(grant.id, Outstanding{worker, std::move(tasks), grant.frees});
   commands_.push_back(std::move(grant));
 }
 
@@ -147,12 +148,13 @@ std::set<std::uint64_t> CoordinatorPolicy::apply_results(
 bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
                                      const samplers::TaskResult& result) {
   if (task.op == Op::decode) {
-    end_sample(sample.index, SampleStatus::done, {});
+    sample.is_decoded = true;
+    bring_home(sample);
     return true;
   }
   const int accepted = sample.method->progress().accepted;
   const bool was_done = sample.method->done();
-  std::optional<std::vector<samplers::Slot>> dead =
+  const std::optional<std::vector<samplers::Slot>> dead =
       sample.method->apply(result);
   if (!dead) {
     return false;
@@ -160,9 +162,7 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   if (sample.method->progress().accepted > accepted) {
     sample.ticks = 0;
   }
-  if (!dead->empty()) {
-    commands_.push_back(FreeSlots{sample.index, *std::move(dead), sample.run});
-  }
+  free_slots(sample, *dead);
   if (!sample.method->done()) {
     issue_ready(sample);
   } else if (!was_done) {

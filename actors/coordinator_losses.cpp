@@ -11,8 +11,8 @@
 namespace troupe::actors {
 namespace {
 
-/// A machine has fewer GPUs than this. A sample that has begun anew so often
-/// would go on doing so.
+/// A job loses fewer GPUs and processes than this. A sample that has begun anew
+/// so often would go on doing so.
 constexpr std::uint32_t kMostRuns = 32;
 
 Failure lost_too_often(const Pending& pending) {
@@ -21,6 +21,13 @@ Failure lost_too_often(const Pending& pending) {
               " was lost with its worker: got " +
               std::to_string(pending.attempts) + " losses, expected fewer",
           "look in the log for what ends the workers"};
+}
+
+Failure values_gone(std::uint64_t sample_index) {
+  return {Errc::job_failed, "coordinator",
+          "values of sample " + std::to_string(sample_index) +
+              " were lost again and again",
+          "look in the log for what ends the processes"};
 }
 
 }  // namespace
@@ -75,6 +82,9 @@ std::vector<Pending> CoordinatorPolicy::take_tasks_of(int index) {
   for (auto it = grants_.begin(); it != grants_.end();) {
     if (it->second.worker == index) {
       std::ranges::move(it->second.tasks, std::back_inserter(tasks));
+      // Whether it has got that far is not known. Twice is harmless.
+      std::ranges::move(it->second.frees,
+                        std::back_inserter(frees_[at(index).traits.process]));
       it = grants_.erase(it);
     } else {
       ++it;
@@ -95,6 +105,13 @@ void CoordinatorPolicy::lose_worker(int index) {
   worker.alive = false;
   worker.outstanding = 0;
   ++recoveries_;
+  if (count_losses(index)) {
+    // Alone, so that a task that ends its workers is found.
+    route_alone(take_tasks_of(index));
+  }
+}
+
+bool CoordinatorPolicy::count_losses(int index) {
   for (auto& [id, grant] : grants_) {
     if (grant.worker != index) {
       continue;
@@ -102,41 +119,81 @@ void CoordinatorPolicy::lose_worker(int index) {
     for (Pending& pending : grant.tasks) {
       if (++pending.attempts >= options_.max_attempts) {
         end_job(false, lost_too_often(pending));
-        return;
+        return false;
       }
     }
   }
-  // Alone, so that a task that ends its workers is found.
-  route_alone(take_tasks_of(index));
+  return true;
 }
 
 /// Takes the worker, and with a failed GPU all of its workers, out of the job
 /// for good. `lost` are tasks that it held and no longer stands for.
 void CoordinatorPolicy::retire(int index, const Failure& cause,
                                std::vector<Pending> lost) {
-  const Device device = at(index).traits.device;
+  const WorkerTraits traits = at(index).traits;
   const bool takes_all =
-      device.kind == DeviceKind::cuda && cause.code == Errc::device_lost;
-  bool is_news = false;
+      traits.device.kind == DeviceKind::cuda && cause.code == Errc::device_lost;
+  std::vector<int> hit;
   for (int w = 0; w < num_workers(); ++w) {
-    Worker& worker = at(w);
-    const bool is_hit =
-        w == index || (takes_all && worker.traits.device == device);
-    if (!is_hit || worker.gone) {
-      continue;
+    const Worker& worker = at(w);
+    const bool is_there = worker.traits.process == traits.process &&
+                          worker.traits.device == traits.device;
+    if (!worker.gone && (w == index || (takes_all && is_there))) {
+      hit.push_back(w);
+      commands_.push_back(RetireWorker{w, cause});
     }
-    is_news = true;
+  }
+  if (hit.empty()) {
+    return;
+  }
+  if (takes_all) {
+    lost_memories_.emplace_back(traits.process, traits.device);
+    for (auto& [number, sample] : samples_) {
+      sample.values.lose(traits.process, traits.device);
+    }
+  }
+  leave(hit, cause, std::move(lost));
+}
+
+void CoordinatorPolicy::handle(const ProcessDown& event) {
+  if (event.process == kHomeProcess) {
+    end_job(false, event.cause);
+    return;
+  }
+  if (!lost_processes_.insert(event.process).second) {
+    return;
+  }
+  std::vector<int> hit;
+  for (int w = 0; w < num_workers(); ++w) {
+    if (at(w).traits.process == event.process && !at(w).gone) {
+      hit.push_back(w);
+      if (!count_losses(w)) {
+        return;
+      }
+    }
+  }
+  for (auto& [number, sample] : samples_) {
+    sample.values.lose(event.process);
+  }
+  if (!hit.empty()) {
+    leave(hit, event.cause, {});
+  }
+  frees_.erase(event.process);
+}
+
+/// Workers, one at least, leave the job for good. What they had to do, and
+/// `lost`, others do; where a value has gone with them, from the beginning.
+void CoordinatorPolicy::leave(const std::vector<int>& leavers,
+                              const Failure& cause, std::vector<Pending> lost) {
+  for (const int w : leavers) {
+    Worker& worker = at(w);
     worker.known = true;
     worker.gone = true;
     worker.alive = false;
     worker.outstanding = 0;
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
-    commands_.push_back(RetireWorker{w, cause});
   }
-  if (!is_news) {
-    return;
-  }
-  lost_.push_back({device, cause});
+  lost_.push_back({at(leavers.front()).traits.device, cause});
   if (std::ranges::all_of(workers_, &Worker::gone)) {
     end_job(false, cause);
     return;
@@ -144,8 +201,7 @@ void CoordinatorPolicy::retire(int index, const Failure& cause,
   ++recoveries_;
   for (auto& [number, sample] : samples_) {
     const std::optional<std::size_t> same = best_group(class_of(sample));
-    const bool is_lost = takes_all && sample.gpus.contains(device.index);
-    if (!same || is_lost) {
+    if (!same || lacks_values(sample)) {
       begin_anew(sample, same ? *same : *best_group(-1));
     } else if (!is_staffed(sample.group)) {
       place(sample, *same);
@@ -160,15 +216,36 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
                                     const Outstanding& grant) {
   ++recoveries_;
   for (const Pending& pending : grant.tasks) {
+    if (Sample* sample = sample_of(pending.work); sample != nullptr) {
+      begin_again(*sample, failure);
+    }
+  }
+}
+
+/// What the grant was to read was not where it was looked for. Somebody else
+/// may hold it; a task that nobody waits for is dropped.
+void CoordinatorPolicy::inputs_gone(const Outstanding& grant) {
+  for (const Pending& pending : grant.tasks) {
     Sample* sample = sample_of(pending.work);
     if (sample == nullptr) {
       continue;
     }
-    if (sample->run >= kMostRuns) {
-      end_job(false, failure);
-      return;
+    if (lacks_values(*sample)) {
+      ++recoveries_;
+      begin_again(*sample);
+    } else {
+      route_alone({pending});
     }
-    begin_anew(*sample, best_group(class_of(*sample)).value_or(sample->group));
+  }
+}
+
+/// Within its class, unless it has begun too often.
+void CoordinatorPolicy::begin_again(Sample& sample,
+                                    std::optional<Failure> cause) {
+  if (sample.run >= kMostRuns) {
+    end_job(false, cause ? std::move(cause) : values_gone(sample.index));
+  } else if (!ended_) {
+    begin_anew(sample, best_group(class_of(sample)).value_or(sample.group));
   }
 }
 
@@ -179,9 +256,11 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   std::erase_if(stranded_, [&sample](const Pending& pending) {
     return pending.work.sample_index == sample.index;
   });
+  drop_runs(sample, sample.run);
   ++sample.run;
   sample.method = options_.make_method();
-  sample.gpus.clear();
+  sample.values.clear();
+  sample.is_decoded = false;
   sample.began = now_;
   sample.ticks = 0;
   place(sample, group);

@@ -95,7 +95,8 @@ void CoordinatorPolicy::handle(const WorkerDown& event) {
 
 void CoordinatorPolicy::handle(const WorkerBeat& event) {
   Worker& worker = at(event.worker);
-  if (worker.epoch == event.epoch && worker.ticks != event.ticks) {
+  if (worker.epoch == event.epoch &&
+      (event.waits || worker.ticks != event.ticks)) {
     worker.ticks = event.ticks;
     worker.last_life = now_;
     report_progress();
@@ -103,6 +104,9 @@ void CoordinatorPolicy::handle(const WorkerBeat& event) {
 }
 
 void CoordinatorPolicy::handle(const TimeTick&) {
+  for (auto& [process, frees] : std::exchange(frees_, {})) {
+    commands_.push_back(FreeValues{process, std::move(frees)});
+  }
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& worker = workers_[w];
     if (options_.lease > Duration{} && worker.alive && worker.outstanding > 0 &&
@@ -120,12 +124,14 @@ void CoordinatorPolicy::handle(const JobFault& event) {
 }
 
 void CoordinatorPolicy::handle(const GrantResult& event) {
+  note_values(event);
   Worker& worker = at(event.worker);
   const auto found = grants_.find(event.id);
   if (found == grants_.end() || worker.epoch != event.epoch) {
     return;  // late: the grant was given to somebody else meanwhile
   }
-  if (!event.failure && event.results.size() != found->second.tasks.size()) {
+  const bool has_results = !event.failure && event.gone.empty();
+  if (has_results && event.results.size() != found->second.tasks.size()) {
     // Which task a result is of cannot be known: another incarnation does them.
     commands_.push_back(FenceWorker{event.worker});
     lose_worker(event.worker);
@@ -136,6 +142,10 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   grants_.erase(found);
   --worker.outstanding;
   worker.last_life = now_;
+  if (!event.gone.empty()) {
+    inputs_gone(grant);
+    return;
+  }
   Pace& pace = pace_of(worker.traits.execution_class);
   pace.busy += event.span.duration;
   ++pace.num_results;
@@ -169,7 +179,7 @@ void CoordinatorPolicy::issue_ready(Sample& sample) {
 
 void CoordinatorPolicy::finish_method(Sample& sample) {
   if (!options_.decode) {
-    end_sample(sample.index, SampleStatus::done, {});
+    bring_home(sample);
     return;
   }
   Task task;
@@ -203,6 +213,7 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
       EndSample{{index, status, progress, std::move(failure), class_of(sample)},
                 sample.method->result_slot(),
                 sample.run});
+  drop_runs(sample, std::nullopt);
   --loads_[sample.group];
   samples_.erase(found);
   if (ended_totals_.samples_done == 0 &&

@@ -6,9 +6,11 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <utility>
 #include <variant>
 #include <vector>
 
+#include "actors/directory.h"
 #include "actors/grant.h"
 #include "actors/observer.h"
 #include "actors/plan.h"
@@ -28,7 +30,13 @@ struct WorkerTraits {
   Device device;
   /// Most rows of one forward pass.
   int max_rows = 1;
+  /// Whose values it reads and writes; see kHomeProcess.
+  int process = 0;
 };
+
+/// The coordinator's process: results are brought there. It lives as long as
+/// the job.
+inline constexpr int kHomeProcess = 0;
 
 /// The error is one sample's own, so the others can go on.
 [[nodiscard]] inline bool is_of_sample(Errc code) {
@@ -64,16 +72,39 @@ struct StopRequested {};
 struct JobFault {
   Failure cause;
 };
+/// A process has ended, with its workers and its values.
+struct ProcessDown {
+  int process = 0;
+  Failure cause;
+};
+/// What FetchValues asked for is here, but for these.
+struct ValuesFetched {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::vector<RemoteValue> gone;
+};
 using CoordinatorEvent =
-    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, TimeTick,
-                 StopRequested, JobFault>;
+    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
+                 TimeTick, StopRequested, JobFault, ProcessDown>;
 
 // Commands.
-/// The slots of a sample that nobody reads any more.
-struct FreeSlots {
+/// A process is to free these, which no grant took along.
+struct FreeValues {
+  int process = 0;
+  std::vector<FreedSlots> frees;
+};
+/// A process is to forget the runs of a sample up to this one; none: the sample
+/// has ended.
+struct DropRuns {
+  int process = 0;
   std::uint64_t sample_index = 0;
-  std::vector<samplers::Slot> slots;
+  std::optional<std::uint32_t> last_run;
+};
+/// The coordinator's process is to fetch these: the result of a run.
+struct FetchValues {
+  std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
+  std::vector<RemoteValue> values;
 };
 /// The result in hand counts: its span, and what it shows of these samples
 /// (previews, points). Without this command it came too late; what it shows of
@@ -82,7 +113,7 @@ struct ShowResult {
   std::set<std::uint64_t> samples;
 };
 /// A sample has ended; when done its state is in slot `result` and, if decoded,
-/// its pixels in kPixelsSlot, both on the host.
+/// its pixels in kPixelsSlot, both on the host of the coordinator's process.
 struct EndSample {
   SampleReport report;
   samplers::Slot result = samplers::kInitialSlot;
@@ -109,8 +140,8 @@ struct EndJob {
   std::vector<LostDevice> lost = {};
 };
 using CoordinatorCommand =
-    std::variant<Grant, FreeSlots, ShowResult, EndSample, JobProgress,
-                 FenceWorker, RetireWorker, EndJob>;
+    std::variant<Grant, FreeValues, DropRuns, FetchValues, ShowResult,
+                 EndSample, JobProgress, FenceWorker, RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
@@ -119,15 +150,21 @@ inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 /// happens when a worker or a task fails. Knows neither actors nor sockets nor
 /// the time; `on` is its only entrance.
 ///
-///   waiting ──admit──▶ in flight ──method done──▶ decoding ──▶ ended
-///                        │  ▲
-///                  grant │  │ result, or loss of the worker: granted anew
-///                        ▼  │
+///   waiting ──admit──▶ in flight ──method done──▶ decoding ──▶ coming home
+///                        │  ▲                                        │
+///                  grant │  │ result, or loss of the worker:         ▼
+///                        ▼  │ granted anew                         ended
 ///                      worker
+///
+/// Values stay where they are made, until another process fetches them: it
+/// learns from a grant who holds them. A slot is freed when every task that
+/// reads it has been applied, at all processes that may hold it; frees ride on
+/// grants, or go out with the next tick.
 ///
 /// A sample is bound to the execution class of the group that takes it, and
 /// begins anew when that can do no more for it: the class has lost its last
-/// worker, or the sample lay in the memory of a GPU that failed. Near the end a
+/// worker, or a value that is still needed lay in a process that ended or in
+/// the memory of a GPU that failed. Near the end a
 /// class that has run dry takes over what a slower one would take longer for,
 /// from the beginning.
 ///
@@ -139,13 +176,24 @@ class CoordinatorPolicy {
   [[nodiscard]] std::vector<CoordinatorCommand> on(
       const CoordinatorEvent& event, TimePoint now);
 
+  /// For checks: the run of a sample in flight, and where its values are.
+  struct RunView {
+    std::uint32_t run = 0;
+    const RunDirectory* values = nullptr;
+  };
+  [[nodiscard]] std::optional<RunView> run_of(std::uint64_t sample_index) const;
+  /// For checks: whether the process will be told to free the value, or is
+  /// being told with a grant that it holds.
+  [[nodiscard]] bool will_free(const ValueName& name, int process) const;
+
  private:
   struct Sample {
     std::uint64_t index = 0;
     std::unique_ptr<samplers::Method> method;
     std::size_t group = 0;
     std::uint32_t run = 0;
-    std::set<int> gpus;    ///< whose memory may hold something of it
+    RunDirectory values;
+    bool is_decoded = false;
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
     bool hurried = false;  ///< has changed its class to end sooner
@@ -171,15 +219,18 @@ class CoordinatorPolicy {
   struct Outstanding {
     int worker = 0;
     std::vector<Pending> tasks;
+    std::vector<FreedSlots> frees;
   };
 
   void handle(const WorkerUp& event);
   void handle(const WorkerDown& event);
   void handle(const WorkerBeat& event);
   void handle(const GrantResult& event);
+  void handle(const ValuesFetched& event);
   void handle(const TimeTick& event);
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
+  void handle(const ProcessDown& event);
 
   /// Who waits for a task; nobody when the sample has ended or begun anew.
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
@@ -195,6 +246,14 @@ class CoordinatorPolicy {
   void fill_workers();
   void send_grant(int worker, std::vector<Pending> tasks);
 
+  void note_values(const GrantResult& event);
+  void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
+  void free_slots(Sample& sample, const std::vector<samplers::Slot>& dead);
+  void drop_runs(const Sample& sample, std::optional<std::uint32_t> last_run);
+  void bring_home(Sample& sample);
+  /// Whether nobody holds a value that is still needed.
+  [[nodiscard]] bool lacks_values(const Sample& sample) const;
+
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const Outstanding& grant);
   /// Returns the samples whose methods took something.
@@ -205,10 +264,16 @@ class CoordinatorPolicy {
                     const samplers::TaskResult& result);
   void grant_failed(const GrantResult& event, Outstanding grant);
   void lose_worker(int worker);
+  /// False when a task was lost too often: then the job is over.
+  bool count_losses(int worker);
   std::vector<Pending> take_tasks_of(int worker);
   void device_full(const Failure& failure, int worker, Outstanding grant);
   void retire(int worker, const Failure& cause, std::vector<Pending> lost);
+  void leave(const std::vector<int>& workers, const Failure& cause,
+             std::vector<Pending> lost);
   void inputs_lost(const Failure& failure, const Outstanding& grant);
+  void inputs_gone(const Outstanding& grant);
+  void begin_again(Sample& sample, std::optional<Failure> cause = {});
   void begin_anew(Sample& sample, std::size_t group);
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,
@@ -253,6 +318,9 @@ class CoordinatorPolicy {
   std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
   std::map<std::uint64_t, Outstanding> grants_;
   std::uint64_t next_grant_ = 1;
+  std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
+  std::set<int> lost_processes_;
+  std::vector<std::pair<int, Device>> lost_memories_;  ///< process, GPU
 
   JobProgress ended_totals_;  ///< of samples that have ended
   std::optional<Failure> first_failure_;

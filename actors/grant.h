@@ -6,8 +6,10 @@
 #include <vector>
 
 #include "kernels/core/clock.h"
+#include "kernels/core/device.h"
 #include "kernels/core/error.h"
 #include "kernels/core/tensor.h"
+#include "kernels/core/value_channel.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -34,6 +36,21 @@ struct SampleTask {
   std::uint32_t run = 0;
 };
 
+/// A value, and a process that holds it.
+struct RemoteValue {
+  ValueName name;
+  int process = 0;
+
+  friend bool operator==(const RemoteValue&, const RemoteValue&) = default;
+};
+
+/// Values of a run that nobody reads any more.
+struct FreedSlots {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::vector<samplers::Slot> slots;
+};
+
 /// Leave to compute: tasks of one kind that make one forward pass together.
 /// Only a result with the same id and epoch counts.
 struct Grant {
@@ -41,6 +58,10 @@ struct Grant {
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
   std::vector<SampleTask> tasks;
+  /// Inputs that the worker's process lacks: it fetches them first.
+  std::vector<RemoteValue> remote_inputs = {};
+  /// What its process is to free, whatever becomes of the tasks.
+  std::vector<FreedSlots> frees = {};
 };
 
 /// A look at a sample on its way.
@@ -70,6 +91,12 @@ struct TraceSpan {
   Duration duration{};
 };
 
+/// A value that a process holds, and the memory that it lies in.
+struct HeldValue {
+  ValueName name;
+  Device memory;
+};
+
 /// What became of a grant.
 struct GrantResult {
   std::uint64_t id = 0;
@@ -77,6 +104,11 @@ struct GrantResult {
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
+  /// Inputs that their holders had not. Then nothing ran: there are no results,
+  /// and there is no failure.
+  std::vector<RemoteValue> gone;
+  /// What the worker's process has got by the grant: outputs, fetched inputs.
+  std::vector<HeldValue> held;
   /// Of Errc::device_lost: the worker's own device is well, so what failed is
   /// one whose memory the grant had to read.
   bool failed_elsewhere = false;
@@ -105,6 +137,7 @@ struct WorkerBeat {
   int worker = 0;
   std::uint32_t epoch = 0;
   std::uint64_t ticks = 0;  ///< blocks run, counted once per row
+  bool waits = false;       ///< has grants, and all of them wait for inputs
 };
 
 }  // namespace troupe::actors

@@ -19,12 +19,14 @@ namespace troupe::actors {
 /// Types that travel inside one process only.
 template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
-    std::same_as<T, WorkDone> || std::same_as<T, WorkerBeat> ||
-    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
-    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
-    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, EndJob>;
+    std::same_as<T, InputsFetched> || std::same_as<T, ValuesFetched> ||
+    std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
+    std::same_as<T, ProcessDown> || std::same_as<T, WorkDone> ||
+    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
+    std::same_as<T, WorkerDown> || std::same_as<T, JobFault> ||
+    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
+    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
+    std::same_as<T, TraceSpan> || std::same_as<T, EndJob>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -40,6 +42,11 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::InputsFetched))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkDone))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerBeat))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerUp))
@@ -64,23 +71,31 @@ namespace troupe::actors {
 
 /// Computes grants on its executor; its mailbox stays responsive meanwhile.
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<WorkDone>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
+    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<InputsFetched>,
+                     caf::reacts_to<WorkDone>, caf::reacts_to<halt_atom>,
+                     caf::reacts_to<pulse_atom>>;
+
+/// Frees values of a process. The coordinator is told of it as the process
+/// with this number.
+using ProcessActor =
+    caf::typed_actor<caf::reacts_to<FreeValues>, caf::reacts_to<DropRuns>>;
 
 /// Directs one job.
 using CoordinatorActor =
-    caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
+    caf::typed_actor<caf::reacts_to<int, ProcessActor>,
+                     caf::reacts_to<WorkerUp, WorkerActor>,
                      caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
-                     caf::reacts_to<GrantResult>, caf::reacts_to<JobFault>,
+                     caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,
+                     caf::reacts_to<JobFault>, caf::reacts_to<ProcessDown>,
                      caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;
 
-/// One host: its workers.
-using NodeActor =
-    caf::typed_actor<caf::reacts_to<WorkerUp, WorkerActor>,
-                     caf::reacts_to<WorkerDown>, caf::reacts_to<pulse_atom>>;
+/// One process: its values and its workers.
+using NodeActor = ProcessActor::extend<caf::reacts_to<WorkerUp, WorkerActor>,
+                                       caf::reacts_to<WorkerDown>,
+                                       caf::reacts_to<pulse_atom>>;
 
 /// Tells the observers of a job what happens.
 using ObserverActor =

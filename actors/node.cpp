@@ -32,6 +32,7 @@ class NodeShell final : public NodeActor::base {
  protected:
   behavior_type make_behavior() override {
     guarded([&] {
+      send(spec_.coordinator, spec_.process, ProcessActor(this));
       start_supervisor();
       delayed_send(this, kPulse, pulse_atom{});
     });
@@ -39,32 +40,53 @@ class NodeShell final : public NodeActor::base {
         [this](const WorkerUp& up, const WorkerActor& worker) {
           guarded([&] {
             workers_.at(static_cast<std::size_t>(up.worker)) = worker;
-            send(spec_.coordinator, up, worker);
+            send(spec_.coordinator,
+                 WorkerUp{spec_.first_worker + up.worker, up.epoch}, worker);
           });
         },
         [this](const WorkerDown& down) {
-          guarded([&] { send(spec_.coordinator, down); });
+          guarded([&] {
+            WorkerDown told = down;
+            told.worker += spec_.first_worker;
+            send(spec_.coordinator, std::move(told));
+          });
+        },
+        [this](const FreeValues& free) {
+          guarded([&] {
+            for (const FreedSlots& freed : free.frees) {
+              spec_.store->free(freed);
+            }
+          });
+        },
+        [this](const DropRuns& drop) {
+          guarded([&] {
+            if (drop.last_run) {
+              spec_.store->close(drop.sample_index, *drop.last_run);
+            } else {
+              spec_.store->close(drop.sample_index);
+            }
+          });
         },
         [this](pulse_atom) { guarded([&] { pulse(); }); },
     };
   }
 
  private:
-  /// A job that has lost its node cannot go on.
   template <std::invocable Body>
   void guarded(const Body& body) {
     guard(this, body, [this](Failure cause) {
-      send(spec_.coordinator, JobFault{std::move(cause)});
+      send(spec_.coordinator, ProcessDown{spec_.process, std::move(cause)});
     });
   }
 
   void start_supervisor() {
-    auto start = [&system = system(), spec = spec_](int worker,
+    auto start = [&system = system(), spec = spec_](int child,
                                                     std::uint32_t epoch) {
+      const int worker = spec.first_worker + child;
       return spawn_worker(
-          system, {worker, epoch,
-                   spec.workers[static_cast<std::size_t>(worker)], spec.job,
-                   spec.make_executor(worker), spec.coordinator, spec.joiner});
+          system, {worker, epoch, spec.workers[static_cast<std::size_t>(child)],
+                   spec.job, spec.store, spec.make_executor(worker),
+                   spec.coordinator, spec.joiner});
     };
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,

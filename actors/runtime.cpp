@@ -7,10 +7,10 @@
 #include <string>
 #include <utility>
 
-#include "actors/sample_store.h"
 #include "actors/shells.h"
 #include "actors/worker_core.h"
 #include "kernels/core/pool.h"
+#include "net/inproc_channel.h"
 
 namespace troupe::actors {
 namespace {
@@ -61,7 +61,8 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.method = spec.parts.method;
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back({place.execution_class, place.device,
-                               rows_per_forward(place, spec.parts.method)});
+                               rows_per_forward(place, spec.parts.method),
+                               place.process});
   }
   options.decode = spec.decode;
   options.lease = spec.lease;
@@ -73,6 +74,49 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
                    spec.parts.schedule->num_model_calls()));
   }
   return options;
+}
+
+/// The stores of a company's processes, and what connects them.
+std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
+                                                     int processes,
+                                                     const Detours& detours) {
+  if (processes == 1) {
+    return {make_store(job)};
+  }
+  const auto inproc = std::make_shared<net::InprocValueChannel>();
+  const std::shared_ptr<ValueChannel> channel =
+      detours.channel ? detours.channel(inproc) : inproc;
+  std::vector<std::shared_ptr<ValueStore>> stores;
+  for (int process = 0; process < processes; ++process) {
+    stores.push_back(make_store(job, channel));
+    inproc->attach(
+        process, [store = std::weak_ptr(stores.back())](const ValueName& name) {
+          const auto there = store.lock();
+          return there ? there->find(name) : std::nullopt;
+        });
+  }
+  return stores;
+}
+
+/// One per process, without what the company gives them.
+std::vector<NodeSpec> cut_into_nodes(const std::vector<WorkerPlace>& workers) {
+  std::vector<NodeSpec> nodes(1);
+  nodes.back().workers.clear();
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const int next = nodes.back().process + 1;
+    require(workers[w].process == next - 1 || workers[w].process == next,
+            Errc::invalid_argument, "workers",
+            "processes are numbered in order: got " +
+                std::to_string(workers[w].process) + " after " +
+                std::to_string(next - 1));
+    if (workers[w].process == next) {
+      nodes.push_back({.process = next,
+                       .first_worker = static_cast<int>(w),
+                       .workers = {}});
+    }
+    nodes.back().workers.push_back(workers[w]);
+  }
+  return nodes;
 }
 
 JobResult to_result(WatchedJob record) {
@@ -98,16 +142,18 @@ std::uint64_t JobResult::count(SampleStatus status) const {
       std::ranges::count(samples, status, &SampleReport::status));
 }
 
-JobResult run_job(const JobSpec& spec) {
+JobResult run_job(const JobSpec& spec) { return run_company(spec, {}); }
+
+JobResult run_company(const JobSpec& spec, const Detours& detours) {
   const auto job = std::make_shared<JobContext>(
       spec.parts, std::make_shared<const SteadyClock>(), spec.preview_every > 0,
       spec.trajectory);
   const TimePoint start = job->clock->now();
   std::promise<WatchedJob> promise;
   std::future<WatchedJob> over = promise.get_future();
-  auto make_executor = spec.make_executor ? spec.make_executor : [](int) {
-    return std::unique_ptr<Executor>(std::make_unique<ThreadExecutor>());
-  };
+  std::vector<NodeSpec> nodes = cut_into_nodes(spec.workers);
+  const auto stores =
+      make_stores(*job, static_cast<int>(nodes.size()), detours);
 
   Config config;
   JobResult result;
@@ -116,21 +162,31 @@ JobResult run_job(const JobSpec& spec) {
   {
     // Ends after the actors: it waits for the threads of their workers.
     ThreadExecutor joiner;
+    for (NodeSpec& node : nodes) {
+      node.restart = spec.restart;
+      node.job = job;
+      node.store = stores[static_cast<std::size_t>(node.process)];
+      node.make_executor =
+          spec.make_executor ? spec.make_executor : [](int /*worker*/) {
+            return std::unique_ptr<Executor>(
+                std::make_unique<ThreadExecutor>());
+          };
+      node.joiner = &joiner;
+    }
     // Its destructor waits until every actor has ended.
     caf::actor_system system(config);
-    Company company = spawn_company(
-        system,
-        {spec.observers,
-         [&promise](WatchedJob record) {
-           promise.set_value(std::move(record));
-         }},
-        {coordinator_options(spec), job, {}, spec.preview_every, spec.trace},
-        {spec.workers,
-         spec.restart,
-         job,
-         std::move(make_executor),
-         {},
-         &joiner});
+    Company company = spawn_company(system,
+                                    {spec.observers,
+                                     [&promise](WatchedJob record) {
+                                       promise.set_value(std::move(record));
+                                     }},
+                                    {coordinator_options(spec),
+                                     job,
+                                     stores.front(),
+                                     {},
+                                     spec.preview_every,
+                                     spec.trace},
+                                    std::move(nodes), detours);
     {
       const std::stop_callback halt(spec.stop, [&company] {
         caf::anon_send(company.coordinator, halt_atom{});

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/runtime.h"
 #include "actors/worker_core.h"
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
@@ -19,6 +20,7 @@ namespace troupe::actors {
 struct CoordinatorSpec {
   CoordinatorOptions options;
   std::shared_ptr<JobContext> job;
+  std::shared_ptr<ValueStore> store;  ///< of the coordinator's process
   ObserverActor observer;
   int preview_every = 0;  ///< model calls between previews; 0: none
   bool trace = false;     ///< whether observers get spans
@@ -36,6 +38,7 @@ struct WorkerSpec {
   std::uint32_t epoch = 0;
   WorkerPlace place;
   std::shared_ptr<JobContext> job;
+  std::shared_ptr<ValueStore> store;   ///< of its process
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets results and beats
   /// Where the compute thread of a worker that has ended is waited for; null:
@@ -44,7 +47,8 @@ struct WorkerSpec {
 };
 
 /// The worker's shell.
-///   Grant ──▶ executor: queued, then waited for ──▶ WorkDone
+///   Grant ──▶ inputs fetched, if they lie elsewhere ──▶ InputsFetched
+///   then executor: queued, then waited for ──▶ WorkDone
 ///   WorkDone ──▶ GrantResult to the coordinator
 ///   pulse ──▶ WorkerBeat to the coordinator
 ///   halt ──▶ stops at the next block
@@ -52,20 +56,22 @@ struct WorkerSpec {
 [[nodiscard]] WorkerActor spawn_worker(caf::actor_system& system,
                                        WorkerSpec spec);
 
-/// What a host gives to a job.
+/// What a process gives to a job.
 struct NodeSpec {
+  int process = kHomeProcess;
+  int first_worker = 0;  ///< its workers' numbers begin here
   std::vector<WorkerPlace> workers = {{}};
   RestartOptions restart;
-  /// Weights, schedule and samples, shared by all its workers.
   std::shared_ptr<JobContext> job;
+  std::shared_ptr<ValueStore> store;  ///< of all its workers
   /// The compute thread of a worker.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor;
   CoordinatorActor coordinator;
   Executor* joiner = nullptr;  ///< see WorkerSpec; outlives the actors
 };
 
-/// The node's shell: has a supervisor start its workers, presents them to the
-/// coordinator and asks for their beats.
+/// The node's shell: has a supervisor start its workers, presents itself and
+/// them to the coordinator, asks for their beats and frees values.
 [[nodiscard]] NodeActor spawn_node(caf::actor_system& system, NodeSpec spec);
 
 struct SupervisorSpec {
@@ -102,16 +108,33 @@ struct WatchSpec {
 struct Company {
   ObserverActor watch;
   CoordinatorActor coordinator;
-  NodeActor node;
+  std::vector<NodeActor> nodes;
 
   /// Ends them and lets go of them.
   void dismiss();
 };
+/// What stands between the coordinator and its processes: nothing, or
+/// something that carries messages and values.
+struct Detours {
+  /// What nodes and workers know as the coordinator.
+  std::function<CoordinatorActor(caf::actor_system&, CoordinatorActor)>
+      coordinator;
+  std::function<std::shared_ptr<ValueChannel>(std::shared_ptr<ValueChannel>)>
+      channel;
+};
+
 /// Spawns them and names them to each other. Whatever ends one of them before
-/// the job does, ends the job: `watch.on_end` is called once, always.
+/// the job does, ends the job, but for nodes of other processes than the
+/// coordinator's: those only leave. `watch.on_end` is called once, always.
 /// Errors: those of spawn_coordinator.
 [[nodiscard]] Company spawn_company(caf::actor_system& system, WatchSpec watch,
-                                    CoordinatorSpec coordinator, NodeSpec node);
+                                    CoordinatorSpec coordinator,
+                                    std::vector<NodeSpec> nodes,
+                                    const Detours& detours = {});
+
+/// As run_job, with detours.
+[[nodiscard]] JobResult run_company(const JobSpec& spec,
+                                    const Detours& detours);
 
 /// A failure as CAF's error: the code and the text, nothing else.
 [[nodiscard]] inline caf::error to_caf_error(const Failure& failure) {

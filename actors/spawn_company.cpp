@@ -23,7 +23,8 @@ void at_end_of(const Actor& actor, const std::string& name, Then then) {
 }  // namespace
 
 Company spawn_company(caf::actor_system& system, WatchSpec watch,
-                      CoordinatorSpec coordinator, NodeSpec node) {
+                      CoordinatorSpec coordinator, std::vector<NodeSpec> nodes,
+                      const Detours& detours) {
   const auto on_end = [told = std::make_shared<std::atomic<bool>>(false),
                        tell = std::move(watch.on_end)](WatchedJob record) {
     if (!told->exchange(true)) {
@@ -44,12 +45,19 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
   company.watch = spawn_watch(system, std::move(watch));
   coordinator.observer = company.watch;
   company.coordinator = spawn_coordinator(system, std::move(coordinator));
-  node.coordinator = company.coordinator;
-  company.node = spawn_node(system, std::move(node));
-  at_end_of(company.node, "node",
-            [coordinator = company.coordinator](Failure cause) {
-              caf::anon_send(coordinator, JobFault{std::move(cause)});
-            });
+  const CoordinatorActor known =
+      detours.coordinator ? detours.coordinator(system, company.coordinator)
+                          : company.coordinator;
+  for (NodeSpec& node : nodes) {
+    const int process = node.process;
+    node.coordinator = known;
+    company.nodes.push_back(spawn_node(system, std::move(node)));
+    at_end_of(
+        company.nodes.back(), "node",
+        [process, coordinator = company.coordinator](Failure cause) {
+          caf::anon_send(coordinator, ProcessDown{process, std::move(cause)});
+        });
+  }
   // Behind its own last words, which say more.
   at_end_of(company.coordinator, "coordinator",
             [failed_with, watch = company.watch](Failure cause) {
@@ -62,7 +70,9 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
 }
 
 void Company::dismiss() {
-  caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  for (const NodeActor& node : nodes) {
+    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+  }
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
   *this = {};

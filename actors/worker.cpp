@@ -29,6 +29,7 @@ class WorkerShell final : public WorkerActor::base {
   behavior_type make_behavior() override {
     return {
         [this](const Grant& grant) { feed(grant); },
+        [this](const InputsFetched& fetched) { feed(fetched); },
         [this](const WorkDone& work) { feed(work); },
         [this](halt_atom) { feed(StopWork{}); },
         [this](pulse_atom) { feed(BeatAsked{ctx_->ticks()}); },
@@ -47,10 +48,11 @@ class WorkerShell final : public WorkerActor::base {
   void perform(Grant& granted) {
     // A job ends before its executor does.
     spec_->executor->post([self = WorkerActor(this), ctx = ctx_,
-                           job = spec_->job, grant = std::move(granted),
+                           job = spec_->job, store = spec_->store,
+                           grant = std::move(granted),
                            executor = spec_->executor.get()] {
-      const auto work = std::make_shared<Execution>(grant, *ctx, *job);
-      const auto answer = [self, ctx, job, work] {
+      const auto work = std::make_shared<Execution>(grant, *ctx, *job, *store);
+      const auto answer = [self, ctx, job, store, work] {
         caf::anon_send(self, WorkDone{work->finish()});
       };
       if (work->is_done()) {
@@ -59,6 +61,18 @@ class WorkerShell final : public WorkerActor::base {
         executor->post_when([work] { return work->is_done(); }, answer);
       }
     });
+  }
+  void perform(FreeOwn& free) {
+    for (const FreedSlots& freed : free.frees) {
+      spec_->store->free(freed);
+    }
+  }
+  void perform(FetchInputs& fetch) {
+    spec_->store->fetch(
+        fetch.values, [self = WorkerActor(this),
+                       grant = fetch.grant](std::vector<RemoteValue> gone) {
+          caf::anon_send(self, InputsFetched{grant, std::move(gone)});
+        });
   }
   void perform(GrantResult& result) {
     send(spec_->coordinator, std::move(result));

@@ -1,5 +1,7 @@
 #include "actors/worker_core.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
@@ -105,11 +107,41 @@ void name_device(const ExecContext& ctx, Failure& failure) {
   }
 }
 
+/// Where a value lies: one of its tensors is there, and the others may be on
+/// the host.
+Device memory_of(const samplers::SlotTable::Value& value) {
+  std::vector<const Tensor*> tensors;
+  if (const auto* state = std::get_if<samplers::SolverState>(&value)) {
+    tensors = {&state->latents, &state->anchor, &state->slope};
+    for (const Tensor& one : state->history) {
+      tensors.push_back(&one);
+    }
+  } else if (const auto* boundary = std::get_if<Boundary>(&value)) {
+    for (const NamedTensor& one : *boundary) {
+      tensors.push_back(&one.tensor);
+    }
+  } else {
+    tensors = {&std::get<Tensor>(value)};
+  }
+  const auto far = std::ranges::find_if(tensors, [](const Tensor* tensor) {
+    return tensor->device().kind != DeviceKind::cpu;
+  });
+  return far == tensors.end() ? Device{} : (*far)->device();
+}
+
 }  // namespace
 
+std::shared_ptr<ValueStore> make_store(const JobContext& job,
+                                       std::shared_ptr<ValueChannel> channel) {
+  const JobParts& parts = job.parts;
+  return std::make_shared<ValueStore>(*parts.schedule, *parts.noise,
+                                      parts.evaluator->latent_shape(),
+                                      std::move(channel));
+}
+
 // Out of memory while an error is put into words ends the process: noexcept.
-Execution::Execution(const Grant& grant, ExecContext& ctx,
-                     JobContext& job) noexcept
+Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
+                     ValueStore& store) noexcept
     : ctx_(ctx), job_(job) {
   result_.id = grant.id;
   result_.worker = grant.worker;
@@ -122,13 +154,17 @@ Execution::Execution(const Grant& grant, ExecContext& ctx,
                   .step = first.task.from,
                   .segment = first.task.segment,
                   .start = job.clock->now()};
+  for (const RemoteValue& input : grant.remote_inputs) {
+    result_.held.push_back({input.name, {}});
+  }
   try {
     // A stop may have come while the grant waited in the queue.
     require(!ctx.stop_requested(), Errc::interrupted, "worker",
             "stop was requested");
     std::vector<BoundTask> bound;
     for (const SampleTask& work : grant.tasks) {
-      tables_.push_back(job.samples.open(work.sample_index, work.run));
+      tables_.push_back(store.open(work.sample_index, work.run));
+      runs_.push_back(work.run);
       bound.push_back({work.sample_index, work.task, tables_.back().get()});
     }
     queued_ =
@@ -161,13 +197,27 @@ bool Execution::is_done() noexcept {
 GrantResult Execution::finish() noexcept {
   try {
     if (queued_) {
+      std::vector<HeldValue> made = made_values();
       result_.results = job_.runner.finish(ctx_, *queued_);
+      std::ranges::move(made, std::back_inserter(result_.held));
     }
   } catch (...) {
     fail();
   }
   result_.span.duration = job_.clock->now() - result_.span.start;
   return std::move(result_);
+}
+
+std::vector<HeldValue> Execution::made_values() const {
+  std::vector<HeldValue> made;
+  for (const QueuedTasks::Output& output : queued_->outputs) {
+    const auto table = std::ranges::find(
+        tables_, output.slots, &std::shared_ptr<samplers::SlotTable>::get);
+    const auto i = static_cast<std::size_t>(table - tables_.begin());
+    const ValueName name{queued_->tasks[i].sample_index, runs_[i], output.slot};
+    made.push_back({name, memory_of(output.value)});
+  }
+  return made;
 }
 
 /// Call inside `catch`.

@@ -6,42 +6,45 @@
 
 #include "actors/grant.h"
 #include "actors/job_parts.h"
-#include "actors/sample_store.h"
+#include "actors/value_store.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/context.h"
 #include "samplers/parallel/task_runner.h"
 
 namespace troupe::actors {
 
-/// What all workers of a process share: weights (behind the parts' evaluator),
-/// schedule and samples. Thread: any.
+/// What a job is computed with: weights (behind the parts' evaluator) and
+/// schedule. All workers share it. Thread: any.
 struct JobContext {
   explicit JobContext(JobParts job_parts,
                       std::shared_ptr<const Clock> job_clock,
                       bool with_previews = false, bool with_trajectory = false)
       : parts(std::move(job_parts)),
         runner(*parts.schedule, *parts.evaluator, *parts.noise, parts.method),
-        samples(*parts.schedule, *parts.noise, parts.evaluator->latent_shape()),
         clock(std::move(job_clock)),
         previews(with_previews),
         trajectory(with_trajectory) {}
 
   const JobParts parts;
   samplers::TaskRunner runner;
-  SampleStore samples;
   std::shared_ptr<const Clock> clock;
   bool previews;    ///< whether results carry previews
   bool trajectory;  ///< whether results carry latents after each call
 };
 
+/// The values of one process. It keeps references to parts of the job.
+[[nodiscard]] std::shared_ptr<ValueStore> make_store(
+    const JobContext& job, std::shared_ptr<ValueChannel> channel = nullptr);
+
 /// The work of a grant: queued on ctx's device by the constructor (on the CPU
 /// done), waited for by `finish`. Others may be queued between the two. Nothing
 /// throws: what goes wrong stands in the result; where a GPU is at fault its
 /// place is that GPU.
-/// Thread: ctx's, but for the destructor; ctx and job outlive it.
+/// Thread: ctx's, but for the destructor; ctx, job and store outlive it.
 class Execution {
  public:
-  Execution(const Grant& grant, ExecContext& ctx, JobContext& job) noexcept;
+  Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
+            ValueStore& store) noexcept;
   ~Execution();
   Execution(const Execution&) = delete;
   Execution& operator=(const Execution&) = delete;
@@ -53,11 +56,14 @@ class Execution {
 
  private:
   void fail() noexcept;
+  /// What the tasks write, before they have.
+  [[nodiscard]] std::vector<HeldValue> made_values() const;
 
   ExecContext& ctx_;
   JobContext& job_;
   std::vector<std::shared_ptr<samplers::SlotTable>> tables_;
   std::unique_ptr<samplers::QueuedTasks> queued_;
+  std::vector<std::uint32_t> runs_;  ///< of the tasks' samples
   GrantResult result_;
 };
 

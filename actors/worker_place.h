@@ -15,6 +15,9 @@ struct WorkerPlace {
   int execution_class = 0;
   /// Most rows of one forward pass; 0: see rows_per_forward.
   int max_rows = 0;
+  /// Workers with equal numbers share their values, as in one process. Numbers
+  /// rise by one at most from one worker to the next; 0 is the coordinator's.
+  int process = 0;
 };
 
 /// The most rows of a forward pass: those that were asked for, else the

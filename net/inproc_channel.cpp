@@ -1,39 +1,33 @@
 #include "net/inproc_channel.h"
 
-#include <limits>
+#include <string>
 #include <utility>
 
 #include "kernels/core/error.h"
 
 namespace troupe::net {
 
-void InprocTensorChannel::put(const TensorTag& tag, TensorPtr tensor) {
-  require(tensor != nullptr, Errc::internal, "tensor channel",
-          "no tensor was put");
+void InprocValueChannel::attach(int process, Holder holder) {
+  auto shared = std::make_shared<const Holder>(std::move(holder));
   const std::lock_guard lock(mutex_);
-  arrived_.try_emplace(tag, std::move(tensor));
+  require(holders_.emplace(process, std::move(shared)).second,
+          Errc::invalid_argument, "value channel",
+          "process " + std::to_string(process) + " is there already");
 }
 
-std::optional<TensorPtr> InprocTensorChannel::try_take(const TensorTag& tag) {
+void InprocValueChannel::detach(int process) {
   const std::lock_guard lock(mutex_);
-  const auto found = arrived_.find(tag);
-  if (found == arrived_.end() || !found->second) {
-    return std::nullopt;
+  holders_.erase(process);
+}
+
+void InprocValueChannel::get(int holder, const ValueName& name, Taker taker) {
+  std::shared_ptr<const Holder> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = holders_.find(holder);
+    asked = found == holders_.end() ? nullptr : found->second;
   }
-  return std::exchange(found->second, nullptr);
-}
-
-void InprocTensorChannel::forget(std::uint32_t sample) {
-  const std::lock_guard lock(mutex_);
-  const TensorTag last{sample, std::numeric_limits<std::uint32_t>::max(),
-                       std::numeric_limits<std::uint64_t>::max()};
-  arrived_.erase(arrived_.lower_bound(TensorTag{sample, 0, 0}),
-                 arrived_.upper_bound(last));
-}
-
-std::size_t InprocTensorChannel::num_tags() const {
-  const std::lock_guard lock(mutex_);
-  return arrived_.size();
+  taker(asked ? (*asked)(name) : std::nullopt);
 }
 
 }  // namespace troupe::net

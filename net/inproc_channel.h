@@ -1,30 +1,31 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <optional>
 
-#include "kernels/core/tensor_channel.h"
+#include "kernels/core/value_channel.h"
 
 namespace troupe::net {
 
-/// The tensor channel inside one process: hands the pointer over, copies
-/// nothing.
-class InprocTensorChannel final : public TensorChannel {
+/// The value channel inside one process, between the stores of several parts of
+/// it: hands tensors over and copies nothing. Thread: any.
+class InprocValueChannel final : public ValueChannel {
  public:
-  void put(const TensorTag& tag, TensorPtr tensor) override;
-  [[nodiscard]] std::optional<TensorPtr> try_take(
-      const TensorTag& tag) override;
-  void forget(std::uint32_t sample) override;
-  /// Tags remembered at the moment, of tensors taken or not. Thread: any.
-  [[nodiscard]] std::size_t num_tags() const;
+  /// A value of a process, if it holds it. Thread: any.
+  using Holder = std::function<std::optional<Parcel>(const ValueName& name)>;
+
+  /// From now on `process` is asked through `holder`. Errors:
+  /// Errc::invalid_argument if the number is taken.
+  void attach(int process, Holder holder);
+  /// It is not asked any more. Who asks meanwhile may still get a value.
+  void detach(int process);
+  void get(int holder, const ValueName& name, Taker taker) override;
 
  private:
-  mutable std::mutex mutex_;
-  // A taken tensor leaves a null pointer behind, against late duplicates.
-  std::map<TensorTag, TensorPtr> arrived_;
+  std::mutex mutex_;
+  std::map<int, std::shared_ptr<const Holder>> holders_;
 };
 
 }  // namespace troupe::net

@@ -19,16 +19,18 @@ namespace troupe::actors::simulator {
 /// kept.
 class Ledger {
  public:
-  Ledger(const Scenario& scenario, const SymbolStore& store);
+  explicit Ledger(const Scenario& scenario);
 
   // What the coordinator hears.
   void heard(const WorkerUp& up);
   void heard(const WorkerDown& down);
   void heard(const GrantResult& result);
+  void heard(const ProcessDown& down);
 
   // What it asks for.
   void asked(const Grant& grant, TimePoint now);
-  void asked(const EndSample& end, const SymbolTable& table);
+  /// `home`: the values of that run in the coordinator's process.
+  void asked(const EndSample& end, SymbolTable& home);
   void asked(const FenceWorker& fence);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
@@ -91,7 +93,6 @@ class Ledger {
   void check_task(const SampleTask& work, int execution_class);
 
   const Scenario& scenario_;
-  const SymbolStore& store_;
   std::vector<Incarnation> workers_;
   std::map<std::uint64_t, Held> grants_;  ///< at live workers
   std::uint64_t newest_grant_ = 0;

@@ -22,11 +22,13 @@ struct LinkModel {
   Duration jitter = std::chrono::microseconds(60);
 };
 
-/// How long a process or actor takes to start, and until its end is noticed:
-/// less than a message takes, so that the last result may come after the news.
+/// How long a worker takes to start, and until its end is noticed: less than a
+/// message takes, so that the last result may come after the news.
 struct ProcessModel {
   Duration start = std::chrono::milliseconds(3);
   Duration notice = std::chrono::microseconds(10);
+  /// Until others notice that a whole process has ended.
+  Duration process_notice = std::chrono::milliseconds(100);
 };
 
 }  // namespace troupe::actors::simulator

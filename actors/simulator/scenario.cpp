@@ -90,6 +90,20 @@ void add_workers(Scenario& scenario, Random& random) {
   }
 }
 
+/// All workers in one process, one or two in each, or none in the
+/// coordinator's.
+void add_processes(Scenario& scenario, Random& random) {
+  const int kind = random.between(0, 3);
+  for (std::size_t w = 0; w < scenario.workers.size(); ++w) {
+    const int number = static_cast<int>(w);
+    scenario.workers[w].process = kind == 0   ? 0
+                                  : kind == 1 ? number
+                                  : kind == 2 ? number / 2
+                                              : number + 1;
+  }
+  scenario.num_processes = scenario.workers.back().process + 1;
+}
+
 /// What the job would take if all workers were busy all the time.
 Duration undisturbed_span(const Scenario& scenario) {
   double rows_per_second = 0;
@@ -120,6 +134,7 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   scenario.max_rows = 1 << random.below(4);
   scenario.decode = random.chance(0.5);
   add_workers(scenario, random);
+  add_processes(scenario, random);
   scenario.faults =
       plan_faults(rates, static_cast<int>(scenario.workers.size()),
                   undisturbed_span(scenario), random);
@@ -132,7 +147,8 @@ std::string to_string(const Scenario& scenario) {
          std::string(variant.method.kind->name) + " (variant " +
          std::to_string(variant.number) + "), " +
          std::to_string(scenario.num_samples) + " samples, " +
-         std::to_string(scenario.workers.size()) + " workers, " +
+         std::to_string(scenario.workers.size()) + " workers in " +
+         std::to_string(scenario.num_processes) + " processes, " +
          std::to_string(scenario.faults.size()) + " faults";
 }
 

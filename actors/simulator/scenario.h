@@ -29,6 +29,7 @@ struct Scenario {
   const Variant* variant = nullptr;
   int num_samples = 20;
   std::vector<WorkerTraits> workers;
+  int num_processes = 1;
   std::vector<DeviceModel> devices;  ///< by worker
   int max_rows = 1;
   bool decode = true;

@@ -31,6 +31,7 @@ struct Outcome {
   std::array<int, kNumFaultKinds> struck{};
   int fences = 0;        ///< of workers past their lease
   int late_results = 0;  ///< that nobody waited for any more
+  int empty_pulls = 0;   ///< questions for a value that its holder had not
 };
 
 /// Runs the production policies of a company through the scenario in virtual

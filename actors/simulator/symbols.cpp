@@ -20,8 +20,7 @@ Symbol named(Op op, std::uint64_t kind) {
   return joined(static_cast<std::uint64_t>(op), kind);
 }
 
-std::optional<std::vector<Symbol>> read(const Task& task,
-                                        const SymbolTable& table) {
+std::optional<std::vector<Symbol>> read(const Task& task, SymbolTable& table) {
   std::vector<Symbol> values;
   for (const Slot slot : task.inputs) {
     const std::optional<Symbol> value = table.find(slot);
@@ -84,11 +83,13 @@ SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
 
 }  // namespace
 
-SymbolTable::SymbolTable(std::uint64_t sample_index) {
-  values_[samplers::kInitialSlot] = split_mix(sample_index);
-}
+SymbolTable::SymbolTable(std::uint64_t sample_index)
+    : sample_index_(sample_index) {}
 
-std::optional<Symbol> SymbolTable::find(Slot slot) const {
+std::optional<Symbol> SymbolTable::find(Slot slot) {
+  if (slot == samplers::kInitialSlot && !erased_.contains(slot)) {
+    values_.emplace(slot, split_mix(sample_index_));
+  }
   const auto found = values_.find(slot);
   return found == values_.end() ? std::nullopt : std::optional(found->second);
 }
@@ -99,35 +100,53 @@ bool SymbolTable::put(Slot slot, Symbol value) {
 }
 
 bool SymbolTable::erase(std::span<const Slot> slots) {
-  bool was_there = true;
+  bool is_first = true;
   for (const Slot slot : slots) {
-    was_there = values_.erase(slot) == 1 && was_there;
-    erased_.insert(slot);
+    values_.erase(slot);
+    is_first = erased_.insert(slot).second && is_first;
   }
-  return was_there;
+  return is_first;
 }
 
 std::shared_ptr<SymbolTable> SymbolStore::open(std::uint64_t sample_index,
                                                std::uint32_t run) {
-  const auto held = entries_.find(sample_index);
-  const bool is_late = closed_.contains(sample_index) ||
-                       (held != entries_.end() && run < held->second.run);
-  if (is_late) {
+  if (closed_.contains(sample_index)) {
     return std::make_shared<SymbolTable>(sample_index);
   }
-  if (held == entries_.end() || held->second.run != run) {
-    entries_[sample_index] = {run, std::make_shared<SymbolTable>(sample_index)};
+  Entry& entry = entries_[sample_index];
+  if (run < entry.run) {
+    return std::make_shared<SymbolTable>(sample_index);
   }
-  return entries_[sample_index].table;
+  if (run > entry.run || !entry.table) {
+    entry = {run, std::make_shared<SymbolTable>(sample_index)};
+  }
+  return entry.table;
 }
 
-void SymbolStore::close(std::uint64_t sample_index) {
-  entries_.erase(sample_index);
-  closed_.insert(sample_index);
+std::optional<Symbol> SymbolStore::find(const ValueName& name) const {
+  const auto found = entries_.find(name.sample_index);
+  const bool is_open = found != entries_.end() &&
+                       found->second.run == name.run && found->second.table;
+  return is_open ? found->second.table->find(name.slot) : std::nullopt;
 }
 
-std::optional<SymbolicResult> compute(const Task& task,
-                                      const SymbolTable& table,
+void SymbolStore::free(const FreedSlots& freed) {
+  open(freed.sample_index, freed.run)->erase(freed.slots);
+}
+
+void SymbolStore::drop(const DropRuns& drop) {
+  if (!drop.last_run) {
+    entries_.erase(drop.sample_index);
+    closed_.insert(drop.sample_index);
+  } else if (!closed_.contains(drop.sample_index)) {
+    Entry& entry = entries_[drop.sample_index];
+    if (entry.run <= *drop.last_run) {
+      entry = {*drop.last_run + 1, nullptr};
+    }
+  }
+}
+
+std::optional<SymbolicResult> compute(const Task& task, SymbolTable& table,
                                       double tolerance) {
   const std::optional<std::vector<Symbol>> inputs = read(task, table);
   if (!inputs) {
@@ -168,7 +187,7 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
         (void)table.put(task.outputs[k], made->outputs[k]);
       }
       if (const auto dead = method->apply(made->result)) {
-        (void)table.erase(*dead);
+        table.erase(*dead);
       }
     }
   }

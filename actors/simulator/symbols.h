@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/coordinator_policy.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors::simulator {
@@ -17,37 +18,49 @@ namespace troupe::actors::simulator {
 /// values are equal if and only if they were made in the same way.
 using Symbol = std::uint64_t;
 
-/// The slots of one sample's run.
+/// The slots of one sample's run, by the rules of SlotTable.
 class SymbolTable {
  public:
   explicit SymbolTable(std::uint64_t sample_index);
 
-  [[nodiscard]] std::optional<Symbol> find(samplers::Slot slot) const;
+  /// Makes the initial value when it is first asked for.
+  [[nodiscard]] std::optional<Symbol> find(samplers::Slot slot);
   /// Written late into an erased slot it is let go, as in SlotTable. False if
   /// the slot holds another value.
   [[nodiscard]] bool put(samplers::Slot slot, Symbol value);
-  /// False if one of them was erased before or never written.
-  [[nodiscard]] bool erase(std::span<const samplers::Slot> slots);
+  /// False if one of them was erased before.
+  bool erase(std::span<const samplers::Slot> slots);
   [[nodiscard]] std::size_t size() const noexcept { return values_.size(); }
+  [[nodiscard]] const std::map<samplers::Slot, Symbol>& values()
+      const noexcept {
+    return values_;
+  }
 
  private:
+  std::uint64_t sample_index_;
   std::map<samplers::Slot, Symbol> values_;
   std::set<samplers::Slot> erased_;
 };
 
-/// The tables of the samples in flight, by the rules of SampleStore.
+/// The tables of one process, by the rules of ValueStore.
 class SymbolStore {
  public:
-  [[nodiscard]] std::shared_ptr<SymbolTable> open(std::uint64_t sample_index,
-                                                  std::uint32_t run);
-  void close(std::uint64_t sample_index);
-  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-
- private:
   struct Entry {
     std::uint32_t run = 0;
-    std::shared_ptr<SymbolTable> table;
+    std::shared_ptr<SymbolTable> table;  ///< null: nothing yet
   };
+
+  [[nodiscard]] std::shared_ptr<SymbolTable> open(std::uint64_t sample_index,
+                                                  std::uint32_t run);
+  /// Nothing is made for a value that is only asked for.
+  [[nodiscard]] std::optional<Symbol> find(const ValueName& name) const;
+  void free(const FreedSlots& freed);
+  void drop(const DropRuns& drop);
+  [[nodiscard]] const std::map<std::uint64_t, Entry>& entries() const noexcept {
+    return entries_;
+  }
+
+ private:
   std::map<std::uint64_t, Entry> entries_;
   std::set<std::uint64_t> closed_;
 };
@@ -60,7 +73,7 @@ struct SymbolicResult {
 /// Nothing if an input is missing. Residuals of sweeps follow from the values
 /// that they compare, and lie up to twice `tolerance`.
 [[nodiscard]] std::optional<SymbolicResult> compute(const samplers::Task& task,
-                                                    const SymbolTable& table,
+                                                    SymbolTable& table,
                                                     double tolerance);
 
 /// How a sample ends that nothing disturbs: computed by a plain loop.

@@ -39,7 +39,8 @@ World::World(const Scenario& scenario, const Sabotage& sabotage)
     : scenario_(scenario),
       sabotage_(sabotage),
       random_(split_mix(scenario.seed) + 1),
-      ledger_(scenario, store_),
+      stores_(static_cast<std::size_t>(scenario.num_processes)),
+      ledger_(scenario),
       coordinator_(coordinator_options(scenario)),
       supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
       workers_(scenario.workers.size()) {}
@@ -63,8 +64,10 @@ Outcome World::run() {
       std::visit([this](auto& happening) { handle(happening); }, next);
       if (++outcome_.num_events % kWholeCheck == 0) {
         check_grants();
+        check_values();
       }
     }
+    check_ended_stores();
   } catch (const std::exception& error) {
     ledger_.expect(false, std::string("a policy threw: ") + error.what());
   }
@@ -92,6 +95,8 @@ void World::handle(ToCoordinator& message) {
     outcome_.late_results += ledger_.is_held(result->id) ? 0 : 1;
     countable_ = ledger_.countable_in(result->id);
     ledger_.heard(*result);
+  } else if (const auto* ended = std::get_if<ProcessDown>(&message.event)) {
+    ledger_.heard(*ended);
   }
   std::vector<CoordinatorCommand> commands =
       coordinator_.on(message.event, now());
@@ -122,6 +127,9 @@ void World::handle(ToWorker& message) {
 }
 
 void World::handle(StartChild& start) {
+  if (has_ended(process_of(start.child))) {
+    return;
+  }
   Worker& worker = at(start.child);
   const TimePoint slow_until = worker.slow_until;
   const double slowness = worker.slowness;
@@ -176,12 +184,18 @@ void World::handle(Pulse& /*pulse*/) {
 
 void World::handle(Fault& fault) {
   Worker& worker = at(fault.worker);
-  if (!worker.policy) {
+  const bool strikes = fault.kind == FaultKind::end_process
+                           ? process_of(fault.worker) != kHomeProcess &&
+                                 !has_ended(process_of(fault.worker))
+                           : worker.policy.has_value();
+  if (!strikes) {
     return;
   }
   ++outcome_.struck.at(static_cast<std::size_t>(fault.kind));
   if (fault.kind == FaultKind::kill) {
     end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
+  } else if (fault.kind == FaultKind::end_process) {
+    end_process(process_of(fault.worker));
   } else if (fault.kind == FaultKind::slow) {
     worker.slow_until = now() + fault.length;
     worker.slowness = fault.factor;
@@ -203,22 +217,21 @@ void World::handle(Fault& fault) {
 
 void World::perform(Grant& grant) {
   ledger_.asked(grant, now());
+  const SymbolStore& own = store(process_of(grant.worker));
   for (const SampleTask& work : grant.tasks) {
-    const auto table = store_.open(work.sample_index, work.run);
-    ledger_.expect(std::ranges::all_of(work.task.inputs,
-                                       [&](samplers::Slot slot) {
-                                         return table->find(slot).has_value();
-                                       }),
-                   "a task is granted before its inputs are there");
+    for (const samplers::Slot slot : work.task.inputs) {
+      const ValueName name{work.sample_index, work.run, slot};
+      ledger_.expect(slot == samplers::kInitialSlot || own.find(name) ||
+                         has_ended(process_of(grant.worker)) ||
+                         std::ranges::find(grant.remote_inputs, name,
+                                           &RemoteValue::name) !=
+                             grant.remote_inputs.end(),
+                     "a task is granted before its inputs are there");
+    }
   }
   const int worker = grant.worker;
   const std::uint32_t epoch = grant.epoch;
   send(kCoordinator, worker, ToWorker{worker, epoch, std::move(grant)});
-}
-
-void World::perform(FreeSlots& free) {
-  ledger_.expect(store_.open(free.sample_index, free.run)->erase(free.slots),
-                 "a slot is freed that is not there");
 }
 
 void World::perform(ShowResult& show) {
@@ -227,9 +240,8 @@ void World::perform(ShowResult& show) {
 }
 
 void World::perform(EndSample& end) {
-  const std::uint64_t index = end.report.sample_index;
-  ledger_.asked(end, *store_.open(index, end.run));
-  store_.close(index);
+  ledger_.asked(end,
+                *store(kHomeProcess).open(end.report.sample_index, end.run));
 }
 
 void World::perform(JobProgress& progress) { ledger_.asked(progress); }
@@ -278,13 +290,16 @@ void World::check_leases() {
   }
 }
 
-/// Each grant that the coordinator waits for is at its worker or on the way.
+/// Each grant that the coordinator waits for is at its worker, where it may
+/// wait for inputs, or on the way.
 void World::check_grants() {
   std::set<std::uint64_t> seen;
   queue_.each([&](const Happening& happening) {
     if (const auto* to = std::get_if<ToWorker>(&happening)) {
       if (const auto* grant = std::get_if<Grant>(&to->event)) {
         seen.insert(grant->id);
+      } else if (const auto* fetched = std::get_if<InputsFetched>(&to->event)) {
+        seen.insert(fetched->grant);
       }
     } else if (const auto* from = std::get_if<ToCoordinator>(&happening)) {
       if (const auto* result = std::get_if<GrantResult>(&from->event)) {
@@ -292,6 +307,9 @@ void World::check_grants() {
       }
     }
   });
+  for (const auto& [id, fetch] : fetches_) {
+    seen.insert(fetch.grant);
+  }
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& worker = workers_[w];
     const int index = static_cast<int>(w);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,7 +26,8 @@ namespace troupe::actors::simulator {
 /// otherwise. A policy's commands go out through five ports:
 ///
 ///   compute  a grant runs on a DeviceModel, one at a time per worker
-///   wire     a message arrives after the time of a LinkModel
+///   wire     a message arrives after the time of a LinkModel, and so do a
+///            question for a value and its answer
 ///   disk     what has ended leaves the store; nobody waits for a disk yet
 ///   process  workers start and end as a ProcessModel says
 ///   time     pulses, delays, and `now`
@@ -55,9 +57,37 @@ class World {
   struct Thaws {
     int worker = 0;
   };
+  /// A process is told to free something.
+  struct ToProcess {
+    int process = 0;
+    std::variant<FreeValues, DropRuns> news;
+  };
+  /// A process is asked for a value, and answers.
+  struct Question {
+    std::uint64_t fetch = 0;
+    RemoteValue value;
+  };
+  struct Answer {
+    std::uint64_t fetch = 0;
+    RemoteValue value;
+    std::optional<Symbol> symbol;
+  };
   struct Pulse {};
-  using Happening = std::variant<ToCoordinator, ToSupervisor, ToWorker,
-                                 StartChild, PassEnds, Thaws, Pulse, Fault>;
+  using Happening =
+      std::variant<ToCoordinator, ToSupervisor, ToWorker, ToProcess, Question,
+                   Answer, StartChild, PassEnds, Thaws, Pulse, Fault>;
+
+  /// Values that a process has asked others for.
+  struct Fetch {
+    int process = 0;
+    std::size_t left = 0;  ///< questions without an answer
+    std::vector<RemoteValue> gone;
+    std::uint64_t grant = 0;  ///< that waits for them, if any
+    /// Who hears of the end.
+    std::function<void(std::vector<RemoteValue> gone)> then;
+    /// Whether somebody still waits for a value of it.
+    std::function<bool(const ValueName&)> is_awaited;
+  };
 
   /// What a worker's executor computes.
   struct Pass {
@@ -94,12 +124,17 @@ class World {
   void handle(StartChild& start);
   void handle(PassEnds& end);
   void handle(Thaws& thaw);
+  void handle(ToProcess& message);
+  void handle(Question& question);
+  void handle(Answer& answer);
   void handle(Pulse& pulse);
   void handle(Fault& fault);
 
   // Commands of the coordinator.
   void perform(Grant& grant);
-  void perform(FreeSlots& free);
+  void perform(FreeValues& free);
+  void perform(DropRuns& drop);
+  void perform(FetchValues& fetch);
   void perform(ShowResult& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
@@ -112,6 +147,8 @@ class World {
   void perform(WorkerDown& down);
   // Of worker `index`.
   void perform(int index, Grant& grant);
+  void perform(int index, FreeOwn& free);
+  void perform(int index, FetchInputs& fetch);
   void perform(int index, GrantResult& result);
   void perform(int index, InterruptWork& interrupt);
   void perform(int index, WorkerBeat& beat);
@@ -124,8 +161,15 @@ class World {
   void ask_to_end(int worker, const Failure& cause);
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
   void end_at_next_block(int index);
+  void end_process(int process);
+  void begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values);
+  void answered(std::uint64_t fetch, const RemoteValue* gone);
+  [[nodiscard]] bool is_current(const ValueName& name) const;
+  [[nodiscard]] bool is_being_dropped(const ValueName& name, int process) const;
   void check_leases();
   void check_grants();
+  void check_values();
+  void check_ended_stores();
 
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
   [[nodiscard]] Worker& at(int worker) {
@@ -134,16 +178,31 @@ class World {
   [[nodiscard]] const DeviceModel& device(int worker) const {
     return scenario_.devices.at(static_cast<std::size_t>(worker));
   }
+  [[nodiscard]] int process_of(int worker) const {
+    return scenario_.workers.at(static_cast<std::size_t>(worker)).process;
+  }
+  [[nodiscard]] SymbolStore& store(int process) {
+    return stores_.at(static_cast<std::size_t>(process));
+  }
+  [[nodiscard]] bool has_ended(int process) const {
+    return ended_processes_.contains(process);
+  }
   /// Sends between two actors; `from` and `to` are workers, or one of these.
   static constexpr int kCoordinator = -1;
   static constexpr int kSupervisor = -2;
+  [[nodiscard]] static int actor_of_process(int process) {
+    return kSupervisor - 1 - process;
+  }
   void send(int from, int to, Happening message);
 
   const Scenario& scenario_;
   const Sabotage& sabotage_;
   Random random_;
   EventQueue<Happening> queue_;
-  SymbolStore store_;
+  std::vector<SymbolStore> stores_;  ///< by process
+  std::set<int> ended_processes_;
+  std::map<std::uint64_t, Fetch> fetches_;
+  std::uint64_t next_fetch_ = 0;
   Ledger ledger_;
   CoordinatorPolicy coordinator_;
   SupervisorPolicy supervisor_;

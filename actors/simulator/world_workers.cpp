@@ -62,11 +62,16 @@ void World::compute_pass(Pass& pass) {
   pass.result.id = pass.grant.id;
   pass.result.worker = pass.grant.worker;
   pass.result.epoch = pass.grant.epoch;
+  SymbolStore& own = store(process_of(pass.grant.worker));
+  for (const RemoteValue& input : pass.grant.remote_inputs) {
+    pass.result.held.push_back({input.name, {}});
+  }
   for (const SampleTask& work : pass.grant.tasks) {
-    const auto table = store_.open(work.sample_index, work.run);
+    const auto table = own.open(work.sample_index, work.run);
     auto made = compute(work.task, *table, tolerance);
     if (!made) {
-      ledger_.expect(!ledger_.counts(pass.grant, work),
+      ledger_.expect(!ledger_.is_held(pass.grant.id) ||
+                         !is_current({work.sample_index, work.run, 0}),
                      "a worker finds no input of a task that is waited for");
       pass.result.results.clear();
       pass.made.clear();
@@ -101,6 +106,8 @@ void World::end_pass(int index) {
                                       : made.work.task.outputs.at(k);
       ledger_.expect(made.table->put(slot, made.outputs[k]),
                      "a slot is written with another value");
+      pass.result.held.push_back(
+          {{made.work.sample_index, made.work.run, slot}, {}});
     }
   }
   outcome_.num_tasks += pass.made.size();

@@ -25,7 +25,14 @@ SlotTable::Value SlotTable::get(Slot slot) const {
 std::optional<SlotTable::Value> SlotTable::find(Slot slot) const {
   const std::lock_guard lock(mutex_);
   const auto found = values_.find(slot);
-  return found == values_.end() ? std::nullopt : std::optional(found->second);
+  if (found != values_.end()) {
+    return found->second;
+  }
+  const bool is_erased = slot < erased_.size() && erased_[slot];
+  if (slot != kInitialSlot || !initial_ || is_erased) {
+    return std::nullopt;
+  }
+  return values_.emplace(slot, initial_()).first->second;
 }
 
 void SlotTable::erase(std::span<const Slot> slots) {

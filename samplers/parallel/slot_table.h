@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,12 +16,17 @@
 
 namespace troupe::samplers {
 
-/// The values behind one sample's slots. In one process every worker sees the
-/// same table: a slot number is the in-process handle.
+/// The values of one run of a sample that one process holds, by slot. All its
+/// workers see the same table.
 /// Thread: any.
 class SlotTable {
  public:
   using Value = std::variant<SolverState, Tensor, Boundary>;
+
+  SlotTable() = default;
+  /// `initial` makes the value of kInitialSlot when somebody first asks for it.
+  explicit SlotTable(std::function<Value()> initial)
+      : initial_(std::move(initial)) {}
 
   /// Values written late into an erased slot are let go: they come from a task
   /// that ran twice.
@@ -28,12 +35,14 @@ class SlotTable {
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
   void erase(std::span<const Slot> slots);
+  /// Values that it holds.
   [[nodiscard]] std::size_t size() const;
 
  private:
   mutable std::mutex mutex_;
-  std::map<Slot, Value> values_;
-  std::vector<bool> erased_;  ///< by slot
+  std::function<Value()> initial_;
+  mutable std::map<Slot, Value> values_;  ///< find makes the initial one
+  std::vector<bool> erased_;              ///< by slot
 };
 
 }  // namespace troupe::samplers

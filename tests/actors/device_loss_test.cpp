@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "actors/sample_store.h"
+#include "actors/value_store.h"
 #include "samplers/noise_source.h"
 #include "tests/actors/policy_company.h"
 
@@ -64,12 +64,24 @@ TEST(DeviceLoss, LeavesSamplesOfOtherDevicesAlone) {
                   {.workers = {{0, kFirstGpu}, {0, kSecondGpu}}});
   company.grant_duration = milliseconds(20);
   company.raise_all();
+  company.run_one(0);
   company.run_one(1);
   company.on(company.fail(company.take(0), Errc::device_lost));
   company.run_to_end();
   EXPECT_EQ(num_done(company), 2U);
   EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
   EXPECT_FALSE(company.workers_of_run.contains({1, 1}));
+}
+
+TEST(DeviceLoss, TakesNothingFromASampleThatHasNothingThere) {
+  Company company({.kind = MethodKind::batch}, 2, 2,
+                  {.workers = {{0, kFirstGpu}, {0, kSecondGpu}}});
+  company.grant_duration = milliseconds(20);
+  company.raise_all();
+  company.on(company.fail(company.take(0), Errc::device_lost));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_FALSE(company.workers_of_run.contains({0, 1}));
 }
 
 TEST(DeviceLoss, BlamesNoWorkerForWhatItReadsElsewhere) {
@@ -290,10 +302,10 @@ TEST(Plan, GroupsWorkersWithinTheirClass) {
   EXPECT_EQ(groups[1].execution_class, 1);
 }
 
-TEST(SampleStore, ShowsLateWorkOfAnEarlierRunToNobody) {
+TEST(ValueStore, ShowsLateWorkOfAnEarlierRunToNobody) {
   const samplers::Schedule& schedule = short_schedule();
   samplers::PhiloxNoise noise(3);
-  SampleStore store(schedule, noise, {1, 2, 2});
+  ValueStore store(schedule, noise, {1, 2, 2});
   const auto first = store.open(5);
   first->put(7, Tensor({1}, DType::f32));
   const auto second = store.open(5, 1);

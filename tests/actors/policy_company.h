@@ -40,6 +40,7 @@ class Company {
           };
           options.method = method;
           options.workers.resize(static_cast<std::size_t>(workers));
+          traits_ = options.workers;
           return options;
         }()) {}
 
@@ -55,6 +56,12 @@ class Company {
         }
         mailboxes[w].push_back(std::move(*grant));
         deepest = std::max(deepest, mailboxes[w].size());
+      } else if (auto* free = std::get_if<FreeValues>(&command)) {
+        freed.push_back(std::move(*free));
+      } else if (auto* drop = std::get_if<DropRuns>(&command)) {
+        dropped.push_back(*drop);
+      } else if (auto* fetch = std::get_if<FetchValues>(&command)) {
+        fetches.push_back(std::move(*fetch));
       } else if (auto* show = std::get_if<ShowResult>(&command)) {
         shown.push_back(std::move(show->samples));
       } else if (auto* ended = std::get_if<EndSample>(&command)) {
@@ -100,12 +107,21 @@ class Company {
         }
       }
       result.results.push_back(one);
+      const Device memory =
+          traits_[static_cast<std::size_t>(grant.worker)].device;
+      for (const samplers::Slot slot : work.task.outputs) {
+        result.held.push_back({{work.sample_index, work.run, slot}, memory});
+      }
+    }
+    for (const RemoteValue& input : grant.remote_inputs) {
+      result.held.push_back({input.name, {}});
     }
     return result;
   }
   [[nodiscard]] GrantResult fail(const Grant& grant, Errc code) const {
     GrantResult result = answer(grant);
     result.results.clear();
+    result.held.clear();
     result.failure = Failure{code, "test", "made to fail", {}};
     return result;
   }
@@ -141,6 +157,9 @@ class Company {
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::set<int>>
       workers_of_run;
   std::vector<std::set<std::uint64_t>> shown;  ///< by result that counted
+  std::vector<FreeValues> freed;
+  std::vector<DropRuns> dropped;
+  std::deque<FetchValues> fetches;  ///< of the coordinator's process
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;
@@ -149,6 +168,7 @@ class Company {
   EndJob end;
 
  private:
+  std::vector<WorkerTraits> traits_;
   CoordinatorPolicy policy_;
 };
 

@@ -80,15 +80,18 @@ class Shells : public testing::Test {
           executors_[static_cast<std::size_t>(worker)],
           broken_.at(static_cast<std::size_t>(worker)));
     };
-    company_ = spawn_company(
-        system_,
-        {{},
-         [this](WatchedJob record) {
-           ++ends_;
-           record_ = std::move(record);
-         }},
-        {options, job_, {}, 0, false},
-        {cpu_workers(kWorkers), restart, job_, make_executor, {}});
+    company_ = spawn_company(system_,
+                             {{},
+                              [this](WatchedJob record) {
+                                ++ends_;
+                                record_ = std::move(record);
+                              }},
+                             {options, job_, store_, {}, 0, false},
+                             {{.workers = cpu_workers(kWorkers),
+                               .restart = restart,
+                               .job = job_,
+                               .store = store_,
+                               .make_executor = make_executor}});
     scheduler_.run();
   }
 
@@ -112,7 +115,7 @@ class Shells : public testing::Test {
       JobParts{unowned(schedule_), method_, unowned(evaluator_),
                unowned(noise_)},
       unowned(clock_));
-  SampleStore& samples_ = job_->samples;
+  std::shared_ptr<ValueStore> store_ = make_store(*job_);
   std::vector<std::shared_ptr<ManualExecutor>> executors_;
   Company company_;
   std::optional<WatchedJob> record_;
@@ -138,7 +141,7 @@ TEST_F(Shells, FinishAJobWhenWorkRuns) {
   ASSERT_TRUE(record_);
   EXPECT_EQ(record_->ended.size(), 3U);
   EXPECT_FALSE(record_->end.failure);
-  EXPECT_EQ(samples_.size(), 0U);
+  EXPECT_EQ(store_->size(), 0U);
 }
 
 TEST_F(Shells, AnswerControlWhileWorkWaits) {
@@ -150,7 +153,7 @@ TEST_F(Shells, AnswerControlWhileWorkWaits) {
   EXPECT_EQ(record_->end.unfinished.size(), 8U);
   // What was queued runs into the stop instead of computing.
   work(0);
-  EXPECT_EQ(samples_.size(), 0U);
+  EXPECT_EQ(store_->size(), 0U);
 }
 
 TEST_F(Shells, StartAWorkerAgainAfterItsDelay) {
@@ -203,7 +206,7 @@ TEST_F(Shells, EndTheJobWhenAHandlerOfTheCoordinatorThrows) {
 
 TEST_F(Shells, EndTheJobWhenAHandlerOfTheNodeThrows) {
   start(8);
-  caf::anon_send(company_.node, WorkerUp{99, 1}, WorkerActor());
+  caf::anon_send(company_.nodes.at(0), WorkerUp{99, 1}, WorkerActor());
   scheduler_.run();
   ASSERT_TRUE(record_);
   ASSERT_TRUE(record_->end.failure);
@@ -220,7 +223,7 @@ TEST_F(Shells, EndTheJobWithWhicheverActorEnds) {
     const caf::actor actors[] = {
         caf::actor_cast<caf::actor>(company_.watch),
         caf::actor_cast<caf::actor>(company_.coordinator),
-        caf::actor_cast<caf::actor>(company_.node)};
+        caf::actor_cast<caf::actor>(company_.nodes.at(0))};
     caf::anon_send_exit(actors[which], caf::exit_reason::kill);
     scheduler_.run();
     ASSERT_TRUE(record_) << which;

@@ -37,7 +37,8 @@ struct Shop {
   ManualClock clock;
   JobContext job;
   samplers::TaskRunner& runner = job.runner;
-  SampleStore& samples = job.samples;
+  std::shared_ptr<ValueStore> store = make_store(job);
+  ValueStore& samples = *store;
 
   [[nodiscard]] Tensor sequential(std::uint64_t sample) {
     return plain_loop(schedule, noise, runner, evaluator.latent_shape(),
@@ -59,7 +60,8 @@ TEST(Execute, WritesTheOutputsOfItsTasks) {
   Shop shop;
   ExecContext ctx;
   const Grant grant = first_grant(shop, 4);
-  const GrantResult result = Execution(grant, ctx, shop.job).finish();
+  const GrantResult result =
+      Execution(grant, ctx, shop.job, shop.samples).finish();
   ASSERT_FALSE(result.failure);
   ASSERT_EQ(result.results.size(), 1U);
   const auto slots = shop.samples.open(4);
@@ -70,10 +72,10 @@ TEST(Execute, IsHarmlessTwice) {
   Shop shop;
   ExecContext ctx;
   const Grant grant = first_grant(shop, 4);
-  (void)Execution(grant, ctx, shop.job).finish();
+  (void)Execution(grant, ctx, shop.job, shop.samples).finish();
   const samplers::Slot out = grant.tasks[0].task.outputs[0];
   const auto once = std::get<Tensor>(shop.samples.open(4)->get(out)).clone();
-  (void)Execution(grant, ctx, shop.job).finish();
+  (void)Execution(grant, ctx, shop.job, shop.samples).finish();
   const auto twice = std::get<Tensor>(shop.samples.open(4)->get(out));
   EXPECT_TRUE(bytes_equal(once, twice));
 }
@@ -85,7 +87,7 @@ TEST(Execute, PutsAnErrorIntoTheResult) {
   };
   ExecContext ctx;
   const GrantResult result =
-      Execution(first_grant(shop, 0), ctx, shop.job).finish();
+      Execution(first_grant(shop, 0), ctx, shop.job, shop.samples).finish();
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::unsupported);
   EXPECT_TRUE(result.results.empty());
@@ -98,15 +100,18 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   const auto method = make_method(shop.method, shop.schedule);
   Grant evaluates;
   evaluates.tasks.push_back({4, method->ready(samplers::kNothingAhead).at(0)});
-  const GrantResult first = Execution(evaluates, ctx, shown).finish();
+  const GrantResult first =
+      Execution(evaluates, ctx, shown, shop.samples).finish();
   ASSERT_TRUE(method->apply(first.results.at(0)));
   const samplers::Task step = method->ready(samplers::kNothingAhead).at(0);
   Grant steps;
   steps.tasks = {{4, step}};
-  EXPECT_EQ(Execution(steps, ctx, shown).finish().previews.size(), 1U);
+  EXPECT_EQ(Execution(steps, ctx, shown, shop.samples).finish().previews.size(),
+            1U);
   // Of sample 5 nothing was evaluated: its preview fails after that of 4.
   steps.tasks = {{4, step}, {5, step}};
-  const GrantResult failed = Execution(steps, ctx, shown).finish();
+  const GrantResult failed =
+      Execution(steps, ctx, shown, shop.samples).finish();
   EXPECT_TRUE(failed.failure);
   EXPECT_TRUE(failed.previews.empty());
   EXPECT_TRUE(failed.points.empty());
@@ -117,13 +122,13 @@ TEST(Execute, DoesNothingAfterAStop) {
   ExecContext ctx;
   ctx.request_stop();
   const GrantResult result =
-      Execution(first_grant(shop, 0), ctx, shop.job).finish();
+      Execution(first_grant(shop, 0), ctx, shop.job, shop.samples).finish();
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::interrupted);
   EXPECT_EQ(shop.samples.size(), 0U);
 }
 
-TEST(SampleStore, MakesTheInitialStateOnceAndForgetsIt) {
+TEST(ValueStore, MakesTheInitialStateOnceAndForgetsIt) {
   Shop shop;
   const auto a = shop.samples.open(9);
   const auto b = shop.samples.open(9);
@@ -133,7 +138,7 @@ TEST(SampleStore, MakesTheInitialStateOnceAndForgetsIt) {
   EXPECT_EQ(shop.samples.size(), 0U);
 }
 
-TEST(SampleStore, HoldsNothingOfASampleThatHasEnded) {
+TEST(ValueStore, HoldsNothingOfASampleThatHasEnded) {
   Shop shop;
   for (const std::uint64_t index : {4U, 2U, 3U, 9U, 3U}) {
     (void)shop.samples.open(index);
@@ -191,8 +196,10 @@ class ThreadCompany {
     for (CoordinatorCommand& command : policy_.on(event, {})) {
       if (auto* grant = std::get_if<Grant>(&command)) {
         post(*grant);
-      } else if (auto* free = std::get_if<FreeSlots>(&command)) {
-        shop_.samples.open(free->sample_index)->erase(free->slots);
+      } else if (auto* free = std::get_if<FreeValues>(&command)) {
+        for (const FreedSlots& freed : free->frees) {
+          shop_.samples.free(freed);
+        }
       } else if (auto* end = std::get_if<EndSample>(&command)) {
         const auto slots = shop_.samples.open(end->report.sample_index);
         finished_[end->report.sample_index] =
@@ -204,9 +211,13 @@ class ThreadCompany {
   }
 
   void post(const Grant& grant) {
+    for (const FreedSlots& freed : grant.frees) {
+      shop_.samples.free(freed);
+    }
     const auto w = static_cast<std::size_t>(grant.worker);
     executors_[w]->post([this, w, grant] {
-      GrantResult result = Execution(grant, *contexts_[w], shop_.job).finish();
+      GrantResult result =
+          Execution(grant, *contexts_[w], shop_.job, shop_.samples).finish();
       const std::lock_guard lock(mutex_);
       inbox_.push_back(std::move(result));
       arrived_.notify_one();

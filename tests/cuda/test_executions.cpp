@@ -76,7 +76,8 @@ struct Shop {
                  true,
                  true};
   samplers::TaskRunner& runner = job.runner;
-  SampleStore& samples = job.samples;
+  std::shared_ptr<ValueStore> store = make_store(job);
+  ValueStore& samples = *store;
   std::vector<std::unique_ptr<samplers::Method>> methods;
   std::uint64_t next_id = 1;
 };
@@ -98,7 +99,8 @@ TEST_P(Executions, AreQueuedBehindEachOtherWithoutAWaitAndGiveTheSameBytes) {
   const auto begin = [&](std::uint64_t sample) {
     const std::uint64_t before = emulator::counters(0).host_waits;
     queued.emplace_back(
-        sample, std::make_unique<Execution>(shop.grant(sample), gpu, shop.job));
+        sample, std::make_unique<Execution>(shop.grant(sample), gpu, shop.job,
+                                            shop.samples));
     EXPECT_EQ(emulator::counters(0).host_waits, before);
   };
   for (std::uint64_t s = 0; s < kSamples; ++s) {
@@ -125,7 +127,8 @@ TEST_P(Executions, DecodeBehindAnotherGrantWithoutAWait) {
   Shop shop;
   ExecContext gpu(1, kGpu);
   while (!shop.methods[0]->done()) {
-    shop.take(0, Execution(shop.grant(0), gpu, shop.job).finish());
+    shop.take(0,
+              Execution(shop.grant(0), gpu, shop.job, shop.samples).finish());
   }
   Grant decode;
   decode.tasks.push_back({0,
@@ -134,8 +137,8 @@ TEST_P(Executions, DecodeBehindAnotherGrantWithoutAWait) {
                            .inputs = {shop.methods[0]->result_slot()},
                            .outputs = {1000}}});
   const std::uint64_t before = emulator::counters(0).host_waits;
-  Execution other(shop.grant(1), gpu, shop.job);
-  Execution execution(decode, gpu, shop.job);
+  Execution other(shop.grant(1), gpu, shop.job, shop.samples);
+  Execution execution(decode, gpu, shop.job, shop.samples);
   EXPECT_EQ(emulator::counters(0).host_waits, before);
   shop.take(1, other.finish());
   EXPECT_FALSE(execution.finish().failure);
@@ -149,8 +152,8 @@ TEST_P(Executions, WriteTheirSlotsWhenTheyAreFinished) {
   ExecContext gpu(1, kGpu);
   const Grant first = shop.grant(0);
   const Grant second = shop.grant(1);
-  Execution a(first, gpu, shop.job);
-  Execution b(second, gpu, shop.job);
+  Execution a(first, gpu, shop.job, shop.samples);
+  Execution b(second, gpu, shop.job, shop.samples);
   while (!b.is_done()) {
   }
   EXPECT_TRUE(a.is_done());  // it stands before b
@@ -171,8 +174,10 @@ TEST_P(Executions, ThatAreLetGoLeaveNothingBehind) {
   {
     Shop shop;
     ExecContext gpu(1, kGpu);
-    const auto a = std::make_unique<Execution>(shop.grant(0), gpu, shop.job);
-    auto b = std::make_unique<Execution>(shop.grant(1), gpu, shop.job);
+    const auto a =
+        std::make_unique<Execution>(shop.grant(0), gpu, shop.job, shop.samples);
+    auto b =
+        std::make_unique<Execution>(shop.grant(1), gpu, shop.job, shop.samples);
     b.reset();
     shop.take(0, a->finish());
   }
@@ -184,7 +189,7 @@ TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
   {
     Shop shop;
     ExecContext gpu(1, kGpu);
-    (void)Execution(shop.grant(0), gpu, shop.job).finish();
+    (void)Execution(shop.grant(0), gpu, shop.job, shop.samples).finish();
     operations = emulator::counters(0).operations;
   }
   ASSERT_GT(operations, 3U);
@@ -193,8 +198,8 @@ TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
     Shop shop;
     ExecContext gpu(1, kGpu);
     emulator::lose_device(0, at);
-    Execution a(shop.grant(0), gpu, shop.job);
-    Execution b(shop.grant(1), gpu, shop.job);
+    Execution a(shop.grant(0), gpu, shop.job, shop.samples);
+    Execution b(shop.grant(1), gpu, shop.job, shop.samples);
     while (!b.is_done()) {
     }
     for (const GrantResult& result : {a.finish(), b.finish()}) {

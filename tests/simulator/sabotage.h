@@ -64,15 +64,56 @@ Sabotage dropping() {
 }
 
 inline Sabotage forgetting_to_free() {
-  return changing<FreeSlots>([](FreeSlots& free) { free.slots.clear(); });
+  return changing<Grant>([](Grant& grant) { grant.frees.clear(); });
 }
+
+inline Sabotage forgetting_to_drop() { return dropping<DropRuns>(); }
 
 /// What a task reads is freed when it is granted.
 inline Sabotage freeing_before_the_result() {
-  return adding<Grant>([](const Grant& grant) {
+  return changing<Grant>([](Grant& grant) {
     const SampleTask& work = grant.tasks.at(0);
-    return std::vector<CoordinatorCommand>{
-        FreeSlots{work.sample_index, work.task.inputs, work.run}};
+    grant.frees.push_back({work.sample_index, work.run, work.task.inputs});
+  });
+}
+
+/// As if every value were in the worker's process.
+inline Sabotage fetching_nothing() {
+  return changing<Grant>([](Grant& grant) { grant.remote_inputs.clear(); });
+}
+
+inline Sabotage fetching_from_somebody_else() {
+  return changing<Grant>([](Grant& grant) {
+    for (RemoteValue& value : grant.remote_inputs) {
+      value.process = kHomeProcess;
+    }
+  });
+}
+
+/// Its result is still elsewhere.
+inline Sabotage ending_before_the_result_is_home() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    for (CoordinatorCommand& command : commands) {
+      if (const auto* fetch = std::get_if<FetchValues>(&command)) {
+        EndSample end;
+        end.report.sample_index = fetch->sample_index;
+        end.report.status = SampleStatus::done;
+        end.result = fetch->values.front().name.slot;
+        end.run = fetch->run;
+        command = std::move(end);
+      }
+    }
+  };
+  return sabotage;
+}
+
+/// The run that the sample is in goes with those before it.
+inline Sabotage dropping_one_run_too_many() {
+  return changing<DropRuns>([](DropRuns& drop) {
+    if (drop.last_run) {
+      ++*drop.last_run;
+    }
   });
 }
 

@@ -19,6 +19,7 @@ struct Totals {
   int struck[kNumFaultKinds] = {};
   int fences = 0;
   int late = 0;
+  int empty_pulls = 0;
 
   void add(const Outcome& one) {
     ++scenarios;
@@ -30,6 +31,7 @@ struct Totals {
     }
     fences += one.fences;
     late += one.late_results;
+    empty_pulls += one.empty_pulls;
   }
 };
 
@@ -61,13 +63,15 @@ int main(int argc, char** argv) {
   std::printf(
       "%llu schedules, all with the undisturbed values, in %.1f s (%.0f a "
       "minute): %llu tasks, %llu events; %d kills, %d freezes, %d slow "
-      "workers, "
-      "%d past their lease, %d late results; %llu jobs given up\n",
+      "workers, %d processes ended, "
+      "%d past their lease, %d late results, %d empty pulls; %llu jobs given "
+      "up\n",
       static_cast<unsigned long long>(totals.scenarios), took.count(),
       60.0 * static_cast<double>(totals.scenarios) / took.count(),
       static_cast<unsigned long long>(totals.tasks),
       static_cast<unsigned long long>(totals.events), totals.struck[0],
-      totals.struck[1], totals.struck[2], totals.fences, totals.late,
+      totals.struck[1], totals.struck[2], totals.struck[3], totals.fences,
+      totals.late, totals.empty_pulls,
       static_cast<unsigned long long>(totals.given_up));
   return 0;
 }

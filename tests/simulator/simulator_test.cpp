@@ -14,7 +14,8 @@
 namespace troupe::actors::simulator {
 namespace {
 
-constexpr FaultRates kNoFaults{.kills = 0, .freezes = 0, .slows = 0};
+constexpr FaultRates kNoFaults{
+    .kills = 0, .freezes = 0, .slows = 0, .process_ends = 0};
 
 TEST(Simulator, TriesEveryMethodAsOftenAsTheOthers) {
   const std::size_t methods = samplers::method_table().size();
@@ -56,6 +57,7 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   constexpr std::uint64_t kSchedules = 1200;
   int struck[kNumFaultKinds] = {};
   int fences = 0;
+  int empty_pulls = 0;
   std::uint64_t given_up = 0;
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     const Scenario scenario = make_scenario(seed);
@@ -65,19 +67,29 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
       struck[kind] += outcome.struck[static_cast<std::size_t>(kind)];
     }
     fences += outcome.fences;
+    empty_pulls += outcome.empty_pulls;
     given_up += outcome.gave_up ? 1 : 0;
   }
   // The faults were there, and jobs outlived them.
   EXPECT_GE(*std::ranges::min_element(struck), 100);
   EXPECT_GE(fences, 100);
+  EXPECT_GE(empty_pulls, 100);
   EXPECT_LT(given_up, kSchedules / 50);
 }
 
 TEST(Simulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
-      {"forgetting to free", forgetting_to_free(), "slots, undisturbed"},
+      {"forgetting to free", forgetting_to_free(), "that nobody knows of"},
+      {"forgetting to drop", forgetting_to_drop(), "that nobody knows of"},
       {"freeing before the result", freeing_before_the_result(),
-       "finds no input"},
+       "a worker finds no input"},
+      {"fetching nothing", fetching_nothing(), "before its inputs are there"},
+      {"fetching from somebody else", fetching_from_somebody_else(),
+       "lacks a value"},
+      {"ending before the result is home", ending_before_the_result_is_home(),
+       "other latents"},
+      {"dropping one run too many", dropping_one_run_too_many(),
+       "before its inputs are there"},
       {"showing whatever comes", showing_whatever_comes(),
        "what did not count is shown"},
       {"ending a sample twice", ending_a_sample_twice(), "ends twice"},
@@ -93,7 +105,7 @@ TEST(Simulator, FindsPlantedBugs) {
       {"granting twice", granting_twice(), "at two workers"},
       {"granting to the first incarnation", granting_to_the_first_incarnation(),
        "incarnation that is not there"},
-      {"not counting runs", not_counting_runs(), "run"},
+      {"not counting runs", not_counting_runs(), "nobody holds"},
       {"mixing up inputs", mixing_up_inputs(), "other latents"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };

@@ -1,0 +1,171 @@
+// The part of CoordinatorPolicy that knows where values are: who fetches them
+// from whom, and when they are freed.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "actors/coordinator_policy.h"
+
+namespace troupe::actors {
+
+using samplers::Slot;
+using samplers::Task;
+
+/// Also of a result that came too late: what the process holds is true all the
+/// same.
+void CoordinatorPolicy::note_values(const GrantResult& event) {
+  const int process = at(event.worker).traits.process;
+  const auto run_of = [this](const ValueName& name) -> Sample* {
+    const auto found = samples_.find(name.sample_index);
+    const bool is_current =
+        found != samples_.end() && found->second.run == name.run;
+    return is_current ? &found->second : nullptr;
+  };
+  for (const HeldValue& value : event.held) {
+    Sample* sample = run_of(value.name);
+    const bool is_lost =
+        lost_processes_.contains(process) ||
+        std::ranges::find(lost_memories_, std::pair(process, value.memory)) !=
+            lost_memories_.end();
+    if (sample != nullptr && !is_lost) {
+      sample->values.add(value.name.slot, process, value.memory);
+    }
+  }
+  for (const RemoteValue& value : event.gone) {
+    if (Sample* sample = run_of(value.name)) {
+      sample->values.remove(value.name.slot, value.process);
+    }
+  }
+}
+
+/// Says in the grant where the task's inputs lie. Every process can make an
+/// initial state.
+void CoordinatorPolicy::find_values(Sample& sample, const Task& task,
+                                    Grant& grant) {
+  const int process = at(grant.worker).traits.process;
+  for (const Slot slot : task.inputs) {
+    if (slot != samplers::kInitialSlot) {
+      const std::optional<int> holder = sample.values.holder(slot, process);
+      require(holder.has_value(), Errc::internal, "coordinator",
+              "a task was granted whose inputs nobody holds");
+      const RemoteValue value{{sample.index, sample.run, slot}, *holder};
+      if (*holder != process && std::ranges::find(grant.remote_inputs, value) ==
+                                    grant.remote_inputs.end()) {
+        grant.remote_inputs.push_back(value);
+      }
+    }
+    sample.values.expect(slot, process);
+  }
+  for (const Slot slot : task.outputs) {
+    sample.values.expect(slot, process);
+  }
+}
+
+void CoordinatorPolicy::free_slots(Sample& sample,
+                                   const std::vector<Slot>& dead) {
+  for (const Slot slot : dead) {
+    for (const int process : sample.values.free(slot)) {
+      std::vector<FreedSlots>& frees = frees_[process];
+      const bool goes_on = !frees.empty() &&
+                           frees.back().sample_index == sample.index &&
+                           frees.back().run == sample.run;
+      if (!goes_on) {
+        frees.push_back({sample.index, sample.run, {}});
+      }
+      frees.back().slots.push_back(slot);
+    }
+  }
+}
+
+void CoordinatorPolicy::drop_runs(const Sample& sample,
+                                  std::optional<std::uint32_t> last_run) {
+  for (const int process : sample.values.processes()) {
+    commands_.push_back(DropRuns{process, sample.index, last_run});
+  }
+  for (auto& [process, frees] : frees_) {
+    std::erase_if(frees, [&sample](const FreedSlots& freed) {
+      return freed.sample_index == sample.index;
+    });
+  }
+}
+
+/// The sample ends when its result is in the coordinator's process.
+void CoordinatorPolicy::bring_home(Sample& sample) {
+  std::vector<Slot> results{sample.method->result_slot()};
+  if (sample.is_decoded) {
+    results.push_back(kPixelsSlot);
+  }
+  FetchValues fetch{sample.index, sample.run, {}};
+  for (const Slot slot : results) {
+    const std::optional<int> holder = sample.values.holder(slot, kHomeProcess);
+    require(holder.has_value(), Errc::internal, "coordinator",
+            "a sample is done whose result nobody holds");
+    if (*holder != kHomeProcess) {
+      sample.values.expect(slot, kHomeProcess);
+      fetch.values.push_back({{sample.index, sample.run, slot}, *holder});
+    }
+  }
+  if (fetch.values.empty()) {
+    end_sample(sample.index, SampleStatus::done, {});
+  } else {
+    commands_.push_back(std::move(fetch));
+  }
+}
+
+void CoordinatorPolicy::handle(const ValuesFetched& event) {
+  const auto found = samples_.find(event.sample_index);
+  if (found == samples_.end() || found->second.run != event.run) {
+    return;  // it has begun anew meanwhile
+  }
+  Sample& sample = found->second;
+  for (const RemoteValue& value : event.gone) {
+    sample.values.remove(value.name.slot, value.process);
+  }
+  if (event.gone.empty()) {
+    end_sample(sample.index, SampleStatus::done, {});
+  } else if (lacks_values(sample)) {
+    ++recoveries_;
+    begin_again(sample);
+  } else {
+    bring_home(sample);
+  }
+}
+
+std::optional<CoordinatorPolicy::RunView> CoordinatorPolicy::run_of(
+    std::uint64_t sample_index) const {
+  const auto found = samples_.find(sample_index);
+  return found == samples_.end()
+             ? std::nullopt
+             : std::optional(RunView{found->second.run, &found->second.values});
+}
+
+bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
+  const auto names_it = [&name](const FreedSlots& freed) {
+    return freed.sample_index == name.sample_index && freed.run == name.run &&
+           std::ranges::find(freed.slots, name.slot) != freed.slots.end();
+  };
+  const auto waiting = frees_.find(process);
+  return (waiting != frees_.end() &&
+          std::ranges::any_of(waiting->second, names_it)) ||
+         std::ranges::any_of(grants_, [&](const auto& entry) {
+           const Outstanding& grant = entry.second;
+           const Worker& worker =
+               workers_[static_cast<std::size_t>(grant.worker)];
+           return worker.traits.process == process &&
+                  std::ranges::any_of(grant.frees, names_it);
+         });
+}
+
+bool CoordinatorPolicy::lacks_values(const Sample& sample) const {
+  std::vector<Slot> needed = sample.method->live_slots();
+  if (sample.is_decoded) {
+    needed.push_back(kPixelsSlot);
+  }
+  return std::ranges::any_of(needed, [&sample](Slot slot) {
+    return slot != samplers::kInitialSlot &&
+           !sample.values.holder(slot, kHomeProcess);
+  });
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "kernels/core/device.h"
+#include "samplers/parallel/method.h"
+
+namespace troupe::actors {
+
+/// Where the values of a sample's run are: the coordinator holds no value, only
+/// this. A process is listed as a holder on its own word alone. Whoever
+/// was asked to make or to fetch a value *may* hold it: from then on it is told
+/// when the value is freed.
+/// Thread: one; a value without I/O.
+class RunDirectory {
+ public:
+  /// The process is asked to make the value, or to fetch it.
+  void expect(samplers::Slot slot, int process);
+  /// The process says that it holds the value, in this memory. A value that was
+  /// freed stays so: the process has been told, or will be.
+  void add(samplers::Slot slot, int process, const Device& memory);
+  /// The process says that it does not hold it.
+  void remove(samplers::Slot slot, int process);
+  /// The sample begins anew: its next run has no value yet.
+  void clear() { copies_.clear(); }
+  /// The process has ended, and what it held is gone.
+  void lose(int process);
+  /// One of its devices has failed, and what lay in its memory is gone.
+  void lose(int process, const Device& memory);
+
+  /// Who holds the value: `near` if it does.
+  [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
+  /// Takes the value off the list; returns the processes that may hold it.
+  [[nodiscard]] std::vector<int> free(samplers::Slot slot);
+  /// All processes that may hold something of the sample, of any run, or may
+  /// have held it.
+  [[nodiscard]] const std::set<int>& processes() const noexcept {
+    return processes_;
+  }
+
+  /// A process that holds a value, or may.
+  struct Copy {
+    int process = 0;
+    bool is_there = false;  ///< on its word
+    Device memory;
+  };
+  using Copies = std::map<samplers::Slot, std::vector<Copy>>;
+  [[nodiscard]] const Copies& copies() const noexcept { return copies_; }
+
+ private:
+  Copies copies_;
+  std::set<int> processes_;
+};
+
+}  // namespace troupe::actors

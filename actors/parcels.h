@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "kernels/core/value_channel.h"
+#include "samplers/parallel/slot_table.h"
+
+namespace troupe::actors {
+
+/// A slot's value as a parcel: every tensor on the host. The first name says
+/// what it is.
+///   a tensor        tensor
+///   a boundary      boundary, an empty mark; then its tensors by their names
+///   a solver state  state, i64: order, then the calls of its history;
+///                   latents; history, as often as there are; anchor, slope
+/// Errors: those of reading back from a device. Thread: any.
+[[nodiscard]] Parcel pack(const samplers::SlotTable::Value& value);
+
+/// The value of a parcel; shares its tensors. Nothing if it is no such parcel.
+[[nodiscard]] std::optional<samplers::SlotTable::Value> unpack(
+    const Parcel& parcel);
+
+}  // namespace troupe::actors

@@ -1,0 +1,239 @@
+// The part of World that is the processes and their values.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/simulator/world.h"
+
+namespace troupe::actors::simulator {
+
+// ---- what the policies ask for
+
+void World::perform(FreeValues& free) {
+  const int process = free.process;
+  send(kCoordinator, actor_of_process(process),
+       ToProcess{process, std::move(free)});
+}
+
+void World::perform(DropRuns& drop) {
+  send(kCoordinator, actor_of_process(drop.process),
+       ToProcess{drop.process, drop});
+}
+
+void World::perform(FetchValues& fetch) {
+  const std::uint64_t index = fetch.sample_index;
+  const std::uint32_t run = fetch.run;
+  begin_fetch({.process = kHomeProcess,
+               .then =
+                   [this, index, run](std::vector<RemoteValue> gone) {
+                     queue_.add(now(), ToCoordinator{ValuesFetched{
+                                           index, run, std::move(gone)}});
+                   },
+               .is_awaited =
+                   [this](const ValueName& name) { return is_current(name); }},
+              fetch.values);
+}
+
+void World::perform(int index, FreeOwn& free) {
+  for (const FreedSlots& freed : free.frees) {
+    store(process_of(index)).free(freed);
+  }
+}
+
+void World::perform(int index, FetchInputs& fetch) {
+  const std::uint32_t epoch = at(index).epoch;
+  const std::uint64_t grant = fetch.grant;
+  begin_fetch(
+      {.process = process_of(index),
+       .grant = grant,
+       .then =
+           [this, index, epoch, grant](std::vector<RemoteValue> gone) {
+             queue_.add(now(), ToWorker{index, epoch,
+                                        InputsFetched{grant, std::move(gone)}});
+           },
+       .is_awaited =
+           [this, grant](const ValueName& name) {
+             return ledger_.is_held(grant) && is_current(name);
+           }},
+      fetch.values);
+}
+
+// ---- fetching
+
+/// Asks for what is not there yet.
+void World::begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values) {
+  const std::uint64_t id = ++next_fetch_;
+  const int asker = fetch.process;
+  fetch.left = values.size() + 1;
+  fetches_.emplace(id, std::move(fetch));
+  for (const RemoteValue& value : values) {
+    if (store(asker).find(value.name)) {
+      answered(id, nullptr);
+    } else {
+      send(actor_of_process(asker), actor_of_process(value.process),
+           Question{id, value});
+    }
+  }
+  answered(id, nullptr);
+}
+
+void World::answered(std::uint64_t id, const RemoteValue* gone) {
+  Fetch& fetch = fetches_.at(id);
+  if (gone != nullptr) {
+    fetch.gone.push_back(*gone);
+  }
+  if (--fetch.left == 0) {
+    const auto ended = fetches_.extract(id);
+    ended.mapped().then(ended.mapped().gone);
+  }
+}
+
+void World::handle(Question& question) {
+  const int holder = question.value.process;
+  const Fetch& fetch = fetches_.at(question.fetch);
+  Answer answer{question.fetch, question.value, std::nullopt};
+  if (!has_ended(holder)) {
+    answer.symbol = store(holder).find(question.value.name);
+    ledger_.expect(answer.symbol || !fetch.is_awaited(question.value.name),
+                   "a holder lacks a value that is waited for");
+  }
+  outcome_.empty_pulls += answer.symbol ? 0 : 1;
+  send(actor_of_process(holder), actor_of_process(fetch.process), answer);
+}
+
+void World::handle(Answer& answer) {
+  const int asker = fetches_.at(answer.fetch).process;
+  if (has_ended(asker)) {
+    return;
+  }
+  const ValueName& name = answer.value.name;
+  if (answer.symbol) {
+    ledger_.expect(store(asker)
+                       .open(name.sample_index, name.run)
+                       ->put(name.slot, *answer.symbol),
+                   "a slot is written with another value");
+  }
+  answered(answer.fetch, answer.symbol ? nullptr : &answer.value);
+}
+
+// ---- processes
+
+void World::handle(ToProcess& message) {
+  if (has_ended(message.process)) {
+    return;
+  }
+  SymbolStore& own = store(message.process);
+  if (const auto* free = std::get_if<FreeValues>(&message.news)) {
+    for (const FreedSlots& freed : free->frees) {
+      own.free(freed);
+    }
+  } else {
+    own.drop(std::get<DropRuns>(message.news));
+  }
+}
+
+/// With its workers, its supervisor and its values. What it has sent arrives.
+void World::end_process(int process) {
+  ended_processes_.insert(process);
+  store(process) = {};
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (process_of(static_cast<int>(w)) == process) {
+      workers_[w].policy.reset();
+      workers_[w].pass.reset();
+      workers_[w].queue.clear();
+      workers_[w].exit.reset();
+    }
+  }
+  queue_.add(now() + scenario_.process.process_notice,
+             ToCoordinator{ProcessDown{
+                 process, {Errc::job_failed, "process", "has ended", {}}}});
+}
+
+// ---- laws
+
+/// The sample is in flight, in this run.
+bool World::is_current(const ValueName& name) const {
+  const auto run = coordinator_.run_of(name.sample_index);
+  return run && run->run == name.run;
+}
+
+bool World::is_being_dropped(const ValueName& name, int process) const {
+  bool found = false;
+  queue_.each([&](const Happening& happening) {
+    const auto* to = std::get_if<ToProcess>(&happening);
+    const auto* drop =
+        to == nullptr ? nullptr : std::get_if<DropRuns>(&to->news);
+    const auto* free =
+        to == nullptr ? nullptr : std::get_if<FreeValues>(&to->news);
+    found = found ||
+            (drop != nullptr && to->process == process &&
+             drop->sample_index == name.sample_index &&
+             (!drop->last_run || name.run <= *drop->last_run)) ||
+            (free != nullptr && to->process == process &&
+             std::ranges::any_of(free->frees, [&](const FreedSlots& freed) {
+               return freed.sample_index == name.sample_index &&
+                      freed.run == name.run &&
+                      std::ranges::find(freed.slots, name.slot) !=
+                          freed.slots.end();
+             }));
+  });
+  return found;
+}
+
+/// V3: a held value is in the directory, or is being freed; a holder that the
+/// directory lists has the value.
+void World::check_values() {
+  if (ledger_.has_ended()) {
+    return;
+  }
+  for (int process = 0; process < scenario_.num_processes; ++process) {
+    if (has_ended(process)) {
+      continue;
+    }
+    for (const auto& [index, entry] : store(process).entries()) {
+      if (!entry.table) {
+        continue;
+      }
+      const auto run = coordinator_.run_of(index);
+      for (const auto& [slot, symbol] : entry.table->values()) {
+        const ValueName name{index, entry.run, slot};
+        bool is_listed = false;
+        if (run && run->run == entry.run) {
+          const auto copies = run->values->copies().find(slot);
+          is_listed = copies != run->values->copies().end() &&
+                      std::ranges::find(copies->second, process,
+                                        &RunDirectory::Copy::process) !=
+                          copies->second.end();
+        }
+        ledger_.expect(is_listed || coordinator_.will_free(name, process) ||
+                           is_being_dropped(name, process),
+                       "a process holds a value that nobody knows of");
+      }
+    }
+  }
+  for (int sample = 0; sample < scenario_.num_samples; ++sample) {
+    const auto index = static_cast<std::uint64_t>(sample);
+    const auto run = coordinator_.run_of(index);
+    if (!run) {
+      continue;
+    }
+    for (const auto& [slot, copies] : run->values->copies()) {
+      for (const RunDirectory::Copy& copy : copies) {
+        ledger_.expect(!copy.is_there || has_ended(copy.process) ||
+                           store(copy.process).find({index, run->run, slot}),
+                       "a holder in the directory has not got the value");
+      }
+    }
+  }
+}
+
+/// Of a job that ended with all its samples.
+void World::check_ended_stores() {
+  for (int process = 0; process < scenario_.num_processes; ++process) {
+    ledger_.expect(ledger_.gave_up() || has_ended(process) ||
+                       store(process).entries().empty(),
+                   "a process keeps values after the job");
+  }
+}
+
+}  // namespace troupe::actors::simulator

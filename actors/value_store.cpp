@@ -1,0 +1,176 @@
+#include "actors/value_store.h"
+
+#include <atomic>
+#include <iterator>
+#include <utility>
+
+#include "actors/parcels.h"
+#include "kernels/core/context.h"
+#include "samplers/solver.h"
+
+namespace troupe::actors {
+
+using samplers::SlotTable;
+
+ValueStore::ValueStore(const samplers::Schedule& schedule,
+                       samplers::NoiseSource& noise, const Shape& latent_shape,
+                       std::shared_ptr<ValueChannel> channel)
+    : schedule_(schedule),
+      noise_(noise),
+      latent_shape_(latent_shape),
+      channel_(std::move(channel)) {}
+
+SlotTable::Value ValueStore::initial(std::uint64_t sample_index) const {
+  Tensor unit(latent_shape_, DType::f32);
+  noise_.initial(sample_index, unit);
+  ExecContext host;
+  return samplers::initial_state(host, schedule_, unit);
+}
+
+/// Tables are used while somebody holds the store.
+std::shared_ptr<SlotTable> ValueStore::new_table(std::uint64_t sample_index) {
+  return std::make_shared<SlotTable>(
+      [this, sample_index] { return initial(sample_index); });
+}
+
+std::shared_ptr<SlotTable> ValueStore::open(std::uint64_t sample_index,
+                                            std::uint32_t run) {
+  std::shared_ptr<SlotTable> earlier;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  if (is_closed(sample_index)) {
+    return new_table(sample_index);
+  }
+  Entry& entry = entries_[sample_index];
+  if (run < entry.run) {
+    return new_table(sample_index);
+  }
+  if (run > entry.run) {
+    earlier = std::exchange(entry.slots, nullptr);
+    entry.run = run;
+  }
+  if (!entry.slots) {
+    entry.slots = new_table(sample_index);
+  }
+  return entry.slots;
+}
+
+void ValueStore::free(const FreedSlots& freed) {
+  open(freed.sample_index, freed.run)->erase(freed.slots);
+}
+
+void ValueStore::close(std::uint64_t sample_index, std::uint32_t run) {
+  std::shared_ptr<SlotTable> earlier;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  if (is_closed(sample_index)) {
+    return;
+  }
+  Entry& entry = entries_[sample_index];
+  if (entry.run <= run) {
+    entry.run = run + 1;
+    earlier = std::exchange(entry.slots, nullptr);
+  }
+}
+
+void ValueStore::close(std::uint64_t sample_index) {
+  Entry earlier;  // freed without the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(sample_index);
+  if (found != entries_.end()) {
+    earlier = std::move(found->second);
+    entries_.erase(found);
+  }
+  note_closed(sample_index);
+}
+
+void ValueStore::fetch(std::span<const RemoteValue> values,
+                       std::function<void(std::vector<RemoteValue>)> then) {
+  struct Fetch {
+    std::mutex mutex;
+    std::size_t left;
+    std::vector<RemoteValue> gone;
+    std::function<void(std::vector<RemoteValue>)> then;
+  };
+  // One more, for this call: `then` must not come before the last question.
+  const auto fetch = std::make_shared<Fetch>();
+  fetch->left = values.size() + 1;
+  fetch->then = std::move(then);
+  const auto answer = [fetch](const RemoteValue* gone) {
+    std::unique_lock lock(fetch->mutex);
+    if (gone != nullptr) {
+      fetch->gone.push_back(*gone);
+    }
+    if (--fetch->left == 0) {
+      lock.unlock();
+      fetch->then(std::move(fetch->gone));
+    }
+  };
+  for (const RemoteValue& value : values) {
+    const auto table = open(value.name.sample_index, value.name.run);
+    if (table->find(value.name.slot)) {
+      answer(nullptr);
+      continue;
+    }
+    // Whoever owns the store may let go of it before the answer comes.
+    channel_->get(value.process, value.name,
+                  [self = shared_from_this(), table, value,
+                   answer](std::optional<Parcel> parcel) {
+                    auto unpacked = parcel ? unpack(*parcel) : std::nullopt;
+                    const bool is_here = unpacked.has_value();
+                    if (is_here) {
+                      table->put(value.name.slot, *std::move(unpacked));
+                    }
+                    answer(is_here ? nullptr : &value);
+                  });
+  }
+  answer(nullptr);
+}
+
+std::optional<Parcel> ValueStore::find(const ValueName& name) {
+  std::shared_ptr<SlotTable> table;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(name.sample_index);
+    if (found == entries_.end() || found->second.run != name.run ||
+        !found->second.slots) {
+      return std::nullopt;
+    }
+    table = found->second.slots;
+  }
+  const auto value = table->find(name.slot);
+  try {
+    return value ? std::optional(pack(*value)) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // it lies on a device that has failed
+  }
+}
+
+bool ValueStore::is_closed(std::uint64_t sample_index) const {
+  const auto after = closed_.upper_bound(sample_index);
+  return after != closed_.begin() && sample_index < std::prev(after)->second;
+}
+
+void ValueStore::note_closed(std::uint64_t sample_index) {
+  if (is_closed(sample_index)) {
+    return;
+  }
+  auto range = closed_.emplace(sample_index, sample_index + 1).first;
+  const auto next = std::next(range);
+  if (next != closed_.end() && next->first == range->second) {
+    range->second = next->second;
+    closed_.erase(next);
+  }
+  if (range != closed_.begin()) {
+    const auto before = std::prev(range);
+    if (before->second == range->first) {
+      before->second = range->second;
+      closed_.erase(range);
+    }
+  }
+}
+
+std::size_t ValueStore::size() const {
+  const std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/grant.h"
+#include "kernels/core/shape.h"
+#include "kernels/core/value_channel.h"
+#include "samplers/noise_source.h"
+#include "samplers/parallel/slot_table.h"
+#include "samplers/schedule.h"
+
+namespace troupe::actors {
+
+/// The values of a job that one process holds: what its workers made, and what
+/// was fetched for them. Values stay on the device of the worker that made
+/// them, but for latents at the end of the run; fetched ones are on the host.
+/// The initial state of a sample is made here when somebody first reads it:
+/// noise is a pure function, so every process makes the same. Thread: any.
+class ValueStore : public std::enable_shared_from_this<ValueStore> {
+ public:
+  /// Keeps references. Without a channel there is no other process.
+  ValueStore(const samplers::Schedule& schedule, samplers::NoiseSource& noise,
+             const Shape& latent_shape,
+             std::shared_ptr<ValueChannel> channel = nullptr);
+
+  /// The values of a run. Late work, of a run that is over, gets a table that
+  /// nobody else sees.
+  [[nodiscard]] std::shared_ptr<samplers::SlotTable> open(
+      std::uint64_t sample_index, std::uint32_t run = 0);
+  void free(const FreedSlots& freed);
+  /// Forgets the runs of a sample up to this one. Work that still runs on them
+  /// keeps its table alive.
+  void close(std::uint64_t sample_index, std::uint32_t run);
+  /// Forgets the sample for good.
+  void close(std::uint64_t sample_index);
+
+  /// Asks the processes that hold them for the values that are not here yet.
+  /// `then` is called once, when every question is answered, perhaps before
+  /// `fetch` returns; it gets those that their holder had not. It must not
+  /// throw.
+  void fetch(std::span<const RemoteValue> values,
+             std::function<void(std::vector<RemoteValue> gone)> then);
+  /// What the channel asks for: a copy on the host. Nothing when the value is
+  /// not here.
+  [[nodiscard]] std::optional<Parcel> find(const ValueName& name);
+
+  /// Samples with an open run.
+  [[nodiscard]] std::size_t size() const;
+
+ private:
+  struct Entry {
+    std::uint32_t run = 0;
+    std::shared_ptr<samplers::SlotTable> slots;  ///< null: nothing yet
+  };
+  [[nodiscard]] samplers::SlotTable::Value initial(
+      std::uint64_t sample_index) const;
+  [[nodiscard]] std::shared_ptr<samplers::SlotTable> new_table(
+      std::uint64_t sample_index);
+  [[nodiscard]] bool is_closed(std::uint64_t sample_index) const;
+  void note_closed(std::uint64_t sample_index);
+
+  const samplers::Schedule& schedule_;
+  samplers::NoiseSource& noise_;
+  Shape latent_shape_;
+  std::shared_ptr<ValueChannel> channel_;
+  mutable std::mutex mutex_;
+  /// By sample: its newest run.
+  std::map<std::uint64_t, Entry> entries_;
+  /// Closed samples as ranges, begin to end: they close nearly in order, so
+  /// there are few of them however long the job is.
+  std::map<std::uint64_t, std::uint64_t> closed_;
+};
+
+}  // namespace troupe::actors
