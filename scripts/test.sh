@@ -64,9 +64,9 @@ done
 ((failed == 0)) || die "cli_test with the sanitized program failed: see above"
 
 # The methods (test_parallel) have no thread.
-echo "== thread sanitizer: executors, pool, channels, policies =="
-scripts/build.sh tsan test_core test_policies
-ctest --preset tsan -R '^(test_core|test_policies)$'
+echo "== thread sanitizer: executors, pool, channels, policies, codecs =="
+scripts/build.sh tsan test_core test_policies test_wire
+ctest --preset tsan -R '^(test_core|test_policies|test_wire)$'
 
 # Other files and records each time.
 echo "== hostile checkpoints =="

@@ -4,12 +4,9 @@
 #include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
-#include <cstring>
-#include <vector>
 
 #include "actors/wire/message.h"
 #include "actors/wire/wire.pb.h"
-#include "config/enum_names.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -37,36 +34,6 @@ void check_tensor_count(std::span<const std::byte> bytes) {
   }
 }
 
-Tensor tensor_of(const proto::Condition::Tensor& from) {
-  const std::string name = "condition " + in_quotes(from.name());
-  const std::vector<std::string>& names = config::names_of<DType>();
-  const auto dtype = std::ranges::find(names, from.dtype());
-  if (dtype == names.end()) {
-    refuse(name + ": got dtype " + in_quotes(from.dtype()));
-  }
-  const auto kind = static_cast<DType>(dtype - names.begin());
-  // By division: a product of hostile extents may overflow.
-  std::uint64_t left = from.data().size() / size_of(kind);
-  bool fits = from.data().size() % size_of(kind) == 0 &&
-              from.shape_size() >= 1 &&
-              static_cast<std::size_t>(from.shape_size()) <= Shape::kMaxRank;
-  for (int axis = 0; fits && axis < from.shape_size(); ++axis) {
-    const std::int64_t extent = from.shape(axis);
-    fits = extent >= 1 && left % static_cast<std::uint64_t>(extent) == 0;
-    left = fits ? left / static_cast<std::uint64_t>(extent) : left;
-  }
-  if (!fits || left != 1) {
-    refuse(name + ": got " + std::to_string(from.data().size()) +
-           " bytes, expected those of its shape");
-  }
-  Tensor tensor(
-      Shape(std::span<const std::int64_t>(
-          from.shape().data(), static_cast<std::size_t>(from.shape_size()))),
-      kind);
-  std::memcpy(tensor.bytes().data(), from.data().data(), from.data().size());
-  return tensor;
-}
-
 std::int64_t checked_length(const proto::Condition::Tensor& from) {
   if (from.length() < 0 || from.length() > from.shape(0)) {
     refuse("condition " + in_quotes(from.name()) + ": a length of " +
@@ -82,13 +49,8 @@ std::string encode(const models::Condition& condition) {
   for (const models::ConditionTensor& item : condition.tensors()) {
     proto::Condition::Tensor& to = *message.add_tensors();
     to.set_name(item.name);
-    to.set_dtype(config::name_of(item.tensor.dtype()));
-    for (const std::int64_t extent : item.tensor.shape().extents()) {
-      to.add_shape(extent);
-    }
     to.set_length(item.length);
-    const auto data = item.tensor.bytes();
-    to.set_data(data.data(), data.size());
+    put_tensor(item.tensor, to);
   }
   std::string bytes = message.SerializeAsString();
   require(bytes.size() <= kMostConditionBytes &&
@@ -109,7 +71,9 @@ models::Condition decode_condition(std::span<const std::byte> bytes) {
     if (condition.find(from.name()) != nullptr) {
       refuse("condition " + in_quotes(from.name()) + " is there twice");
     }
-    condition.add(from.name(), tensor_of(from), checked_length(from));
+    condition.add(from.name(),
+                  tensor_of("condition " + in_quotes(from.name()), from),
+                  checked_length(from));
   }
   return condition;
 }

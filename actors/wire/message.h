@@ -3,8 +3,12 @@
 #include <google/protobuf/message.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
+
+#include "config/enum_names.h"
+#include "kernels/core/tensor.h"
 
 // What the codecs of this folder share. Not included elsewhere: it names
 // protobuf.
@@ -21,5 +25,30 @@ void refuse_unknown_fields(const google::protobuf::Message& message);
 /// bytes that are no such message.
 void parse(std::span<const std::byte> bytes, std::size_t most,
            google::protobuf::Message& message);
+
+/// Writes a tensor of the host into a message with the fields `dtype`, `shape`
+/// and `data`.
+template <typename Message>
+void put_tensor(const Tensor& tensor, Message& to) {
+  to.set_dtype(config::name_of(tensor.dtype()));
+  for (const std::int64_t extent : tensor.shape().extents()) {
+    to.add_shape(extent);
+  }
+  const auto data = tensor.bytes();
+  to.set_data(data.data(), data.size());
+}
+
+/// A tensor from the three fields of a message. Errors: Errc::corrupt_file,
+/// beginning with `what`, unless the data are those of the shape.
+[[nodiscard]] Tensor tensor_of(const std::string& what,
+                               const std::string& dtype,
+                               std::span<const std::int64_t> shape,
+                               const std::string& data);
+template <typename Message>
+[[nodiscard]] Tensor tensor_of(const std::string& what, const Message& from) {
+  const auto size = static_cast<std::size_t>(from.shape_size());
+  return tensor_of(what, from.dtype(), {from.shape().data(), size},
+                   from.data());
+}
 
 }  // namespace troupe::actors::wire

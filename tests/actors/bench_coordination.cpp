@@ -2,6 +2,8 @@
 // Prints microseconds per task, the memory before and after, and the time from
 // call to call of a sample that is alone.
 //   bench_coordination [workers] [tasks]
+// TROUPE_TEST_COMPANY=wire sends every message through the codec
+// (company_suite.h).
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "actors/runtime.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 
 namespace {
@@ -65,7 +68,7 @@ double seconds_of(int workers, std::uint64_t samples, int calls) {
   spec.end = samples;
   spec.decode = false;
   spec.workers = actors::cpu_workers(workers);
-  const actors::JobResult result = actors::run_job(spec);
+  const actors::JobResult result = actors::run_in_suite(spec);
   if (result.failure) {
     std::fprintf(stderr, "%s\n", result.failure->message.c_str());
     std::exit(1);

@@ -10,6 +10,7 @@
 
 #include "actors/runtime.h"
 #include "kernels/core/error.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
 
@@ -122,7 +123,7 @@ std::map<std::uint64_t, Tensor> alone(const MethodOptions& method,
   Job job(method);
   job.add(execution_class);
   job.spec.workers[0].execution_class = 0;
-  EXPECT_FALSE(run_job(job.spec).failure);
+  EXPECT_FALSE(run_in_suite(job.spec).failure);
   return job.seen.of;
 }
 
@@ -153,7 +154,7 @@ TEST(JobOverTwoClasses, KeepsEachSampleWithinOne) {
     Job job(method);
     job.add(0, 2);
     job.add(1, 2);
-    const JobResult result = run_job(job.spec);
+    const JobResult result = run_in_suite(job.spec);
     ASSERT_FALSE(result.failure) << result.failure->message;
     expect_bytes_of_their_class(method, job, result);
   }
@@ -199,7 +200,7 @@ TEST(JobOverTwoClasses, GoesOnWithoutADeviceThatIsLost) {
       }
       return std::make_unique<ThreadExecutor>();
     };
-    const JobResult result = run_job(job.spec);
+    const JobResult result = run_in_suite(job.spec);
     ASSERT_FALSE(result.failure) << result.failure->message;
     EXPECT_EQ(result.count(SampleStatus::done), 6U);
     ASSERT_EQ(result.lost.size(), 1U);
@@ -217,7 +218,7 @@ TEST(JobOverTwoClasses, FailsWithTheCauseWhenEveryDeviceIsLost) {
   job.evaluator.before_forward = [](ExecContext&) {
     throw Error(Errc::device_lost, "toy", "fell off the bus", "look for it");
   };
-  const JobResult result = run_job(job.spec);
+  const JobResult result = run_in_suite(job.spec);
   ASSERT_TRUE(result.failure);
   EXPECT_EQ(result.failure->code, Errc::device_lost);
   EXPECT_EQ(result.failure->message, "fell off the bus");
@@ -238,7 +239,7 @@ TEST(JobOverTwoClasses, DoesNotStartAWorkerAgainWhoseDeviceIsLost) {
     }
     return std::make_unique<ThreadExecutor>();
   };
-  const JobResult result = run_job(job.spec);
+  const JobResult result = run_in_suite(job.spec);
   EXPECT_FALSE(result.failure);
   EXPECT_EQ(result.count(SampleStatus::done), 6U);
   EXPECT_EQ(starts, 1);

@@ -11,6 +11,7 @@
 #include "actors/wire/job_codec.h"
 #include "kernels/core/error.h"
 #include "models/weight_source.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/random_records.h"
 
@@ -152,7 +153,7 @@ std::map<std::uint64_t, std::vector<std::byte>> run(const JobRecord& job,
   spec.workers = cpu_workers(workers);
   Latents seen;
   spec.observers = {&seen};
-  EXPECT_FALSE(run_job(spec).failure);
+  EXPECT_FALSE(run_in_suite(spec).failure);
   return seen.of;
 }
 

@@ -13,6 +13,7 @@
 #include "models/dit.h"
 #include "models/gaussian_mixture.h"
 #include "models/weight_source.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/models/dit_cases.h"
 #include "tests/parallel/run_local.h"
@@ -149,7 +150,7 @@ Latents run_company(const models::Denoiser& denoiser, const Schedule& schedule,
   spec.end = kSamples;
   spec.workers = cpu_workers(workers, threads, 3);
   spec.observers = {&seen};
-  const JobResult result = run_job(spec);
+  const JobResult result = run_in_suite(spec);
   EXPECT_FALSE(result.failure);
   EXPECT_EQ(result.count(SampleStatus::done), kSamples);
   return seen.latents;

@@ -13,6 +13,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "kernels/core/error.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 
 namespace troupe::actors {
@@ -187,7 +188,7 @@ Sums run(const Labels& network, int workers, std::uint64_t samples) {
   spec.end = samples;
   spec.workers = cpu_workers(workers);
   spec.observers = {&seen};
-  EXPECT_FALSE(run_job(spec).failure);
+  EXPECT_FALSE(run_in_suite(spec).failure);
   EXPECT_LE(network.most_alive, 96 + 16) << "96 MiB, and what passes use";
   return seen;
 }

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "kernels/core/error.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
 
@@ -73,7 +74,7 @@ struct Job {
     return options;
   }
 
-  JobResult run() { return run_job(spec); }
+  JobResult run() { return run_in_suite(spec); }
 
   samplers::Schedule schedule;
   ToyEvaluator evaluator;

@@ -8,6 +8,7 @@
 #include "actors/denoiser_evaluator.h"
 #include "actors/runtime.h"
 #include "models/gaussian_mixture.h"
+#include "tests/actors/company_suite.h"
 #include "tests/actors/job_support.h"
 
 namespace troupe::actors {
@@ -45,7 +46,7 @@ std::map<std::uint64_t, Tensor> run(const models::GaussianMixture& mixture,
   spec.end = 3;
   spec.workers = cpu_workers(2);
   spec.observers = {&seen};
-  EXPECT_FALSE(run_job(spec).failure);
+  EXPECT_FALSE(run_in_suite(spec).failure);
   return seen.latents;
 }
 

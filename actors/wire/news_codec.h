@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "actors/coordinator_policy.h"
+#include "kernels/core/value_channel.h"
+
+namespace troupe::actors::wire {
+
+/// The most bytes of a message or a value: a result may show the latents of a
+/// whole window.
+inline constexpr std::size_t kMostNewsBytes = std::size_t{256} << 20U;
+
+/// What a coordinator and the processes of its company say to each other.
+using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
+                          FreeValues, DropRuns>;
+
+/// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
+/// Errc::invalid_argument above kMostNewsBytes. Thread: any.
+[[nodiscard]] std::string encode(const News& news);
+/// What it reads is well formed; whether its numbers fit the job is for whoever
+/// knows the job. Errors: Errc::corrupt_file. Thread: any.
+[[nodiscard]] News decode_news(std::span<const std::byte> bytes);
+
+/// As troupe.wire.Parcel. Errors and thread: as above.
+[[nodiscard]] std::string encode(const Parcel& parcel);
+[[nodiscard]] Parcel decode_parcel(std::span<const std::byte> bytes);
+
+}  // namespace troupe::actors::wire

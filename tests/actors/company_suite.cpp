@@ -1,0 +1,152 @@
+#include "tests/actors/company_suite.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "actors/shells.h"
+#include "actors/wire/news_codec.h"
+
+namespace troupe::actors {
+namespace {
+
+/// There and back.
+template <typename News>
+News by_wire(const News& news) {
+  const std::string bytes = wire::encode(wire::News(news));
+  return std::get<News>(wire::decode_news(std::as_bytes(std::span(bytes))));
+}
+
+/// Stands for an actor: ends with it, and ends it when it is told to end.
+template <typename Base, typename Target>
+class Proxy : public Base {
+ public:
+  Proxy(caf::actor_config& config, Target target)
+      : Base(config), target_(std::move(target)) {
+    this->monitor(target_);
+    this->set_down_handler(
+        [this](const caf::down_msg& down) { this->quit(down.reason); });
+    this->set_exit_handler([this](const caf::exit_msg& exit) {
+      this->send_exit(target_, exit.reason);
+      this->quit(exit.reason);
+    });
+  }
+  void on_exit() override { target_ = nullptr; }
+
+ protected:
+  template <typename News>
+  void carry(const News& news) {
+    guard(this, [&] { this->send(target_, by_wire(news)); });
+  }
+
+  Target target_;
+};
+
+class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
+ public:
+  using Proxy::Proxy;
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](const Grant& grant) { carry(grant); },
+        [](const InputsFetched&) {},  // the worker tells itself
+        [](const WorkDone&) {},
+        [this](halt_atom) { send(target_, halt_atom{}); },
+        [this](pulse_atom) { send(target_, pulse_atom{}); },
+    };
+  }
+};
+
+class ProcessProxy final : public Proxy<ProcessActor::base, ProcessActor> {
+ public:
+  using Proxy::Proxy;
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](const FreeValues& free) { carry(free); },
+        [this](const DropRuns& drop) { carry(drop); },
+    };
+  }
+};
+
+/// What nodes and workers know as the coordinator. It shows them to the
+/// coordinator as proxies, too.
+class CoordinatorProxy final
+    : public Proxy<CoordinatorActor::base, CoordinatorActor> {
+ public:
+  using Proxy::Proxy;
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](int process, const ProcessActor& actor) {
+          send(target_, process,
+               ProcessActor(system().spawn<ProcessProxy>(actor)));
+        },
+        [this](const WorkerUp& up, const WorkerActor& worker) {
+          send(target_, by_wire(up),
+               WorkerActor(system().spawn<WorkerProxy>(worker)));
+        },
+        [this](const WorkerDown& down) { carry(down); },
+        [this](const WorkerBeat& beat) { carry(beat); },
+        [this](const GrantResult& result) { carry(result); },
+        [](const ValuesFetched&) {},  // the coordinator tells itself
+        [this](const JobFault& fault) { send(target_, fault); },
+        [this](const ProcessDown& down) { send(target_, down); },
+        [this](halt_atom) { send(target_, halt_atom{}); },
+        [](pulse_atom) {},
+    };
+  }
+};
+
+class EncodingChannel final : public ValueChannel {
+ public:
+  explicit EncodingChannel(std::shared_ptr<ValueChannel> inner)
+      : inner_(std::move(inner)) {}
+  void get(int holder, const ValueName& name, Taker taker) override {
+    inner_->get(
+        holder, name, [taker = std::move(taker)](std::optional<Parcel> parcel) {
+          if (parcel) {
+            const std::string bytes = wire::encode(*parcel);
+            parcel = wire::decode_parcel(std::as_bytes(std::span(bytes)));
+          }
+          taker(std::move(parcel));
+        });
+  }
+
+ private:
+  std::shared_ptr<ValueChannel> inner_;
+};
+
+Detours wire_detours() {
+  return {.coordinator =
+              [](caf::actor_system& system, CoordinatorActor coordinator) {
+                return CoordinatorActor(
+                    system.spawn<CoordinatorProxy>(std::move(coordinator)));
+              },
+          .channel =
+              [](std::shared_ptr<ValueChannel> inner) {
+                return std::make_shared<EncodingChannel>(std::move(inner));
+              }};
+}
+
+}  // namespace
+
+JobResult run_in_suite(JobSpec spec) {
+  const char* const named = std::getenv("TROUPE_TEST_COMPANY");
+  const std::string company = named == nullptr ? "shared" : named;
+  if (company == "shared") {
+    return run_job(spec);
+  }
+  require(company == "stores" || company == "wire", Errc::invalid_argument,
+          "TROUPE_TEST_COMPANY", "got " + company);
+  const bool by_wire = company == "wire";
+  for (std::size_t w = 0; w < spec.workers.size(); ++w) {
+    spec.workers[w].process = static_cast<int>(w) + (by_wire ? 1 : 0);
+  }
+  return run_company(spec, by_wire ? wire_detours() : Detours{});
+}
+
+}  // namespace troupe::actors

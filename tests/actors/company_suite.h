@@ -1,0 +1,14 @@
+#pragma once
+
+#include "actors/runtime.h"
+
+namespace troupe::actors {
+
+/// Runs a job with the company that TROUPE_TEST_COMPANY names:
+///   shared  as run_job does: one process with all values (the default)
+///   stores  a process for each worker, values handed over
+///   wire    a process for each worker and one for the coordinator; every
+///           message and every value is encoded and read back on its way
+[[nodiscard]] JobResult run_in_suite(JobSpec spec);
+
+}  // namespace troupe::actors

@@ -1,0 +1,278 @@
+#include "actors/wire/news_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using wire::News;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+News there_and_back(const News& news) {
+  return wire::decode_news(bytes_of(wire::encode(news)));
+}
+
+/// Every field has a value of its own, so that a field that is left out or
+/// mixed up shows.
+class Filler {
+ public:
+  std::uint64_t big() { return (next_ += 0x9E3779B97F4A7C15U); }
+  std::uint32_t word() { return static_cast<std::uint32_t>(big() >> 17U); }
+  int small() { return static_cast<int>(word() >> 1U); }
+  std::string text() { return "t" + std::to_string(big()); }
+  ValueName name() { return {big(), word(), word()}; }
+  Failure failure() { return {Errc::device_lost, text(), text(), text()}; }
+  Tensor tensor() {
+    return Tensor::from<float>(
+        std::array{static_cast<float>(small()), -0.0F,
+                   std::numeric_limits<float>::quiet_NaN()},
+        Shape{1, 3});
+  }
+  SampleTask task() {
+    return {big(),
+            {.id = big(),
+             .version = word(),
+             .op = samplers::Op::sweep,
+             .branch = samplers::Branch::uncond,
+             .segment = small(),
+             .part = small(),
+             .from = small(),
+             .to = small(),
+             .timestep_call = small(),
+             .inputs = {word(), word()},
+             .outputs = {word()}},
+            word()};
+  }
+  Grant grant() {
+    Grant made;
+    made.id = big();
+    made.worker = small();
+    made.epoch = word();
+    made.tasks = {task(), task()};
+    made.remote_inputs = {{name(), small()}};
+    made.frees = {{big(), word(), {word(), word()}}};
+    return made;
+  }
+  GrantResult result() {
+    GrantResult made;
+    made.id = big();
+    made.worker = small();
+    made.epoch = word();
+    made.results = {{big(), word(), {0.1, -0.0, std::nan("")}}};
+    made.failure = failure();
+    made.gone = {{name(), small()}};
+    made.held = {{name(), {}}, {name(), {DeviceKind::cuda, 3}}};
+    made.failed_elsewhere = true;
+    made.previews = {{big(), small(), tensor()}};
+    made.points = {{big(), small(), tensor()}};
+    made.ticks = big();
+    made.span = {.worker = small(),
+                 .op = samplers::Op::decode,
+                 .sample_index = big(),
+                 .rows = small(),
+                 .step = small(),
+                 .segment = small(),
+                 .start = TimePoint(Duration(-small())),
+                 .duration = Duration(small())};
+    return made;
+  }
+
+ private:
+  std::uint64_t next_ = 1;
+};
+
+void expect_same(const samplers::Task& a, const samplers::Task& b) {
+  EXPECT_EQ(a.id, b.id);
+  EXPECT_EQ(a.version, b.version);
+  EXPECT_EQ(a.op, b.op);
+  EXPECT_EQ(a.branch, b.branch);
+  EXPECT_EQ(a.segment, b.segment);
+  EXPECT_EQ(a.part, b.part);
+  EXPECT_EQ(a.from, b.from);
+  EXPECT_EQ(a.to, b.to);
+  EXPECT_EQ(a.timestep_call, b.timestep_call);
+  EXPECT_EQ(a.inputs, b.inputs);
+  EXPECT_EQ(a.outputs, b.outputs);
+}
+
+void expect_same(const Failure& a, const Failure& b) {
+  EXPECT_EQ(a.code, b.code);
+  EXPECT_EQ(a.place, b.place);
+  EXPECT_EQ(a.message, b.message);
+  EXPECT_EQ(a.hint, b.hint);
+}
+
+TEST(NewsCodec, BringsAGrantBack) {
+  Filler fill;
+  const Grant sent = fill.grant();
+  const auto got = std::get<Grant>(there_and_back(sent));
+  EXPECT_EQ(got.id, sent.id);
+  EXPECT_EQ(got.worker, sent.worker);
+  EXPECT_EQ(got.epoch, sent.epoch);
+  ASSERT_EQ(got.tasks.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(got.tasks[i].sample_index, sent.tasks[i].sample_index);
+    EXPECT_EQ(got.tasks[i].run, sent.tasks[i].run);
+    expect_same(got.tasks[i].task, sent.tasks[i].task);
+  }
+  EXPECT_EQ(got.remote_inputs, sent.remote_inputs);
+  ASSERT_EQ(got.frees.size(), 1U);
+  EXPECT_EQ(got.frees[0].sample_index, sent.frees[0].sample_index);
+  EXPECT_EQ(got.frees[0].run, sent.frees[0].run);
+  EXPECT_EQ(got.frees[0].slots, sent.frees[0].slots);
+}
+
+TEST(NewsCodec, BringsAResultBack) {
+  Filler fill;
+  const GrantResult sent = fill.result();
+  const auto got = std::get<GrantResult>(there_and_back(sent));
+  EXPECT_EQ(got.id, sent.id);
+  EXPECT_EQ(got.worker, sent.worker);
+  EXPECT_EQ(got.epoch, sent.epoch);
+  ASSERT_EQ(got.results.size(), 1U);
+  EXPECT_EQ(got.results[0].id, sent.results[0].id);
+  EXPECT_EQ(got.results[0].version, sent.results[0].version);
+  ASSERT_EQ(got.results[0].scalars.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(std::bit_cast<std::uint64_t>(got.results[0].scalars[i]),
+              std::bit_cast<std::uint64_t>(sent.results[0].scalars[i]));
+  }
+  ASSERT_TRUE(got.failure);
+  expect_same(*got.failure, *sent.failure);
+  EXPECT_EQ(got.gone, sent.gone);
+  ASSERT_EQ(got.held.size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(got.held[i].name, sent.held[i].name);
+    EXPECT_EQ(got.held[i].memory, sent.held[i].memory);
+  }
+  EXPECT_TRUE(got.failed_elsewhere);
+  EXPECT_EQ(got.previews.at(0).sample_index, sent.previews[0].sample_index);
+  EXPECT_EQ(got.previews[0].call, sent.previews[0].call);
+  EXPECT_TRUE(bytes_equal(got.previews[0].latents, sent.previews[0].latents));
+  EXPECT_EQ(got.points.at(0).sample_index, sent.points[0].sample_index);
+  EXPECT_EQ(got.points[0].calls, sent.points[0].calls);
+  EXPECT_TRUE(bytes_equal(got.points[0].latents, sent.points[0].latents));
+  EXPECT_EQ(got.ticks, sent.ticks);
+  EXPECT_EQ(got.span.worker, sent.span.worker);
+  EXPECT_EQ(got.span.op, sent.span.op);
+  EXPECT_EQ(got.span.sample_index, sent.span.sample_index);
+  EXPECT_EQ(got.span.rows, sent.span.rows);
+  EXPECT_EQ(got.span.step, sent.span.step);
+  EXPECT_EQ(got.span.segment, sent.span.segment);
+  EXPECT_EQ(got.span.start, sent.span.start);
+  EXPECT_EQ(got.span.duration, sent.span.duration);
+}
+
+TEST(NewsCodec, BringsTheSmallMessagesBack) {
+  Filler fill;
+  const WorkerUp up{fill.small(), fill.word()};
+  const auto got_up = std::get<WorkerUp>(there_and_back(up));
+  EXPECT_EQ(got_up.worker, up.worker);
+  EXPECT_EQ(got_up.epoch, up.epoch);
+  const WorkerDown down{fill.small(), fill.word(), fill.failure()};
+  const auto got_down = std::get<WorkerDown>(there_and_back(down));
+  EXPECT_EQ(got_down.worker, down.worker);
+  EXPECT_EQ(got_down.epoch, down.epoch);
+  expect_same(got_down.gone.value(), *down.gone);
+  EXPECT_FALSE(std::get<WorkerDown>(there_and_back(WorkerDown{1, 2, {}})).gone);
+  const WorkerBeat beat{fill.small(), fill.word(), fill.big(), true};
+  const auto got_beat = std::get<WorkerBeat>(there_and_back(beat));
+  EXPECT_EQ(got_beat.worker, beat.worker);
+  EXPECT_EQ(got_beat.epoch, beat.epoch);
+  EXPECT_EQ(got_beat.ticks, beat.ticks);
+  EXPECT_TRUE(got_beat.waits);
+  const FreeValues free{fill.small(), fill.grant().frees};
+  const auto got_free = std::get<FreeValues>(there_and_back(free));
+  EXPECT_EQ(got_free.process, free.process);
+  EXPECT_EQ(got_free.frees.at(0).slots, free.frees[0].slots);
+  const DropRuns drop{fill.small(), fill.big(), fill.word()};
+  const auto got_drop = std::get<DropRuns>(there_and_back(drop));
+  EXPECT_EQ(got_drop.process, drop.process);
+  EXPECT_EQ(got_drop.sample_index, drop.sample_index);
+  EXPECT_EQ(got_drop.last_run, drop.last_run);
+  EXPECT_FALSE(std::get<DropRuns>(there_and_back(DropRuns{1, 2, {}})).last_run);
+  EXPECT_EQ(std::get<DropRuns>(there_and_back(DropRuns{1, 2, 0U})).last_run,
+            0U);
+}
+
+TEST(NewsCodec, BringsEveryFailureBack) {
+  for (int code = 1; code <= static_cast<int>(Errc::device_full); ++code) {
+    const WorkerDown down{0, 1, Failure{static_cast<Errc>(code), "", "", ""}};
+    EXPECT_EQ(std::get<WorkerDown>(there_and_back(down)).gone->code,
+              static_cast<Errc>(code));
+  }
+}
+
+TEST(NewsCodec, BringsAValueBack) {
+  Filler fill;
+  const Parcel sent{{"mark", Tensor()}, {"x", fill.tensor()}};
+  const Parcel got = wire::decode_parcel(bytes_of(wire::encode(sent)));
+  ASSERT_EQ(got.size(), 2U);
+  EXPECT_EQ(got[0].name, "mark");
+  EXPECT_TRUE(got[0].tensor.empty());
+  EXPECT_EQ(got[1].name, "x");
+  EXPECT_EQ(got[1].tensor.shape(), sent[1].tensor.shape());
+  EXPECT_TRUE(bytes_equal(got[1].tensor, sent[1].tensor));
+}
+
+template <typename Decode>
+void expect_refused_or_read(const std::string& bytes, const Decode& decode) {
+  try {
+    (void)decode(bytes_of(bytes));
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_file) << error.what();
+  }
+}
+
+TEST(NewsCodec, RefusesWhatIsNone) {
+  EXPECT_THROW((void)wire::decode_news({}), Error);
+  EXPECT_THROW((void)wire::decode_news(bytes_of("no message")), Error);
+  Grant grant = Filler().grant();
+  grant.worker = -1;
+  EXPECT_THROW((void)there_and_back(grant), Error);
+  grant = Filler().grant();
+  grant.tasks[0].task.op = static_cast<samplers::Op>(9);
+  EXPECT_THROW((void)there_and_back(grant), Error);
+  grant = Filler().grant();
+  grant.tasks.clear();
+  EXPECT_THROW((void)there_and_back(grant), Error);
+}
+
+TEST(NewsCodec, LivesThroughChangedAndShortenedBytes) {
+  Filler fill;
+  std::mt19937 random(7);
+  const std::string messages[] = {wire::encode(News(fill.grant())),
+                                  wire::encode(News(fill.result())),
+                                  wire::encode(Parcel{{"x", fill.tensor()}})};
+  for (int i = 0; i < 30000; ++i) {
+    const std::size_t which = random() % 3;
+    std::string bytes = messages[which];
+    if (random() % 2 == 0) {
+      bytes.resize(random() % bytes.size());
+    }
+    for (std::uint32_t n = random() % 4; n > 0 && !bytes.empty(); --n) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    if (which == 2) {
+      expect_refused_or_read(bytes, wire::decode_parcel);
+    } else {
+      expect_refused_or_read(bytes, wire::decode_news);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors

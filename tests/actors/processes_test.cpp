@@ -1,0 +1,210 @@
+// Companies of several processes: what they fetch, and what becomes of a job
+// when one of them ends.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "actors/shells.h"
+#include "samplers/noise_source.h"
+#include "tests/actors/job_support.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+class Results final : public Observer {
+ public:
+  void on_sample(const SampleOutcome& outcome) override {
+    if (outcome.report.status == SampleStatus::done) {
+      latents[outcome.report.sample_index] = outcome.latents;
+    }
+  }
+  std::map<std::uint64_t, Tensor> latents;
+};
+
+/// Counts what is asked of another channel.
+class CountingChannel final : public ValueChannel {
+ public:
+  CountingChannel(std::shared_ptr<ValueChannel> inner, std::atomic<int>& count)
+      : inner_(std::move(inner)), count_(count) {}
+  void get(int holder, const ValueName& name, Taker taker) override {
+    ++count_;
+    inner_->get(holder, name, std::move(taker));
+  }
+
+ private:
+  std::shared_ptr<ValueChannel> inner_;
+  std::atomic<int>& count_;
+};
+
+/// Passes everything on to the coordinator, and ends the node of a process
+/// behind the n-th result that comes.
+class Executioner final : public CoordinatorActor::base {
+ public:
+  Executioner(caf::actor_config& config, CoordinatorActor coordinator,
+              int process, int results)
+      : CoordinatorActor::base(config),
+        coordinator_(std::move(coordinator)),
+        process_(process),
+        results_left_(results) {
+    monitor(coordinator_);
+    set_down_handler([this](const caf::down_msg& down) { quit(down.reason); });
+  }
+  void on_exit() override {
+    coordinator_ = nullptr;
+    victim_ = nullptr;
+  }
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](int process, const ProcessActor& actor) {
+          if (process == process_) {
+            victim_ = actor;
+          }
+          send(coordinator_, process, actor);
+        },
+        [this](const WorkerUp& up, const WorkerActor& worker) {
+          send(coordinator_, up, worker);
+        },
+        [this](const WorkerDown& down) { send(coordinator_, down); },
+        [this](const WorkerBeat& beat) { send(coordinator_, beat); },
+        [this](const GrantResult& result) {
+          send(coordinator_, result);
+          if (--results_left_ == 0) {
+            send_exit(victim_, caf::exit_reason::kill);
+          }
+        },
+        [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
+        [this](const JobFault& fault) { send(coordinator_, fault); },
+        [this](const ProcessDown& down) { send(coordinator_, down); },
+        [this](halt_atom) { send(coordinator_, halt_atom{}); },
+        [](pulse_atom) {},
+    };
+  }
+
+ private:
+  CoordinatorActor coordinator_;
+  ProcessActor victim_;
+  int process_;
+  int results_left_;
+};
+
+MethodOptions method_of(MethodKind kind) {
+  return {.kind = kind, .window_size = 3, .num_segments = 2};
+}
+
+/// A job of five samples over the toy network, with a process for each of three
+/// workers.
+struct ToyRun {
+  explicit ToyRun(MethodKind kind)
+      : evaluator(
+            kind == MethodKind::pipeline || kind == MethodKind::stale ? 2 : 1) {
+    spec.parts = {unowned(schedule), method_of(kind), unowned(evaluator),
+                  unowned(noise)};
+    spec.end = 5;
+    spec.observers = {&seen};
+    for (int process : {0, 1, 2}) {
+      spec.workers.resize(static_cast<std::size_t>(process) + 1);
+      spec.workers.back().process = process;
+    }
+  }
+
+  samplers::Schedule schedule{ddim_steps(8)};
+  ToyEvaluator evaluator;
+  samplers::PhiloxNoise noise{11};
+  Results seen;
+  JobSpec spec;
+};
+
+/// As one process gives it.
+std::map<std::uint64_t, Tensor> undisturbed(MethodKind kind) {
+  ToyRun run(kind);
+  run.spec.workers.resize(1);
+  EXPECT_FALSE(run_job(run.spec).failure);
+  EXPECT_EQ(run.seen.latents.size(), 5U);
+  return std::move(run.seen.latents);
+}
+
+void expect_same_latents(const std::map<std::uint64_t, Tensor>& got,
+                         const std::map<std::uint64_t, Tensor>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [index, latents] : expected) {
+    EXPECT_TRUE(bytes_equal(got.at(index), latents)) << index;
+  }
+}
+
+const MethodKind kKinds[] = {MethodKind::sequential, MethodKind::batch,
+                             MethodKind::cfg,        MethodKind::picard,
+                             MethodKind::pipeline,   MethodKind::stale};
+
+TEST(Processes, FetchFromEachOtherAndGiveTheBytesOfOne) {
+  for (const MethodKind kind : kKinds) {
+    SCOPED_TRACE(std::string(kind->name));
+    ToyRun run(kind);
+    std::atomic<int> count = 0;
+    const JobResult result = run_company(
+        run.spec, {.channel = [&count](std::shared_ptr<ValueChannel> inner) {
+          return std::make_shared<CountingChannel>(std::move(inner), count);
+        }});
+    EXPECT_FALSE(result.failure);
+    EXPECT_EQ(result.recoveries, 0);
+    EXPECT_GE(count, 3) << "results are brought home";
+    if (kind == MethodKind::pipeline || kind == MethodKind::stale) {
+      EXPECT_GE(count, 5 * 8) << "a boundary for every call";
+    }
+    expect_same_latents(run.seen.latents, undisturbed(kind));
+  }
+}
+
+TEST(Processes, GoOnWithTheSameBytesWhenOneOfThemEnds) {
+  for (const MethodKind kind : kKinds) {
+    const auto expected = undisturbed(kind);
+    for (const int results : {1, 7, 20}) {
+      SCOPED_TRACE(std::string(kind->name) + ", after " +
+                   std::to_string(results));
+      ToyRun run(kind);
+      const JobResult result = run_company(
+          run.spec, {.coordinator = [results](caf::actor_system& system,
+                                              CoordinatorActor coordinator) {
+            return CoordinatorActor(
+                system.spawn<Executioner>(std::move(coordinator), 1, results));
+          }});
+      EXPECT_FALSE(result.failure) << result.failure->message;
+      EXPECT_EQ(result.lost.size(), 1U);
+      EXPECT_GE(result.recoveries, 1);
+      expect_same_latents(run.seen.latents, expected);
+    }
+  }
+}
+
+TEST(Processes, EndTheJobWithTheCoordinatorsOwn) {
+  ToyRun run(MethodKind::batch);
+  const JobResult result =
+      run_company(run.spec, {.coordinator = [](caf::actor_system& system,
+                                               CoordinatorActor coordinator) {
+                    return CoordinatorActor(system.spawn<Executioner>(
+                        std::move(coordinator), 0, 4));
+                  }});
+  ASSERT_TRUE(result.failure);
+  EXPECT_NE(result.failure->message.find("ended before its job"),
+            std::string::npos);
+}
+
+TEST(Processes, AreNumberedInOrder) {
+  ToyRun run(MethodKind::batch);
+  run.spec.workers[1].process = 2;
+  EXPECT_THROW((void)run_job(run.spec), Error);
+  run.spec.workers[1].process = -1;
+  EXPECT_THROW((void)run_job(run.spec), Error);
+}
+
+}  // namespace
+}  // namespace troupe::actors
