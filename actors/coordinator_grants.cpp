@@ -14,9 +14,16 @@ namespace {
 using samplers::Op;
 using samplers::Task;
 
+/// Rows whose time is remembered: older ones count for half.
+constexpr double kRememberedRows = 64;
+constexpr std::size_t kMostTasksOfAGrant = 16;
+
 }  // namespace
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
+  if (options_.method.kind->spreads && task.op == Op::evaluate) {
+    return least_loaded(class_of(sample));
+  }
   const std::vector<int>& planned = groups_[sample.group].workers;
   const int first =
       planned[static_cast<std::size_t>(task.part) % planned.size()];
@@ -30,109 +37,168 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
   return -1;
 }
 
-void CoordinatorPolicy::route(const Sample& sample, Task task) {
-  const int worker = worker_of(sample, task);
-  SampleTask work{sample.index, std::move(task), sample.run};
-  if (worker < 0) {
-    stranded_.push_back({.work = std::move(work)});
-  } else if (options_.method.kind->spreads && work.task.op == Op::evaluate) {
-    queues_.push_anywhere(class_of(sample), std::move(work));
-  } else {
-    queues_.push(worker, std::move(work));
+/// Who of the class would be done first with one more row, by what its rows
+/// took so far; −1: nobody is alive.
+int CoordinatorPolicy::least_loaded(int execution_class) const {
+  double seconds = 0;
+  double rows = 0;
+  for (const Worker& worker : workers_) {
+    if (worker.traits.execution_class == execution_class) {
+      seconds += worker.row_seconds;
+      rows += worker.num_rows;
+    }
   }
-}
-
-void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
-  for (Pending& pending : tasks) {
-    const Sample* sample = sample_of(pending.work);
-    if (sample == nullptr) {
+  const double usual = seconds > 0 ? seconds / rows : 1.0;
+  int best = -1;
+  double least = 0;
+  for (int w = 0; w < num_workers(); ++w) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    if (!worker.alive || worker.traits.execution_class != execution_class) {
       continue;
     }
-    const int worker = worker_of(*sample, pending.work.task);
-    if (worker < 0) {
-      stranded_.push_back(std::move(pending));
-    } else {
-      queues_.push_alone(worker, std::move(pending));
+    const double row =
+        worker.row_seconds > 0 ? worker.row_seconds / worker.num_rows : usual;
+    const double end = row * (worker.outstanding + 1);
+    if (best < 0 || end < least) {
+      best = w;
+      least = end;
+    }
+  }
+  return best;
+}
+
+/// Gives the task to its worker; the grant leaves at the end of the event.
+void CoordinatorPolicy::route(Sample& sample, Pending pending) {
+  const int index = worker_of(sample, pending.work.task);
+  if (index < 0) {
+    stranded_.push_back(std::move(pending));
+    return;
+  }
+  Worker& worker = at(index);
+  if (worker.outstanding++ == 0) {
+    worker.last_life = now_;
+  }
+  pending.work.grant = next_grant_++;
+  pending.work.run = sample.run;
+  Grant& grant = grant_for(index);
+  find_values(sample, pending.work.task, grant);
+  grant.tasks.push_back(pending.work);
+  sample.grants.insert(pending.work.grant);
+  grants_.emplace_hint(grants_.end(), pending.work.grant,
+                       Outstanding{index, std::move(pending), {}});
+}
+
+/// A task that was lost with its worker, or that was in a pass that failed,
+/// runs in a pass of its own.
+void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
+  for (Pending& pending : tasks) {
+    if (Sample* sample = sample_of(pending.work)) {
+      pending.work.alone = true;
+      route(*sample, std::move(pending));
     }
   }
 }
 
-/// Gives every worker grants up to the queue depth, one round at a time so
-/// that tasks for anyone spread over all.
-void CoordinatorPolicy::fill_workers() {
-  std::vector<std::size_t> alive(paces_.size());
-  for (const Worker& worker : workers_) {
-    alive[static_cast<std::size_t>(worker.traits.execution_class)] +=
-        worker.alive ? 1 : 0;
+/// The grant of this event for a worker, with room for one more task.
+Grant& CoordinatorPolicy::grant_for(int index) {
+  std::vector<Grant>& grants = outbox_[index];
+  if (grants.empty() || grants.back().tasks.size() >= kMostTasksOfAGrant) {
+    const Worker& worker = at(index);
+    Grant& grant = grants.emplace_back();
+    grant.worker = index;
+    grant.epoch = worker.epoch;
+    grant.max_rows = worker.traits.max_rows;
   }
-  for (int depth = 1; depth <= options_.queue_depth; ++depth) {
-    std::vector<int> share;
-    for (std::size_t c = 0; c < alive.size(); ++c) {
-      const std::size_t waiting = queues_.num_anywhere(static_cast<int>(c));
-      const std::size_t hands = std::max<std::size_t>(alive[c], 1);
-      share.push_back(static_cast<int>((waiting + hands - 1) / hands));
-    }
-    for (int w = 0; w < num_workers(); ++w) {
-      const Worker& worker = at(w);
-      if (!worker.alive || worker.outstanding >= depth) {
+  return grants.back();
+}
+
+/// The grants of this event, without tasks that were taken back in it.
+void CoordinatorPolicy::send_grants() {
+  for (auto& [index, grants] : std::exchange(outbox_, {})) {
+    for (Grant& grant : grants) {
+      std::erase_if(grant.tasks, [this](const SampleTask& work) {
+        return !grants_.contains(work.grant);
+      });
+      if (grant.tasks.empty()) {
         continue;
       }
-      const int own = worker.traits.execution_class;
-      auto tasks = queues_.take(w, own, worker.traits.max_rows,
-                                share[static_cast<std::size_t>(own)]);
-      if (!tasks.empty()) {
-        send_grant(w, std::move(tasks));
+      if (auto frees = frees_.extract(at(index).traits.process)) {
+        grant.frees = std::move(frees.mapped());
+        grants_.at(grant.tasks.front().grant).frees = grant.frees;
       }
+      commands_.emplace_back(std::move(grant));
     }
   }
 }
 
-void CoordinatorPolicy::send_grant(int worker, std::vector<Pending> tasks) {
-  Worker& to = at(worker);
-  Grant grant{next_grant_++, worker, to.epoch, {}, {}, {}};
-  for (Pending& pending : tasks) {
-    Sample& sample = samples_.at(pending.work.sample_index);
-    pending.work.run = sample.run;
-    find_values(sample, pending.work.task, grant);
-    grant.tasks.push_back(pending.work);
+/// Forgets a grant, and returns its task. Whether the worker has freed what the
+/// grant took along is known if it has answered; twice is harmless.
+CoordinatorPolicy::Pending CoordinatorPolicy::take_grant(std::uint64_t number,
+                                                         bool is_answered) {
+  auto node = grants_.extract(number);
+  Outstanding& granted = node.mapped();
+  Worker& worker = at(granted.worker);
+  --worker.outstanding;
+  if (!is_answered && !granted.frees.empty()) {
+    std::ranges::move(granted.frees,
+                      std::back_inserter(frees_[worker.traits.process]));
   }
-  if (const auto frees = frees_.extract(to.traits.process)) {
-    grant.frees = std::move(frees.mapped());
+  if (Sample* sample = sample_of(granted.task.work)) {
+    sample->grants.erase(number);
   }
-  if (to.outstanding++ == 0) {
-    to.last_life = now_;
-  }
-  grants_.emplace(grant.id, Outstanding{worker, std::move(tasks), grant.frees});
-  commands_.push_back(std::move(grant));
+  return std::move(granted.task);
 }
 
-/// Shares what a worker has spent on a grant among the samples in it.
+/// Nobody waits any more for what was granted of the sample.
+void CoordinatorPolicy::forget_grants(Sample& sample) {
+  for (const std::uint64_t number : std::exchange(sample.grants, {})) {
+    (void)take_grant(number, false);
+  }
+}
+
+/// Shares what a worker has spent on a pass among the samples in it.
 void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
-                                     const Outstanding& grant) {
+                                     const std::vector<Answered>& pass) {
   if (ticks <= worker.settled_ticks) {
     return;
   }
   const auto spent = static_cast<double>(ticks - worker.settled_ticks);
   worker.settled_ticks = ticks;
-  for (const Pending& pending : grant.tasks) {
-    Sample* sample = sample_of(pending.work);
-    if (sample != nullptr && pending.work.task.op != Op::decode) {
-      sample->ticks += spent / static_cast<double>(grant.tasks.size());
+  for (const Answered& answered : pass) {
+    const SampleTask& work = answered.task.work;
+    Sample* sample = sample_of(work);
+    if (sample != nullptr && work.task.op != Op::decode) {
+      sample->ticks += spent / static_cast<double>(pass.size());
     }
   }
 }
 
+/// How long rows take on the worker, as far as it is remembered.
+void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
+  if (event.failure ||
+      (event.span.op != Op::evaluate && event.span.op != Op::segment)) {
+    return;
+  }
+  worker.row_seconds +=
+      std::chrono::duration<double>(event.span.duration).count();
+  worker.num_rows += static_cast<double>(event.grants.size());
+  if (worker.num_rows > kRememberedRows) {
+    worker.row_seconds /= 2;
+    worker.num_rows /= 2;
+  }
+}
+
 std::set<std::uint64_t> CoordinatorPolicy::apply_results(
-    const GrantResult& event, const Outstanding& grant) {
+    const GrantResult& event, const std::vector<Answered>& pass) {
   std::set<std::uint64_t> accepted;
-  for (std::size_t i = 0; i < grant.tasks.size() && !ended_; ++i) {
-    const SampleTask& work = grant.tasks[i].work;
-    Sample* sample = sample_of(work);
+  for (const Answered& answered : pass) {
+    const SampleTask& work = answered.task.work;
+    Sample* sample = ended_ ? nullptr : sample_of(work);
     if (sample == nullptr) {
       continue;
     }
     try {
-      if (apply_result(*sample, work.task, event.results[i])) {
+      if (apply_result(*sample, work.task, event.results[answered.place])) {
         accepted.insert(work.sample_index);
       }
     } catch (const Error& error) {

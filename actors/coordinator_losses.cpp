@@ -15,11 +15,11 @@ namespace {
 /// so often would go on doing so.
 constexpr std::uint32_t kMostRuns = 32;
 
-Failure lost_too_often(const Pending& pending) {
+Failure lost_too_often(std::uint64_t sample_index, int losses) {
   return {Errc::job_failed, "coordinator",
-          "a task of sample " + std::to_string(pending.work.sample_index) +
-              " was lost with its worker: got " +
-              std::to_string(pending.attempts) + " losses, expected fewer",
+          "a task of sample " + std::to_string(sample_index) +
+              " was lost with its worker: got " + std::to_string(losses) +
+              " losses, expected fewer",
           "look in the log for what ends the workers"};
 }
 
@@ -32,95 +32,97 @@ Failure values_gone(std::uint64_t sample_index) {
 
 }  // namespace
 
-void CoordinatorPolicy::grant_failed(const GrantResult& event,
-                                     Outstanding grant) {
+void CoordinatorPolicy::pass_failed(const GrantResult& event,
+                                    std::vector<Pending> pass) {
   const Failure& failure = *event.failure;
-  const int worker = event.worker;
-  const bool all_in_flight =
-      std::ranges::all_of(grant.tasks, [this](const Pending& pending) {
-        return sample_of(pending.work) != nullptr;
-      });
+  // Tasks of a sample that has ended are not in the pass any more.
+  const bool all_in_flight = pass.size() == event.grants.size();
   if (failure.code == Errc::device_lost && event.failed_elsewhere) {
-    inputs_lost(failure, grant);
+    inputs_lost(failure, pass);
   } else if (failure.code == Errc::device_lost) {
-    retire(worker, failure, std::move(grant.tasks));
+    retire(event.worker, failure, std::move(pass));
   } else if (failure.code == Errc::device_full) {
-    device_full(failure, worker, std::move(grant));
+    device_full(event, std::move(pass));
   } else if (all_in_flight && !is_of_sample(failure.code)) {
     end_job(false, failure);
-  } else if (!all_in_flight || grant.tasks.size() > 1) {
+  } else if (!all_in_flight || pass.size() > 1) {
     // A sample that ended took its slots along, so its tasks fail for that
     // alone, and which of several rows is at fault shows when each runs alone.
-    route_alone(std::move(grant.tasks));
+    route_alone(std::move(pass));
   } else {
-    end_sample(grant.tasks.front().work.sample_index, SampleStatus::failed,
-               failure);
+    end_sample(pass.front().work.sample_index, SampleStatus::failed, failure);
   }
 }
 
 /// A GPU's memory is its own: fewer rows at once may fit, and if one does not,
 /// another device may have more.
-void CoordinatorPolicy::device_full(const Failure& failure, int worker,
-                                    Outstanding grant) {
+void CoordinatorPolicy::device_full(const GrantResult& event,
+                                    std::vector<Pending> pass) {
   ++recoveries_;
-  if (grant.tasks.size() == 1) {
-    retire(worker, failure, std::move(grant.tasks));
+  const auto rows = static_cast<int>(event.grants.size());
+  if (rows == 1) {
+    retire(event.worker, *event.failure, std::move(pass));
     return;
   }
-  int& most = at(worker).traits.max_rows;
-  most = std::min(most, static_cast<int>(grant.tasks.size() / 2));
-  for (const Pending& pending : grant.tasks) {
-    if (const Sample* sample = sample_of(pending.work)) {
-      route(*sample, pending.work.task);
-    }
-  }
+  int& most = at(event.worker).traits.max_rows;
+  most = std::min(most, rows / 2);
+  reroute(std::move(pass));
 }
 
 /// Everything the worker was to do.
-std::vector<Pending> CoordinatorPolicy::take_tasks_of(int index) {
-  std::vector<Pending> tasks;
-  for (auto it = grants_.begin(); it != grants_.end();) {
-    if (it->second.worker == index) {
-      std::ranges::move(it->second.tasks, std::back_inserter(tasks));
-      // Whether it has got that far is not known. Twice is harmless.
-      std::ranges::move(it->second.frees,
-                        std::back_inserter(frees_[at(index).traits.process]));
-      it = grants_.erase(it);
-    } else {
-      ++it;
+std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::take_tasks_of(
+    int index) {
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [number, granted] : grants_) {
+    if (granted.worker == index) {
+      numbers.push_back(number);
     }
   }
-  for (Pending& waiting : queues_.take_all(index)) {
-    waiting.work.run = samples_.at(waiting.work.sample_index).run;
-    tasks.push_back(std::move(waiting));
+  std::vector<Pending> tasks;
+  for (const std::uint64_t number : numbers) {
+    tasks.push_back(take_grant(number, false));
   }
   return tasks;
 }
 
-void CoordinatorPolicy::lose_worker(int index) {
-  Worker& worker = at(index);
-  if (!worker.alive) {
-    return;
+/// Workers that were alive. What they had to do, others do.
+void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
+  std::vector<Pending> tasks;
+  for (const int index : lost) {
+    at(index).alive = false;
+    ++recoveries_;
+    if (!count_losses(index)) {
+      return;
+    }
+    std::ranges::move(take_tasks_of(index), std::back_inserter(tasks));
   }
-  worker.alive = false;
-  worker.outstanding = 0;
-  ++recoveries_;
-  if (count_losses(index)) {
-    // Alone, so that a task that ends its workers is found.
-    route_alone(take_tasks_of(index));
+  reroute(std::move(tasks));
+}
+
+void CoordinatorPolicy::reroute(std::vector<Pending> tasks) {
+  for (Pending& pending : tasks) {
+    if (Sample* sample = sample_of(pending.work)) {
+      route(*sample, std::move(pending));
+    }
   }
 }
 
+/// The tasks of a worker's pass were lost with it, and will run alone, so that
+/// one that ends its workers is found. Which they were is known only as far as
+/// the worker's own rule says.
 bool CoordinatorPolicy::count_losses(int index) {
-  for (auto& [id, grant] : grants_) {
-    if (grant.worker != index) {
-      continue;
+  Packer packer;
+  for (const auto& [number, granted] : grants_) {
+    if (granted.worker == index) {
+      packer.push(granted.task.work);
     }
-    for (Pending& pending : grant.tasks) {
-      if (++pending.attempts >= options_.max_attempts) {
-        end_job(false, lost_too_often(pending));
-        return false;
-      }
+  }
+  for (const SampleTask& work : packer.next(at(index).traits.max_rows)) {
+    Pending& task = grants_.at(work.grant).task;
+    task.work.alone = true;
+    if (++task.attempts >= options_.max_attempts) {
+      end_job(false, lost_too_often(work.sample_index, task.attempts));
+      return false;
     }
   }
   return true;
@@ -175,14 +177,12 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   for (auto& [number, sample] : samples_) {
     sample.values.lose(event.process);
   }
-  if (!hit.empty()) {
-    leave(hit, event.cause, {});
-  }
   frees_.erase(event.process);
+  leave(hit, event.cause, {});
 }
 
-/// Workers, one at least, leave the job for good. What they had to do, and
-/// `lost`, others do; where a value has gone with them, from the beginning.
+/// Workers leave the job for good. What they had to do, and `lost`, others do;
+/// where a value has gone, from the beginning.
 void CoordinatorPolicy::leave(const std::vector<int>& leavers,
                               const Failure& cause, std::vector<Pending> lost) {
   for (const int w : leavers) {
@@ -190,15 +190,16 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     worker.known = true;
     worker.gone = true;
     worker.alive = false;
-    worker.outstanding = 0;
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
   }
-  lost_.push_back({at(leavers.front()).traits.device, cause});
+  if (!leavers.empty()) {
+    lost_.push_back({at(leavers.front()).traits.device, cause});
+    ++recoveries_;
+  }
   if (std::ranges::all_of(workers_, &Worker::gone)) {
     end_job(false, cause);
     return;
   }
-  ++recoveries_;
   for (auto& [number, sample] : samples_) {
     const std::optional<std::size_t> same = best_group(class_of(sample));
     if (!same || lacks_values(sample)) {
@@ -207,34 +208,41 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
       place(sample, *same);
     }
   }
-  route_alone(std::move(lost));
+  reroute(std::move(lost));
 }
 
 /// What the grant was to read lay on a device that failed: that is found when
 /// it is next asked for something, and retired then.
 void CoordinatorPolicy::inputs_lost(const Failure& failure,
-                                    const Outstanding& grant) {
+                                    const std::vector<Pending>& pass) {
   ++recoveries_;
-  for (const Pending& pending : grant.tasks) {
+  for (const Pending& pending : pass) {
     if (Sample* sample = sample_of(pending.work); sample != nullptr) {
       begin_again(*sample, failure);
     }
   }
 }
 
-/// What the grant was to read was not where it was looked for. Somebody else
+/// What the tasks were to read was not where it was looked for. Somebody else
 /// may hold it; a task that nobody waits for is dropped.
-void CoordinatorPolicy::inputs_gone(const Outstanding& grant) {
-  for (const Pending& pending : grant.tasks) {
-    Sample* sample = sample_of(pending.work);
+void CoordinatorPolicy::inputs_gone(const GrantResult& event,
+                                    std::vector<Pending> pass) {
+  for (Pending& pending : pass) {
+    Sample* sample = ended_ ? nullptr : sample_of(pending.work);
     if (sample == nullptr) {
       continue;
+    }
+    for (const RemoteValue& value : event.gone) {
+      if (value.name.sample_index == sample->index &&
+          value.name.run == sample->run) {
+        sample->values.remove(value.name.slot, value.process);
+      }
     }
     if (lacks_values(*sample)) {
       ++recoveries_;
       begin_again(*sample);
     } else {
-      route_alone({pending});
+      route(*sample, std::move(pending));
     }
   }
 }
@@ -252,7 +260,7 @@ void CoordinatorPolicy::begin_again(Sample& sample,
 /// From its first call, on workers of `group`. What still runs of it is not
 /// waited for, and writes into slots that nobody reads.
 void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
-  queues_.erase_sample(sample.index);
+  forget_grants(sample);
   std::erase_if(stranded_, [&sample](const Pending& pending) {
     return pending.work.sample_index == sample.index;
   });

@@ -27,9 +27,8 @@ int num_classes(const CoordinatorOptions& options) {
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
-    : options_(std::move(options)),
-      queues_(static_cast<int>(options_.workers.size()),
-              num_classes(options_)) {
+    : options_(std::move(options)) {
+  const int classes_used = num_classes(options_);
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   std::vector<int> classes;
@@ -43,7 +42,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
         parts, at(group.workers.front()).traits.max_rows));
   }
   loads_.resize(groups_.size());
-  paces_.resize(static_cast<std::size_t>(num_classes(options_)));
+  paces_.resize(static_cast<std::size_t>(classes_used));
 }
 
 std::vector<CoordinatorCommand> CoordinatorPolicy::on(
@@ -57,10 +56,12 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
     admit_samples();
     share_samples();
     hurry_samples();
-    fill_workers();
     if (samples_.empty() && next_sample_ == options_.samples.size()) {
       end_job(false, {});
     }
+  }
+  if (!ended_) {
+    send_grants();
   }
   return std::exchange(commands_, {});
 }
@@ -68,8 +69,10 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
 // ---- events
 
 void CoordinatorPolicy::handle(const WorkerUp& event) {
-  lose_worker(event.worker);
   Worker& worker = at(event.worker);
+  if (worker.alive) {
+    lose_workers({event.worker});
+  }
   if (worker.gone || ended_) {
     return;
   }
@@ -79,14 +82,14 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   worker.ticks = 0;
   worker.settled_ticks = 0;
   worker.last_life = now_;
-  route_alone(std::exchange(stranded_, {}));
+  reroute(std::exchange(stranded_, {}));
 }
 
 void CoordinatorPolicy::handle(const WorkerDown& event) {
   Worker& worker = at(event.worker);
   worker.known = true;
   if (worker.alive && worker.epoch == event.epoch) {
-    lose_worker(event.worker);
+    lose_workers({event.worker});
   }
   if (event.gone && !ended_) {
     retire(event.worker, *event.gone, {});
@@ -107,14 +110,16 @@ void CoordinatorPolicy::handle(const TimeTick&) {
   for (auto& [process, frees] : std::exchange(frees_, {})) {
     commands_.push_back(FreeValues{process, std::move(frees)});
   }
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    const Worker& worker = workers_[w];
+  std::vector<int> silent;
+  for (int w = 0; w < num_workers(); ++w) {
+    const Worker& worker = at(w);
     if (options_.lease > Duration{} && worker.alive && worker.outstanding > 0 &&
         now_ - worker.last_life > options_.lease) {
-      commands_.push_back(FenceWorker{static_cast<int>(w)});
-      lose_worker(static_cast<int>(w));
+      silent.push_back(w);
+      commands_.push_back(FenceWorker{w});
     }
   }
+  lose_workers(silent);
 }
 
 void CoordinatorPolicy::handle(const StopRequested&) { end_job(true, {}); }
@@ -126,40 +131,53 @@ void CoordinatorPolicy::handle(const JobFault& event) {
 void CoordinatorPolicy::handle(const GrantResult& event) {
   note_values(event);
   Worker& worker = at(event.worker);
-  const auto found = grants_.find(event.id);
-  if (found == grants_.end() || worker.epoch != event.epoch) {
-    return;  // late: the grant was given to somebody else meanwhile
+  if (!worker.alive || worker.epoch != event.epoch) {
+    return;  // late: its tasks were given to somebody else meanwhile
   }
   const bool has_results = !event.failure && event.gone.empty();
-  if (has_results && event.results.size() != found->second.tasks.size()) {
+  if (has_results && event.results.size() != event.grants.size()) {
     // Which task a result is of cannot be known: another incarnation does them.
     commands_.push_back(FenceWorker{event.worker});
-    lose_worker(event.worker);
+    lose_workers({event.worker});
     report_progress();
     return;
   }
-  Outstanding grant = std::move(found->second);
-  grants_.erase(found);
-  --worker.outstanding;
+  std::vector<Answered> pass;
+  for (std::size_t i = 0; i < event.grants.size(); ++i) {
+    const auto found = grants_.find(event.grants[i]);
+    if (found != grants_.end() && found->second.worker == event.worker) {
+      pass.push_back({take_grant(event.grants[i], true), i});
+    }
+  }
   worker.last_life = now_;
   if (!event.gone.empty()) {
-    inputs_gone(grant);
+    inputs_gone(event, tasks_of(std::move(pass)));
     return;
   }
+  note_speed(worker, event);
   Pace& pace = pace_of(worker.traits.execution_class);
   pace.busy += event.span.duration;
   ++pace.num_results;
-  settle_ticks(worker, event.ticks, grant);
+  settle_ticks(worker, event.ticks, pass);
   // Before what follows from it: nothing of a sample is seen after its end.
   const std::size_t show = commands_.size();
   commands_.emplace_back(ShowResult{});
   if (event.failure) {
-    grant_failed(event, std::move(grant));
+    pass_failed(event, tasks_of(std::move(pass)));
   } else {
-    auto accepted = apply_results(event, grant);
+    auto accepted = apply_results(event, pass);
     std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
   }
   report_progress();
+}
+
+std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::tasks_of(
+    std::vector<Answered> pass) {
+  std::vector<Pending> tasks;
+  for (Answered& answered : pass) {
+    tasks.push_back(std::move(answered.task));
+  }
+  return tasks;
 }
 
 // ---- samples
@@ -173,7 +191,7 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::sample_of(
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
   for (Task& task : sample.method->ready(samplers::kNothingAhead)) {
-    route(sample, std::move(task));
+    route(sample, {.work = {sample.index, std::move(task)}});
   }
 }
 
@@ -187,13 +205,14 @@ void CoordinatorPolicy::finish_method(Sample& sample) {
   task.op = Op::decode;
   task.inputs = {sample.method->result_slot()};
   task.outputs = {kPixelsSlot};
-  route(sample, std::move(task));
+  route(sample, {.work = {sample.index, std::move(task)}});
 }
 
 void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
                                    std::optional<Failure> failure) {
   const auto found = samples_.find(index);
-  const Sample& sample = found->second;
+  Sample& sample = found->second;
+  forget_grants(sample);
   const samplers::Progress progress = sample.method->progress();
   ended_totals_.calls_done += progress.accepted;
   ended_totals_.nfe += progress.nfe;
@@ -203,7 +222,6 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
   if (failed && !first_failure_) {
     first_failure_ = failure;
   }
-  queues_.erase_sample(index);
   if (!failed) {
     Pace& pace = pace_of(class_of(sample));
     pace.of_samples += now_ - sample.began;
@@ -249,25 +267,31 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
 
 // ---- figures
 
-/// Work since the last accepted call: of grants that are done, and of the
-/// oldest one of each worker, which is running.
+/// Work since the last accepted call: of passes that are done, and of those
+/// that run: each worker's oldest tasks, as many as make a pass.
 std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
   std::map<std::uint64_t, double> sums;
   for (const auto& [index, sample] : samples_) {
     sums[index] = sample.ticks;
   }
-  std::set<int> seen;
-  for (const auto& [id, grant] : grants_) {
-    const Worker& worker = workers_[static_cast<std::size_t>(grant.worker)];
-    if (!seen.insert(grant.worker).second ||
-        worker.ticks <= worker.settled_ticks) {
+  std::map<int, std::vector<std::uint64_t>> running;
+  for (const auto& [number, granted] : grants_) {
+    const Worker& worker = workers_[static_cast<std::size_t>(granted.worker)];
+    std::vector<std::uint64_t>& rows = running[granted.worker];
+    if (static_cast<int>(rows.size()) < worker.traits.max_rows) {
+      rows.push_back(granted.task.work.sample_index);
+    }
+  }
+  for (const auto& [index, rows] : running) {
+    const Worker& worker = workers_[static_cast<std::size_t>(index)];
+    if (worker.ticks <= worker.settled_ticks) {
       continue;
     }
     const auto spent = static_cast<double>(worker.ticks - worker.settled_ticks);
-    for (const Pending& pending : grant.tasks) {
-      const auto found = sums.find(pending.work.sample_index);
+    for (const std::uint64_t sample : rows) {
+      const auto found = sums.find(sample);
       if (found != sums.end()) {
-        found->second += spent / static_cast<double>(grant.tasks.size());
+        found->second += spent / static_cast<double>(rows.size());
       }
     }
   }

@@ -13,8 +13,8 @@
 #include "actors/directory.h"
 #include "actors/grant.h"
 #include "actors/observer.h"
+#include "actors/packer.h"
 #include "actors/plan.h"
-#include "actors/work_queues.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
 #include "samplers/parallel/method.h"
@@ -50,8 +50,6 @@ struct CoordinatorOptions {
   std::function<std::unique_ptr<samplers::Method>()> make_method;
   samplers::MethodOptions method = {.kind = samplers::MethodKind::batch};
   std::vector<WorkerTraits> workers = {};
-  /// Grants that a worker holds at once.
-  int queue_depth = 2;
   /// Ticks of work after which a sample has one more call accepted; 0: not
   /// known, progress moves by whole calls.
   std::uint64_t ticks_per_call = 0;
@@ -88,18 +86,6 @@ using CoordinatorEvent =
                  TimeTick, StopRequested, JobFault, ProcessDown>;
 
 // Commands.
-/// A process is to free these, which no grant took along.
-struct FreeValues {
-  int process = 0;
-  std::vector<FreedSlots> frees;
-};
-/// A process is to forget the runs of a sample up to this one; none: the sample
-/// has ended.
-struct DropRuns {
-  int process = 0;
-  std::uint64_t sample_index = 0;
-  std::optional<std::uint32_t> last_run;
-};
 /// The coordinator's process is to fetch these: the result of a run.
 struct FetchValues {
   std::uint64_t sample_index = 0;
@@ -150,6 +136,9 @@ inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 /// happens when a worker or a task fails. Knows neither actors nor sockets nor
 /// the time; `on` is its only entrance.
 ///
+/// A task is granted as soon as its inputs are there. Its worker joins what it
+/// has into passes.
+///
 ///   waiting ──admit──▶ in flight ──method done──▶ decoding ──▶ coming home
 ///                        │  ▲                                        │
 ///                  grant │  │ result, or loss of the worker:         ▼
@@ -193,6 +182,7 @@ class CoordinatorPolicy {
     std::size_t group = 0;
     std::uint32_t run = 0;
     RunDirectory values;
+    std::set<std::uint64_t> grants;  ///< that are not answered
     bool is_decoded = false;
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
@@ -204,7 +194,9 @@ class CoordinatorPolicy {
     bool gone = false;   ///< never comes back
     WorkerTraits traits;
     std::uint32_t epoch = 0;
-    int outstanding = 0;              ///< grants it holds
+    int outstanding = 0;     ///< tasks it holds
+    double row_seconds = 0;  ///< of the rows that are remembered
+    double num_rows = 0;
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
@@ -216,10 +208,20 @@ class CoordinatorPolicy {
     Duration of_samples{};  ///< from beginning to end, of those that are done
     std::int64_t num_samples = 0;
   };
+  /// A task that is granted, or waits for a worker.
+  struct Pending {
+    SampleTask work;
+    int attempts = 0;  ///< times it was lost with its worker
+  };
   struct Outstanding {
     int worker = 0;
-    std::vector<Pending> tasks;
-    std::vector<FreedSlots> frees;
+    Pending task;
+    std::vector<FreedSlots> frees;  ///< that went out with it
+  };
+  /// A task of a pass, and its place among the pass's results.
+  struct Answered {
+    Pending task;
+    std::size_t place = 0;
   };
 
   void handle(const WorkerUp& event);
@@ -241,10 +243,12 @@ class CoordinatorPolicy {
   void share_within(int execution_class);
   void hurry_samples();
   void issue_ready(Sample& sample);
-  void route(const Sample& sample, samplers::Task task);
+  void route(Sample& sample, Pending pending);
   void route_alone(std::vector<Pending> tasks);
-  void fill_workers();
-  void send_grant(int worker, std::vector<Pending> tasks);
+  Grant& grant_for(int worker);
+  void send_grants();
+  Pending take_grant(std::uint64_t number, bool is_answered);
+  void forget_grants(Sample& sample);
 
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
@@ -254,25 +258,29 @@ class CoordinatorPolicy {
   /// Whether nobody holds a value that is still needed.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
+  [[nodiscard]] static std::vector<Pending> tasks_of(
+      std::vector<Answered> pass);
   void settle_ticks(Worker& worker, std::uint64_t ticks,
-                    const Outstanding& grant);
+                    const std::vector<Answered>& pass);
+  static void note_speed(Worker& worker, const GrantResult& event);
   /// Returns the samples whose methods took something.
   std::set<std::uint64_t> apply_results(const GrantResult& event,
-                                        const Outstanding& grant);
+                                        const std::vector<Answered>& pass);
   /// False when the method has dropped it.
   bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
-  void grant_failed(const GrantResult& event, Outstanding grant);
-  void lose_worker(int worker);
+  void pass_failed(const GrantResult& event, std::vector<Pending> pass);
+  void lose_workers(const std::vector<int>& lost);
+  void reroute(std::vector<Pending> tasks);
   /// False when a task was lost too often: then the job is over.
   bool count_losses(int worker);
   std::vector<Pending> take_tasks_of(int worker);
-  void device_full(const Failure& failure, int worker, Outstanding grant);
+  void device_full(const GrantResult& event, std::vector<Pending> pass);
   void retire(int worker, const Failure& cause, std::vector<Pending> lost);
   void leave(const std::vector<int>& workers, const Failure& cause,
              std::vector<Pending> lost);
-  void inputs_lost(const Failure& failure, const Outstanding& grant);
-  void inputs_gone(const Outstanding& grant);
+  void inputs_lost(const Failure& failure, const std::vector<Pending>& pass);
+  void inputs_gone(const GrantResult& event, std::vector<Pending> pass);
   void begin_again(Sample& sample, std::optional<Failure> cause = {});
   void begin_anew(Sample& sample, std::size_t group);
   void finish_method(Sample& sample);
@@ -285,6 +293,7 @@ class CoordinatorPolicy {
 
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;
+  [[nodiscard]] int least_loaded(int execution_class) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());
   }
@@ -314,9 +323,9 @@ class CoordinatorPolicy {
   std::vector<Worker> workers_;
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
-  WorkQueues queues_;
   std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
-  std::map<std::uint64_t, Outstanding> grants_;
+  std::map<std::uint64_t, Outstanding> grants_;  ///< by number
+  std::map<int, std::vector<Grant>> outbox_;     ///< of this event, by worker
   std::uint64_t next_grant_ = 1;
   std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
   std::set<int> lost_processes_;

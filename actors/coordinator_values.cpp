@@ -32,11 +32,6 @@ void CoordinatorPolicy::note_values(const GrantResult& event) {
       sample->values.add(value.name.slot, process, value.memory);
     }
   }
-  for (const RemoteValue& value : event.gone) {
-    if (Sample* sample = run_of(value.name)) {
-      sample->values.remove(value.name.slot, value.process);
-    }
-  }
 }
 
 /// Says in the grant where the task's inputs lie. Every process can make an
@@ -149,11 +144,11 @@ bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
   return (waiting != frees_.end() &&
           std::ranges::any_of(waiting->second, names_it)) ||
          std::ranges::any_of(grants_, [&](const auto& entry) {
-           const Outstanding& grant = entry.second;
+           const Outstanding& granted = entry.second;
            const Worker& worker =
-               workers_[static_cast<std::size_t>(grant.worker)];
+               workers_[static_cast<std::size_t>(granted.worker)];
            return worker.traits.process == process &&
-                  std::ranges::any_of(grant.frees, names_it);
+                  std::ranges::any_of(granted.frees, names_it);
          });
 }
 

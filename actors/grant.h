@@ -34,6 +34,9 @@ struct SampleTask {
   /// How often the sample has begun anew: tasks of different runs never share
   /// a slot.
   std::uint32_t run = 0;
+  /// Of this grant of the task. A task that is granted again has another.
+  std::uint64_t grant = 0;
+  bool alone = false;  ///< runs in a pass of its own
 };
 
 /// A value, and a process that holds it.
@@ -51,15 +54,29 @@ struct FreedSlots {
   std::vector<samplers::Slot> slots;
 };
 
-/// Leave to compute: tasks of one kind that make one forward pass together.
-/// Only a result with the same id and epoch counts.
+/// A process is to free these, which no grant took along.
+struct FreeValues {
+  int process = 0;
+  std::vector<FreedSlots> frees;
+};
+/// A process is to forget the runs of a sample up to this one; none: the sample
+/// has ended.
+struct DropRuns {
+  int process = 0;
+  std::uint64_t sample_index = 0;
+  std::optional<std::uint32_t> last_run;
+};
+/// Leave to compute tasks, each when its inputs are there. Only results with
+/// the same numbers and epoch count.
 struct Grant {
-  std::uint64_t id = 0;
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
   std::vector<SampleTask> tasks;
-  /// Inputs that the worker's process lacks: it fetches them first.
+  int max_rows = 1;  ///< of a forward pass, from now on
+  /// Inputs that other processes hold, or will make: they are to be fetched.
   std::vector<RemoteValue> remote_inputs = {};
+  /// Inputs that the worker's own process will make.
+  std::vector<ValueName> coming_inputs = {};
   /// What its process is to free, whatever becomes of the tasks.
   std::vector<FreedSlots> frees = {};
 };
@@ -97,9 +114,9 @@ struct HeldValue {
   Device memory;
 };
 
-/// What became of a grant.
+/// What became of granted tasks that ran together.
 struct GrantResult {
-  std::uint64_t id = 0;
+  std::vector<std::uint64_t> grants;  ///< of the tasks, in their order
   int worker = 0;
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
@@ -107,14 +124,14 @@ struct GrantResult {
   /// Inputs that their holders had not. Then nothing ran: there are no results,
   /// and there is no failure.
   std::vector<RemoteValue> gone;
-  /// What the worker's process has got by the grant: outputs, fetched inputs.
+  /// What the worker's process has got by them: outputs, fetched inputs.
   std::vector<HeldValue> held;
   /// Of Errc::device_lost: the worker's own device is well, so what failed is
   /// one whose memory the grant had to read.
   bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;
-  std::uint64_t ticks = 0;  ///< of the worker, when the grant was done
+  std::uint64_t ticks = 0;  ///< of the worker, when they were done
   TraceSpan span;           ///< what ran, and when
 };
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "actors/firing.h"
 #include "actors/observer.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_policy.h"
@@ -19,14 +20,14 @@ namespace troupe::actors {
 /// Types that travel inside one process only.
 template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
-    std::same_as<T, InputsFetched> || std::same_as<T, ValuesFetched> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
-    std::same_as<T, ProcessDown> || std::same_as<T, WorkDone> ||
+    std::same_as<T, ValuesFetched> || std::same_as<T, ProcessDown> ||
     std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
-    std::same_as<T, WorkerDown> || std::same_as<T, JobFault> ||
-    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
-    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
-    std::same_as<T, TraceSpan> || std::same_as<T, EndJob>;
+    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
+    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
+    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
+    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
+    std::same_as<T, EndJob>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -42,13 +43,12 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::InputsFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkDone))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerBeat))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerFault))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerUp))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WorkerDown))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobFault))
@@ -71,8 +71,8 @@ namespace troupe::actors {
 
 /// Computes grants on its executor; its mailbox stays responsive meanwhile.
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<InputsFetched>,
-                     caf::reacts_to<WorkDone>, caf::reacts_to<halt_atom>,
+    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<DropRuns>,
+                     caf::reacts_to<WorkerFault>, caf::reacts_to<halt_atom>,
                      caf::reacts_to<pulse_atom>>;
 
 /// Frees values of a process. The coordinator is told of it as the process

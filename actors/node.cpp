@@ -23,6 +23,7 @@ class NodeShell final : public NodeActor::base {
   }
 
   void on_exit() override {
+    spec_.store->give_up();
     send_exit(supervisor_, caf::exit_reason::user_shutdown);
     supervisor_ = nullptr;
     workers_.clear();
@@ -65,6 +66,11 @@ class NodeShell final : public NodeActor::base {
             } else {
               spec_.store->close(drop.sample_index);
             }
+            for (const WorkerActor& worker : workers_) {
+              if (worker) {
+                send(worker, drop);
+              }
+            }
           });
         },
         [this](pulse_atom) { guarded([&] { pulse(); }); },
@@ -85,8 +91,8 @@ class NodeShell final : public NodeActor::base {
       const int worker = spec.first_worker + child;
       return spawn_worker(
           system, {worker, epoch, spec.workers[static_cast<std::size_t>(child)],
-                   spec.job, spec.store, spec.make_executor(worker),
-                   spec.coordinator, spec.joiner});
+                   spec.job, spec.store, spec.process,
+                   spec.make_executor(worker), spec.coordinator, spec.joiner});
     };
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,

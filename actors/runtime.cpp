@@ -89,11 +89,15 @@ std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
   std::vector<std::shared_ptr<ValueStore>> stores;
   for (int process = 0; process < processes; ++process) {
     stores.push_back(make_store(job, channel));
-    inproc->attach(
-        process, [store = std::weak_ptr(stores.back())](const ValueName& name) {
-          const auto there = store.lock();
-          return there ? there->find(name) : std::nullopt;
-        });
+    inproc->attach(process,
+                   [store = std::weak_ptr(stores.back())](
+                       const ValueName& name, ValueChannel::Taker taker) {
+                     if (const auto there = store.lock()) {
+                       there->give(name, std::move(taker));
+                     } else {
+                       taker(std::nullopt);
+                     }
+                   });
   }
   return stores;
 }

@@ -38,7 +38,8 @@ struct WorkerSpec {
   std::uint32_t epoch = 0;
   WorkerPlace place;
   std::shared_ptr<JobContext> job;
-  std::shared_ptr<ValueStore> store;   ///< of its process
+  std::shared_ptr<ValueStore> store;  ///< of its process
+  int process = kHomeProcess;
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets results and beats
   /// Where the compute thread of a worker that has ended is waited for; null:
@@ -47,9 +48,8 @@ struct WorkerSpec {
 };
 
 /// The worker's shell.
-///   Grant ──▶ inputs fetched, if they lie elsewhere ──▶ InputsFetched
-///   then executor: queued, then waited for ──▶ WorkDone
-///   WorkDone ──▶ GrantResult to the coordinator
+///   Grant ──▶ Firing: runs each task when its inputs are there, and sends
+///             GrantResults to the coordinator
 ///   pulse ──▶ WorkerBeat to the coordinator
 ///   halt ──▶ stops at the next block
 /// Errors: those of ExecContext.

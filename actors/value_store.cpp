@@ -1,6 +1,5 @@
 #include "actors/value_store.h"
 
-#include <atomic>
 #include <iterator>
 #include <utility>
 
@@ -33,25 +32,38 @@ std::shared_ptr<SlotTable> ValueStore::new_table(std::uint64_t sample_index) {
       [this, sample_index] { return initial(sample_index); });
 }
 
+std::shared_ptr<SlotTable> ValueStore::lost_table(std::uint64_t sample_index) {
+  auto table = new_table(sample_index);
+  table->give_up();
+  return table;
+}
+
 std::shared_ptr<SlotTable> ValueStore::open(std::uint64_t sample_index,
                                             std::uint32_t run) {
-  std::shared_ptr<SlotTable> earlier;  // freed without the lock
-  const std::lock_guard lock(mutex_);
-  if (is_closed(sample_index)) {
-    return new_table(sample_index);
+  std::shared_ptr<SlotTable> earlier;  // given up without the lock
+  std::shared_ptr<SlotTable> slots;
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed(sample_index)) {
+      return lost_table(sample_index);
+    }
+    Entry& entry = entries_[sample_index];
+    if (run < entry.run) {
+      return lost_table(sample_index);
+    }
+    if (run > entry.run) {
+      earlier = std::exchange(entry.slots, nullptr);
+      entry.run = run;
+    }
+    if (!entry.slots) {
+      entry.slots = new_table(sample_index);
+    }
+    slots = entry.slots;
   }
-  Entry& entry = entries_[sample_index];
-  if (run < entry.run) {
-    return new_table(sample_index);
+  if (earlier) {
+    earlier->give_up();
   }
-  if (run > entry.run) {
-    earlier = std::exchange(entry.slots, nullptr);
-    entry.run = run;
-  }
-  if (!entry.slots) {
-    entry.slots = new_table(sample_index);
-  }
-  return entry.slots;
+  return slots;
 }
 
 void ValueStore::free(const FreedSlots& freed) {
@@ -59,27 +71,75 @@ void ValueStore::free(const FreedSlots& freed) {
 }
 
 void ValueStore::close(std::uint64_t sample_index, std::uint32_t run) {
-  std::shared_ptr<SlotTable> earlier;  // freed without the lock
-  const std::lock_guard lock(mutex_);
-  if (is_closed(sample_index)) {
-    return;
+  std::shared_ptr<SlotTable> earlier;  // given up without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_closed(sample_index)) {
+      return;
+    }
+    Entry& entry = entries_[sample_index];
+    if (entry.run <= run) {
+      entry.run = run + 1;
+      earlier = std::exchange(entry.slots, nullptr);
+    }
   }
-  Entry& entry = entries_[sample_index];
-  if (entry.run <= run) {
-    entry.run = run + 1;
-    earlier = std::exchange(entry.slots, nullptr);
+  if (earlier) {
+    earlier->give_up();
   }
 }
 
 void ValueStore::close(std::uint64_t sample_index) {
-  Entry earlier;  // freed without the lock
-  const std::lock_guard lock(mutex_);
-  const auto found = entries_.find(sample_index);
-  if (found != entries_.end()) {
-    earlier = std::move(found->second);
-    entries_.erase(found);
+  Entry earlier;  // given up without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(sample_index);
+    if (found != entries_.end()) {
+      earlier = std::move(found->second);
+      entries_.erase(found);
+    }
+    note_closed(sample_index);
   }
-  note_closed(sample_index);
+  if (earlier.slots) {
+    earlier.slots->give_up();
+  }
+}
+
+void ValueStore::give_up() {
+  std::map<std::uint64_t, Entry> entries;
+  {
+    const std::lock_guard lock(mutex_);
+    entries = entries_;
+  }
+  for (const auto& [sample, entry] : entries) {
+    if (entry.slots) {
+      entry.slots->give_up();
+    }
+  }
+}
+
+void ValueStore::await(const ValueName& name, std::function<void(bool)> then) {
+  open(name.sample_index, name.run)->await(name.slot, std::move(then));
+}
+
+void ValueStore::fetch(const RemoteValue& value,
+                       std::function<void(bool)> then) {
+  const ValueName& name = value.name;
+  const auto table = open(name.sample_index, name.run);
+  if (table->find(name.slot)) {
+    then(true);
+    return;
+  }
+  // Whoever owns the store may let go of it before the answer comes.
+  channel_->get(value.process, name,
+                [self = shared_from_this(), table, slot = name.slot,
+                 then = std::move(then)](const std::optional<Parcel>& parcel) {
+                  auto unpacked = parcel ? unpack(*parcel) : std::nullopt;
+                  const bool is_here = unpacked.has_value();
+                  if (is_here) {
+                    table->put(slot, *std::move(unpacked));
+                  }
+                  then(is_here);
+                });
 }
 
 void ValueStore::fetch(std::span<const RemoteValue> values,
@@ -105,43 +165,30 @@ void ValueStore::fetch(std::span<const RemoteValue> values,
     }
   };
   for (const RemoteValue& value : values) {
-    const auto table = open(value.name.sample_index, value.name.run);
-    if (table->find(value.name.slot)) {
-      answer(nullptr);
-      continue;
-    }
-    // Whoever owns the store may let go of it before the answer comes.
-    channel_->get(value.process, value.name,
-                  [self = shared_from_this(), table, value,
-                   answer](std::optional<Parcel> parcel) {
-                    auto unpacked = parcel ? unpack(*parcel) : std::nullopt;
-                    const bool is_here = unpacked.has_value();
-                    if (is_here) {
-                      table->put(value.name.slot, *std::move(unpacked));
-                    }
-                    answer(is_here ? nullptr : &value);
-                  });
+    this->fetch(value, [value, answer](bool is_here) {
+      answer(is_here ? nullptr : &value);
+    });
   }
   answer(nullptr);
 }
 
-std::optional<Parcel> ValueStore::find(const ValueName& name) {
-  std::shared_ptr<SlotTable> table;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = entries_.find(name.sample_index);
-    if (found == entries_.end() || found->second.run != name.run ||
-        !found->second.slots) {
-      return std::nullopt;
+void ValueStore::give(const ValueName& name, ValueChannel::Taker taker) {
+  const auto table = open(name.sample_index, name.run);
+  table->await(name.slot, [table = std::weak_ptr(table), slot = name.slot,
+                           taker = std::move(taker)](bool is_here) {
+    const auto held = table.lock();
+    std::optional<Parcel> parcel;
+    if (is_here && held) {
+      try {
+        if (const auto value = held->find(slot)) {
+          parcel = pack(*value);
+        }
+      } catch (const Error&) {
+        // It lies on a device that has failed.
+      }
     }
-    table = found->second.slots;
-  }
-  const auto value = table->find(name.slot);
-  try {
-    return value ? std::optional(pack(*value)) : std::nullopt;
-  } catch (const Error&) {
-    return std::nullopt;  // it lies on a device that has failed
-  }
+    taker(std::move(parcel));
+  });
 }
 
 bool ValueStore::is_closed(std::uint64_t sample_index) const {

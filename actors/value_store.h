@@ -41,15 +41,22 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   /// Forgets the sample for good.
   void close(std::uint64_t sample_index);
 
-  /// Asks the processes that hold them for the values that are not here yet.
-  /// `then` is called once, when every question is answered, perhaps before
-  /// `fetch` returns; it gets those that their holder had not. It must not
-  /// throw.
+  /// Waits for a value that a worker of this process will make. `then` is
+  /// called once, perhaps before `await` returns, with whether it is here; if
+  /// not, it was freed, or its run is over. It must not throw.
+  void await(const ValueName& name, std::function<void(bool is_here)> then);
+  /// Asks another process for a value, unless it is here. `then`: as above; if
+  /// it is not here, its holder had it not.
+  void fetch(const RemoteValue& value, std::function<void(bool is_here)> then);
+  /// Asks for several. `then` is called once, when every question is answered,
+  /// with those that are not here.
   void fetch(std::span<const RemoteValue> values,
              std::function<void(std::vector<RemoteValue> gone)> then);
-  /// What the channel asks for: a copy on the host. Nothing when the value is
-  /// not here.
-  [[nodiscard]] std::optional<Parcel> find(const ValueName& name);
+  /// Another process asks: it gets a copy on the host, when the value is here.
+  /// Nothing if it was freed, its run is over, or it cannot be read.
+  void give(const ValueName& name, ValueChannel::Taker taker);
+  /// Its process has ended: whoever waits for a value gets none.
+  void give_up();
 
   /// Samples with an open run.
   [[nodiscard]] std::size_t size() const;
@@ -62,6 +69,9 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   [[nodiscard]] samplers::SlotTable::Value initial(
       std::uint64_t sample_index) const;
   [[nodiscard]] std::shared_ptr<samplers::SlotTable> new_table(
+      std::uint64_t sample_index);
+  /// For late work.
+  [[nodiscard]] std::shared_ptr<samplers::SlotTable> lost_table(
       std::uint64_t sample_index);
   [[nodiscard]] bool is_closed(std::uint64_t sample_index) const;
   void note_closed(std::uint64_t sample_index);

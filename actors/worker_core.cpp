@@ -143,7 +143,9 @@ std::shared_ptr<ValueStore> make_store(const JobContext& job,
 Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
                      ValueStore& store) noexcept
     : ctx_(ctx), job_(job) {
-  result_.id = grant.id;
+  for (const SampleTask& task : grant.tasks) {
+    result_.grants.push_back(task.grant);
+  }
   result_.worker = grant.worker;
   result_.epoch = grant.epoch;
   const SampleTask& first = grant.tasks.at(0);

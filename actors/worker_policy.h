@@ -1,74 +1,117 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <variant>
 #include <vector>
 
 #include "actors/grant.h"
+#include "actors/packer.h"
 
 namespace troupe::actors {
 
 // Events.
+/// An input that tasks waited for is in the worker's process.
+struct InputHere {
+  ValueName name;
+};
+/// It is not where it was looked for, and will not come.
+struct InputGone {
+  RemoteValue value;
+};
 struct WorkDone {
   GrantResult result;
-};
-/// The inputs that a grant waits for are here, but for these.
-struct InputsFetched {
-  std::uint64_t grant = 0;
-  std::vector<RemoteValue> gone;
 };
 struct StopWork {};
 struct BeatAsked {
   std::uint64_t ticks = 0;  ///< blocks run so far
 };
-using WorkerEvent =
-    std::variant<Grant, InputsFetched, WorkDone, StopWork, BeatAsked>;
+using WorkerEvent = std::variant<Grant, InputHere, InputGone, DropRuns,
+                                 WorkDone, StopWork, BeatAsked>;
 
-// Commands: a grant is to run, a result and a beat are to be sent.
+// Commands: a result and a beat are to be sent.
 /// Its process is to free these.
 struct FreeOwn {
   std::vector<FreedSlots> frees;
 };
-/// Its process is to fetch these, and to say so.
+/// Its process is to fetch these, and to say of each that it is here or gone.
 struct FetchInputs {
-  std::uint64_t grant = 0;
   std::vector<RemoteValue> values;
+};
+/// Others of its process will make these: it is to say when they are here.
+struct AwaitInputs {
+  std::vector<ValueName> names;
 };
 /// Ends what runs at the next block.
 struct InterruptWork {};
-using WorkerCommand = std::variant<Grant, FreeOwn, FetchInputs, GrantResult,
-                                   InterruptWork, WorkerBeat>;
+using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
+                                   GrantResult, InterruptWork, WorkerBeat>;
 
-/// Decides what a worker does with what it hears. Its executor is the queue:
-/// grants go there as soon as their inputs are in its process, so the next
-/// begins without a message in between; on a GPU it is queued while the former
-/// runs. A grant that waits for inputs holds up no other.
+/// Decides what a worker does with what it is granted. A task fires when its
+/// inputs are in the worker's process: whoever runs passes asks for the next.
+/// A task that waits for inputs holds up no other.
 ///
-///   working ──StopWork──▶ stopped (takes no grants, still answers)
+///   Grant ──▶ waiting ──all inputs here──▶ ready ──next()──▶ running ──▶
+///   result
+///                └──an input is gone──▶ result
+///   StopWork ──▶ stopped: takes no grants, runs nothing, still answers
 ///
-/// Thread: one.
+/// Thread: one at a time.
 class WorkerPolicy {
  public:
-  WorkerPolicy(int worker, std::uint32_t epoch)
-      : worker_(worker), epoch_(epoch) {}
+  /// `max_passes` may run at once: one is queued behind another on a GPU.
+  WorkerPolicy(int worker, std::uint32_t epoch, int max_passes = 1)
+      : worker_(worker), epoch_(epoch), max_passes_(max_passes) {}
 
-  [[nodiscard]] std::vector<WorkerCommand> on(const WorkerEvent& event);
+  [[nodiscard]] std::vector<WorkerCommand> on(WorkerEvent event);
+
+  /// Whether next() has something.
+  [[nodiscard]] bool has_next() const noexcept {
+    return !stopped_ && num_running_ < max_passes_ && !ready_.empty();
+  }
+  /// The tasks of the next pass; it has begun. Its remote inputs are those that
+  /// were fetched for it.
+  [[nodiscard]] std::optional<Grant> next();
+
+  /// For checks: the grants that it holds.
+  [[nodiscard]] const std::set<std::uint64_t>& held() const noexcept {
+    return held_;
+  }
 
  private:
-  std::vector<WorkerCommand> handle(const Grant& grant);
-  std::vector<WorkerCommand> handle(const InputsFetched& fetched);
-  std::vector<WorkerCommand> handle(const WorkDone& done);
-  std::vector<WorkerCommand> handle(const StopWork& stop);
-  std::vector<WorkerCommand> handle(const BeatAsked& asked);
+  struct Waiting {
+    SampleTask task;
+    std::set<ValueName> missing;
+  };
+  using Commands = std::vector<WorkerCommand>;
+
+  Commands handle(Grant& grant);
+  Commands handle(InputHere& here);
+  Commands handle(InputGone& gone);
+  Commands handle(DropRuns& drop);
+  Commands handle(WorkDone& done);
+  Commands handle(StopWork& stop);
+  Commands handle(BeatAsked& asked);
+
+  /// Grants that wait for an input, taken off its list.
+  std::vector<std::uint64_t> take_waiters(const ValueName& name);
 
   int worker_;
   std::uint32_t epoch_;
+  int max_passes_;
+  int max_rows_ = 1;
   bool stopped_ = false;
-  std::map<std::uint64_t, Grant> waiting_;  ///< for inputs
-  std::set<std::uint64_t> held_;            ///< grants in the executor
-  TimePoint last_end_{};                    ///< of what was done last
+  int num_running_ = 0;
+  std::set<std::uint64_t> held_;              ///< grants: all that follow
+  std::map<std::uint64_t, Waiting> waiting_;  ///< by grant
+  std::map<ValueName, std::vector<std::uint64_t>> wanted_;
+  /// What was fetched for grants that have not run yet.
+  std::map<std::uint64_t, std::vector<RemoteValue>> fetched_;
+  Packer ready_;
+  TimePoint last_end_{};  ///< of what was done last
 };
 
 }  // namespace troupe::actors

@@ -27,7 +27,11 @@ void InprocValueChannel::get(int holder, const ValueName& name, Taker taker) {
     const auto found = holders_.find(holder);
     asked = found == holders_.end() ? nullptr : found->second;
   }
-  taker(asked ? (*asked)(name) : std::nullopt);
+  if (asked) {
+    (*asked)(name, std::move(taker));
+  } else {
+    taker(std::nullopt);
+  }
 }
 
 }  // namespace troupe::net

@@ -13,8 +13,9 @@ namespace troupe::net {
 /// it: hands tensors over and copies nothing. Thread: any.
 class InprocValueChannel final : public ValueChannel {
  public:
-  /// A value of a process, if it holds it. Thread: any.
-  using Holder = std::function<std::optional<Parcel>(const ValueName& name)>;
+  /// Answers for a process: calls the taker once, when it has the value or
+  /// knows that it will not have it. Thread: any.
+  using Holder = std::function<void(const ValueName& name, Taker taker)>;
 
   /// From now on `process` is asked through `holder`. Errors:
   /// Errc::invalid_argument if the number is taken.

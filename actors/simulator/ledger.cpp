@@ -74,11 +74,12 @@ void Ledger::heard(const WorkerDown& down) {
 }
 
 void Ledger::heard(const GrantResult& result) {
-  const auto found = grants_.find(result.id);
-  if (found != grants_.end() &&
-      workers_.at(static_cast<std::size_t>(result.worker)).epoch ==
-          result.epoch) {
-    forget(result.id);
+  for (const std::uint64_t grant : result.grants) {
+    if (grants_.contains(grant) &&
+        workers_.at(static_cast<std::size_t>(result.worker)).epoch ==
+            result.epoch) {
+      forget(grant);
+    }
   }
 }
 
@@ -94,18 +95,15 @@ void Ledger::heard(const ProcessDown& down) {
 void Ledger::lose(Incarnation& incarnation) {
   incarnation.is_alive = false;
   for (const std::uint64_t id : std::set(incarnation.grants)) {
-    for (const SampleTask& work : grants_.at(id).tasks) {
-      most_losses_ = std::max(most_losses_, ++losses_[name_of(work)]);
-    }
+    const TaskName task = name_of(grants_.at(id).task);
+    most_losses_ = std::max(most_losses_, ++losses_[task]);
     forget(id);
   }
 }
 
 void Ledger::forget(std::uint64_t grant) {
   const auto found = grants_.find(grant);
-  for (const SampleTask& work : found->second.tasks) {
-    tasks_.erase(name_of(work));
-  }
+  tasks_.erase(name_of(found->second.task));
   workers_.at(static_cast<std::size_t>(found->second.worker))
       .grants.erase(grant);
   grants_.erase(found);
@@ -114,25 +112,42 @@ void Ledger::forget(std::uint64_t grant) {
 void Ledger::asked(const Grant& grant, TimePoint now) {
   Incarnation& worker = workers_.at(static_cast<std::size_t>(grant.worker));
   expect(!has_ended_, "a grant after the end of the job");
-  expect(grant.id > newest_grant_, "a grant's id was used before");
   expect(worker.is_alive && worker.epoch == grant.epoch,
          "a grant for an incarnation that is not there");
   expect(!grant.tasks.empty(), "a grant without tasks");
-  expect(!is_forward(grant) ||
-             static_cast<int>(grant.tasks.size()) <= scenario_.max_rows,
-         "a grant of more rows than a pass takes");
-  newest_grant_ = std::max(newest_grant_, grant.id);
   for (const SampleTask& work : grant.tasks) {
-    expect(joins(work.task, grant.tasks[0].task),
-           "a grant joins tasks that make no pass: " + named(work));
+    expect(numbers_.insert(work.grant).second,
+           "a grant's number was used before");
     check_task(work,
                scenario_.workers.at(static_cast<std::size_t>(grant.worker))
                    .execution_class);
+    worker.grants.insert(work.grant);
+    grants_.emplace(work.grant, Held{grant.worker, now, work});
   }
-  worker.grants.insert(grant.id);
-  grants_.emplace(grant.id, Held{grant.worker, now, grant.tasks});
-  expect(static_cast<int>(worker.grants.size()) <= limits().queue_depth,
-         "a worker holds more grants than its queue has room for");
+}
+
+void Ledger::begun(const Grant& pass) {
+  expect(!is_forward(pass) ||
+             static_cast<int>(pass.tasks.size()) <= scenario_.max_rows,
+         "a pass of more rows than it takes");
+  for (const SampleTask& work : pass.tasks) {
+    expect(!is_forward(pass) || joins(work.task, pass.tasks[0].task),
+           "a pass of tasks that do not join: " + named(work));
+  }
+}
+
+/// Nobody waits for what was granted of these runs.
+void Ledger::asked(const DropRuns& drop) {
+  std::vector<std::uint64_t> dropped;
+  for (const auto& [id, held] : grants_) {
+    if (held.task.sample_index == drop.sample_index &&
+        (!drop.last_run || held.task.run <= *drop.last_run)) {
+      dropped.push_back(id);
+    }
+  }
+  for (const std::uint64_t id : dropped) {
+    forget(id);
+  }
 }
 
 void Ledger::check_task(const SampleTask& work, int execution_class) {
@@ -149,21 +164,18 @@ void Ledger::check_task(const SampleTask& work, int execution_class) {
          "a task is at two workers: " + named(work));
 }
 
-bool Ledger::counts(const Grant& grant, const SampleTask& work) const {
-  const auto sample = samples_.find(work.sample_index);
-  return grants_.contains(grant.id) && sample != samples_.end() &&
-         sample->second.run == work.run;
-}
-
-std::set<std::uint64_t> Ledger::countable_in(std::uint64_t grant) const {
+std::set<std::uint64_t> Ledger::countable_in(
+    const std::vector<std::uint64_t>& grants) const {
   std::set<std::uint64_t> samples;
-  const auto held = grants_.find(grant);
-  if (held != grants_.end()) {
-    for (const SampleTask& work : held->second.tasks) {
-      const auto sample = samples_.find(work.sample_index);
-      if (sample != samples_.end() && sample->second.run == work.run) {
-        samples.insert(work.sample_index);
-      }
+  for (const std::uint64_t grant : grants) {
+    const auto held = grants_.find(grant);
+    if (held == grants_.end()) {
+      continue;
+    }
+    const SampleTask& work = held->second.task;
+    const auto sample = samples_.find(work.sample_index);
+    if (sample != samples_.end() && sample->second.run == work.run) {
+      samples.insert(work.sample_index);
     }
   }
   return samples;

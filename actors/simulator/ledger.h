@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <tuple>
+#include <unordered_set>
 #include <vector>
 
 #include "actors/coordinator_policy.h"
@@ -29,6 +30,7 @@ class Ledger {
 
   // What it asks for.
   void asked(const Grant& grant, TimePoint now);
+  void asked(const DropRuns& drop);
   /// `home`: the values of that run in the coordinator's process.
   void asked(const EndSample& end, SymbolTable& home);
   void asked(const FenceWorker& fence);
@@ -55,10 +57,11 @@ class Ledger {
   [[nodiscard]] bool is_held(std::uint64_t grant) const {
     return grants_.contains(grant);
   }
-  /// The samples of a grant that wait for what it makes.
-  [[nodiscard]] std::set<std::uint64_t> countable_in(std::uint64_t grant) const;
-  /// Whether somebody waits for what this task makes.
-  [[nodiscard]] bool counts(const Grant& grant, const SampleTask& work) const;
+  /// The samples that wait for what a pass of these grants makes.
+  [[nodiscard]] std::set<std::uint64_t> countable_in(
+      const std::vector<std::uint64_t>& grants) const;
+  /// The tasks of a worker's pass.
+  void begun(const Grant& pass);
   [[nodiscard]] const std::optional<std::string>& first_error() const {
     return first_error_;
   }
@@ -77,7 +80,7 @@ class Ledger {
   struct Held {
     int worker = 0;
     TimePoint when;
-    std::vector<SampleTask> tasks;
+    SampleTask task;
   };
   struct InFlight {
     std::uint32_t run = 0;
@@ -95,7 +98,7 @@ class Ledger {
   const Scenario& scenario_;
   std::vector<Incarnation> workers_;
   std::map<std::uint64_t, Held> grants_;  ///< at live workers
-  std::uint64_t newest_grant_ = 0;
+  std::unordered_set<std::uint64_t> numbers_;  ///< of all grants
   std::set<TaskName> tasks_;        ///< of these grants
   std::map<TaskName, int> losses_;  ///< with their workers
   std::map<std::uint64_t, InFlight> samples_;

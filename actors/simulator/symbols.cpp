@@ -130,6 +130,15 @@ std::optional<Symbol> SymbolStore::find(const ValueName& name) const {
   return is_open ? found->second.table->find(name.slot) : std::nullopt;
 }
 
+bool SymbolStore::will_never_hold(const ValueName& name) const {
+  const auto found = entries_.find(name.sample_index);
+  return closed_.contains(name.sample_index) ||
+         (found != entries_.end() &&
+          (found->second.run > name.run ||
+           (found->second.run == name.run && found->second.table &&
+            found->second.table->is_erased(name.slot))));
+}
+
 void SymbolStore::free(const FreedSlots& freed) {
   open(freed.sample_index, freed.run)->erase(freed.slots);
 }

@@ -30,6 +30,9 @@ class SymbolTable {
   [[nodiscard]] bool put(samplers::Slot slot, Symbol value);
   /// False if one of them was erased before.
   bool erase(std::span<const samplers::Slot> slots);
+  [[nodiscard]] bool is_erased(samplers::Slot slot) const {
+    return erased_.contains(slot);
+  }
   [[nodiscard]] std::size_t size() const noexcept { return values_.size(); }
   [[nodiscard]] const std::map<samplers::Slot, Symbol>& values()
       const noexcept {
@@ -54,6 +57,8 @@ class SymbolStore {
                                                   std::uint32_t run);
   /// Nothing is made for a value that is only asked for.
   [[nodiscard]] std::optional<Symbol> find(const ValueName& name) const;
+  /// It was freed, or its run is over.
+  [[nodiscard]] bool will_never_hold(const ValueName& name) const;
   void free(const FreedSlots& freed);
   void drop(const DropRuns& drop);
   [[nodiscard]] const std::map<std::uint64_t, Entry>& entries() const noexcept {

@@ -92,8 +92,13 @@ void World::handle(ToCoordinator& message) {
   } else if (const auto* down = std::get_if<WorkerDown>(&message.event)) {
     ledger_.heard(*down);
   } else if (const auto* result = std::get_if<GrantResult>(&message.event)) {
-    outcome_.late_results += ledger_.is_held(result->id) ? 0 : 1;
-    countable_ = ledger_.countable_in(result->id);
+    outcome_.late_results +=
+        std::ranges::any_of(
+            result->grants,
+            [this](std::uint64_t grant) { return ledger_.is_held(grant); })
+            ? 0
+            : 1;
+    countable_ = ledger_.countable_in(result->grants);
     ledger_.heard(*result);
   } else if (const auto* ended = std::get_if<ProcessDown>(&message.event)) {
     ledger_.heard(*ended);
@@ -121,8 +126,16 @@ void World::handle(ToWorker& message) {
   if (!worker.policy || worker.epoch != message.epoch) {
     return;
   }
-  for (WorkerCommand& command : worker.policy->on(message.event)) {
-    std::visit([&](auto& c) { perform(message.worker, c); }, command);
+  feed(message.worker, std::move(message.event));
+}
+
+/// As Firing: then its executor takes the next pass, if it is free.
+void World::feed(int index, WorkerEvent event) {
+  if (at(index).policy) {
+    for (WorkerCommand& command : at(index).policy->on(std::move(event))) {
+      std::visit([&](auto& c) { perform(index, c); }, command);
+    }
+    start_pass(index);
   }
 }
 
@@ -223,6 +236,8 @@ void World::perform(Grant& grant) {
       const ValueName name{work.sample_index, work.run, slot};
       ledger_.expect(slot == samplers::kInitialSlot || own.find(name) ||
                          has_ended(process_of(grant.worker)) ||
+                         std::ranges::find(grant.coming_inputs, name) !=
+                             grant.coming_inputs.end() ||
                          std::ranges::find(grant.remote_inputs, name,
                                            &RemoteValue::name) !=
                              grant.remote_inputs.end(),
@@ -290,40 +305,31 @@ void World::check_leases() {
   }
 }
 
-/// Each grant that the coordinator waits for is at its worker, where it may
-/// wait for inputs, or on the way.
+/// Each grant that the coordinator waits for is at its worker or on the way.
 void World::check_grants() {
   std::set<std::uint64_t> seen;
   queue_.each([&](const Happening& happening) {
     if (const auto* to = std::get_if<ToWorker>(&happening)) {
       if (const auto* grant = std::get_if<Grant>(&to->event)) {
-        seen.insert(grant->id);
-      } else if (const auto* fetched = std::get_if<InputsFetched>(&to->event)) {
-        seen.insert(fetched->grant);
+        for (const SampleTask& work : grant->tasks) {
+          seen.insert(work.grant);
+        }
       }
     } else if (const auto* from = std::get_if<ToCoordinator>(&happening)) {
       if (const auto* result = std::get_if<GrantResult>(&from->event)) {
-        seen.insert(result->id);
+        seen.insert(result->grants.begin(), result->grants.end());
       }
     }
   });
-  for (const auto& [id, fetch] : fetches_) {
-    seen.insert(fetch.grant);
-  }
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& worker = workers_[w];
     const int index = static_cast<int>(w);
     if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
       continue;  // its end will be heard of
     }
-    for (const Grant& grant : worker.queue) {
-      seen.insert(grant.id);
-    }
-    if (worker.pass) {
-      seen.insert(worker.pass->grant.id);
-    }
     for (const std::uint64_t id : ledger_.grants_of(index)) {
-      ledger_.expect(seen.contains(id), "a grant is nowhere");
+      ledger_.expect(seen.contains(id) || worker.policy->held().contains(id),
+                     "a grant is nowhere");
     }
   }
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -82,7 +81,6 @@ class World {
     int process = 0;
     std::size_t left = 0;  ///< questions without an answer
     std::vector<RemoteValue> gone;
-    std::uint64_t grant = 0;  ///< that waits for them, if any
     /// Who hears of the end.
     std::function<void(std::vector<RemoteValue> gone)> then;
     /// Whether somebody still waits for a value of it.
@@ -106,7 +104,6 @@ class World {
   struct Worker {
     std::optional<WorkerPolicy> policy;  ///< none: it is not up
     std::uint32_t epoch = 0;
-    std::deque<Grant> queue;
     std::optional<Pass> pass;
     std::uint64_t ticks = 0;      ///< of passes that ended
     std::optional<Failure> exit;  ///< it is to end at its next block
@@ -146,9 +143,9 @@ class World {
   void perform(WaitBeforeStart& wait);
   void perform(WorkerDown& down);
   // Of worker `index`.
-  void perform(int index, Grant& grant);
   void perform(int index, FreeOwn& free);
   void perform(int index, FetchInputs& fetch);
+  void perform(int index, AwaitInputs& await);
   void perform(int index, GrantResult& result);
   void perform(int index, InterruptWork& interrupt);
   void perform(int index, WorkerBeat& beat);
@@ -161,6 +158,9 @@ class World {
   void ask_to_end(int worker, const Failure& cause);
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
   void end_at_next_block(int index);
+  void feed(int index, WorkerEvent event);
+  /// What the process's workers and others wait for is there, or never will be.
+  void look_after_waiters(int process);
   void end_process(int process);
   void begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values);
   void answered(std::uint64_t fetch, const RemoteValue* gone);
@@ -202,6 +202,10 @@ class World {
   std::vector<SymbolStore> stores_;  ///< by process
   std::set<int> ended_processes_;
   std::map<std::uint64_t, Fetch> fetches_;
+  /// Questions to a process for values that are still to be made, and values of
+  /// it that its workers wait for.
+  std::map<int, std::vector<Question>> parked_;
+  std::map<int, std::set<std::pair<int, ValueName>>> awaited_;
   std::uint64_t next_fetch_ = 0;
   Ledger ledger_;
   CoordinatorPolicy coordinator_;

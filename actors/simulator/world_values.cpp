@@ -16,6 +16,7 @@ void World::perform(FreeValues& free) {
 }
 
 void World::perform(DropRuns& drop) {
+  ledger_.asked(drop);
   send(kCoordinator, actor_of_process(drop.process),
        ToProcess{drop.process, drop});
 }
@@ -38,24 +39,33 @@ void World::perform(int index, FreeOwn& free) {
   for (const FreedSlots& freed : free.frees) {
     store(process_of(index)).free(freed);
   }
+  look_after_waiters(process_of(index));
 }
 
 void World::perform(int index, FetchInputs& fetch) {
   const std::uint32_t epoch = at(index).epoch;
-  const std::uint64_t grant = fetch.grant;
-  begin_fetch(
-      {.process = process_of(index),
-       .grant = grant,
-       .then =
-           [this, index, epoch, grant](std::vector<RemoteValue> gone) {
-             queue_.add(now(), ToWorker{index, epoch,
-                                        InputsFetched{grant, std::move(gone)}});
-           },
-       .is_awaited =
-           [this, grant](const ValueName& name) {
-             return ledger_.is_held(grant) && is_current(name);
-           }},
-      fetch.values);
+  for (const RemoteValue& value : fetch.values) {
+    begin_fetch(
+        {.process = process_of(index),
+         .then =
+             [this, index, epoch, value](const std::vector<RemoteValue>& gone) {
+               WorkerEvent news = InputHere{value.name};
+               if (!gone.empty()) {
+                 news = InputGone{value};
+               }
+               queue_.add(now(), ToWorker{index, epoch, std::move(news)});
+             },
+         .is_awaited =
+             [this](const ValueName& name) { return is_current(name); }},
+        {value});
+  }
+}
+
+void World::perform(int index, AwaitInputs& await) {
+  for (const ValueName& name : await.names) {
+    awaited_[process_of(index)].emplace(index, name);
+  }
+  look_after_waiters(process_of(index));
 }
 
 // ---- fetching
@@ -89,16 +99,42 @@ void World::answered(std::uint64_t id, const RemoteValue* gone) {
 }
 
 void World::handle(Question& question) {
-  const int holder = question.value.process;
-  const Fetch& fetch = fetches_.at(question.fetch);
-  Answer answer{question.fetch, question.value, std::nullopt};
-  if (!has_ended(holder)) {
-    answer.symbol = store(holder).find(question.value.name);
-    ledger_.expect(answer.symbol || !fetch.is_awaited(question.value.name),
+  parked_[question.value.process].push_back(question);
+  look_after_waiters(question.value.process);
+}
+
+void World::look_after_waiters(int process) {
+  SymbolStore& own = store(process);
+  std::vector<Question> parked = std::exchange(parked_[process], {});
+  for (const Question& question : parked) {
+    const ValueName& name = question.value.name;
+    const Fetch& fetch = fetches_.at(question.fetch);
+    const auto symbol = has_ended(process) ? std::nullopt : own.find(name);
+    if (!symbol && !has_ended(process) && !own.will_never_hold(name)) {
+      parked_[process].push_back(question);
+      continue;
+    }
+    ledger_.expect(symbol || has_ended(process) || !fetch.is_awaited(name),
                    "a holder lacks a value that is waited for");
+    outcome_.empty_pulls += symbol ? 0 : 1;
+    send(actor_of_process(process), actor_of_process(fetch.process),
+         Answer{question.fetch, question.value, symbol});
   }
-  outcome_.empty_pulls += answer.symbol ? 0 : 1;
-  send(actor_of_process(holder), actor_of_process(fetch.process), answer);
+  std::vector<std::pair<int, WorkerEvent>> news;
+  std::erase_if(awaited_[process], [&](const auto& entry) {
+    const auto& [worker, name] = entry;
+    if (own.find(name)) {
+      news.emplace_back(worker, InputHere{name});
+    } else if (own.will_never_hold(name)) {
+      news.emplace_back(worker, InputGone{{name, process}});
+    } else {
+      return false;
+    }
+    return true;
+  });
+  for (auto& [worker, event] : news) {
+    queue_.add(now(), ToWorker{worker, at(worker).epoch, std::move(event)});
+  }
 }
 
 void World::handle(Answer& answer) {
@@ -114,6 +150,7 @@ void World::handle(Answer& answer) {
                    "a slot is written with another value");
   }
   answered(answer.fetch, answer.symbol ? nullptr : &answer.value);
+  look_after_waiters(asker);
 }
 
 // ---- processes
@@ -128,8 +165,15 @@ void World::handle(ToProcess& message) {
       own.free(freed);
     }
   } else {
-    own.drop(std::get<DropRuns>(message.news));
+    const auto& drop = std::get<DropRuns>(message.news);
+    own.drop(drop);
+    for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
+      if (process_of(w) == message.process) {
+        feed(w, drop);
+      }
+    }
   }
+  look_after_waiters(message.process);
 }
 
 /// With its workers, its supervisor and its values. What it has sent arrives.
@@ -140,10 +184,11 @@ void World::end_process(int process) {
     if (process_of(static_cast<int>(w)) == process) {
       workers_[w].policy.reset();
       workers_[w].pass.reset();
-      workers_[w].queue.clear();
       workers_[w].exit.reset();
     }
   }
+  awaited_.erase(process);
+  look_after_waiters(process);
   queue_.add(now() + scenario_.process.process_notice,
              ToCoordinator{ProcessDown{
                  process, {Errc::job_failed, "process", "has ended", {}}}});

@@ -6,11 +6,6 @@
 
 namespace troupe::actors::simulator {
 
-void World::perform(int index, Grant& grant) {
-  at(index).queue.push_back(std::move(grant));
-  start_pass(index);
-}
-
 void World::perform(int index, GrantResult& result) {
   send(index, kCoordinator, ToCoordinator{std::move(result)});
 }
@@ -37,17 +32,21 @@ Duration World::duration_of(int index, const Grant& grant) {
       alone * (slowness * (1.0 + model.jitter * random_.unit())));
 }
 
-/// The next grant of the queue begins, if nothing runs.
+/// The worker's next pass begins, if nothing runs.
 void World::start_pass(int index) {
   Worker& worker = at(index);
-  if (worker.pass || worker.queue.empty() || worker.exit ||
+  if (worker.pass || !worker.policy || worker.exit ||
       now() < worker.frozen_until) {
     return;
   }
+  std::optional<Grant> next = worker.policy->next();
+  if (!next) {
+    return;
+  }
+  ledger_.begun(*next);
   Pass pass;
   pass.number = ++next_pass_;
-  pass.grant = std::move(worker.queue.front());
-  worker.queue.pop_front();
+  pass.grant = *std::move(next);
   pass.start = now();
   pass.end =
       worker.is_interrupted ? now() : now() + duration_of(index, pass.grant);
@@ -59,7 +58,9 @@ void World::start_pass(int index) {
 /// Reads what the pass begins with; what it makes is written when it ends.
 void World::compute_pass(Pass& pass) {
   const double tolerance = scenario_.variant->method.tolerance;
-  pass.result.id = pass.grant.id;
+  for (const SampleTask& work : pass.grant.tasks) {
+    pass.result.grants.push_back(work.grant);
+  }
   pass.result.worker = pass.grant.worker;
   pass.result.epoch = pass.grant.epoch;
   SymbolStore& own = store(process_of(pass.grant.worker));
@@ -70,7 +71,7 @@ void World::compute_pass(Pass& pass) {
     const auto table = own.open(work.sample_index, work.run);
     auto made = compute(work.task, *table, tolerance);
     if (!made) {
-      ledger_.expect(!ledger_.is_held(pass.grant.id) ||
+      ledger_.expect(!ledger_.is_held(work.grant) ||
                          !is_current({work.sample_index, work.run, 0}),
                      "a worker finds no input of a task that is waited for");
       pass.result.results.clear();
@@ -116,9 +117,8 @@ void World::end_pass(int index) {
   pass.result.ticks = worker.ticks;
   pass.result.span.start = pass.start;
   pass.result.span.duration = now() - pass.start;
-  ToWorker done{index, worker.epoch, WorkDone{std::move(pass.result)}};
-  handle(done);
-  start_pass(index);
+  feed(index, WorkDone{std::move(pass.result)});
+  look_after_waiters(process_of(index));
 }
 
 std::uint64_t World::ticks_of(const Worker& worker) const {
@@ -170,7 +170,6 @@ void World::end_worker(int index, const Failure& cause) {
              ToSupervisor{ChildDown{index, worker.epoch, cause}});
   worker.policy.reset();
   worker.pass.reset();
-  worker.queue.clear();
   worker.exit.reset();
 }
 

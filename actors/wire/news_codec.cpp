@@ -79,6 +79,8 @@ void write(const SampleTask& work, proto::Task& to) {
   to.set_timestep_call(task.timestep_call);
   to.mutable_inputs()->Add(task.inputs.begin(), task.inputs.end());
   to.mutable_outputs()->Add(task.outputs.begin(), task.outputs.end());
+  to.set_grant(work.grant);
+  to.set_alone(work.alone);
 }
 
 SampleTask read(const proto::Task& from) {
@@ -96,6 +98,8 @@ SampleTask read(const proto::Task& from) {
                .timestep_call = natural(from.timestep_call()),
                .inputs = {from.inputs().begin(), from.inputs().end()},
                .outputs = {from.outputs().begin(), from.outputs().end()}};
+  work.grant = from.grant();
+  work.alone = from.alone();
   return work;
 }
 
@@ -217,21 +221,23 @@ void read_all(const Field& from, std::vector<Plain>& values) {
 
 void write(const Grant& grant, proto::News& news) {
   proto::Grant& to = *news.mutable_grant();
-  to.set_id(grant.id);
   to.set_worker(grant.worker);
   to.set_epoch(grant.epoch);
   write_all(grant.tasks, *to.mutable_tasks());
+  to.set_max_rows(grant.max_rows);
   write_all(grant.remote_inputs, *to.mutable_remote_inputs());
+  write_all(grant.coming_inputs, *to.mutable_coming_inputs());
   write_all(grant.frees, *to.mutable_frees());
 }
 
 Grant read(const proto::Grant& from) {
   Grant grant;
-  grant.id = from.id();
   grant.worker = natural(from.worker());
   grant.epoch = from.epoch();
   read_all(from.tasks(), grant.tasks);
+  grant.max_rows = natural(from.max_rows());
   read_all(from.remote_inputs(), grant.remote_inputs);
+  read_all(from.coming_inputs(), grant.coming_inputs);
   read_all(from.frees(), grant.frees);
   if (grant.tasks.empty()) {
     refuse("a grant without tasks");
@@ -241,7 +247,7 @@ Grant read(const proto::Grant& from) {
 
 void write(const GrantResult& result, proto::News& news) {
   proto::GrantResult& to = *news.mutable_result();
-  to.set_id(result.id);
+  to.mutable_grants()->Add(result.grants.begin(), result.grants.end());
   to.set_worker(result.worker);
   to.set_epoch(result.epoch);
   write_all(result.results, *to.mutable_results());
@@ -259,7 +265,7 @@ void write(const GrantResult& result, proto::News& news) {
 
 GrantResult read(const proto::GrantResult& from) {
   GrantResult result;
-  result.id = from.id();
+  result.grants = {from.grants().begin(), from.grants().end()};
   result.worker = natural(from.worker());
   result.epoch = from.epoch();
   read_all(from.results(), result.results);

@@ -1,5 +1,7 @@
 #include "samplers/parallel/slot_table.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -8,10 +10,54 @@
 namespace troupe::samplers {
 
 void SlotTable::put(Slot slot, Value value) {
-  const std::lock_guard lock(mutex_);
-  if (slot >= erased_.size() || !erased_[slot]) {
+  std::vector<std::function<void(bool)>> takers;  // called without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    if (is_erased(slot)) {
+      return;
+    }
     values_.insert_or_assign(slot, std::move(value));
+    takers = take_awaiting(slot);
   }
+  for (const auto& taker : takers) {
+    taker(true);
+  }
+}
+
+void SlotTable::await(Slot slot, std::function<void(bool)> then) {
+  bool is_there = false;
+  {
+    const std::lock_guard lock(mutex_);
+    is_there = found(slot).has_value();
+    if (!is_there && !is_erased(slot) && !is_given_up_) {
+      awaited_.emplace(slot, std::move(then));
+      return;
+    }
+  }
+  then(is_there);
+}
+
+void SlotTable::give_up() {
+  std::multimap<Slot, std::function<void(bool)>> awaited;
+  {
+    const std::lock_guard lock(mutex_);
+    is_given_up_ = true;
+    awaited = std::exchange(awaited_, {});
+  }
+  for (const auto& [slot, taker] : awaited) {
+    taker(false);
+  }
+}
+
+/// With the lock.
+std::vector<std::function<void(bool)>> SlotTable::take_awaiting(Slot slot) {
+  std::vector<std::function<void(bool)>> takers;
+  const auto [first, last] = awaited_.equal_range(slot);
+  for (auto it = first; it != last; ++it) {
+    takers.push_back(std::move(it->second));
+  }
+  awaited_.erase(first, last);
+  return takers;
 }
 
 SlotTable::Value SlotTable::get(Slot slot) const {
@@ -24,25 +70,36 @@ SlotTable::Value SlotTable::get(Slot slot) const {
 
 std::optional<SlotTable::Value> SlotTable::find(Slot slot) const {
   const std::lock_guard lock(mutex_);
-  const auto found = values_.find(slot);
-  if (found != values_.end()) {
-    return found->second;
+  return found(slot);
+}
+
+/// With the lock.
+std::optional<SlotTable::Value> SlotTable::found(Slot slot) const {
+  const auto held = values_.find(slot);
+  if (held != values_.end()) {
+    return held->second;
   }
-  const bool is_erased = slot < erased_.size() && erased_[slot];
-  if (slot != kInitialSlot || !initial_ || is_erased) {
+  if (slot != kInitialSlot || !initial_ || is_erased(slot)) {
     return std::nullopt;
   }
   return values_.emplace(slot, initial_()).first->second;
 }
 
 void SlotTable::erase(std::span<const Slot> slots) {
-  const std::lock_guard lock(mutex_);
-  for (const Slot slot : slots) {
-    values_.erase(slot);
-    if (slot >= erased_.size()) {
-      erased_.resize(slot + std::size_t{1}, false);
+  std::vector<std::function<void(bool)>> takers;  // called without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Slot slot : slots) {
+      values_.erase(slot);
+      if (slot >= erased_.size()) {
+        erased_.resize(slot + std::size_t{1}, false);
+      }
+      erased_[slot] = true;
+      std::ranges::move(take_awaiting(slot), std::back_inserter(takers));
     }
-    erased_[slot] = true;
+  }
+  for (const auto& taker : takers) {
+    taker(false);
   }
 }
 

@@ -31,6 +31,12 @@ class SlotTable {
   /// Values written late into an erased slot are let go: they come from a task
   /// that ran twice.
   void put(Slot slot, Value value);
+  /// `then` is called once, with whether the value is there: at once if it is
+  /// or was erased, else by whoever puts or erases it, or gives the table up.
+  /// It must not throw.
+  void await(Slot slot, std::function<void(bool is_there)> then);
+  /// No value will come any more.
+  void give_up();
   /// Errors: Errc::internal when the slot is empty.
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
@@ -43,6 +49,14 @@ class SlotTable {
   std::function<Value()> initial_;
   mutable std::map<Slot, Value> values_;  ///< find makes the initial one
   std::vector<bool> erased_;              ///< by slot
+  std::multimap<Slot, std::function<void(bool)>> awaited_;
+  bool is_given_up_ = false;
+
+  [[nodiscard]] std::optional<Value> found(Slot slot) const;
+  [[nodiscard]] std::vector<std::function<void(bool)>> take_awaiting(Slot slot);
+  [[nodiscard]] bool is_erased(Slot slot) const {
+    return slot < erased_.size() && erased_[slot];
+  }
 };
 
 }  // namespace troupe::samplers

@@ -50,8 +50,8 @@ class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
   behavior_type make_behavior() override {
     return {
         [this](const Grant& grant) { carry(grant); },
-        [](const InputsFetched&) {},  // the worker tells itself
-        [](const WorkDone&) {},
+        [this](const DropRuns& drop) { carry(drop); },
+        [](const WorkerFault&) {},  // the worker tells itself
         [this](halt_atom) { send(target_, halt_atom{}); },
         [this](pulse_atom) { send(target_, pulse_atom{}); },
     };

@@ -29,15 +29,38 @@ TEST(CoordinatorPolicy, BeginsWithoutAWorkerThatNeverComes) {
   EXPECT_EQ(num_done(company), 4U);
 }
 
-TEST(CoordinatorPolicy, QueuesTwoGrantsPerWorkerAndNoMore) {
-  Company company({.kind = MethodKind::batch}, 3, 30);
+TEST(CoordinatorPolicy, GrantsATaskAsSoonAsItsInputsAreThere) {
+  Company company({.kind = MethodKind::picard, .window_size = 4}, 2, 6,
+                  {.workers = alike(2, 2)});
+  company.raise_all();
+  // The windows of all samples in flight, in grants of 16 tasks at most.
+  std::map<std::uint64_t, int> tasks;
+  for (const Grant& grant : company.grants) {
+    EXPECT_LE(grant.tasks.size(), 16U);
+    EXPECT_EQ(grant.max_rows, 2);
+    for (const SampleTask& work : grant.tasks) {
+      ++tasks[work.sample_index];
+    }
+  }
+  EXPECT_GE(tasks.size(), 2U);
+  for (const auto& [sample, count] : tasks) {
+    EXPECT_EQ(count, 4) << sample;
+  }
+}
+
+TEST(CoordinatorPolicy, GivesNoNumberToTwoGrants) {
+  Company company({.kind = MethodKind::cfg}, 3, 9);
   company.raise_all();
   company.run_one(0);
-  for (const auto& box : company.mailboxes) {
-    EXPECT_EQ(box.size(), 2U);
-  }
+  company.kill(1);
+  company.raise(1);
   company.run_to_end();
-  EXPECT_EQ(company.deepest, 2U);
+  std::set<std::uint64_t> numbers;
+  for (const Grant& grant : company.grants) {
+    for (const SampleTask& work : grant.tasks) {
+      EXPECT_TRUE(numbers.insert(work.grant).second);
+    }
+  }
 }
 
 TEST(CoordinatorPolicy, RunsLongSamplesOfABatchOneAfterAnother) {

@@ -54,13 +54,16 @@ class Filler {
              .timestep_call = small(),
              .inputs = {word(), word()},
              .outputs = {word()}},
-            word()};
+            word(),
+            big(),
+            true};
   }
   Grant grant() {
     Grant made;
-    made.id = big();
     made.worker = small();
     made.epoch = word();
+    made.max_rows = small();
+    made.coming_inputs = {name()};
     made.tasks = {task(), task()};
     made.remote_inputs = {{name(), small()}};
     made.frees = {{big(), word(), {word(), word()}}};
@@ -68,7 +71,7 @@ class Filler {
   }
   GrantResult result() {
     GrantResult made;
-    made.id = big();
+    made.grants = {big(), big()};
     made.worker = small();
     made.epoch = word();
     made.results = {{big(), word(), {0.1, -0.0, std::nan("")}}};
@@ -119,13 +122,16 @@ TEST(NewsCodec, BringsAGrantBack) {
   Filler fill;
   const Grant sent = fill.grant();
   const auto got = std::get<Grant>(there_and_back(sent));
-  EXPECT_EQ(got.id, sent.id);
   EXPECT_EQ(got.worker, sent.worker);
   EXPECT_EQ(got.epoch, sent.epoch);
+  EXPECT_EQ(got.max_rows, sent.max_rows);
+  EXPECT_EQ(got.coming_inputs, sent.coming_inputs);
   ASSERT_EQ(got.tasks.size(), 2U);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_EQ(got.tasks[i].sample_index, sent.tasks[i].sample_index);
     EXPECT_EQ(got.tasks[i].run, sent.tasks[i].run);
+    EXPECT_EQ(got.tasks[i].grant, sent.tasks[i].grant);
+    EXPECT_TRUE(got.tasks[i].alone);
     expect_same(got.tasks[i].task, sent.tasks[i].task);
   }
   EXPECT_EQ(got.remote_inputs, sent.remote_inputs);
@@ -139,7 +145,7 @@ TEST(NewsCodec, BringsAResultBack) {
   Filler fill;
   const GrantResult sent = fill.result();
   const auto got = std::get<GrantResult>(there_and_back(sent));
-  EXPECT_EQ(got.id, sent.id);
+  EXPECT_EQ(got.grants, sent.grants);
   EXPECT_EQ(got.worker, sent.worker);
   EXPECT_EQ(got.epoch, sent.epoch);
   ASSERT_EQ(got.results.size(), 1U);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <random>
 #include <set>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "actors/packer.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -24,13 +26,15 @@ inline std::vector<WorkerTraits> alike(int workers, int max_rows) {
                                    {.max_rows = max_rows});
 }
 
-/// The policy with workers that answer when told, and compute nothing.
+/// The policy with workers that answer when told, and compute nothing. Each
+/// worker joins what it is granted into passes; two at most lie in its mailbox.
 class Company {
  public:
   Company(samplers::MethodOptions method, int workers, std::uint64_t samples,
           CoordinatorOptions options = {})
       : mailboxes(static_cast<std::size_t>(workers)),
         epochs(static_cast<std::size_t>(workers), 0),
+        waiting(static_cast<std::size_t>(workers)),
         policy_([&] {
           for (std::uint64_t i = 0; i < samples; ++i) {
             options.samples.push_back(i);
@@ -53,9 +57,12 @@ class Company {
             step_workers[work.sample_index].insert(grant->worker);
           }
           workers_of_run[{work.sample_index, work.run}].insert(grant->worker);
+          waiting[w].packer.push(work);
         }
-        mailboxes[w].push_back(std::move(*grant));
-        deepest = std::max(deepest, mailboxes[w].size());
+        waiting[w].max_rows = grant->max_rows;
+        std::ranges::copy(grant->remote_inputs,
+                          std::back_inserter(waiting[w].remote));
+        grants.push_back(std::move(*grant));
       } else if (auto* free = std::get_if<FreeValues>(&command)) {
         freed.push_back(std::move(*free));
       } else if (auto* drop = std::get_if<DropRuns>(&command)) {
@@ -75,9 +82,17 @@ class Company {
         fenced.push_back(fence->worker);
       } else if (auto* retire = std::get_if<RetireWorker>(&command)) {
         retired.insert(retire->worker);
-        mailboxes[static_cast<std::size_t>(retire->worker)].clear();
+        forget(retire->worker);
       }
     }
+    for (std::size_t w = 0; w < mailboxes.size(); ++w) {
+      fill(static_cast<int>(w));
+    }
+  }
+  /// As if the worker had ended.
+  void forget(int worker) {
+    mailboxes[static_cast<std::size_t>(worker)].clear();
+    waiting[static_cast<std::size_t>(worker)] = {};
   }
 
   void raise(int worker) {
@@ -89,17 +104,17 @@ class Company {
     }
   }
   void kill(int worker) {
-    mailboxes[static_cast<std::size_t>(worker)].clear();
+    forget(worker);
     on(WorkerDown{worker, epochs[static_cast<std::size_t>(worker)]});
   }
 
   [[nodiscard]] GrantResult answer(const Grant& grant) const {
     GrantResult result;
     result.span.duration = grant_duration;
-    result.id = grant.id;
     result.worker = grant.worker;
     result.epoch = grant.epoch;
     for (const SampleTask& work : grant.tasks) {
+      result.grants.push_back(work.grant);
       samplers::TaskResult one{work.task.id, work.task.version, {}};
       if (work.task.op == samplers::Op::sweep) {
         for (int i = work.task.from; i < work.task.to; ++i) {
@@ -130,6 +145,7 @@ class Company {
     auto& box = mailboxes[static_cast<std::size_t>(worker)];
     Grant grant = box.front();
     box.pop_front();
+    fill(worker);
     return grant;
   }
   bool run_one(int worker) {
@@ -144,12 +160,17 @@ class Company {
     std::mt19937 random(seed);
     for (int i = 0; i < 100000 && times_ended == 0; ++i) {
       run_one(static_cast<int>(random() % mailboxes.size()));
+      if (!fetches.empty()) {
+        const FetchValues fetch = fetches.front();
+        fetches.pop_front();
+        on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+      }
     }
   }
 
   TimePoint now{};
   Duration grant_duration{};  ///< what every grant is said to have taken
-  std::vector<std::deque<Grant>> mailboxes;
+  std::vector<std::deque<Grant>> mailboxes;  ///< passes
   std::vector<std::uint32_t> epochs;
   std::map<std::uint64_t, std::set<int>> step_workers;
   std::vector<SampleReport> reports;
@@ -163,11 +184,40 @@ class Company {
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;
-  std::size_t deepest = 0;
+  std::vector<Grant> grants;  ///< as they were sent
+  std::size_t deepest = 0;    ///< mailbox
   int times_ended = 0;
   EndJob end;
 
  private:
+  struct Waiting {
+    Packer packer;
+    int max_rows = 1;
+    std::vector<RemoteValue> remote;
+  };
+  void fill(int worker) {
+    auto& box = mailboxes[static_cast<std::size_t>(worker)];
+    Waiting& own = waiting[static_cast<std::size_t>(worker)];
+    while (box.size() < 2 && !own.packer.empty()) {
+      Grant& pass = box.emplace_back();
+      pass.worker = worker;
+      pass.epoch = epochs[static_cast<std::size_t>(worker)];
+      pass.tasks = own.packer.next(own.max_rows);
+      for (const RemoteValue& value : own.remote) {
+        for (const SampleTask& work : pass.tasks) {
+          const ValueName& name = value.name;
+          if (name.sample_index == work.sample_index && name.run == work.run &&
+              std::ranges::find(work.task.inputs, name.slot) !=
+                  work.task.inputs.end()) {
+            pass.remote_inputs.push_back(value);
+          }
+        }
+      }
+      deepest = std::max(deepest, box.size());
+    }
+  }
+
+  std::vector<Waiting> waiting;
   std::vector<WorkerTraits> traits_;
   CoordinatorPolicy policy_;
 };

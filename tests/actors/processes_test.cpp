@@ -158,7 +158,8 @@ TEST(Processes, FetchFromEachOtherAndGiveTheBytesOfOne) {
     EXPECT_EQ(result.recoveries, 0);
     EXPECT_GE(count, 3) << "results are brought home";
     if (kind == MethodKind::pipeline || kind == MethodKind::stale) {
-      EXPECT_GE(count, 5 * 8) << "a boundary for every call";
+      EXPECT_GE(count, 2 * 8) << "a boundary for every call, but for samples "
+                                 "that the third worker took over";
     }
     expect_same_latents(run.seen.latents, undisturbed(kind));
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "actors/firing.h"
 #include "kernels/core/executor.h"
 #include "samplers/noise_source.h"
 #include "tests/actors/job_support.h"
@@ -48,7 +49,6 @@ struct Shop {
 
 Grant first_grant(const Shop& shop, std::uint64_t sample) {
   Grant grant;
-  grant.id = 1;
   const auto method = make_method(shop.method, shop.schedule);
   for (samplers::Task& task : method->ready(samplers::kNothingAhead)) {
     grant.tasks.push_back({sample, std::move(task)});
@@ -161,10 +161,29 @@ class ThreadCompany {
   ThreadCompany(Shop& shop, CoordinatorOptions options)
       : shop_(shop), policy_(options) {
     for (std::size_t w = 0; w < options.workers.size(); ++w) {
-      contexts_.push_back(std::make_unique<ExecContext>(1));
       executors_.push_back(std::make_unique<ThreadExecutor>());
+      workers_.push_back(std::make_shared<Firing>(FiringSpec{
+          .worker = static_cast<int>(w),
+          .epoch = 1,
+          .ctx = std::make_shared<ExecContext>(1),
+          .job = unowned(shop.job),
+          .store = shop.store,
+          .executor = executors_.back().get(),
+          .answer = [this](GrantResult result) { add(std::move(result)); },
+          .beat = [](const WorkerBeat&) {},
+          .fail =
+              [](const Failure& cause) { ADD_FAILURE() << cause.message; }}));
     }
   }
+  ~ThreadCompany() {
+    for (const auto& worker : workers_) {
+      worker->close();
+    }
+    executors_.clear();  // waits for what still runs
+    shop_.store->give_up();
+  }
+  ThreadCompany(const ThreadCompany&) = delete;
+  ThreadCompany& operator=(const ThreadCompany&) = delete;
 
   /// Runs the job to its end; the final latents by sample.
   std::map<std::uint64_t, Tensor> run() {
@@ -179,11 +198,15 @@ class ThreadCompany {
       }
       feed(result);
     }
-    executors_.clear();  // waits for what still runs
     return std::move(finished_);
   }
 
  private:
+  void add(GrantResult result) {
+    const std::lock_guard lock(mutex_);
+    inbox_.push_back(std::move(result));
+    arrived_.notify_one();
+  }
   GrantResult next_result() {
     std::unique_lock lock(mutex_);
     arrived_.wait(lock, [&] { return !inbox_.empty(); });
@@ -195,10 +218,15 @@ class ThreadCompany {
   void feed(const CoordinatorEvent& event) {
     for (CoordinatorCommand& command : policy_.on(event, {})) {
       if (auto* grant = std::get_if<Grant>(&command)) {
-        post(*grant);
+        workers_[static_cast<std::size_t>(grant->worker)]->on(*grant);
       } else if (auto* free = std::get_if<FreeValues>(&command)) {
         for (const FreedSlots& freed : free->frees) {
           shop_.samples.free(freed);
+        }
+      } else if (auto* drop = std::get_if<DropRuns>(&command)) {
+        shop_.samples.close(drop->sample_index);
+        for (const auto& worker : workers_) {
+          worker->on(*drop);
         }
       } else if (auto* end = std::get_if<EndSample>(&command)) {
         const auto slots = shop_.samples.open(end->report.sample_index);
@@ -210,20 +238,6 @@ class ThreadCompany {
     }
   }
 
-  void post(const Grant& grant) {
-    for (const FreedSlots& freed : grant.frees) {
-      shop_.samples.free(freed);
-    }
-    const auto w = static_cast<std::size_t>(grant.worker);
-    executors_[w]->post([this, w, grant] {
-      GrantResult result =
-          Execution(grant, *contexts_[w], shop_.job, shop_.samples).finish();
-      const std::lock_guard lock(mutex_);
-      inbox_.push_back(std::move(result));
-      arrived_.notify_one();
-    });
-  }
-
   Shop& shop_;
   CoordinatorPolicy policy_;
   std::mutex mutex_;
@@ -231,8 +245,8 @@ class ThreadCompany {
   std::deque<GrantResult> inbox_;
   std::map<std::uint64_t, Tensor> finished_;
   bool over_ = false;
-  std::vector<std::unique_ptr<ExecContext>> contexts_;
-  std::vector<std::unique_ptr<ThreadExecutor>> executors_;  // ends first
+  std::vector<std::unique_ptr<ThreadExecutor>> executors_;
+  std::vector<std::shared_ptr<Firing>> workers_;
 };
 
 TEST(Company, ComputesTheSequentialBytesOnThreads) {

@@ -5,48 +5,106 @@
 namespace troupe::actors {
 namespace {
 
-Grant grant(std::uint64_t id, std::uint32_t epoch = 1) {
+using samplers::Op;
+using samplers::Slot;
+
+SampleTask task(std::uint64_t number, std::uint64_t sample = 1,
+                std::vector<Slot> inputs = {0}) {
+  return {sample,
+          {.id = number, .op = Op::evaluate, .inputs = std::move(inputs)},
+          0,
+          number};
+}
+
+Grant grant(std::vector<SampleTask> tasks, int max_rows = 1,
+            std::uint32_t epoch = 1) {
   Grant made;
-  made.id = id;
   made.worker = 3;
   made.epoch = epoch;
+  made.tasks = std::move(tasks);
+  made.max_rows = max_rows;
   return made;
 }
 
-WorkDone done(std::uint64_t id) {
+WorkDone done(std::vector<std::uint64_t> grants) {
   WorkDone work;
-  work.result.id = id;
-  work.result.results.resize(2);
+  work.result.grants = std::move(grants);
   work.result.span.duration = std::chrono::milliseconds(5);
   return work;
 }
 
-TEST(WorkerPolicy, RunsAGrantAndReportsItsResult) {
-  WorkerPolicy policy(3, 1);
-  ASSERT_EQ(policy.on(grant(7)).size(), 1U);
-  const auto commands = policy.on(done(7));
-  ASSERT_EQ(commands.size(), 1U);
-  EXPECT_EQ(std::get<GrantResult>(commands[0]).id, 7U);
-  EXPECT_TRUE(policy.on(done(7)).empty()) << "it is held no more";
+std::vector<std::uint64_t> numbers(const std::optional<Grant>& pass) {
+  std::vector<std::uint64_t> found;
+  if (pass) {
+    for (const SampleTask& one : pass->tasks) {
+      found.push_back(one.grant);
+    }
+  }
+  return found;
 }
 
-TEST(WorkerPolicy, DropsAGrantItHoldsAlready) {
+using Numbers = std::vector<std::uint64_t>;
+
+TEST(WorkerPolicy, RunsATaskAndReportsItsResult) {
   WorkerPolicy policy(3, 1);
-  EXPECT_EQ(policy.on(grant(7)).size(), 1U);
-  EXPECT_TRUE(policy.on(grant(7)).empty());
+  EXPECT_FALSE(policy.has_next());
+  EXPECT_TRUE(policy.on(grant({task(7)})).empty());
+  ASSERT_TRUE(policy.has_next());
+  EXPECT_EQ(numbers(policy.next()), Numbers{7});
+  const auto commands = policy.on(done({7}));
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(std::get<GrantResult>(commands[0]).grants, Numbers{7});
+  EXPECT_TRUE(policy.held().empty());
+}
+
+TEST(WorkerPolicy, RunsOnePassAtATimeOrAsManyAsItIsTold) {
+  for (const int passes : {1, 2}) {
+    WorkerPolicy policy(3, 1, passes);
+    (void)policy.on(grant({task(1), task(2), task(3)}));
+    for (int i = 0; i < passes; ++i) {
+      EXPECT_TRUE(policy.next());
+    }
+    EXPECT_FALSE(policy.has_next());
+    EXPECT_FALSE(policy.next());
+    (void)policy.on(done({1}));
+    EXPECT_TRUE(policy.has_next());
+  }
+}
+
+TEST(WorkerPolicy, JoinsWhatItHasIntoOnePass) {
+  WorkerPolicy policy(3, 1);
+  (void)policy.on(grant({task(1, 1), task(2, 2), task(3, 3)}, 2));
+  EXPECT_EQ(numbers(policy.next()), (Numbers{1, 2}));
+  // Of two grants, and with the rows that the last one allows.
+  (void)policy.on(grant({task(4, 4), task(5, 5)}, 3));
+  (void)policy.on(done({1, 2}));
+  EXPECT_EQ(numbers(policy.next()), (Numbers{3, 4, 5}));
+}
+
+TEST(WorkerPolicy, DropsATaskItHoldsAlready) {
+  WorkerPolicy policy(3, 1);
+  (void)policy.on(grant({task(7)}));
+  (void)policy.on(grant({task(7)}));
+  EXPECT_TRUE(policy.next());
+  (void)policy.on(done({7}));
+  EXPECT_FALSE(policy.has_next());
 }
 
 TEST(WorkerPolicy, DropsGrantsForAnotherIncarnation) {
   WorkerPolicy policy(3, 2);
-  EXPECT_TRUE(policy.on(grant(7, 1)).empty());
+  (void)policy.on(grant({task(7)}));
+  EXPECT_FALSE(policy.has_next());
 }
 
-TEST(WorkerPolicy, InterruptsAndTakesNothingAfterAStop) {
+TEST(WorkerPolicy, InterruptsAndRunsNothingAfterAStop) {
   WorkerPolicy policy(3, 1);
+  (void)policy.on(grant({task(7)}));
   const auto commands = policy.on(StopWork{});
   ASSERT_EQ(commands.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<InterruptWork>(commands[0]));
-  EXPECT_TRUE(policy.on(grant(8)).empty());
+  EXPECT_FALSE(policy.has_next());
+  (void)policy.on(grant({task(8)}));
+  EXPECT_FALSE(policy.next());
 }
 
 TEST(WorkerPolicy, SaysInItsBeatHowMuchItHasDone) {
@@ -57,40 +115,55 @@ TEST(WorkerPolicy, SaysInItsBeatHowMuchItHasDone) {
   EXPECT_EQ(beat.ticks, 42U);
 }
 
-Grant waiting_grant(std::uint64_t id) {
-  Grant made = grant(id);
+/// Two tasks that read slot 5, which lies in process 2, and one that does not.
+Grant remote_grant() {
+  Grant made = grant({task(7, 1, {5}), task(8, 1, {0, 5}), task(9, 2)}, 4);
   made.remote_inputs = {{{1, 0, 5}, 2}};
   return made;
 }
 
-TEST(WorkerPolicy, RunsAGrantWhenItsInputsAreFetched) {
+TEST(WorkerPolicy, FiresTasksWhenTheirInputsAreFetched) {
   WorkerPolicy policy(3, 1);
-  const auto commands = policy.on(waiting_grant(7));
+  const auto commands = policy.on(remote_grant());
   ASSERT_EQ(commands.size(), 1U);
-  const auto& fetch = std::get<FetchInputs>(commands[0]);
-  EXPECT_EQ(fetch.grant, 7U);
-  EXPECT_EQ(fetch.values, waiting_grant(7).remote_inputs);
-  EXPECT_TRUE(policy.on(waiting_grant(7)).empty()) << "it waits already";
-  // It holds up no other.
-  EXPECT_TRUE(std::holds_alternative<Grant>(policy.on(grant(8)).at(0)));
-  const auto ready = policy.on(InputsFetched{7, {}});
-  ASSERT_EQ(ready.size(), 1U);
-  EXPECT_EQ(std::get<Grant>(ready[0]).id, 7U);
-  EXPECT_TRUE(policy.on(InputsFetched{7, {}}).empty());
+  EXPECT_EQ(std::get<FetchInputs>(commands[0]).values,
+            remote_grant().remote_inputs)
+      << "once for both";
+  // They hold up no other.
+  EXPECT_EQ(numbers(policy.next()), Numbers{9});
+  (void)policy.on(done({9}));
+  EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
+  const auto pass = policy.next();
+  EXPECT_EQ(numbers(pass), (Numbers{7, 8}));
+  EXPECT_EQ(pass->remote_inputs.at(0), remote_grant().remote_inputs[0]);
+  EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
+}
+
+TEST(WorkerPolicy, FiresATaskWhenItsOwnProcessHasMadeItsInputs) {
+  WorkerPolicy policy(3, 1);
+  Grant made = grant({task(7, 1, {5, 6})});
+  made.coming_inputs = {{1, 0, 5}, {1, 0, 6}};
+  const auto commands = policy.on(made);
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(std::get<AwaitInputs>(commands[0]).names, made.coming_inputs);
+  (void)policy.on(InputHere{{1, 0, 6}});
+  EXPECT_FALSE(policy.has_next());
+  (void)policy.on(InputHere{{1, 0, 5}});
+  EXPECT_EQ(numbers(policy.next()), Numbers{7});
 }
 
 TEST(WorkerPolicy, SaysWhichInputsWereGone) {
   WorkerPolicy policy(3, 1);
-  (void)policy.on(waiting_grant(7));
-  const auto commands =
-      policy.on(InputsFetched{7, waiting_grant(7).remote_inputs});
+  (void)policy.on(remote_grant());
+  const auto commands = policy.on(InputGone{{{1, 0, 5}, 2}});
   ASSERT_EQ(commands.size(), 1U);
   const auto& result = std::get<GrantResult>(commands[0]);
-  EXPECT_EQ(result.id, 7U);
+  EXPECT_EQ(result.grants, (Numbers{7, 8}));
   EXPECT_EQ(result.worker, 3);
   EXPECT_EQ(result.epoch, 1U);
-  EXPECT_EQ(result.gone, waiting_grant(7).remote_inputs);
+  EXPECT_EQ(result.gone, remote_grant().remote_inputs);
   EXPECT_FALSE(result.failure);
+  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{9});
 }
 
 TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
@@ -99,29 +172,49 @@ TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
     return std::get<WorkerBeat>(policy.on(BeatAsked{0}).at(0)).waits;
   };
   EXPECT_FALSE(waits());
-  (void)policy.on(waiting_grant(7));
+  Grant made = remote_grant();
+  made.tasks.pop_back();
+  (void)policy.on(made);
   EXPECT_TRUE(waits());
-  (void)policy.on(grant(8));
+  (void)policy.on(grant({task(10)}));
+  EXPECT_FALSE(waits()) << "something is ready";
+  (void)policy.next();
   EXPECT_FALSE(waits()) << "something runs";
 }
 
-TEST(WorkerPolicy, FreesWhatAGrantNamesBeforeItRuns) {
+TEST(WorkerPolicy, FreesWhatAGrantNames) {
   WorkerPolicy policy(3, 1);
-  Grant made = grant(7);
+  Grant made = grant({task(7)});
   made.frees = {{1, 0, {4, 5}}};
   const auto commands = policy.on(made);
-  ASSERT_EQ(commands.size(), 2U);
+  ASSERT_EQ(commands.size(), 1U);
   EXPECT_EQ(std::get<FreeOwn>(commands[0]).frees.at(0).slots,
-            (std::vector<samplers::Slot>{4, 5}));
-  EXPECT_TRUE(std::holds_alternative<Grant>(commands[1]));
+            (std::vector<Slot>{4, 5}));
+  EXPECT_TRUE(policy.has_next());
 }
 
-TEST(WorkerPolicy, CountsTimeOnceWhereGrantsWereQueuedBehindEachOther) {
-  using std::chrono::milliseconds;
+TEST(WorkerPolicy, ForgetsRunsThatAreOver) {
   WorkerPolicy policy(3, 1);
+  (void)policy.on(remote_grant());
+  Grant next = grant({task(11)});
+  next.tasks[0].run = 1;
+  (void)policy.on(next);
+  (void)policy.on(DropRuns{2, 1, 0U});
+  EXPECT_EQ(policy.held(), (std::set<std::uint64_t>{9, 11}));
+  EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
+  EXPECT_TRUE(policy.on(InputGone{{{1, 0, 5}, 2}}).empty());
+  (void)policy.on(DropRuns{2, 1, {}});
+  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{9});
+  EXPECT_EQ(numbers(policy.next()), Numbers{9});
+}
+
+TEST(WorkerPolicy, CountsTimeOnceWherePassesWereQueuedBehindEachOther) {
+  using std::chrono::milliseconds;
+  WorkerPolicy policy(3, 1, 2);
   const auto done_between = [&](std::uint64_t id, int start, int end) {
-    (void)policy.on(grant(id));
-    WorkDone work = done(id);
+    (void)policy.on(grant({task(id)}));
+    (void)policy.next();
+    WorkDone work = done({id});
     work.result.span.start = TimePoint(milliseconds(start));
     work.result.span.duration = milliseconds(end - start);
     return std::get<GrantResult>(policy.on(work).at(0)).span;

@@ -17,7 +17,14 @@ Parcel one(float value) {
   return {{"x", Tensor::from<float>(std::array{value}, Shape{1})}};
 }
 
-/// Answers what it is asked for by `there`.
+/// A holder that answers at once.
+template <typename Find>
+net::InprocValueChannel::Holder answering(Find find) {
+  return [find](const ValueName& name, const ValueChannel::Taker& taker) {
+    taker(find(name));
+  };
+}
+
 std::optional<Parcel> asked(ValueChannel& channel, int holder,
                             const ValueName& name) {
   int times = 0;
@@ -33,9 +40,10 @@ std::optional<Parcel> asked(ValueChannel& channel, int holder,
 TEST(InprocValueChannel, HandsOverTheSameTensorToEverybodyWhoAsks) {
   net::InprocValueChannel channel;
   const Parcel value = one(1.0F);
-  channel.attach(3, [&](const ValueName& name) {
-    return name == ValueName{1, 2, 3} ? std::optional(value) : std::nullopt;
-  });
+  channel.attach(
+      3, answering([&](const ValueName& name) {
+        return name == ValueName{1, 2, 3} ? std::optional(value) : std::nullopt;
+      }));
   for (int i = 0; i < 3; ++i) {
     const auto got = asked(channel, 3, {1, 2, 3});
     ASSERT_TRUE(got);
@@ -47,11 +55,12 @@ TEST(InprocValueChannel, HandsOverTheSameTensorToEverybodyWhoAsks) {
 TEST(InprocValueChannel, KeepsNamesAndHoldersApart) {
   net::InprocValueChannel channel;
   for (int process : {0, 1}) {
-    channel.attach(process, [process](const ValueName& name) {
-      return name == ValueName{1, 2, 3}
-                 ? std::optional(one(static_cast<float>(process)))
-                 : std::nullopt;
-    });
+    channel.attach(
+        process, answering([process](const ValueName& name) {
+          return name == ValueName{1, 2, 3}
+                     ? std::optional(one(static_cast<float>(process)))
+                     : std::nullopt;
+        }));
   }
   EXPECT_EQ(asked(channel, 0, {1, 2, 3})->at(0).tensor.data<float>()[0], 0.0F);
   EXPECT_EQ(asked(channel, 1, {1, 2, 3})->at(0).tensor.data<float>()[0], 1.0F);
@@ -63,16 +72,33 @@ TEST(InprocValueChannel, KeepsNamesAndHoldersApart) {
 TEST(InprocValueChannel, AnswersForAHolderThatIsNotThere) {
   net::InprocValueChannel channel;
   EXPECT_FALSE(asked(channel, 7, {1, 2, 3}));
-  channel.attach(7, [](const ValueName&) { return one(1.0F); });
+  channel.attach(
+      7, answering([](const ValueName&) { return std::optional(one(1.0F)); }));
   EXPECT_TRUE(asked(channel, 7, {1, 2, 3}));
   channel.detach(7);
   EXPECT_FALSE(asked(channel, 7, {1, 2, 3}));
 }
 
+TEST(InprocValueChannel, LetsAHolderAnswerLater) {
+  net::InprocValueChannel channel;
+  ValueChannel::Taker kept;
+  channel.attach(1, [&](const ValueName&, ValueChannel::Taker taker) {
+    kept = std::move(taker);
+  });
+  int times = 0;
+  channel.get(1, {1, 0, 0}, [&](const std::optional<Parcel>& parcel) {
+    times += parcel ? 1 : 0;
+  });
+  EXPECT_EQ(times, 0);
+  kept(one(1.0F));
+  EXPECT_EQ(times, 1);
+}
+
 TEST(InprocValueChannel, RefusesANumberThatIsTaken) {
   net::InprocValueChannel channel;
-  channel.attach(1, [](const ValueName&) { return std::nullopt; });
-  EXPECT_THROW(channel.attach(1, [](const ValueName&) { return std::nullopt; }),
+  channel.attach(1, answering([](const ValueName&) { return std::nullopt; }));
+  EXPECT_THROW(channel.attach(
+                   1, answering([](const ValueName&) { return std::nullopt; })),
                Error);
 }
 
@@ -93,9 +119,9 @@ TEST(InprocValueChannel, AnswersManyThreadsWhileHoldersComeAndGo) {
     });
   }
   for (int i = 0; i < 200; ++i) {
-    channel.attach(0, [](const ValueName& name) {
-      return one(static_cast<float>(name.sample_index));
-    });
+    channel.attach(0, answering([](const ValueName& name) {
+                     return one(static_cast<float>(name.sample_index));
+                   }));
     channel.detach(0);
   }
   for (std::thread& thread : threads) {

@@ -36,7 +36,6 @@ struct Shop {
 
   [[nodiscard]] Grant grant(std::uint64_t sample) {
     Grant made;
-    made.id = next_id++;
     made.tasks.push_back(
         {sample, methods[sample]->ready(samplers::kNothingAhead).at(0)});
     return made;
@@ -79,7 +78,6 @@ struct Shop {
   std::shared_ptr<ValueStore> store = make_store(job);
   ValueStore& samples = *store;
   std::vector<std::unique_ptr<samplers::Method>> methods;
-  std::uint64_t next_id = 1;
 };
 
 class Executions : public testing::TestWithParam<int> {

@@ -10,6 +10,27 @@
 #include "tests/parallel/run_local.h"
 
 namespace troupe::samplers::testing {
+namespace {
+
+/// The first task, and others that can stand in its forward pass.
+std::vector<BoundTask> take_group(std::vector<BoundTask>& tasks,
+                                  std::size_t most) {
+  std::vector<BoundTask> group;
+  std::erase_if(tasks, [&](BoundTask& bound) {
+    const bool joins =
+        group.empty() ||
+        (group.size() < most && group.front().task.op == bound.task.op &&
+         group.front().task.segment == bound.task.segment &&
+         bound.task.op != Op::decode);
+    if (joins) {
+      group.push_back(std::move(bound));
+    }
+    return joins;
+  });
+  return group;
+}
+
+}  // namespace
 
 Simulator::Simulator(TaskRunner& runner, ExecContext& ctx, int num_workers,
                      std::uint64_t seed)
@@ -43,7 +64,7 @@ void Simulator::place(std::size_t sample, const Task& task) {
       task.op == Op::evaluate && task.part == 0
           ? below(workers_.size())
           : static_cast<std::size_t>(task.part) % workers_.size();
-  workers_[worker].push(
+  workers_[worker].push_back(
       {samples_[sample].index, task, samples_[sample].slots.get()});
 }
 
@@ -57,8 +78,7 @@ void Simulator::hand_out(std::size_t sample) {
 }
 
 bool Simulator::work(std::size_t worker) {
-  std::vector<BoundTask> group =
-      workers_[worker].next(1 + static_cast<int>(below(4)));
+  std::vector<BoundTask> group = take_group(workers_[worker], 1 + below(4));
   // A second run of a task whose slots are gone has nothing to do.
   std::erase_if(group, [](const BoundTask& bound) {
     return std::any_of(

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "samplers/parallel/method.h"
-#include "samplers/parallel/packer.h"
 #include "samplers/parallel/task_runner.h"
 
 namespace troupe::samplers::testing {
@@ -58,7 +57,7 @@ class Simulator {
   TaskRunner& runner_;
   ExecContext& ctx_;
   std::mt19937_64 random_;
-  std::vector<Packer> workers_;
+  std::vector<std::vector<BoundTask>> workers_;  ///< what each has to do
   std::vector<Sample> samples_;
   std::vector<Message> mail_;
   int frozen_ = -1;

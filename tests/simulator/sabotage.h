@@ -177,7 +177,9 @@ inline Sabotage never_fencing() { return dropping<FenceWorker>(); }
 inline Sabotage granting_twice() {
   return adding<Grant>([](const Grant& grant) {
     Grant again = grant;
-    again.id += std::uint64_t{1} << 32U;
+    for (SampleTask& work : again.tasks) {
+      work.grant += std::uint64_t{1} << 32U;
+    }
     return std::vector<CoordinatorCommand>{again};
   });
 }

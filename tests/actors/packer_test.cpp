@@ -1,4 +1,4 @@
-#include "samplers/parallel/packer.h"
+#include "actors/packer.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -6,25 +6,27 @@
 
 #include <set>
 
-namespace troupe::samplers {
+namespace troupe::actors {
 namespace {
 
-BoundTask task(std::uint64_t sample, Op op, int segment = 0,
-               std::uint64_t id = 1) {
-  return {sample, {.id = id, .op = op, .segment = segment}, nullptr};
+using samplers::Op;
+
+SampleTask task(std::uint64_t sample, Op op, int segment = 0,
+                std::uint64_t id = 1) {
+  return {sample, {.id = id, .op = op, .segment = segment}};
 }
 
-std::vector<std::uint64_t> samples(const std::vector<BoundTask>& group) {
+std::vector<std::uint64_t> samples(const std::vector<SampleTask>& group) {
   std::vector<std::uint64_t> found;
-  for (const BoundTask& bound : group) {
+  for (const SampleTask& bound : group) {
     found.push_back(bound.sample_index);
   }
   return found;
 }
 
-TEST(Packer, JoinsEvaluationsOfDifferentSamplesInOrderOfArrival) {
+TEST(Packer, JoinsEvaluationsOfDifferentSamplesTheOldestFirst) {
   Packer packer;
-  for (std::uint64_t sample = 0; sample < 5; ++sample) {
+  for (const std::uint64_t sample : {3U, 1U, 4U, 0U, 2U}) {
     packer.push(task(sample, Op::evaluate));
   }
   EXPECT_EQ(samples(packer.next(3)), (std::vector<std::uint64_t>{0, 1, 2}));
@@ -51,8 +53,37 @@ TEST(Packer, LetsCheapTasksGoFirst) {
   packer.push(task(3, Op::sweep));
   packer.push(task(4, Op::combine));
   EXPECT_EQ(samples(packer.next(1)), (std::vector<std::uint64_t>{2, 3, 4}));
-  EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{1});
+  // A decode has no precedence.
   EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{1});
+}
+
+TEST(Packer, RunsADecodeByItself) {
+  Packer packer;
+  packer.push(task(0, Op::decode));
+  packer.push(task(1, Op::decode));
+  packer.push(task(2, Op::evaluate));
+  EXPECT_EQ(packer.next(8).size(), 1U);
+  EXPECT_EQ(packer.next(8).size(), 1U);
+}
+
+TEST(Packer, RunsATaskAloneThatIsToRunAlone) {
+  Packer packer;
+  for (std::uint64_t sample = 0; sample < 4; ++sample) {
+    SampleTask one = task(sample, Op::evaluate);
+    one.alone = sample == 1;
+    packer.push(one);
+  }
+  EXPECT_EQ(samples(packer.next(8)), (std::vector<std::uint64_t>{0, 2, 3}));
+  EXPECT_EQ(samples(packer.next(8)), std::vector<std::uint64_t>{1});
+  for (std::uint64_t sample = 0; sample < 3; ++sample) {
+    SampleTask one = task(sample, Op::step);
+    one.alone = sample == 1;
+    packer.push(one);
+  }
+  EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{0});
+  EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{1});
+  EXPECT_EQ(samples(packer.next(1)), std::vector<std::uint64_t>{2});
 }
 
 TEST(Packer, KeepsSegmentsApart) {
@@ -66,14 +97,20 @@ TEST(Packer, KeepsSegmentsApart) {
   EXPECT_EQ(samples(packer.next(8)), std::vector<std::uint64_t>{3});
 }
 
-TEST(Packer, ForgetsACancelledSample) {
+TEST(Packer, DropsRunsThatAreOver) {
   Packer packer;
-  packer.push(task(0, Op::evaluate));
-  packer.push(task(1, Op::step));
-  packer.push(task(1, Op::evaluate));
-  packer.remove(1);
-  EXPECT_EQ(packer.size(), 1U);
-  EXPECT_EQ(samples(packer.next(8)), std::vector<std::uint64_t>{0});
+  const auto push = [&packer](std::uint64_t sample, Op op, std::uint32_t run) {
+    SampleTask one = task(sample, op);
+    one.run = run;
+    packer.push(one);
+  };
+  push(0, Op::evaluate, 0);
+  push(1, Op::step, 0);
+  push(1, Op::evaluate, 0);
+  push(1, Op::evaluate, 1);
+  EXPECT_EQ(packer.drop(1, 0).size(), 2U);
+  EXPECT_EQ(packer.size(), 2U);
+  EXPECT_EQ(samples(packer.next(8)), (std::vector<std::uint64_t>{0, 1}));
 }
 
 RC_GTEST_PROP(Packer, HandsOutEveryTaskOnceInGroupsOfOneKind, ()) {
@@ -92,7 +129,7 @@ RC_GTEST_PROP(Packer, HandsOutEveryTaskOnceInGroupsOfOneKind, ()) {
     const int max_rows = *rc::gen::inRange(1, 5);
     const auto group = packer.next(max_rows);
     RC_ASSERT(group.empty() == waiting.empty());
-    for (const BoundTask& bound : group) {
+    for (const SampleTask& bound : group) {
       RC_ASSERT(waiting.erase(bound.task.id) == 1U);
       if (bound.task.op == Op::evaluate || bound.task.op == Op::segment) {
         RC_ASSERT(group.size() <= static_cast<std::size_t>(max_rows));
@@ -108,13 +145,13 @@ RC_GTEST_PROP(Packer, HandsOutEveryTaskOnceInGroupsOfOneKind, ()) {
 
 TEST(Packer, LetsNoForwardWaitForEver) {
   Packer packer;
-  packer.push(task(99, Op::segment, 7));
-  for (std::uint64_t sample = 0; sample < 3; ++sample) {
+  packer.push(task(0, Op::segment, 7));
+  for (std::uint64_t sample = 1; sample < 4; ++sample) {
     packer.push(task(sample, Op::evaluate));
   }
-  // However many evaluations come after it, the oldest goes next.
-  EXPECT_EQ(samples(packer.next(2)), std::vector<std::uint64_t>{99});
+  // However many tasks of younger samples there are, the oldest goes next.
+  EXPECT_EQ(samples(packer.next(2)), std::vector<std::uint64_t>{0});
 }
 
 }  // namespace
-}  // namespace troupe::samplers
+}  // namespace troupe::actors

@@ -1,0 +1,74 @@
+#include "actors/packer.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace troupe::actors {
+namespace {
+
+using samplers::Op;
+
+bool is_heavy(const samplers::Task& task) {
+  return task.op == Op::evaluate || task.op == Op::segment ||
+         task.op == Op::decode;
+}
+
+/// Whether both may stand in one forward pass.
+bool joins(const SampleTask& a, const SampleTask& b) {
+  return !a.alone && !b.alone && a.task.op == b.task.op &&
+         a.task.op != Op::decode && a.task.segment == b.task.segment;
+}
+
+}  // namespace
+
+void Packer::push(SampleTask task) {
+  if (is_heavy(task.task)) {
+    const std::pair place(task.sample_index, arrivals_++);
+    heavy_.emplace(place, std::move(task));
+  } else {
+    cheap_.push_back(std::move(task));
+  }
+}
+
+std::vector<SampleTask> Packer::next(int max_rows) {
+  std::vector<SampleTask> group;
+  if (!cheap_.empty()) {
+    // Those in front of the first that is to run alone, or that one.
+    const auto alone = std::ranges::find(cheap_, true, &SampleTask::alone);
+    const auto end = alone == cheap_.begin() ? std::next(alone) : alone;
+    std::move(cheap_.begin(), end, std::back_inserter(group));
+    cheap_.erase(cheap_.begin(), end);
+    return group;
+  }
+  const auto limit = static_cast<std::size_t>(std::max(1, max_rows));
+  for (auto it = heavy_.begin(); it != heavy_.end() && group.size() < limit;) {
+    if (group.empty() || joins(group.front(), it->second)) {
+      group.push_back(std::move(it->second));
+      it = heavy_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return group;
+}
+
+std::vector<SampleTask> Packer::drop(std::uint64_t sample_index,
+                                     std::uint32_t last_run) {
+  std::vector<SampleTask> dropped;
+  const auto takes = [&](SampleTask& task) {
+    const bool is_dropped =
+        task.sample_index == sample_index && task.run <= last_run;
+    if (is_dropped) {
+      dropped.push_back(std::move(task));
+    }
+    return is_dropped;
+  };
+  std::erase_if(cheap_, takes);
+  for (auto it = heavy_.lower_bound({sample_index, 0});
+       it != heavy_.end() && it->first.first == sample_index;) {
+    it = takes(it->second) ? heavy_.erase(it) : std::next(it);
+  }
+  return dropped;
+}
+
+}  // namespace troupe::actors

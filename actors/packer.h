@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "actors/grant.h"
+
+namespace troupe::actors {
+
+/// The tasks of a worker whose inputs are there. Joins those of one kind, of
+/// any samples, into groups that run as one forward pass: windows of different
+/// samples, begun and retired at different times. Sound because rows of a
+/// forward do not see each other, in values or in bits.
+///
+/// Order: tasks without a forward (combine, step, sweep) first, since they make
+/// new evaluations ready; then the oldest sample's task, filled up with tasks
+/// of its kind, those of older samples first. A decode runs alone. Thread: one;
+/// without I/O or clock.
+class Packer {
+ public:
+  void push(SampleTask task);
+  /// The next group, taken off; empty when nothing waits. At most `max_rows`
+  /// tasks if they go through the network (at least one).
+  [[nodiscard]] std::vector<SampleTask> next(int max_rows);
+  /// Takes off the tasks of a sample, of its runs up to `last_run`.
+  std::vector<SampleTask> drop(std::uint64_t sample_index,
+                               std::uint32_t last_run);
+  [[nodiscard]] bool empty() const noexcept {
+    return cheap_.empty() && heavy_.empty();
+  }
+  [[nodiscard]] std::size_t size() const noexcept {
+    return cheap_.size() + heavy_.size();
+  }
+
+ private:
+  std::vector<SampleTask> cheap_;
+  /// Decodes too; by sample and arrival.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> heavy_;
+  std::uint64_t arrivals_ = 0;
+};
+
+}  // namespace troupe::actors
