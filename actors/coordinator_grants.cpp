@@ -2,6 +2,7 @@
 // their results mean.
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -17,6 +18,10 @@ using samplers::Task;
 /// Rows whose time is remembered: older ones count for half.
 constexpr double kRememberedRows = 64;
 constexpr std::size_t kMostTasksOfAGrant = 16;
+
+// Work ahead that hides what the coordinator takes to answer, and no more.
+constexpr Duration kHorizon = std::chrono::milliseconds(20);
+constexpr int kMostOpen = 64;
 
 }  // namespace
 
@@ -67,6 +72,27 @@ int CoordinatorPolicy::least_loaded(int execution_class) const {
   return best;
 }
 
+/// Tasks of the sample that may be open at once: those that its workers come to
+/// within the horizon, and two calls at least. What more results can wait for
+/// their coordinator is wasted when a worker is lost.
+int CoordinatorPolicy::most_open(const Sample& sample) const {
+  using Seconds = std::chrono::duration<double>;
+  const Pace& pace = paces_[static_cast<std::size_t>(class_of(sample))];
+  double calls = 2;
+  if (pace.num_results > 0 && pace.busy > Duration{}) {
+    const double pass =
+        Seconds(pace.busy).count() / static_cast<double>(pace.num_results);
+    const double horizon =
+        std::min(std::max(2 * pass, Seconds(kHorizon).count()), 1.0);
+    const auto share =
+        static_cast<double>(std::max<std::size_t>(loads_[sample.group], 1));
+    calls = std::max(calls, std::ceil(horizon / pass / share));
+  }
+  return static_cast<int>(
+      std::min(calls * tasks_per_call_,
+               static_cast<double>(std::max(kMostOpen, tasks_per_call_))));
+}
+
 /// Gives the task to its worker; the grant leaves at the end of the event.
 void CoordinatorPolicy::route(Sample& sample, Pending pending) {
   const int index = worker_of(sample, pending.work.task);
@@ -78,11 +104,15 @@ void CoordinatorPolicy::route(Sample& sample, Pending pending) {
   if (worker.outstanding++ == 0) {
     worker.last_life = now_;
   }
+  const bool was_granted = pending.work.grant != 0;
   pending.work.grant = next_grant_++;
   pending.work.run = sample.run;
   Grant& grant = grant_for(index);
   find_values(sample, pending.work.task, grant);
   grant.tasks.push_back(pending.work);
+  if (was_granted) {
+    redirect_readers(sample, pending.work.task);
+  }
   sample.grants.insert(pending.work.grant);
   grants_.emplace_hint(grants_.end(), pending.work.grant,
                        Outstanding{index, std::move(pending), {}});

@@ -99,7 +99,11 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   reroute(std::move(tasks));
 }
 
+/// Tasks that were granted before, those first that make what others read.
 void CoordinatorPolicy::reroute(std::vector<Pending> tasks) {
+  std::ranges::stable_sort(tasks, {}, [](const Pending& pending) {
+    return std::pair(pending.work.sample_index, pending.work.task.id);
+  });
   for (Pending& pending : tasks) {
     if (Sample* sample = sample_of(pending.work)) {
       route(*sample, std::move(pending));
@@ -208,6 +212,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
       place(sample, *same);
     }
   }
+  std::ranges::move(std::exchange(stranded_, {}), std::back_inserter(lost));
   reroute(std::move(lost));
 }
 
@@ -242,7 +247,8 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
       ++recoveries_;
       begin_again(*sample);
     } else {
-      route(*sample, std::move(pending));
+      // Who was to make the input may have ended, which is known soon.
+      stranded_.push_back(std::move(pending));
     }
   }
 }

@@ -31,6 +31,9 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   const int classes_used = num_classes(options_);
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
+  const auto rows_of = options_.method.kind->most_rows;
+  const int rows = rows_of == nullptr ? 1 : rows_of(options_.method);
+  tasks_per_call_ = std::max(parts, rows) + 1;
   std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
     classes.push_back(traits.execution_class);
@@ -120,6 +123,7 @@ void CoordinatorPolicy::handle(const TimeTick&) {
     }
   }
   lose_workers(silent);
+  reroute(std::exchange(stranded_, {}));
 }
 
 void CoordinatorPolicy::handle(const StopRequested&) { end_job(true, {}); }
@@ -149,11 +153,12 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
       pass.push_back({take_grant(event.grants[i], true), i});
     }
   }
-  worker.last_life = now_;
   if (!event.gone.empty()) {
+    // No sign that its executor lives.
     inputs_gone(event, tasks_of(std::move(pass)));
     return;
   }
+  worker.last_life = now_;
   note_speed(worker, event);
   Pace& pace = pace_of(worker.traits.execution_class);
   pace.busy += event.span.duration;
@@ -190,7 +195,7 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::sample_of(
 }
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
-  for (Task& task : sample.method->ready(samplers::kNothingAhead)) {
+  for (Task& task : sample.method->ready(most_open(sample))) {
     route(sample, {.work = {sample.index, std::move(task)}});
   }
 }

@@ -136,8 +136,9 @@ inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 /// happens when a worker or a task fails. Knows neither actors nor sockets nor
 /// the time; `on` is its only entrance.
 ///
-/// A task is granted as soon as its inputs are there. Its worker joins what it
-/// has into passes.
+/// A task is granted as soon as its inputs are there, and ahead of that if the
+/// tasks that make them are granted: as many of a sample as its workers may
+/// come to within the horizon. A worker joins what it has into passes.
 ///
 ///   waiting ──admit──▶ in flight ──method done──▶ decoding ──▶ coming home
 ///                        │  ▲                                        │
@@ -252,6 +253,8 @@ class CoordinatorPolicy {
 
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
+  void find_value(const Sample& sample, samplers::Slot slot, Grant& grant);
+  void redirect_readers(const Sample& sample, const samplers::Task& made);
   void free_slots(Sample& sample, const std::vector<samplers::Slot>& dead);
   void drop_runs(const Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
@@ -294,6 +297,7 @@ class CoordinatorPolicy {
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;
   [[nodiscard]] int least_loaded(int execution_class) const;
+  [[nodiscard]] int most_open(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());
   }
@@ -316,6 +320,7 @@ class CoordinatorPolicy {
 
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
+  int tasks_per_call_ = 0;  ///< at most
   std::vector<WorkerGroup> groups_;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group
   std::vector<samplers::InFlight> capacities_;  ///< the most of them

@@ -34,26 +34,57 @@ void CoordinatorPolicy::note_values(const GrantResult& event) {
   }
 }
 
-/// Says in the grant where the task's inputs lie. Every process can make an
-/// initial state.
+/// Says in the grant where the task's inputs lie, or will. Every process can
+/// make an initial state.
 void CoordinatorPolicy::find_values(Sample& sample, const Task& task,
                                     Grant& grant) {
   const int process = at(grant.worker).traits.process;
   for (const Slot slot : task.inputs) {
-    if (slot != samplers::kInitialSlot) {
-      const std::optional<int> holder = sample.values.holder(slot, process);
-      require(holder.has_value(), Errc::internal, "coordinator",
-              "a task was granted whose inputs nobody holds");
-      const RemoteValue value{{sample.index, sample.run, slot}, *holder};
-      if (*holder != process && std::ranges::find(grant.remote_inputs, value) ==
-                                    grant.remote_inputs.end()) {
-        grant.remote_inputs.push_back(value);
-      }
-    }
+    find_value(sample, slot, grant);
     sample.values.expect(slot, process);
   }
   for (const Slot slot : task.outputs) {
-    sample.values.expect(slot, process);
+    sample.values.expect_made(slot, process);
+  }
+}
+
+void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
+                                   Grant& grant) {
+  const int process = at(grant.worker).traits.process;
+  if (slot == samplers::kInitialSlot) {
+    return;
+  }
+  const ValueName name{sample.index, sample.run, slot};
+  const std::optional<int> holder = sample.values.holder(slot, process);
+  const std::optional<int> source = holder ? holder : sample.values.maker(slot);
+  require(source.has_value(), Errc::internal, "coordinator",
+          "a task was granted whose inputs nobody holds or makes");
+  const RemoteValue value{name, *source};
+  if (*source != process) {
+    if (std::ranges::find(grant.remote_inputs, value) ==
+        grant.remote_inputs.end()) {
+      grant.remote_inputs.push_back(value);
+    }
+  } else if (!holder && std::ranges::find(grant.coming_inputs, name) ==
+                            grant.coming_inputs.end()) {
+    grant.coming_inputs.push_back(name);
+  }
+}
+
+/// The task will run elsewhere than was said: tells those who wait for what it
+/// makes.
+void CoordinatorPolicy::redirect_readers(const Sample& sample,
+                                         const Task& made) {
+  for (const std::uint64_t number : sample.grants) {
+    const Outstanding& granted = grants_.at(number);
+    for (const Slot slot : made.outputs) {
+      if (std::ranges::find(granted.task.work.task.inputs, slot) !=
+          granted.task.work.task.inputs.end()) {
+        Grant& grant = grant_for(granted.worker);
+        grant.tasks.push_back(granted.task.work);
+        find_value(sample, slot, grant);
+      }
+    }
   }
 }
 

@@ -14,6 +14,13 @@ void RunDirectory::expect(Slot slot, int process) {
   }
 }
 
+void RunDirectory::expect_made(Slot slot, int process) {
+  expect(slot, process);
+  for (Copy& copy : copies_[slot]) {
+    copy.makes_it = copy.process == process;
+  }
+}
+
 void RunDirectory::add(Slot slot, int process, const Device& memory) {
   const auto found = copies_.find(slot);
   if (found == copies_.end()) {
@@ -63,6 +70,17 @@ std::optional<int> RunDirectory::holder(Slot slot, int near) const {
     }
   }
   return any;
+}
+
+std::optional<int> RunDirectory::maker(Slot slot) const {
+  const auto found = copies_.find(slot);
+  if (found != copies_.end()) {
+    const auto copy = std::ranges::find(found->second, true, &Copy::makes_it);
+    if (copy != found->second.end()) {
+      return copy->process;
+    }
+  }
+  return std::nullopt;
 }
 
 std::vector<int> RunDirectory::free(Slot slot) {

@@ -17,8 +17,10 @@ namespace troupe::actors {
 /// Thread: one; a value without I/O.
 class RunDirectory {
  public:
-  /// The process is asked to make the value, or to fetch it.
+  /// The process is asked to fetch the value.
   void expect(samplers::Slot slot, int process);
+  /// It is asked to make the value, and nobody else any more.
+  void expect_made(samplers::Slot slot, int process);
   /// The process says that it holds the value, in this memory. A value that was
   /// freed stays so: the process has been told, or will be.
   void add(samplers::Slot slot, int process, const Device& memory);
@@ -33,6 +35,8 @@ class RunDirectory {
 
   /// Who holds the value: `near` if it does.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
+  /// Who was asked to make it.
+  [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;
   /// Takes the value off the list; returns the processes that may hold it.
   [[nodiscard]] std::vector<int> free(samplers::Slot slot);
   /// All processes that may hold something of the sample, of any run, or may
@@ -45,6 +49,7 @@ class RunDirectory {
   struct Copy {
     int process = 0;
     bool is_there = false;  ///< on its word
+    bool makes_it = false;
     Device memory;
   };
   using Copies = std::map<samplers::Slot, std::vector<Copy>>;

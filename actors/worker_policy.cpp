@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace troupe::actors {
+namespace {
+
+/// Stands for the worker's process among those that are asked for a value.
+constexpr int kOwnProcess = -1;
+
+}  // namespace
 
 std::vector<WorkerCommand> WorkerPolicy::on(WorkerEvent event) {
   return std::visit([this](auto& e) { return handle(e); }, event);
@@ -24,40 +30,16 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Grant& grant) {
   AwaitInputs await;
   for (SampleTask& task : grant.tasks) {
     const std::uint64_t id = task.grant;
-    if (!held_.insert(id).second) {
-      continue;
-    }
-    Waiting waiting{std::move(task), {}};
-    const auto lacks = [&waiting](const ValueName& name) {
-      const auto& work = waiting.task;
-      return name.sample_index == work.sample_index && name.run == work.run &&
-             std::ranges::find(work.task.inputs, name.slot) !=
-                 work.task.inputs.end();
-    };
-    // Whoever waits for a value first asks for it.
-    const auto wait_for = [&](const ValueName& name) {
-      waiting.missing.insert(name);
-      std::vector<std::uint64_t>& waiters = wanted_[name];
-      waiters.push_back(id);
-      return waiters.size() == 1;
-    };
-    for (const RemoteValue& value : grant.remote_inputs) {
-      if (lacks(value.name)) {
-        fetched_[id].push_back(value);
-        if (wait_for(value.name)) {
-          fetch.values.push_back(value);
-        }
-      }
-    }
-    for (const ValueName& name : grant.coming_inputs) {
-      if (lacks(name) && wait_for(name)) {
-        await.names.push_back(name);
-      }
-    }
-    if (waiting.missing.empty()) {
-      ready_.push(std::move(waiting.task));
-    } else {
-      waiting_.emplace(id, std::move(waiting));
+    if (id > newest_) {
+      newest_ = id;
+      held_.insert(id);
+      Waiting& waiting = waiting_[id];
+      waiting.task = std::move(task);
+      look_for_inputs(grant, waiting, fetch, await);
+      make_ready_if_whole(id);
+    } else if (const auto known = waiting_.find(id); known != waiting_.end()) {
+      // Said again: an input will come from somewhere else.
+      look_for_inputs(grant, known->second, fetch, await);
     }
   }
   if (!fetch.values.empty()) {
@@ -69,42 +51,95 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Grant& grant) {
   return commands;
 }
 
-std::vector<std::uint64_t> WorkerPolicy::take_waiters(const ValueName& name) {
-  auto node = wanted_.extract(name);
-  return node.empty() ? std::vector<std::uint64_t>{} : std::move(node.mapped());
+/// Adds what the task lacks by the grant to what it waits for, and to what is
+/// to be asked for: each source once.
+void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
+                                   FetchInputs& fetch, AwaitInputs& await) {
+  const SampleTask& work = waiting.task;
+  const auto is_new_question = [&](const ValueName& name, int source) {
+    const bool reads = name.sample_index == work.sample_index &&
+                       name.run == work.run &&
+                       std::ranges::find(work.task.inputs, name.slot) !=
+                           work.task.inputs.end();
+    if (!reads) {
+      return false;
+    }
+    Wanted& wanted = wanted_[name];
+    if (waiting.missing.insert(name).second) {
+      wanted.waiters.push_back(work.grant);
+    }
+    return wanted.asked.insert(source).second;
+  };
+  for (const RemoteValue& value : grant.remote_inputs) {
+    if (is_new_question(value.name, value.process)) {
+      fetch.values.push_back(value);
+    }
+    if (waiting.missing.contains(value.name)) {
+      waiting.fetched.push_back(value);
+    }
+  }
+  for (const ValueName& name : grant.coming_inputs) {
+    if (is_new_question(name, kOwnProcess)) {
+      await.names.push_back(name);
+    }
+  }
+}
+
+void WorkerPolicy::make_ready_if_whole(std::uint64_t id) {
+  const auto found = waiting_.find(id);
+  Waiting& waiting = found->second;
+  if (waiting.missing.empty()) {
+    if (!waiting.fetched.empty()) {
+      fetched_[id] = std::move(waiting.fetched);
+    }
+    ready_.push(std::move(waiting.task));
+    waiting_.erase(found);
+  }
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(InputHere& here) {
-  for (const std::uint64_t id : take_waiters(here.name)) {
-    const auto found = waiting_.find(id);
-    if (found == waiting_.end()) {
-      continue;  // dropped
-    }
-    found->second.missing.erase(here.name);
-    if (found->second.missing.empty()) {
-      ready_.push(std::move(found->second.task));
-      waiting_.erase(found);
+  const auto wanted = wanted_.extract(here.name);
+  if (!wanted.empty()) {
+    for (const std::uint64_t id : wanted.mapped().waiters) {
+      const auto found = waiting_.find(id);
+      if (found != waiting_.end()) {
+        found->second.missing.erase(here.name);
+        make_ready_if_whole(id);
+      }
     }
   }
   return {};
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(InputGone& gone) {
+  const auto found = wanted_.find(gone.value.name);
+  if (found == wanted_.end()) {
+    return {};
+  }
+  std::set<int>& asked = found->second.asked;
+  if (asked.erase(gone.value.process) == 0) {
+    asked.erase(kOwnProcess);
+  }
+  if (!asked.empty()) {
+    return {};  // it may come from somebody else
+  }
   GrantResult result;
-  for (const std::uint64_t id : take_waiters(gone.value.name)) {
+  for (const std::uint64_t id : found->second.waiters) {
     if (waiting_.erase(id) > 0) {
       held_.erase(id);
-      fetched_.erase(id);
       result.grants.push_back(id);
     }
   }
+  wanted_.erase(found);
   if (result.grants.empty() || stopped_) {
     return {};
   }
   result.worker = worker_;
   result.epoch = epoch_;
   result.gone = {gone.value};
-  return {std::move(result)};
+  Commands commands;
+  commands.push_back(std::move(result));
+  return commands;
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
@@ -114,7 +149,6 @@ std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
     const SampleTask& task = it->second.task;
     if (task.sample_index == drop.sample_index && task.run <= last) {
       held_.erase(it->first);
-      fetched_.erase(it->first);
       it = waiting_.erase(it);
     } else {
       ++it;
@@ -171,8 +205,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(StopWork& /*stop*/) {
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(BeatAsked& asked) {
-  const bool waits = num_running_ == 0 && ready_.empty() && !waiting_.empty();
-  return {WorkerBeat{worker_, epoch_, asked.ticks, waits}};
+  return {WorkerBeat{worker_, epoch_, asked.ticks, waits()}};
 }
 
 }  // namespace troupe::actors

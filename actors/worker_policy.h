@@ -76,6 +76,10 @@ class WorkerPolicy {
   /// were fetched for it.
   [[nodiscard]] std::optional<Grant> next();
 
+  /// It holds grants, and all of them wait for inputs.
+  [[nodiscard]] bool waits() const noexcept {
+    return num_running_ == 0 && ready_.empty() && !waiting_.empty();
+  }
   /// For checks: the grants that it holds.
   [[nodiscard]] const std::set<std::uint64_t>& held() const noexcept {
     return held_;
@@ -85,6 +89,11 @@ class WorkerPolicy {
   struct Waiting {
     SampleTask task;
     std::set<ValueName> missing;
+    std::vector<RemoteValue> fetched;  ///< or still to be
+  };
+  struct Wanted {
+    std::vector<std::uint64_t> waiters;  ///< grants
+    std::set<int> asked;                 ///< processes that have not answered
   };
   using Commands = std::vector<WorkerCommand>;
 
@@ -96,8 +105,9 @@ class WorkerPolicy {
   Commands handle(StopWork& stop);
   Commands handle(BeatAsked& asked);
 
-  /// Grants that wait for an input, taken off its list.
-  std::vector<std::uint64_t> take_waiters(const ValueName& name);
+  void look_for_inputs(const Grant& grant, Waiting& waiting, FetchInputs& fetch,
+                       AwaitInputs& await);
+  void make_ready_if_whole(std::uint64_t grant);
 
   int worker_;
   std::uint32_t epoch_;
@@ -105,9 +115,10 @@ class WorkerPolicy {
   int max_rows_ = 1;
   bool stopped_ = false;
   int num_running_ = 0;
+  std::uint64_t newest_ = 0;                  ///< grant; their numbers rise
   std::set<std::uint64_t> held_;              ///< grants: all that follow
   std::map<std::uint64_t, Waiting> waiting_;  ///< by grant
-  std::map<ValueName, std::vector<std::uint64_t>> wanted_;
+  std::map<ValueName, Wanted> wanted_;
   /// What was fetched for grants that have not run yet.
   std::map<std::uint64_t, std::vector<RemoteValue>> fetched_;
   Packer ready_;

@@ -116,6 +116,11 @@ void Ledger::asked(const Grant& grant, TimePoint now) {
          "a grant for an incarnation that is not there");
   expect(!grant.tasks.empty(), "a grant without tasks");
   for (const SampleTask& work : grant.tasks) {
+    // Said again, because an input will come from somebody else.
+    const auto held = grants_.find(work.grant);
+    if (held != grants_.end() && held->second.worker == grant.worker) {
+      continue;
+    }
     expect(numbers_.insert(work.grant).second,
            "a grant's number was used before");
     check_task(work,
@@ -124,6 +129,25 @@ void Ledger::asked(const Grant& grant, TimePoint now) {
     worker.grants.insert(work.grant);
     grants_.emplace(work.grant, Held{grant.worker, now, work});
   }
+}
+
+bool Ledger::is_being_made(const ValueName& name) const {
+  return std::ranges::any_of(grants_, [&name](const auto& entry) {
+    const SampleTask& work = entry.second.task;
+    return work.sample_index == name.sample_index && work.run == name.run &&
+           std::ranges::find(work.task.outputs, name.slot) !=
+               work.task.outputs.end();
+  });
+}
+
+bool Ledger::is_read(const ValueName& name, int worker) const {
+  return std::ranges::any_of(grants_, [&](const auto& entry) {
+    const SampleTask& work = entry.second.task;
+    return entry.second.worker == worker &&
+           work.sample_index == name.sample_index && work.run == name.run &&
+           std::ranges::find(work.task.inputs, name.slot) !=
+               work.task.inputs.end();
+  });
 }
 
 void Ledger::begun(const Grant& pass) {

@@ -60,6 +60,10 @@ class Ledger {
   /// The samples that wait for what a pass of these grants makes.
   [[nodiscard]] std::set<std::uint64_t> countable_in(
       const std::vector<std::uint64_t>& grants) const;
+  /// Whether a task that makes the value is granted.
+  [[nodiscard]] bool is_being_made(const ValueName& name) const;
+  /// Whether a task that reads the value is granted to the worker.
+  [[nodiscard]] bool is_read(const ValueName& name, int worker) const;
   /// The tasks of a worker's pass.
   void begun(const Grant& pass);
   [[nodiscard]] const std::optional<std::string>& first_error() const {
@@ -97,10 +101,10 @@ class Ledger {
 
   const Scenario& scenario_;
   std::vector<Incarnation> workers_;
-  std::map<std::uint64_t, Held> grants_;  ///< at live workers
+  std::map<std::uint64_t, Held> grants_;       ///< at live workers
   std::unordered_set<std::uint64_t> numbers_;  ///< of all grants
-  std::set<TaskName> tasks_;        ///< of these grants
-  std::map<TaskName, int> losses_;  ///< with their workers
+  std::set<TaskName> tasks_;                   ///< of these grants
+  std::map<TaskName, int> losses_;             ///< with their workers
   std::map<std::uint64_t, InFlight> samples_;
   std::set<std::uint64_t> ended_;
   std::uint64_t reported_ = 0;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
+#include <utility>
 
 namespace troupe::actors::simulator {
 namespace {
@@ -112,6 +114,11 @@ void World::handle(ToCoordinator& message) {
     std::visit([this](auto& c) { perform(c); }, command);
   }
   countable_.clear();
+  // G1, whatever the order in which an event's grants leave.
+  for (const ValueName& name : std::exchange(granted_inputs_, {})) {
+    ledger_.expect(is_somewhere(name) || ledger_.is_being_made(name),
+                   "a task is granted before those that make its inputs");
+  }
 }
 
 void World::handle(ToSupervisor& message) {
@@ -228,11 +235,32 @@ void World::handle(Fault& fault) {
 
 // ---- what the coordinator asks for
 
+/// A process holds the value, as far as the coordinator can know.
+bool World::is_somewhere(const ValueName& name) const {
+  for (int process = 0; process < scenario_.num_processes; ++process) {
+    if (has_ended(process) ||
+        stores_[static_cast<std::size_t>(process)].find(name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void World::perform(Grant& grant) {
+  // Said again, a task's grant names only what comes from elsewhere now.
+  std::set<std::uint64_t> known;
+  for (const SampleTask& work : grant.tasks) {
+    if (ledger_.is_held(work.grant)) {
+      known.insert(work.grant);
+    }
+  }
   ledger_.asked(grant, now());
   const SymbolStore& own = store(process_of(grant.worker));
   for (const SampleTask& work : grant.tasks) {
     for (const samplers::Slot slot : work.task.inputs) {
+      if (known.contains(work.grant)) {
+        continue;
+      }
       const ValueName name{work.sample_index, work.run, slot};
       ledger_.expect(slot == samplers::kInitialSlot || own.find(name) ||
                          has_ended(process_of(grant.worker)) ||
@@ -242,6 +270,9 @@ void World::perform(Grant& grant) {
                                            &RemoteValue::name) !=
                              grant.remote_inputs.end(),
                      "a task is granted before its inputs are there");
+      if (slot != samplers::kInitialSlot) {
+        granted_inputs_.push_back(name);
+      }
     }
   }
   const int worker = grant.worker;
@@ -290,23 +321,28 @@ void World::perform(EndJob& end) {
 
 // ---- laws that need the whole world
 
-/// A frozen worker that holds a grant loses it when its lease is over. What it
-/// did before may be heard of a pulse later, and so may be the end.
+/// A frozen worker that has something to do loses it when its lease is over.
+/// What it did before may be heard of a pulse later, and so may be the end.
 void World::check_leases() {
   const Duration most = scenario_.lease + 3 * scenario_.pulse;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
-    const Worker& worker = at(w);
-    if (worker.policy && worker.epoch == ledger_.epoch_of(w) &&
-        now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
-      ledger_.expect(
-          now() - std::max(worker.frozen_since, ledger_.held_since(w)) <= most,
-          "a frozen worker keeps its grants");
+    Worker& worker = at(w);
+    if (!worker.policy || worker.policy->waits()) {
+      worker.last_idle = now();
+    } else if (worker.epoch == ledger_.epoch_of(w) &&
+               now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
+      const TimePoint since = std::max(
+          {worker.frozen_since, worker.last_idle, ledger_.held_since(w)});
+      ledger_.expect(now() - since <= most, "a frozen worker keeps its grants");
     }
   }
 }
 
 /// Each grant that the coordinator waits for is at its worker or on the way.
 void World::check_grants() {
+  if (ledger_.has_ended()) {
+    return;
+  }
   std::set<std::uint64_t> seen;
   queue_.each([&](const Happening& happening) {
     if (const auto* to = std::get_if<ToWorker>(&happening)) {

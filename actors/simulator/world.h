@@ -108,6 +108,7 @@ class World {
     std::uint64_t ticks = 0;      ///< of passes that ended
     std::optional<Failure> exit;  ///< it is to end at its next block
     bool is_interrupted = false;  ///< passes end at their next block
+    TimePoint last_idle{};  ///< as a pulse found it
     TimePoint frozen_since{};
     TimePoint frozen_until{};
     TimePoint slow_until{};
@@ -165,6 +166,7 @@ class World {
   void begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values);
   void answered(std::uint64_t fetch, const RemoteValue* gone);
   [[nodiscard]] bool is_current(const ValueName& name) const;
+  [[nodiscard]] bool is_somewhere(const ValueName& name) const;
   [[nodiscard]] bool is_being_dropped(const ValueName& name, int process) const;
   void check_leases();
   void check_grants();
@@ -217,6 +219,7 @@ class World {
   TimePoint last_work_{};  ///< when a pass ended or a worker began
   std::set<std::uint64_t>
       countable_;  ///< samples that the result in hand is of
+  std::vector<ValueName> granted_inputs_;  ///< by the event in hand
   Outcome outcome_;
 };
 

@@ -56,7 +56,9 @@ void World::perform(int index, FetchInputs& fetch) {
                queue_.add(now(), ToWorker{index, epoch, std::move(news)});
              },
          .is_awaited =
-             [this](const ValueName& name) { return is_current(name); }},
+             [this, index](const ValueName& name) {
+               return is_current(name) && ledger_.is_read(name, index);
+             }},
         {value});
   }
 }

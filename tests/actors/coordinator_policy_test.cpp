@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
+#include <tuple>
 
 #include "tests/actors/policy_company.h"
 
@@ -29,38 +32,95 @@ TEST(CoordinatorPolicy, BeginsWithoutAWorkerThatNeverComes) {
   EXPECT_EQ(num_done(company), 4U);
 }
 
-TEST(CoordinatorPolicy, GrantsATaskAsSoonAsItsInputsAreThere) {
+TEST(CoordinatorPolicy, GrantsTasksWhoseInputsAreThereAndTheSweepAhead) {
   Company company({.kind = MethodKind::picard, .window_size = 4}, 2, 6,
                   {.workers = alike(2, 2)});
   company.raise_all();
   // The windows of all samples in flight, in grants of 16 tasks at most.
-  std::map<std::uint64_t, int> tasks;
+  std::map<std::uint64_t, std::map<Op, int>> tasks;
   for (const Grant& grant : company.grants) {
     EXPECT_LE(grant.tasks.size(), 16U);
     EXPECT_EQ(grant.max_rows, 2);
     for (const SampleTask& work : grant.tasks) {
-      ++tasks[work.sample_index];
+      ++tasks[work.sample_index][work.task.op];
     }
   }
   EXPECT_GE(tasks.size(), 2U);
   for (const auto& [sample, count] : tasks) {
-    EXPECT_EQ(count, 4) << sample;
+    EXPECT_EQ(count, (std::map<Op, int>{{Op::evaluate, 4}, {Op::sweep, 1}}))
+        << sample;
   }
 }
 
-TEST(CoordinatorPolicy, GivesNoNumberToTwoGrants) {
+TEST(CoordinatorPolicy, GrantsTheCallsOfASampleAhead) {
+  Company company({.kind = MethodKind::sequential}, 1, 1);
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  const auto num_granted = [&company] {
+    std::size_t count = 0;
+    for (const Grant& grant : company.grants) {
+      count += grant.tasks.size();
+    }
+    return count;
+  };
+  // Two calls at least, and with them what their worker comes to in 20 ms.
+  EXPECT_GE(num_granted(), 2U);
+  EXPECT_LT(num_granted(), 5U);
+  EXPECT_EQ(company.mailboxes[0].size(), 1U) << "the others wait for it";
+  EXPECT_FALSE(company.grants.back().coming_inputs.empty());
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
+}
+
+TEST(CoordinatorPolicy, GivesNoNumberToTwoTasks) {
   Company company({.kind = MethodKind::cfg}, 3, 9);
   company.raise_all();
   company.run_one(0);
   company.kill(1);
   company.raise(1);
   company.run_to_end();
-  std::set<std::uint64_t> numbers;
+  // A task is said again, under its number, when an input will come from
+  // somewhere else.
+  std::map<std::uint64_t, std::tuple<std::uint64_t, std::uint64_t, int>> named;
   for (const Grant& grant : company.grants) {
     for (const SampleTask& work : grant.tasks) {
-      EXPECT_TRUE(numbers.insert(work.grant).second);
+      const std::tuple task(work.sample_index, work.task.id, grant.worker);
+      EXPECT_EQ(named.emplace(work.grant, task).first->second, task);
     }
   }
+}
+
+TEST(CoordinatorPolicy, SaysWhereInputsWillComeFromWhenTheirMakerIsLost) {
+  CoordinatorOptions options;
+  for (int process : {0, 1, 2}) {
+    options.workers.push_back({.process = process});
+  }
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 3, 1,
+                  options);
+  company.raise_all();
+  // The second segment waits for the first, in the other process.
+  const Grant first = company.take(0);
+  const samplers::Slot boundary = first.tasks[0].task.outputs[0];
+  ASSERT_TRUE(company.mailboxes[1].empty());
+  const std::size_t before = company.grants.size();
+  company.kill(0);
+  bool is_told = false;
+  for (std::size_t i = before; i < company.grants.size(); ++i) {
+    const Grant& grant = company.grants[i];
+    if (grant.worker == 1) {
+      is_told =
+          is_told ||
+          std::ranges::find(grant.coming_inputs, ValueName{0, 0, boundary}) !=
+              grant.coming_inputs.end() ||
+          std::ranges::any_of(
+              grant.remote_inputs, [&](const RemoteValue& value) {
+                return value.name.slot == boundary && value.process != 0;
+              });
+    }
+  }
+  EXPECT_TRUE(is_told);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
 }
 
 TEST(CoordinatorPolicy, RunsLongSamplesOfABatchOneAfterAnother) {

@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <deque>
-#include <iterator>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "actors/coordinator_policy.h"
-#include "actors/packer.h"
+#include "actors/worker_policy.h"
 #include "tests/actors/toy_evaluator.h"
 
 namespace troupe::actors {
@@ -26,15 +27,16 @@ inline std::vector<WorkerTraits> alike(int workers, int max_rows) {
                                    {.max_rows = max_rows});
 }
 
-/// The policy with workers that answer when told, and compute nothing. Each
-/// worker joins what it is granted into passes; two at most lie in its mailbox.
+/// The policy with workers that answer when told, and compute nothing. Their
+/// own policies join what they are granted into passes; two at most lie in a
+/// mailbox. Values are where the results say at once.
 class Company {
  public:
   Company(samplers::MethodOptions method, int workers, std::uint64_t samples,
           CoordinatorOptions options = {})
       : mailboxes(static_cast<std::size_t>(workers)),
         epochs(static_cast<std::size_t>(workers), 0),
-        waiting(static_cast<std::size_t>(workers)),
+        policies_(static_cast<std::size_t>(workers)),
         policy_([&] {
           for (std::uint64_t i = 0; i < samples; ++i) {
             options.samples.push_back(i);
@@ -49,71 +51,50 @@ class Company {
         }()) {}
 
   void on(const CoordinatorEvent& event) {
-    for (CoordinatorCommand& command : policy_.on(event, now)) {
-      if (auto* grant = std::get_if<Grant>(&command)) {
-        const auto w = static_cast<std::size_t>(grant->worker);
-        for (const SampleTask& work : grant->tasks) {
-          if (samplers::step_of(work.task)) {
-            step_workers[work.sample_index].insert(grant->worker);
-          }
-          workers_of_run[{work.sample_index, work.run}].insert(grant->worker);
-          waiting[w].packer.push(work);
-        }
-        waiting[w].max_rows = grant->max_rows;
-        std::ranges::copy(grant->remote_inputs,
-                          std::back_inserter(waiting[w].remote));
-        grants.push_back(std::move(*grant));
-      } else if (auto* free = std::get_if<FreeValues>(&command)) {
-        freed.push_back(std::move(*free));
-      } else if (auto* drop = std::get_if<DropRuns>(&command)) {
-        dropped.push_back(*drop);
-      } else if (auto* fetch = std::get_if<FetchValues>(&command)) {
-        fetches.push_back(std::move(*fetch));
-      } else if (auto* show = std::get_if<ShowResult>(&command)) {
-        shown.push_back(std::move(show->samples));
-      } else if (auto* ended = std::get_if<EndSample>(&command)) {
-        reports.push_back(ended->report);
-      } else if (auto* over = std::get_if<EndJob>(&command)) {
-        ++times_ended;
-        end = std::move(*over);
-      } else if (auto* report = std::get_if<JobProgress>(&command)) {
-        progress = *report;
-      } else if (auto* fence = std::get_if<FenceWorker>(&command)) {
-        fenced.push_back(fence->worker);
-      } else if (auto* retire = std::get_if<RetireWorker>(&command)) {
-        retired.insert(retire->worker);
-        forget(retire->worker);
+    if (const auto* result = std::get_if<GrantResult>(&event)) {
+      const auto w = static_cast<std::size_t>(result->worker);
+      if (policies_[w] && epochs[w] == result->epoch) {
+        (void)policies_[w]->on(WorkDone{*result});
+      }
+      for (const HeldValue& value : result->held) {
+        values_[traits_[w].process].insert(value.name);
       }
     }
-    for (std::size_t w = 0; w < mailboxes.size(); ++w) {
-      fill(static_cast<int>(w));
+    for (CoordinatorCommand& command : policy_.on(event, now)) {
+      std::visit([this](auto& c) { perform(c); }, command);
     }
-  }
-  /// As if the worker had ended.
-  void forget(int worker) {
-    mailboxes[static_cast<std::size_t>(worker)].clear();
-    waiting[static_cast<std::size_t>(worker)] = {};
+    answer_questions();
+    for (std::size_t w = 0; w < mailboxes.size(); ++w) {
+      fill(w);
+    }
   }
 
   void raise(int worker) {
-    on(WorkerUp{worker, ++epochs[static_cast<std::size_t>(worker)]});
+    const auto w = static_cast<std::size_t>(worker);
+    policies_[w].emplace(worker, ++epochs[w], 2);
+    on(WorkerUp{worker, epochs[w]});
   }
   void raise_all() {
     for (std::size_t w = 0; w < mailboxes.size(); ++w) {
       raise(static_cast<int>(w));
     }
   }
+  /// As if the worker had ended.
+  void forget(int worker) {
+    mailboxes[static_cast<std::size_t>(worker)].clear();
+    policies_[static_cast<std::size_t>(worker)].reset();
+  }
   void kill(int worker) {
     forget(worker);
     on(WorkerDown{worker, epochs[static_cast<std::size_t>(worker)]});
   }
 
-  [[nodiscard]] GrantResult answer(const Grant& grant) const {
+  [[nodiscard]] GrantResult answer(const Grant& pass) const {
     GrantResult result;
     result.span.duration = grant_duration;
-    result.worker = grant.worker;
-    result.epoch = grant.epoch;
-    for (const SampleTask& work : grant.tasks) {
+    result.worker = pass.worker;
+    result.epoch = pass.epoch;
+    for (const SampleTask& work : pass.tasks) {
       result.grants.push_back(work.grant);
       samplers::TaskResult one{work.task.id, work.task.version, {}};
       if (work.task.op == samplers::Op::sweep) {
@@ -123,30 +104,30 @@ class Company {
       }
       result.results.push_back(one);
       const Device memory =
-          traits_[static_cast<std::size_t>(grant.worker)].device;
+          traits_[static_cast<std::size_t>(pass.worker)].device;
       for (const samplers::Slot slot : work.task.outputs) {
         result.held.push_back({{work.sample_index, work.run, slot}, memory});
       }
     }
-    for (const RemoteValue& input : grant.remote_inputs) {
+    for (const RemoteValue& input : pass.remote_inputs) {
       result.held.push_back({input.name, {}});
     }
     return result;
   }
-  [[nodiscard]] GrantResult fail(const Grant& grant, Errc code) const {
-    GrantResult result = answer(grant);
+  [[nodiscard]] GrantResult fail(const Grant& pass, Errc code) const {
+    GrantResult result = answer(pass);
     result.results.clear();
     result.held.clear();
     result.failure = Failure{code, "test", "made to fail", {}};
     return result;
   }
 
+  /// The next pass of a worker.
   [[nodiscard]] Grant take(int worker) {
     auto& box = mailboxes[static_cast<std::size_t>(worker)];
-    Grant grant = box.front();
+    Grant pass = box.front();
     box.pop_front();
-    fill(worker);
-    return grant;
+    return pass;
   }
   bool run_one(int worker) {
     if (mailboxes[static_cast<std::size_t>(worker)].empty()) {
@@ -169,7 +150,7 @@ class Company {
   }
 
   TimePoint now{};
-  Duration grant_duration{};  ///< what every grant is said to have taken
+  Duration grant_duration{};  ///< what every pass is said to have taken
   std::vector<std::deque<Grant>> mailboxes;  ///< passes
   std::vector<std::uint32_t> epochs;
   std::map<std::uint64_t, std::set<int>> step_workers;
@@ -190,35 +171,84 @@ class Company {
   EndJob end;
 
  private:
-  struct Waiting {
-    Packer packer;
-    int max_rows = 1;
-    std::vector<RemoteValue> remote;
+  struct Question {
+    int worker = 0;
+    std::uint32_t epoch = 0;
+    RemoteValue value;
   };
-  void fill(int worker) {
-    auto& box = mailboxes[static_cast<std::size_t>(worker)];
-    Waiting& own = waiting[static_cast<std::size_t>(worker)];
-    while (box.size() < 2 && !own.packer.empty()) {
-      Grant& pass = box.emplace_back();
-      pass.worker = worker;
-      pass.epoch = epochs[static_cast<std::size_t>(worker)];
-      pass.tasks = own.packer.next(own.max_rows);
-      for (const RemoteValue& value : own.remote) {
-        for (const SampleTask& work : pass.tasks) {
-          const ValueName& name = value.name;
-          if (name.sample_index == work.sample_index && name.run == work.run &&
-              std::ranges::find(work.task.inputs, name.slot) !=
-                  work.task.inputs.end()) {
-            pass.remote_inputs.push_back(value);
+
+  void perform(Grant& grant) {
+    const auto w = static_cast<std::size_t>(grant.worker);
+    for (const SampleTask& work : grant.tasks) {
+      if (samplers::step_of(work.task)) {
+        step_workers[work.sample_index].insert(grant.worker);
+      }
+      workers_of_run[{work.sample_index, work.run}].insert(grant.worker);
+    }
+    grants.push_back(grant);
+    if (policies_[w]) {
+      for (WorkerCommand& command : policies_[w]->on(std::move(grant))) {
+        if (auto* fetch = std::get_if<FetchInputs>(&command)) {
+          for (const RemoteValue& value : fetch->values) {
+            questions_.push_back({static_cast<int>(w), epochs[w], value});
+          }
+        } else if (auto* await = std::get_if<AwaitInputs>(&command)) {
+          for (const ValueName& name : await->names) {
+            questions_.push_back(
+                {static_cast<int>(w), epochs[w], {name, traits_[w].process}});
           }
         }
       }
-      deepest = std::max(deepest, box.size());
+    }
+  }
+  void perform(FreeValues& free) { freed.push_back(std::move(free)); }
+  void perform(DropRuns& drop) {
+    dropped.push_back(drop);
+    for (std::size_t w = 0; w < policies_.size(); ++w) {
+      if (policies_[w] && traits_[w].process == drop.process) {
+        (void)policies_[w]->on(drop);
+      }
+    }
+  }
+  void perform(FetchValues& fetch) { fetches.push_back(std::move(fetch)); }
+  void perform(ShowResult& show) { shown.push_back(std::move(show.samples)); }
+  void perform(EndSample& ended) { reports.push_back(ended.report); }
+  void perform(EndJob& over) {
+    ++times_ended;
+    end = std::move(over);
+  }
+  void perform(JobProgress& report) { progress = report; }
+  void perform(FenceWorker& fence) { fenced.push_back(fence.worker); }
+  void perform(RetireWorker& retire) {
+    retired.insert(retire.worker);
+    forget(retire.worker);
+  }
+
+  void answer_questions() {
+    std::erase_if(questions_, [this](const Question& question) {
+      const auto w = static_cast<std::size_t>(question.worker);
+      if (!policies_[w] || epochs[w] != question.epoch) {
+        return true;
+      }
+      const ValueName& name = question.value.name;
+      if (!values_[question.value.process].contains(name)) {
+        return false;
+      }
+      (void)policies_[w]->on(InputHere{name});
+      return true;
+    });
+  }
+  void fill(std::size_t w) {
+    while (policies_[w] && policies_[w]->has_next()) {
+      mailboxes[w].push_back(*policies_[w]->next());
+      deepest = std::max(deepest, mailboxes[w].size());
     }
   }
 
-  std::vector<Waiting> waiting;
   std::vector<WorkerTraits> traits_;
+  std::vector<std::optional<WorkerPolicy>> policies_;
+  std::map<int, std::set<ValueName>> values_;  ///< by process
+  std::vector<Question> questions_;
   CoordinatorPolicy policy_;
 };
 

@@ -155,7 +155,9 @@ TEST_F(Shells, AnswerControlWhileWorkWaits) {
   EXPECT_EQ(record_->end.unfinished.size(), 8U);
   // What was queued runs into the stop instead of computing.
   work(0);
-  EXPECT_EQ(store_->size(), 0U);
+  for (std::uint64_t sample = 0; sample < 8; ++sample) {
+    EXPECT_EQ(store_->open(sample)->size(), 0U);
+  }
 }
 
 TEST_F(Shells, StartAWorkerAgainAfterItsDelay) {
