@@ -244,6 +244,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::sync() {
+  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
   const int reason = ::fsync(descriptor_) == 0 ? 0 : errno;
   // EINVAL and EROFS: a file system that cannot sync, not one that lost bytes.
   if (reason != 0 && reason != EINVAL && reason != EROFS) {
@@ -261,9 +262,19 @@ int AtomicFile::publish() const {
   return rename_to_new(temporary_, path_);
 }
 
+fs::path AtomicFile::folder() const { return folder_of(path_); }
+
 bool AtomicFile::try_commit() {
-  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
   sync();
+  const bool is_there = try_publish();
+  if (is_there) {
+    sync_folder(folder());
+  }
+  return is_there;
+}
+
+bool AtomicFile::try_publish() {
+  require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
   // Still open and locked: a sweep would take a file without a lock for one
   // that a dead process left.
   const int reason = publish();
@@ -279,12 +290,6 @@ bool AtomicFile::try_commit() {
     fail("write", path_, reason);
   }
   temporary_.clear();
-  // The new name itself is durable once the folder is.
-  const Descriptor folder(
-      ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (folder.get() >= 0) {
-    (void)::fsync(folder.get());
-  }
   return true;
 }
 
@@ -303,6 +308,14 @@ void AtomicFile::discard() noexcept {
   if (!temporary_.empty()) {
     ::unlink(temporary_.c_str());
     temporary_.clear();
+  }
+}
+
+void sync_folder(const fs::path& folder) noexcept {
+  const Descriptor opened(
+      ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (opened.get() >= 0) {
+    (void)::fsync(opened.get());
   }
 }
 

@@ -66,8 +66,16 @@ class AtomicFile {
   /// exists. If two writers race, exactly one wins.
   [[nodiscard]] bool try_commit();
 
- private:
+  /// The steps of try_commit, for whoever commits many files at once: `sync`,
+  /// then `try_publish`. The name is durable after `sync_folder(folder())`.
+  /// Errors of `sync`: Errc::no_space; Errc::io. On one nothing stays behind.
   void sync();
+  /// Errors: Errc::no_space; Errc::io.
+  [[nodiscard]] bool try_publish();
+  /// Where the file appears, links resolved.
+  [[nodiscard]] std::filesystem::path folder() const;
+
+ private:
   [[nodiscard]] int publish() const;
   void discard() noexcept;
 
@@ -76,6 +84,9 @@ class AtomicFile {
   int descriptor_ = -1;
   FileRule rule_;
 };
+
+/// Makes the names in a folder durable, where the file system can do that.
+void sync_folder(const std::filesystem::path& folder) noexcept;
 
 /// Writes `bytes` to `path` atomically. Errors: those of AtomicFile and its
 /// `commit`.
