@@ -207,6 +207,11 @@ void OutputPaths::prepare(std::size_t num_there) {
 }
 
 void OutputPaths::check_folder() const {
+  const std::lock_guard lock(*mutex_);
+  check_in_place();
+}
+
+void OutputPaths::check_in_place() const {
   if (!watched_ || watched_->is_in_place()) {
     return;
   }
@@ -238,17 +243,41 @@ bool OutputPaths::write(std::uint64_t index, std::span<const std::byte> bytes,
     write_to_stdout(bytes);
     return true;
   }
-  make_removed_folder();
-  check_folder();
-  bool is_written = false;
+  Disk& disk = system_disk();
+  const std::unique_ptr<Disk::File> file = put(disk, index, bytes, rule);
+  file->sync();
+  const bool is_written = publish(*file);
+  disk.sync_folder(file->folder());
+  return is_written;
+}
+
+std::unique_ptr<Disk::File> OutputPaths::put(Disk& disk, std::uint64_t index,
+                                             std::span<const std::byte> bytes,
+                                             const FileRule& rule) {
+  {
+    const std::lock_guard lock(*mutex_);
+    make_removed_folder();
+    check_in_place();
+  }
   try {
-    is_written = try_write_file(path(index), bytes, rule);
+    return disk.create(path(index), bytes, rule);
   } catch (const Error&) {
     check_folder();  // why there is no such folder
     throw;
   }
+}
+
+bool OutputPaths::publish(Disk::File& file) {
+  bool is_written = false;
+  try {
+    is_written = file.try_publish();
+  } catch (const Error&) {
+    check_folder();
+    throw;
+  }
+  const std::lock_guard lock(*mutex_);
   ++num_there_;
-  check_folder();
+  check_in_place();
   return is_written;
 }
 

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "config/config.h"
 #include "kernels/core/atomic_file.h"
+#include "kernels/core/disk.h"
 
 namespace troupe::actors {
 
@@ -44,6 +46,13 @@ class OutputPaths {
   [[nodiscard]] bool write(std::uint64_t index,
                            std::span<const std::byte> bytes,
                            const FileRule& rule = {});
+  /// The first half of `write`, for whoever syncs many files at once: puts the
+  /// file there under a temporary name. Not for stdout. Thread: any.
+  [[nodiscard]] std::unique_ptr<Disk::File> put(
+      Disk& disk, std::uint64_t index, std::span<const std::byte> bytes,
+      const FileRule& rule);
+  /// The second half, after `sync`. The folder is to be synced. Thread: any.
+  [[nodiscard]] bool publish(Disk::File& file);
   /// Errors: Errc::job_failed if the prepared folder is gone, or another has
   /// its name now: then images are not where the run says they are.
   void check_folder() const;
@@ -54,12 +63,15 @@ class OutputPaths {
   /// Of a name with a placeholder, which begins at `open`.
   void read_pattern(const std::string& out, std::size_t open);
   void make_removed_folder();
+  void check_in_place() const;
 
   const char* flag_;
   std::string before_;  ///< text around the index; the whole path if none
   std::string after_;
   int width_ = 0;
   bool has_index_ = false;
+  std::shared_ptr<std::mutex> mutex_ = std::make_shared<std::mutex>();
+  // Under the mutex:
   std::shared_ptr<const WatchedFolder> watched_;  ///< null: not prepared
   std::size_t num_there_ = 0;
   bool is_stdout_ = false;

@@ -105,9 +105,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
     }
     if (outputs_.images) {
       summary.path = outputs_.images->path(index).string();
-      store_.post([this, index, image = std::move(image)] {
-        write_image(index, encode_png(image));
-      });
+      post_image(index, std::move(image));
     }
   }
   end_preview(outcome);  // behind the image, which matters more
@@ -115,13 +113,48 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   images_.emplace(index, std::move(summary));
 }
 
-/// An image that appeared since the start is kept if it is this job's: the same
-/// command may run twice. No image of another job is ever replaced.
-void ArtefactObserver::write_image(std::uint64_t index,
-                                   std::span<const std::byte> bytes) {
-  const std::string path = outputs_.images->path(index).string();
+void ArtefactObserver::post_image(std::uint64_t index, Image image) {
+  struct Shared {
+    Image image;
+    bool is_ours = true;
+  };
+  const auto shared = std::make_shared<Shared>(Shared{std::move(image)});
+  PictureJob job;
+  if (!outputs_.images->is_stdout()) {
+    job.encode = [shared] { return encode_png(shared->image); };
+    job.put = [this, index](Disk& disk, std::span<const std::byte> bytes) {
+      return outputs_.images->put(
+          disk, index, bytes,
+          image_rule(outputs_.images->path(index).string()));
+    };
+  }
+  job.publish = [this, index, shared](Disk::File* file) {
+    if (file == nullptr || !outputs_.images->publish(*file)) {
+      shared->is_ours = write_image(index, encode_png(shared->image));
+    }
+  };
+  job.landed = [this, index, shared] {
+    if (shared->is_ours) {
+      const std::lock_guard lock(written_mutex_);
+      written_.insert(index);
+    }
+  };
+  writer_.post(std::move(job));
+}
+
+FileRule ArtefactObserver::image_rule(const std::string& path) const {
   FileRule rule = outputs_.rule_for(path);
   rule.takes_equal = false;  // it would not be counted as skipped
+  return rule;
+}
+
+/// An image that appeared since the start is kept if it is this job's: the same
+/// command may run twice. No image of another job is ever replaced. Returns
+/// whether the image there is ours.
+bool ArtefactObserver::write_image(std::uint64_t index,
+                                   std::span<const std::byte> bytes) {
+  const std::string path = outputs_.images->path(index).string();
+  FileRule rule = image_rule(path);
   while (!outputs_.images->write(index, bytes, rule)) {
     require(outputs_.exists == config::ExistsPolicy::skip,
             Errc::invalid_argument, "--out",
@@ -145,11 +178,10 @@ void ArtefactObserver::write_image(std::uint64_t index,
     if (found->damage.empty()) {
       const std::lock_guard lock(written_mutex_);
       kept_.emplace(index, std::move(found->image));
-      return;
+      return false;
     }
   }
-  const std::lock_guard lock(written_mutex_);
-  written_.insert(index);
+  return true;
 }
 
 /// A row counts when its image does: the next run finds it by the image.
@@ -204,7 +236,8 @@ void ArtefactObserver::on_preview(const Preview& preview) {
       return;
     }
   }
-  store_.post([this, index = preview.sample_index] { make_preview(index); });
+  previewer_.post(
+      [this, index = preview.sample_index] { make_preview(index); });
 }
 
 void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
@@ -217,7 +250,7 @@ void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
       const std::lock_guard lock(written_mutex_);
       waiting_.erase(index);
     }
-    store_.post([this, index, pixels = outcome.pixels] {
+    previewer_.post([this, index, pixels = outcome.pixels] {
       write_preview(index, [&pixels] { return pixels; });
     });
   }
@@ -340,7 +373,8 @@ std::optional<Failure> ArtefactObserver::finish(
       left_out_.emplace_back(flag);
     }
   };
-  attempt([&] { store_.flush(); });
+  attempt([&] { writer_.flush(); });
+  attempt([&] { previewer_.flush(); });
   settle();
   if (outputs_.images && !(written_.empty() && outputs_.skipped.empty())) {
     attempt([&] { outputs_.images->check_folder(); });

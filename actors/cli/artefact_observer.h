@@ -19,13 +19,15 @@
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
-#include "actors/store.h"
+#include "actors/picture_writer.h"
+#include "actors/serial_runner.h"
 
 namespace troupe::actors {
 
 /// Turns finished samples into files while the job runs: each image as soon as
 /// it is there, the rest (`finish`) at the end. Encoding and writing happen on
-/// the store's thread. The trajectory file holds one tensor "trajectory" of
+/// the writer's threads, and previews on a thread of their own: no image waits
+/// for one. The trajectory file holds one tensor "trajectory" of
 /// shape [n, calls + 1, C, H, W]: the latents of each finished sample before
 /// the first and after every model call. Nothing of a finished sample stays in
 /// memory but what an output at the end needs (`held_bytes`).
@@ -85,7 +87,9 @@ class ArtefactObserver final : public Observer {
  private:
   /// Writes one output; remembers the first failure.
   void attempt(const std::function<void()>& body);
-  void write_image(std::uint64_t index, std::span<const std::byte> bytes);
+  void post_image(std::uint64_t index, Image image);
+  bool write_image(std::uint64_t index, std::span<const std::byte> bytes);
+  [[nodiscard]] FileRule image_rule(const std::string& path) const;
   [[nodiscard]] bool shows(std::uint64_t index) const;
   void follow_the_next();
   void end_preview(const SampleOutcome& outcome);
@@ -114,16 +118,18 @@ class ArtefactObserver final : public Observer {
   std::uint64_t followed_ = 0;     ///< that a preview in one file shows
   std::set<std::uint64_t> ended_;  ///< before their turn to be followed
   std::mutex written_mutex_;
-  std::set<std::uint64_t> written_;  ///< images, by the store's thread
+  std::set<std::uint64_t> written_;             ///< images that are durable
   std::map<std::uint64_t, EarlierImage> kept_;  ///< that came meanwhile
   bool keeps_other_latents_ = false;
   std::map<std::uint64_t, Tensor> waiting_;  ///< previews to be made
-  /// Previews of this run; the store's thread.
+  /// Previews of this run; their thread.
   std::map<std::string, std::optional<FileStamp>> last_previews_;
   std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
   std::atomic<bool> has_no_previews_{false};
-  std::string preview_note_;  ///< the store's thread
-  Store store_;               // last: its thread uses what stands above
+  std::string preview_note_;  ///< the previews' thread
+  // Last: their threads use what stands above.
+  PictureWriter writer_;
+  SerialRunner previewer_;
 };
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-#include "actors/store.h"
+#include "actors/serial_runner.h"
 
 #include <system_error>
 #include <utility>
@@ -7,13 +7,13 @@
 
 namespace troupe::actors {
 
-Store::Store(std::size_t capacity) try
+SerialRunner::SerialRunner(std::size_t capacity) try
     : capacity_(capacity), thread_([this] { run(); }) {
 } catch (const std::system_error& error) {
   throw thread_refusal(0, 1, error);
 }
 
-Store::~Store() {
+SerialRunner::~SerialRunner() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -22,7 +22,7 @@ Store::~Store() {
   thread_.join();
 }
 
-void Store::post(std::function<void()> job) {
+void SerialRunner::post(std::function<void()> job) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return failure_ || jobs_.size() < capacity_; });
   throw_if_failed();
@@ -31,13 +31,13 @@ void Store::post(std::function<void()> job) {
   changed_.notify_all();
 }
 
-void Store::flush() {
+void SerialRunner::flush() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return failure_ || unfinished_ == 0; });
   throw_if_failed();
 }
 
-void Store::run() {
+void SerialRunner::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
@@ -64,7 +64,7 @@ void Store::run() {
   }
 }
 
-void Store::throw_if_failed() const {
+void SerialRunner::throw_if_failed() const {
   if (failure_) {
     throw to_error(*failure_);
   }

@@ -12,18 +12,18 @@
 
 namespace troupe::actors {
 
-/// Writes artefacts on a thread of its own, so that computing never waits for
-/// a disk. Jobs run one at a time, in the order of posting; after the first
-/// error the rest is dropped.
+/// Runs jobs on a thread of its own, so that computing never waits for them.
+/// They run one at a time, in the order of posting; after the first error the
+/// rest is dropped.
 /// Thread: any, except that one thread destroys it.
-class Store {
+class SerialRunner {
  public:
   /// At most `capacity` jobs wait.
-  explicit Store(std::size_t capacity = 64);
+  explicit SerialRunner(std::size_t capacity = 64);
   /// Runs what waits, then ends.
-  ~Store();
-  Store(const Store&) = delete;
-  Store& operator=(const Store&) = delete;
+  ~SerialRunner();
+  SerialRunner(const SerialRunner&) = delete;
+  SerialRunner& operator=(const SerialRunner&) = delete;
 
   /// Hands over a job; waits while the queue is full.
   /// Errors: the error of an earlier job, whatever it threw, as
