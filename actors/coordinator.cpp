@@ -1,5 +1,6 @@
 #include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "actors/shells.h"
@@ -9,17 +10,46 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
-class CoordinatorShell final : public CoordinatorActor::base {
+/// What receipts of outcomes tell goes to itself: nobody else sends it.
+using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>>;
+
+/// Receipts may outlive the coordinator, and the actors' system too.
+class ReceiptBook {
+ public:
+  void open(const ShellActor& coordinator) {
+    const std::lock_guard lock(mutex_);
+    coordinator_ = caf::actor_cast<caf::actor_addr>(coordinator);
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    coordinator_ = nullptr;
+  }
+  void release(std::uint64_t sample_index) noexcept {
+    const std::lock_guard lock(mutex_);
+    if (const auto to = caf::actor_cast<ShellActor>(coordinator_)) {
+      caf::anon_send(to, OutcomeReleased{sample_index});
+    }
+  }
+
+ private:
+  // Letting go of the last handle closes the book.
+  std::recursive_mutex mutex_;
+  caf::actor_addr coordinator_;
+};
+
+class CoordinatorShell final : public ShellActor::base {
  public:
   CoordinatorShell(caf::actor_config& config,
                    std::shared_ptr<CoordinatorPolicy> policy,
                    CoordinatorSpec spec)
-      : CoordinatorActor::base(config),
+      : ShellActor::base(config),
         policy_(std::move(policy)),
         spec_(std::move(spec)),
         workers_(spec_.options.workers.size()) {}
+  ~CoordinatorShell() override { receipts_->close(); }
 
   void on_exit() override {
+    receipts_->close();
     workers_.clear();
     processes_.clear();
     spec_.observer = nullptr;
@@ -28,6 +58,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
  protected:
   behavior_type make_behavior() override {
     guarded([&] { delayed_send(this, kPulse, pulse_atom{}); });
+    receipts_->open(this);
     return {
         [this](int process, const ProcessActor& actor) {
           guarded([&] { processes_[process] = actor; });
@@ -55,6 +86,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
             feed(down);
           });
         },
+        [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
         [this](pulse_atom) {
           guarded([&] {
@@ -128,7 +160,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
     }
   }
   void perform(EndSample& end) {
-    SampleOutcome outcome{std::move(end.report), {}, {}};
+    SampleOutcome outcome{std::move(end.report), {}, {}, {}};
     const std::uint64_t index = outcome.report.sample_index;
     if (outcome.report.status == SampleStatus::done) {
       const auto slots = spec_.store->open(index, end.run);
@@ -136,6 +168,12 @@ class CoordinatorShell final : public CoordinatorActor::base {
           std::get<samplers::SolverState>(slots->get(end.result)).latents;
       if (spec_.options.decode) {
         outcome.pixels = std::get<Tensor>(slots->get(kPixelsSlot));
+      }
+      if (spec_.options.outcome_bytes > 0) {
+        outcome.receipt = {receipts_.get(),
+                           [book = receipts_, index](void* /*book*/) {
+                             book->release(index);
+                           }};
       }
     }
     next_preview_.erase(index);
@@ -170,6 +208,7 @@ class CoordinatorShell final : public CoordinatorActor::base {
 
   std::shared_ptr<CoordinatorPolicy> policy_;
   CoordinatorSpec spec_;
+  std::shared_ptr<ReceiptBook> receipts_ = std::make_shared<ReceiptBook>();
   std::vector<WorkerActor> workers_;
   std::map<int, ProcessActor> processes_;
   const GrantResult* in_hand_ = nullptr;       // while it is handled

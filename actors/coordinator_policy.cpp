@@ -132,6 +132,10 @@ void CoordinatorPolicy::handle(const JobFault& event) {
   end_job(false, event.cause);
 }
 
+void CoordinatorPolicy::handle(const OutcomeReleased& event) {
+  unwritten_.erase(event.sample_index);
+}
+
 void CoordinatorPolicy::handle(const GrantResult& event) {
   note_values(event);
   Worker& worker = at(event.worker);
@@ -231,6 +235,9 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
     Pace& pace = pace_of(class_of(sample));
     pace.of_samples += now_ - sample.began;
     ++pace.num_samples;
+    if (options_.outcome_bytes > 0) {
+      unwritten_.insert(index);
+    }
   }
   commands_.push_back(
       EndSample{{index, status, progress, std::move(failure), class_of(sample)},

@@ -43,6 +43,12 @@ inline constexpr int kHomeProcess = 0;
   return code == Errc::non_finite;
 }
 
+/// What finished samples may take of memory while they wait for their writer.
+inline constexpr std::uint64_t kWriterCredit = std::uint64_t{256} << 20U;
+/// A smaller outcome counts as one of this size: a disk writes small files no
+/// faster, so more of them would only wait longer.
+inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
+
 struct CoordinatorOptions {
   /// Global indices still to do, in the order in which they begin.
   std::vector<std::uint64_t> samples;
@@ -55,6 +61,11 @@ struct CoordinatorOptions {
   std::uint64_t ticks_per_call = 0;
   /// Whether finished samples are decoded to pixels.
   bool decode = true;
+  /// Latents and pixels of a finished sample. While some wait for their writer,
+  /// a sample begins only if it and all that are in flight or wait fit into
+  /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
+  /// no limit.
+  std::uint64_t outcome_bytes = 0;
   /// A worker that shows no life for so long loses its grants; 0: never.
   Duration lease{};
   /// How often a task may be lost with its worker before the job gives up.
@@ -81,9 +92,15 @@ struct ValuesFetched {
   std::uint32_t run = 0;
   std::vector<RemoteValue> gone;
 };
+/// Nobody holds the outcome of this sample any more. Once for each that is
+/// done, if outcomes have a size.
+struct OutcomeReleased {
+  std::uint64_t sample_index = 0;
+};
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
-                 TimeTick, StopRequested, JobFault, ProcessDown>;
+                 TimeTick, StopRequested, JobFault, ProcessDown,
+                 OutcomeReleased>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run.
@@ -234,11 +251,13 @@ class CoordinatorPolicy {
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
   void handle(const ProcessDown& event);
+  void handle(const OutcomeReleased& event);
 
   /// Who waits for a task; nobody when the sample has ended or begun anew.
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
   void admit_samples();
+  [[nodiscard]] bool has_credit() const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
   void share_within(int execution_class);
@@ -328,6 +347,7 @@ class CoordinatorPolicy {
   std::vector<Worker> workers_;
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
+  std::set<std::uint64_t> unwritten_;        ///< done, and not yet released
   std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
   std::map<std::uint64_t, Outstanding> grants_;  ///< by number
   std::map<int, std::vector<Grant>> outbox_;     ///< of this event, by worker

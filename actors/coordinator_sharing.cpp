@@ -58,8 +58,19 @@ void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
   ++loads_[group];
 }
 
+/// A writer that keeps up is never waited for: then nothing is unwritten when
+/// the next sample begins, or little.
+bool CoordinatorPolicy::has_credit() const {
+  if (unwritten_.empty()) {
+    return true;
+  }
+  const std::uint64_t each =
+      std::max(options_.outcome_bytes, kLeastOutcomeBytes);
+  return unwritten_.size() + samples_.size() < kWriterCredit / each;
+}
+
 void CoordinatorPolicy::admit_samples() {
-  while (next_sample_ < options_.samples.size()) {
+  while (next_sample_ < options_.samples.size() && has_credit()) {
     const std::optional<std::size_t> best = best_group(-1);
     if (!best || loads_[*best] >= most_in_flight(*best)) {
       return;

@@ -27,7 +27,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
     std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
     std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, EndJob>;
+    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -58,6 +58,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TrajectoryPoint))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::EndJob))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::OutcomeReleased))
 
 CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
 CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")

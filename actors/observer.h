@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 
 #include "actors/grant.h"
@@ -44,10 +45,15 @@ struct SampleOutcome {
   SampleReport report;
   Tensor latents;  ///< [C, …] f32; empty unless done
   Tensor pixels;   ///< [3, H', W'] f32 in [−1, 1]; empty unless decoded
+  /// Whoever has yet to write the sample keeps a copy. Until the last one is
+  /// let go of the sample takes of the writer's credit; see CoordinatorOptions.
+  /// It may outlive the job. Thread: any.
+  std::shared_ptr<void> receipt = {};
 };
 
 /// Port: who watches a job. Calls come one at a time, in the order of events;
-/// a slow observer delays other observers, never the job.
+/// a slow observer delays other observers, and the job only when its credit for
+/// finished samples is used up.
 /// Errors: a throwing observer ends the job with its error.
 class Observer {
  public:

@@ -65,6 +65,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
                                place.process});
   }
   options.decode = spec.decode;
+  options.outcome_bytes = spec.outcome_bytes;
   options.lease = spec.lease;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
   if (const auto most_rows = spec.parts.method.kind->most_rows) {

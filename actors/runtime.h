@@ -29,7 +29,8 @@ struct JobSpec {
   std::stop_token stop = {};             ///< asks the job to stop; any thread
   std::vector<std::uint64_t> skip = {};  ///< indices that are not wanted
   bool decode = true;
-  int preview_every = 0;    ///< model calls between previews; 0: none
+  std::uint64_t outcome_bytes = 0;  ///< see CoordinatorOptions
+  int preview_every = 0;            ///< model calls between previews; 0: none
   bool trajectory = false;  ///< whether observers get the latents of all calls
   bool trace = false;       ///< whether observers get spans
 

@@ -105,7 +105,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
     }
     if (outputs_.images) {
       summary.path = outputs_.images->path(index).string();
-      post_image(index, std::move(image));
+      post_image(index, std::move(image), outcome.receipt);
     }
   }
   end_preview(outcome);  // behind the image, which matters more
@@ -113,12 +113,15 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
   images_.emplace(index, std::move(summary));
 }
 
-void ArtefactObserver::post_image(std::uint64_t index, Image image) {
+void ArtefactObserver::post_image(std::uint64_t index, Image image,
+                                  std::shared_ptr<void> receipt) {
   struct Shared {
     Image image;
+    std::shared_ptr<void> receipt;  // until the image has landed
     bool is_ours = true;
   };
-  const auto shared = std::make_shared<Shared>(Shared{std::move(image)});
+  const auto shared = std::make_shared<Shared>(
+      Shared{.image = std::move(image), .receipt = std::move(receipt)});
   PictureJob job;
   if (!outputs_.images->is_stdout()) {
     job.encode = [shared] { return encode_png(shared->image); };
@@ -250,9 +253,10 @@ void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
       const std::lock_guard lock(written_mutex_);
       waiting_.erase(index);
     }
-    previewer_.post([this, index, pixels = outcome.pixels] {
-      write_preview(index, [&pixels] { return pixels; });
-    });
+    previewer_.post(
+        [this, index, pixels = outcome.pixels, receipt = outcome.receipt] {
+          write_preview(index, [&pixels] { return pixels; });
+        });
   }
   if (outputs_.preview->is_one_file()) {
     ended_.insert(index);

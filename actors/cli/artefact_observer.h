@@ -87,7 +87,8 @@ class ArtefactObserver final : public Observer {
  private:
   /// Writes one output; remembers the first failure.
   void attempt(const std::function<void()>& body);
-  void post_image(std::uint64_t index, Image image);
+  void post_image(std::uint64_t index, Image image,
+                  std::shared_ptr<void> receipt);
   bool write_image(std::uint64_t index, std::span<const std::byte> bytes);
   [[nodiscard]] FileRule image_rule(const std::string& path) const;
   [[nodiscard]] bool shows(std::uint64_t index) const;

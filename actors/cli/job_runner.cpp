@@ -13,6 +13,17 @@
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
+namespace {
+
+/// Of the tensors that a finished sample is.
+std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
+  const std::int64_t elements =
+      source.latent_shape().num_elements() +
+      (decode ? source.pixel_shape().num_elements() : 0);
+  return static_cast<std::uint64_t>(elements) * sizeof(float);
+}
+
+}  // namespace
 
 std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
   ExecContext ctx(num_usable_cores());
@@ -107,6 +118,7 @@ JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
   spec.parts =
       make_parts(record_of(request_, plan, weights_hash(), classes),
                  values_of(request_), models_, request_.source.table());
+  spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
   spec.workers = worker_places(request_.devices, plan, request_.max_rows);
