@@ -34,7 +34,7 @@ PictureWriter::~PictureWriter() {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
-  changed_.notify_all();
+  work_.notify_all();
   for (std::thread& thread : threads_) {
     thread.join();
   }
@@ -52,13 +52,25 @@ void PictureWriter::post(PictureJob job) {
   auto entry = std::make_shared<Entry>();
   entry->job = std::move(job);
   entries_.push_back(std::move(entry));
-  call_for_help();
-  changed_.notify_all();
+  wake_one();
+}
+
+/// For the next thing to do. Who takes it wakes another for the one after: all
+/// at once would only get into each other's way, and into that of computing.
+void PictureWriter::wake_one() {
+  if (!can_commit() && !can_begin()) {
+    return;
+  }
+  if (idle_ > 0) {
+    work_.notify_one();
+  } else {
+    call_for_help();
+  }
 }
 
 /// One more thread, if all have something to do.
 void PictureWriter::call_for_help() {
-  if (idle_ > 0 || stop_ || threads_.size() >= options_.threads) {
+  if (stop_ || threads_.size() >= options_.threads) {
     return;
   }
   try {
@@ -77,17 +89,10 @@ void PictureWriter::flush() {
   throw_if_failed();
 }
 
-/// The next in line, if it may begin now.
-std::shared_ptr<PictureWriter::Entry> PictureWriter::next_to_encode() {
-  if (encoding_ >= options_.encoders) {
-    return nullptr;
-  }
-  const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(
-                                          std::min(entries_.size(), kMostOpen));
-  const auto next = std::find_if(entries_.begin(), end, [](const auto& entry) {
-    return !entry->is_begun;
-  });
-  return next == end ? nullptr : *next;
+/// Whether the next in line may.
+bool PictureWriter::can_begin() const {
+  return encoding_ < options_.encoders &&
+         num_begun_ < std::min(entries_.size(), kMostOpen);
 }
 
 bool PictureWriter::can_commit() const {
@@ -99,30 +104,29 @@ void PictureWriter::run() {
   for (;;) {
     if (can_commit()) {
       commit(lock);
-    } else if (const auto entry = next_to_encode()) {
+    } else if (can_begin()) {
+      const std::shared_ptr<Entry> entry = entries_[num_begun_];
       prepare(*entry, lock);
     } else if (stop_ && entries_.empty()) {
       return;
     } else {
       ++idle_;
-      changed_.wait(lock);
+      work_.wait(lock);
       --idle_;
     }
   }
 }
 
 void PictureWriter::prepare(Entry& entry, std::unique_lock<std::mutex>& lock) {
-  entry.is_begun = true;
+  ++num_begun_;
   ++preparing_;
   ++encoding_;
-  if (!entries_.back()->is_begun) {
-    call_for_help();
-  }
+  wake_one();
   bool is_encoding = true;
   const auto stop_encoding = [&] {
     if (std::exchange(is_encoding, false)) {
       --encoding_;
-      changed_.notify_all();
+      wake_one();
     }
   };
   lock.unlock();
@@ -146,6 +150,7 @@ void PictureWriter::prepare(Entry& entry, std::unique_lock<std::mutex>& lock) {
   --preparing_;
   entry.is_ready = true;
   changed_.notify_all();
+  wake_one();
 }
 
 void PictureWriter::commit(std::unique_lock<std::mutex>& lock) {
@@ -160,6 +165,7 @@ void PictureWriter::commit(std::unique_lock<std::mutex>& lock) {
     }
   }
   is_committing_ = true;
+  wake_one();
   lock.unlock();
   publish(group);
   const auto failed = std::ranges::find_if(
@@ -169,10 +175,12 @@ void PictureWriter::commit(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   entries_.erase(entries_.begin(),
                  entries_.begin() + static_cast<std::ptrdiff_t>(group.size()));
+  num_begun_ -= group.size();
   std::deque<std::shared_ptr<Entry>> dropped;
   if (failure) {
     failure_ = failure;
     dropped = std::exchange(entries_, {});
+    num_begun_ = 0;
   }
   lock.unlock();
   // What jobs hold may take time to let go of.
@@ -181,6 +189,10 @@ void PictureWriter::commit(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   is_committing_ = false;
   changed_.notify_all();
+  wake_one();
+  if (stop_) {
+    work_.notify_all();
+  }
 }
 
 /// Leaves the first failure in the entry that it belongs to; what comes after

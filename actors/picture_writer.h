@@ -75,7 +75,6 @@ class PictureWriter {
     PictureJob job;
     std::unique_ptr<Disk::File> file;
     std::optional<Failure> failure;
-    bool is_begun = false;
     bool is_ready = false;  ///< to be published, or has failed
   };
   using Group = std::vector<std::shared_ptr<Entry>>;
@@ -83,7 +82,8 @@ class PictureWriter {
   void run();
   void start_thread();
   void call_for_help();
-  [[nodiscard]] std::shared_ptr<Entry> next_to_encode();
+  void wake_one();
+  [[nodiscard]] bool can_begin() const;
   [[nodiscard]] bool can_commit() const;
   void prepare(Entry& entry, std::unique_lock<std::mutex>& lock);
   void commit(std::unique_lock<std::mutex>& lock);
@@ -93,8 +93,10 @@ class PictureWriter {
   Disk& disk_;
   Options options_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable work_;                ///< for the writer's threads
+  std::condition_variable changed_;             ///< for who posts and flushes
   std::deque<std::shared_ptr<Entry>> entries_;  ///< in the order of posting
+  std::size_t num_begun_ = 0;                   ///< of them, from the first on
   int preparing_ = 0;  ///< threads that encode, put or sync
   int encoding_ = 0;
   int idle_ = 0;  ///< threads that wait for something to do
