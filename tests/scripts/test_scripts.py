@@ -101,6 +101,7 @@ class Scripts(unittest.TestCase):
                         ("bench_parallel.sh", "models/demo", "many"),
                         ("bench_coordination.sh", "many"),
                         ("bench_startup.sh", "many"),
+                        ("bench_writer.sh", "many"),
                         ("bench_kernels.sh", "many"),
                         ("fuzz_safetensors.sh", "many"),
                         ("corpus.sh", "many"),
