@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <span>
 
-#include "actors/artefacts/png_chunks.h"
 #include "actors/artefacts/trace_writer.h"
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/copy.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/hash.h"
-#include "kernels/core/pool.h"
 
 namespace troupe::actors {
 namespace {
@@ -54,9 +52,12 @@ ArtefactObserver::ArtefactObserver(const config::Config& config,
     trajectory_.emplace(request.samples, request.trajectory_shape());
   }
   if (outputs.preview) {
-    followed_ = outputs.preview_samples.begin;
-    follow_the_next();
     preview_context_ = runner.make_decode_context();
+    previews_.emplace(outputs, [this](const Tensor& latents) {
+      Tensor pixels;
+      runner_.decode(*preview_context_, latents, pixels);
+      return kernels::on_host(*preview_context_, pixels);
+    });
   }
   take_earlier(outputs);
 }
@@ -214,117 +215,16 @@ void ArtefactObserver::settle() {
   }
 }
 
-/// One file shows one sample until it has ended, then the next.
-bool ArtefactObserver::shows(std::uint64_t index) const {
-  return outputs_.is_previewed(index) &&
-         (!outputs_.preview->is_one_file() || index == followed_);
-}
-
-void ArtefactObserver::follow_the_next() {
-  while (followed_ < outputs_.preview_samples.end &&
-         (outputs_.is_skipped(followed_) || ended_.erase(followed_) > 0)) {
-    ++followed_;
-  }
-}
-
 void ArtefactObserver::on_preview(const Preview& preview) {
-  if (!shows(preview.sample_index) || has_no_previews_) {
-    return;
+  if (previews_) {
+    previews_->show(preview);
   }
-  {
-    // While a picture waits to be made, a newer one takes its place.
-    const std::lock_guard lock(written_mutex_);
-    if (!waiting_.insert_or_assign(preview.sample_index, preview.latents)
-             .second) {
-      return;
-    }
-  }
-  previewer_.post(
-      [this, index = preview.sample_index] { make_preview(index); });
 }
 
 void ArtefactObserver::end_preview(const SampleOutcome& outcome) {
-  const std::uint64_t index = outcome.report.sample_index;
-  if (!outputs_.is_previewed(index)) {
-    return;
+  if (previews_) {
+    previews_->end(outcome);
   }
-  if (shows(index) && !outcome.pixels.empty()) {
-    {
-      const std::lock_guard lock(written_mutex_);
-      waiting_.erase(index);
-    }
-    previewer_.post(
-        [this, index, pixels = outcome.pixels, receipt = outcome.receipt] {
-          write_preview(index, [&pixels] { return pixels; });
-        });
-  }
-  if (outputs_.preview->is_one_file()) {
-    ended_.insert(index);
-    follow_the_next();
-  }
-}
-
-void ArtefactObserver::make_preview(std::uint64_t index) {
-  Tensor latents;
-  {
-    const std::lock_guard lock(written_mutex_);
-    const auto found = waiting_.find(index);
-    if (found == waiting_.end()) {
-      return;  // the finished picture is there already
-    }
-    latents = std::move(found->second);
-    waiting_.erase(found);
-  }
-  use_one_openmp_thread();
-  write_preview(index, [&] {
-    Tensor pixels;
-    runner_.decode(*preview_context_, latents, pixels);
-    return kernels::on_host(*preview_context_, pixels);
-  });
-}
-
-/// A failure here ends the previews only. The job does not depend on them.
-void ArtefactObserver::write_preview(
-    std::uint64_t index, const std::function<Tensor()>& make_pixels) {
-  if (has_no_previews_) {
-    return;
-  }
-  try {
-    Image image = to_image(make_pixels());
-    image.kind = PictureKind::preview;
-    const std::string path = outputs_.preview->path(index).string();
-    write_file(path, encode_png(image), preview_rule(path));
-    last_previews_[path] = stamp_of(path);
-  } catch (...) {
-    const Failure failure = current_failure();
-    // The next one may find memory again.
-    const bool is_short = failure.code == Errc::out_of_memory ||
-                          failure.code == Errc::device_full;
-    has_no_previews_ = !is_short;
-    if (failure.code != Errc::interrupted &&
-        failure.code != Errc::device_lost) {  // the job reports these
-      preview_note_ =
-          (is_short ? "a preview was left out: [" : "no more previews: [") +
-          failure.place + "] " + failure.message;
-    }
-  }
-}
-
-/// Previews replace each other. With --exists skip they also replace those of
-/// an earlier run.
-FileRule ArtefactObserver::preview_rule(const std::string& path) const {
-  FileRule rule = outputs_.rule_for(path);
-  const auto last = last_previews_.find(path);
-  if (last != last_previews_.end() && last->second) {
-    rule.known = last->second;
-  }
-  if (outputs_.exists == config::ExistsPolicy::skip) {
-    const std::optional<FileStamp> there = stamp_of(path);
-    if (there && check_png(path).kind == PictureKind::preview) {
-      rule.known = there;
-    }
-  }
-  return rule;
 }
 
 void ArtefactObserver::on_point(const TrajectoryPoint& point) {
@@ -378,7 +278,9 @@ std::optional<Failure> ArtefactObserver::finish(
     }
   };
   attempt([&] { writer_.flush(); });
-  attempt([&] { previewer_.flush(); });
+  if (previews_) {
+    attempt([&] { previews_->flush(); });
+  }
   settle();
   if (outputs_.images && !(written_.empty() && outputs_.skipped.empty())) {
     attempt([&] { outputs_.images->check_folder(); });

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -15,12 +14,12 @@
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/preview_writer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/cli/sample_rows.h"
 #include "actors/observer.h"
 #include "actors/picture_writer.h"
-#include "actors/serial_runner.h"
 
 namespace troupe::actors {
 
@@ -80,8 +79,8 @@ class ArtefactObserver final : public Observer {
 
   /// Why there are no more previews, or not all; empty: nothing went wrong.
   /// Once finished.
-  [[nodiscard]] const std::string& preview_note() const noexcept {
-    return preview_note_;
+  [[nodiscard]] std::string preview_note() const {
+    return previews_ ? previews_->note() : std::string();
   }
 
  private:
@@ -91,13 +90,7 @@ class ArtefactObserver final : public Observer {
                   std::shared_ptr<void> receipt);
   bool write_image(std::uint64_t index, std::span<const std::byte> bytes);
   [[nodiscard]] FileRule image_rule(const std::string& path) const;
-  [[nodiscard]] bool shows(std::uint64_t index) const;
-  void follow_the_next();
   void end_preview(const SampleOutcome& outcome);
-  void make_preview(std::uint64_t index);
-  void write_preview(std::uint64_t index,
-                     const std::function<Tensor()>& make_pixels);
-  [[nodiscard]] FileRule preview_rule(const std::string& path) const;
   void take_earlier(RunOutputs& outputs);
   void settle();
   void write_rows(const std::string& path, const char* name,
@@ -116,21 +109,14 @@ class ArtefactObserver final : public Observer {
   std::vector<TraceSpan> spans_;
   std::optional<Failure> first_failure_;
   std::vector<std::string> left_out_;
-  std::uint64_t followed_ = 0;     ///< that a preview in one file shows
-  std::set<std::uint64_t> ended_;  ///< before their turn to be followed
   std::mutex written_mutex_;
   std::set<std::uint64_t> written_;             ///< images that are durable
   std::map<std::uint64_t, EarlierImage> kept_;  ///< that came meanwhile
   bool keeps_other_latents_ = false;
-  std::map<std::uint64_t, Tensor> waiting_;  ///< previews to be made
-  /// Previews of this run; their thread.
-  std::map<std::string, std::optional<FileStamp>> last_previews_;
   std::unique_ptr<ExecContext> preview_context_;  ///< null: no previews
-  std::atomic<bool> has_no_previews_{false};
-  std::string preview_note_;  ///< the previews' thread
   // Last: their threads use what stands above.
   PictureWriter writer_;
-  SerialRunner previewer_;
+  std::optional<PreviewWriter> previews_;
 };
 
 }  // namespace troupe::actors
