@@ -16,6 +16,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/core/disk.h"
 #include "kernels/core/error.h"
 #include "temporary_folder.h"
 
@@ -113,6 +114,21 @@ TEST_F(AtomicFileTest, KeepsTheOldFileUntilCommit) {
   EXPECT_EQ(read_file(in("a.txt"), 100), "old");
   write_file(in("a.txt"), bytes_of("new"));
   EXPECT_EQ(read_file(in("a.txt"), 100), "new");
+}
+
+TEST_F(AtomicFileTest, AppearsByStepsOnlyWhenItIsPublished) {
+  Disk& disk = system_disk();
+  const auto file = disk.create(in("a"), bytes_of("new"), {});
+  const auto other = disk.create(in("a"), bytes_of("old"), IfThere::refuse);
+  file->sync();
+  other->sync();
+  EXPECT_FALSE(fs::exists(in("a")));
+  EXPECT_TRUE(file->try_publish());
+  EXPECT_EQ(read_file(in("a"), 100), "new");
+  EXPECT_FALSE(other->try_publish());
+  EXPECT_TRUE(fs::equivalent(file->folder(), folder_.path()));
+  disk.sync_folder(file->folder());
+  EXPECT_EQ(num_entries(), 1U);
 }
 
 TEST_F(AtomicFileTest, KeepsThePermissionsOfAReplacedFile) {
