@@ -1,6 +1,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "actors/shells.h"
@@ -61,7 +62,11 @@ class CoordinatorShell final : public ShellActor::base {
     receipts_->open(this);
     return {
         [this](int process, const ProcessActor& actor) {
-          guarded([&] { processes_[process] = actor; });
+          guarded([&] {
+            if (!ended_processes_.contains(process)) {
+              processes_[process] = actor;
+            }
+          });
         },
         [this](const WorkerUp& up, const WorkerActor& worker) {
           guarded([&] {
@@ -82,6 +87,7 @@ class CoordinatorShell final : public ShellActor::base {
         [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
         [this](const ProcessDown& down) {
           guarded([&] {
+            ended_processes_.insert(down.process);
             processes_.erase(down.process);
             feed(down);
           });
@@ -211,6 +217,7 @@ class CoordinatorShell final : public ShellActor::base {
   std::shared_ptr<ReceiptBook> receipts_ = std::make_shared<ReceiptBook>();
   std::vector<WorkerActor> workers_;
   std::map<int, ProcessActor> processes_;
+  std::set<int> ended_processes_;
   const GrantResult* in_hand_ = nullptr;       // while it is handled
   std::map<std::uint64_t, int> next_preview_;  // model call, by sample
 };

@@ -62,7 +62,11 @@ void Firing::run_next() noexcept {
     const auto work = std::make_shared<Execution>(*pass, *spec_.ctx, *spec_.job,
                                                   *spec_.store);
     const auto finish = [self = shared_from_this(), work] {
-      self->on(WorkDone{work->finish()});
+      GrantResult result = work->finish();
+      for (RemoteValue& value : result.gone) {
+        value.process = self->spec_.process;
+      }
+      self->on(WorkDone{std::move(result)});
     };
     if (work->is_done()) {
       finish();

@@ -24,13 +24,16 @@ constexpr const char* kHistory = "history";
 constexpr const char* kAnchor = "anchor";
 constexpr const char* kSlope = "slope";
 
+/// Of any multistep solver.
+constexpr int kHighestOrder = 3;
+
 /// A worker's context is its thread's, so a GPU is asked through a new one.
 Tensor on_host(const Tensor& tensor) {
   if (tensor.device().kind == DeviceKind::cpu) {
     return tensor;
   }
   ExecContext ctx(1, tensor.device());
-  return kernels::read_back(ctx, kernels::borrow(ctx, tensor));
+  return kernels::on_host(ctx, tensor);  // waits for it
 }
 
 Tensor numbers_of(const SolverState& state) {
@@ -78,9 +81,11 @@ std::optional<SlotTable::Value> state_of(const Parcel& parcel) {
     }
     *place = tensor;
   }
-  // Heun remembers a call, and not its output.
-  const bool is_whole = !state.latents.empty() &&
-                        state.history.size() <= state.history_calls.size();
+  // Heun remembers a call, and not its output; its order is 0.
+  const bool is_whole =
+      !state.latents.empty() && state.order <= kHighestOrder &&
+      state.history.size() <= state.history_calls.size() &&
+      (state.order > 0 || state.history.empty() || state.anchor.empty());
   return is_whole ? std::optional<SlotTable::Value>(std::move(state))
                   : std::nullopt;
 }

@@ -44,7 +44,7 @@ std::shared_ptr<SlotTable> ValueStore::open(std::uint64_t sample_index,
   std::shared_ptr<SlotTable> slots;
   {
     const std::lock_guard lock(mutex_);
-    if (is_closed(sample_index)) {
+    if (is_given_up_ || is_closed(sample_index)) {
       return lost_table(sample_index);
     }
     Entry& entry = entries_[sample_index];
@@ -108,7 +108,8 @@ void ValueStore::give_up() {
   std::map<std::uint64_t, Entry> entries;
   {
     const std::lock_guard lock(mutex_);
-    entries = entries_;
+    is_given_up_ = true;
+    entries = std::exchange(entries_, {});
   }
   for (const auto& [sample, entry] : entries) {
     if (entry.slots) {
@@ -133,10 +134,15 @@ void ValueStore::fetch(const RemoteValue& value,
   channel_->get(value.process, name,
                 [self = shared_from_this(), table, slot = name.slot,
                  then = std::move(then)](const std::optional<Parcel>& parcel) {
-                  auto unpacked = parcel ? unpack(*parcel) : std::nullopt;
-                  const bool is_here = unpacked.has_value();
-                  if (is_here) {
-                    table->put(slot, *std::move(unpacked));
+                  bool is_here = false;
+                  try {
+                    auto unpacked = parcel ? unpack(*parcel) : std::nullopt;
+                    is_here = unpacked.has_value();
+                    if (is_here) {
+                      table->put(slot, *std::move(unpacked));
+                    }
+                  } catch (...) {
+                    is_here = false;  // no memory for it
                   }
                   then(is_here);
                 });
@@ -183,8 +189,8 @@ void ValueStore::give(const ValueName& name, ValueChannel::Taker taker) {
         if (const auto value = held->find(slot)) {
           parcel = pack(*value);
         }
-      } catch (const Error&) {
-        // It lies on a device that has failed.
+      } catch (...) {
+        // Its device has failed, or there is no memory for a copy.
       }
     }
     taker(std::move(parcel));

@@ -55,7 +55,8 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   /// Another process asks: it gets a copy on the host, when the value is here.
   /// Nothing if it was freed, its run is over, or it cannot be read.
   void give(const ValueName& name, ValueChannel::Taker taker);
-  /// Its process has ended: whoever waits for a value gets none.
+  /// Its process has ended, and all values with it: whoever waits for one gets
+  /// none.
   void give_up();
 
   /// Samples with an open run.
@@ -81,6 +82,7 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   Shape latent_shape_;
   std::shared_ptr<ValueChannel> channel_;
   mutable std::mutex mutex_;
+  bool is_given_up_ = false;
   /// By sample: its newest run.
   std::map<std::uint64_t, Entry> entries_;
   /// Closed samples as ranges, begin to end: they close nearly in order, so

@@ -167,7 +167,15 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
     for (const SampleTask& work : grant.tasks) {
       tables_.push_back(store.open(work.sample_index, work.run));
       runs_.push_back(work.run);
+      for (const samplers::Slot slot : work.task.inputs) {
+        if (!tables_.back()->has(slot)) {
+          result_.gone.push_back({{work.sample_index, work.run, slot}, 0});
+        }
+      }
       bound.push_back({work.sample_index, work.task, tables_.back().get()});
+    }
+    if (!result_.gone.empty()) {
+      return;  // its process has lost them, or the sample's run is over
     }
     queued_ =
         job.runner.queue(ctx, std::move(bound), [&](const QueuedTasks& queued) {

@@ -1,10 +1,5 @@
 #include "actors/wire/condition_codec.h"
 
-#include <google/protobuf/io/coded_stream.h>
-#include <google/protobuf/wire_format_lite.h>
-
-#include <algorithm>
-
 #include "actors/wire/message.h"
 #include "actors/wire/wire.pb.h"
 #include "kernels/core/error.h"
@@ -16,23 +11,6 @@ namespace {
 namespace proto = troupe::wire;
 
 constexpr int kMostTensors = 64;
-
-/// Before anything is allocated for them: an empty tensor takes two bytes.
-void check_tensor_count(std::span<const std::byte> bytes) {
-  google::protobuf::io::CodedInputStream in(
-      reinterpret_cast<const std::uint8_t*>(bytes.data()),
-      static_cast<int>(std::min(bytes.size(), kMostConditionBytes)));
-  int count = 0;
-  while (const std::uint32_t tag = in.ReadTag()) {
-    if (!google::protobuf::internal::WireFormatLite::SkipField(&in, tag)) {
-      return;  // the parser says what is wrong
-    }
-    if (++count > kMostTensors) {
-      refuse("a condition of more than " + std::to_string(kMostTensors) +
-             " tensors");
-    }
-  }
-}
 
 std::int64_t checked_length(const proto::Condition::Tensor& from) {
   if (from.length() < 0 || from.length() > from.shape(0)) {
@@ -61,7 +39,7 @@ std::string encode(const models::Condition& condition) {
 }
 
 models::Condition decode_condition(std::span<const std::byte> bytes) {
-  check_tensor_count(bytes);
+  limit_fields(bytes, 1, kMostTensors);
   proto::Condition message;
   parse(bytes, kMostConditionBytes, message);
   refuse_unknown_fields(message);

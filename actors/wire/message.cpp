@@ -1,9 +1,12 @@
 #include "actors/wire/message.h"
 
+#include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/stubs/logging.h>
+#include <google/protobuf/wire_format_lite.h>
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "kernels/core/error.h"
@@ -34,6 +37,55 @@ void parse(std::span<const std::byte> bytes, std::size_t most,
   }
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     refuse("its bytes are no " + message.GetDescriptor()->full_name());
+  }
+}
+
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+
+/// Counts the fields of `size` bytes; false for bytes that are no record.
+bool count_fields(const std::uint8_t* data, int size, int depth, int& count) {
+  google::protobuf::io::CodedInputStream in(data, size);
+  while (const std::uint32_t tag = in.ReadTag()) {
+    ++count;
+    const bool has_length = WireFormatLite::GetTagWireType(tag) ==
+                            WireFormatLite::WIRETYPE_LENGTH_DELIMITED;
+    if (!has_length) {
+      if (!WireFormatLite::SkipField(&in, tag)) {
+        return false;
+      }
+      continue;
+    }
+    std::uint32_t length = 0;
+    if (!in.ReadVarint32(&length) ||
+        length > static_cast<std::uint32_t>(size - in.CurrentPosition())) {
+      return false;
+    }
+    // What is no message after all may look like one: then it is counted, too.
+    if (depth > 1) {
+      (void)count_fields(data + in.CurrentPosition(), static_cast<int>(length),
+                         depth - 1, count);
+    }
+    (void)in.Skip(static_cast<int>(length));
+  }
+  return true;
+}
+
+}  // namespace
+
+void limit_fields(std::span<const std::byte> bytes, int depth, int most) {
+  int count = 0;
+  const bool is_record =
+      bytes.size() <= std::numeric_limits<int>::max() &&
+      count_fields(reinterpret_cast<const std::uint8_t*>(bytes.data()),
+                   static_cast<int>(bytes.size()), depth, count);
+  if (!is_record) {
+    refuse("its bytes are cut or changed");
+  }
+  if (count > most) {
+    refuse("has more than " + std::to_string(most) + " entries: got " +
+           std::to_string(count));
   }
 }
 

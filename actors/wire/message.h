@@ -26,6 +26,11 @@ void refuse_unknown_fields(const google::protobuf::Message& message);
 void parse(std::span<const std::byte> bytes, std::size_t most,
            google::protobuf::Message& message);
 
+/// Looks at a record before anything is allocated for it. Errors:
+/// Errc::corrupt_file if it has more than `most` fields, those of its fields
+/// that are messages included if `depth` is 2.
+void limit_fields(std::span<const std::byte> bytes, int depth, int most);
+
 /// Writes a tensor of the host into a message with the fields `dtype`, `shape`
 /// and `data`.
 template <typename Message>

@@ -368,8 +368,10 @@ std::string encode(const News& news) {
 }
 
 News decode_news(std::span<const std::byte> bytes) {
+  limit_fields(bytes, 2, kMostNewsEntries);
   proto::News message;
   parse(bytes, kMostNewsBytes, message);
+  refuse_unknown_fields(message);
   switch (message.news_case()) {
     case proto::News::kGrant:
       return read(message.grant());
@@ -398,8 +400,10 @@ std::string encode(const Parcel& parcel) {
 }
 
 Parcel decode_parcel(std::span<const std::byte> bytes) {
+  limit_fields(bytes, 1, kMostNewsEntries);
   proto::Parcel message;
   parse(bytes, kMostNewsBytes, message);
+  refuse_unknown_fields(message);
   Parcel parcel;
   read_all(message.tensors(), parcel);
   return parcel;

@@ -12,7 +12,10 @@ namespace troupe::actors::wire {
 
 /// The most bytes of a message or a value: a result may show the latents of a
 /// whole window.
-inline constexpr std::size_t kMostNewsBytes = std::size_t{256} << 20U;
+inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
+/// The most entries of all lists of a message; an empty one takes two bytes of
+/// it and a hundred in memory.
+inline constexpr int kMostNewsEntries = 1 << 16;
 
 /// What a coordinator and the processes of its company say to each other.
 using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,

@@ -73,6 +73,12 @@ std::optional<SlotTable::Value> SlotTable::find(Slot slot) const {
   return found(slot);
 }
 
+bool SlotTable::has(Slot slot) const {
+  const std::lock_guard lock(mutex_);
+  return values_.contains(slot) ||
+         (slot == kInitialSlot && initial_ && !is_erased(slot));
+}
+
 /// With the lock.
 std::optional<SlotTable::Value> SlotTable::found(Slot slot) const {
   const auto held = values_.find(slot);
@@ -91,10 +97,7 @@ void SlotTable::erase(std::span<const Slot> slots) {
     const std::lock_guard lock(mutex_);
     for (const Slot slot : slots) {
       values_.erase(slot);
-      if (slot >= erased_.size()) {
-        erased_.resize(slot + std::size_t{1}, false);
-      }
-      erased_[slot] = true;
+      erased_.insert(slot);
       std::ranges::move(take_awaiting(slot), std::back_inserter(takers));
     }
   }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -40,6 +41,8 @@ class SlotTable {
   /// Errors: Errc::internal when the slot is empty.
   [[nodiscard]] Value get(Slot slot) const;
   [[nodiscard]] std::optional<Value> find(Slot slot) const;
+  /// Whether `find` would find it.
+  [[nodiscard]] bool has(Slot slot) const;
   void erase(std::span<const Slot> slots);
   /// Values that it holds.
   [[nodiscard]] std::size_t size() const;
@@ -48,14 +51,14 @@ class SlotTable {
   mutable std::mutex mutex_;
   std::function<Value()> initial_;
   mutable std::map<Slot, Value> values_;  ///< find makes the initial one
-  std::vector<bool> erased_;              ///< by slot
+  std::unordered_set<Slot> erased_;
   std::multimap<Slot, std::function<void(bool)>> awaited_;
   bool is_given_up_ = false;
 
   [[nodiscard]] std::optional<Value> found(Slot slot) const;
   [[nodiscard]] std::vector<std::function<void(bool)>> take_awaiting(Slot slot);
   [[nodiscard]] bool is_erased(Slot slot) const {
-    return slot < erased_.size() && erased_[slot];
+    return erased_.contains(slot);
   }
 };
 

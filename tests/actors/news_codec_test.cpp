@@ -257,6 +257,20 @@ TEST(NewsCodec, RefusesWhatIsNone) {
   EXPECT_THROW((void)there_and_back(grant), Error);
 }
 
+TEST(NewsCodec, RefusesMoreEntriesThanAnybodySends) {
+  // Empty tasks: two bytes each, a hundred in memory.
+  std::string tasks;
+  for (int i = 0; i < 300000; ++i) {
+    tasks += std::string("\x1A\x00", 2);
+  }
+  std::string length;
+  for (std::size_t left = tasks.size(); left > 0; left >>= 7U) {
+    length += static_cast<char>((left & 0x7FU) | (left > 0x7FU ? 0x80U : 0U));
+  }
+  EXPECT_THROW((void)wire::decode_news(bytes_of("\x0A" + length + tasks)),
+               Error);
+}
+
 TEST(NewsCodec, LivesThroughChangedAndShortenedBytes) {
   Filler fill;
   std::mt19937 random(7);

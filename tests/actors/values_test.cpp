@@ -134,6 +134,13 @@ TEST(Parcels, RefuseWhatIsNone) {
   bad.push_back({"history", one(1)});  // without its call
   EXPECT_FALSE(unpack(bad));
   bad = good;
+  bad[0].tensor = Tensor::from<std::int64_t>(
+      std::array<std::int64_t, 2>{1000, 3}, Shape{2});  // no such order
+  EXPECT_FALSE(unpack(bad));
+  bad = good;
+  bad.push_back({"anchor", one(1)});  // of order 0, with history
+  EXPECT_FALSE(unpack(bad));
+  bad = good;
   bad.erase(bad.begin() + 1);  // no latents
   EXPECT_FALSE(unpack(bad));
   bad = good;

@@ -108,13 +108,35 @@ TEST(Execute, ShowsNothingOfAGrantThatFailed) {
   steps.tasks = {{4, step}};
   EXPECT_EQ(Execution(steps, ctx, shown, shop.samples).finish().previews.size(),
             1U);
-  // Of sample 5 nothing was evaluated: its preview fails after that of 4.
+  // What stands for the state of sample 5 is none.
+  for (const samplers::Slot slot : step.inputs) {
+    shop.samples.open(5)->put(slot, Tensor({1}, DType::f32));
+  }
   steps.tasks = {{4, step}, {5, step}};
   const GrantResult failed =
       Execution(steps, ctx, shown, shop.samples).finish();
   EXPECT_TRUE(failed.failure);
   EXPECT_TRUE(failed.previews.empty());
   EXPECT_TRUE(failed.points.empty());
+}
+
+TEST(Execute, SaysWhichInputsItsProcessHasLost) {
+  Shop shop;
+  ExecContext ctx;
+  Grant grant = first_grant(shop, 4);
+  const Grant other = first_grant(shop, 5);
+  grant.tasks.push_back(other.tasks.at(0));
+  grant.tasks[0].grant = 7;
+  grant.tasks[1].grant = 8;
+  shop.samples.free({5, 0, {samplers::kInitialSlot}});
+  const GrantResult result =
+      Execution(grant, ctx, shop.job, shop.samples).finish();
+  EXPECT_FALSE(result.failure);
+  EXPECT_TRUE(result.results.empty());
+  EXPECT_EQ(result.grants, (std::vector<std::uint64_t>{7, 8}));
+  ASSERT_EQ(result.gone.size(), 1U);
+  EXPECT_EQ(result.gone[0].name, (ValueName{5, 0, samplers::kInitialSlot}));
+  EXPECT_EQ(shop.samples.open(4)->size(), 0U) << "nothing ran";
 }
 
 TEST(Execute, DoesNothingAfterAStop) {
