@@ -108,7 +108,7 @@ class World {
     std::uint64_t ticks = 0;      ///< of passes that ended
     std::optional<Failure> exit;  ///< it is to end at its next block
     bool is_interrupted = false;  ///< passes end at their next block
-    TimePoint last_idle{};  ///< as a pulse found it
+    TimePoint last_idle{};        ///< as a pulse found it
     TimePoint frozen_since{};
     TimePoint frozen_until{};
     TimePoint slow_until{};

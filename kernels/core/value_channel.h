@@ -36,9 +36,9 @@ class ValueChannel {
 
   virtual ~ValueChannel() = default;
   /// Asks `holder` for a value, which stays there: any number of processes may
-  /// ask. Who asks before the value is made gets it as soon as it is. `taker` is
-  /// called once, perhaps before `get` returns, and must not throw. Thread: any;
-  /// that of the taker is any, too.
+  /// ask. Who asks before the value is made gets it as soon as it is. `taker`
+  /// is called once, perhaps before `get` returns, and must not throw. Thread:
+  /// any; that of the taker is any, too.
   virtual void get(int holder, const ValueName& name, Taker taker) = 0;
 };
 
