@@ -152,7 +152,10 @@ TEST(MethodTable, RunsOneMoreMethod) {
   const Latents apart = run(apart_job());
   EXPECT_EQ(apart.rows.size(), 3U);
   EXPECT_EQ(apart.rows, sequential.rows);
-  EXPECT_EQ(apart.tasks, 3 * (2 * 4 + 1)) << "two per call, and the decode";
+  // Two per call, and the decode. What a worker says after the job's end, of a
+  // task that another's result has shown to have run, is not seen any more.
+  EXPECT_LE(apart.tasks, 3 * (2 * 4 + 1));
+  EXPECT_GT(apart.tasks, 3 * (4 + 1));
 }
 
 TEST(MethodTable, PlansAndDescribesOneMoreMethod) {
