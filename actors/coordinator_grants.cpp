@@ -95,6 +95,7 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
 
 /// Gives the task to its worker; the grant leaves at the end of the event.
 void CoordinatorPolicy::route(Sample& sample, Pending pending) {
+  pending.work.run = sample.run;
   const int index = worker_of(sample, pending.work.task);
   if (index < 0) {
     stranded_.push_back(std::move(pending));
@@ -106,7 +107,6 @@ void CoordinatorPolicy::route(Sample& sample, Pending pending) {
   }
   const bool was_granted = pending.work.grant != 0;
   pending.work.grant = next_grant_++;
-  pending.work.run = sample.run;
   Grant& grant = grant_for(index);
   find_values(sample, pending.work.task, grant);
   grant.tasks.push_back(pending.work);

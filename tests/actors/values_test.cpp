@@ -515,6 +515,20 @@ TEST(CoordinatorValues, BeginsAnewWhatAProcessWithoutWorkersHeld) {
   EXPECT_EQ(num_done(company), 1U);
 }
 
+TEST(CoordinatorValues, KeepsATaskOfALaterRunWhileNobodyIsAlive) {
+  Company company({.kind = MethodKind::sequential}, 2, 2, in_processes(2));
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  company.run_one(1);
+  company.kill(0);
+  company.on(kGone(1));
+  company.forget(1);
+  company.raise(0);
+  EXPECT_TRUE(company.workers_of_run.contains({1, 1}));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+}
+
 TEST(CoordinatorValues, TakesALateGoneForWhatItIs) {
   Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
                   in_processes(2));
