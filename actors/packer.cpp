@@ -23,8 +23,7 @@ bool joins(const SampleTask& a, const SampleTask& b) {
 
 void Packer::push(SampleTask task) {
   if (is_heavy(task.task)) {
-    const std::pair place(task.sample_index, arrivals_++);
-    heavy_.emplace(place, std::move(task));
+    heavy_.emplace_hint(heavy_.end(), arrivals_++, std::move(task));
   } else {
     cheap_.push_back(std::move(task));
   }
@@ -64,8 +63,7 @@ std::vector<SampleTask> Packer::drop(std::uint64_t sample_index,
     return is_dropped;
   };
   std::erase_if(cheap_, takes);
-  for (auto it = heavy_.lower_bound({sample_index, 0});
-       it != heavy_.end() && it->first.first == sample_index;) {
+  for (auto it = heavy_.begin(); it != heavy_.end();) {
     it = takes(it->second) ? heavy_.erase(it) : std::next(it);
   }
   return dropped;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <utility>
 #include <vector>
 
 #include "actors/grant.h"
@@ -16,9 +15,10 @@ namespace troupe::actors {
 /// forward do not see each other, in values or in bits.
 ///
 /// Order: tasks without a forward (combine, step, sweep) first, since they make
-/// new evaluations ready; then the oldest sample's task, filled up with tasks
-/// of its kind, those of older samples first. A decode runs alone. Thread: one;
-/// without I/O or clock.
+/// new evaluations ready; then the task that came first, filled up with tasks
+/// of its kind in the order in which they came. So the samples of a pipeline go
+/// on side by side, and none is left alone at the end. A decode runs by itself.
+/// Thread: one; without I/O or clock.
 class Packer {
  public:
   void push(SampleTask task);
@@ -37,8 +37,7 @@ class Packer {
 
  private:
   std::vector<SampleTask> cheap_;
-  /// Decodes too; by sample and arrival.
-  std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> heavy_;
+  std::map<std::uint64_t, SampleTask> heavy_;  ///< decodes too; by arrival
   std::uint64_t arrivals_ = 0;
 };
 

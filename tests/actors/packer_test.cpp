@@ -24,13 +24,13 @@ std::vector<std::uint64_t> samples(const std::vector<SampleTask>& group) {
   return found;
 }
 
-TEST(Packer, JoinsEvaluationsOfDifferentSamplesTheOldestFirst) {
+TEST(Packer, JoinsEvaluationsOfDifferentSamplesInOrderOfArrival) {
   Packer packer;
   for (const std::uint64_t sample : {3U, 1U, 4U, 0U, 2U}) {
     packer.push(task(sample, Op::evaluate));
   }
-  EXPECT_EQ(samples(packer.next(3)), (std::vector<std::uint64_t>{0, 1, 2}));
-  EXPECT_EQ(samples(packer.next(3)), (std::vector<std::uint64_t>{3, 4}));
+  EXPECT_EQ(samples(packer.next(3)), (std::vector<std::uint64_t>{3, 1, 4}));
+  EXPECT_EQ(samples(packer.next(3)), (std::vector<std::uint64_t>{0, 2}));
   EXPECT_TRUE(packer.empty());
 }
 
@@ -149,7 +149,7 @@ TEST(Packer, LetsNoForwardWaitForEver) {
   for (std::uint64_t sample = 1; sample < 4; ++sample) {
     packer.push(task(sample, Op::evaluate));
   }
-  // However many tasks of younger samples there are, the oldest goes next.
+  // However many tasks come after it, the first goes next.
   EXPECT_EQ(samples(packer.next(2)), std::vector<std::uint64_t>{0});
 }
 

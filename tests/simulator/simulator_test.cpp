@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -77,6 +76,7 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   EXPECT_LT(given_up, kSchedules / 50);
 }
 
+// Each by the law that it breaks, whatever other law it breaks before.
 TEST(Simulator, FindsPlantedBugs) {
   const std::vector<PlantedBug> bugs = {
       {"forgetting to free", forgetting_to_free(), "that nobody knows of"},
@@ -111,12 +111,14 @@ TEST(Simulator, FindsPlantedBugs) {
   };
   for (const PlantedBug& bug : bugs) {
     constexpr std::uint64_t kSchedules = 2000;
-    std::optional<std::string> error;
-    for (std::uint64_t seed = 0; seed < kSchedules && !error; ++seed) {
-      error = simulate(make_scenario(seed), bug.sabotage).error;
+    bool found = false;
+    std::string last = "nothing";
+    for (std::uint64_t seed = 0; seed < kSchedules && !found; ++seed) {
+      const auto error = simulate(make_scenario(seed), bug.sabotage).error;
+      last = error.value_or(last);
+      found = last.find(bug.law) != std::string::npos;
     }
-    EXPECT_NE(error.value_or("not found").find(bug.law), std::string::npos)
-        << bug.name << ": " << error.value_or("not found");
+    EXPECT_TRUE(found) << bug.name << ": " << last;
   }
 }
 
