@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace {
 /// A job loses fewer GPUs and processes than this. A sample that has begun anew
 /// so often would go on doing so.
 constexpr std::uint32_t kMostRuns = 32;
+
+/// A tick that comes so much later than the last one comes late.
+constexpr Duration kGap = std::chrono::seconds(2);
 
 Failure lost_too_often(std::uint64_t sample_index, int losses) {
   return {Errc::job_failed, "coordinator",
@@ -69,6 +73,37 @@ void CoordinatorPolicy::device_full(const GrantResult& event,
   reroute(std::move(pass));
 }
 
+/// Who was not there to hear beats cannot say that there were none: the process
+/// was stopped, or its machine slept.
+void CoordinatorPolicy::renew_leases_after_a_gap() {
+  if (last_tick_ && now_ - *last_tick_ > kGap) {
+    for (Worker& worker : workers_) {
+      worker.last_life = now_;
+    }
+  }
+  last_tick_ = now_;
+}
+
+Duration CoordinatorPolicy::lease_of(int index) const {
+  const Worker& worker = workers_[static_cast<std::size_t>(index)];
+  const Pace& pace =
+      paces_[static_cast<std::size_t>(worker.traits.execution_class)];
+  Duration slowest{};
+  for (const auto& [number, granted] : grants_) {
+    if (granted.worker != index) {
+      continue;
+    }
+    const auto known = pace.slowest.find(granted.task.work.task.op);
+    if (known == pace.slowest.end()) {
+      return std::max(options_.lease.least, options_.lease.unmeasured);
+    }
+    slowest = std::max(slowest, known->second);
+  }
+  const auto lease = std::chrono::duration_cast<Duration>(
+      std::chrono::duration<double>(slowest) * options_.lease.factor);
+  return std::max(options_.lease.least, lease);
+}
+
 /// Everything the worker was to do.
 std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::take_tasks_of(
     int index) {
@@ -91,11 +126,10 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   for (const int index : lost) {
     at(index).alive = false;
     ++recoveries_;
-    if (!count_losses(index)) {
-      return;
-    }
+    count_losses(index);
     std::ranges::move(take_tasks_of(index), std::back_inserter(tasks));
   }
+  fail_poisoned();
   reroute(std::move(tasks));
 }
 
@@ -113,23 +147,51 @@ void CoordinatorPolicy::reroute(std::vector<Pending> tasks) {
 
 /// The tasks of a worker's pass were lost with it, and will run alone, so that
 /// one that ends its workers is found. Which they were is known only as far as
-/// the worker's own rule says.
-bool CoordinatorPolicy::count_losses(int index) {
-  Packer packer;
+/// the worker's own rule says: it takes tasks in the order in which they became
+/// ready.
+void CoordinatorPolicy::count_losses(int index) {
+  std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
   for (const auto& [number, granted] : grants_) {
     if (granted.worker == index) {
-      packer.push(granted.task.work);
+      const SampleTask& work = granted.task.work;
+      by_readiness.emplace(std::pair(ready_since(work), number), work);
     }
+  }
+  Packer packer;
+  for (auto& [place, work] : by_readiness) {
+    packer.push(std::move(work));
   }
   for (const SampleTask& work : packer.next(at(index).traits.max_rows)) {
-    Pending& task = grants_.at(work.grant).task;
-    task.work.alone = true;
-    if (++task.attempts >= options_.max_attempts) {
-      end_job(false, lost_too_often(work.sample_index, task.attempts));
-      return false;
+    grants_.at(work.grant).task.work.alone = true;
+    if (Sample* sample = sample_of(work)) {
+      const int losses = ++sample->losses[work.task.id];
+      if (losses >= options_.max_attempts) {
+        poisoned_[work.sample_index] = losses;
+      }
     }
   }
-  return true;
+}
+
+/// The number of its grant, or that of the result that brought its last input.
+std::uint64_t CoordinatorPolicy::ready_since(const SampleTask& work) {
+  const Sample* sample = sample_of(work);
+  std::uint64_t since = work.grant;
+  for (const samplers::Slot slot : work.task.inputs) {
+    if (sample != nullptr && slot != samplers::kInitialSlot) {
+      constexpr auto kNotYet = std::numeric_limits<std::uint64_t>::max();
+      since = std::max(since, sample->values.since(slot).value_or(kNotYet));
+    }
+  }
+  return since;
+}
+
+/// A sample whose task ends one worker after the other would end them all.
+void CoordinatorPolicy::fail_poisoned() {
+  for (const auto& [index, losses] : std::exchange(poisoned_, {})) {
+    if (!ended_ && samples_.contains(index)) {
+      end_sample(index, SampleStatus::failed, lost_too_often(index, losses));
+    }
+  }
 }
 
 /// Takes the worker, and with a failed GPU all of its workers, out of the job
@@ -173,11 +235,10 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   for (int w = 0; w < num_workers(); ++w) {
     if (at(w).traits.process == event.process && !at(w).gone) {
       hit.push_back(w);
-      if (!count_losses(w)) {
-        return;
-      }
+      count_losses(w);
     }
   }
+  fail_poisoned();
   for (auto& [number, sample] : samples_) {
     sample.values.lose(event.process);
   }

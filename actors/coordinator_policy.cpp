@@ -113,11 +113,14 @@ void CoordinatorPolicy::handle(const TimeTick&) {
   for (auto& [process, frees] : std::exchange(frees_, {})) {
     commands_.push_back(FreeValues{process, std::move(frees)});
   }
+  renew_leases_after_a_gap();
   std::vector<int> silent;
   for (int w = 0; w < num_workers(); ++w) {
     const Worker& worker = at(w);
-    if (options_.lease > Duration{} && worker.alive && worker.outstanding > 0 &&
-        now_ - worker.last_life > options_.lease) {
+    if (options_.lease.least > Duration{} && worker.alive &&
+        worker.outstanding > 0 &&
+        now_ - worker.last_life > options_.lease.least &&
+        now_ - worker.last_life > lease_of(w)) {
       silent.push_back(w);
       commands_.push_back(FenceWorker{w});
     }
@@ -167,6 +170,10 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   Pace& pace = pace_of(worker.traits.execution_class);
   pace.busy += event.span.duration;
   ++pace.num_results;
+  if (!event.failure) {
+    Duration& slowest = pace.slowest[event.span.op];
+    slowest = std::max(slowest, event.span.duration);
+  }
   settle_ticks(worker, event.ticks, pass);
   // Before what follows from it: nothing of a sample is seen after its end.
   const std::size_t show = commands_.size();

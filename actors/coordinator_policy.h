@@ -49,6 +49,19 @@ inline constexpr std::uint64_t kWriterCredit = std::uint64_t{256} << 20U;
 /// faster, so more of them would only wait longer.
 inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
 
+/// How long a worker that has tasks can show no life before it is taken for
+/// dead. A step of its work (a block of a pass), or a beat that says that it
+/// waits for inputs, is a sign of life.
+struct LeaseOptions {
+  Duration least{};  ///< 0: nobody is taken for dead
+  /// While it has tasks of a kind that nobody of its class has done yet; 0: as
+  /// `least`.
+  Duration unmeasured{};
+  /// Otherwise so many times what the slowest pass of its class took, if that
+  /// is more than `least`.
+  double factor = 10;
+};
+
 struct CoordinatorOptions {
   /// Global indices still to do, in the order in which they begin.
   std::vector<std::uint64_t> samples;
@@ -66,9 +79,8 @@ struct CoordinatorOptions {
   /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
   /// no limit.
   std::uint64_t outcome_bytes = 0;
-  /// A worker that shows no life for so long loses its grants; 0: never.
-  Duration lease{};
-  /// How often a task may be lost with its worker before the job gives up.
+  LeaseOptions lease = {};
+  /// A sample fails when one of its tasks was lost so often with its worker.
   int max_attempts = 3;
   /// Least time between two progress reports.
   Duration progress_interval = std::chrono::milliseconds(50);
@@ -205,6 +217,8 @@ class CoordinatorPolicy {
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
     bool hurried = false;  ///< has changed its class to end sooner
+    /// How often a task was lost with its worker, in all runs, by its number.
+    std::map<std::uint64_t, int> losses;
   };
   struct Worker {
     bool alive = false;
@@ -225,11 +239,12 @@ class CoordinatorPolicy {
     std::int64_t num_results = 0;
     Duration of_samples{};  ///< from beginning to end, of those that are done
     std::int64_t num_samples = 0;
+    /// The longest pass of each kind that was done.
+    std::map<samplers::Op, Duration> slowest = {};
   };
   /// A task that is granted, or waits for a worker.
   struct Pending {
     SampleTask work;
-    int attempts = 0;  ///< times it was lost with its worker
   };
   struct Outstanding {
     int worker = 0;
@@ -294,9 +309,12 @@ class CoordinatorPolicy {
   void pass_failed(const GrantResult& event, std::vector<Pending> pass);
   void lose_workers(const std::vector<int>& lost);
   void reroute(std::vector<Pending> tasks);
-  /// False when a task was lost too often: then the job is over.
-  bool count_losses(int worker);
+  void count_losses(int worker);
+  [[nodiscard]] std::uint64_t ready_since(const SampleTask& work);
+  void fail_poisoned();
   std::vector<Pending> take_tasks_of(int worker);
+  void renew_leases_after_a_gap();
+  [[nodiscard]] Duration lease_of(int worker) const;
   void device_full(const GrantResult& event, std::vector<Pending> pass);
   void retire(int worker, const Failure& cause, std::vector<Pending> lost);
   void leave(const std::vector<int>& workers, const Failure& cause,
@@ -351,9 +369,12 @@ class CoordinatorPolicy {
   std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
   std::map<std::uint64_t, Outstanding> grants_;  ///< by number
   std::map<int, std::vector<Grant>> outbox_;     ///< of this event, by worker
+  /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
   std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
   std::set<int> lost_processes_;
+  /// Samples of which a task was lost too often, and the number of its losses.
+  std::map<std::uint64_t, int> poisoned_;
   std::vector<std::pair<int, Device>> lost_memories_;  ///< process, GPU
 
   JobProgress ended_totals_;  ///< of samples that have ended
@@ -362,6 +383,7 @@ class CoordinatorPolicy {
   std::vector<LostDevice> lost_;
   bool ended_ = false;
   TimePoint now_;
+  std::optional<TimePoint> last_tick_;
   TimePoint last_report_;
   std::vector<CoordinatorCommand> commands_;
 };

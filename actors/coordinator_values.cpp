@@ -16,6 +16,7 @@ using samplers::Task;
 /// same.
 void CoordinatorPolicy::note_values(const GrantResult& event) {
   const int process = at(event.worker).traits.process;
+  const std::uint64_t when = next_grant_++;
   const auto run_of = [this](const ValueName& name) -> Sample* {
     const auto found = samples_.find(name.sample_index);
     const bool is_current =
@@ -29,7 +30,7 @@ void CoordinatorPolicy::note_values(const GrantResult& event) {
         std::ranges::find(lost_memories_, std::pair(process, value.memory)) !=
             lost_memories_.end();
     if (sample != nullptr && !is_lost) {
-      sample->values.add(value.name.slot, process, value.memory);
+      sample->values.add(value.name.slot, process, value.memory, when);
     }
   }
 }

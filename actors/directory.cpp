@@ -21,13 +21,15 @@ void RunDirectory::expect_made(Slot slot, int process) {
   }
 }
 
-void RunDirectory::add(Slot slot, int process, const Device& memory) {
+void RunDirectory::add(Slot slot, int process, const Device& memory,
+                       std::uint64_t when) {
   const auto found = copies_.find(slot);
   if (found == copies_.end()) {
     return;
   }
   const auto copy = std::ranges::find(found->second, process, &Copy::process);
   if (copy != found->second.end()) {
+    copy->since = copy->is_there ? copy->since : when;
     copy->is_there = true;
     copy->memory = memory;
   }
@@ -70,6 +72,19 @@ std::optional<int> RunDirectory::holder(Slot slot, int near) const {
     }
   }
   return any;
+}
+
+std::optional<std::uint64_t> RunDirectory::since(Slot slot) const {
+  std::optional<std::uint64_t> first;
+  const auto found = copies_.find(slot);
+  if (found != copies_.end()) {
+    for (const Copy& copy : found->second) {
+      if (copy.is_there) {
+        first = std::min(first.value_or(copy.since), copy.since);
+      }
+    }
+  }
+  return first;
 }
 
 std::optional<int> RunDirectory::maker(Slot slot) const {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,8 +23,9 @@ class RunDirectory {
   /// It is asked to make the value, and nobody else any more.
   void expect_made(samplers::Slot slot, int process);
   /// The process says that it holds the value, in this memory. A value that was
-  /// freed stays so: the process has been told, or will be.
-  void add(samplers::Slot slot, int process, const Device& memory);
+  /// freed stays so: the process has been told, or will be. `when`: rises.
+  void add(samplers::Slot slot, int process, const Device& memory,
+           std::uint64_t when = 0);
   /// The process says that it does not hold it.
   void remove(samplers::Slot slot, int process);
   /// The sample begins anew: its next run has no value yet.
@@ -35,6 +37,9 @@ class RunDirectory {
 
   /// Who holds the value: `near` if it does.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
+  /// When somebody first said that it holds the value; nothing: nobody holds
+  /// it.
+  [[nodiscard]] std::optional<std::uint64_t> since(samplers::Slot slot) const;
   /// Who was asked to make it.
   [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;
   /// Takes the value off the list; returns the processes that may hold it.
@@ -51,6 +56,7 @@ class RunDirectory {
     bool is_there = false;  ///< on its word
     bool makes_it = false;
     Device memory;
+    std::uint64_t since = 0;  ///< there
   };
   using Copies = std::map<samplers::Slot, std::vector<Copy>>;
   [[nodiscard]] const Copies& copies() const noexcept { return copies_; }

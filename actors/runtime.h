@@ -37,7 +37,10 @@ struct JobSpec {
   /// The company. A class of execution is part of what an evaluator promises:
   /// places with equal numbers must give equal bytes.
   std::vector<WorkerPlace> workers = {{}};
-  Duration lease{};  ///< see CoordinatorOptions
+  /// A block of a pass takes seconds at most. Before the first pass a worker
+  /// can prepare weights for minutes.
+  LeaseOptions lease = {.least = std::chrono::seconds(10),
+                        .unmeasured = std::chrono::minutes(10)};
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};

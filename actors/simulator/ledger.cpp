@@ -74,6 +74,11 @@ void Ledger::heard(const WorkerDown& down) {
 }
 
 void Ledger::heard(const GrantResult& result) {
+  if (!result.failure && result.gone.empty()) {
+    const auto worker = static_cast<std::size_t>(result.worker);
+    Duration& slowest = slowest_[scenario_.workers.at(worker).execution_class];
+    slowest = std::max(slowest, result.span.duration);
+  }
   for (const std::uint64_t grant : result.grants) {
     if (grants_.contains(grant) &&
         workers_.at(static_cast<std::size_t>(result.worker)).epoch ==
@@ -95,8 +100,10 @@ void Ledger::heard(const ProcessDown& down) {
 void Ledger::lose(Incarnation& incarnation) {
   incarnation.is_alive = false;
   for (const std::uint64_t id : std::set(incarnation.grants)) {
-    const TaskName task = name_of(grants_.at(id).task);
-    most_losses_ = std::max(most_losses_, ++losses_[task]);
+    const SampleTask& work = grants_.at(id).task;
+    if (++losses_[{work.sample_index, work.task.id}] >= limits().max_attempts) {
+      poisoned_.insert(work.sample_index);
+    }
     forget(id);
   }
 }
@@ -162,16 +169,30 @@ void Ledger::begun(const Grant& pass) {
 
 /// Nobody waits for what was granted of these runs.
 void Ledger::asked(const DropRuns& drop) {
+  forget_grants(drop.sample_index, drop.last_run);
+}
+
+void Ledger::forget_grants(std::uint64_t sample_index,
+                           std::optional<std::uint32_t> last_run) {
   std::vector<std::uint64_t> dropped;
   for (const auto& [id, held] : grants_) {
-    if (held.task.sample_index == drop.sample_index &&
-        (!drop.last_run || held.task.run <= *drop.last_run)) {
+    if (held.task.sample_index == sample_index &&
+        (!last_run || held.task.run <= *last_run)) {
       dropped.push_back(id);
     }
   }
   for (const std::uint64_t id : dropped) {
     forget(id);
   }
+}
+
+Duration Ledger::longest_lease(int worker) const {
+  const auto found = slowest_.find(
+      scenario_.workers.at(static_cast<std::size_t>(worker)).execution_class);
+  const std::chrono::duration<double> slowest =
+      found == slowest_.end() ? Duration{} : found->second;
+  return std::max(scenario_.lease.least, std::chrono::duration_cast<Duration>(
+                                             slowest * scenario_.lease.factor));
 }
 
 void Ledger::check_task(const SampleTask& work, int execution_class) {
@@ -205,19 +226,26 @@ std::set<std::uint64_t> Ledger::countable_in(
   return samples;
 }
 
-void Ledger::asked(const EndSample& end, SymbolTable& home) {
+void Ledger::asked(const EndSample& end,
+                   const std::shared_ptr<SymbolTable>& home) {
   const std::uint64_t index = end.report.sample_index;
   const std::string name = "sample " + std::to_string(index);
   expect(!has_ended_, name + " ends after the job");
   expect(ended_.insert(index).second, name + " ends twice");
-  expect(end.report.status == SampleStatus::done, name + " failed");
+  if (end.report.status == SampleStatus::failed) {
+    expect(poisoned_.contains(index), name + " failed");
+    ++num_failed_;
+    forget_grants(index);
+    samples_.erase(index);
+    return;
+  }
   expect(end.report.execution_class == samples_[index].execution_class,
          name + " is reported in another execution class than it ran in");
   samples_.erase(index);
   const PlainEnd& plain = plain_end_of(*scenario_.variant, index);
-  expect(home.find(end.result) == plain.latents,
+  expect(home->find(end.result) == plain.latents,
          name + " has other latents than undisturbed");
-  expect(!scenario_.decode || home.find(kPixelsSlot) == plain.pixels,
+  expect(!scenario_.decode || home->find(kPixelsSlot) == plain.pixels,
          name + " has other pixels than undisturbed");
   const samplers::Progress& progress = end.report.progress;
   expect(progress.nfe == plain.progress.nfe &&
@@ -244,7 +272,8 @@ void Ledger::asked(const EndJob& end) {
   if (end.failure) {
     const bool nobody_left =
         std::ranges::all_of(workers_, &Incarnation::is_gone);
-    gave_up_ = nobody_left || most_losses_ >= limits().max_attempts;
+    gave_up_ =
+        nobody_left || static_cast<std::size_t>(num_failed_) == ended_.size();
     expect(gave_up_, "the job was given up: " + end.failure->place + ": " +
                          end.failure->message);
     return;

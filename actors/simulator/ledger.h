@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -31,8 +32,9 @@ class Ledger {
   // What it asks for.
   void asked(const Grant& grant, TimePoint now);
   void asked(const DropRuns& drop);
-  /// `home`: the values of that run in the coordinator's process.
-  void asked(const EndSample& end, SymbolTable& home);
+  /// `home`: the values of that run in the coordinator's process, if the sample
+  /// is done.
+  void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
   void asked(const FenceWorker& fence);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
@@ -70,9 +72,13 @@ class Ledger {
     return first_error_;
   }
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
-  /// The job was given up for an allowed reason: a task was lost too often, or
-  /// no worker is left.
+  /// The job was given up for an allowed reason: no worker is left, or its
+  /// first samples failed.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
+  /// Samples that failed for an allowed reason: a task was lost too often.
+  [[nodiscard]] int num_failed() const noexcept { return num_failed_; }
+  /// No lease of the worker is longer, by the passes that were heard of.
+  [[nodiscard]] Duration longest_lease(int worker) const;
 
  private:
   struct Incarnation {
@@ -97,6 +103,8 @@ class Ledger {
   [[nodiscard]] static TaskName name_of(const SampleTask& work);
   void lose(Incarnation& incarnation);
   void forget(std::uint64_t grant);
+  void forget_grants(std::uint64_t sample_index,
+                     std::optional<std::uint32_t> last_run = {});
   void check_task(const SampleTask& work, int execution_class);
 
   const Scenario& scenario_;
@@ -104,11 +112,14 @@ class Ledger {
   std::map<std::uint64_t, Held> grants_;       ///< at live workers
   std::unordered_set<std::uint64_t> numbers_;  ///< of all grants
   std::set<TaskName> tasks_;                   ///< of these grants
-  std::map<TaskName, int> losses_;             ///< with their workers
+  /// With their workers, by sample and task, in all runs.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, int> losses_;
   std::map<std::uint64_t, InFlight> samples_;
   std::set<std::uint64_t> ended_;
   std::uint64_t reported_ = 0;
-  int most_losses_ = 0;
+  std::set<std::uint64_t> poisoned_;  ///< samples of tasks lost too often
+  std::map<int, Duration> slowest_;   ///< pass, by execution class
+  int num_failed_ = 0;
   bool has_ended_ = false;
   bool gave_up_ = false;
   std::optional<std::string> first_error_;

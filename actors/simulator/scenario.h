@@ -33,7 +33,7 @@ struct Scenario {
   std::vector<DeviceModel> devices;  ///< by worker
   int max_rows = 1;
   bool decode = true;
-  Duration lease = std::chrono::seconds(1);
+  LeaseOptions lease = {.least = std::chrono::seconds(1), .factor = 2};
   Duration pulse = std::chrono::milliseconds(250);
   LinkModel link;
   ProcessModel process;

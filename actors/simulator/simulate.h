@@ -24,6 +24,8 @@ struct Outcome {
   std::optional<std::string> error;
   /// The job was given up for a reason that it may be given up for.
   bool gave_up = false;
+  /// Samples of which a task was lost too often with its worker.
+  int failed_samples = 0;
   Duration took{};  ///< virtual time
   std::uint64_t num_events = 0;
   std::uint64_t num_tasks = 0;  ///< that workers ended

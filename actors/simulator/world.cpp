@@ -75,6 +75,7 @@ Outcome World::run() {
   }
   outcome_.error = ledger_.first_error();
   outcome_.gave_up = ledger_.gave_up();
+  outcome_.failed_samples = ledger_.num_failed();
   outcome_.took = ended_ - TimePoint{};
   return outcome_;
 }
@@ -286,8 +287,10 @@ void World::perform(ShowResult& show) {
 }
 
 void World::perform(EndSample& end) {
-  ledger_.asked(end,
-                *store(kHomeProcess).open(end.report.sample_index, end.run));
+  const bool is_done = end.report.status == SampleStatus::done;
+  ledger_.asked(
+      end, is_done ? store(kHomeProcess).open(end.report.sample_index, end.run)
+                   : nullptr);
 }
 
 void World::perform(JobProgress& progress) { ledger_.asked(progress); }
@@ -297,7 +300,8 @@ void World::perform(FenceWorker& fence) {
   const bool is_there =
       worker.policy && worker.epoch == ledger_.epoch_of(fence.worker);
   ledger_.expect(!is_there || (worker.frozen_until > TimePoint{} &&
-                               now() < worker.frozen_until + scenario_.lease +
+                               now() < worker.frozen_until +
+                                           ledger_.longest_lease(fence.worker) +
                                            2 * scenario_.pulse),
                  "a worker that shows life is fenced");
   ledger_.asked(fence);
@@ -324,7 +328,6 @@ void World::perform(EndJob& end) {
 /// A frozen worker that has something to do loses it when its lease is over.
 /// What it did before may be heard of a pulse later, and so may be the end.
 void World::check_leases() {
-  const Duration most = scenario_.lease + 3 * scenario_.pulse;
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     Worker& worker = at(w);
     if (!worker.policy || worker.policy->waits()) {
@@ -333,6 +336,7 @@ void World::check_leases() {
                now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
       const TimePoint since = std::max(
           {worker.frozen_since, worker.last_idle, ledger_.held_since(w)});
+      const Duration most = ledger_.longest_lease(w) + 3 * scenario_.pulse;
       ledger_.expect(now() - since <= most, "a frozen worker keeps its grants");
     }
   }

@@ -86,7 +86,8 @@ TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
 }
 
 TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
-  Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
+  Company company({.kind = MethodKind::batch}, 2, 4,
+                  {.lease = {.least = seconds(10)}});
   company.raise_all();
   company.now += seconds(8);
   company.on(WorkerBeat{0, 1, 5});
@@ -112,7 +113,8 @@ TEST(CoordinatorPolicy, ShowsWhatAnAcceptedResultHasToShow) {
 }
 
 TEST(CoordinatorPolicy, ShowsNothingOfAResultThatIsLate) {
-  Company company({.kind = MethodKind::batch}, 2, 4, {.lease = seconds(10)});
+  Company company({.kind = MethodKind::batch}, 2, 4,
+                  {.lease = {.least = seconds(10)}});
   company.raise_all();
   const Grant grant = company.take(0);
   company.now += seconds(11);
@@ -142,7 +144,8 @@ TEST(CoordinatorPolicy, ShowsNothingOfARunThatWasBegunAnewElsewhere) {
 }
 
 TEST(CoordinatorPolicy, ABeatWithoutProgressDoesNotRenewTheLease) {
-  Company company({.kind = MethodKind::batch}, 1, 1, {.lease = seconds(10)});
+  Company company({.kind = MethodKind::batch}, 1, 1,
+                  {.lease = {.least = seconds(10)}});
   company.raise_all();
   company.on(WorkerBeat{0, 1, 5});
   company.now += seconds(11);

@@ -263,7 +263,7 @@ TEST(RunJob, GoesOnWhileThreadsOfFencedWorkersHang) {
   constexpr int kHanging = 2;
   Job job({.kind = MethodKind::batch});
   job.spec.workers = cpu_workers(kHanging + 1);
-  job.spec.lease = std::chrono::milliseconds(300);
+  job.spec.lease = {.least = std::chrono::milliseconds(300)};
   std::atomic<int> passes{0};
   std::atomic<bool> is_over{false};
   job.evaluator.before_forward = [&](ExecContext& /*ctx*/) {

@@ -71,7 +71,7 @@ class Shells : public testing::Test {
     }
     options.make_method = [this] { return make_method(method_, schedule_); };
     options.workers.resize(kWorkers);
-    options.lease = lease_;
+    options.lease.least = lease_;
     RestartOptions restart;
     restart.first_delay = std::chrono::milliseconds(50);
     const auto make_executor = [this](int worker) -> std::unique_ptr<Executor> {

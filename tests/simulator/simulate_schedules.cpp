@@ -16,6 +16,7 @@ struct Totals {
   std::uint64_t tasks = 0;
   std::uint64_t events = 0;
   std::uint64_t given_up = 0;
+  int failed_samples = 0;
   int struck[kNumFaultKinds] = {};
   int fences = 0;
   int late = 0;
@@ -26,6 +27,7 @@ struct Totals {
     tasks += one.num_tasks;
     events += one.num_events;
     given_up += one.gave_up ? 1 : 0;
+    failed_samples += one.failed_samples;
     for (int kind = 0; kind < kNumFaultKinds; ++kind) {
       struck[kind] += one.struck[static_cast<std::size_t>(kind)];
     }
@@ -64,14 +66,14 @@ int main(int argc, char** argv) {
       "%llu schedules, all with the undisturbed values, in %.1f s (%.0f a "
       "minute): %llu tasks, %llu events; %d kills, %d freezes, %d slow "
       "workers, %d processes ended, "
-      "%d past their lease, %d late results, %d empty pulls; %llu jobs given "
-      "up\n",
+      "%d past their lease, %d late results, %d empty pulls; %d "
+      "samples failed, %llu jobs given up\n",
       static_cast<unsigned long long>(totals.scenarios), took.count(),
       60.0 * static_cast<double>(totals.scenarios) / took.count(),
       static_cast<unsigned long long>(totals.tasks),
       static_cast<unsigned long long>(totals.events), totals.struck[0],
       totals.struck[1], totals.struck[2], totals.struck[3], totals.fences,
-      totals.late, totals.empty_pulls,
+      totals.late, totals.empty_pulls, totals.failed_samples,
       static_cast<unsigned long long>(totals.given_up));
   return 0;
 }
