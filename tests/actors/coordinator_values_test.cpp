@@ -1,0 +1,261 @@
+// What the coordinator says of values: where they are, what is fetched, what is
+// freed, and what is begun anew when they are lost.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/actors/policy_company.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+
+/// One worker in each of `count` processes, from `first` on.
+CoordinatorOptions in_processes(int count, int first = 0, bool decode = false) {
+  CoordinatorOptions options{.decode = decode};
+  for (int w = 0; w < count; ++w) {
+    options.workers.push_back({.process = first + w});
+  }
+  return options;
+}
+
+TEST(CoordinatorValues, NamesWhoHoldsAnInputThatTheWorkerLacks) {
+  // Two segments, one in each process: what crosses the cut is fetched.
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  const Grant first = company.take(0);
+  EXPECT_TRUE(first.remote_inputs.empty());
+  const samplers::Slot boundary = first.tasks[0].task.outputs[0];
+  company.on(company.answer(first));
+  const Grant second = company.take(1);
+  ASSERT_EQ(second.remote_inputs.size(), 1U);
+  EXPECT_EQ(second.remote_inputs[0], (RemoteValue{{0, 0, boundary}, 0}));
+}
+
+TEST(CoordinatorValues, FreesADeadSlotWhereverItMayBe) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  const Grant first = company.take(0);
+  const samplers::Slot boundary = first.tasks[0].task.outputs[0];
+  company.on(company.answer(first));
+  company.on(company.answer(company.take(1)));
+  company.on(TimeTick{});
+  const auto is_told = [&](const std::vector<FreedSlots>& frees) {
+    return std::ranges::any_of(frees, [&](const FreedSlots& freed) {
+      return std::ranges::find(freed.slots, boundary) != freed.slots.end();
+    });
+  };
+  std::set<int> told;
+  for (const FreeValues& free : company.freed) {
+    if (is_told(free.frees)) {
+      told.insert(free.process);
+    }
+  }
+  for (const Grant& grant : company.grants) {
+    if (is_told(grant.frees)) {
+      told.insert(grant.worker);
+    }
+  }
+  EXPECT_EQ(told, (std::set<int>{0, 1}));
+}
+
+TEST(CoordinatorValues, TellsAgainWhatALostGrantTookAlong) {
+  Company company({.kind = MethodKind::sequential}, 1, 1, in_processes(1, 1));
+  company.raise_all();
+  company.run_one(0);
+  const std::vector<FreedSlots> frees = company.grants.back().frees;
+  ASSERT_FALSE(frees.empty());
+  company.kill(0);
+  company.on(TimeTick{});
+  ASSERT_EQ(company.freed.size(), 1U);
+  EXPECT_EQ(company.freed[0].process, 1);
+  EXPECT_EQ(company.freed[0].frees.at(0).slots, frees[0].slots);
+}
+
+TEST(CoordinatorValues, EndsASampleWhenItsResultIsHome) {
+  Company company({.kind = MethodKind::sequential}, 1, 1,
+                  in_processes(1, 1, true));
+  company.raise_all();
+  while (company.run_one(0)) {
+  }
+  EXPECT_TRUE(company.reports.empty());
+  ASSERT_EQ(company.fetches.size(), 1U);
+  const FetchValues fetch = company.fetches.front();
+  ASSERT_EQ(fetch.values.size(), 2U) << "latents and pixels";
+  EXPECT_EQ(fetch.values[1].name.slot, kPixelsSlot);
+  EXPECT_EQ(fetch.values[1].process, 1);
+  company.on(ValuesFetched{fetch.sample_index, fetch.run + 1, {}});
+  EXPECT_TRUE(company.reports.empty()) << "of another run";
+  company.on(ValuesFetched{fetch.sample_index, fetch.run, {}});
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_EQ(company.times_ended, 1);
+  std::set<int> told;
+  for (const DropRuns& drop : company.dropped) {
+    EXPECT_FALSE(drop.last_run);
+    told.insert(drop.process);
+  }
+  EXPECT_EQ(told, (std::set<int>{0, 1}));
+}
+
+TEST(CoordinatorValues, BeginsASampleAnewWhoseResultIsGone) {
+  Company company({.kind = MethodKind::sequential}, 1, 1, in_processes(1, 1));
+  company.raise_all();
+  while (company.run_one(0)) {
+  }
+  const FetchValues fetch = company.fetches.at(0);
+  company.on(ValuesFetched{fetch.sample_index, fetch.run, fetch.values});
+  EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
+  EXPECT_EQ(company.dropped.back().last_run, 0U);
+  while (company.run_one(0)) {
+  }
+  const FetchValues again = company.fetches.at(1);
+  EXPECT_EQ(again.run, 1U);
+  company.on(ValuesFetched{again.sample_index, again.run, {}});
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_EQ(company.end.recoveries, 1);
+}
+
+GrantResult nothing_ran(const Grant& grant) {
+  GrantResult result;
+  for (const SampleTask& work : grant.tasks) {
+    result.grants.push_back(work.grant);
+  }
+  result.worker = grant.worker;
+  result.epoch = grant.epoch;
+  result.gone = grant.remote_inputs;
+  return result;
+}
+
+TEST(CoordinatorValues, BeginsASampleAnewWhoseInputNobodyHolds) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  company.run_one(0);
+  company.on(nothing_ran(company.take(1)));
+  EXPECT_TRUE(company.workers_of_run.contains({0, 1}));
+  company.run_to_end();
+  EXPECT_FALSE(company.end.failure);
+  EXPECT_EQ(num_done(company), 1U);
+  EXPECT_EQ(company.end.recoveries, 1);
+}
+
+TEST(CoordinatorValues, GivesUpASampleThatIsLostAgainAndAgain) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  for (int i = 0; i < 200 && company.times_ended == 0; ++i) {
+    company.run_one(0);
+    if (!company.mailboxes[1].empty()) {
+      company.on(nothing_ran(company.take(1)));
+    }
+  }
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_NE(company.end.failure->message.find("sample 0 were lost"),
+            std::string::npos);
+}
+
+constexpr auto kGone = [](int process) {
+  return ProcessDown{process, {Errc::job_failed, "node", "is gone", {}}};
+};
+
+TEST(CoordinatorValues, GoesOnWithoutAProcessAndBeginsAnewWhatItHeld) {
+  Company company({.kind = MethodKind::batch}, 2, 2, in_processes(2));
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  company.run_one(0);
+  company.run_one(1);
+  company.on(kGone(1));
+  company.forget(1);
+  EXPECT_FALSE(company.workers_of_run.contains({0, 1}));
+  EXPECT_TRUE(company.workers_of_run.contains({1, 1}));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_FALSE(company.end.failure);
+  ASSERT_EQ(company.end.lost.size(), 1U);
+  EXPECT_EQ(company.end.lost[0].cause.place, "node");
+  for (const DropRuns& drop : company.dropped) {
+    EXPECT_EQ(drop.process, 0) << "nobody is there";
+  }
+}
+
+TEST(CoordinatorValues, ListsNothingThatALostProcessSaysLate) {
+  Company company({.kind = MethodKind::batch}, 2, 2, in_processes(2));
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  const Grant late = company.take(1);
+  company.on(kGone(1));
+  company.forget(1);
+  // Nothing of the sample had been made there: it goes on.
+  EXPECT_FALSE(company.workers_of_run.contains({1, 1}));
+  company.on(company.answer(late));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+  for (const Grant& grant : company.grants) {
+    EXPECT_TRUE(grant.remote_inputs.empty()) << "of a process that is gone";
+  }
+}
+
+TEST(CoordinatorValues, BeginsAnewWhatAProcessWithoutWorkersHeld) {
+  // Its only worker is given up before the process ends.
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 3, 1,
+                  in_processes(3));
+  company.raise_all();
+  company.run_one(0);
+  company.run_one(1);
+  company.kill(1);
+  company.on(
+      WorkerDown{1, 1, Failure{Errc::job_failed, "worker", "again", {}}});
+  company.on(kGone(1));
+  EXPECT_FALSE(company.end.failure);
+  company.run_to_end();
+  EXPECT_FALSE(company.end.failure);
+  EXPECT_EQ(num_done(company), 1U);
+}
+
+TEST(CoordinatorValues, KeepsATaskOfALaterRunWhileNobodyIsAlive) {
+  Company company({.kind = MethodKind::sequential}, 2, 2, in_processes(2));
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.raise_all();
+  company.run_one(1);
+  company.kill(0);
+  company.on(kGone(1));
+  company.forget(1);
+  company.raise(0);
+  EXPECT_TRUE(company.workers_of_run.contains({1, 1}));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+}
+
+TEST(CoordinatorValues, TakesALateGoneForWhatItIs) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  company.run_one(0);
+  const GrantResult late = nothing_ran(company.take(1));
+  company.kill(1);
+  company.on(late);
+  company.raise(1);
+  company.run_to_end();
+  EXPECT_FALSE(company.end.failure);
+  EXPECT_EQ(num_done(company), 1U);
+}
+
+TEST(CoordinatorValues, EndsTheJobWithTheCoordinatorsProcess) {
+  Company company({.kind = MethodKind::batch}, 2, 2, in_processes(2));
+  company.raise_all();
+  company.on(
+      ProcessDown{kHomeProcess, {Errc::internal, "node", "is gone", {}}});
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_EQ(company.end.failure->place, "node");
+}
+
+}  // namespace
+}  // namespace troupe::actors
