@@ -89,6 +89,14 @@ void limit_fields(std::span<const std::byte> bytes, int depth, int most) {
   }
 }
 
+std::string bytes_of(const google::protobuf::Message& message,
+                     std::size_t most) {
+  const std::size_t size = message.ByteSizeLong();
+  require(size <= most, Errc::invalid_argument, "message",
+          "too large: got " + std::to_string(size) + " bytes");
+  return message.SerializeAsString();
+}
+
 Tensor tensor_of(const std::string& what, const std::string& dtype,
                  std::span<const std::int64_t> shape, const std::string& data) {
   const std::vector<std::string>& names = config::names_of<DType>();

@@ -8,7 +8,9 @@
 #include <string>
 
 #include "config/enum_names.h"
+#include "kernels/core/boundary.h"
 #include "kernels/core/tensor.h"
+#include "kernels/core/text.h"
 
 // What the codecs of this folder share. Not included elsewhere: it names
 // protobuf.
@@ -30,6 +32,10 @@ void parse(std::span<const std::byte> bytes, std::size_t most,
 /// Errc::corrupt_file if it has more than `most` fields, those of its fields
 /// that are messages included if `depth` is 2.
 void limit_fields(std::span<const std::byte> bytes, int depth, int most);
+
+/// Errors: Errc::invalid_argument above `most` bytes.
+[[nodiscard]] std::string bytes_of(const google::protobuf::Message& message,
+                                   std::size_t most);
 
 /// Writes a tensor of the host into a message with the fields `dtype`, `shape`
 /// and `data`.
@@ -54,6 +60,23 @@ template <typename Message>
   const auto size = static_cast<std::size_t>(from.shape_size());
   return tensor_of(what, from.dtype(), {from.shape().data(), size},
                    from.data());
+}
+
+/// The same for a message with a fourth field, `name`. An empty tensor is
+/// written as its name alone.
+template <typename Message>
+void put_named(const NamedTensor& named, Message& to) {
+  to.set_name(named.name);
+  if (!named.tensor.empty()) {
+    put_tensor(named.tensor, to);
+  }
+}
+template <typename Message>
+[[nodiscard]] NamedTensor named_of(const Message& from) {
+  const bool is_empty = from.shape().empty() && from.data().empty();
+  return {from.name(),
+          is_empty ? Tensor()
+                   : tensor_of("tensor " + in_quotes(from.name()), from)};
 }
 
 }  // namespace troupe::actors::wire

@@ -151,32 +151,18 @@ HeldValue read(const proto::HeldValue& from) {
   return value;
 }
 
-void write(const NamedTensor& named, proto::Tensor& to) {
-  to.set_name(named.name);
-  if (!named.tensor.empty()) {
-    put_tensor(named.tensor, to);
-  }
-}
-
-NamedTensor read(const proto::Tensor& from) {
-  const bool is_empty = from.shape().empty() && from.data().empty();
-  return {from.name(),
-          is_empty ? Tensor()
-                   : tensor_of("tensor " + in_quotes(from.name()), from)};
-}
-
 template <typename Look>  // Preview or TrajectoryPoint
 void write(const Look& look, proto::Shown& to) {
   const auto& [sample_index, call, latents] = look;
   to.set_sample_index(sample_index);
   to.set_call(call);
-  write(NamedTensor{"latents", latents}, *to.mutable_latents());
+  put_named({"latents", latents}, *to.mutable_latents());
 }
 
 template <typename Look>
 Look look_of(const proto::Shown& from) {
   return {from.sample_index(), natural(from.call()),
-          read(from.latents()).tensor};
+          named_of(from.latents()).tensor};
 }
 
 void write(const TraceSpan& span, proto::Span& to) {
@@ -352,19 +338,12 @@ DropRuns read(const proto::DropRuns& from) {
   return drop;
 }
 
-std::string bytes_of(const google::protobuf::Message& message) {
-  const std::size_t size = message.ByteSizeLong();
-  require(size <= kMostNewsBytes, Errc::invalid_argument, "message",
-          "too large: got " + std::to_string(size) + " bytes");
-  return message.SerializeAsString();
-}
-
 }  // namespace
 
 std::string encode(const News& news) {
   proto::News message;
   std::visit([&message](const auto& one) { write(one, message); }, news);
-  return bytes_of(message);
+  return bytes_of(message, kMostNewsBytes);
 }
 
 News decode_news(std::span<const std::byte> bytes) {
@@ -391,22 +370,6 @@ News decode_news(std::span<const std::byte> bytes) {
       break;
   }
   refuse("a message that says nothing, or something new");
-}
-
-std::string encode(const Parcel& parcel) {
-  proto::Parcel message;
-  write_all(parcel, *message.mutable_tensors());
-  return bytes_of(message);
-}
-
-Parcel decode_parcel(std::span<const std::byte> bytes) {
-  limit_fields(bytes, 1, kMostNewsEntries);
-  proto::Parcel message;
-  parse(bytes, kMostNewsBytes, message);
-  refuse_unknown_fields(message);
-  Parcel parcel;
-  read_all(message.tensors(), parcel);
-  return parcel;
 }
 
 }  // namespace troupe::actors::wire

@@ -6,12 +6,11 @@
 #include <variant>
 
 #include "actors/coordinator_policy.h"
-#include "kernels/core/value_channel.h"
 
 namespace troupe::actors::wire {
 
-/// The most bytes of a message or a value: a result may show the latents of a
-/// whole window.
+/// The most bytes of a message: a result may show the latents of a whole
+/// window.
 inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
 /// The most entries of all lists of a message; an empty one takes two bytes of
 /// it and a hundred in memory.
@@ -27,9 +26,5 @@ using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
 /// What it reads is well formed; whether its numbers fit the job is for whoever
 /// knows the job. Errors: Errc::corrupt_file. Thread: any.
 [[nodiscard]] News decode_news(std::span<const std::byte> bytes);
-
-/// As troupe.wire.Parcel. Errors and thread: as above.
-[[nodiscard]] std::string encode(const Parcel& parcel);
-[[nodiscard]] Parcel decode_parcel(std::span<const std::byte> bytes);
 
 }  // namespace troupe::actors::wire

@@ -6,6 +6,7 @@
 
 #include "actors/shells.h"
 #include "actors/wire/news_codec.h"
+#include "actors/wire/parcel_codec.h"
 
 namespace troupe::actors {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/wire/parcel_codec.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "kernels/core/value_channel.h"
+
+namespace troupe::actors::wire {
+
+/// The most bytes of a value.
+inline constexpr std::size_t kMostParcelBytes = std::size_t{64} << 20U;
+/// The most entries of all lists of a value; an empty one takes two bytes of it
+/// and a hundred in memory.
+inline constexpr int kMostParcelEntries = 1 << 16;
+
+/// As troupe.wire.Parcel. Its tensors are on the host. Errors:
+/// Errc::invalid_argument above kMostParcelBytes. Thread: any.
+[[nodiscard]] std::string encode(const Parcel& parcel);
+/// What it reads is well formed; `unpack` says whether it is a value. Errors:
+/// Errc::corrupt_file. Thread: any.
+[[nodiscard]] Parcel decode_parcel(std::span<const std::byte> bytes);
+
+}  // namespace troupe::actors::wire
