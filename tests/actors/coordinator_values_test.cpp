@@ -166,14 +166,19 @@ constexpr auto kGone = [](int process) {
   return ProcessDown{process, {Errc::job_failed, "node", "is gone", {}}};
 };
 
+/// A process ends, and with it the worker of the same number.
+void lose(Company& company, int process) {
+  company.on(kGone(process));
+  company.forget(process);
+}
+
 TEST(CoordinatorValues, GoesOnWithoutAProcessAndBeginsAnewWhatItHeld) {
   Company company({.kind = MethodKind::batch}, 2, 2, in_processes(2));
   company.grant_duration = std::chrono::milliseconds(20);
   company.raise_all();
   company.run_one(0);
   company.run_one(1);
-  company.on(kGone(1));
-  company.forget(1);
+  lose(company, 1);
   EXPECT_FALSE(company.workers_of_run.contains({0, 1}));
   EXPECT_TRUE(company.workers_of_run.contains({1, 1}));
   company.run_to_end();
@@ -191,8 +196,7 @@ TEST(CoordinatorValues, ListsNothingThatALostProcessSaysLate) {
   company.grant_duration = std::chrono::milliseconds(20);
   company.raise_all();
   const Grant late = company.take(1);
-  company.on(kGone(1));
-  company.forget(1);
+  lose(company, 1);
   // Nothing of the sample had been made there: it goes on.
   EXPECT_FALSE(company.workers_of_run.contains({1, 1}));
   company.on(company.answer(late));
@@ -226,8 +230,7 @@ TEST(CoordinatorValues, KeepsATaskOfALaterRunWhileNobodyIsAlive) {
   company.raise_all();
   company.run_one(1);
   company.kill(0);
-  company.on(kGone(1));
-  company.forget(1);
+  lose(company, 1);
   company.raise(0);
   EXPECT_TRUE(company.workers_of_run.contains({1, 1}));
   company.run_to_end();

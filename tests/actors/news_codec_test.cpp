@@ -22,8 +22,10 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
-News there_and_back(const News& news) {
-  return wire::decode_news(bytes_of(wire::encode(news)));
+template <typename Message>
+Message there_and_back(const Message& message) {
+  return std::get<Message>(
+      wire::decode_news(bytes_of(wire::encode(News(message)))));
 }
 
 /// Every field has a value of its own, so that a field that is left out or
@@ -119,12 +121,18 @@ void expect_same(const Failure& a, const Failure& b) {
   EXPECT_EQ(a.hint, b.hint);
 }
 
+/// For messages to or from one incarnation of a worker.
+template <typename Message>
+void expect_same_worker(const Message& a, const Message& b) {
+  EXPECT_EQ(a.worker, b.worker);
+  EXPECT_EQ(a.epoch, b.epoch);
+}
+
 TEST(NewsCodec, BringsAGrantBack) {
   Filler fill;
   const Grant sent = fill.grant();
-  const auto got = std::get<Grant>(there_and_back(sent));
-  EXPECT_EQ(got.worker, sent.worker);
-  EXPECT_EQ(got.epoch, sent.epoch);
+  const auto got = there_and_back(sent);
+  expect_same_worker(got, sent);
   EXPECT_EQ(got.max_rows, sent.max_rows);
   EXPECT_EQ(got.coming_inputs, sent.coming_inputs);
   ASSERT_EQ(got.tasks.size(), 2U);
@@ -145,10 +153,9 @@ TEST(NewsCodec, BringsAGrantBack) {
 TEST(NewsCodec, BringsAResultBack) {
   Filler fill;
   const GrantResult sent = fill.result();
-  const auto got = std::get<GrantResult>(there_and_back(sent));
+  const auto got = there_and_back(sent);
   EXPECT_EQ(got.grants, sent.grants);
-  EXPECT_EQ(got.worker, sent.worker);
-  EXPECT_EQ(got.epoch, sent.epoch);
+  expect_same_worker(got, sent);
   ASSERT_EQ(got.results.size(), 1U);
   EXPECT_EQ(got.results[0].id, sent.results[0].id);
   EXPECT_EQ(got.results[0].version, sent.results[0].version);
@@ -186,40 +193,35 @@ TEST(NewsCodec, BringsAResultBack) {
 TEST(NewsCodec, BringsTheSmallMessagesBack) {
   Filler fill;
   const WorkerUp up{fill.small(), fill.word()};
-  const auto got_up = std::get<WorkerUp>(there_and_back(up));
-  EXPECT_EQ(got_up.worker, up.worker);
-  EXPECT_EQ(got_up.epoch, up.epoch);
+  const auto got_up = there_and_back(up);
+  expect_same_worker(got_up, up);
   const WorkerDown down{fill.small(), fill.word(), fill.failure()};
-  const auto got_down = std::get<WorkerDown>(there_and_back(down));
-  EXPECT_EQ(got_down.worker, down.worker);
-  EXPECT_EQ(got_down.epoch, down.epoch);
+  const auto got_down = there_and_back(down);
+  expect_same_worker(got_down, down);
   expect_same(got_down.gone.value(), *down.gone);
-  EXPECT_FALSE(std::get<WorkerDown>(there_and_back(WorkerDown{1, 2, {}})).gone);
+  EXPECT_FALSE(there_and_back(WorkerDown{1, 2, {}}).gone);
   const WorkerBeat beat{fill.small(), fill.word(), fill.big(), true};
-  const auto got_beat = std::get<WorkerBeat>(there_and_back(beat));
-  EXPECT_EQ(got_beat.worker, beat.worker);
-  EXPECT_EQ(got_beat.epoch, beat.epoch);
+  const auto got_beat = there_and_back(beat);
+  expect_same_worker(got_beat, beat);
   EXPECT_EQ(got_beat.ticks, beat.ticks);
   EXPECT_TRUE(got_beat.waits);
   const FreeValues free{fill.small(), fill.grant().frees};
-  const auto got_free = std::get<FreeValues>(there_and_back(free));
+  const auto got_free = there_and_back(free);
   EXPECT_EQ(got_free.process, free.process);
   EXPECT_EQ(got_free.frees.at(0).slots, free.frees[0].slots);
   const DropRuns drop{fill.small(), fill.big(), fill.word()};
-  const auto got_drop = std::get<DropRuns>(there_and_back(drop));
+  const auto got_drop = there_and_back(drop);
   EXPECT_EQ(got_drop.process, drop.process);
   EXPECT_EQ(got_drop.sample_index, drop.sample_index);
   EXPECT_EQ(got_drop.last_run, drop.last_run);
-  EXPECT_FALSE(std::get<DropRuns>(there_and_back(DropRuns{1, 2, {}})).last_run);
-  EXPECT_EQ(std::get<DropRuns>(there_and_back(DropRuns{1, 2, 0U})).last_run,
-            0U);
+  EXPECT_FALSE(there_and_back(DropRuns{1, 2, {}}).last_run);
+  EXPECT_EQ(there_and_back(DropRuns{1, 2, 0U}).last_run, 0U);
 }
 
 TEST(NewsCodec, BringsEveryFailureBack) {
   for (int code = 1; code <= static_cast<int>(Errc::device_full); ++code) {
     const WorkerDown down{0, 1, Failure{static_cast<Errc>(code), "", "", ""}};
-    EXPECT_EQ(std::get<WorkerDown>(there_and_back(down)).gone->code,
-              static_cast<Errc>(code));
+    EXPECT_EQ(there_and_back(down).gone->code, static_cast<Errc>(code));
   }
 }
 
