@@ -319,13 +319,6 @@ void sync_folder(const fs::path& folder) noexcept {
   }
 }
 
-bool try_write_file(const fs::path& path, std::span<const std::byte> bytes,
-                    const FileRule& rule) {
-  AtomicFile file(path, rule);
-  file.write(bytes);
-  return file.try_commit();
-}
-
 void write_file(const fs::path& path, std::span<const std::byte> bytes,
                 const FileRule& rule) {
   AtomicFile file(path, rule);

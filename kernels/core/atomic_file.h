@@ -93,12 +93,6 @@ void sync_folder(const std::filesystem::path& folder) noexcept;
 void write_file(const std::filesystem::path& path,
                 std::span<const std::byte> bytes, const FileRule& rule = {});
 
-/// Like write_file, but returns false if a file that must not be replaced
-/// exists. Errors: Errc::no_space; Errc::io.
-[[nodiscard]] bool try_write_file(const std::filesystem::path& path,
-                                  std::span<const std::byte> bytes,
-                                  const FileRule& rule);
-
 /// Throws unless a file could be written at `path` now. Tries it with an empty
 /// temporary file and leaves no trace. Errors: Errc::io with path, reason and
 /// hint; Errc::no_space.

@@ -60,6 +60,14 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
 
+/// Whether the file appeared; not if one that must stay is there.
+bool try_write_file(const fs::path& path, std::span<const std::byte> bytes,
+                    const FileRule& rule) {
+  AtomicFile file(path, rule);
+  file.write(bytes);
+  return file.try_commit();
+}
+
 template <typename Fn>
 std::optional<Error> error_of(const Fn& fn) {
   try {
