@@ -33,8 +33,8 @@ struct JsonSection {
 };
 
 /// Everything that --json and --progress json print, and the recipe in an
-/// image. To add a field: a row of json_fields.cpp; a test holds the rows
-/// against runs.
+/// image. To add a field: a row of json_fields.cpp, or of
+/// recipe_json_fields.cpp; a test holds the rows against runs.
 [[nodiscard]] std::span<const JsonSection> json_sections();
 
 }  // namespace troupe::actors
