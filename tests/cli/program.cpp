@@ -1,6 +1,7 @@
 #include "tests/cli/program.h"
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
@@ -253,6 +254,12 @@ std::vector<std::string> TempFolder::names() const {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+void expect_files_of(const TempFolder& expected, const TempFolder& folder) {
+  for (const std::string& name : expected.names()) {
+    EXPECT_EQ(folder.read(name), expected.read(name)) << name;
+  }
 }
 
 void change_recipe(const TempFolder& folder, const std::string& name,

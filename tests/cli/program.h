@@ -85,6 +85,9 @@ class TempFolder {
   std::filesystem::path folder_;
 };
 
+/// Expects every file of `expected` in `folder`, byte for byte.
+void expect_files_of(const TempFolder& expected, const TempFolder& folder);
+
 /// Puts another value into the recipe of an image in `folder`.
 void change_recipe(const TempFolder& folder, const std::string& name,
                    const char* pointer, const nlohmann::json& value);

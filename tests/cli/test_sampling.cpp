@@ -95,9 +95,7 @@ TEST(Sample, AnArrayOfRangesMakesTheFilesOfOneRun) {
             0);
   ASSERT_EQ(whole.names().size(), 4U);
   EXPECT_EQ(parts.names(), whole.names());
-  for (const std::string& name : whole.names()) {
-    EXPECT_EQ(parts.read(name), whole.read(name)) << name;
-  }
+  expect_files_of(whole, parts);
 }
 
 TEST(Sample, ExactMethodsWriteTheSameBytes) {

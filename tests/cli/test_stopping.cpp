@@ -110,9 +110,7 @@ TEST(Stopping, AKilledRunGoesOn) {
   }
   ASSERT_EQ(run(arguments(disturbed)).exit_code, 0);
   ASSERT_EQ(run(arguments(calm)).exit_code, 0);
-  for (const std::string& name : calm.names()) {
-    EXPECT_EQ(disturbed.read(name), calm.read(name)) << name;
-  }
+  expect_files_of(calm, disturbed);
 }
 
 TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
@@ -132,9 +130,7 @@ TEST(Stopping, AResumedRunMakesTheBytesOfAnUndisturbedOne) {
   ASSERT_EQ(run(arguments(calm)).exit_code, 0);
   ASSERT_EQ(calm.names().size(), 6U);
   EXPECT_EQ(disturbed.names(), calm.names());
-  for (const std::string& name : calm.names()) {
-    EXPECT_EQ(disturbed.read(name), calm.read(name)) << name;
-  }
+  expect_files_of(calm, disturbed);
 }
 
 }  // namespace
