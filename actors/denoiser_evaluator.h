@@ -26,7 +26,7 @@ struct EvaluatorOptions {
   std::optional<models::Condition> unconditional;
   /// How many of the conditions the job's samples have.
   std::size_t num_conditions = 1;
-  /// Timesteps of the job, for conditions to be prepared for; may be empty.
+  /// Timesteps of the job, for conditions to be prepared for; can be empty.
   std::vector<double> timesteps;
 };
 
@@ -35,27 +35,27 @@ struct EvaluatorOptions {
 [[nodiscard]] std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
                                              int num_segments);
 
-/// For which conditions a job's timesteps are announced to the network, and
-/// the memory that takes: at most a sixteenth of the blocks' weights, or 96
-/// MiB.
+/// The conditions for which the network is told a job's timesteps. This takes
+/// `bytes` of memory: at most a sixteenth of the blocks' weights, or 96 MiB if
+/// that is more.
 struct PreparationPlan {
   bool cond = false;
   bool uncond = false;
   std::uint64_t bytes = 0;
 };
 
-/// The unconditional branch, which serves every sample, comes first; then all
-/// conditional ones, or none. Pure.
+/// The unconditional branch comes first, since it serves every sample. Then
+/// come all conditional ones, or none. Pure.
 [[nodiscard]] PreparationPlan plan_preparation(const models::DenoiserInfo& info,
                                                std::size_t num_timesteps,
                                                std::size_t num_conditions,
                                                bool is_guided);
 
 /// Lets a models::Denoiser serve as the samplers' Evaluator, on every device
-/// whose memory has its weights: a call goes to the copy on its context's
-/// device. Conditions are prepared once on each, the two guidance branches of a
-/// row go through the network as one forward pass in the model's own order, and
-/// segments are block ranges.
+/// whose memory has its weights. A call goes to the copy on its context's
+/// device. Conditions are prepared once on each device. The two guidance
+/// branches of a row go through the network as one forward pass, in the model's
+/// own order. Segments are block ranges.
 /// Errors: Errc::internal for the context of a device without a copy.
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {

@@ -54,20 +54,20 @@ struct FreedSlots {
   std::vector<samplers::Slot> slots;
 };
 
-/// A process is to free these, which no grant took along.
+/// Tells a process to free these values. No grant to it carried them.
 struct FreeValues {
   int process = 0;
   std::vector<FreedSlots> frees;
 };
-/// A process is to forget the runs of a sample up to this one; none: the sample
-/// has ended.
+/// Tells a process to forget the runs of a sample up to `last_run`; without it
+/// all of them, since the sample has ended.
 struct DropRuns {
   int process = 0;
   std::uint64_t sample_index = 0;
   std::optional<std::uint32_t> last_run;
 };
-/// Leave to compute tasks, each when its inputs are there. Only results with
-/// the same numbers and epoch count.
+/// Permission to compute tasks, each when its inputs are there. Only results
+/// with the same grant numbers and epoch count.
 struct Grant {
   int worker = 0;
   std::uint32_t epoch = 0;  ///< the worker's incarnation
@@ -88,8 +88,8 @@ struct Preview {
   Tensor latents;  ///< predicted clean latents, [C, …]
 };
 
-/// A sample's latents after so many model calls; 0: the initial ones. Points
-/// that a method computes again come again: the last one counts.
+/// A sample's latents after `calls` model calls; 0: the initial ones. If a
+/// method computes a point again, it is sent again, and the last one counts.
 struct TrajectoryPoint {
   std::uint64_t sample_index = 0;
   int calls = 0;
@@ -121,13 +121,13 @@ struct GrantResult {
   std::uint32_t epoch = 0;
   std::vector<samplers::TaskResult> results;  ///< in the order of the tasks
   std::optional<Failure> failure;             ///< then there are no results
-  /// Inputs that their holders had not. Then nothing ran: there are no results,
-  /// and there is no failure.
+  /// Inputs that their holders did not have. Then nothing ran: there are no
+  /// results, and there is no failure.
   std::vector<RemoteValue> gone;
-  /// What the worker's process has got by them: outputs, fetched inputs.
+  /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
-  /// Of Errc::device_lost: the worker's own device is well, so what failed is
-  /// one whose memory the grant had to read.
+  /// With Errc::device_lost: the worker's own device works. The one that failed
+  /// is another, whose memory the grant had to read.
   bool failed_elsewhere = false;
   std::vector<Preview> previews;
   std::vector<TrajectoryPoint> points;

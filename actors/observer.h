@@ -34,7 +34,7 @@ struct JobProgress {
   std::uint64_t samples_failed = 0;
   std::int64_t calls_done = 0;  ///< over all samples, of calls_total
   std::int64_t calls_total = 0;
-  /// What the blocks that ran since stand for, in calls; may be a fraction.
+  /// What the blocks that ran since stand for, in calls; can be a fraction.
   double calls_under_way = 0;
   std::int64_t nfe = 0;
   std::int64_t rounds = 0;  ///< of the sample that needed most
@@ -45,15 +45,15 @@ struct SampleOutcome {
   SampleReport report;
   Tensor latents;  ///< [C, …] f32; empty unless done
   Tensor pixels;   ///< [3, H', W'] f32 in [−1, 1]; empty unless decoded
-  /// Whoever has yet to write the sample keeps a copy. Until the last one is
-  /// let go of the sample takes of the writer's credit; see CoordinatorOptions.
-  /// It may outlive the job. Thread: any.
+  /// Whoever still has to write the sample keeps a copy. The sample uses up
+  /// writer's credit (see CoordinatorOptions) until the last copy is destroyed.
+  /// A copy can outlive the job. Thread: any.
   std::shared_ptr<void> receipt = {};
 };
 
-/// Port: who watches a job. Calls come one at a time, in the order of events;
-/// a slow observer delays other observers, and the job only when its credit for
-/// finished samples is used up.
+/// Port: who watches a job. Calls come one at a time, in the order of events. A
+/// slow observer delays other observers. It delays the job only when the credit
+/// for finished samples is used up.
 /// Errors: a throwing observer ends the job with its error.
 class Observer {
  public:

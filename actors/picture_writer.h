@@ -41,9 +41,10 @@ struct PictureJob {
 ///   waiting ──▶ encoded ──▶ put ──▶ synced ──▶ published ──▶ landed
 ///            (side by side)            (in order, as a group)
 ///
-/// Side by side they wait for the disk, not for the processor: a sync of 30 ms
-/// let one thread write 16 pictures a second, two syncs each. `syncfs` would
-/// be one wait for all, but for what other programs have written as well.
+/// There are many threads because they wait for the disk, not for the
+/// processor: a sync of 30 ms let one thread write 16 pictures a second, two
+/// syncs each. `syncfs` would be one wait for all pictures, but it also waits
+/// for what other programs have written.
 ///
 /// Thread: any, except that one thread destroys it.
 class PictureWriter {

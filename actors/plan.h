@@ -24,9 +24,9 @@ struct WorkerGroup {
   int execution_class = 0;  ///< the one of all its workers
 };
 
-/// Cuts the workers of each class into groups of `num_parts`; workers left over
-/// form one smaller group that hosts several parts each. `classes` says for
-/// every worker which class it belongs to.
+/// Cuts the workers of each class into groups of `num_parts`. Workers left over
+/// form one smaller group, whose workers can host several parts. `classes`
+/// says for every worker which class it belongs to.
 [[nodiscard]] std::vector<WorkerGroup> group_workers(
     const std::vector<int>& classes, int num_parts);
 

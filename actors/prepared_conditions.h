@@ -14,8 +14,8 @@ namespace troupe::actors {
 
 /// Conditions made ready for one network on one device, by content, each once.
 /// A worker waits for another's preparation only if both want the same one.
-/// What was not used for the longest time is let go when all together take more
-/// than `most_bytes`; a pass that still uses it keeps it alive. Thread: any.
+/// When all together take more than `most_bytes`, the least recently used are
+/// let go. A pass that still uses one keeps it alive. Thread: any.
 class PreparedConditions {
  public:
   /// Keeps a reference.

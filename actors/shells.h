@@ -123,9 +123,9 @@ struct Detours {
       channel;
 };
 
-/// Spawns them and names them to each other. Whatever ends one of them before
-/// the job does, ends the job, but for nodes of other processes than the
-/// coordinator's: those only leave. `watch.on_end` is called once, always.
+/// Spawns them and names them to each other. If one of them ends before the
+/// job, the job ends too. A node of another process than the coordinator's is
+/// the exception: it only leaves. `watch.on_end` is called once, always.
 /// Errors: those of spawn_coordinator.
 [[nodiscard]] Company spawn_company(caf::actor_system& system, WatchSpec watch,
                                     CoordinatorSpec coordinator,

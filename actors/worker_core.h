@@ -36,10 +36,10 @@ struct JobContext {
 [[nodiscard]] std::shared_ptr<ValueStore> make_store(
     const JobContext& job, std::shared_ptr<ValueChannel> channel = nullptr);
 
-/// The work of a grant: queued on ctx's device by the constructor (on the CPU
-/// done), waited for by `finish`. Others may be queued between the two. Nothing
-/// throws: what goes wrong stands in the result; where a GPU is at fault its
-/// place is that GPU.
+/// The work of a grant. The constructor queues it on ctx's device (on the CPU
+/// it does it), and `finish` waits for it. Others can be queued between the
+/// two. Nothing throws: what goes wrong stands in the result. If a GPU is at
+/// fault, the failure's place is that GPU.
 /// Thread: ctx's, but for the destructor; ctx, job and store outlive it.
 class Execution {
  public:
