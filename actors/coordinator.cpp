@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "actors/cut_keeper.h"
 #include "actors/shells.h"
 
 namespace troupe::actors {
@@ -11,8 +12,10 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
-/// What receipts of outcomes tell goes to itself: nobody else sends it.
-using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>>;
+/// What receipts of outcomes and its keeper of cuts tell goes to itself: nobody
+/// else sends it.
+using ShellActor = CoordinatorActor::extend<caf::reacts_to<OutcomeReleased>,
+                                            caf::reacts_to<CutTaken>>;
 
 /// Receipts may outlive the coordinator, and the actors' system too.
 class ReceiptBook {
@@ -53,6 +56,10 @@ class CoordinatorShell final : public ShellActor::base {
     receipts_->close();
     workers_.clear();
     processes_.clear();
+    // Its thread may wait for a device.
+    if (cuts_ && spec_.joiner != nullptr) {
+      spec_.joiner->post([cuts = std::exchange(cuts_, nullptr)] {});
+    }
     spec_.observer = nullptr;
   }
 
@@ -93,6 +100,7 @@ class CoordinatorShell final : public ShellActor::base {
           });
         },
         [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
+        [this](const CutTaken& news) { guarded([&] { feed(news); }); },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },
         [this](pulse_atom) {
           guarded([&] {
@@ -145,6 +153,21 @@ class CoordinatorShell final : public ShellActor::base {
           caf::anon_send(self, ValuesFetched{index, run, std::move(gone)});
         });
   }
+  void perform(TakeCut& take) {
+    if (!cuts_) {
+      cuts_ = std::make_shared<CutKeeper>(spec_.store);
+    }
+    cuts_->take(take, [self = ShellActor(this), take_of = take.sample_index,
+                       run = take.run,
+                       number = take.number](std::vector<RemoteValue> gone) {
+      caf::anon_send(self, CutTaken{take_of, run, number, std::move(gone)});
+    });
+  }
+  void perform(RestoreCut& restore) {
+    require(cuts_ != nullptr, Errc::internal, "coordinator",
+            "a sample goes back to a cut that nobody took");
+    cuts_->restore(restore);
+  }
   void perform(ShowResult& show) {
     for (const Preview& preview : in_hand_->previews) {
       if (!show.samples.contains(preview.sample_index)) {
@@ -183,6 +206,9 @@ class CoordinatorShell final : public ShellActor::base {
       }
     }
     next_preview_.erase(index);
+    if (cuts_) {
+      cuts_->drop(index);
+    }
     send(spec_.observer, std::move(outcome));
   }
   void perform(JobProgress& progress) { send(spec_.observer, progress); }
@@ -218,6 +244,7 @@ class CoordinatorShell final : public ShellActor::base {
   std::vector<WorkerActor> workers_;
   std::map<int, ProcessActor> processes_;
   std::set<int> ended_processes_;
+  std::shared_ptr<CutKeeper> cuts_;            // from the first one on
   const GrantResult* in_hand_ = nullptr;       // while it is handled
   std::map<std::uint64_t, int> next_preview_;  // model call, by sample
 };

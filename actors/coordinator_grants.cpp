@@ -260,6 +260,7 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   }
   free_slots(sample, *dead);
   if (!sample.method->done()) {
+    cut_if_due(sample);
     issue_ready(sample);
   } else if (!was_done) {
     finish_method(sample);

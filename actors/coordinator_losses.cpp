@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/coordinator_policy.h"
+#include "actors/packer.h"
 
 namespace troupe::actors {
 namespace {
@@ -317,15 +318,16 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
 /// Within its class, unless it has begun too often.
 void CoordinatorPolicy::begin_again(Sample& sample,
                                     std::optional<Failure> cause) {
-  if (sample.run >= kMostRuns) {
+  if (sample.run - options_.first_run >= kMostRuns) {
     end_job(false, cause ? std::move(cause) : values_gone(sample.index));
   } else if (!ended_) {
     begin_anew(sample, best_group(class_of(sample)).value_or(sample.group));
   }
 }
 
-/// From its first call, on workers of `group`. What still runs of it is not
-/// waited for, and writes into slots that nobody reads.
+/// From its last cut if it stays in its class, else from its first call, on
+/// workers of `group`. What still runs of it is not waited for, and writes into
+/// slots that nobody reads.
 void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   forget_grants(sample);
   std::erase_if(stranded_, [&sample](const Pending& pending) {
@@ -336,9 +338,13 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   sample.method = options_.make_method();
   sample.values.clear();
   sample.is_decoded = false;
-  sample.began = now_;
   sample.ticks = 0;
+  sample.next_cut.reset();
+  sample.withheld.clear();
   place(sample, group);
+  if (!begin_with_cut(sample)) {
+    sample.began = now_;
+  }
   issue_ready(sample);
 }
 

@@ -38,6 +38,8 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   for (const WorkerTraits& traits : options_.workers) {
     classes.push_back(traits.execution_class);
     workers_.emplace_back().traits = traits;
+    can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
+                       traits.device.kind != DeviceKind::cpu;
   }
   groups_ = group_workers(classes, parts);
   for (const WorkerGroup& group : groups_) {

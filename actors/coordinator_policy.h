@@ -1,165 +1,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "actors/coordinator_events.h"
 #include "actors/directory.h"
-#include "actors/grant.h"
-#include "actors/observer.h"
-#include "actors/packer.h"
 #include "actors/plan.h"
-#include "kernels/core/clock.h"
-#include "kernels/core/device.h"
-#include "samplers/parallel/method.h"
 
 namespace troupe::actors {
-
-/// What is known of a worker before it comes up.
-struct WorkerTraits {
-  /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
-  /// stays within one.
-  int execution_class = 0;
-  /// A GPU that fails takes all its workers along, and what lies in its memory.
-  Device device;
-  /// Most rows of one forward pass.
-  int max_rows = 1;
-  /// Whose values it reads and writes; see kHomeProcess.
-  int process = 0;
-};
-
-/// The coordinator's process: results are brought there. It lives as long as
-/// the job.
-inline constexpr int kHomeProcess = 0;
-
-/// The error is one sample's own, so the others can go on.
-[[nodiscard]] inline bool is_of_sample(Errc code) {
-  return code == Errc::non_finite;
-}
-
-/// What finished samples may take of memory while they wait for their writer.
-inline constexpr std::uint64_t kWriterCredit = std::uint64_t{256} << 20U;
-/// A smaller outcome counts as one of this size: a disk writes small files no
-/// faster, so more of them would only wait longer.
-inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
-
-/// How long a worker that has tasks can show no life before it is taken for
-/// dead. A step of its work (a block of a pass), or a beat that says that it
-/// waits for inputs, is a sign of life.
-struct LeaseOptions {
-  Duration least{};  ///< 0: nobody is taken for dead
-  /// While it has tasks of a kind that nobody of its class has done yet; 0: as
-  /// `least`.
-  Duration unmeasured{};
-  /// Otherwise so many times what the slowest pass of its class took, if that
-  /// is more than `least`.
-  double factor = 10;
-};
-
-struct CoordinatorOptions {
-  /// Global indices still to do, in the order in which they begin.
-  std::vector<std::uint64_t> samples;
-  /// A fresh method instance for one sample.
-  std::function<std::unique_ptr<samplers::Method>()> make_method;
-  samplers::MethodOptions method = {.kind = samplers::MethodKind::batch};
-  std::vector<WorkerTraits> workers = {};
-  /// Ticks of work after which a sample has one more call accepted; 0: not
-  /// known, progress moves by whole calls.
-  std::uint64_t ticks_per_call = 0;
-  /// Whether finished samples are decoded to pixels.
-  bool decode = true;
-  /// Latents and pixels of a finished sample. While some wait for their writer,
-  /// a sample begins only if it and all that are in flight or wait fit into
-  /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
-  /// no limit.
-  std::uint64_t outcome_bytes = 0;
-  LeaseOptions lease = {};
-  /// A sample fails when one of its tasks was lost so often with its worker.
-  int max_attempts = 3;
-  /// Least time between two progress reports.
-  Duration progress_interval = std::chrono::milliseconds(50);
-};
-
-// Events; those of a worker stand in grant.h.
-struct TimeTick {};
-struct StopRequested {};
-/// The job cannot go on: an observer failed.
-struct JobFault {
-  Failure cause;
-};
-/// A process has ended, with its workers and its values.
-struct ProcessDown {
-  int process = 0;
-  Failure cause;
-};
-/// What FetchValues asked for is here, but for these.
-struct ValuesFetched {
-  std::uint64_t sample_index = 0;
-  std::uint32_t run = 0;
-  std::vector<RemoteValue> gone;
-};
-/// Nobody holds the outcome of this sample any more. Once for each that is
-/// done, if outcomes have a size.
-struct OutcomeReleased {
-  std::uint64_t sample_index = 0;
-};
-using CoordinatorEvent =
-    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
-                 TimeTick, StopRequested, JobFault, ProcessDown,
-                 OutcomeReleased>;
-
-// Commands.
-/// The coordinator's process is to fetch these: the result of a run.
-struct FetchValues {
-  std::uint64_t sample_index = 0;
-  std::uint32_t run = 0;
-  std::vector<RemoteValue> values;
-};
-/// The result in hand counts: its span, and what it shows of these samples
-/// (previews, points). Without this command it came too late; what it shows of
-/// other samples is of an earlier run, or of one that has ended.
-struct ShowResult {
-  std::set<std::uint64_t> samples;
-};
-/// A sample has ended; when done its state is in slot `result` and, if decoded,
-/// its pixels in kPixelsSlot, both on the host of the coordinator's process.
-struct EndSample {
-  SampleReport report;
-  samplers::Slot result = samplers::kInitialSlot;
-  std::uint32_t run = 0;
-};
-/// The worker is taken for dead: nothing it sends counts any more.
-struct FenceWorker {
-  int worker = 0;
-};
-/// The worker's device can do no more: it is to end, and not to be started
-/// again.
-struct RetireWorker {
-  int worker = 0;
-  Failure cause;
-};
-/// The job is over. Without a failure all samples ended, or it was stopped.
-struct EndJob {
-  bool stopped = false;
-  std::optional<Failure> failure = {};
-  JobProgress progress = {};
-  std::vector<SampleReport> unfinished = {};
-  std::int64_t recoveries = 0;
-  Duration busy{};  ///< time that all workers spent on grants
-  std::vector<LostDevice> lost = {};
-};
-using CoordinatorCommand =
-    std::variant<Grant, FreeValues, DropRuns, FetchValues, ShowResult,
-                 EndSample, JobProgress, FenceWorker, RetireWorker, EndJob>;
-
-/// The slot that holds the pixels of a decoded sample.
-inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 
 /// Directs one job: which sample begins when, which task runs where, what
 /// happens when a worker or a task fails. Knows neither actors nor sockets nor
@@ -182,10 +35,10 @@ inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
 ///
 /// A sample is bound to the execution class of the group that takes it, and
 /// begins anew when that can do no more for it: the class has lost its last
-/// worker, or a value that is still needed lay in a process that ended or in
-/// the memory of a GPU that failed. Near the end a
-/// class that has run dry takes over what a slower one would take longer for,
-/// from the beginning.
+/// worker. If a value that is still needed lay in a process that ended or in
+/// the memory of a GPU that failed, the sample goes on from its last cut, or
+/// else begins anew. Near the end a class that has run dry takes over what a
+/// slower one would take longer for, from the beginning.
 ///
 /// Thread: one.
 class CoordinatorPolicy {
@@ -217,6 +70,16 @@ class CoordinatorPolicy {
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
     bool hurried = false;  ///< has changed its class to end sooner
+    struct KeptCut {
+      std::uint64_t number = 0;
+      Cut cut;
+    };
+    std::optional<KeptCut> last_cut;  ///< the newest that is whole
+    std::optional<KeptCut> next_cut;  ///< under way
+    /// Slots that are to be freed when it is over.
+    std::vector<samplers::Slot> withheld;
+    TimePoint cut_began;  ///< or this run, if it was not cut yet
+    int calls_when_cut = 0;
     /// How often a task was lost with its worker, in all runs, by its number.
     std::map<std::uint64_t, int> losses;
   };
@@ -262,6 +125,7 @@ class CoordinatorPolicy {
   void handle(const WorkerBeat& event);
   void handle(const GrantResult& event);
   void handle(const ValuesFetched& event);
+  void handle(const CutTaken& event);
   void handle(const TimeTick& event);
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
@@ -292,6 +156,8 @@ class CoordinatorPolicy {
   void free_slots(Sample& sample, const std::vector<samplers::Slot>& dead);
   void drop_runs(const Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
+  void cut_if_due(Sample& sample);
+  [[nodiscard]] bool begin_with_cut(Sample& sample);
   /// Whether nobody holds a value that is still needed.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
@@ -358,6 +224,9 @@ class CoordinatorPolicy {
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
   int tasks_per_call_ = 0;  ///< at most
+  /// Only what lies on the host of the coordinator's process is lost with the
+  /// job alone.
+  bool can_lose_values_ = false;
   std::vector<WorkerGroup> groups_;
   std::vector<std::size_t> loads_;  ///< samples in flight, per group
   std::vector<samplers::InFlight> capacities_;  ///< the most of them
@@ -371,6 +240,7 @@ class CoordinatorPolicy {
   std::map<int, std::vector<Grant>> outbox_;     ///< of this event, by worker
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
+  std::uint64_t next_cut_ = 1;
   std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
   std::set<int> lost_processes_;
   /// Samples of which a task was lost too often, and the number of its losses.

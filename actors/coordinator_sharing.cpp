@@ -71,17 +71,28 @@ bool CoordinatorPolicy::has_credit() const {
 
 void CoordinatorPolicy::admit_samples() {
   while (next_sample_ < options_.samples.size() && has_credit()) {
-    const std::optional<std::size_t> best = best_group(-1);
+    const std::uint64_t index = options_.samples[next_sample_];
+    const auto begun = options_.begun.find(index);
+    std::optional<std::size_t> best;
+    if (begun != options_.begun.end()) {
+      best = best_group(begun->second.execution_class);
+    }
+    best = best ? best : best_group(-1);
     if (!best || loads_[*best] >= most_in_flight(*best)) {
       return;
     }
-    const std::uint64_t index = options_.samples[next_sample_++];
+    ++next_sample_;
     Sample& sample = samples_[index];
     sample.index = index;
     sample.method = options_.make_method();
     sample.group = *best;
+    sample.run = options_.first_run;
     sample.began = now_;
     ++loads_[*best];
+    if (begun != options_.begun.end()) {
+      sample.last_cut = {0, std::move(begun->second)};
+    }
+    (void)begin_with_cut(sample);
     issue_ready(sample);
   }
 }

@@ -92,6 +92,12 @@ void CoordinatorPolicy::redirect_readers(const Sample& sample,
 void CoordinatorPolicy::free_slots(Sample& sample,
                                    const std::vector<Slot>& dead) {
   for (const Slot slot : dead) {
+    if (sample.next_cut &&
+        std::ranges::find(sample.next_cut->cut.slots, slot) !=
+            sample.next_cut->cut.slots.end()) {
+      sample.withheld.push_back(slot);
+      continue;
+    }
     for (const int process : sample.values.free(slot)) {
       std::vector<FreedSlots>& frees = frees_[process];
       const bool goes_on = !frees.empty() &&

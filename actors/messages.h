@@ -21,13 +21,14 @@ namespace troupe::actors {
 template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
-    std::same_as<T, ValuesFetched> || std::same_as<T, ProcessDown> ||
-    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
-    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
-    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
-    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
+    std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
+    std::same_as<T, ProcessDown> || std::same_as<T, WorkerBeat> ||
+    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
+    std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
+    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
+    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
+    std::same_as<T, TraceSpan> || std::same_as<T, EndJob> ||
+    std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -44,6 +45,7 @@ CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))

@@ -67,6 +67,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;
   options.lease = spec.lease;
+  options.cuts = spec.cuts;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
   if (const auto most_rows = spec.parts.method.kind->most_rows) {
     // A round evaluates as many calls and accepts at least one of them.
@@ -190,7 +191,8 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
                                      stores.front(),
                                      {},
                                      spec.preview_every,
-                                     spec.trace},
+                                     spec.trace,
+                                     &joiner},
                                     std::move(nodes), detours);
     {
       const std::stop_callback halt(spec.stop, [&company] {

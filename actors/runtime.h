@@ -41,6 +41,7 @@ struct JobSpec {
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),
                         .unmeasured = std::chrono::minutes(10)};
+  CutOptions cuts = {};  ///< see CoordinatorOptions
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};

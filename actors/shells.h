@@ -24,6 +24,9 @@ struct CoordinatorSpec {
   ObserverActor observer;
   int preview_every = 0;  ///< model calls between previews; 0: none
   bool trace = false;     ///< whether observers get spans
+  /// Where threads are waited for that may wait for a device; null: where the
+  /// coordinator ends.
+  Executor* joiner = nullptr;
 };
 
 /// The coordinator's shell: hands events to CoordinatorPolicy and carries out

@@ -28,6 +28,13 @@ class EventQueue {
       look(entry.event);
     }
   }
+  /// Takes away what is to happen where `is_void` says so.
+  template <typename IsVoid>
+  void erase_if(const IsVoid& is_void) {
+    std::erase_if(entries_,
+                  [&](const Entry& entry) { return is_void(entry.event); });
+    std::ranges::make_heap(entries_, later);
+  }
   /// Moves the time to the next event and takes it; there must be one.
   [[nodiscard]] Event take() {
     std::ranges::pop_heap(entries_, later);

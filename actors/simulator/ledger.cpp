@@ -97,6 +97,17 @@ void Ledger::heard(const ProcessDown& down) {
   }
 }
 
+void Ledger::heard_of_rebuild() {
+  std::ranges::fill(workers_, Incarnation{});
+  grants_.clear();
+  numbers_.clear();
+  tasks_.clear();
+  losses_.clear();
+  poisoned_.clear();
+  slowest_.clear();
+  reported_ = 0;
+}
+
 void Ledger::lose(Incarnation& incarnation) {
   incarnation.is_alive = false;
   for (const std::uint64_t id : std::set(incarnation.grants)) {
@@ -170,6 +181,12 @@ void Ledger::begun(const Grant& pass) {
 /// Nobody waits for what was granted of these runs.
 void Ledger::asked(const DropRuns& drop) {
   forget_grants(drop.sample_index, drop.last_run);
+}
+
+void Ledger::asked(const RestoreCut& restore, int execution_class) {
+  expect(!ended_.contains(restore.sample_index),
+         "a sample that has ended goes back to a cut");
+  samples_[restore.sample_index] = {restore.run, execution_class};
 }
 
 void Ledger::forget_grants(std::uint64_t sample_index,

@@ -28,10 +28,14 @@ class Ledger {
   void heard(const WorkerDown& down);
   void heard(const GrantResult& result);
   void heard(const ProcessDown& down);
+  /// All workers and grants are gone, and another coordinator begins.
+  void heard_of_rebuild();
 
   // What it asks for.
   void asked(const Grant& grant, TimePoint now);
   void asked(const DropRuns& drop);
+  /// `execution_class`: of the cut.
+  void asked(const RestoreCut& restore, int execution_class);
   /// `home`: the values of that run in the coordinator's process, if the sample
   /// is done.
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
@@ -72,6 +76,9 @@ class Ledger {
     return first_error_;
   }
   [[nodiscard]] bool has_ended() const noexcept { return has_ended_; }
+  [[nodiscard]] bool has_ended(std::uint64_t sample_index) const {
+    return ended_.contains(sample_index);
+  }
   /// The job was given up for an allowed reason: no worker is left, or its
   /// first samples failed.
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }

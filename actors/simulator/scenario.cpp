@@ -138,6 +138,10 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   scenario.faults =
       plan_faults(rates, static_cast<int>(scenario.workers.size()),
                   undisturbed_span(scenario), random);
+  if (random.chance(0.25)) {
+    // Most jobs have more events.
+    scenario.rebuild_at = 1 + random.below(6000);
+  }
   return scenario;
 }
 

@@ -34,11 +34,15 @@ struct Scenario {
   int max_rows = 1;
   bool decode = true;
   LeaseOptions lease = {.least = std::chrono::seconds(1), .factor = 2};
+  /// Samples are short here.
+  CutOptions cuts = {.interval = std::chrono::milliseconds(30), .calls = 3};
   Duration pulse = std::chrono::milliseconds(250);
   LinkModel link;
   ProcessModel process;
   RestartOptions restart;
   std::vector<Fault> faults;
+  /// After so many events the whole company ends and is put up again; 0: never.
+  std::uint64_t rebuild_at = 0;
 };
 
 /// At least 20 samples of 12 calls on 4 workers; every method as often as the

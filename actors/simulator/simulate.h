@@ -33,7 +33,10 @@ struct Outcome {
   std::array<int, kNumFaultKinds> struck{};
   int fences = 0;        ///< of workers past their lease
   int late_results = 0;  ///< that nobody waited for any more
-  int empty_pulls = 0;   ///< questions for a value that its holder had not
+  int cuts = 0;
+  int rebuilds = 0;     ///< of the whole company
+  int restores = 0;     ///< samples that went back to a cut
+  int empty_pulls = 0;  ///< questions for a value that its holder had not
 };
 
 /// Runs the production policies of a company through the scenario in virtual

@@ -19,7 +19,9 @@ constexpr std::uint64_t kWholeCheck = 64;
 /// What is on its way when a job ends still arrives.
 constexpr Duration kAfterTheEnd = std::chrono::seconds(1);
 
-CoordinatorOptions coordinator_options(const Scenario& scenario) {
+}  // namespace
+
+CoordinatorOptions World::coordinator_options(const Scenario& scenario) {
   CoordinatorOptions options;
   for (int i = 0; i < scenario.num_samples; ++i) {
     options.samples.push_back(static_cast<std::uint64_t>(i));
@@ -32,10 +34,9 @@ CoordinatorOptions coordinator_options(const Scenario& scenario) {
   options.workers = scenario.workers;
   options.decode = scenario.decode;
   options.lease = scenario.lease;
+  options.cuts = scenario.cuts;
   return options;
 }
-
-}  // namespace
 
 World::World(const Scenario& scenario, const Sabotage& sabotage)
     : scenario_(scenario),
@@ -68,6 +69,9 @@ Outcome World::run() {
         check_grants();
         check_values();
       }
+      if (outcome_.num_events == scenario_.rebuild_at && !ledger_.has_ended()) {
+        rebuild();
+      }
     }
     check_ended_stores();
   } catch (const std::exception& error) {
@@ -76,6 +80,7 @@ Outcome World::run() {
   outcome_.error = ledger_.first_error();
   outcome_.gave_up = ledger_.gave_up();
   outcome_.failed_samples = ledger_.num_failed();
+  outcome_.rebuilds = static_cast<int>(num_rebuilds_);
   outcome_.took = ended_ - TimePoint{};
   return outcome_;
 }
@@ -287,6 +292,7 @@ void World::perform(ShowResult& show) {
 }
 
 void World::perform(EndSample& end) {
+  cuts_.erase(end.report.sample_index);
   const bool is_done = end.report.status == SampleStatus::done;
   ledger_.asked(
       end, is_done ? store(kHomeProcess).open(end.report.sample_index, end.run)

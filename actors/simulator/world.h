@@ -36,6 +36,9 @@ class World {
   [[nodiscard]] Outcome run();
 
  private:
+  [[nodiscard]] static CoordinatorOptions coordinator_options(
+      const Scenario& scenario);
+
   // What happens, at its time.
   struct ToCoordinator {
     CoordinatorEvent event;
@@ -133,6 +136,8 @@ class World {
   void perform(FreeValues& free);
   void perform(DropRuns& drop);
   void perform(FetchValues& fetch);
+  void perform(TakeCut& take);
+  void perform(RestoreCut& restore);
   void perform(ShowResult& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
@@ -163,6 +168,9 @@ class World {
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
   void end_process(int process);
+  void rebuild();
+  [[nodiscard]] CoordinatorOptions options_of_rebuilt();
+  void keep_cut(const TakeCut& take, std::vector<RemoteValue> gone);
   void begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values);
   void answered(std::uint64_t fetch, const RemoteValue* gone);
   [[nodiscard]] bool is_current(const ValueName& name) const;
@@ -209,6 +217,13 @@ class World {
   std::map<int, std::vector<Question>> parked_;
   std::map<int, std::set<std::pair<int, ValueName>>> awaited_;
   std::uint64_t next_fetch_ = 0;
+  struct KeptCut {
+    Cut cut;
+    std::map<samplers::Slot, Symbol> values;
+  };
+  /// By sample and number: what outlives the company.
+  std::map<std::uint64_t, std::map<std::uint64_t, KeptCut>> cuts_;
+  std::uint32_t num_rebuilds_ = 0;
   Ledger ledger_;
   CoordinatorPolicy coordinator_;
   SupervisorPolicy supervisor_;

@@ -1,6 +1,7 @@
 // The part of World that is the processes and their values.
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "actors/simulator/world.h"
@@ -33,6 +34,62 @@ void World::perform(FetchValues& fetch) {
                .is_awaited =
                    [this](const ValueName& name) { return is_current(name); }},
               fetch.values);
+}
+
+void World::perform(TakeCut& take) {
+  ++outcome_.cuts;
+  std::erase_if(cuts_[take.sample_index], [&take](const auto& entry) {
+    return entry.first != take.last;
+  });
+  std::vector<RemoteValue> remote;
+  std::ranges::copy_if(
+      take.values, std::back_inserter(remote),
+      [](const RemoteValue& value) { return value.process != kHomeProcess; });
+  begin_fetch({.process = kHomeProcess,
+               .then =
+                   [this, take](std::vector<RemoteValue> gone) {
+                     keep_cut(take, std::move(gone));
+                   },
+               .is_awaited =
+                   [this](const ValueName& name) { return is_current(name); }},
+              remote);
+}
+
+/// As CutKeeper: all of its values, or none.
+void World::keep_cut(const TakeCut& take, std::vector<RemoteValue> gone) {
+  std::map<samplers::Slot, Symbol> values;
+  for (const RemoteValue& value : take.values) {
+    if (const auto symbol = store(kHomeProcess).find(value.name)) {
+      values.emplace(value.name.slot, *symbol);
+    }
+  }
+  const bool is_whole = gone.empty() && values.size() == take.values.size();
+  ledger_.expect(is_whole || !gone.empty() ||
+                     !is_current({take.sample_index, take.run, 0}),
+                 "a value is freed before it is cut");
+  if (is_whole) {
+    cuts_[take.sample_index][take.number] = {take.cut, std::move(values)};
+  } else {
+    gone = take.values;
+  }
+  queue_.add(now(), ToCoordinator{CutTaken{take.sample_index, take.run,
+                                           take.number, std::move(gone)}});
+}
+
+void World::perform(RestoreCut& restore) {
+  ++outcome_.restores;
+  const auto& cuts = cuts_[restore.sample_index];
+  const auto cut = cuts.find(restore.number);
+  ledger_.expect(cut != cuts.end(),
+                 "a sample goes back to a cut that is not kept");
+  if (cut != cuts.end()) {
+    const auto table =
+        store(kHomeProcess).open(restore.sample_index, restore.run);
+    ledger_.asked(restore, cut->second.cut.execution_class);
+    for (const auto& [slot, symbol] : cut->second.values) {
+      table->put(slot, symbol);
+    }
+  }
 }
 
 void World::perform(int index, FreeOwn& free) {
@@ -194,6 +251,54 @@ void World::end_process(int process) {
   queue_.add(now() + scenario_.process.process_notice,
              ToCoordinator{ProcessDown{
                  process, {Errc::job_failed, "process", "has ended", {}}}});
+}
+
+/// The whole company ends at once and is put up again. It goes on from the job,
+/// the samples that have ended and the newest cuts.
+void World::rebuild() {
+  ++num_rebuilds_;
+  queue_.erase_if([](const Happening& happening) {
+    return !std::holds_alternative<Fault>(happening) &&
+           !std::holds_alternative<Pulse>(happening);
+  });
+  for (SymbolStore& store : stores_) {
+    store = {};
+  }
+  ended_processes_.clear();
+  fetches_.clear();
+  parked_.clear();
+  awaited_.clear();
+  for (auto& [index, cuts] : cuts_) {
+    if (!cuts.empty()) {
+      auto newest = cuts.extract(std::prev(cuts.end()));
+      cuts.clear();
+      cuts.emplace(0, std::move(newest.mapped()));
+    }
+  }
+  ledger_.heard_of_rebuild();
+  coordinator_ = CoordinatorPolicy(options_of_rebuilt());
+  supervisor_ =
+      SupervisorPolicy(static_cast<int>(workers_.size()), scenario_.restart);
+  std::ranges::fill(workers_, Worker{});
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    queue_.add(now(), ToSupervisor{StartDue{static_cast<int>(w)}});
+  }
+  last_work_ = now();
+}
+
+CoordinatorOptions World::options_of_rebuilt() {
+  constexpr std::uint32_t kRunsOfACoordinator = 1U << 16U;
+  CoordinatorOptions options = coordinator_options(scenario_);
+  std::erase_if(options.samples, [this](std::uint64_t index) {
+    return ledger_.has_ended(index);
+  });
+  options.first_run = num_rebuilds_ * kRunsOfACoordinator;
+  for (const auto& [index, cuts] : cuts_) {
+    if (!cuts.empty()) {
+      options.begun.emplace(index, cuts.at(0).cut);
+    }
+  }
+  return options;
 }
 
 // ---- laws

@@ -149,6 +149,20 @@ class Company {
     }
   }
 
+  /// What the options' cuts hold.
+  void slots_of_cut_0(std::vector<samplers::Slot> slots) {
+    slots_of_cuts_[0] = std::move(slots);
+  }
+  /// The oldest cut is taken; with `is_whole`, all of its values were there.
+  TakeCut take_cut(bool is_whole = true) {
+    TakeCut cut = std::move(cuts.front());
+    cuts.pop_front();
+    slots_of_cuts_[cut.number] = cut.cut.slots;
+    on(CutTaken{cut.sample_index, cut.run, cut.number,
+                is_whole ? std::vector<RemoteValue>{} : cut.values});
+    return cut;
+  }
+
   TimePoint now{};
   Duration grant_duration{};  ///< what every pass is said to have taken
   std::vector<std::deque<Grant>> mailboxes;  ///< passes
@@ -162,6 +176,8 @@ class Company {
   std::vector<FreeValues> freed;
   std::vector<DropRuns> dropped;
   std::deque<FetchValues> fetches;  ///< of the coordinator's process
+  std::deque<TakeCut> cuts;         ///< that are not taken yet
+  std::vector<RestoreCut> restores;
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;
@@ -171,6 +187,8 @@ class Company {
   EndJob end;
 
  private:
+  std::map<std::uint64_t, std::vector<samplers::Slot>> slots_of_cuts_;
+
   struct Question {
     int worker = 0;
     std::uint32_t epoch = 0;
@@ -211,6 +229,13 @@ class Company {
     }
   }
   void perform(FetchValues& fetch) { fetches.push_back(std::move(fetch)); }
+  void perform(TakeCut& take) { cuts.push_back(std::move(take)); }
+  void perform(RestoreCut& restore) {
+    restores.push_back(restore);
+    for (const samplers::Slot slot : slots_of_cuts_.at(restore.number)) {
+      values_[kHomeProcess].insert({restore.sample_index, restore.run, slot});
+    }
+  }
   void perform(ShowResult& show) { shown.push_back(std::move(show.samples)); }
   void perform(EndSample& ended) { reports.push_back(ended.report); }
   void perform(EndJob& over) {

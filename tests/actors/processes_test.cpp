@@ -204,6 +204,27 @@ TEST(Processes, GoOnWithTheSameBytesWhenOneOfThemEnds) {
   EXPECT_GT(counts.in_vain, 0) << "values went with the process";
 }
 
+TEST(Processes, GoOnFromTheirCutsWhenOneOfThemEnds) {
+  for (const MethodKind kind : kKinds) {
+    const auto expected = undisturbed(kind);
+    for (const int results : {7, 20}) {
+      SCOPED_TRACE(std::string(kind->name) + ", after " +
+                   std::to_string(results));
+      ToyRun run(kind);
+      run.spec.cuts = {.interval = {}, .calls = 1};
+      Detours detours;
+      detours.coordinator = [results](caf::actor_system& system,
+                                      CoordinatorActor coordinator) {
+        return CoordinatorActor(
+            system.spawn<Executioner>(std::move(coordinator), 1, results));
+      };
+      const JobResult result = run_company(run.spec, detours);
+      EXPECT_FALSE(result.failure) << result.failure->message;
+      expect_same_latents(run.seen.latents, expected);
+    }
+  }
+}
+
 TEST(Processes, EndTheJobWithTheCoordinatorsOwn) {
   ToyRun run(MethodKind::batch);
   const JobResult result =

@@ -214,4 +214,24 @@ inline Sabotage telling_another_timestep() {
   });
 }
 
+/// While the cut is under way.
+inline Sabotage freeing_what_is_cut() {
+  return adding<TakeCut>([](const TakeCut& take) {
+    std::vector<CoordinatorCommand> frees;
+    for (const RemoteValue& value : take.values) {
+      frees.emplace_back(FreeValues{
+          value.process, {{take.sample_index, take.run, {value.name.slot}}}});
+    }
+    return frees;
+  });
+}
+
+inline Sabotage going_back_to_the_cut_before() {
+  return changing<RestoreCut>([](RestoreCut& restore) { --restore.number; });
+}
+
+inline Sabotage restoring_in_the_run_before() {
+  return changing<RestoreCut>([](RestoreCut& restore) { --restore.run; });
+}
+
 }  // namespace troupe::actors::simulator

@@ -21,6 +21,9 @@ struct Totals {
   int fences = 0;
   int late = 0;
   int empty_pulls = 0;
+  int cuts = 0;
+  int restores = 0;
+  int rebuilds = 0;
 
   void add(const Outcome& one) {
     ++scenarios;
@@ -34,6 +37,9 @@ struct Totals {
     fences += one.fences;
     late += one.late_results;
     empty_pulls += one.empty_pulls;
+    cuts += one.cuts;
+    restores += one.restores;
+    rebuilds += one.rebuilds;
   }
 };
 
@@ -66,14 +72,16 @@ int main(int argc, char** argv) {
       "%llu schedules, all with the undisturbed values, in %.1f s (%.0f a "
       "minute): %llu tasks, %llu events; %d kills, %d freezes, %d slow "
       "workers, %d processes ended, "
-      "%d past their lease, %d late results, %d empty pulls; %d "
+      "%d past their lease, %d late results, %d empty pulls, %d cuts, %d "
+      "samples that went back to one, %d companies put up again; %d "
       "samples failed, %llu jobs given up\n",
       static_cast<unsigned long long>(totals.scenarios), took.count(),
       60.0 * static_cast<double>(totals.scenarios) / took.count(),
       static_cast<unsigned long long>(totals.tasks),
       static_cast<unsigned long long>(totals.events), totals.struck[0],
       totals.struck[1], totals.struck[2], totals.struck[3], totals.fences,
-      totals.late, totals.empty_pulls, totals.failed_samples,
+      totals.late, totals.empty_pulls, totals.cuts, totals.restores,
+      totals.rebuilds, totals.failed_samples,
       static_cast<unsigned long long>(totals.given_up));
   return 0;
 }

@@ -59,6 +59,8 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   int empty_pulls = 0;
   std::uint64_t given_up = 0;
   int failed_samples = 0;
+  int restores = 0;
+  int rebuilds = 0;
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     const Scenario scenario = make_scenario(seed);
     const Outcome outcome = simulate(scenario);
@@ -70,13 +72,40 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
     empty_pulls += outcome.empty_pulls;
     given_up += outcome.gave_up ? 1 : 0;
     failed_samples += outcome.failed_samples;
+    restores += outcome.restores;
+    rebuilds += outcome.rebuilds;
   }
   // The faults were there, and jobs outlived them.
   EXPECT_GE(*std::ranges::min_element(struck), 100);
   EXPECT_GE(fences, 100);
   EXPECT_GE(empty_pulls, 100);
+  EXPECT_GE(restores, 100);
+  EXPECT_GE(rebuilds, 100);
   EXPECT_LT(given_up, kSchedules / 100);
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
+}
+
+// What a journal will hold is enough, whenever it is needed: the job, the
+// samples that have ended and the cuts.
+TEST(Simulator, GoesOnWithARebuiltCompanyAtEveryEvent) {
+  std::uint64_t num_rebuilds = 0;
+  std::uint64_t num_restores = 0;
+  for (std::uint64_t seed = 0; seed < samplers::method_table().size(); ++seed) {
+    Scenario scenario = make_scenario(seed);
+    scenario.num_samples = 3;
+    for (scenario.rebuild_at = 1;; ++scenario.rebuild_at) {
+      const Outcome outcome = simulate(scenario);
+      ASSERT_EQ(outcome.error.value_or(""), "")
+          << to_string(scenario) << ", rebuilt at " << scenario.rebuild_at;
+      if (outcome.rebuilds == 0) {
+        break;  // the job had ended
+      }
+      ++num_rebuilds;
+      num_restores += static_cast<std::uint64_t>(outcome.restores);
+    }
+  }
+  EXPECT_GE(num_rebuilds, 1000);
+  EXPECT_GE(num_restores, num_rebuilds);
 }
 
 // Each by the law that it breaks, whatever other law it breaks before.
@@ -110,6 +139,11 @@ TEST(Simulator, FindsPlantedBugs) {
        "incarnation that is not there"},
       {"not counting runs", not_counting_runs(), "before its inputs are there"},
       {"mixing up inputs", mixing_up_inputs(), "other latents"},
+      {"freeing what is cut", freeing_what_is_cut(), "a worker finds no input"},
+      {"going back to the cut before", going_back_to_the_cut_before(),
+       "a cut that is not kept"},
+      {"restoring in the run before", restoring_in_the_run_before(),
+       "before its inputs are there"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   for (const PlantedBug& bug : bugs) {

@@ -1,0 +1,211 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/grant.h"
+#include "actors/observer.h"
+#include "kernels/core/clock.h"
+#include "kernels/core/device.h"
+#include "samplers/parallel/method.h"
+
+// What goes into a CoordinatorPolicy, and what comes out of it.
+
+namespace troupe::actors {
+
+/// What is known of a worker before it comes up.
+struct WorkerTraits {
+  /// Workers of one class, numbered from 0 on, compute the same bytes: a sample
+  /// stays within one.
+  int execution_class = 0;
+  /// A GPU that fails takes all its workers along, and what lies in its memory.
+  Device device;
+  /// Most rows of one forward pass.
+  int max_rows = 1;
+  /// Whose values it reads and writes; see kHomeProcess.
+  int process = 0;
+};
+
+/// The coordinator's process: results are brought there. It lives as long as
+/// the job.
+inline constexpr int kHomeProcess = 0;
+
+/// The error is one sample's own, so the others can go on.
+[[nodiscard]] inline bool is_of_sample(Errc code) {
+  return code == Errc::non_finite;
+}
+
+/// What finished samples may take of memory while they wait for their writer.
+inline constexpr std::uint64_t kWriterCredit = std::uint64_t{256} << 20U;
+/// A smaller outcome counts as one of this size: a disk writes small files no
+/// faster, so more of them would only wait longer.
+inline constexpr std::uint64_t kLeastOutcomeBytes = std::uint64_t{256} << 10U;
+
+/// How long a worker that has tasks can show no life before it is taken for
+/// dead. A step of its work (a block of a pass), or a beat that says that it
+/// waits for inputs, is a sign of life.
+struct LeaseOptions {
+  Duration least{};  ///< 0: nobody is taken for dead
+  /// While it has tasks of a kind that nobody of its class has done yet; 0: as
+  /// `least`.
+  Duration unmeasured{};
+  /// Otherwise so many times what the slowest pass of its class took, if that
+  /// is more than `least`.
+  double factor = 10;
+};
+
+/// A state that a sample can go on from: what its method knew, and the slots
+/// whose values that needs.
+struct Cut {
+  std::string snapshot;
+  std::vector<samplers::Slot> slots;
+  int execution_class = 0;  ///< whose workers alone can go on from it
+};
+
+/// How often a sample is cut: after so many calls and so much time. Only where
+/// values can be lost: on a GPU, or in another process.
+struct CutOptions {
+  Duration interval = std::chrono::seconds(1);
+  int calls = 8;
+};
+
+struct CoordinatorOptions {
+  /// Global indices still to do, in the order in which they begin.
+  std::vector<std::uint64_t> samples;
+  /// A fresh method instance for one sample.
+  std::function<std::unique_ptr<samplers::Method>()> make_method;
+  samplers::MethodOptions method = {.kind = samplers::MethodKind::batch};
+  std::vector<WorkerTraits> workers = {};
+  /// Ticks of work after which a sample has one more call accepted; 0: not
+  /// known, progress moves by whole calls.
+  std::uint64_t ticks_per_call = 0;
+  /// Whether finished samples are decoded to pixels.
+  bool decode = true;
+  /// Latents and pixels of a finished sample. While some wait for their writer,
+  /// a sample begins only if it and all that are in flight or wait fit into
+  /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
+  /// no limit.
+  std::uint64_t outcome_bytes = 0;
+  LeaseOptions lease = {};
+  /// A sample fails when one of its tasks was lost so often with its worker.
+  int max_attempts = 3;
+  CutOptions cuts = {};
+  /// The first run of every sample has this number: a coordinator that goes on
+  /// with another's job uses none of its names again.
+  std::uint32_t first_run = 0;
+  /// Samples that begin with a cut, which is kept as cut 0.
+  std::map<std::uint64_t, Cut> begun = {};
+  /// Least time between two progress reports.
+  Duration progress_interval = std::chrono::milliseconds(50);
+};
+
+// Events; those of a worker stand in grant.h.
+struct TimeTick {};
+struct StopRequested {};
+/// The job cannot go on: an observer failed.
+struct JobFault {
+  Failure cause;
+};
+/// A process has ended, with its workers and its values.
+struct ProcessDown {
+  int process = 0;
+  Failure cause;
+};
+/// What FetchValues asked for is here, but for these.
+struct ValuesFetched {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::vector<RemoteValue> gone;
+};
+/// The values of this cut are kept in the coordinator's process, but for these:
+/// then there is no such cut.
+struct CutTaken {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::uint64_t number = 0;
+  std::vector<RemoteValue> gone;
+};
+/// Nobody holds the outcome of this sample any more. Once for each that is
+/// done, if outcomes have a size.
+struct OutcomeReleased {
+  std::uint64_t sample_index = 0;
+};
+using CoordinatorEvent =
+    std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
+                 CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
+                 OutcomeReleased>;
+
+// Commands.
+/// The coordinator's process is to fetch these: the result of a run.
+struct FetchValues {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::vector<RemoteValue> values;
+};
+/// The coordinator's process is to fetch these values and to keep them all, on
+/// its host, as a cut of the sample. Of its earlier cuts only `last` is still
+/// wanted.
+struct TakeCut {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::uint64_t number = 0;  ///< from 1 on, unique in the job
+  std::optional<std::uint64_t> last;
+  Cut cut;
+  std::vector<RemoteValue> values;
+};
+/// The sample goes on from this cut: its values get the names of this run, in
+/// the coordinator's process, before anything else happens.
+struct RestoreCut {
+  std::uint64_t sample_index = 0;
+  std::uint32_t run = 0;
+  std::uint64_t number = 0;
+};
+/// The result in hand counts: its span, and what it shows of these samples
+/// (previews, points). Without this command it came too late; what it shows of
+/// other samples is of an earlier run, or of one that has ended.
+struct ShowResult {
+  std::set<std::uint64_t> samples;
+};
+/// A sample has ended; when done its state is in slot `result` and, if decoded,
+/// its pixels in kPixelsSlot, both on the host of the coordinator's process.
+struct EndSample {
+  SampleReport report;
+  samplers::Slot result = samplers::kInitialSlot;
+  std::uint32_t run = 0;
+};
+/// The worker is taken for dead: nothing it sends counts any more.
+struct FenceWorker {
+  int worker = 0;
+};
+/// The worker's device can do no more: it is to end, and not to be started
+/// again.
+struct RetireWorker {
+  int worker = 0;
+  Failure cause;
+};
+/// The job is over. Without a failure all samples ended, or it was stopped.
+struct EndJob {
+  bool stopped = false;
+  std::optional<Failure> failure = {};
+  JobProgress progress = {};
+  std::vector<SampleReport> unfinished = {};
+  std::int64_t recoveries = 0;
+  Duration busy{};  ///< time that all workers spent on grants
+  std::vector<LostDevice> lost = {};
+};
+using CoordinatorCommand =
+    std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
+                 ShowResult, EndSample, JobProgress, FenceWorker, RetireWorker,
+                 EndJob>;
+
+/// The slot that holds the pixels of a decoded sample.
+inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;
+
+}  // namespace troupe::actors
