@@ -27,49 +27,12 @@ constexpr int kMostOpen = 64;
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
   if (options_.method.kind->spreads && task.op == Op::evaluate) {
-    return least_loaded(class_of(sample));
+    return live_.least_loaded(class_of(sample));
   }
-  const std::vector<int>& planned = groups_[sample.group].workers;
+  const std::vector<int>& planned = groups_.group(sample.group).workers;
   const int first =
       planned[static_cast<std::size_t>(task.part) % planned.size()];
-  for (int k = 0; k < num_workers(); ++k) {
-    const int candidate = (first + k) % num_workers();
-    const Worker& worker = workers_[static_cast<std::size_t>(candidate)];
-    if (worker.alive && worker.traits.execution_class == class_of(sample)) {
-      return candidate;
-    }
-  }
-  return -1;
-}
-
-/// Who of the class would be done first with one more row, by what its rows
-/// took so far; −1: nobody is alive.
-int CoordinatorPolicy::least_loaded(int execution_class) const {
-  double seconds = 0;
-  double rows = 0;
-  for (const Worker& worker : workers_) {
-    if (worker.traits.execution_class == execution_class) {
-      seconds += worker.row_seconds;
-      rows += worker.num_rows;
-    }
-  }
-  const double usual = seconds > 0 ? seconds / rows : 1.0;
-  int best = -1;
-  double least = 0;
-  for (int w = 0; w < num_workers(); ++w) {
-    const Worker& worker = workers_[static_cast<std::size_t>(w)];
-    if (!worker.alive || worker.traits.execution_class != execution_class) {
-      continue;
-    }
-    const double row =
-        worker.row_seconds > 0 ? worker.row_seconds / worker.num_rows : usual;
-    const double end = row * (worker.outstanding + 1);
-    if (best < 0 || end < least) {
-      best = w;
-      least = end;
-    }
-  }
-  return best;
+  return live_.next(class_of(sample), first);
 }
 
 /// Tasks of the sample that may be open at once: those that its workers come to
@@ -84,8 +47,8 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
         Seconds(pace.busy).count() / static_cast<double>(pace.num_results);
     const double horizon =
         std::min(std::max(2 * pass, Seconds(kHorizon).count()), 1.0);
-    const auto share =
-        static_cast<double>(std::max<std::size_t>(loads_[sample.group], 1));
+    const auto share = static_cast<double>(
+        std::max<std::size_t>(groups_.load(sample.group), 1));
     calls = std::max(calls, std::ceil(horizon / pass / share));
   }
   return static_cast<int>(
@@ -105,6 +68,7 @@ void CoordinatorPolicy::route(Sample& sample, Pending pending) {
   if (worker.outstanding++ == 0) {
     worker.last_life = now_;
   }
+  note_load(index);
   const bool was_granted = pending.work.grant != 0;
   pending.work.grant = next_grant_++;
   Grant& grant = grant_for(index);
@@ -129,11 +93,12 @@ void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
   }
 }
 
-/// The grant of this event for a worker, with room for one more task.
+/// The grant that is being made for a worker, with room for one more task.
 Grant& CoordinatorPolicy::grant_for(int index) {
   std::vector<Grant>& grants = outbox_[index];
-  if (grants.empty() || grants.back().tasks.size() >= kMostTasksOfAGrant) {
-    const Worker& worker = at(index);
+  const Worker& worker = at(index);
+  if (grants.empty() || grants.back().epoch != worker.epoch ||
+      grants.back().tasks.size() >= kMostTasksOfAGrant) {
     Grant& grant = grants.emplace_back();
     grant.worker = index;
     grant.epoch = worker.epoch;
@@ -142,7 +107,8 @@ Grant& CoordinatorPolicy::grant_for(int index) {
   return grants.back();
 }
 
-/// The grants of this event, without tasks that were taken back in it.
+/// The grants since the last call, without tasks that were taken back
+/// meanwhile.
 void CoordinatorPolicy::send_grants() {
   for (auto& [index, grants] : std::exchange(outbox_, {})) {
     for (Grant& grant : grants) {
@@ -169,6 +135,7 @@ CoordinatorPolicy::Pending CoordinatorPolicy::take_grant(std::uint64_t number,
   Outstanding& granted = node.mapped();
   Worker& worker = at(granted.worker);
   --worker.outstanding;
+  note_load(granted.worker);
   if (!is_answered && !granted.frees.empty()) {
     std::ranges::move(granted.frees,
                       std::back_inserter(frees_[worker.traits.process]));
@@ -200,6 +167,16 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
     if (sample != nullptr && work.task.op != Op::decode) {
       sample->ticks += spent / static_cast<double>(pass.size());
     }
+  }
+}
+
+/// The worker's speed or what it has to do has changed. Only methods that
+/// spread ask for it.
+void CoordinatorPolicy::note_load(int index) {
+  if (options_.method.kind->spreads) {
+    const Worker& worker = at(index);
+    live_.set_load(index,
+                   {worker.row_seconds, worker.num_rows, worker.outstanding});
   }
 }
 

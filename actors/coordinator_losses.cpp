@@ -125,7 +125,7 @@ std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::take_tasks_of(
 void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   std::vector<Pending> tasks;
   for (const int index : lost) {
-    at(index).alive = false;
+    set_alive(index, false);
     ++recoveries_;
     count_losses(index);
     std::ranges::move(take_tasks_of(index), std::back_inserter(tasks));
@@ -253,9 +253,10 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
                               const Failure& cause, std::vector<Pending> lost) {
   for (const int w : leavers) {
     Worker& worker = at(w);
-    worker.known = true;
+    note_known(worker);
     worker.gone = true;
-    worker.alive = false;
+    groups_.leave(w);
+    set_alive(w, false);
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
   }
   if (!leavers.empty()) {
@@ -267,10 +268,10 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     return;
   }
   for (auto& [number, sample] : samples_) {
-    const std::optional<std::size_t> same = best_group(class_of(sample));
+    const std::optional<std::size_t> same = groups_.best(class_of(sample));
     if (!same || lacks_values(sample)) {
-      begin_anew(sample, same ? *same : *best_group(-1));
-    } else if (!is_staffed(sample.group)) {
+      begin_anew(sample, same ? *same : *groups_.best(-1));
+    } else if (!groups_.is_staffed(sample.group)) {
       place(sample, *same);
     }
   }
@@ -321,7 +322,7 @@ void CoordinatorPolicy::begin_again(Sample& sample,
   if (sample.run - options_.first_run >= kMostRuns) {
     end_job(false, cause ? std::move(cause) : values_gone(sample.index));
   } else if (!ended_) {
-    begin_anew(sample, best_group(class_of(sample)).value_or(sample.group));
+    begin_anew(sample, groups_.best(class_of(sample)).value_or(sample.group));
   }
 }
 
@@ -344,6 +345,9 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   place(sample, group);
   if (!begin_with_cut(sample)) {
     sample.began = now_;
+  }
+  for (Pace& pace : paces_) {
+    pace.calm_until = TimePoint::min();
   }
   issue_ready(sample);
 }

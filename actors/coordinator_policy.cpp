@@ -1,6 +1,7 @@
 #include "actors/coordinator_policy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <set>
 #include <utility>
@@ -24,40 +25,65 @@ int num_classes(const CoordinatorOptions& options) {
   return last->execution_class + 1;
 }
 
+std::vector<int> classes_of(const CoordinatorOptions& options) {
+  std::vector<int> classes;
+  for (const WorkerTraits& traits : options.workers) {
+    classes.push_back(traits.execution_class);
+  }
+  return classes;
+}
+
+GroupLoads groups_of(const CoordinatorOptions& options) {
+  const int classes = num_classes(options);
+  const int parts = samplers::num_parts(options.method);
+  std::vector<WorkerGroup> groups = group_workers(classes_of(options), parts);
+  std::vector<samplers::InFlight> capacities;
+  for (const WorkerGroup& group : groups) {
+    const auto first = static_cast<std::size_t>(group.workers.front());
+    capacities.push_back(
+        options.method.kind->in_flight(parts, options.workers[first].max_rows));
+  }
+  return {std::move(groups), std::move(capacities), classes};
+}
+
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
-    : options_(std::move(options)) {
-  const int classes_used = num_classes(options_);
+    : options_(std::move(options)),
+      groups_(groups_of(options_)),
+      live_(classes_of(options_)),
+      num_unknown_(options_.workers.size()) {
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   const auto rows_of = options_.method.kind->most_rows;
   const int rows = rows_of == nullptr ? 1 : rows_of(options_.method);
   tasks_per_call_ = std::max(parts, rows) + 1;
-  std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
-    classes.push_back(traits.execution_class);
     workers_.emplace_back().traits = traits;
     can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
                        traits.device.kind != DeviceKind::cpu;
   }
-  groups_ = group_workers(classes, parts);
-  for (const WorkerGroup& group : groups_) {
-    capacities_.push_back(options_.method.kind->in_flight(
-        parts, at(group.workers.front()).traits.max_rows));
-  }
-  loads_.resize(groups_.size());
-  paces_.resize(static_cast<std::size_t>(classes_used));
+  paces_.resize(static_cast<std::size_t>(num_classes(options_)));
 }
 
 std::vector<CoordinatorCommand> CoordinatorPolicy::on(
     const CoordinatorEvent& event, TimePoint now) {
+  std::vector<CoordinatorCommand> commands;
+  std::vector<CoordinatorCommand> grants;
+  take(event, now, commands);
+  give_grants(grants);
+  std::ranges::move(grants, std::back_inserter(commands));
+  return commands;
+}
+
+void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
+                             std::vector<CoordinatorCommand>& commands) {
   commands_.clear();
   now_ = now;
   if (!ended_) {
     std::visit([this](const auto& e) { handle(e); }, event);
   }
-  if (!ended_ && std::ranges::all_of(workers_, &Worker::known)) {
+  if (!ended_ && num_unknown_ == 0) {
     admit_samples();
     share_samples();
     hurry_samples();
@@ -65,10 +91,15 @@ std::vector<CoordinatorCommand> CoordinatorPolicy::on(
       end_job(false, {});
     }
   }
+  commands.swap(commands_);
+}
+
+void CoordinatorPolicy::give_grants(std::vector<CoordinatorCommand>& commands) {
+  commands_.clear();
   if (!ended_) {
     send_grants();
   }
-  return std::exchange(commands_, {});
+  commands.swap(commands_);
 }
 
 // ---- events
@@ -81,8 +112,8 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   if (worker.gone || ended_) {
     return;
   }
-  worker.known = true;
-  worker.alive = true;
+  note_known(worker);
+  set_alive(event.worker, true);
   worker.epoch = event.epoch;
   worker.ticks = 0;
   worker.settled_ticks = 0;
@@ -90,9 +121,21 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   reroute(std::exchange(stranded_, {}));
 }
 
+void CoordinatorPolicy::note_known(Worker& worker) {
+  if (!worker.known) {
+    worker.known = true;
+    --num_unknown_;
+  }
+}
+
+void CoordinatorPolicy::set_alive(int worker, bool is_alive) {
+  at(worker).alive = is_alive;
+  live_.set_alive(worker, is_alive);
+}
+
 void CoordinatorPolicy::handle(const WorkerDown& event) {
   Worker& worker = at(event.worker);
-  worker.known = true;
+  note_known(worker);
   if (worker.alive && worker.epoch == event.epoch) {
     lose_workers({event.worker});
   }
@@ -169,11 +212,11 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   }
   worker.last_life = now_;
   note_speed(worker, event);
-  Pace& pace = pace_of(worker.traits.execution_class);
-  pace.busy += event.span.duration;
-  ++pace.num_results;
+  note_load(event.worker);
+  note_pace(worker.traits.execution_class, event.span.duration);
   if (!event.failure) {
-    Duration& slowest = pace.slowest[event.span.op];
+    Duration& slowest =
+        pace_of(worker.traits.execution_class).slowest[event.span.op];
     slowest = std::max(slowest, event.span.duration);
   }
   settle_ticks(worker, event.ticks, pass);
@@ -253,7 +296,7 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
                 sample.method->result_slot(),
                 sample.run});
   drop_runs(sample, std::nullopt);
-  --loads_[sample.group];
+  groups_.remove(sample.group, index);
   samples_.erase(found);
   if (ended_totals_.samples_done == 0 &&
       ended_totals_.samples_failed >=

@@ -10,6 +10,8 @@
 
 #include "actors/coordinator_events.h"
 #include "actors/directory.h"
+#include "actors/group_loads.h"
+#include "actors/live_workers.h"
 #include "actors/plan.h"
 
 namespace troupe::actors {
@@ -40,6 +42,10 @@ namespace troupe::actors {
 /// else begins anew. Near the end a class that has run dry takes over what a
 /// slower one would take longer for, from the beginning.
 ///
+/// An event costs what its own tasks cost, and the logarithm of the numbers of
+/// workers and samples. Exceptions, each linear: time ticks, progress reports,
+/// what is lost, and the search for a sample that a quicker class should do.
+///
 /// Thread: one.
 class CoordinatorPolicy {
  public:
@@ -47,6 +53,12 @@ class CoordinatorPolicy {
 
   [[nodiscard]] std::vector<CoordinatorCommand> on(
       const CoordinatorEvent& event, TimePoint now);
+  /// The same in two halves, for several events in a row: what an event leads
+  /// to but for grants, and the grants of all events since the last call.
+  /// Between them only results may come. Replaces `commands`.
+  void take(const CoordinatorEvent& event, TimePoint now,
+            std::vector<CoordinatorCommand>& commands);
+  void give_grants(std::vector<CoordinatorCommand>& commands);
 
   /// For checks: the run of a sample in flight, and where its values are.
   struct RunView {
@@ -104,6 +116,10 @@ class CoordinatorPolicy {
     std::int64_t num_samples = 0;
     /// The longest pass of each kind that was done.
     std::map<samplers::Op, Duration> slowest = {};
+    /// While a whole sample takes that long or longer, it gains nothing from
+    /// taking over one of another class before this time.
+    Duration calm_whole{};
+    TimePoint calm_until = TimePoint::min();
   };
   /// A task that is granted, or waits for a worker.
   struct Pending {
@@ -141,6 +157,9 @@ class CoordinatorPolicy {
   void share_samples();
   void share_within(int execution_class);
   void hurry_samples();
+  void hurry_to(int execution_class);
+  [[nodiscard]] Sample* slowest_elsewhere(int execution_class);
+  void note_pace(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
   void route(Sample& sample, Pending pending);
   void route_alone(std::vector<Pending> tasks);
@@ -163,6 +182,9 @@ class CoordinatorPolicy {
 
   [[nodiscard]] static std::vector<Pending> tasks_of(
       std::vector<Answered> pass);
+  void note_known(Worker& worker);
+  void set_alive(int worker, bool is_alive);
+  void note_load(int worker);
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const std::vector<Answered>& pass);
   static void note_speed(Worker& worker, const GrantResult& event);
@@ -199,7 +221,6 @@ class CoordinatorPolicy {
 
   [[nodiscard]] int worker_of(const Sample& sample,
                               const samplers::Task& task) const;
-  [[nodiscard]] int least_loaded(int execution_class) const;
   [[nodiscard]] int most_open(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());
@@ -211,15 +232,9 @@ class CoordinatorPolicy {
     return paces_[static_cast<std::size_t>(execution_class)];
   }
   [[nodiscard]] int class_of(const Sample& sample) const {
-    return groups_[sample.group].execution_class;
+    return groups_.class_of(sample.group);
   }
-  /// Whether a worker of the group may still work, now or later.
-  [[nodiscard]] bool is_staffed(std::size_t group) const;
-  /// Of the class (any: −1), the group with most room; none when all are gone.
-  [[nodiscard]] std::optional<std::size_t> best_group(
-      int execution_class) const;
   [[nodiscard]] Duration time_left(const Sample& sample) const;
-  [[nodiscard]] std::size_t most_in_flight(std::size_t group) const;
 
   CoordinatorOptions options_;
   int calls_per_sample_ = 0;
@@ -227,17 +242,17 @@ class CoordinatorPolicy {
   /// Only what lies on the host of the coordinator's process is lost with the
   /// job alone.
   bool can_lose_values_ = false;
-  std::vector<WorkerGroup> groups_;
-  std::vector<std::size_t> loads_;  ///< samples in flight, per group
-  std::vector<samplers::InFlight> capacities_;  ///< the most of them
-  std::vector<Pace> paces_;                     ///< by class
+  GroupLoads groups_;
+  std::vector<Pace> paces_;  ///< by class
   std::vector<Worker> workers_;
+  LiveWorkers live_;
+  std::size_t num_unknown_ = 0;  ///< workers that have not reported yet
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
   std::set<std::uint64_t> unwritten_;        ///< done, and not yet released
   std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
   std::map<std::uint64_t, Outstanding> grants_;  ///< by number
-  std::map<int, std::vector<Grant>> outbox_;     ///< of this event, by worker
+  std::map<int, std::vector<Grant>> outbox_;     ///< to be sent, by worker
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
   std::uint64_t next_cut_ = 1;

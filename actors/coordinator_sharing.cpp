@@ -16,46 +16,27 @@ constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 // the gain is clear.
 constexpr double kWorthMoving = 1.5;
 
+// All samples are looked at again when a whole one has become quicker than this
+// part of what it took, or when a rest takes longer than this part of the time
+// that is worth moving it for.
+constexpr double kStillCalm = 0.98;
+// Later than any job; a sum with it is still a time.
+constexpr std::chrono::duration<double> kFarOff = std::chrono::hours(24 * 365);
+
 }  // namespace
 
-std::size_t CoordinatorPolicy::most_in_flight(std::size_t group) const {
-  const Pace& pace =
-      paces_[static_cast<std::size_t>(groups_[group].execution_class)];
-  const bool is_long =
-      pace.num_results == 0 || pace.busy >= pace.num_results * kLongGrant;
-  const samplers::InFlight& capacity = capacities_[group];
-  return static_cast<std::size_t>(
-      std::max(is_long ? capacity.most_of_long_grants : capacity.most, 1));
-}
-
-bool CoordinatorPolicy::is_staffed(std::size_t group) const {
-  return std::ranges::any_of(groups_[group].workers, [this](int worker) {
-    return !workers_[static_cast<std::size_t>(worker)].gone;
-  });
-}
-
-std::optional<std::size_t> CoordinatorPolicy::best_group(
-    int execution_class) const {
-  std::optional<std::size_t> best;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const bool fits =
-        execution_class < 0 || groups_[g].execution_class == execution_class;
-    if (!fits || !is_staffed(g)) {
-      continue;
-    }
-    // Filled to the same share, the earlier one.
-    if (!best ||
-        loads_[g] * most_in_flight(*best) < loads_[*best] * most_in_flight(g)) {
-      best = g;
-    }
-  }
-  return best;
+void CoordinatorPolicy::note_pace(int execution_class, Duration grant) {
+  Pace& pace = pace_of(execution_class);
+  pace.busy += grant;
+  ++pace.num_results;
+  groups_.set_long_grants(execution_class,
+                          pace.busy >= pace.num_results * kLongGrant);
 }
 
 void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
-  --loads_[sample.group];
+  groups_.remove(sample.group, sample.index);
   sample.group = group;
-  ++loads_[group];
+  groups_.add(group, sample.index);
 }
 
 /// A writer that keeps up is never waited for: then nothing is unwritten when
@@ -75,10 +56,10 @@ void CoordinatorPolicy::admit_samples() {
     const auto begun = options_.begun.find(index);
     std::optional<std::size_t> best;
     if (begun != options_.begun.end()) {
-      best = best_group(begun->second.execution_class);
+      best = groups_.best(begun->second.execution_class);
     }
-    best = best ? best : best_group(-1);
-    if (!best || loads_[*best] >= most_in_flight(*best)) {
+    best = best ? best : groups_.best(-1);
+    if (!best || groups_.load(*best) >= groups_.most(*best)) {
       return;
     }
     ++next_sample_;
@@ -88,7 +69,7 @@ void CoordinatorPolicy::admit_samples() {
     sample.group = *best;
     sample.run = options_.first_run;
     sample.began = now_;
-    ++loads_[*best];
+    groups_.add(*best, index);
     if (begun != options_.begun.end()) {
       sample.last_cut = {0, std::move(begun->second)};
     }
@@ -110,22 +91,12 @@ void CoordinatorPolicy::share_samples() {
 }
 
 void CoordinatorPolicy::share_within(int execution_class) {
-  std::optional<std::size_t> most;
-  std::optional<std::size_t> least;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_[g].execution_class != execution_class || !is_staffed(g)) {
-      continue;
-    }
-    most = !most || loads_[g] > loads_[*most] ? g : *most;
-    least = !least || loads_[g] < loads_[*least] ? g : *least;
-  }
-  if (!most || loads_[*least] != 0 || loads_[*most] < 2) {
+  const std::optional<std::size_t> most = groups_.fullest(execution_class);
+  const std::optional<std::size_t> least = groups_.emptiest(execution_class);
+  if (!most || groups_.load(*least) != 0 || groups_.load(*most) < 2) {
     return;
   }
-  const auto youngest = std::find_if(
-      samples_.rbegin(), samples_.rend(),
-      [&](const auto& entry) { return entry.second.group == *most; });
-  place(youngest->second, *least);
+  place(samples_.at(groups_.youngest(*most)), *least);
 }
 
 /// What is left of a sample, as fast as it went so far; before its first call,
@@ -145,29 +116,68 @@ void CoordinatorPolicy::hurry_samples() {
   if (next_sample_ < options_.samples.size() || paces_.size() == 1) {
     return;
   }
+  for (std::size_t c = 0; c < paces_.size(); ++c) {
+    hurry_to(static_cast<int>(c));
+  }
+}
+
+void CoordinatorPolicy::hurry_to(int execution_class) {
+  const Pace& pace = pace_of(execution_class);
+  const std::optional<std::size_t> best = groups_.best(execution_class);
+  const bool has_room = best && groups_.load(*best) < groups_.most(*best);
+  if (!has_room || pace.num_samples == 0 ||
+      (now_ < pace.calm_until &&
+       pace.of_samples / pace.num_samples >= pace.calm_whole)) {
+    return;
+  }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    const Pace& pace = pace_of(groups_[g].execution_class);
-    if (!is_staffed(g) || pace.num_samples == 0) {
+    if (groups_.class_of(g) != execution_class || !groups_.is_staffed(g)) {
       continue;
     }
-    const std::chrono::duration<double> whole =
-        pace.of_samples / pace.num_samples;
-    while (loads_[g] < most_in_flight(g)) {
-      Sample* slowest = nullptr;
-      for (auto& [index, sample] : samples_) {
-        if (!sample.hurried && class_of(sample) != groups_[g].execution_class &&
-            time_left(sample) > whole * kWorthMoving &&
-            (slowest == nullptr || time_left(sample) > time_left(*slowest))) {
-          slowest = &sample;
-        }
-      }
+    while (groups_.load(g) < groups_.most(g)) {
+      Sample* slowest = slowest_elsewhere(execution_class);
       if (slowest == nullptr) {
-        break;
+        return;
       }
       slowest->hurried = true;
       begin_anew(*slowest, g);
     }
   }
+}
+
+/// The sample of another class whose rest takes longest, if the class would
+/// make a whole one in much less. Else notes from when on to look again.
+CoordinatorPolicy::Sample* CoordinatorPolicy::slowest_elsewhere(
+    int execution_class) {
+  using Seconds = std::chrono::duration<double>;
+  Pace& pace = pace_of(execution_class);
+  const Seconds whole = pace.of_samples / pace.num_samples;
+  const Seconds calm_whole = whole * kStillCalm;
+  Sample* slowest = nullptr;
+  TimePoint calm_until = TimePoint::max();
+  for (auto& [index, sample] : samples_) {
+    if (sample.hurried || class_of(sample) == execution_class) {
+      continue;
+    }
+    const Duration left = time_left(sample);
+    if (left > whole * kWorthMoving &&
+        (slowest == nullptr || left > time_left(*slowest))) {
+      slowest = &sample;
+    }
+    // When the rest would take that long, if no more calls came back.
+    const samplers::Progress progress = sample.method->progress();
+    const int done = std::max(progress.accepted, 1);
+    if (progress.total > done) {
+      const Seconds until = std::min(
+          calm_whole * kWorthMoving * done / (progress.total - done), kFarOff);
+      calm_until =
+          std::min(calm_until,
+                   sample.began + std::chrono::duration_cast<Duration>(until));
+    }
+  }
+  pace.calm_whole = std::chrono::duration_cast<Duration>(calm_whole);
+  pace.calm_until = calm_until;
+  return slowest;
 }
 
 }  // namespace troupe::actors

@@ -116,11 +116,16 @@ void CoordinatorPolicy::drop_runs(const Sample& sample,
   for (const int process : sample.values.processes()) {
     commands_.push_back(DropRuns{process, sample.index, last_run});
   }
-  for (auto& [process, frees] : frees_) {
-    std::erase_if(frees, [&sample](const FreedSlots& freed) {
-      return freed.sample_index == sample.index;
-    });
-  }
+  const auto forget = [&](int process) {
+    const auto found = frees_.find(process);
+    if (found != frees_.end()) {
+      std::erase_if(found->second, [&sample](const FreedSlots& freed) {
+        return freed.sample_index == sample.index;
+      });
+    }
+  };
+  std::ranges::for_each(sample.values.processes(), forget);
+  std::ranges::for_each(lost_processes_, forget);
 }
 
 /// The sample ends when its result is in the coordinator's process.

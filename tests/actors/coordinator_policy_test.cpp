@@ -232,6 +232,38 @@ TEST(CoordinatorPolicy, BeginsANewCallWithNothingUnderWay) {
   EXPECT_DOUBLE_EQ(company.progress.calls_under_way, 0.5);
 }
 
+/// Runs a job whose workers answer `together` passes at a time; returns the
+/// grants that were sent.
+std::size_t grants_of_answers(std::size_t together, std::size_t samples) {
+  Company company({.kind = MethodKind::batch}, 3, samples,
+                  {.workers = alike(3, 4)});
+  company.raise_all();
+  std::mt19937 random(7);
+  while (company.times_ended == 0) {
+    std::vector<CoordinatorEvent> answers;
+    while (answers.size() < together) {
+      const int worker = static_cast<int>(random() % 3);
+      if (company.mailboxes[static_cast<std::size_t>(worker)].empty()) {
+        break;
+      }
+      answers.emplace_back(company.answer(company.take(worker)));
+    }
+    if (!answers.empty()) {
+      company.on_all(answers);
+    }
+  }
+  EXPECT_EQ(num_done(company), samples) << together;
+  for (const Grant& grant : company.grants) {
+    EXPECT_LE(grant.tasks.size(), 16U);
+    EXPECT_FALSE(grant.tasks.empty());
+  }
+  return company.grants.size();
+}
+
+TEST(CoordinatorPolicy, SendsTheGrantsOfSeveralResultsTogether) {
+  EXPECT_LT(grants_of_answers(4, 200), grants_of_answers(1, 200));
+}
+
 TEST(CoordinatorPolicy, EndsAtOnceWhenNothingIsWanted) {
   Company company({.kind = MethodKind::batch}, 1, 0);
   company.raise_all();

@@ -50,19 +50,19 @@ class Company {
           return options;
         }()) {}
 
-  void on(const CoordinatorEvent& event) {
-    if (const auto* result = std::get_if<GrantResult>(&event)) {
-      const auto w = static_cast<std::size_t>(result->worker);
-      if (policies_[w] && epochs[w] == result->epoch) {
-        (void)policies_[w]->on(WorkDone{*result});
+  void on(const CoordinatorEvent& event) { on_all({event}); }
+  /// Results that came together, or one event.
+  void on_all(const std::vector<CoordinatorEvent>& events) {
+    std::vector<CoordinatorCommand> commands;
+    for (const CoordinatorEvent& event : events) {
+      if (const auto* result = std::get_if<GrantResult>(&event)) {
+        note(*result);
       }
-      for (const HeldValue& value : result->held) {
-        values_[traits_[w].process].insert(value.name);
-      }
+      policy_.take(event, now, commands);
+      perform_all(commands);
     }
-    for (CoordinatorCommand& command : policy_.on(event, now)) {
-      std::visit([this](auto& c) { perform(c); }, command);
-    }
+    policy_.give_grants(commands);
+    perform_all(commands);
     answer_questions();
     for (std::size_t w = 0; w < mailboxes.size(); ++w) {
       fill(w);
@@ -195,6 +195,20 @@ class Company {
     RemoteValue value;
   };
 
+  void note(const GrantResult& result) {
+    const auto w = static_cast<std::size_t>(result.worker);
+    if (policies_[w] && epochs[w] == result.epoch) {
+      (void)policies_[w]->on(WorkDone{result});
+    }
+    for (const HeldValue& value : result.held) {
+      values_[traits_[w].process].insert(value.name);
+    }
+  }
+  void perform_all(std::vector<CoordinatorCommand>& commands) {
+    for (CoordinatorCommand& command : commands) {
+      std::visit([this](auto& c) { perform(c); }, command);
+    }
+  }
   void perform(Grant& grant) {
     const auto w = static_cast<std::size_t>(grant.worker);
     for (const SampleTask& work : grant.tasks) {

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <vector>
+
+#include "actors/first_least.h"
+
+namespace troupe::actors {
+
+/// The workers of each execution class that are alive, and which of them would
+/// be done first with one more row. Of workers that are alike the first.
+/// Cost: at most logarithmic in workers. Thread: one.
+class LiveWorkers {
+ public:
+  /// What is known of a worker's speed, and what it has to do.
+  struct Load {
+    double row_seconds = 0;  ///< of num_rows rows; 0: nothing is known
+    double num_rows = 0;
+    int outstanding = 0;  ///< tasks
+  };
+
+  /// `classes`: the execution class of every worker, numbered from 0 on.
+  explicit LiveWorkers(const std::vector<int>& classes);
+
+  void set_alive(int worker, bool is_alive);
+  void set_load(int worker, const Load& load);
+
+  /// The first of the class from `worker` on, and around; −1: nobody is alive.
+  [[nodiscard]] int next(int execution_class, int worker) const;
+  /// By what rows took on each so far. One of which nothing is known yet is as
+  /// fast as all rows of the class, also those of workers that have ended. −1:
+  /// nobody is alive.
+  [[nodiscard]] int least_loaded(int execution_class) const;
+
+ private:
+  struct Worker {
+    int execution_class = 0;
+    std::size_t place = 0;  ///< among the workers of its class
+    bool is_alive = false;
+    Load load;
+  };
+  struct Class {
+    std::vector<int> workers;  ///< by place
+    std::set<int> alive;
+    double row_seconds = 0;  ///< of all workers
+    double num_rows = 0;
+    FirstLeast<double> ends;   ///< of known speed: when one more row would end
+    FirstLeast<int> unproven;  ///< of unknown speed: outstanding tasks
+  };
+
+  void note(const Worker& worker);
+  [[nodiscard]] const Class& at(int execution_class) const {
+    return classes_[static_cast<std::size_t>(execution_class)];
+  }
+
+  std::vector<Worker> workers_;
+  std::vector<Class> classes_;
+};
+
+}  // namespace troupe::actors
