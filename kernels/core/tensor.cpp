@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "kernels/core/error.h"
 
@@ -12,6 +14,9 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+// Up to here memory and its owner are one block: two, one of them aligned, cost
+// five times as much.
+constexpr std::size_t kMostOfOneBlock = 512;
 // More than any machine has, and far from overflow when rounded up.
 constexpr std::size_t kMostBytes = std::size_t{1} << 56U;
 
@@ -33,6 +38,15 @@ std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
   // A multiple of the alignment, and never 0: views of empty tensors stay
   // valid pointers.
   const std::size_t rounded = (bytes + kAlignment) / kAlignment * kAlignment;
+  if (rounded <= kMostOfOneBlock) {
+    auto block =
+        std::make_shared_for_overwrite<std::byte[]>(rounded + kAlignment);
+    void* start = block.get();
+    std::size_t space = rounded + kAlignment;
+    auto* memory =
+        static_cast<std::byte*>(std::align(kAlignment, rounded, start, space));
+    return {std::move(block), memory};
+  }
   auto* memory = static_cast<std::byte*>(
       ::operator new (rounded, std::align_val_t{kAlignment}, std::nothrow));
   if (memory == nullptr) {
