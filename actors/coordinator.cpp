@@ -3,6 +3,7 @@
 #include <mutex>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include "actors/cut_keeper.h"
 #include "actors/shells.h"
@@ -49,7 +50,11 @@ class CoordinatorShell final : public ShellActor::base {
       : ShellActor::base(config),
         policy_(std::move(policy)),
         spec_(std::move(spec)),
-        workers_(spec_.options.workers.size()) {}
+        workers_(spec_.options.workers.size()) {
+    if (!spec_.inbox) {
+      spec_.inbox = std::make_shared<ResultInbox>();
+    }
+  }
   ~CoordinatorShell() override { receipts_->close(); }
 
   void on_exit() override {
@@ -77,23 +82,26 @@ class CoordinatorShell final : public ShellActor::base {
         },
         [this](const WorkerUp& up, const WorkerActor& worker) {
           guarded([&] {
+            drain();
             at(up.worker) = worker;
             feed(up);
           });
         },
         [this](const WorkerDown& down) { guarded([&] { feed(down); }); },
         [this](const WorkerBeat& beat) { guarded([&] { feed(beat); }); },
-        [this](const GrantResult& result) {
+        [this](GrantResult& result) {
           guarded([&] {
-            in_hand_ = &result;
-            feed(result);
-            in_hand_ = nullptr;
+            if (spec_.inbox->push(std::move(result))) {
+              send(this, drain_atom{});
+            }
           });
         },
+        [this](drain_atom) { guarded([&] { drain(); }); },
         [this](const ValuesFetched& news) { guarded([&] { feed(news); }); },
         [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
         [this](const ProcessDown& down) {
           guarded([&] {
+            drain();
             ended_processes_.insert(down.process);
             processes_.erase(down.process);
             feed(down);
@@ -135,9 +143,40 @@ class CoordinatorShell final : public ShellActor::base {
     }
   }
 
+  /// Results that have come together are handled in one go, and before any
+  /// other message: what goes to one worker then goes in few grants.
+  void drain() {
+    spec_.inbox->take(results_);
+    if (results_.empty()) {
+      return;
+    }
+    for (GrantResult& result : results_) {
+      const CoordinatorEvent event = std::move(result);
+      in_hand_ = &std::get<GrantResult>(event);
+      take(event);
+      in_hand_ = nullptr;
+    }
+    give_grants();
+  }
+
   void feed(const CoordinatorEvent& event) {
-    for (CoordinatorCommand& command :
-         policy_->on(event, spec_.job->clock->now())) {
+    drain();
+    take(event);
+    give_grants();
+  }
+
+  void take(const CoordinatorEvent& event) {
+    policy_->take(event, spec_.job->clock->now(), commands_);
+    perform_all();
+  }
+
+  void give_grants() {
+    policy_->give_grants(commands_);
+    perform_all();
+  }
+
+  void perform_all() {
+    for (CoordinatorCommand& command : commands_) {
       std::visit([this](auto& c) { perform(c); }, command);
     }
   }
@@ -245,6 +284,8 @@ class CoordinatorShell final : public ShellActor::base {
   std::map<int, ProcessActor> processes_;
   std::set<int> ended_processes_;
   std::shared_ptr<CutKeeper> cuts_;            // from the first one on
+  std::vector<GrantResult> results_;           // of the inbox
+  std::vector<CoordinatorCommand> commands_;   // of the event in hand
   const GrantResult* in_hand_ = nullptr;       // while it is handled
   std::map<std::uint64_t, int> next_preview_;  // model call, by sample
 };

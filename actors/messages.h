@@ -65,6 +65,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::OutcomeReleased))
 CAF_ADD_ATOM(troupe, troupe::actors, start_atom, "start")
 CAF_ADD_ATOM(troupe, troupe::actors, halt_atom, "halt")
 CAF_ADD_ATOM(troupe, troupe::actors, pulse_atom, "pulse")
+CAF_ADD_ATOM(troupe, troupe::actors, drain_atom, "drain")
 
 CAF_END_TYPE_ID_BLOCK(troupe)
 
@@ -83,14 +84,15 @@ using WorkerActor =
 using ProcessActor =
     caf::typed_actor<caf::reacts_to<FreeValues>, caf::reacts_to<DropRuns>>;
 
-/// Directs one job.
+/// Directs one job. `drain`: there are results in its inbox.
 using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<int, ProcessActor>,
                      caf::reacts_to<WorkerUp, WorkerActor>,
                      caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
                      caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,
                      caf::reacts_to<JobFault>, caf::reacts_to<ProcessDown>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>,
+                     caf::reacts_to<drain_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;

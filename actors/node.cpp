@@ -90,9 +90,10 @@ class NodeShell final : public NodeActor::base {
                                                     std::uint32_t epoch) {
       const int worker = spec.first_worker + child;
       return spawn_worker(
-          system, {worker, epoch, spec.workers[static_cast<std::size_t>(child)],
-                   spec.job, spec.store, spec.process,
-                   spec.make_executor(worker), spec.coordinator, spec.joiner});
+          system,
+          {worker, epoch, spec.workers[static_cast<std::size_t>(child)],
+           spec.job, spec.store, spec.process, spec.make_executor(worker),
+           spec.coordinator, spec.inbox, spec.joiner});
     };
     supervisor_ = spawn_supervisor(
         system(), {static_cast<int>(spec_.workers.size()), spec_.restart,

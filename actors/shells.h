@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/messages.h"
+#include "actors/result_inbox.h"
 #include "actors/runtime.h"
 #include "actors/worker_core.h"
 #include "actors/worker_place.h"
@@ -27,6 +28,8 @@ struct CoordinatorSpec {
   /// Where threads are waited for that may wait for a device; null: where the
   /// coordinator ends.
   Executor* joiner = nullptr;
+  /// Where workers of its process leave results; null: they send them.
+  std::shared_ptr<ResultInbox> inbox;
 };
 
 /// The coordinator's shell: hands events to CoordinatorPolicy and carries out
@@ -45,6 +48,7 @@ struct WorkerSpec {
   int process = kHomeProcess;
   std::unique_ptr<Executor> executor;  ///< its one compute thread
   CoordinatorActor coordinator;        ///< gets results and beats
+  std::shared_ptr<ResultInbox> inbox;  ///< the coordinator's; null: none
   /// Where the compute thread of a worker that has ended is waited for; null:
   /// where the worker ends.
   Executor* joiner = nullptr;
@@ -70,7 +74,8 @@ struct NodeSpec {
   /// The compute thread of a worker.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor;
   CoordinatorActor coordinator;
-  Executor* joiner = nullptr;  ///< see WorkerSpec; outlives the actors
+  std::shared_ptr<ResultInbox> inbox;  ///< see WorkerSpec
+  Executor* joiner = nullptr;          ///< see WorkerSpec; outlives the actors
 };
 
 /// The node's shell: has a supervisor start its workers, presents itself and

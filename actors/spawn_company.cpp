@@ -44,6 +44,10 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
   watch.on_end = on_end;
   company.watch = spawn_watch(system, std::move(watch));
   coordinator.observer = company.watch;
+  // What stands in between carries messages.
+  const auto inbox =
+      detours.coordinator ? nullptr : std::make_shared<ResultInbox>();
+  coordinator.inbox = inbox;
   company.coordinator = spawn_coordinator(system, std::move(coordinator));
   const CoordinatorActor known =
       detours.coordinator ? detours.coordinator(system, company.coordinator)
@@ -51,6 +55,7 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
   for (NodeSpec& node : nodes) {
     const int process = node.process;
     node.coordinator = known;
+    node.inbox = inbox;
     company.nodes.push_back(spawn_node(system, std::move(node)));
     at_end_of(
         company.nodes.back(), "node",

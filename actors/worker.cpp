@@ -24,8 +24,12 @@ class WorkerShell final : public WorkerActor::base {
         .process = spec.process,
         .executor = executor_.get(),
         .answer =
-            [coordinator](GrantResult result) {
-              caf::anon_send(coordinator, std::move(result));
+            [coordinator, inbox = std::move(spec.inbox)](GrantResult result) {
+              if (!inbox) {
+                caf::anon_send(coordinator, std::move(result));
+              } else if (inbox->push(std::move(result))) {
+                caf::anon_send(coordinator, drain_atom{});
+              }
             },
         .beat =
             [coordinator](const WorkerBeat& beat) {
@@ -53,7 +57,7 @@ class WorkerShell final : public WorkerActor::base {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](const Grant& grant) { firing_->on(grant); },
+        [this](Grant& grant) { firing_->on(std::move(grant)); },
         [this](const DropRuns& drop) { firing_->on(drop); },
         [this](const WorkerFault& fault) { quit(to_caf_error(fault.cause)); },
         [this](halt_atom) { firing_->on(StopWork{}); },

@@ -13,8 +13,8 @@ namespace {
 
 /// There and back.
 template <typename News>
-News by_wire(const News& news) {
-  const std::string bytes = wire::encode(wire::News(news));
+News by_wire(News news) {
+  const std::string bytes = wire::encode(wire::News(std::move(news)));
   return std::get<News>(wire::decode_news(std::as_bytes(std::span(bytes))));
 }
 
@@ -36,8 +36,8 @@ class Proxy : public Base {
 
  protected:
   template <typename News>
-  void carry(const News& news) {
-    guard(this, [&] { this->send(target_, by_wire(news)); });
+  void carry(News news) {
+    guard(this, [&] { this->send(target_, by_wire(std::move(news))); });
   }
 
   Target target_;
@@ -50,7 +50,7 @@ class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
  protected:
   behavior_type make_behavior() override {
     return {
-        [this](const Grant& grant) { carry(grant); },
+        [this](Grant& grant) { carry(std::move(grant)); },
         [this](const DropRuns& drop) { carry(drop); },
         [](const WorkerFault&) {},  // the worker tells itself
         [this](halt_atom) { send(target_, halt_atom{}); },
@@ -92,12 +92,13 @@ class CoordinatorProxy final
         },
         [this](const WorkerDown& down) { carry(down); },
         [this](const WorkerBeat& beat) { carry(beat); },
-        [this](const GrantResult& result) { carry(result); },
+        [this](GrantResult& result) { carry(std::move(result)); },
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { send(target_, fault); },
         [this](const ProcessDown& down) { send(target_, down); },
         [this](halt_atom) { send(target_, halt_atom{}); },
         [](pulse_atom) {},
+        [](drain_atom) {},  // there is no inbox
     };
   }
 };

@@ -103,6 +103,7 @@ class Executioner final : public CoordinatorActor::base {
         [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
+        [](drain_atom) {},  // there is no inbox
     };
   }
 

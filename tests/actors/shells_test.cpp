@@ -146,6 +146,35 @@ TEST_F(Shells, FinishAJobWhenWorkRuns) {
   EXPECT_EQ(store_->size(), 0U);
 }
 
+TEST_F(Shells, FinishAJobWhoseResultsComeTogether) {
+  start(9);
+  bool ran = true;
+  while (ran) {
+    ran = false;
+    for (const auto& executor : executors_) {
+      while (executor->run_one()) {
+        ran = true;
+      }
+    }
+    scheduler_.run();
+  }
+  ASSERT_TRUE(record_);
+  EXPECT_EQ(record_->ended.size(), 9U);
+  EXPECT_EQ(record_->end.progress.calls_done, 27);
+  EXPECT_FALSE(record_->end.failure);
+}
+
+TEST_F(Shells, CountResultsThatAreThereWhenOtherNewsIsHandled) {
+  start(8);
+  caf::anon_send(company_.coordinator, halt_atom{});
+  EXPECT_TRUE(executors_[0]->run_one());
+  EXPECT_TRUE(executors_[1]->run_one());
+  scheduler_.run();
+  ASSERT_TRUE(record_);
+  EXPECT_TRUE(record_->end.stopped);
+  EXPECT_EQ(record_->end.progress.calls_done, 2);
+}
+
 TEST_F(Shells, AnswerControlWhileWorkWaits) {
   start(8);
   caf::anon_send(company_.coordinator, halt_atom{});
