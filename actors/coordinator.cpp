@@ -99,6 +99,7 @@ class CoordinatorShell final : public ShellActor::base {
         [this](drain_atom) { guarded([&] { drain(); }); },
         [this](const ValuesFetched& news) { guarded([&] { feed(news); }); },
         [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
+        [this](const DrainProcess& drain) { guarded([&] { feed(drain); }); },
         [this](const ProcessDown& down) {
           guarded([&] {
             drain();
@@ -184,12 +185,21 @@ class CoordinatorShell final : public ShellActor::base {
   void perform(Grant& grant) { send(at(grant.worker), std::move(grant)); }
   void perform(FreeValues& free) { tell(free.process, std::move(free)); }
   void perform(DropRuns& drop) { tell(drop.process, std::move(drop)); }
+  void perform(Recall& recall) { send(at(recall.worker), std::move(recall)); }
+  void perform(ReleaseProcess& release) {
+    const auto found = processes_.find(release.process);
+    if (found != processes_.end()) {
+      send_exit(found->second, caf::exit_reason::user_shutdown);
+    }
+  }
   void perform(FetchValues& fetch) {
     spec_.store->fetch(
         fetch.values,
         [self = CoordinatorActor(this), index = fetch.sample_index,
-         run = fetch.run](std::vector<RemoteValue> gone) {
-          caf::anon_send(self, ValuesFetched{index, run, std::move(gone)});
+         run = fetch.run,
+         is_rescue = fetch.is_rescue](std::vector<RemoteValue> gone) {
+          caf::anon_send(self,
+                         ValuesFetched{index, run, std::move(gone), is_rescue});
         });
   }
   void perform(TakeCut& take) {

@@ -118,11 +118,17 @@ struct ProcessDown {
   int process = 0;
   Failure cause;
 };
+/// A process wants to leave. It is let go once nothing of the job is there any
+/// more. The coordinator's own stays.
+struct DrainProcess {
+  int process = 0;
+};
 /// What FetchValues asked for is here, but for these.
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   std::vector<RemoteValue> gone;
+  bool is_rescue = false;  ///< see FetchValues
 };
 /// The values of this cut are kept in the coordinator's process, but for these:
 /// then there is no such cut.
@@ -140,14 +146,16 @@ struct OutcomeReleased {
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
                  CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 OutcomeReleased>;
+                 DrainProcess, OutcomeReleased>;
 
 // Commands.
-/// The coordinator's process is to fetch these: the result of a run.
+/// The coordinator's process is to fetch these: the result of a run, or what a
+/// process that drains holds of it.
 struct FetchValues {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
   std::vector<RemoteValue> values;
+  bool is_rescue = false;  ///< they are not the result, but would be lost
 };
 /// The coordinator's process is to fetch these values and to keep them all, on
 /// its host, as a cut of the sample. Of its earlier cuts only `last` is still
@@ -180,6 +188,10 @@ struct EndSample {
   samplers::Slot result = samplers::kInitialSlot;
   std::uint32_t run = 0;
 };
+/// Nothing of the job is in this process any more: it can go.
+struct ReleaseProcess {
+  int process = 0;
+};
 /// The worker is taken for dead: nothing it sends counts any more.
 struct FenceWorker {
   int worker = 0;
@@ -202,8 +214,8 @@ struct EndJob {
 };
 using CoordinatorCommand =
     std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
-                 ShowResult, EndSample, JobProgress, FenceWorker, RetireWorker,
-                 EndJob>;
+                 ShowResult, EndSample, Recall, ReleaseProcess, JobProgress,
+                 FenceWorker, RetireWorker, EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

@@ -125,6 +125,12 @@ void CoordinatorPolicy::send_grants() {
       commands_.emplace_back(std::move(grant));
     }
   }
+  for (Recall& recall : std::exchange(recalls_, {})) {
+    std::erase_if(recall.grants, [this](std::uint64_t number) {
+      return !grants_.contains(number);
+    });
+    commands_.emplace_back(std::move(recall));
+  }
 }
 
 /// Forgets a grant, and returns its task. Whether the worker has freed what the

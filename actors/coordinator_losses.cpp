@@ -232,6 +232,7 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
   if (!lost_processes_.insert(event.process).second) {
     return;
   }
+  draining_.erase(event.process);
   std::vector<int> hit;
   for (int w = 0; w < num_workers(); ++w) {
     if (at(w).traits.process == event.process && !at(w).gone) {
@@ -255,7 +256,9 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     Worker& worker = at(w);
     note_known(worker);
     worker.gone = true;
-    groups_.leave(w);
+    if (!worker.drains) {
+      groups_.leave(w);
+    }
     set_alive(w, false);
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
   }
@@ -342,6 +345,7 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   sample.ticks = 0;
   sample.next_cut.reset();
   sample.withheld.clear();
+  sample.rescued.clear();
   place(sample, group);
   if (!begin_with_cut(sample)) {
     sample.began = now_;

@@ -83,6 +83,9 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
   if (!ended_) {
     std::visit([this](const auto& e) { handle(e); }, event);
   }
+  if (!ended_) {
+    release_drained();
+  }
   if (!ended_ && num_unknown_ == 0) {
     admit_samples();
     share_samples();
@@ -109,7 +112,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   if (worker.alive) {
     lose_workers({event.worker});
   }
-  if (worker.gone || ended_) {
+  if (worker.gone || worker.drains || ended_) {
     return;
   }
   note_known(worker);
@@ -190,7 +193,8 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   if (!worker.alive || worker.epoch != event.epoch) {
     return;  // late: its tasks were given to somebody else meanwhile
   }
-  const bool has_results = !event.failure && event.gone.empty();
+  const bool has_results =
+      !event.failure && event.gone.empty() && !event.returned;
   if (has_results && event.results.size() != event.grants.size()) {
     // Which task a result is of cannot be known: another incarnation does them.
     commands_.push_back(FenceWorker{event.worker});
@@ -204,6 +208,10 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
     if (found != grants_.end() && found->second.worker == event.worker) {
       pass.push_back({take_grant(event.grants[i], true), i});
     }
+  }
+  if (event.returned) {
+    reroute(tasks_of(std::move(pass)));
+    return;
   }
   if (!event.gone.empty()) {
     // No sign that its executor lives.

@@ -90,6 +90,7 @@ class CoordinatorPolicy {
     std::optional<KeptCut> next_cut;  ///< under way
     /// Slots that are to be freed when it is over.
     std::vector<samplers::Slot> withheld;
+    std::vector<samplers::Slot> rescued;  ///< being brought home
     TimePoint cut_began;  ///< or this run, if it was not cut yet
     int calls_when_cut = 0;
     /// How often a task was lost with its worker, in all runs, by its number.
@@ -97,8 +98,9 @@ class CoordinatorPolicy {
   };
   struct Worker {
     bool alive = false;
-    bool known = false;  ///< has reported once: the job waits for it no more
-    bool gone = false;   ///< never comes back
+    bool known = false;   ///< has reported once: the job waits for it no more
+    bool gone = false;    ///< never comes back
+    bool drains = false;  ///< gets nothing more
     WorkerTraits traits;
     std::uint32_t epoch = 0;
     int outstanding = 0;     ///< tasks it holds
@@ -146,6 +148,7 @@ class CoordinatorPolicy {
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
   void handle(const ProcessDown& event);
+  void handle(const DrainProcess& event);
   void handle(const OutcomeReleased& event);
 
   /// Who waits for a task; nobody when the sample has ended or begun anew.
@@ -177,6 +180,14 @@ class CoordinatorPolicy {
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool begin_with_cut(Sample& sample);
+  void recall(int worker);
+  void release_drained();
+  bool rescue_values(int process);
+  void values_rescued(Sample& sample, const ValuesFetched& event);
+  void release(int process);
+  /// What the sample cannot do without.
+  [[nodiscard]] static std::vector<samplers::Slot> needed_slots(
+      const Sample& sample);
   /// Whether nobody holds a value that is still needed.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
@@ -257,6 +268,8 @@ class CoordinatorPolicy {
   std::uint64_t next_grant_ = 1;
   std::uint64_t next_cut_ = 1;
   std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
+  std::vector<Recall> recalls_;                   ///< to be sent
+  std::set<int> draining_;                        ///< processes
   std::set<int> lost_processes_;
   /// Samples of which a task was lost too often, and the number of its losses.
   std::map<std::uint64_t, int> poisoned_;

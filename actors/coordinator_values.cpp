@@ -157,6 +157,10 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
     return;  // it has begun anew meanwhile
   }
   Sample& sample = found->second;
+  if (event.is_rescue) {
+    values_rescued(sample, event);
+    return;
+  }
   for (const RemoteValue& value : event.gone) {
     sample.values.remove(value.name.slot, value.process);
   }
@@ -195,14 +199,18 @@ bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
          });
 }
 
-bool CoordinatorPolicy::lacks_values(const Sample& sample) const {
+std::vector<Slot> CoordinatorPolicy::needed_slots(const Sample& sample) {
   std::vector<Slot> needed = sample.method->live_slots();
+  std::erase(needed, samplers::kInitialSlot);
   if (sample.is_decoded) {
     needed.push_back(kPixelsSlot);
   }
-  return std::ranges::any_of(needed, [&sample](Slot slot) {
-    return slot != samplers::kInitialSlot &&
-           !sample.values.holder(slot, kHomeProcess);
+  return needed;
+}
+
+bool CoordinatorPolicy::lacks_values(const Sample& sample) const {
+  return std::ranges::any_of(needed_slots(sample), [&sample](Slot slot) {
+    return !sample.values.holder(slot, kHomeProcess);
   });
 }
 

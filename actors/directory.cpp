@@ -74,6 +74,20 @@ std::optional<int> RunDirectory::holder(Slot slot, int near) const {
   return any;
 }
 
+bool RunDirectory::is_only_at(Slot slot, int process) const {
+  const auto found = copies_.find(slot);
+  bool is_there = false;
+  if (found != copies_.end()) {
+    for (const Copy& copy : found->second) {
+      if (copy.is_there && copy.process != process) {
+        return false;
+      }
+      is_there = is_there || copy.is_there;
+    }
+  }
+  return is_there;
+}
+
 std::optional<std::uint64_t> RunDirectory::since(Slot slot) const {
   std::optional<std::uint64_t> first;
   const auto found = copies_.find(slot);

@@ -37,6 +37,8 @@ class RunDirectory {
 
   /// Who holds the value: `near` if it does.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
+  /// Nobody else holds the value.
+  [[nodiscard]] bool is_only_at(samplers::Slot slot, int process) const;
   /// When somebody first said that it holds the value; nothing: nobody holds
   /// it.
   [[nodiscard]] std::optional<std::uint64_t> since(samplers::Slot slot) const;

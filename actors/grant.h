@@ -81,6 +81,15 @@ struct Grant {
   std::vector<FreedSlots> frees = {};
 };
 
+/// The worker is to give these grants back, but for those that it has begun.
+/// It says which in a GrantResult that is `returned`; of the others the results
+/// come. Asked twice, it gives back once.
+struct Recall {
+  int worker = 0;
+  std::uint32_t epoch = 0;
+  std::vector<std::uint64_t> grants;
+};
+
 /// A look at a sample on its way.
 struct Preview {
   std::uint64_t sample_index = 0;
@@ -124,6 +133,9 @@ struct GrantResult {
   /// Inputs that their holders did not have. Then nothing ran: there are no
   /// results, and there is no failure.
   std::vector<RemoteValue> gone;
+  /// The worker gives these back: it has not begun them, and will not. There
+  /// are no results.
+  bool returned = false;
   /// Values that the worker's process now holds: outputs, fetched inputs.
   std::vector<HeldValue> held;
   /// With Errc::device_lost: the worker's own device works. The one that failed

@@ -22,6 +22,7 @@ template <typename T>
 concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
     std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
+    std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
     std::same_as<T, ProcessDown> || std::same_as<T, WorkerBeat> ||
     std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
     std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
@@ -46,6 +47,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::Grant))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::GrantResult))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Recall))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::DrainProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))
@@ -75,9 +78,9 @@ namespace troupe::actors {
 
 /// Computes grants on its executor; its mailbox stays responsive meanwhile.
 using WorkerActor =
-    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<DropRuns>,
-                     caf::reacts_to<WorkerFault>, caf::reacts_to<halt_atom>,
-                     caf::reacts_to<pulse_atom>>;
+    caf::typed_actor<caf::reacts_to<Grant>, caf::reacts_to<Recall>,
+                     caf::reacts_to<DropRuns>, caf::reacts_to<WorkerFault>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
 
 /// Frees values of a process. The coordinator is told of it as the process
 /// with this number.
@@ -90,9 +93,9 @@ using CoordinatorActor =
                      caf::reacts_to<WorkerUp, WorkerActor>,
                      caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
                      caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,
-                     caf::reacts_to<JobFault>, caf::reacts_to<ProcessDown>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>,
-                     caf::reacts_to<drain_atom>>;
+                     caf::reacts_to<JobFault>, caf::reacts_to<DrainProcess>,
+                     caf::reacts_to<ProcessDown>, caf::reacts_to<halt_atom>,
+                     caf::reacts_to<pulse_atom>, caf::reacts_to<drain_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;

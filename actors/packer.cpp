@@ -51,22 +51,33 @@ std::vector<SampleTask> Packer::next(int max_rows) {
   return group;
 }
 
-std::vector<SampleTask> Packer::drop(std::uint64_t sample_index,
-                                     std::uint32_t last_run) {
-  std::vector<SampleTask> dropped;
+template <typename Picks>
+std::vector<SampleTask> Packer::take_if(const Picks& picks) {
+  std::vector<SampleTask> taken;
   const auto takes = [&](SampleTask& task) {
-    const bool is_dropped =
-        task.sample_index == sample_index && task.run <= last_run;
-    if (is_dropped) {
-      dropped.push_back(std::move(task));
+    const bool is_taken = picks(task);
+    if (is_taken) {
+      taken.push_back(std::move(task));
     }
-    return is_dropped;
+    return is_taken;
   };
   std::erase_if(cheap_, takes);
   for (auto it = heavy_.begin(); it != heavy_.end();) {
     it = takes(it->second) ? heavy_.erase(it) : std::next(it);
   }
-  return dropped;
+  return taken;
+}
+
+std::vector<SampleTask> Packer::drop(std::uint64_t sample_index,
+                                     std::uint32_t last_run) {
+  return take_if([&](const SampleTask& task) {
+    return task.sample_index == sample_index && task.run <= last_run;
+  });
+}
+
+std::vector<SampleTask> Packer::take(const std::set<std::uint64_t>& grants) {
+  return take_if(
+      [&](const SampleTask& task) { return grants.contains(task.grant); });
 }
 
 }  // namespace troupe::actors

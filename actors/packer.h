@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "actors/grant.h"
@@ -28,6 +29,8 @@ class Packer {
   /// Takes off the tasks of a sample, of its runs up to `last_run`.
   std::vector<SampleTask> drop(std::uint64_t sample_index,
                                std::uint32_t last_run);
+  /// Takes off the tasks of these grants.
+  std::vector<SampleTask> take(const std::set<std::uint64_t>& grants);
   [[nodiscard]] bool empty() const noexcept {
     return cheap_.empty() && heavy_.empty();
   }
@@ -36,6 +39,9 @@ class Packer {
   }
 
  private:
+  template <typename Picks>
+  std::vector<SampleTask> take_if(const Picks& picks);
+
   std::vector<SampleTask> cheap_;
   std::map<std::uint64_t, SampleTask> heavy_;  ///< decodes too; by arrival
   std::uint64_t arrivals_ = 0;

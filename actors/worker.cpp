@@ -58,6 +58,7 @@ class WorkerShell final : public WorkerActor::base {
   behavior_type make_behavior() override {
     return {
         [this](Grant& grant) { firing_->on(std::move(grant)); },
+        [this](const Recall& recall) { firing_->on(recall); },
         [this](const DropRuns& drop) { firing_->on(drop); },
         [this](const WorkerFault& fault) { quit(to_caf_error(fault.cause)); },
         [this](halt_atom) { firing_->on(StopWork{}); },

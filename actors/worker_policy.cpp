@@ -51,6 +51,34 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Grant& grant) {
   return commands;
 }
 
+std::vector<WorkerCommand> WorkerPolicy::handle(Recall& recall) {
+  if (recall.worker != worker_ || recall.epoch != epoch_) {
+    return {};
+  }
+  GrantResult result;
+  result.worker = worker_;
+  result.epoch = epoch_;
+  result.returned = true;
+  for (const std::uint64_t id : recall.grants) {
+    if (waiting_.erase(id) > 0) {
+      result.grants.push_back(id);
+    }
+  }
+  for (const SampleTask& task :
+       ready_.take({recall.grants.begin(), recall.grants.end()})) {
+    result.grants.push_back(task.grant);
+    fetched_.erase(task.grant);
+  }
+  for (const std::uint64_t id : result.grants) {
+    held_.erase(id);
+  }
+  Commands commands;
+  if (!result.grants.empty()) {
+    commands.push_back(std::move(result));
+  }
+  return commands;
+}
+
 /// Adds what the task lacks by the grant to what it waits for, and to what is
 /// to be asked for: each source once.
 void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,

@@ -29,7 +29,7 @@ struct StopWork {};
 struct BeatAsked {
   std::uint64_t ticks = 0;  ///< blocks run so far
 };
-using WorkerEvent = std::variant<Grant, InputHere, InputGone, DropRuns,
+using WorkerEvent = std::variant<Grant, Recall, InputHere, InputGone, DropRuns,
                                  WorkDone, StopWork, BeatAsked>;
 
 // Commands: a result and a beat are to be sent.
@@ -57,6 +57,7 @@ using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
 ///   Grant ──▶ waiting ──all inputs here──▶ ready ──next()──▶ running ──▶
 ///   result
 ///                └──an input is gone──▶ result
+///   Recall ──▶ what is waiting or ready goes back
 ///   StopWork ──▶ stopped: takes no grants, runs nothing, still answers
 ///
 /// Thread: one at a time.
@@ -98,6 +99,7 @@ class WorkerPolicy {
   using Commands = std::vector<WorkerCommand>;
 
   Commands handle(Grant& grant);
+  Commands handle(Recall& recall);
   Commands handle(InputHere& here);
   Commands handle(InputGone& gone);
   Commands handle(DropRuns& drop);

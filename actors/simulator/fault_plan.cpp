@@ -29,7 +29,8 @@ Fault drawn_fault(FaultKind kind, int worker, Duration span, Random& random) {
 std::vector<Fault> plan_faults(const FaultRates& rates, int num_workers,
                                Duration span, Random& random) {
   const double rate_of[kNumFaultKinds] = {rates.kills, rates.freezes,
-                                          rates.slows, rates.process_ends};
+                                          rates.slows, rates.process_ends,
+                                          rates.drains};
   std::vector<Fault> faults;
   for (int worker = 0; worker < num_workers; ++worker) {
     for (int kind = 0; kind < kNumFaultKinds; ++kind) {

@@ -9,13 +9,14 @@
 namespace troupe::actors::simulator {
 
 enum class FaultKind : std::uint8_t {
-  kill,        ///< the worker ends at once; what it sent before still arrives
-  freeze,      ///< its executor stands still; it answers, but shows no life
-  slow,        ///< every pass takes `factor` times as long
-  end_process  ///< the worker's process ends, with its values, for good; the
-               ///< coordinator's does not
+  kill,         ///< the worker ends at once; what it sent before still arrives
+  freeze,       ///< its executor stands still; it answers, but shows no life
+  slow,         ///< every pass takes `factor` times as long
+  end_process,  ///< the worker's process ends, with its values, for good; the
+                ///< coordinator's does not
+  drain         ///< the worker's process wants to leave
 };
-inline constexpr int kNumFaultKinds = 4;
+inline constexpr int kNumFaultKinds = 5;
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
@@ -31,6 +32,7 @@ struct FaultRates {
   double freezes = 0.25;
   double slows = 0.5;
   double process_ends = 0.2;
+  double drains = 0.1;
 };
 
 /// Faults of a job that takes `span` undisturbed, in the order of their times.

@@ -97,6 +97,25 @@ void Ledger::heard(const ProcessDown& down) {
   }
 }
 
+void Ledger::heard(const DrainProcess& drain) {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    workers_[w].drains =
+        workers_[w].drains || scenario_.workers[w].process == drain.process;
+  }
+}
+
+void Ledger::asked(const ReleaseProcess& release) {
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    if (scenario_.workers[w].process == release.process) {
+      expect(workers_[w].drains, "a process is let go that wants to stay");
+      expect(workers_[w].grants.empty(),
+             "a process is let go that has something to do");
+      lose(workers_[w]);
+      workers_[w].is_gone = true;
+    }
+  }
+}
+
 void Ledger::heard_of_rebuild() {
   std::ranges::fill(workers_, Incarnation{});
   grants_.clear();
@@ -288,7 +307,9 @@ void Ledger::asked(const EndJob& end) {
   has_ended_ = true;
   if (end.failure) {
     const bool nobody_left =
-        std::ranges::all_of(workers_, &Incarnation::is_gone);
+        std::ranges::all_of(workers_, [](const Incarnation& worker) {
+          return worker.is_gone || worker.drains;
+        });
     gave_up_ =
         nobody_left || static_cast<std::size_t>(num_failed_) == ended_.size();
     expect(gave_up_, "the job was given up: " + end.failure->place + ": " +

@@ -28,6 +28,7 @@ class Ledger {
   void heard(const WorkerDown& down);
   void heard(const GrantResult& result);
   void heard(const ProcessDown& down);
+  void heard(const DrainProcess& drain);
   /// All workers and grants are gone, and another coordinator begins.
   void heard_of_rebuild();
 
@@ -40,6 +41,7 @@ class Ledger {
   /// is done.
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
   void asked(const FenceWorker& fence);
+  void asked(const ReleaseProcess& release);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
 
@@ -92,6 +94,7 @@ class Ledger {
     std::uint32_t epoch = 0;
     bool is_alive = false;
     bool is_gone = false;
+    bool drains = false;
     std::set<std::uint64_t> grants;
   };
   struct Held {

@@ -210,10 +210,11 @@ void World::handle(Pulse& /*pulse*/) {
 
 void World::handle(Fault& fault) {
   Worker& worker = at(fault.worker);
-  const bool strikes = fault.kind == FaultKind::end_process
-                           ? process_of(fault.worker) != kHomeProcess &&
-                                 !has_ended(process_of(fault.worker))
-                           : worker.policy.has_value();
+  const bool strikes =
+      fault.kind == FaultKind::end_process || fault.kind == FaultKind::drain
+          ? process_of(fault.worker) != kHomeProcess &&
+                !has_ended(process_of(fault.worker))
+          : worker.policy.has_value();
   if (!strikes) {
     return;
   }
@@ -222,6 +223,10 @@ void World::handle(Fault& fault) {
     end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
   } else if (fault.kind == FaultKind::end_process) {
     end_process(process_of(fault.worker));
+  } else if (fault.kind == FaultKind::drain) {
+    const int process = process_of(fault.worker);
+    ledger_.heard(DrainProcess{process});
+    queue_.add(now(), ToCoordinator{DrainProcess{process}});
   } else if (fault.kind == FaultKind::slow) {
     worker.slow_until = now() + fault.length;
     worker.slowness = fault.factor;
@@ -284,6 +289,11 @@ void World::perform(Grant& grant) {
   const int worker = grant.worker;
   const std::uint32_t epoch = grant.epoch;
   send(kCoordinator, worker, ToWorker{worker, epoch, std::move(grant)});
+}
+
+void World::perform(Recall& recall) {
+  send(kCoordinator, recall.worker,
+       ToWorker{recall.worker, recall.epoch, std::move(recall)});
 }
 
 void World::perform(ShowResult& show) {

@@ -138,6 +138,8 @@ class World {
   void perform(FetchValues& fetch);
   void perform(TakeCut& take);
   void perform(RestoreCut& restore);
+  void perform(Recall& recall);
+  void perform(ReleaseProcess& release);
   void perform(ShowResult& show);
   void perform(EndSample& end);
   void perform(JobProgress& progress);
@@ -168,6 +170,7 @@ class World {
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
   void end_process(int process);
+  void forget_process(int process);
   void rebuild();
   [[nodiscard]] CoordinatorOptions options_of_rebuilt();
   void keep_cut(const TakeCut& take, std::vector<RemoteValue> gone);

@@ -10,30 +10,20 @@ namespace troupe::actors::simulator {
 
 // ---- what the policies ask for
 
-void World::perform(FreeValues& free) {
-  const int process = free.process;
-  send(kCoordinator, actor_of_process(process),
-       ToProcess{process, std::move(free)});
-}
-
-void World::perform(DropRuns& drop) {
-  ledger_.asked(drop);
-  send(kCoordinator, actor_of_process(drop.process),
-       ToProcess{drop.process, drop});
-}
-
 void World::perform(FetchValues& fetch) {
   const std::uint64_t index = fetch.sample_index;
   const std::uint32_t run = fetch.run;
-  begin_fetch({.process = kHomeProcess,
-               .then =
-                   [this, index, run](std::vector<RemoteValue> gone) {
-                     queue_.add(now(), ToCoordinator{ValuesFetched{
-                                           index, run, std::move(gone)}});
-                   },
-               .is_awaited =
-                   [this](const ValueName& name) { return is_current(name); }},
-              fetch.values);
+  const bool is_rescue = fetch.is_rescue;
+  begin_fetch(
+      {.process = kHomeProcess,
+       .then =
+           [this, index, run, is_rescue](std::vector<RemoteValue> gone) {
+             queue_.add(now(), ToCoordinator{ValuesFetched{
+                                   index, run, std::move(gone), is_rescue}});
+           },
+       .is_awaited =
+           [this](const ValueName& name) { return is_current(name); }},
+      fetch.values);
 }
 
 void World::perform(TakeCut& take) {
@@ -210,95 +200,6 @@ void World::handle(Answer& answer) {
   }
   answered(answer.fetch, answer.symbol ? nullptr : &answer.value);
   look_after_waiters(asker);
-}
-
-// ---- processes
-
-void World::handle(ToProcess& message) {
-  if (has_ended(message.process)) {
-    return;
-  }
-  SymbolStore& own = store(message.process);
-  if (const auto* free = std::get_if<FreeValues>(&message.news)) {
-    for (const FreedSlots& freed : free->frees) {
-      own.free(freed);
-    }
-  } else {
-    const auto& drop = std::get<DropRuns>(message.news);
-    own.drop(drop);
-    for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
-      if (process_of(w) == message.process) {
-        feed(w, drop);
-      }
-    }
-  }
-  look_after_waiters(message.process);
-}
-
-/// With its workers, its supervisor and its values. What it has sent arrives.
-void World::end_process(int process) {
-  ended_processes_.insert(process);
-  store(process) = {};
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    if (process_of(static_cast<int>(w)) == process) {
-      workers_[w].policy.reset();
-      workers_[w].pass.reset();
-      workers_[w].exit.reset();
-    }
-  }
-  awaited_.erase(process);
-  look_after_waiters(process);
-  queue_.add(now() + scenario_.process.process_notice,
-             ToCoordinator{ProcessDown{
-                 process, {Errc::job_failed, "process", "has ended", {}}}});
-}
-
-/// The whole company ends at once and is put up again. It goes on from the job,
-/// the samples that have ended and the newest cuts.
-void World::rebuild() {
-  ++num_rebuilds_;
-  queue_.erase_if([](const Happening& happening) {
-    return !std::holds_alternative<Fault>(happening) &&
-           !std::holds_alternative<Pulse>(happening);
-  });
-  for (SymbolStore& store : stores_) {
-    store = {};
-  }
-  ended_processes_.clear();
-  fetches_.clear();
-  parked_.clear();
-  awaited_.clear();
-  for (auto& [index, cuts] : cuts_) {
-    if (!cuts.empty()) {
-      auto newest = cuts.extract(std::prev(cuts.end()));
-      cuts.clear();
-      cuts.emplace(0, std::move(newest.mapped()));
-    }
-  }
-  ledger_.heard_of_rebuild();
-  coordinator_ = CoordinatorPolicy(options_of_rebuilt());
-  supervisor_ =
-      SupervisorPolicy(static_cast<int>(workers_.size()), scenario_.restart);
-  std::ranges::fill(workers_, Worker{});
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    queue_.add(now(), ToSupervisor{StartDue{static_cast<int>(w)}});
-  }
-  last_work_ = now();
-}
-
-CoordinatorOptions World::options_of_rebuilt() {
-  constexpr std::uint32_t kRunsOfACoordinator = 1U << 16U;
-  CoordinatorOptions options = coordinator_options(scenario_);
-  std::erase_if(options.samples, [this](std::uint64_t index) {
-    return ledger_.has_ended(index);
-  });
-  options.first_run = num_rebuilds_ * kRunsOfACoordinator;
-  for (const auto& [index, cuts] : cuts_) {
-    if (!cuts.empty()) {
-      options.begun.emplace(index, cuts.at(0).cut);
-    }
-  }
-  return options;
 }
 
 // ---- laws

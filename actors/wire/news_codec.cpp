@@ -243,6 +243,7 @@ void write(const GrantResult& result, proto::News& news) {
   write_all(result.gone, *to.mutable_gone());
   write_all(result.held, *to.mutable_held());
   to.set_failed_elsewhere(result.failed_elsewhere);
+  to.set_returned(result.returned);
   write_all(result.previews, *to.mutable_previews());
   write_all(result.points, *to.mutable_points());
   to.set_ticks(result.ticks);
@@ -261,6 +262,7 @@ GrantResult read(const proto::GrantResult& from) {
   read_all(from.gone(), result.gone);
   read_all(from.held(), result.held);
   result.failed_elsewhere = from.failed_elsewhere();
+  result.returned = from.returned();
   for (const proto::Shown& shown : from.previews()) {
     result.previews.push_back(look_of<Preview>(shown));
   }
@@ -338,6 +340,19 @@ DropRuns read(const proto::DropRuns& from) {
   return drop;
 }
 
+void write(const Recall& recall, proto::News& news) {
+  proto::Recall& to = *news.mutable_recall();
+  to.set_worker(recall.worker);
+  to.set_epoch(recall.epoch);
+  to.mutable_grants()->Add(recall.grants.begin(), recall.grants.end());
+}
+
+Recall read(const proto::Recall& from) {
+  return {natural(from.worker()),
+          from.epoch(),
+          {from.grants().begin(), from.grants().end()}};
+}
+
 }  // namespace
 
 std::string encode(const News& news) {
@@ -366,6 +381,8 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.free());
     case proto::News::kDrop:
       return read(message.drop());
+    case proto::News::kRecall:
+      return read(message.recall());
     case proto::News::NEWS_NOT_SET:
       break;
   }

@@ -51,6 +51,7 @@ class WorkerProxy final : public Proxy<WorkerActor::base, WorkerActor> {
   behavior_type make_behavior() override {
     return {
         [this](Grant& grant) { carry(std::move(grant)); },
+        [this](const Recall& recall) { carry(recall); },
         [this](const DropRuns& drop) { carry(drop); },
         [](const WorkerFault&) {},  // the worker tells itself
         [this](halt_atom) { send(target_, halt_atom{}); },
@@ -95,6 +96,7 @@ class CoordinatorProxy final
         [this](GrantResult& result) { carry(std::move(result)); },
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { send(target_, fault); },
+        [this](const DrainProcess& drain) { send(target_, drain); },
         [this](const ProcessDown& down) { send(target_, down); },
         [this](halt_atom) { send(target_, halt_atom{}); },
         [](pulse_atom) {},

@@ -214,6 +214,14 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
   EXPECT_EQ(got_drop.process, drop.process);
   EXPECT_EQ(got_drop.sample_index, drop.sample_index);
   EXPECT_EQ(got_drop.last_run, drop.last_run);
+  const Recall recall{fill.small(), fill.word(), {fill.big(), fill.big()}};
+  const auto got_recall = there_and_back(recall);
+  expect_same_worker(got_recall, recall);
+  EXPECT_EQ(got_recall.grants, recall.grants);
+  GrantResult back;
+  back.returned = true;
+  EXPECT_TRUE(there_and_back(back).returned);
+  EXPECT_FALSE(there_and_back(GrantResult{}).returned);
   EXPECT_FALSE(there_and_back(DropRuns{1, 2, {}}).last_run);
   EXPECT_EQ(there_and_back(DropRuns{1, 2, 0U}).last_run, 0U);
 }

@@ -97,6 +97,18 @@ TEST(Packer, KeepsSegmentsApart) {
   EXPECT_EQ(samples(packer.next(8)), std::vector<std::uint64_t>{3});
 }
 
+TEST(Packer, GivesUpTheTasksOfGrants) {
+  Packer packer;
+  for (std::uint64_t grant = 1; grant < 5; ++grant) {
+    SampleTask one = task(grant, grant % 2 == 0 ? Op::step : Op::evaluate);
+    one.grant = grant;
+    packer.push(one);
+  }
+  EXPECT_EQ(samples(packer.take({2, 3, 9})),
+            (std::vector<std::uint64_t>{2, 3}));
+  EXPECT_EQ(packer.size(), 2U);
+}
+
 TEST(Packer, DropsRunsThatAreOver) {
   Packer packer;
   const auto push = [&packer](std::uint64_t sample, Op op, std::uint32_t run) {

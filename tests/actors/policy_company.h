@@ -178,6 +178,8 @@ class Company {
   std::deque<FetchValues> fetches;  ///< of the coordinator's process
   std::deque<TakeCut> cuts;         ///< that are not taken yet
   std::vector<RestoreCut> restores;
+  std::deque<GrantResult> returned;  ///< to recalls
+  std::vector<int> released;         ///< processes
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;
@@ -243,6 +245,16 @@ class Company {
     }
   }
   void perform(FetchValues& fetch) { fetches.push_back(std::move(fetch)); }
+  void perform(Recall& recall) {
+    const auto w = static_cast<std::size_t>(recall.worker);
+    if (!policies_[w]) {
+      return;
+    }
+    for (WorkerCommand& command : policies_[w]->on(std::move(recall))) {
+      returned.push_back(std::get<GrantResult>(std::move(command)));
+    }
+  }
+  void perform(ReleaseProcess& release) { released.push_back(release.process); }
   void perform(TakeCut& take) { cuts.push_back(std::move(take)); }
   void perform(RestoreCut& restore) {
     restores.push_back(restore);

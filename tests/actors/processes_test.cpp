@@ -60,16 +60,19 @@ auto counting(Counts& counts) {
   };
 }
 
-/// Passes everything on to the coordinator, and ends the node of a process
-/// behind the n-th result that comes.
+enum class Fate { end, drain };
+
+/// Passes everything on to the coordinator, and behind the n-th result that
+/// comes ends the node of a process, or says that it wants to leave.
 class Executioner final : public CoordinatorActor::base {
  public:
   Executioner(caf::actor_config& config, CoordinatorActor coordinator,
-              int process, int results)
+              int process, int results, Fate fate = Fate::end)
       : CoordinatorActor::base(config),
         coordinator_(std::move(coordinator)),
         process_(process),
-        results_left_(results) {
+        results_left_(results),
+        fate_(fate) {
     monitor(coordinator_);
     set_down_handler([this](const caf::down_msg& down) { quit(down.reason); });
   }
@@ -94,12 +97,18 @@ class Executioner final : public CoordinatorActor::base {
         [this](const WorkerBeat& beat) { send(coordinator_, beat); },
         [this](const GrantResult& result) {
           send(coordinator_, result);
-          if (--results_left_ == 0) {
+          if (--results_left_ != 0) {
+            return;
+          }
+          if (fate_ == Fate::end) {
             send_exit(victim_, caf::exit_reason::kill);
+          } else {
+            send(coordinator_, DrainProcess{process_});
           }
         },
         [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
         [this](const JobFault& fault) { send(coordinator_, fault); },
+        [this](const DrainProcess& drain) { send(coordinator_, drain); },
         [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
@@ -112,6 +121,7 @@ class Executioner final : public CoordinatorActor::base {
   ProcessActor victim_;
   int process_;
   int results_left_;
+  Fate fate_;
 };
 
 MethodOptions method_of(MethodKind kind) {
@@ -221,6 +231,28 @@ TEST(Processes, GoOnFromTheirCutsWhenOneOfThemEnds) {
       };
       const JobResult result = run_company(run.spec, detours);
       EXPECT_FALSE(result.failure) << result.failure->message;
+      expect_same_latents(run.seen.latents, expected);
+    }
+  }
+}
+
+TEST(Processes, LeaveWithoutACostWhenTheyWantTo) {
+  for (const MethodKind kind : kKinds) {
+    const auto expected = undisturbed(kind);
+    for (const int results : {1, 7, 20}) {
+      SCOPED_TRACE(std::string(kind->name) + ", after " +
+                   std::to_string(results));
+      ToyRun run(kind);
+      Detours detours;
+      detours.coordinator = [results](caf::actor_system& system,
+                                      CoordinatorActor coordinator) {
+        return CoordinatorActor(system.spawn<Executioner>(
+            std::move(coordinator), 1, results, Fate::drain));
+      };
+      const JobResult result = run_company(run.spec, detours);
+      EXPECT_FALSE(result.failure) << result.failure->message;
+      EXPECT_TRUE(result.lost.empty());
+      EXPECT_EQ(result.recoveries, 0);
       expect_same_latents(run.seen.latents, expected);
     }
   }

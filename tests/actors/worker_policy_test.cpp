@@ -57,6 +57,33 @@ TEST(WorkerPolicy, RunsATaskAndReportsItsResult) {
   EXPECT_TRUE(policy.held().empty());
 }
 
+TEST(WorkerPolicy, GivesBackWhatItHasNotBegun) {
+  WorkerPolicy policy(3, 1);
+  Grant work = grant({task(7), task(8), task(9, 1, {4})});
+  work.coming_inputs = {{1, 0, 4}};
+  (void)policy.on(work);
+  EXPECT_EQ(numbers(policy.next()), Numbers{7});
+  const auto commands = policy.on(Recall{3, 1, {7, 8, 9, 10}});
+  ASSERT_EQ(commands.size(), 1U);
+  const auto& result = std::get<GrantResult>(commands[0]);
+  EXPECT_TRUE(result.returned);
+  EXPECT_EQ(std::set(result.grants.begin(), result.grants.end()),
+            (std::set<std::uint64_t>{8, 9}));
+  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{7});
+  // Asked again it has nothing to say, and the input wakes nobody.
+  EXPECT_TRUE(policy.on(Recall{3, 1, {8, 9}}).empty());
+  EXPECT_TRUE(policy.on(InputHere{{1, 0, 4}}).empty());
+  EXPECT_EQ(policy.on(done({7})).size(), 1U);
+  EXPECT_FALSE(policy.has_next());
+}
+
+TEST(WorkerPolicy, GivesNothingBackToWhoAsksAnotherIncarnation) {
+  WorkerPolicy policy(3, 2);
+  (void)policy.on(grant({task(7)}, 1, 2));
+  EXPECT_TRUE(policy.on(Recall{3, 1, {7}}).empty());
+  EXPECT_TRUE(policy.has_next());
+}
+
 TEST(WorkerPolicy, RunsOnePassAtATimeOrAsManyAsItIsTold) {
   for (const int passes : {1, 2}) {
     WorkerPolicy policy(3, 1, passes);

@@ -234,4 +234,11 @@ inline Sabotage restoring_in_the_run_before() {
   return changing<RestoreCut>([](RestoreCut& restore) { --restore.run; });
 }
 
+inline Sabotage letting_go_before_the_work_is_back() {
+  return adding<Recall>([](const Recall& recall) {
+    return std::vector<CoordinatorCommand>{ReleaseProcess{recall.worker + 1},
+                                           ReleaseProcess{recall.worker}};
+  });
+}
+
 }  // namespace troupe::actors::simulator

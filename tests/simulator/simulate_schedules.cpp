@@ -24,6 +24,7 @@ struct Totals {
   int cuts = 0;
   int restores = 0;
   int rebuilds = 0;
+  int releases = 0;
 
   void add(const Outcome& one) {
     ++scenarios;
@@ -40,6 +41,7 @@ struct Totals {
     cuts += one.cuts;
     restores += one.restores;
     rebuilds += one.rebuilds;
+    releases += one.releases;
   }
 };
 
@@ -73,7 +75,9 @@ int main(int argc, char** argv) {
       "minute): %llu tasks, %llu events; %d kills, %d freezes, %d slow "
       "workers, %d processes ended, "
       "%d past their lease, %d late results, %d empty pulls, %d cuts, %d "
-      "samples that went back to one, %d companies put up again; %d "
+      "samples that went back to one, %d companies put up again, %d of %d "
+      "processes "
+      "that wanted to leave let go; %d "
       "samples failed, %llu jobs given up\n",
       static_cast<unsigned long long>(totals.scenarios), took.count(),
       60.0 * static_cast<double>(totals.scenarios) / took.count(),
@@ -81,7 +85,7 @@ int main(int argc, char** argv) {
       static_cast<unsigned long long>(totals.events), totals.struck[0],
       totals.struck[1], totals.struck[2], totals.struck[3], totals.fences,
       totals.late, totals.empty_pulls, totals.cuts, totals.restores,
-      totals.rebuilds, totals.failed_samples,
+      totals.rebuilds, totals.releases, totals.struck[4], totals.failed_samples,
       static_cast<unsigned long long>(totals.given_up));
   return 0;
 }

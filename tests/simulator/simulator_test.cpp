@@ -85,6 +85,26 @@ TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
 }
 
+TEST(Simulator, LetsProcessesLeaveWithoutACost) {
+  int releases = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    Scenario scenario = make_scenario(seed, {.kills = 0,
+                                             .freezes = 0,
+                                             .slows = 0,
+                                             .process_ends = 0,
+                                             .drains = 0.5});
+    scenario.rebuild_at = 0;
+    if (scenario.workers.back().execution_class != 0) {
+      continue;  // a class that has lost its last worker begins samples anew
+    }
+    const Outcome outcome = simulate(scenario);
+    ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    EXPECT_EQ(outcome.new_runs, 0) << to_string(scenario);
+    releases += outcome.releases;
+  }
+  EXPECT_GE(releases, 100);
+}
+
 // What a journal will hold is enough, whenever it is needed: the job, the
 // samples that have ended and the cuts.
 TEST(Simulator, GoesOnWithARebuiltCompanyAtEveryEvent) {
@@ -144,6 +164,8 @@ TEST(Simulator, FindsPlantedBugs) {
        "a cut that is not kept"},
       {"restoring in the run before", restoring_in_the_run_before(),
        "before its inputs are there"},
+      {"letting go before the work is back",
+       letting_go_before_the_work_is_back(), "a process is let go that"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   for (const PlantedBug& bug : bugs) {

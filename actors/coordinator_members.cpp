@@ -1,0 +1,129 @@
+// The part of CoordinatorPolicy for processes that leave of their own accord:
+// what they have not begun goes to others, what they hold is brought home.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/coordinator_policy.h"
+
+namespace troupe::actors {
+
+using samplers::Slot;
+
+void CoordinatorPolicy::handle(const DrainProcess& event) {
+  if (event.process == kHomeProcess ||
+      lost_processes_.contains(event.process) ||
+      !draining_.insert(event.process).second) {
+    return;
+  }
+  for (int w = 0; w < num_workers(); ++w) {
+    Worker& worker = at(w);
+    if (worker.traits.process == event.process && !worker.gone) {
+      note_known(worker);
+      worker.drains = true;
+      live_.set_alive(w, false);
+      groups_.leave(w);
+      recall(w);
+    }
+  }
+  const bool nobody_stays = std::ranges::all_of(
+      workers_, [](const Worker& w) { return w.gone || w.drains; });
+  if (nobody_stays) {
+    end_job(false, Failure{Errc::job_failed,
+                           "coordinator",
+                           "the last worker has left the job",
+                           {}});
+    return;
+  }
+  for (auto& [number, sample] : samples_) {
+    if (const auto same = groups_.best(class_of(sample)); !same) {
+      begin_anew(sample, *groups_.best(-1));
+    } else if (!groups_.is_staffed(sample.group)) {
+      place(sample, *same);
+    }
+  }
+  reroute(std::exchange(stranded_, {}));
+}
+
+/// Asks the worker for all that it holds, behind the grants that are still to
+/// be sent. A task goes to somebody else only when it was given back.
+void CoordinatorPolicy::recall(int index) {
+  Recall recall{index, at(index).epoch, {}};
+  for (const auto& [number, granted] : grants_) {
+    if (granted.worker == index) {
+      recall.grants.push_back(number);
+    }
+  }
+  if (!recall.grants.empty()) {
+    recalls_.push_back(std::move(recall));
+  }
+}
+
+/// Lets those processes go whose workers have nothing to do any more, and that
+/// alone hold nothing.
+void CoordinatorPolicy::release_drained() {
+  for (const int process : std::set(draining_)) {
+    const bool has_work = std::ranges::any_of(workers_, [&](const Worker& w) {
+      return w.traits.process == process && w.outstanding > 0;
+    });
+    if (!has_work && !rescue_values(process)) {
+      release(process);
+    }
+  }
+}
+
+/// Brings home what no other process holds; false: there is nothing.
+bool CoordinatorPolicy::rescue_values(int process) {
+  bool is_needed = false;
+  for (auto& [index, sample] : samples_) {
+    FetchValues fetch{index, sample.run, {}, true};
+    for (const Slot slot : needed_slots(sample)) {
+      if (sample.values.is_only_at(slot, process)) {
+        fetch.values.push_back({{index, sample.run, slot}, process});
+      }
+    }
+    is_needed = is_needed || !fetch.values.empty();
+    if (!fetch.values.empty() && sample.rescued.empty()) {
+      for (const RemoteValue& value : fetch.values) {
+        sample.values.expect(value.name.slot, kHomeProcess);
+        sample.rescued.push_back(value.name.slot);
+      }
+      commands_.emplace_back(std::move(fetch));
+    }
+  }
+  return is_needed;
+}
+
+void CoordinatorPolicy::values_rescued(Sample& sample,
+                                       const ValuesFetched& event) {
+  const std::uint64_t when = next_grant_++;
+  for (const RemoteValue& value : event.gone) {
+    sample.values.remove(value.name.slot, value.process);
+    std::erase(sample.rescued, value.name.slot);
+  }
+  for (const Slot slot : std::exchange(sample.rescued, {})) {
+    sample.values.add(slot, kHomeProcess, {}, when);
+  }
+  if (lacks_values(sample)) {
+    ++recoveries_;
+    begin_again(sample);
+  }
+}
+
+void CoordinatorPolicy::release(int process) {
+  draining_.erase(process);
+  lost_processes_.insert(process);
+  for (int w = 0; w < num_workers(); ++w) {
+    if (at(w).traits.process == process) {
+      at(w).gone = true;
+      set_alive(w, false);
+    }
+  }
+  for (auto& [number, sample] : samples_) {
+    sample.values.lose(process);
+  }
+  frees_.erase(process);
+  commands_.emplace_back(ReleaseProcess{process});
+}
+
+}  // namespace troupe::actors
