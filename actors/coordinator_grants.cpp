@@ -152,13 +152,6 @@ CoordinatorPolicy::Pending CoordinatorPolicy::take_grant(std::uint64_t number,
   return std::move(granted.task);
 }
 
-/// Nobody waits any more for what was granted of the sample.
-void CoordinatorPolicy::forget_grants(Sample& sample) {
-  for (const std::uint64_t number : std::exchange(sample.grants, {})) {
-    (void)take_grant(number, false);
-  }
-}
-
 /// Shares what a worker has spent on a pass among the samples in it.
 void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
                                      const std::vector<Answered>& pass) {

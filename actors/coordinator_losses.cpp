@@ -333,7 +333,6 @@ void CoordinatorPolicy::begin_again(Sample& sample,
 /// workers of `group`. What still runs of it is not waited for, and writes into
 /// slots that nobody reads.
 void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
-  forget_grants(sample);
   std::erase_if(stranded_, [&sample](const Pending& pending) {
     return pending.work.sample_index == sample.index;
   });

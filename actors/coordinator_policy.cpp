@@ -281,7 +281,6 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
                                    std::optional<Failure> failure) {
   const auto found = samples_.find(index);
   Sample& sample = found->second;
-  forget_grants(sample);
   const samplers::Progress progress = sample.method->progress();
   ended_totals_.calls_done += progress.accepted;
   ended_totals_.nfe += progress.nfe;

@@ -169,14 +169,13 @@ class CoordinatorPolicy {
   Grant& grant_for(int worker);
   void send_grants();
   Pending take_grant(std::uint64_t number, bool is_answered);
-  void forget_grants(Sample& sample);
 
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
   void find_value(const Sample& sample, samplers::Slot slot, Grant& grant);
   void redirect_readers(const Sample& sample, const samplers::Task& made);
   void free_slots(Sample& sample, const std::vector<samplers::Slot>& dead);
-  void drop_runs(const Sample& sample, std::optional<std::uint32_t> last_run);
+  void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool begin_with_cut(Sample& sample);

@@ -111,10 +111,16 @@ void CoordinatorPolicy::free_slots(Sample& sample,
   }
 }
 
-void CoordinatorPolicy::drop_runs(const Sample& sample,
+/// Nobody waits any more for what was granted of them.
+void CoordinatorPolicy::drop_runs(Sample& sample,
                                   std::optional<std::uint32_t> last_run) {
+  const bool all_answered = sample.grants.empty();
+  for (const std::uint64_t number : std::exchange(sample.grants, {})) {
+    (void)take_grant(number, false);
+  }
   for (const int process : sample.values.processes()) {
-    commands_.push_back(DropRuns{process, sample.index, last_run});
+    commands_.push_back(
+        DropRuns{process, sample.index, last_run, all_answered});
   }
   const auto forget = [&](int process) {
     const auto found = frees_.find(process);

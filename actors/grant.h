@@ -65,6 +65,8 @@ struct DropRuns {
   int process = 0;
   std::uint64_t sample_index = 0;
   std::optional<std::uint32_t> last_run;
+  /// No worker has a task of them any more: workers need not hear of it.
+  bool all_answered = false;
 };
 /// Permission to compute tasks, each when its inputs are there. Only results
 /// with the same grant numbers and epoch count.

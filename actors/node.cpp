@@ -67,7 +67,7 @@ class NodeShell final : public NodeActor::base {
               spec_.store->close(drop.sample_index);
             }
             for (const WorkerActor& worker : workers_) {
-              if (worker) {
+              if (worker && !drop.all_answered) {
                 send(worker, drop);
               }
             }

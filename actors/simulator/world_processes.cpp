@@ -42,7 +42,7 @@ void World::handle(ToProcess& message) {
     const auto& drop = std::get<DropRuns>(message.news);
     own.drop(drop);
     for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
-      if (process_of(w) == message.process) {
+      if (process_of(w) == message.process && !drop.all_answered) {
         feed(w, drop);
       }
     }

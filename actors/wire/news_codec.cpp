@@ -330,10 +330,12 @@ void write(const DropRuns& drop, proto::News& news) {
   if (drop.last_run) {
     to.set_last_run(*drop.last_run);
   }
+  to.set_all_answered(drop.all_answered);
 }
 
 DropRuns read(const proto::DropRuns& from) {
-  DropRuns drop{natural(from.process()), from.sample_index(), {}};
+  DropRuns drop{
+      natural(from.process()), from.sample_index(), {}, from.all_answered()};
   if (from.has_last_run()) {
     drop.last_run = from.last_run();
   }

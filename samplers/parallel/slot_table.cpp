@@ -97,12 +97,23 @@ void SlotTable::erase(std::span<const Slot> slots) {
     const std::lock_guard lock(mutex_);
     for (const Slot slot : slots) {
       values_.erase(slot);
-      erased_.insert(slot);
+      note_erased(slot);
       std::ranges::move(take_awaiting(slot), std::back_inserter(takers));
     }
   }
   for (const auto& taker : takers) {
     taker(false);
+  }
+}
+
+/// With the lock.
+void SlotTable::note_erased(Slot slot) {
+  if (slot > first_not_erased_) {
+    erased_.insert(slot);
+  } else if (slot == first_not_erased_) {
+    do {
+      ++first_not_erased_;
+    } while (erased_.erase(first_not_erased_) > 0);
   }
 }
 

@@ -51,14 +51,16 @@ class SlotTable {
   mutable std::mutex mutex_;
   std::function<Value()> initial_;
   mutable std::map<Slot, Value> values_;  ///< find makes the initial one
-  std::unordered_set<Slot> erased_;
+  Slot first_not_erased_ = 0;             ///< slots mostly die in their order
+  std::unordered_set<Slot> erased_;       ///< later ones
   std::multimap<Slot, std::function<void(bool)>> awaited_;
   bool is_given_up_ = false;
 
   [[nodiscard]] std::optional<Value> found(Slot slot) const;
   [[nodiscard]] std::vector<std::function<void(bool)>> take_awaiting(Slot slot);
+  void note_erased(Slot slot);
   [[nodiscard]] bool is_erased(Slot slot) const {
-    return erased_.contains(slot);
+    return slot < first_not_erased_ || erased_.contains(slot);
   }
 };
 

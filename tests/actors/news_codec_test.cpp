@@ -209,7 +209,7 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
   const auto got_free = there_and_back(free);
   EXPECT_EQ(got_free.process, free.process);
   EXPECT_EQ(got_free.frees.at(0).slots, free.frees[0].slots);
-  const DropRuns drop{fill.small(), fill.big(), fill.word()};
+  const DropRuns drop{fill.small(), fill.big(), fill.word(), true};
   const auto got_drop = there_and_back(drop);
   EXPECT_EQ(got_drop.process, drop.process);
   EXPECT_EQ(got_drop.sample_index, drop.sample_index);
@@ -222,6 +222,8 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
   back.returned = true;
   EXPECT_TRUE(there_and_back(back).returned);
   EXPECT_FALSE(there_and_back(GrantResult{}).returned);
+  EXPECT_TRUE(got_drop.all_answered);
+  EXPECT_FALSE(there_and_back(DropRuns{1, 2, {}}).all_answered);
   EXPECT_FALSE(there_and_back(DropRuns{1, 2, {}}).last_run);
   EXPECT_EQ(there_and_back(DropRuns{1, 2, 0U}).last_run, 0U);
 }

@@ -239,7 +239,8 @@ class Company {
   void perform(DropRuns& drop) {
     dropped.push_back(drop);
     for (std::size_t w = 0; w < policies_.size(); ++w) {
-      if (policies_[w] && traits_[w].process == drop.process) {
+      if (policies_[w] && traits_[w].process == drop.process &&
+          !drop.all_answered) {
         (void)policies_[w]->on(drop);
       }
     }
