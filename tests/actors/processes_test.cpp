@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "actors/shells.h"
 #include "samplers/noise_source.h"
@@ -63,7 +64,8 @@ auto counting(Counts& counts) {
 enum class Fate { end, drain };
 
 /// Passes everything on to the coordinator, and behind the n-th result that
-/// comes ends the node of a process, or says that it wants to leave.
+/// comes ends the node of a process, or says that it wants to leave. Results
+/// that come while it ends wait: else the job might be done first.
 class Executioner final : public CoordinatorActor::base {
  public:
   Executioner(caf::actor_config& config, CoordinatorActor coordinator,
@@ -74,7 +76,17 @@ class Executioner final : public CoordinatorActor::base {
         results_left_(results),
         fate_(fate) {
     monitor(coordinator_);
-    set_down_handler([this](const caf::down_msg& down) { quit(down.reason); });
+    set_down_handler([this](const caf::down_msg& down) {
+      if (victim_ && down.source == victim_.address()) {
+        is_ending_ = false;
+        send(coordinator_, ProcessDown{process_, {}});
+        for (GrantResult& result : std::exchange(held_back_, {})) {
+          send(coordinator_, std::move(result));
+        }
+      } else {
+        quit(down.reason);
+      }
+    });
   }
   void on_exit() override {
     coordinator_ = nullptr;
@@ -96,11 +108,17 @@ class Executioner final : public CoordinatorActor::base {
         [this](const WorkerDown& down) { send(coordinator_, down); },
         [this](const WorkerBeat& beat) { send(coordinator_, beat); },
         [this](const GrantResult& result) {
+          if (is_ending_) {
+            held_back_.push_back(result);
+            return;
+          }
           send(coordinator_, result);
           if (--results_left_ != 0) {
             return;
           }
           if (fate_ == Fate::end) {
+            is_ending_ = true;
+            monitor(victim_);
             send_exit(victim_, caf::exit_reason::kill);
           } else {
             send(coordinator_, DrainProcess{process_});
@@ -122,6 +140,8 @@ class Executioner final : public CoordinatorActor::base {
   int process_;
   int results_left_;
   Fate fate_;
+  bool is_ending_ = false;  ///< the victim
+  std::vector<GrantResult> held_back_;
 };
 
 MethodOptions method_of(MethodKind kind) {
