@@ -42,20 +42,16 @@ namespace troupe::actors {
 /// else begins anew. Near the end a class that has run dry takes over what a
 /// slower one would take longer for, from the beginning.
 ///
-/// An event costs what its own tasks cost, and the logarithm of the numbers of
-/// workers and samples. Exceptions, each linear: time ticks, progress reports,
-/// what is lost, and the search for a sample that a quicker class should do.
-///
-/// Thread: one.
+/// An event costs the logarithm of workers and samples; ticks, progress reports
+/// and losses are linear. Thread: one.
 class CoordinatorPolicy {
  public:
   explicit CoordinatorPolicy(CoordinatorOptions options);
 
   [[nodiscard]] std::vector<CoordinatorCommand> on(
       const CoordinatorEvent& event, TimePoint now);
-  /// The same in two halves, for several events in a row: what an event leads
-  /// to but for grants, and the grants of all events since the last call.
-  /// Between them only results may come. Replaces `commands`.
+  /// The same in two halves, for several results in a row: what each leads to
+  /// but for grants, and the grants of all. Replaces `commands`.
   void take(const CoordinatorEvent& event, TimePoint now,
             std::vector<CoordinatorCommand>& commands);
   void give_grants(std::vector<CoordinatorCommand>& commands);
@@ -118,8 +114,7 @@ class CoordinatorPolicy {
     std::int64_t num_samples = 0;
     /// The longest pass of each kind that was done.
     std::map<samplers::Op, Duration> slowest = {};
-    /// While a whole sample takes that long or longer, it gains nothing from
-    /// taking over one of another class before this time.
+    /// Before, nothing is worth taking over, if a whole one takes that long.
     Duration calm_whole{};
     TimePoint calm_until = TimePoint::min();
   };
