@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/simulator/random.h"
+#include "actors/random.h"
 #include "kernels/core/clock.h"
 
 namespace troupe::actors::simulator {

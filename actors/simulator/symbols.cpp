@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/simulator/random.h"
+#include "actors/random.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors::simulator {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
-#include "actors/simulator/event_queue.h"
+#include "actors/event_queue.h"
 #include "actors/simulator/ledger.h"
 #include "actors/simulator/scenario.h"
 #include "actors/simulator/simulate.h"

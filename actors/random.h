@@ -5,7 +5,7 @@
 #include "kernels/core/clock.h"
 #include "kernels/core/split_mix.h"
 
-namespace troupe::actors::simulator {
+namespace troupe::actors {
 
 /// Random numbers of one seed, the same on every machine. std's distributions
 /// are not.
@@ -34,4 +34,4 @@ class Random {
   std::uint64_t state_;
 };
 
-}  // namespace troupe::actors::simulator
+}  // namespace troupe::actors

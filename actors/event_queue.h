@@ -7,7 +7,7 @@
 
 #include "kernels/core/clock.h"
 
-namespace troupe::actors::simulator {
+namespace troupe::actors {
 
 /// Events in the order of their virtual time. Those of one instant keep the
 /// order in which they were added. Thread: one.
@@ -59,4 +59,4 @@ class EventQueue {
   TimePoint now_{};
 };
 
-}  // namespace troupe::actors::simulator
+}  // namespace troupe::actors
