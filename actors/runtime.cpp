@@ -52,32 +52,6 @@ int num_threads(const JobSpec& spec) {
   return threads;
 }
 
-CoordinatorOptions coordinator_options(const JobSpec& spec) {
-  CoordinatorOptions options;
-  options.samples = wanted(spec);
-  options.make_method = [parts = spec.parts] {
-    return samplers::make_method(parts.method, *parts.schedule);
-  };
-  options.method = spec.parts.method;
-  for (const WorkerPlace& place : spec.workers) {
-    options.workers.push_back({place.execution_class, place.device,
-                               rows_per_forward(place, spec.parts.method),
-                               place.process});
-  }
-  options.decode = spec.decode;
-  options.outcome_bytes = spec.outcome_bytes;
-  options.lease = spec.lease;
-  options.cuts = spec.cuts;
-  options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
-  if (const auto most_rows = spec.parts.method.kind->most_rows) {
-    // A round evaluates as many calls and accepts at least one of them.
-    options.ticks_per_call *= static_cast<std::uint64_t>(
-        std::clamp(most_rows(spec.parts.method), 1,
-                   spec.parts.schedule->num_model_calls()));
-  }
-  return options;
-}
-
 /// The stores of a company's processes, and what connects them.
 std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
                                                      int processes,
@@ -142,6 +116,32 @@ JobResult to_result(WatchedJob record) {
 }
 
 }  // namespace
+
+CoordinatorOptions coordinator_options(const JobSpec& spec) {
+  CoordinatorOptions options;
+  options.samples = wanted(spec);
+  options.make_method = [parts = spec.parts] {
+    return samplers::make_method(parts.method, *parts.schedule);
+  };
+  options.method = spec.parts.method;
+  for (const WorkerPlace& place : spec.workers) {
+    options.workers.push_back({place.execution_class, place.device,
+                               rows_per_forward(place, spec.parts.method),
+                               place.process});
+  }
+  options.decode = spec.decode;
+  options.outcome_bytes = spec.outcome_bytes;
+  options.lease = spec.lease;
+  options.cuts = spec.cuts;
+  options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
+  if (const auto most_rows = spec.parts.method.kind->most_rows) {
+    // A round evaluates as many calls and accepts at least one of them.
+    options.ticks_per_call *= static_cast<std::uint64_t>(
+        std::clamp(most_rows(spec.parts.method), 1,
+                   spec.parts.schedule->num_model_calls()));
+  }
+  return options;
+}
 
 std::uint64_t JobResult::count(SampleStatus status) const {
   return static_cast<std::uint64_t>(

@@ -65,6 +65,10 @@ struct JobResult {
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;
 };
 
+/// What a coordinator of the job is told. Errors: Errc::invalid_argument for an
+/// empty range.
+[[nodiscard]] CoordinatorOptions coordinator_options(const JobSpec& spec);
+
 /// Runs a job with a company of actors in this process, and returns when it is
 /// over or, after a stop, as soon as every worker has left its block.
 ///

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/emulation/emulate.h"
 #include "actors/shells.h"
 #include "actors/wire/news_codec.h"
 #include "actors/wire/parcel_codec.h"
@@ -136,6 +137,18 @@ Detours wire_detours() {
               }};
 }
 
+JobResult run_emulated(const JobSpec& spec) {
+  const auto segments =
+      static_cast<std::size_t>(samplers::num_segments(spec.parts.method));
+  emulation::Machine machine;
+  machine.jitter = 0.3;
+  machine.segment_shares.assign(segments, 1.0 / static_cast<double>(segments));
+  for (std::size_t w = 1; w < spec.workers.size(); ++w) {
+    machine.speeds.push_back(1.0 + static_cast<double>(w));
+  }
+  return emulation::emulate(spec, machine, 1).result;
+}
+
 }  // namespace
 
 JobResult run_in_suite(JobSpec spec) {
@@ -143,6 +156,9 @@ JobResult run_in_suite(JobSpec spec) {
   const std::string company = named == nullptr ? "shared" : named;
   if (company == "shared") {
     return run_job(spec);
+  }
+  if (company == "emulated") {
+    return run_emulated(spec);
   }
   require(company == "stores" || company == "wire", Errc::invalid_argument,
           "TROUPE_TEST_COMPANY", "got " + company);

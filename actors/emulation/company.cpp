@@ -1,0 +1,280 @@
+#include "actors/emulation/company.h"
+
+#include <algorithm>
+#include <iterator>
+#include <stop_token>
+#include <utility>
+
+#include "actors/parcels.h"
+
+namespace troupe::actors::emulation {
+namespace {
+
+/// As the coordinator's shell.
+constexpr Duration kPulse = std::chrono::milliseconds(250);
+/// While it waits, nothing is on its way and nothing runs: it would wait for
+/// ever.
+constexpr int kMostIdlePulses = 8;
+
+std::uint64_t bytes_of(const Parcel& parcel) {
+  std::uint64_t bytes = 0;
+  for (const NamedTensor& one : parcel) {
+    bytes += one.tensor.num_bytes();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Company::Company(const JobSpec& spec, const Machine& machine, int threads)
+    : spec_(spec),
+      machine_(machine),
+      ctx_(threads),
+      job_(spec.parts, std::make_shared<VirtualClock>(queue_)),
+      links_(machine),
+      jitter_(machine.seed),
+      coordinator_(coordinator_options(spec)) {
+  for (std::size_t w = 0; w < spec.workers.size(); ++w) {
+    stores_.push_back(make_store(job_, std::make_shared<Asker>(*this, w)));
+    workers_.push_back({WorkerPolicy(static_cast<int>(w), 1), nullptr});
+  }
+}
+
+EmulatedJob Company::run() {
+  const std::stop_callback halt(spec_.stop, [this] { ctx_.request_stop(); });
+  for (std::size_t w = 0; w < workers_.size(); ++w) {
+    tell_coordinator(w, WorkerUp{static_cast<int>(w), 1});
+  }
+  queue_.add(now() + kPulse, [this] { pulse(); });
+  while (!end_) {
+    if (spec_.stop.stop_requested()) {
+      feed_coordinator(StopRequested{});
+    } else {
+      queue_.take()();
+    }
+  }
+  JobResult& result = job_done_.result;
+  std::ranges::move(end_->unfinished, std::back_inserter(result.samples));
+  std::ranges::sort(result.samples, {}, &SampleReport::sample_index);
+  result.stopped = end_->stopped;
+  result.failure = std::move(end_->failure);
+  result.nfe = end_->progress.nfe;
+  result.rounds = end_->progress.rounds;
+  result.compute_seconds = to_seconds(end_->busy);
+  result.wall_seconds = to_seconds(now() - TimePoint{});
+  const samplers::MethodOptions& method = spec_.parts.method;
+  job_done_.bounds = bounds_of(
+      recorder_.take(), machine_,
+      {samplers::num_parts(method), method.kind->spreads},
+      rows_per_forward(spec_.workers.front(), method), job_done_.bytes_sent);
+  return std::move(job_done_);
+}
+
+// ---- the coordinator and its messages
+
+void Company::tell_coordinator(std::size_t from, CoordinatorEvent event) {
+  queue_.add(now() + way(from, kHomeProcess), [this, event = std::move(event)] {
+    coordinator_free_ =
+        std::max(coordinator_free_, now()) + machine_.coordinator_event;
+    queue_.add(coordinator_free_, [this, event] { feed_coordinator(event); });
+  });
+}
+
+void Company::feed_coordinator(const CoordinatorEvent& event) {
+  ++job_done_.num_events;
+  for (CoordinatorCommand& command : coordinator_.on(event, now())) {
+    std::visit([this](auto& c) { perform(c); }, command);
+  }
+}
+
+void Company::tell(std::size_t process, Happening happening) {
+  queue_.add(now() + way(kHomeProcess, process), std::move(happening));
+}
+
+void Company::pulse() {
+  idle_pulses_ = queue_.empty() ? idle_pulses_ + 1 : 0;
+  require(idle_pulses_ < kMostIdlePulses, Errc::internal, "emulation",
+          "the coordinator waits, and nobody works");
+  queue_.add(now() + kPulse, [this] { pulse(); });
+  tell_coordinator(kHomeProcess, TimeTick{});
+}
+
+void Company::perform(Grant& grant) {
+  const auto worker = static_cast<std::size_t>(grant.worker);
+  tell(worker,
+       [this, worker, grant = std::move(grant)] { feed(worker, grant); });
+}
+
+void Company::perform(FreeValues& free) {
+  const auto process = static_cast<std::size_t>(free.process);
+  tell(process, [this, process, free = std::move(free)] {
+    for (const FreedSlots& freed : free.frees) {
+      stores_[process]->free(freed);
+    }
+  });
+}
+
+void Company::perform(DropRuns& drop) {
+  const auto process = static_cast<std::size_t>(drop.process);
+  tell(process, [this, process, drop] {
+    if (drop.last_run) {
+      stores_[process]->close(drop.sample_index, *drop.last_run);
+    } else {
+      stores_[process]->close(drop.sample_index);
+    }
+    feed(process, drop);
+  });
+}
+
+void Company::perform(FetchValues& fetch) {
+  stores_[kHomeProcess]->fetch(fetch.values, [this, index = fetch.sample_index,
+                                              run = fetch.run](
+                                                 std::vector<RemoteValue>
+                                                     gone) {
+    tell_coordinator(kHomeProcess, ValuesFetched{index, run, std::move(gone)});
+  });
+}
+
+void Company::perform(EndSample& end) {
+  SampleOutcome outcome{std::move(end.report), {}, {}, {}};
+  if (outcome.report.status == SampleStatus::done) {
+    const auto slots =
+        stores_[kHomeProcess]->open(outcome.report.sample_index, end.run);
+    outcome.latents =
+        std::get<samplers::SolverState>(slots->get(end.result)).latents;
+    if (spec_.decode) {
+      outcome.pixels = std::get<Tensor>(slots->get(kPixelsSlot));
+    }
+  }
+  for (Observer* observer : spec_.observers) {
+    observer->on_sample(outcome);
+  }
+  job_done_.result.samples.push_back(std::move(outcome.report));
+}
+
+void Company::perform(JobProgress& progress) {
+  for (Observer* observer : spec_.observers) {
+    observer->on_progress(progress);
+  }
+}
+
+// ---- workers
+
+/// As Firing: then its device takes the next pass, if it is free.
+void Company::feed(std::size_t worker, WorkerEvent event) {
+  for (WorkerCommand& command : workers_[worker].policy.on(std::move(event))) {
+    std::visit([&](auto& c) { perform(worker, c); }, command);
+  }
+  start_pass(worker);
+}
+
+void Company::start_pass(std::size_t index) {
+  Worker& worker = workers_[index];
+  const std::optional<Grant> pass = worker.policy.next();
+  if (!pass) {
+    return;
+  }
+  const std::uint64_t before = ctx_.ticks();
+  worker.pass = std::make_unique<Execution>(*pass, ctx_, job_, *stores_[index]);
+  worker.ticks += ctx_.ticks() - before;
+  const double alone = machine_.pass_seconds(pass->tasks);
+  const double slowness =
+      alone > 0 ? 1 + machine_.jitter * jitter_.unit() : 1.0;
+  record(*pass, slowness);
+  queue_.add(now() + to_duration(alone * slowness / machine_.speeds[index]),
+             [this, index] { end_pass(index); });
+}
+
+void Company::end_pass(std::size_t index) {
+  Worker& worker = workers_[index];
+  const std::unique_ptr<Execution> pass = std::move(worker.pass);
+  GrantResult result = pass->finish();
+  result.ticks = worker.ticks;
+  for (RemoteValue& value : result.gone) {
+    value.process = static_cast<int>(index);
+  }
+  for (const HeldValue& held : result.held) {
+    const ValueName& name = held.name;
+    const auto value =
+        stores_[index]->open(name.sample_index, name.run)->find(name.slot);
+    if (value) {
+      recorder_.made(name, bytes_of(pack(*value)));
+    }
+  }
+  feed(index, WorkDone{std::move(result)});
+}
+
+/// What takes no time shares a pass with nobody.
+void Company::record(const Grant& pass, double slowness) {
+  const std::span<const SampleTask> tasks = pass.tasks;
+  if (machine_.rows_of(tasks.front().task) > 0) {
+    recorder_.begin(tasks, slowness);
+    return;
+  }
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    recorder_.begin(tasks.subspan(i, 1), slowness);
+  }
+}
+
+void Company::perform(std::size_t worker, FreeOwn& free) {
+  for (const FreedSlots& freed : free.frees) {
+    stores_[worker]->free(freed);
+  }
+}
+
+void Company::perform(std::size_t worker, FetchInputs& fetch) {
+  for (const RemoteValue& value : fetch.values) {
+    stores_[worker]->fetch(value, [this, worker, value](bool is_here) {
+      feed(worker, is_here ? WorkerEvent(InputHere{value.name})
+                           : WorkerEvent(InputGone{value}));
+    });
+  }
+}
+
+void Company::perform(std::size_t worker, AwaitInputs& await) {
+  for (const ValueName& name : await.names) {
+    stores_[worker]->await(name, [this, worker, name](bool is_here) {
+      feed(worker,
+           is_here ? WorkerEvent(InputHere{name})
+                   : WorkerEvent(InputGone{{name, static_cast<int>(worker)}}));
+    });
+  }
+}
+
+void Company::perform(std::size_t worker, GrantResult& result) {
+  tell_coordinator(worker, std::move(result));
+}
+
+// ---- values
+
+/// The holder answers when it has the value.
+void Company::ask(std::size_t asker, std::size_t holder, const ValueName& name,
+                  ValueChannel::Taker taker) {
+  queue_.add(now() + way(asker, holder), [this, asker, holder, name,
+                                          taker = std::move(taker)] {
+    stores_[holder]->give(
+        name, [this, asker, holder, taker](std::optional<Parcel> parcel) {
+          TimePoint arrives = now() + way(holder, asker);
+          if (parcel) {
+            const std::uint64_t bytes = bytes_of(*parcel);
+            job_done_.bytes_sent += bytes;
+            arrives = links_.send(holder, asker, bytes, now());
+          }
+          queue_.add(arrives,
+                     [taker, parcel = std::move(parcel)] { taker(parcel); });
+        });
+  });
+}
+
+EmulatedJob emulate(JobSpec spec, const Machine& machine, int threads) {
+  require(spec.workers.size() == machine.num_devices(), Errc::invalid_argument,
+          "emulation", "each device has one worker");
+  for (std::size_t w = 0; w < spec.workers.size(); ++w) {
+    spec.workers[w].process = static_cast<int>(w);
+  }
+  spec.outcome_bytes = 0;
+  spec.lease = {};
+  return Company(spec, machine, threads).run();
+}
+
+}  // namespace troupe::actors::emulation

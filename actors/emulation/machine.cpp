@@ -1,0 +1,58 @@
+#include "actors/emulation/machine.h"
+
+#include <algorithm>
+
+namespace troupe::actors::emulation {
+
+using samplers::Op;
+using samplers::Task;
+
+int Machine::rows_of(const Task& task) const noexcept {
+  if (task.op == Op::segment ||
+      (task.op == Op::evaluate && task.branch == samplers::Branch::guided)) {
+    return is_guided ? 2 : 1;
+  }
+  return task.op == Op::evaluate ? 1 : 0;
+}
+
+double Machine::pass_seconds(const Task& first, int rows) const {
+  if (rows == 0) {
+    return 0;
+  }
+  const double share =
+      first.op == Op::segment
+          ? segment_shares.at(static_cast<std::size_t>(first.segment))
+          : 1.0;
+  return step_ms * 1e-3 * share * (1 + row_slope * (rows - 1));
+}
+
+double Machine::pass_seconds(std::span<const SampleTask> tasks) const {
+  int rows = 0;
+  for (const SampleTask& work : tasks) {
+    rows += rows_of(work.task);
+  }
+  return pass_seconds(tasks.front().task, rows);
+}
+
+Duration Machine::latency() const noexcept {
+  return to_duration(link_us * 1e-6);
+}
+
+Duration Machine::transfer(std::uint64_t bytes) const noexcept {
+  return to_duration(static_cast<double>(bytes) * 8 / (link_gbps * 1e9));
+}
+
+TimePoint Links::arrival(std::size_t from, std::size_t to, std::uint64_t bytes,
+                         TimePoint ready) const {
+  const TimePoint leaves = std::max({ready, out_free_[from], in_free_[to]});
+  return leaves + machine_.transfer(bytes) + machine_.latency();
+}
+
+TimePoint Links::send(std::size_t from, std::size_t to, std::uint64_t bytes,
+                      TimePoint ready) {
+  const TimePoint arrives = arrival(from, to, bytes, ready);
+  out_free_[from] = in_free_[to] = arrives - machine_.latency();
+  return arrives;
+}
+
+}  // namespace troupe::actors::emulation

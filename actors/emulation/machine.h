@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "actors/grant.h"
+#include "kernels/core/clock.h"
+
+namespace troupe::actors::emulation {
+
+/// Modelled devices and the links between them. Each device is a process of its
+/// own with one worker; the coordinator is in the process of device 0.
+struct Machine {
+  /// A forward pass of one row on a device of speed 1.
+  double step_ms = 40;
+  /// What each further row of a pass adds, as a part of the first.
+  double row_slope = 1;
+  /// A pass takes up to so much longer, as a part of itself.
+  double jitter = 0;
+  std::uint64_t seed = 0;  ///< of jitter
+  std::vector<double> speeds = {1.0};
+
+  /// Of each direction of the link that a device has to all others. Values
+  /// queue at both ends; messages without values take the latency alone.
+  double link_gbps = 1;
+  double link_us = 50;
+
+  /// What the coordinator takes for each event, one after the other.
+  Duration coordinator_event = std::chrono::microseconds(5);
+
+  // Of the job.
+  /// Both branches of guidance in one task are two rows.
+  bool is_guided = false;
+  /// Of a row's work, by segment; they add up to 1.
+  std::vector<double> segment_shares = {1.0};
+
+  [[nodiscard]] std::size_t num_devices() const noexcept {
+    return speeds.size();
+  }
+  /// Rows of a task: latents times branches. 0: it does not go through the
+  /// network. Steps, sweeps, combinations and decodes take no time.
+  [[nodiscard]] int rows_of(const samplers::Task& task) const noexcept;
+  /// A pass of so many rows on a device of speed 1, in seconds:
+  /// step · share · (1 + row_slope · (rows − 1)). Without rows: 0.
+  [[nodiscard]] double pass_seconds(const samplers::Task& first,
+                                    int rows) const;
+  /// The same for tasks that run together.
+  [[nodiscard]] double pass_seconds(std::span<const SampleTask> tasks) const;
+
+  [[nodiscard]] Duration latency() const noexcept;
+  /// What a value takes on an idle link, without the latency.
+  [[nodiscard]] Duration transfer(std::uint64_t bytes) const noexcept;
+};
+
+[[nodiscard]] inline Duration to_duration(double seconds) {
+  return std::chrono::round<Duration>(std::chrono::duration<double>(seconds));
+}
+[[nodiscard]] inline double to_seconds(Duration duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+/// The ends of the devices' links. A value leaves when the sender's end and the
+/// taker's end are free, and keeps both busy.
+class Links {
+ public:
+  explicit Links(const Machine& machine)
+      : machine_(machine),
+        out_free_(machine.num_devices()),
+        in_free_(machine.num_devices()) {}
+
+  /// When it would arrive, sent at `ready`.
+  [[nodiscard]] TimePoint arrival(std::size_t from, std::size_t to,
+                                  std::uint64_t bytes, TimePoint ready) const;
+  /// Sends it.
+  TimePoint send(std::size_t from, std::size_t to, std::uint64_t bytes,
+                 TimePoint ready);
+
+ private:
+  const Machine& machine_;
+  std::vector<TimePoint> out_free_;
+  std::vector<TimePoint> in_free_;
+};
+
+}  // namespace troupe::actors::emulation

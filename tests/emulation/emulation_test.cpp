@@ -1,0 +1,177 @@
+// Emulated jobs whose times can be said in closed form. That their values are
+// those of other companies: TROUPE_TEST_COMPANY=emulated.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/emulation/emulate.h"
+#include "tests/actors/job_support.h"
+#include "tests/actors/toy_evaluator.h"
+
+namespace troupe::actors::emulation {
+namespace {
+
+using samplers::MethodKind;
+using samplers::MethodOptions;
+
+constexpr int kSteps = 10;
+
+/// Control and links take no time.
+Machine free_machine(int devices) {
+  Machine machine;
+  machine.speeds.assign(static_cast<std::size_t>(devices), 1.0);
+  machine.coordinator_event = {};
+  machine.link_us = 0;
+  machine.link_gbps = 1e6;
+  return machine;
+}
+
+struct ToyJob {
+  explicit ToyJob(const MethodOptions& options, std::uint64_t samples)
+      : evaluator(samplers::num_segments(options)) {
+    spec.parts = {unowned(schedule), options, unowned(evaluator),
+                  unowned(noise)};
+    spec.end = samples;
+    spec.decode = false;
+  }
+
+  EmulatedJob on(const Machine& machine) {
+    spec.workers = cpu_workers(static_cast<int>(machine.num_devices()));
+    EmulatedJob job = emulate(spec, machine, 1);
+    EXPECT_FALSE(job.result.failure);
+    EXPECT_EQ(job.result.count(SampleStatus::done), spec.end);
+    return job;
+  }
+
+  const samplers::Schedule schedule{ddim_steps(kSteps)};
+  ToyEvaluator evaluator;
+  samplers::PhiloxNoise noise{5};
+  JobSpec spec;
+};
+
+double seconds_on(const MethodOptions& method, std::uint64_t samples,
+                  const Machine& machine) {
+  return ToyJob(method, samples).on(machine).result.wall_seconds;
+}
+
+TEST(Emulation, SharesABatchEvenly) {
+  const EmulatedJob job =
+      ToyJob({.kind = MethodKind::batch}, 16).on(free_machine(8));
+  EXPECT_DOUBLE_EQ(job.result.wall_seconds, 2 * kSteps * 0.040);
+  EXPECT_DOUBLE_EQ(job.result.compute_seconds, 16 * kSteps * 0.040);
+  EXPECT_NEAR(job.bounds.work, 2 * kSteps * 0.040, 1e-9);
+  EXPECT_DOUBLE_EQ(job.bounds.critical_path, kSteps * 0.040);
+  EXPECT_DOUBLE_EQ(job.bounds.list_schedule, 2 * kSteps * 0.040);
+  EXPECT_EQ(job.result.nfe, 16 * kSteps);
+}
+
+TEST(Emulation, CountsBothBranchesOfGuidanceAsRows) {
+  Machine machine = free_machine(1);
+  machine.is_guided = true;
+  machine.row_slope = 0.5;
+  EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::sequential}, 1, machine),
+                   kSteps * 0.060);
+}
+
+TEST(Emulation, TakesSegmentsAsShares) {
+  Machine machine = free_machine(1);
+  machine.segment_shares = {0.75, 0.25};
+  const MethodOptions pipeline{.kind = MethodKind::pipeline, .num_segments = 2};
+  EXPECT_DOUBLE_EQ(seconds_on(pipeline, 1, machine), kSteps * 0.040);
+  // Two samples, the second behind the first: the larger share is busy all the
+  // time, and the other ends.
+  machine.speeds = {1.0, 1.0};
+  EXPECT_DOUBLE_EQ(seconds_on(pipeline, 2, machine),
+                   2 * kSteps * 0.030 + 0.010);
+}
+
+/// Grants lie at the workers before they can start: between two calls only
+/// values travel, one way each.
+TEST(Emulation, PaysOneWayOfALinkForAnInput) {
+  Machine machine = free_machine(2);
+  machine.link_us = 1000;
+  const EmulatedJob job = ToyJob({.kind = MethodKind::cfg}, 1).on(machine);
+  // The second worker reports, and gets its grant.
+  const double start = 0.002;
+  // An output comes to the first worker, the next state goes back.
+  const double calls = kSteps * 0.041 + (kSteps - 1) * 0.001;
+  EXPECT_DOUBLE_EQ(job.result.wall_seconds, start + calls);
+  EXPECT_DOUBLE_EQ(job.bounds.critical_path, calls);
+  EXPECT_GT(job.bytes_sent, 0U);
+}
+
+TEST(Emulation, ChargesTheCoordinatorWhereItIsWaitedFor) {
+  Machine machine = free_machine(1);
+  machine.coordinator_event = std::chrono::milliseconds(1);
+  // The first event and the last; those between are hidden.
+  EXPECT_DOUBLE_EQ(seconds_on({.kind = MethodKind::sequential}, 1, machine),
+                   kSteps * 0.040 + 0.002);
+}
+
+TEST(Emulation, UsesUnequalDevicesByTheirSpeed) {
+  Machine machine = free_machine(2);
+  machine.speeds = {1.0, 3.0};
+  const EmulatedJob job = ToyJob({.kind = MethodKind::batch}, 16).on(machine);
+  EXPECT_NEAR(job.bounds.work, 16 * kSteps * 0.040 / 4, 1e-9);
+  EXPECT_LT(job.result.wall_seconds, 1.1 * job.bounds.work);
+}
+
+TEST(Emulation, DrawsJitterFromItsSeed) {
+  const MethodOptions batch{.kind = MethodKind::batch};
+  Machine machine = free_machine(3);
+  const double even = seconds_on(batch, 12, machine);
+  machine.jitter = 0.5;
+  const double once = seconds_on(batch, 12, machine);
+  EXPECT_EQ(seconds_on(batch, 12, machine), once);
+  EXPECT_GT(once, even);
+  EXPECT_LT(once, 1.5 * even);
+  machine.seed = 1;
+  EXPECT_NE(seconds_on(batch, 12, machine), once);
+}
+
+TEST(Emulation, RunsAThousandDevices) {
+  const EmulatedJob job =
+      ToyJob({.kind = MethodKind::batch}, 1024)
+          .on(Machine{.speeds = std::vector<double>(1024, 1.0)});
+  EXPECT_LT(job.result.wall_seconds, 1.05 * kSteps * 0.040);
+}
+
+TEST(Emulation, EndsASampleThatIsNotFinite) {
+  ToyJob job({.kind = MethodKind::batch}, 6);
+  job.evaluator.nan_sample = 2;
+  job.spec.workers = cpu_workers(2);
+  const JobResult result = emulate(job.spec, free_machine(2), 1).result;
+  EXPECT_FALSE(result.failure);
+  EXPECT_EQ(result.count(SampleStatus::done), 5U);
+  EXPECT_EQ(result.samples.at(2).status, SampleStatus::failed);
+}
+
+TEST(Emulation, StopsWhenItIsAsked) {
+  ToyJob job({.kind = MethodKind::batch}, 6);
+  std::stop_source stop;
+  int forwards = 0;
+  job.evaluator.before_forward = [&](ExecContext&) {
+    if (++forwards == 7) {
+      stop.request_stop();
+    }
+  };
+  job.spec.stop = stop.get_token();
+  job.spec.workers = cpu_workers(2);
+  const JobResult result = emulate(job.spec, free_machine(2), 1).result;
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.count(SampleStatus::unfinished), 6U);
+  EXPECT_EQ(forwards, 7);
+}
+
+TEST(Emulation, RefusesAMachineWithoutPlaceForAWorker) {
+  ToyJob job({.kind = MethodKind::batch}, 1);
+  job.spec.workers = cpu_workers(3);
+  EXPECT_THROW((void)emulate(job.spec, free_machine(2), 1), Error);
+}
+
+}  // namespace
+}  // namespace troupe::actors::emulation
