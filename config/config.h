@@ -45,6 +45,18 @@ struct SamplerConfig {
   friend bool operator==(const SamplerConfig&, const SamplerConfig&) = default;
 };
 
+/// The modelled machine of `bench --emulate`. Unset fields have the defaults of
+/// actors/emulation/machine.h.
+struct EmulationConfig {
+  std::optional<int> devices;
+  std::optional<double> step_ms;
+  std::optional<double> row_slope;
+  std::optional<double> link_gbps;
+  std::optional<double> link_us;
+  std::vector<double> speeds;  ///< one per device; empty: all 1
+  std::optional<double> jitter;
+};
+
 /// Every option of the command line, from all sources, parsed once. Groups
 /// follow `troupe sample --help`.
 struct Config {
@@ -90,9 +102,10 @@ struct Config {
   bool print_config = false;
   bool print_job = false;
   // other verbs
-  std::string plot;     ///< schedule
-  std::string against;  ///< verify
-  int repeats = 3;      ///< bench
+  std::string plot;           ///< schedule
+  std::string against;        ///< verify
+  int repeats = 3;            ///< bench
+  EmulationConfig emulation;  ///< bench
 
   /// Where each option that was set stood: "--window", "TROUPE_WINDOW", …
   std::map<std::string, std::string> places;

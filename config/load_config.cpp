@@ -11,6 +11,7 @@
 #include "config/enum_names.h"
 #include "config/method_plan.h"
 #include "config/not_yet.h"
+#include "config/option_rows.h"
 #include "config/parse_value.h"
 #include "config/sampling_defaults.h"
 #include "config/suggest.h"
@@ -180,6 +181,48 @@ void check_exclusive(const std::vector<Setting>& settings) {
   }
 }
 
+/// A modelled machine is whole, and computes on the CPU.
+void check_emulation(const Config& config) {
+  const EmulationConfig& emulation = config.emulation;
+  const auto refuse = [&config](const char* key, const std::string& message,
+                                const char* hint) {
+    throw Error(Errc::invalid_argument, config.place_of(key), message, hint);
+  };
+  if (!emulation.devices) {
+    for (const Option& option : option_table()) {
+      if (option.group == rows::kEmulation && !option.get(config).empty()) {
+        refuse(option.key.data(),
+               "says how an emulated machine is, and there is none",
+               "add --emulate N, or leave it out");
+      }
+    }
+    return;
+  }
+  const auto speeds = static_cast<int>(emulation.speeds.size());
+  if (speeds > 0 && speeds != *emulation.devices) {
+    refuse("speeds",
+           "one per device: got " + std::to_string(speeds) + ", expected " +
+               std::to_string(*emulation.devices),
+           "give as many as --emulate says");
+  }
+  for (const char* key : {"workers", "threads"}) {
+    if (config.places.contains(key) && find_option(key)->get(config) != "0") {
+      refuse("emulate",
+             "cannot stand beside " + config.place_of(key) +
+                 ": each emulated device is one worker with one thread",
+             "give one of the two");
+    }
+  }
+  for (const DeviceChoice& device : config.devices) {
+    if (device.kind != DeviceKind::cpu) {
+      refuse("device",
+             "emulated devices compute on the CPU: got " +
+                 to_string(config.devices),
+             "leave it out");
+    }
+  }
+}
+
 void check_printing(const Config& config) {
   if (config.print_config && config.json) {
     throw Error(
@@ -243,6 +286,11 @@ Config load_config(Verb verb, const Sources& sources) {
     check_method_options(config, *config.method.kind);
   }
   check_printing(config);
+  if (verb == Verb::bench) {
+    check_emulation(config);
+  } else {
+    config.emulation = {};  // of the environment or a file
+  }
   return config;
 }
 

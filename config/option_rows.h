@@ -35,6 +35,7 @@ constexpr int kMany = 1'000'000;
 using Names = std::vector<std::string>;
 using Sampler = SamplerConfig;
 using Method = samplers::MethodChoices;
+using Emulation = EmulationConfig;
 
 // A value as text that its parser reads back; empty: not set.
 
@@ -73,6 +74,8 @@ auto& part_of(auto& config) {
     return config.sampler;
   } else if constexpr (std::is_same_v<Part, Method>) {
     return config.method;
+  } else if constexpr (std::is_same_v<Part, Emulation>) {
+    return config.emulation;
   } else {
     return config;
   }
@@ -128,6 +131,7 @@ constexpr Text kModel = "Model and job";
 constexpr Text kSamplerGroup = "Sampler";
 constexpr Text kMethodGroup = "Parallel method";
 constexpr Text kResources = "Machine";
+constexpr Text kEmulation = "Emulated machine";
 constexpr Text kOutput = "Output";
 constexpr Text kTalk = "Talk";
 

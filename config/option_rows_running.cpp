@@ -48,6 +48,14 @@ std::vector<int> parse_ages(Text place, Text text) {
   return ages;
 }
 
+std::vector<double> parse_speeds(Text place, Text text) {
+  std::vector<double> speeds;
+  for (const std::string& speed : parse_list(place, text)) {
+    speeds.push_back(parse_real(place, speed, 0.001, 1000));
+  }
+  return speeds;
+}
+
 Field isa_field() {
   Field isa = parsed(&Config::isa, [](Text place, Text text) {
     return text == "auto" ? std::nullopt
@@ -128,6 +136,27 @@ std::span<const Option> running_rows() {
        kResources, kSample, field(&Config::require_class), "none"},
       {"repeats", "", 0, "N", "runs of each measurement; the median counts",
        kResources, kBench, whole(&Config::repeats, 1, 1000)},
+      {"emulate", "", 0, "N",
+       "modelled devices in virtual time, 1 to 1024, instead of workers: every "
+       "number is computed, only time is modelled",
+       kEmulation, kBench, whole(&Emulation::devices, 1, 1024), "none"},
+      {"step-ms", "", 0, "X",
+       "milliseconds of a pass of one row on a device of speed 1", kEmulation,
+       kBench, real(&Emulation::step_ms, 0.001, 1e6), "40"},
+      {"row-slope", "", 0, "X",
+       "what each further row adds, as a part of the first: a pass of r rows "
+       "takes step-ms * (1 + X * (r - 1)) / speed",
+       kEmulation, kBench, real(&Emulation::row_slope, 0, 100), "1"},
+      {"speeds", "", 0, "LIST", "of the devices, one each", kEmulation, kBench,
+       parsed(&Emulation::speeds, parse_speeds), "all 1"},
+      {"jitter", "", 0, "X",
+       "a pass takes up to X times its time longer, drawn from --seed",
+       kEmulation, kBench, real(&Emulation::jitter, 0, 10), "0"},
+      {"link-gbps", "", 0, "X",
+       "gigabits a second of each device's link, in each direction", kEmulation,
+       kBench, real(&Emulation::link_gbps, 0.000001, 1e6), "1"},
+      {"link-us", "", 0, "X", "microseconds of a message to another device",
+       kEmulation, kBench, real(&Emulation::link_us, 0, 1e7), "50"},
       {"out", "output", 'o', "PATH",
        "FILE.png, a folder, a pattern with {index:05}, or - for stdout",
        kOutput, kSample, field(&Config::out), "none"},

@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "actors/cli/bench_emulated.h"
+#include "actors/cli/bench_measure.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -18,14 +19,6 @@ namespace troupe::actors {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-struct LatentsObserver final : Observer {
-  void on_sample(const SampleOutcome& outcome) override {
-    latents[outcome.report.sample_index] = outcome.latents;
-  }
-
-  std::map<std::uint64_t, Tensor> latents;
-};
 
 struct Measurement {
   std::string name;
@@ -52,35 +45,11 @@ void measure(Invocation& invocation, const JobRunner& runner,
                                        .decode = false},
                                       &measurement.plan);
   invocation.stop->check("bench", "stopped before the figures were complete");
-  if (result.failure) {
-    throw to_error(*result.failure);
-  }
-  for (const SampleReport& report : result.samples) {
-    if (report.failure) {
-      throw to_error(*report.failure);
-    }
-  }
+  check_measured(result);
   measurement.seconds.push_back(result.wall_seconds);
   measurement.nfe = result.nfe;
   measurement.rounds = result.rounds;
   measurement.latents = observer.latents;
-}
-
-/// ‖a − b‖ / ‖b‖ over all samples.
-double relative_rmse(const std::map<std::uint64_t, Tensor>& a,
-                     const std::map<std::uint64_t, Tensor>& b) {
-  double error = 0;
-  double norm = 0;
-  for (const auto& [index, reference] : b) {
-    const auto values = a.at(index).span<float>();
-    const auto truth = reference.span<float>();
-    for (std::size_t i = 0; i < truth.size(); ++i) {
-      const double difference = static_cast<double>(values[i]) - truth[i];
-      error += difference * difference;
-      norm += static_cast<double>(truth[i]) * truth[i];
-    }
-  }
-  return norm > 0 ? std::sqrt(error / norm) : 0;
 }
 
 /// The baselines (one worker with one and with two threads, or one on the first
@@ -122,6 +91,7 @@ Json table_of(const std::vector<Measurement>& rows) {
     line["nfe"] = row.nfe;
     line["rounds"] = row.rounds;
     line["relative_rmse"] = relative_rmse(row.latents, rows[0].latents);
+    line["latents_xxh3"] = latents_xxh3(row.latents);
     table.push_back(std::move(line));
   }
   return table;
@@ -179,6 +149,9 @@ int run_bench(Invocation& invocation) {
   print_notes(request.notes);
   invocation.stop.emplace(*invocation.signals);
   const JobRunner runner(request, *invocation.stop);
+  if (request.is_emulated) {
+    return bench_emulated(invocation, request, runner);
+  }
   std::vector<Measurement> rows = rows_of(request);
   for (int repeat = 0; repeat < config.repeats; ++repeat) {
     for (Measurement& row : rows) {

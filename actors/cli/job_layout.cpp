@@ -32,7 +32,7 @@ void check_gpu_memory(const JobRequest& request) {
 }
 
 void check_cores(JobRequest& request) {
-  if (request.devices.front().is_gpu()) {
+  if (request.devices.front().is_gpu() || request.is_emulated) {
     return;
   }
   const int cores = num_usable_cores();

@@ -188,6 +188,16 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       "comes back");
 }
 
+/// Each emulated device is one worker with one thread, of the CPU.
+config::Config with_emulated_workers(config::Config config) {
+  if (config.emulation.devices) {
+    config.num_workers = *config.emulation.devices;
+    config.num_threads = 1;
+    config.devices = {{DeviceKind::cpu, std::nullopt}};
+  }
+  return config;
+}
+
 }  // namespace
 
 const JobDevice& JobRequest::device_of(int execution_class) const {
@@ -251,9 +261,10 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   return recipe;
 }
 
-JobRequest make_request(const config::Config& config,
+JobRequest make_request(const config::Config& said,
                         const config::Recipe* recipe, const Gpus& gpus,
                         models::DenoiserTable table) {
+  const config::Config config = with_emulated_workers(said);
   ModelSource source = ModelSource::open(config, table);
   std::vector<std::string> notes;
   const double guidance = guidance_of(config, source, notes);
@@ -269,6 +280,7 @@ JobRequest make_request(const config::Config& config,
                      .samples = config.samples,
                      .seed = config.seed,
                      .noise = config.noise,
+                     .is_emulated = config.emulation.devices.has_value(),
                      .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
   lay_out(config, gpus, request);

@@ -34,6 +34,7 @@ struct JobRequest {
   /// `given`: torch's generator draws nothing for given latents. `drawn`, only
   /// for recipes of an older Troupe: it makes that draw, which is thrown away.
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
+  bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   std::vector<std::string> notes;    ///< what the user should know
 

@@ -110,6 +110,10 @@ std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {
 }
 
 JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
+  return run_job(job_of(std::move(spec), other));
+}
+
+JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
   const config::Plan& plan = other != nullptr ? *other : request_.plan;
   const std::vector<std::string> classes =
       other == nullptr
@@ -126,7 +130,7 @@ JobResult JobRunner::run(JobSpec spec, const config::Plan* other) const {
     return std::ranges::find(lost_, place.device, &LostDevice::device) !=
            lost_.end();
   });
-  return run_job(spec);
+  return spec;
 }
 
 }  // namespace troupe::actors

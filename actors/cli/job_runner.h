@@ -54,9 +54,12 @@ class JobRunner {
   /// One that can decode: of the CPU if that has the model, else of a GPU.
   [[nodiscard]] std::unique_ptr<ExecContext> make_decode_context() const;
 
-  /// Runs the job. Parts, samples and workers follow from the request; all else
-  /// is taken from `spec`.
+  /// The job to run: parts, samples and workers follow from the request; all
+  /// else is taken from `spec`.
   /// plan: layout to use instead of the request's (bench's baselines).
+  [[nodiscard]] JobSpec job_of(JobSpec spec,
+                               const config::Plan* plan = nullptr) const;
+  /// Runs that job.
   [[nodiscard]] JobResult run(JobSpec spec,
                               const config::Plan* plan = nullptr) const;
 

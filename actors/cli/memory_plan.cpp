@@ -48,7 +48,8 @@ std::uint64_t host_bytes(const JobRequest& request) {
         {.threads = request.plan.num_threads, .max_rows = request.max_rows},
         request.plan.method);
     const int branches = request.guidance_scale > 1 ? 2 : 1;
-    bytes = required_bytes(request.source, last.compute, last.workers,
+    const int contexts = request.is_emulated ? 1 : last.workers;
+    bytes = required_bytes(request.source, last.compute, contexts,
                            rows * branches) +
             prepared_bytes(request, last.compute);
   }

@@ -52,17 +52,45 @@ double critical_path(const TaskGraph& graph, const Machine& machine,
   return ends.empty() ? 0 : std::ranges::max(ends);
 }
 
-double work(const TaskGraph& graph, const Machine& machine, int max_rows) {
-  double seconds = 0;
+/// Who may run a part of a sample.
+std::vector<std::size_t> hosts_of(int part, const Machine& machine,
+                                  const Placement& placement) {
+  std::vector<std::size_t> hosts;
+  for (const WorkerGroup& group : group_workers(
+           std::vector<int>(machine.num_devices(), 0), placement.num_parts)) {
+    const auto place = static_cast<std::size_t>(part) % group.workers.size();
+    hosts.push_back(static_cast<std::size_t>(group.workers[place]));
+  }
+  return hosts;
+}
+
+/// All of it over all speeds, and that of each part over its hosts' speeds.
+double work(const TaskGraph& graph, const Machine& machine,
+            const Placement& placement, int max_rows) {
+  double all = 0;
+  std::map<int, double> by_part;
   for (const TaskGraph::Node& node : graph.nodes) {
     const int rows = machine.rows_of(node.task);
     const double alone = machine.pass_seconds(node.task, rows);
     const double joined =
         machine.pass_seconds(node.task, rows * max_rows) / max_rows;
-    seconds += std::min(alone, joined) * graph.passes[node.pass].slowness;
+    const double seconds =
+        std::min(alone, joined) * graph.passes[node.pass].slowness;
+    all += seconds;
+    if (!spreads(placement, node.task)) {
+      by_part[node.task.part] += seconds;
+    }
   }
-  return seconds /
-         std::accumulate(machine.speeds.begin(), machine.speeds.end(), 0.0);
+  double most =
+      all / std::accumulate(machine.speeds.begin(), machine.speeds.end(), 0.0);
+  for (const auto& [part, seconds] : by_part) {
+    double speed = 0;
+    for (const std::size_t host : hosts_of(part, machine, placement)) {
+      speed += machine.speeds[host];
+    }
+    most = std::max(most, seconds / speed);
+  }
+  return most;
 }
 
 /// Graham's list scheduling, with links.
@@ -79,9 +107,8 @@ class ListSchedule {
         devices_(graph.nodes.size()),
         unmade_(graph.passes.size()),
         readers_(graph.nodes.size()) {
-    for (const WorkerGroup& group : group_workers(
-             std::vector<int>(machine.num_devices(), 0), placement.num_parts)) {
-      groups_.push_back(group.workers);
+    for (int part = 0; part < placement.num_parts; ++part) {
+      hosts_.push_back(hosts_of(part, machine, placement));
     }
   }
 
@@ -164,18 +191,13 @@ class ListSchedule {
 
   [[nodiscard]] std::vector<std::size_t> candidates(
       const TaskGraph::Pass& pass) const {
-    std::vector<std::size_t> devices;
     const Task& first = graph_.nodes[pass.nodes.front()].task;
     if (spreads(placement_, first)) {
-      devices.resize(machine_.num_devices());
-      std::iota(devices.begin(), devices.end(), std::size_t{0});
-      return devices;
+      std::vector<std::size_t> all(machine_.num_devices());
+      std::iota(all.begin(), all.end(), std::size_t{0});
+      return all;
     }
-    for (const std::vector<int>& group : groups_) {
-      devices.push_back(static_cast<std::size_t>(
-          group[static_cast<std::size_t>(first.part) % group.size()]));
-    }
-    return devices;
+    return hosts_.at(static_cast<std::size_t>(first.part));
   }
 
   /// Returns its end.
@@ -228,7 +250,7 @@ class ListSchedule {
   const Machine& machine_;
   const Placement& placement_;
   Links links_;
-  std::vector<std::vector<int>> groups_;
+  std::vector<std::vector<std::size_t>> hosts_;  ///< by part
   std::vector<std::vector<Busy>> busy_;  ///< by device, one after the other
   std::vector<TimePoint> ends_;          ///< by node
   std::vector<std::size_t> devices_;     ///< by node
@@ -273,7 +295,7 @@ Bounds bounds_of(const TaskGraph& graph, const Machine& machine,
                  const Placement& placement, int max_rows,
                  std::uint64_t bytes_sent) {
   return {.critical_path = critical_path(graph, machine, placement),
-          .work = work(graph, machine, max_rows),
+          .work = work(graph, machine, placement, max_rows),
           .traffic = to_seconds(machine.transfer(bytes_sent)) /
                      static_cast<double>(machine.num_devices()),
           .list_schedule = ListSchedule(graph, machine, placement).makespan()};

@@ -59,7 +59,8 @@ struct Bounds {
   /// The longest chain of tasks, each alone on the fastest device, and of the
   /// values that must change device since the plan says so.
   double critical_path = 0;
-  /// All work, in passes as full as `max_rows` allows, over all speeds.
+  /// All work, in passes as full as `max_rows` allows, over all speeds; or that
+  /// of a part over the speeds of those who may run it.
   double work = 0;
   /// All bytes that were sent, spread evenly over the devices' links.
   double traffic = 0;

@@ -43,6 +43,12 @@ std::vector<std::string> tiny(std::vector<std::string> more) {
   return tiny_sample(std::move(more));
 }
 
+std::vector<std::string> emulate(std::vector<std::string> more) {
+  more.insert(more.begin(), {"bench", "--random-weights", "dit-tiny", "--class",
+                             "1", "--steps", "2"});
+  return more;
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Table, BadInput,
     testing::Values(
@@ -69,6 +75,37 @@ INSTANTIATE_TEST_SUITE_P(
              {"bench", "--random-weights", "dit-tiny", "--sampler", "flow"},
              2,
              "expected flow_prediction"},
+        Case{"emulate_0", emulate({"--emulate", "0"}), 2,
+             "[--emulate] cannot use this value: got '0', expected"},
+        Case{"emulate_many", emulate({"--emulate", "1025"}), 2,
+             "[--emulate] cannot use this value: got '1025', expected"},
+        Case{"emulate_beside_workers",
+             emulate({"--emulate", "2", "--workers", "2"}), 2,
+             "[--emulate] cannot stand beside --workers"},
+        Case{"emulate_beside_threads",
+             emulate({"--emulate", "2", "--threads", "2"}), 2,
+             "[--emulate] cannot stand beside --threads"},
+        Case{"emulate_on_a_gpu",
+             emulate({"--emulate", "2", "--device", "cuda:0"}), 2,
+             "[--device] emulated devices compute on the CPU: got cuda:0"},
+        Case{"emulate_speeds", emulate({"--emulate", "3", "--speeds", "1,2"}),
+             2, "[--speeds] one per device: got 2, expected 3"},
+        Case{"emulate_speed_0", emulate({"--emulate", "1", "--speeds", "0"}), 2,
+             "[--speeds] cannot use this value: got '0', expected"},
+        Case{"emulate_step", emulate({"--emulate", "1", "--step-ms", "-1"}), 2,
+             "[--step-ms] cannot use this value: got '-1', expected"},
+        Case{"emulate_slope", emulate({"--emulate", "1", "--row-slope", "-1"}),
+             2, "[--row-slope] cannot use this value: got '-1', expected"},
+        Case{"emulate_gbps", emulate({"--emulate", "1", "--link-gbps", "0"}), 2,
+             "[--link-gbps] cannot use this value: got '0', expected"},
+        Case{"emulate_us", emulate({"--emulate", "1", "--link-us", "-1"}), 2,
+             "[--link-us] cannot use this value: got '-1', expected"},
+        Case{"emulate_jitter", emulate({"--emulate", "1", "--jitter", "nan"}),
+             2, "[--jitter] cannot use this value: got 'nan', expected"},
+        Case{"not_emulated", emulate({"--step-ms", "40"}), 2,
+             "[--step-ms] says how an emulated machine is, and there is none"},
+        Case{"emulated_sample", tiny({"--emulate", "2"}), 2,
+             "[--emulate] this verb has no such option"},
         Case{"sigmas_too_high", tiny_list("1000,500,200"), 2,
              "got 1000 to 200, expected some below 157.407"},
         Case{"seed_too_low", tiny({"--seed", "-9223372036854775809"}), 2,

@@ -198,6 +198,9 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"bench", "--random-weights", shape, "--steps", "2", "--class", "1",
         "--repeats", "1"},
        0);
+  look({"bench", "--random-weights", shape, "--steps", "2", "--class", "1",
+        "--emulate", "2"},
+       0);
   look({"bench", "--steps", "0"}, 2);
   look({"doctor"}, 0);
   look({"doctor", "--bogus"}, 2);
@@ -225,7 +228,6 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         path.find("items[].error") != path.npos ||
         path.find("files[].largest") != path.npos ||
         path.ends_with("images[].execution_class") ||
-        path.ends_with("speedup_over_1_worker") ||
         path.ends_with("defaults.*") || path.ends_with("class_names.*") ||
         path.ends_with("metadata.*");
     EXPECT_TRUE(is_rare) << path << " is documented, and no run prints it";

@@ -67,6 +67,16 @@ TEST(TaskGraph, SendsValuesWhereThePlanDivides) {
   EXPECT_DOUBLE_EQ(either.critical_path, 0.3);
 }
 
+TEST(TaskGraph, CannotShareThePartOfADevice) {
+  const TaskGraph graph = graph_of(
+      {evaluation({0}, 1, 0), evaluation({0}, 2, 0), evaluation({0}, 3, 1)});
+  EXPECT_DOUBLE_EQ(
+      bounds_of(graph, machine_of({1, 1}), {.num_parts = 2}, 1, 0).work, 0.2);
+  EXPECT_DOUBLE_EQ(
+      bounds_of(graph, machine_of({1, 1, 1, 3}), {.num_parts = 2}, 1, 0).work,
+      0.1);
+}
+
 TEST(TaskGraph, FillsPassesInItsWork) {
   const TaskGraph graph = graph_of({evaluation({0}, 1), evaluation({0}, 2)});
   Machine machine = machine_of({1});

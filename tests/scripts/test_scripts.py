@@ -100,6 +100,7 @@ class Scripts(unittest.TestCase):
                         ("bench_forward.sh", "dit-tiny", "f32", "1", "2"),
                         ("bench_parallel.sh", "models/demo", "many"),
                         ("bench_coordination.sh", "many"),
+                        ("bench_emulated.sh", "many"),
                         ("bench_startup.sh", "many"),
                         ("bench_writer.sh", "many"),
                         ("bench_kernels.sh", "many"),

@@ -1,0 +1,218 @@
+#include "actors/cli/bench_emulated.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "actors/cli/bench_measure.h"
+#include "actors/denoiser_evaluator.h"
+#include "actors/emulation/emulate.h"
+#include "config/schedule_options.h"
+#include "kernels/core/system.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+using emulation::EmulatedJob;
+using emulation::Machine;
+using Json = nlohmann::ordered_json;
+
+struct Row {
+  std::string name;
+  config::Plan plan;
+  Machine machine;
+  EmulatedJob job = {};
+  std::map<std::uint64_t, Tensor> latents = {};
+
+  [[nodiscard]] double seconds() const { return job.result.wall_seconds; }
+};
+
+/// Of the network's work, by segment of a plan.
+std::vector<double> segment_shares(const models::DenoiserInfo& info,
+                                   int num_segments) {
+  const std::vector<int> cuts = balanced_cuts(info, num_segments);
+  std::vector<double> shares;
+  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+    double flops = s == 0 ? info.embed_flops : 0;
+    flops += s + 2 == cuts.size() ? info.finish_flops : 0;
+    for (int block = cuts[s]; block < cuts[s + 1]; ++block) {
+      flops += info.blocks[static_cast<std::size_t>(block)].flops;
+    }
+    shares.push_back(flops);
+  }
+  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
+  for (double& share : shares) {
+    share /= all;
+  }
+  return shares;
+}
+
+Machine machine_of(const config::EmulationConfig& said,
+                   const JobRequest& request) {
+  Machine machine;
+  machine.step_ms = said.step_ms.value_or(machine.step_ms);
+  machine.row_slope = said.row_slope.value_or(machine.row_slope);
+  machine.link_gbps = said.link_gbps.value_or(machine.link_gbps);
+  machine.link_us = said.link_us.value_or(machine.link_us);
+  machine.jitter = said.jitter.value_or(machine.jitter);
+  machine.seed = request.seed;
+  machine.speeds = said.speeds;
+  machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
+  machine.is_guided = request.guidance_scale > 1;
+  machine.segment_shares =
+      segment_shares(request.source.info(DType::f32),
+                     samplers::num_segments(request.plan.method));
+  return machine;
+}
+
+/// One device of speed 1, and the method that was asked for.
+std::vector<Row> rows_of(const config::EmulationConfig& said,
+                         const JobRequest& request) {
+  const Machine machine = machine_of(said, request);
+  std::vector<Row> rows;
+  Row& baseline = rows.emplace_back();
+  baseline.name = "sequential, 1 emulated device";
+  baseline.machine = machine;
+  baseline.machine.speeds = {1.0};
+  baseline.machine.segment_shares = {1.0};
+  rows.push_back(
+      {.name = fmt::format("{}, {} emulated {}", request.plan.method.kind->name,
+                           machine.speeds.size(),
+                           machine.speeds.size() == 1 ? "device" : "devices"),
+       .plan = request.plan,
+       .machine = machine});
+  return rows;
+}
+
+void run(Invocation& invocation, const JobRunner& runner, Row& row) {
+  LatentsObserver observer;
+  row.job = emulation::emulate(runner.job_of({.observers = {&observer},
+                                              .stop = invocation.stop->token(),
+                                              .decode = false},
+                                             &row.plan),
+                               row.machine, num_usable_cores());
+  invocation.stop->check("bench", "stopped before the figures were complete");
+  check_measured(row.job.result);
+  row.latents = std::move(observer.latents);
+}
+
+double utilisation(const Row& row) {
+  return row.job.result.compute_seconds /
+         (row.seconds() * static_cast<double>(row.machine.num_devices()));
+}
+
+Json table_of(const std::vector<Row>& rows) {
+  Json table = Json::array();
+  for (const Row& row : rows) {
+    const emulation::Bounds& bounds = row.job.bounds;
+    table.push_back(
+        {{"name", row.name},
+         {"emulated", true},
+         {"method", row.plan.method.kind->name},
+         {"workers", row.machine.num_devices()},
+         {"seconds", row.seconds()},
+         {"speedup_over_1_worker", rows[0].seconds() / row.seconds()},
+         {"utilisation", utilisation(row)},
+         {"critical_path_seconds", bounds.critical_path},
+         {"work_seconds", bounds.work},
+         {"traffic_seconds", bounds.traffic},
+         {"over_lower_bound", row.seconds() / bounds.lower()},
+         {"list_schedule_seconds", bounds.list_schedule},
+         {"over_list_schedule", row.seconds() / bounds.list_schedule},
+         {"bytes_sent", row.job.bytes_sent},
+         {"coordinator_events", row.job.num_events},
+         {"nfe", row.job.result.nfe},
+         {"rounds", row.job.result.rounds},
+         {"relative_rmse", relative_rmse(row.latents, rows[0].latents)},
+         {"latents_xxh3", latents_xxh3(row.latents)}});
+  }
+  return table;
+}
+
+double coordinator_us(const Machine& machine) {
+  return 1e6 * emulation::to_seconds(machine.coordinator_event);
+}
+
+void print_json(const Invocation& invocation, const JobRequest& request,
+                const Machine& machine, Json table) {
+  Json json = envelope(invocation.summary);
+  json.update({{"model", request.source.name()},
+               {"samples", request.samples.size()},
+               {"sampler", config::solver_label(request.schedule.options())},
+               {"steps", request.schedule.num_steps()},
+               {"guidance", request.guidance_scale},
+               {"dtype", request.dtypes()},
+               {"emulated",
+                {{"devices", machine.num_devices()},
+                 {"speeds", machine.speeds},
+                 {"step_ms", machine.step_ms},
+                 {"row_slope", machine.row_slope},
+                 {"jitter", machine.jitter},
+                 {"link_gbps", machine.link_gbps},
+                 {"link_us", machine.link_us},
+                 {"coordinator_event_us", coordinator_us(machine)}}},
+               {"rows", std::move(table)},
+               {"notes", request.notes}});
+  fmt::print("{}\n", dump(json));
+}
+
+void print_table(const JobRequest& request, const Machine& machine,
+                 const Json& table) {
+  const auto [slowest, fastest] = std::ranges::minmax(machine.speeds);
+  fmt::print(
+      "{}: {} samples, {} {} steps, guidance {}, {}\n", request.source.name(),
+      request.samples.size(), config::solver_label(request.schedule.options()),
+      request.schedule.num_steps(), request.guidance_scale, request.dtypes());
+  fmt::print(
+      "emulated: {}, speed {}, {} ms for a row and {} ms for each further one, "
+      "jitter {}, links of {} Gbit/s and {} µs, {} µs for each event of the "
+      "coordinator\n\n",
+      counted(machine.num_devices(), "device"),
+      slowest == fastest ? fmt::format("{}", slowest)
+                         : fmt::format("{} to {}", slowest, fastest),
+      machine.step_ms, machine.step_ms * machine.row_slope, machine.jitter,
+      machine.link_gbps, machine.link_us, coordinator_us(machine));
+  fmt::print("{:<36} {:>10} {:>9} {:>6} {:>8} {:>8} {:>7} {:>7} {:>10}\n", "",
+             "emul. sec.", "× 1 dev.", "busy", "÷ bound", "÷ list", "NFE",
+             "rounds", "rel. RMSE");
+  for (const Json& row : table) {
+    const auto real = [&row](const char* key) {
+      return row[key].get<double>();
+    };
+    fmt::print(
+        "{:<36} {:>10.3f} {:>9.2f} {:>5.1f}% {:>8.3f} {:>8.3f} {:>7} {:>7} "
+        "{:>10.2e}\n",
+        row["name"].get<std::string>(), real("seconds"),
+        real("speedup_over_1_worker"), 100 * real("utilisation"),
+        real("over_lower_bound"), real("over_list_schedule"),
+        row["nfe"].get<std::int64_t>(), row["rounds"].get<std::int64_t>(),
+        real("relative_rmse"));
+  }
+}
+
+}  // namespace
+
+int bench_emulated(Invocation& invocation, const JobRequest& request,
+                   const JobRunner& runner) {
+  const config::Config& config = invocation.config;
+  std::vector<Row> rows = rows_of(config.emulation, request);
+  for (Row& row : rows) {
+    run(invocation, runner, row);
+  }
+  Json table = table_of(rows);
+  invocation.take_last_word();
+  if (config.json) {
+    print_json(invocation, request, rows.back().machine, std::move(table));
+  } else {
+    print_table(request, rows.back().machine, table);
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors
