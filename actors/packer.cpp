@@ -8,11 +8,6 @@ namespace {
 
 using samplers::Op;
 
-bool is_heavy(const samplers::Task& task) {
-  return task.op == Op::evaluate || task.op == Op::segment ||
-         task.op == Op::decode;
-}
-
 /// Whether both may stand in one forward pass.
 bool joins(const SampleTask& a, const SampleTask& b) {
   return !a.alone && !b.alone && a.task.op == b.task.op &&
@@ -20,6 +15,11 @@ bool joins(const SampleTask& a, const SampleTask& b) {
 }
 
 }  // namespace
+
+bool is_heavy(const samplers::Task& task) {
+  return task.op == Op::evaluate || task.op == Op::segment ||
+         task.op == Op::decode;
+}
 
 void Packer::push(SampleTask task) {
   if (is_heavy(task.task)) {

@@ -10,6 +10,9 @@
 
 namespace troupe::actors {
 
+/// Whether a task takes a worker for long: not a combine, a step or a sweep.
+[[nodiscard]] bool is_heavy(const samplers::Task& task);
+
 /// The tasks of a worker whose inputs are there. Joins those of one kind, of
 /// any samples, into groups that run as one forward pass: windows of different
 /// samples, begun and retired at different times. Sound because rows of a

@@ -27,15 +27,19 @@ Tensor brought_back(ExecContext& ctx, const Tensor& tensor) {
              : kernels::read_back(ctx, kernels::borrow(ctx, tensor));
 }
 
-/// Where a task's first state and model output are, if it takes a step. The
-/// first point of a sweep is final.
-std::optional<samplers::StepSlots> first_step(const samplers::Task& task) {
+/// Where the states and the model output of the step are that a task takes.
+std::optional<samplers::StepSlots> step_taken(const samplers::Task& task) {
   if (task.op != Op::sweep) {
     return samplers::step_of(task);
   }
-  return samplers::StepSlots{task.inputs.at(0),
-                             task.inputs.at(task.inputs.size() / 2 + 1),
+  return samplers::StepSlots{task.inputs.at(0), task.inputs.at(3),
                              task.outputs.at(0)};
+}
+
+/// Whether the point that a task starts from is final: of a Picard round the
+/// first.
+bool is_final(const samplers::Task& task) {
+  return task.op != Op::sweep || task.inputs.at(0) == task.inputs.at(1);
 }
 
 Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
@@ -47,7 +51,8 @@ Tensor latents_of(const QueuedTasks& queued, const BoundTask& bound,
 void add_preview(const QueuedTasks& queued, const BoundTask& bound,
                  ExecContext& ctx, const JobContext& job,
                  std::vector<Preview>& previews) {
-  const auto step = job.previews ? first_step(bound.task) : std::nullopt;
+  const bool is_shown = job.previews && is_final(bound.task);
+  const auto step = is_shown ? step_taken(bound.task) : std::nullopt;
   if (!step) {
     return;
   }
@@ -60,12 +65,14 @@ void add_preview(const QueuedTasks& queued, const BoundTask& bound,
       {bound.sample_index, bound.task.from, brought_back(ctx, preview)});
 }
 
-/// The latents that a task makes, and those that the run begins with.
+/// The latents that a task makes, and those that the run begins with. Picard
+/// sweeps a point anew when the sweep before has been applied, so the last one
+/// that comes is final.
 void add_points(const QueuedTasks& queued, const BoundTask& bound,
                 ExecContext& ctx, const JobContext& job,
                 std::vector<TrajectoryPoint>& points) {
   const samplers::Task& task = bound.task;
-  const auto step = job.trajectory ? first_step(task) : std::nullopt;
+  const auto step = job.trajectory ? step_taken(task) : std::nullopt;
   if (!step) {
     return;
   }
@@ -76,13 +83,17 @@ void add_points(const QueuedTasks& queued, const BoundTask& bound,
   if (task.from == 0) {
     add(step->state, 0);
   }
-  if (task.op != Op::sweep) {
-    add(step->next_state, task.to);
-    return;
-  }
-  for (int call = task.from; call < task.to; ++call) {
-    add(task.outputs.at(static_cast<std::size_t>(call - task.from)), call + 1);
-  }
+  add(step->next_state, task.to);
+}
+
+/// Whether one of the tasks makes the value for those after it.
+bool is_made_by(const std::vector<BoundTask>& tasks,
+                const samplers::SlotTable* slots, samplers::Slot slot) {
+  return std::ranges::any_of(tasks, [&](const BoundTask& bound) {
+    return bound.slots == slots &&
+           std::ranges::find(bound.task.outputs, slot) !=
+               bound.task.outputs.end();
+  });
 }
 
 /// Whether a device still answers. A lost one says so again.
@@ -168,7 +179,8 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
       tables_.push_back(store.open(work.sample_index, work.run));
       runs_.push_back(work.run);
       for (const samplers::Slot slot : work.task.inputs) {
-        if (!tables_.back()->has(slot)) {
+        if (!tables_.back()->has(slot) &&
+            !is_made_by(bound, tables_.back().get(), slot)) {
           result_.gone.push_back({{work.sample_index, work.run, slot}, 0});
         }
       }

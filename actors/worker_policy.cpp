@@ -115,14 +115,20 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
 
 void WorkerPolicy::make_ready_if_whole(std::uint64_t id) {
   const auto found = waiting_.find(id);
-  Waiting& waiting = found->second;
-  if (waiting.missing.empty()) {
-    if (!waiting.fetched.empty()) {
-      fetched_[id] = std::move(waiting.fetched);
-    }
-    ready_.push(std::move(waiting.task));
-    waiting_.erase(found);
+  if (found->second.missing.empty()) {
+    ready_.push(take_whole(found));
   }
+}
+
+/// Takes off a task that waits no more.
+SampleTask WorkerPolicy::take_whole(WaitingTasks::iterator found) {
+  Waiting& waiting = found->second;
+  if (!waiting.fetched.empty()) {
+    fetched_[found->first] = std::move(waiting.fetched);
+  }
+  SampleTask task = std::move(waiting.task);
+  waiting_.erase(found);
+  return task;
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(InputHere& here) {
@@ -193,6 +199,38 @@ std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
   return {};
 }
 
+/// Steps and sweeps that wait only for what the pass makes run in it, behind
+/// the tasks that make it: a Picard round is swept at once where all of its
+/// evaluations are there.
+void WorkerPolicy::join_readers(std::vector<SampleTask>& pass) {
+  if (is_heavy(pass.front().task) || pass.front().alone) {
+    return;
+  }
+  std::set<ValueName> made;
+  for (std::size_t i = 0; i < pass.size(); ++i) {  // it grows
+    std::vector<ValueName> outputs;
+    for (const samplers::Slot slot : pass[i].task.outputs) {
+      outputs.push_back({pass[i].sample_index, pass[i].run, slot});
+    }
+    made.insert(outputs.begin(), outputs.end());
+    for (const ValueName& name : outputs) {
+      const auto wanted = wanted_.find(name);
+      if (wanted == wanted_.end()) {
+        continue;
+      }
+      for (const std::uint64_t id : wanted->second.waiters) {
+        const auto found = waiting_.find(id);
+        if (found != waiting_.end() && !is_heavy(found->second.task.task) &&
+            !found->second.task.alone &&
+            std::ranges::includes(made, found->second.missing)) {
+          found->second.missing.clear();
+          pass.push_back(take_whole(found));
+        }
+      }
+    }
+  }
+}
+
 std::optional<Grant> WorkerPolicy::next() {
   if (!has_next()) {
     return std::nullopt;
@@ -201,6 +239,7 @@ std::optional<Grant> WorkerPolicy::next() {
   pass.worker = worker_;
   pass.epoch = epoch_;
   pass.tasks = ready_.next(max_rows_);
+  join_readers(pass.tasks);
   for (const SampleTask& task : pass.tasks) {
     if (const auto fetched = fetched_.extract(task.grant)) {
       std::ranges::move(fetched.mapped(),

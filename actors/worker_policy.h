@@ -51,8 +51,9 @@ using WorkerCommand = std::variant<FreeOwn, FetchInputs, AwaitInputs,
                                    GrantResult, InterruptWork, WorkerBeat>;
 
 /// Decides what a worker does with what it is granted. A task fires when its
-/// inputs are in the worker's process: whoever runs passes asks for the next.
-/// A task that waits for inputs holds up no other.
+/// inputs are in the worker's process, or will be made by the same pass:
+/// whoever runs passes asks for the next. A task that waits for inputs holds up
+/// no other.
 ///
 ///   Grant ──▶ waiting ──all inputs here──▶ ready ──next()──▶ running ──▶
 ///   result
@@ -92,6 +93,7 @@ class WorkerPolicy {
     std::set<ValueName> missing;
     std::vector<RemoteValue> fetched;  ///< or still to be
   };
+  using WaitingTasks = std::map<std::uint64_t, Waiting>;  ///< by grant
   struct Wanted {
     std::vector<std::uint64_t> waiters;  ///< grants
     std::set<int> asked;                 ///< processes that have not answered
@@ -110,6 +112,8 @@ class WorkerPolicy {
   void look_for_inputs(const Grant& grant, Waiting& waiting, FetchInputs& fetch,
                        AwaitInputs& await);
   void make_ready_if_whole(std::uint64_t grant);
+  [[nodiscard]] SampleTask take_whole(WaitingTasks::iterator found);
+  void join_readers(std::vector<SampleTask>& pass);
 
   int worker_;
   std::uint32_t epoch_;
@@ -117,9 +121,9 @@ class WorkerPolicy {
   int max_rows_ = 1;
   bool stopped_ = false;
   int num_running_ = 0;
-  std::uint64_t newest_ = 0;                  ///< grant; their numbers rise
-  std::set<std::uint64_t> held_;              ///< grants: all that follow
-  std::map<std::uint64_t, Waiting> waiting_;  ///< by grant
+  std::uint64_t newest_ = 0;      ///< grant; their numbers rise
+  std::set<std::uint64_t> held_;  ///< grants: all that follow
+  WaitingTasks waiting_;
   std::map<ValueName, Wanted> wanted_;
   /// What was fetched for grants that have not run yet.
   std::map<std::uint64_t, std::vector<RemoteValue>> fetched_;

@@ -20,10 +20,14 @@ Symbol named(Op op, std::uint64_t kind) {
   return joined(static_cast<std::uint64_t>(op), kind);
 }
 
-std::optional<std::vector<Symbol>> read(const Task& task, SymbolTable& table) {
+std::optional<std::vector<Symbol>> read(
+    const Task& task, SymbolTable& table,
+    const std::map<Slot, Symbol>& made_before) {
   std::vector<Symbol> values;
   for (const Slot slot : task.inputs) {
-    const std::optional<Symbol> value = table.find(slot);
+    const auto made = made_before.find(slot);
+    const std::optional<Symbol> value =
+        made == made_before.end() ? table.find(slot) : made->second;
     if (!value) {
       return std::nullopt;
     }
@@ -57,23 +61,17 @@ Symbol swept(int call, Symbol old_state, Symbol output, Symbol new_state) {
 
 SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
                      double tolerance) {
-  const auto points = static_cast<std::size_t>(task.to - task.from);
+  const Symbol state =
+      swept(task.from, inputs.at(1), inputs.at(3), inputs.at(0));
+  const Symbol before = inputs.at(2);
+  const bool is_same = state == before;
+  // At tolerance 0 a change must be more than that.
+  const double residual =
+      is_same ? 0.0
+              : 2.0 * tolerance * Random(joined(state, before)).unit() + 1e-9;
   SymbolicResult made;
-  Symbol state = inputs.at(0);
-  for (std::size_t j = 0; j < points; ++j) {
-    state = swept(task.from + static_cast<int>(j), inputs.at(j),
-                  inputs.at(points + 1 + j), state);
-    const bool is_same = state == inputs.at(j + 1);
-    const double residual =
-        is_same
-            ? 0.0
-            : 2.0 * tolerance * Random(joined(state, inputs.at(j + 1))).unit();
-    // At tolerance 0 a change must be more than that.
-    const double smallest = is_same ? 0.0 : 1e-9;
-    made.result.scalars.insert(made.result.scalars.end(),
-                               {residual + smallest, is_same ? 1.0 : 0.0});
-    made.outputs.push_back(state);
-  }
+  made.result.scalars = {residual, is_same ? 1.0 : 0.0};
+  made.outputs.push_back(state);
   while (made.outputs.size() < task.outputs.size()) {
     made.outputs.push_back(
         joined(named(Op::sweep, made.outputs.size()), state));
@@ -155,9 +153,11 @@ void SymbolStore::drop(const DropRuns& drop) {
   }
 }
 
-std::optional<SymbolicResult> compute(const Task& task, SymbolTable& table,
-                                      double tolerance) {
-  const std::optional<std::vector<Symbol>> inputs = read(task, table);
+std::optional<SymbolicResult> compute(
+    const Task& task, SymbolTable& table, double tolerance,
+    const std::map<Slot, Symbol>& made_before) {
+  const std::optional<std::vector<Symbol>> inputs =
+      read(task, table, made_before);
   if (!inputs) {
     return std::nullopt;
   }

@@ -75,11 +75,12 @@ struct SymbolicResult {
   std::vector<Symbol> outputs;  ///< one per output slot
   samplers::TaskResult result;
 };
-/// Nothing if an input is missing. Residuals of sweeps follow from the values
+/// Nothing if an input is missing. `made_before` is what other tasks of its
+/// pass will write into the table. Residuals of sweeps follow from the values
 /// that they compare, and lie up to twice `tolerance`.
-[[nodiscard]] std::optional<SymbolicResult> compute(const samplers::Task& task,
-                                                    SymbolTable& table,
-                                                    double tolerance);
+[[nodiscard]] std::optional<SymbolicResult> compute(
+    const samplers::Task& task, SymbolTable& table, double tolerance,
+    const std::map<samplers::Slot, Symbol>& made_before = {});
 
 /// How a sample ends that nothing disturbs: computed by a plain loop.
 struct PlainEnd {

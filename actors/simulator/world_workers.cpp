@@ -1,6 +1,7 @@
 // The part of World that is a worker's shell and its device.
 
 #include <algorithm>
+#include <map>
 
 #include "actors/simulator/world.h"
 
@@ -67,9 +68,11 @@ void World::compute_pass(Pass& pass) {
   for (const RemoteValue& input : pass.grant.remote_inputs) {
     pass.result.held.push_back({input.name, {}});
   }
+  std::map<const SymbolTable*, std::map<samplers::Slot, Symbol>> made_before;
   for (const SampleTask& work : pass.grant.tasks) {
     const auto table = own.open(work.sample_index, work.run);
-    auto made = compute(work.task, *table, tolerance);
+    auto& slots = made_before[table.get()];
+    auto made = compute(work.task, *table, tolerance, slots);
     if (!made) {
       ledger_.expect(!ledger_.is_held(work.grant) ||
                          !is_current({work.sample_index, work.run, 0}),
@@ -79,6 +82,9 @@ void World::compute_pass(Pass& pass) {
       pass.result.failure =
           Failure{Errc::internal, "slots", "a slot is empty", {}};
       return;
+    }
+    for (std::size_t k = 0; k < made->outputs.size(); ++k) {
+      slots.emplace(work.task.outputs.at(k), made->outputs[k]);
     }
     pass.result.results.push_back(std::move(made->result));
     pass.made.push_back({table, work, std::move(made->outputs)});

@@ -22,7 +22,7 @@ enum class Op : std::uint8_t {
   combine,  ///< two branch outputs → guided output, and with a state as
             ///< third input the next state
   step,     ///< state + model output → next state
-  sweep,    ///< one Picard update of a window; scalars: residual per point
+  sweep,    ///< one Picard update of a point; scalars: its residual
   decode    ///< final state → pixels
 };
 
@@ -37,8 +37,8 @@ struct Task {
   Branch branch = Branch::guided;
   int segment = 0;        ///< op segment; also the logical part it belongs to
   int part = 0;           ///< logical worker: 0 is the sample's home
-  int from = 0;           ///< model-call index; sweep: first point
-  int to = 0;             ///< step: next call; sweep: one past the last point
+  int from = 0;           ///< model-call index
+  int to = 0;             ///< step, sweep: next call
   int timestep_call = 0;  ///< whose timestep the network is told
   std::vector<Slot> inputs = {};
   std::vector<Slot> outputs = {};
@@ -53,9 +53,9 @@ struct StepSlots {
 };
 [[nodiscard]] std::optional<StepSlots> step_of(const Task& task);
 
-/// Scalars of a sweep over [from, to): two per point, for the value it gave
-/// point + 1: rms(new − old) ÷ the accept rule's scale, and 1 where every byte
-/// stayed the same. Other tasks have none.
+/// Scalars of a sweep, for the value it gave the next point: rms(new − old) ÷
+/// the accept rule's scale, and 1 if every byte stayed the same. Other tasks
+/// have none.
 struct TaskResult {
   std::uint64_t id = 0;
   std::uint32_t version = 0;

@@ -23,160 +23,66 @@ Picard::Picard(const MethodOptions& options, int num_calls)
       tolerance_(options.tolerance),
       held_back_(options.accept == Accept::settled ? kHeldBack : 0),
       // The constant-x0 guess needs one evaluation to extrapolate from.
-      end_(options.initial_guess == InitialGuess::constant_x0
-               ? 1
-               : std::min(options.window_size, num_calls)),
-      points_(static_cast<std::size_t>(end_) + 1,
-              Point{kInitialSlot, kNoSlot}) {}
-
-Picard::Point& Picard::point(int index) {
-  return points_[static_cast<std::size_t>(index - begin_)];
-}
-
-Slot Picard::result_slot() const { return points_.front().state; }
+      first_end_(options.initial_guess == InitialGuess::constant_x0
+                     ? 1
+                     : std::min(options.window_size, num_calls)) {}
 
 Progress Picard::progress() const {
-  // A sweep reads every evaluation of its round, so once it is there all have
-  // run, whatever has not arrived.
-  const bool is_swept = !book_.is_open(sweep_);
+  // A sweep reads the evaluation of its point: once it is there that has run,
+  // whatever has not arrived.
+  std::int64_t missing = 0;
+  for (const Round& round : rounds_) {
+    missing += std::ranges::count_if(round.points, [this](const Point& point) {
+      return !point.has_change && book_.is_open(point.evaluation);
+    });
+  }
   return {.accepted = begin_,
           .total = num_calls_,
-          .nfe = evaluations_ - (is_swept ? 0 : book_.num_open() - 1),
-          .rounds = rounds_};
+          .nfe = evaluations_ - missing,
+          .rounds = num_rounds_};
 }
 
 std::vector<Task> Picard::ready(int max_open) {
-  if (book_.num_open() == 0 && !done()) {
-    issue_round();
+  if (num_rounds_ == 0) {
+    add_round(0, first_end_);
+    for (int index = 0; index <= first_end_; ++index) {
+      enter(rounds_.back(), kInitialSlot, kNoSlot);
+    }
   }
   return book_.take(max_open);
 }
 
-void Picard::issue_round() {
-  for (int index = begin_; index < end_; ++index) {
-    Point& at = point(index);
-    if (at.output != kNoSlot) {
-      continue;
-    }
-    at.output = book_.new_slot();
-    book_.add({.op = Op::evaluate,
-               .from = index,
-               .to = index + 1,
-               .timestep_call = index,
-               .inputs = {at.state},
-               .outputs = {at.output}});
-    ++evaluations_;
+/// Writes or reads a round.
+template <typename Bytes, typename RoundType>
+void Picard::transfer_round(Bytes& bytes, RoundType& round) {
+  bytes.number(round.begin);
+  bytes.number(round.end);
+  bytes.number(round.num_swept);
+  bytes.number(round.next_begin);
+  bytes.numbers(round.guesses);
+  for (auto& point : round.points) {
+    bytes.number(point.state);
+    bytes.number(point.output);
+    bytes.number(point.evaluation);
+    bytes.number(point.sweep);
+    bytes.number(point.swept);
+    bytes.number(point.has_change, true);
+    bytes.number(point.change.is_same, true);
+    bytes.number(point.change.passes, true);
+    bytes.number(point.drops_output, true);
   }
-  add_sweep();
-  ++rounds_;
-}
-
-void Picard::add_sweep() {
-  Task task{
-      .op = Op::sweep, .from = begin_, .to = end_, .timestep_call = begin_};
-  for (int index = begin_; index <= end_; ++index) {
-    task.inputs.push_back(point(index).state);
-  }
-  for (int index = begin_; index < end_; ++index) {
-    task.inputs.push_back(point(index).output);
-  }
-  // New values of (begin, end], then guesses for every point that may enter.
-  const int last = std::min(end_ + window_size_, num_calls_);
-  for (int index = begin_ + 1; index <= last; ++index) {
-    task.outputs.push_back(book_.new_slot());
-  }
-  sweep_ = book_.add(std::move(task));
-}
-
-void Picard::advance(const Task& done, const std::vector<double>& scalars) {
-  if (done.op == Op::sweep) {
-    accept(done, scalars);
-  }
-}
-
-int Picard::next_begin(const Task& sweep,
-                       const std::vector<double>& scalars) const {
-  const int size = sweep.to - sweep.from;
-  require(scalars.size() == 2 * static_cast<std::size_t>(size), Errc::internal,
-          "picard", "a sweep came back without two scalars per point");
-  for (int i = 0; i < size; ++i) {
-    const double residual = scalars[2 * static_cast<std::size_t>(i)];
-    if (!std::isfinite(residual)) {
-      throw Error(Errc::non_finite, "picard",
-                  "the residual of point " +
-                      std::to_string(sweep.from + i + 1) + " of " +
-                      std::to_string(num_calls_) + " is not finite",
-                  "use a smaller window, or --method sequential to see whether "
-                  "the model itself fails");
-    }
-  }
-  int first_changed = size;
-  for (int i = 0; i < size; ++i) {
-    const bool same = scalars[2 * static_cast<std::size_t>(i) + 1] != 0;
-    const double residual = scalars[2 * static_cast<std::size_t>(i)];
-    if (!same) {
-      first_changed = std::min(first_changed, i);
-      if (!(tolerance_ > 0 && residual <= tolerance_)) {
-        return sweep.from + std::max(i - held_back_, first_changed) + 1;
-      }
-    }
-  }
-  return sweep.to;
-}
-
-void Picard::release_output(Point& point) {
-  if (point.output != kNoSlot) {
-    book_.release(point.output);
-    point.output = kNoSlot;
-  }
-}
-
-void Picard::accept(const Task& sweep, const std::vector<double>& scalars) {
-  require(sweep.from == begin_ && sweep.to == end_ &&
-              sweep.outputs.size() >= points_.size() - 1,
-          Errc::corrupt_file, "picard", "a sweep of another window");
-  const int new_begin = next_begin(sweep, scalars);
-  const int new_end = std::min(new_begin + window_size_, num_calls_);
-  // At first all points share the initial slot, which is the result then.
-  for (int index = begin_ + 1; index <= end_; ++index) {
-    if (point(index).state != result_slot()) {
-      book_.release(point(index).state);
-    }
-  }
-  for (int index = begin_ + 1; index <= end_; ++index) {
-    const auto i = static_cast<std::size_t>(index - begin_ - 1);
-    if (scalars[2 * i + 1] == 0) {
-      release_output(point(index));
-    }
-    point(index).state = sweep.outputs[i];
-  }
-  for (std::size_t i = points_.size() - 1; i < sweep.outputs.size(); ++i) {
-    if (begin_ + 1 + static_cast<int>(i) <= new_end) {
-      points_.push_back({sweep.outputs[i], kNoSlot});
-    } else {
-      book_.release(sweep.outputs[i]);
-    }
-  }
-  const auto retired = points_.begin() + (new_begin - begin_);
-  for (auto at = points_.begin(); at != retired; ++at) {
-    book_.release(at->state);
-    release_output(*at);
-  }
-  points_.erase(points_.begin(), retired);
-  begin_ = new_begin;
-  end_ = new_end;
 }
 
 std::string Picard::snapshot() const {
   ByteWriter out(MethodKind::picard, {num_calls_, window_size_});
   out.number(begin_);
-  out.number(end_);
-  out.number(sweep_);
+  out.number(result_);
   out.number(evaluations_);
-  out.number(rounds_);
-  for (const Point& at : points_) {
-    out.number(at.state);
-    out.number(at.output);
+  out.number(num_rounds_);
+  out.number(rounds_.size());
+  for (const Round& round : rounds_) {
+    out.number(round.points.size());
+    transfer_round(out, round);
   }
   book_.save(out);
   return out.take();
@@ -185,16 +91,17 @@ std::string Picard::snapshot() const {
 void Picard::restore(const std::string& bytes) {
   ByteReader in(bytes, MethodKind::picard, {num_calls_, window_size_});
   in.number(begin_, num_calls_);
-  in.number(end_, num_calls_);
-  require(begin_ <= end_ && end_ - begin_ <= window_size_, Errc::corrupt_file,
-          "snapshot", "has a window that cannot be");
-  in.number(sweep_);
+  in.number(result_);
   in.number(evaluations_);
-  in.number(rounds_);
-  points_.assign(static_cast<std::size_t>(end_ - begin_) + 1, {});
-  for (Point& at : points_) {
-    in.number(at.state);
-    in.number(at.output);
+  in.number(num_rounds_);
+  rounds_.resize(in.count());
+  for (Round& round : rounds_) {
+    round.points.resize(in.count());
+    transfer_round(in, round);
+    const int known = static_cast<int>(round.points.size());
+    require(round.begin < round.end && round.end <= num_calls_ &&
+                known <= round.end - round.begin + 1 && round.num_swept < known,
+            Errc::corrupt_file, "snapshot", "has a window that cannot be");
   }
   book_.load(in);
   in.expect_end();
@@ -256,25 +163,28 @@ std::unique_ptr<Method> make_picard(const MethodOptions& options,
   return std::make_unique<Picard>(options, calls);
 }
 
-/// Every round a whole window, one point accepted.
+/// Every round a whole window, one point accepted. The next round begins before
+/// a round has ended, so that workers need not wait for each other.
 Turn picard_turn(const MethodOptions& options, const TurnShape& shape) {
   Turn turn;
   for (int accepted = 0; accepted < shape.num_calls; ++accepted) {
     const int points =
         std::min(options.window_size, shape.num_calls - accepted);
     turn.evaluations += points;
-    turn.latency += (points + shape.num_workers - 1) / shape.num_workers;
+    turn.latency +=
+        std::max(1.0, static_cast<double>(points) / shape.num_workers);
   }
   turn.busy = turn.evaluations / shape.num_workers;
   return turn;
 }
 
-/// With tolerance 0 every round of a window gives one point. Else four
-/// evaluations a point are more than the README's figures.
+/// An evaluation and a sweep of each point of a window. With tolerance 0 every
+/// round gives one point. Else four of them a point are more than the README's
+/// figures.
 double picard_tasks(const MethodOptions& options, int num_calls) {
   const double evaluations =
       options.tolerance > 0 ? 4 : std::min(options.window_size, num_calls);
-  return (evaluations + 1) * num_calls;
+  return 2 * evaluations * num_calls;
 }
 
 int window_of(const MethodOptions& options) {
@@ -285,7 +195,7 @@ int window_of(const MethodOptions& options) {
 
 extern constinit const MethodRow kPicard{
     .name = "picard",
-    .snapshot_format = 2,
+    .snapshot_format = 3,
     .options = "window tolerance carry guess accept",
     .spreads = true,
     .may_end_early = true,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -9,10 +11,19 @@
 namespace troupe::samplers {
 
 /// Picard iteration over a sliding window [begin, end) of points. A round
-/// evaluates the network at every point whose value changed, then one sweep
-/// (samplers/parallel/sweep.h) corrects the window from left to right. The
-/// whole round may be issued ahead; the next one waits for all results of this
-/// one.
+/// evaluates the network at every point whose value changed, and sweeps the
+/// window from left to right, one task per point (samplers/parallel/sweep.h).
+/// Rounds overlap:
+/// - a point is swept when the sweep of its left neighbour in this round and
+///   its own evaluation are done;
+/// - it is evaluated for the next round when its new value is there and it is
+///   known where the next window begins, which the first point that fails
+///   decides;
+/// - points that enter the window wait for the whole sweep.
+/// What a round reads is decided by the rounds before it alone, never by the
+/// order in which results arrive: so bytes, evaluations and rounds are those of
+/// one round after the other. Results are taken in the order of the points;
+/// those that come early are kept until it is their turn.
 ///
 /// Points pass from `begin` + 1 on while rms(residual) ≤ tolerance · scale
 /// (tolerance 0: while their bytes did not change). The first point that fails
@@ -35,38 +46,71 @@ class Picard final : public BookedMethod {
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
-  [[nodiscard]] Slot result_slot() const override;
+  [[nodiscard]] Slot result_slot() const override { return result_; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
 
  private:
-  /// One point of the chain: its latest value, and the network's output there
-  /// (kNoSlot: not evaluated since the value changed).
-  struct Point {
-    Slot state;
-    Slot output;
-  };
-  static constexpr Slot kNoSlot = ~Slot{0};
+  /// No task writes the initial slot.
+  static constexpr Slot kNoSlot = kInitialSlot;
 
-  [[nodiscard]] Point& point(int index);
+  /// What a sweep said of the value that it made.
+  struct Change {
+    bool is_same = false;  ///< in every byte as the value before
+    bool passes = false;   ///< the same, or as good as that
+  };
+  /// One point of the chain in one round.
+  struct Point {
+    Slot state = 0;         ///< its value when the round begins
+    Slot output = kNoSlot;  ///< of the network there; none at the window's end
+    std::uint64_t evaluation =
+        0;                    ///< task that makes it in this round; 0: none
+    std::uint64_t sweep = 0;  ///< task from here to the next point; 0: none yet
+    Slot swept = kNoSlot;     ///< the next point's new value
+    bool has_change = false;  ///< the sweep's result is there
+    Change change;
+    bool drops_output = false;  ///< no later round reads it
+  };
+  struct Round {
+    int begin = 0;
+    int end = 0;
+    std::vector<Point> points =
+        {};  ///< from begin on, as far as they are known
+    std::vector<Slot> guesses = {};  ///< of points after end
+    int num_swept = 0;               ///< points whose results are taken
+    int next_begin = 0;              ///< of the round after it; 0: not known
+  };
+
+  [[nodiscard]] static Point& at(Round& round, int index);
+  // Tasks.
+  void add_round(int begin, int end);
+  void enter(Round& round, Slot state, Slot output);
+  void evaluate(Round& round, int index);
+  void add_sweep(Round& round, int index);
+  // Results.
   void advance(const Task& done, const std::vector<double>& scalars) override;
-  void issue_round();
-  void add_sweep();
-  void accept(const Task& sweep, const std::vector<double>& scalars);
-  [[nodiscard]] int next_begin(const Task& sweep,
-                               const std::vector<double>& scalars) const;
-  void release_output(Point& point);
+  [[nodiscard]] Change change_of(const Task& sweep,
+                                 const std::vector<double>& scalars) const;
+  [[nodiscard]] bool take_change(std::size_t r);
+  [[nodiscard]] int begin_after(const Round& round) const;
+  void begin_next(std::size_t r, int begin);
+  void pass_on(std::size_t r, int index);
+  void end_sweep(std::size_t r);
+  void release_output(Round& round, int index);
+
+  template <typename Bytes, typename RoundType>
+  static void transfer_round(Bytes& bytes, RoundType& round);
 
   int num_calls_;
   int window_size_;
   double tolerance_;
-  int held_back_;  ///< passing points that stay in the window
-  int begin_ = 0;
-  int end_;
-  std::vector<Point> points_;     ///< of begin_ … end_, both included
-  std::uint64_t sweep_ = 0;       ///< id of the newest; 0: none
+  int held_back_;                 ///< passing points that stay in the window
+  int first_end_;                 ///< of the first window
+  int begin_ = 0;                 ///< points up to here are final
+  Slot result_ = kInitialSlot;    ///< the value of point begin_
+  std::deque<Round> rounds_;      ///< under way; the oldest first
   std::int64_t evaluations_ = 0;  ///< issued
-  std::int64_t rounds_ = 0;
+  std::int64_t num_rounds_ = 0;
 };
 
 }  // namespace troupe::samplers

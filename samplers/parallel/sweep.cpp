@@ -19,8 +19,9 @@ double deviation(const NoiseLevel& at) {
 }
 
 /// J of the step from `call`.
-double carry_of(const SweepInput& input, int call) {
+double carry_of(const SweepInput& input) {
   const Schedule& schedule = input.schedule;
+  const int call = input.call;
   switch (input.options.carry) {
     case Carry::identity:
       return 1.0;
@@ -36,17 +37,14 @@ double carry_of(const SweepInput& input, int call) {
 /// The points after the window, of which nothing is known yet.
 void add_guesses(ExecContext& ctx, const SweepInput& input,
                  std::vector<SolverState>& states) {
-  const std::size_t size = input.outputs.size();
   const Tensor last = states.back().latents;
-  const int evaluated = input.from + static_cast<int>(size) - 1;
   for (std::size_t i = 0; i < input.num_guesses; ++i) {
     SolverState guess;
-    guess.latents =
-        input.options.initial_guess == InitialGuess::last_point
-            ? last
-            : extrapolate(ctx, input.schedule, evaluated,
-                          evaluated + 2 + static_cast<int>(i),
-                          input.states[size - 1].latents, input.outputs.back());
+    guess.latents = input.options.initial_guess == InitialGuess::last_point
+                        ? last
+                        : extrapolate(ctx, input.schedule, input.call,
+                                      input.call + 2 + static_cast<int>(i),
+                                      input.old_here, input.output);
     states.push_back(std::move(guess));
   }
 }
@@ -62,31 +60,22 @@ Error non_finite_error(std::uint64_t sample_index, int call,
           "check the weights with `troupe inspect`, or use --dtype f32"};
 }
 
-SweepOutput sweep_window(ExecContext& ctx, const SweepInput& input,
-                         kernels::Readings& readings) {
-  SweepOutput out;
-  SolverState now = input.states.front();
-  for (std::size_t i = 0; i < input.outputs.size(); ++i) {
-    const int call = input.from + static_cast<int>(i);
-    const Tensor x_new = now.latents;
-    const Tensor& x_old = input.states[i].latents;
-    now.latents = x_old;
-    now = step(ctx, input.schedule, call, call + 1, now, input.outputs[i],
-               input.sample_index, input.noise);
-    if (i > 0) {  // the left end is frozen: nothing to carry
-      const double carry = carry_of(input, call);
-      // In place: the step's latents are new and nobody else's.
-      kernels::add_carry(ctx, now.latents, carry, x_new, x_old, now.latents);
-    }
-    const Tensor& before = input.states[i + 1].latents;
-    const std::size_t first = readings.all_finite(now.latents);
-    readings.sum_squared_difference(now.latents, before);
-    readings.bytes_equal(now.latents, before);
-    if (i == 0) {
-      out.first_reading = first;
-    }
-    out.states.push_back(now);
+SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
+                        kernels::Readings& readings) {
+  SolverState now = input.state;
+  now.latents = input.old_here;
+  now = step(ctx, input.schedule, input.call, input.call + 1, now, input.output,
+             input.sample_index, input.noise);
+  if (!input.is_first) {  // the first is as it was: nothing to carry
+    // In place: the step's latents are new and nobody else's.
+    kernels::add_carry(ctx, now.latents, carry_of(input), input.state.latents,
+                       input.old_here, now.latents);
   }
+  SweepOutput out;
+  out.first_reading = readings.all_finite(now.latents);
+  readings.sum_squared_difference(now.latents, input.old_next);
+  readings.bytes_equal(now.latents, input.old_next);
+  out.states.push_back(std::move(now));
   add_guesses(ctx, input, out.states);
   return out;
 }
@@ -100,23 +89,16 @@ double settled_scale(const Schedule& schedule, int point) {
 std::vector<double> sweep_scalars(const SweepInput& input,
                                   const SweepOutput& output,
                                   std::span<const double> values) {
-  std::vector<double> scalars;
-  for (std::size_t i = 0; i < input.outputs.size(); ++i) {
-    const int call = input.from + static_cast<int>(i);
-    const auto point = values.subspan(
-        output.first_reading + i * kReadingsPerPoint, kReadingsPerPoint);
-    if (point[kFinite] == 0.0) {
-      throw non_finite_error(input.sample_index, call, input.schedule);
-    }
-    const auto size =
-        static_cast<double>(output.states[i].latents.num_elements());
-    const double scale = input.options.accept == Accept::settled
-                             ? settled_scale(input.schedule, call + 1)
-                             : input.schedule.residual_scale(call + 1);
-    scalars.push_back(std::sqrt(point[kSquares] / size) / scale);
-    scalars.push_back(point[kUnchanged]);
+  const auto point = values.subspan(output.first_reading, kReadingsPerPoint);
+  if (point[kFinite] == 0.0) {
+    throw non_finite_error(input.sample_index, input.call, input.schedule);
   }
-  return scalars;
+  const auto size =
+      static_cast<double>(output.states.front().latents.num_elements());
+  const double scale = input.options.accept == Accept::settled
+                           ? settled_scale(input.schedule, input.call + 1)
+                           : input.schedule.residual_scale(input.call + 1);
+  return {std::sqrt(point[kSquares] / size) / scale, point[kUnchanged]};
 }
 
 }  // namespace troupe::samplers

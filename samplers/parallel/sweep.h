@@ -12,45 +12,47 @@
 
 namespace troupe::samplers {
 
-/// What one sweep over the window [from, to) works on.
+/// What the sweep of one point of a round works on.
 struct SweepInput {
   const Schedule& schedule;
   const MethodOptions& options;
   NoiseSource& noise;
   std::uint64_t sample_index;
-  int from;
-  std::vector<SolverState> states;  ///< of points from … to; [0] is frozen
-  std::vector<Tensor> outputs;      ///< of the network at from … to − 1
-  std::size_t num_guesses;          ///< points after `to` to guess
+  int call;                 ///< the point j, and the call that leads on from it
+  bool is_first;            ///< of its round: its value is final
+  SolverState state;        ///< S_j: made in this round, with its history
+  Tensor old_here;          ///< x_old[j]
+  Tensor old_next;          ///< x_old[j + 1]
+  Tensor output;            ///< m_j: of the network at x_old[j]
+  std::size_t num_guesses;  ///< points after j + 1 to guess
 };
 
 struct SweepOutput {
-  std::vector<SolverState> states;  ///< points from + 1 … to, then guesses
-  std::size_t first_reading = 0;    ///< of kReadingsPerPoint for each point
+  std::vector<SolverState> states;  ///< S_{j + 1}, then guesses
+  std::size_t first_reading = 0;    ///< of kReadingsPerPoint
 };
 
-/// Numbers that a sweep reads off each point it makes.
+/// Numbers that a sweep reads off the point it makes.
 inline constexpr std::size_t kReadingsPerPoint = 3;
 
-/// One update of the Picard family, left to right:
+/// One update of the Picard family; a round does it from left to right:
 ///
-///   R = step(S_j, m_j);  S_j = history of the sweep so far, latents x_old[j];
-///                        m_j = the network's output at point j
+///   R = step(S_j with latents x_old[j], m_j)
 ///   x_new[j + 1] = R + J · (x_new[j] − x_old[j])
 ///
-/// with the difference formed first, and J = 1 (Carry::identity), the solver's
-/// a_j (coefficient) or the ratio of √(α² + σ²) after and before the step
-/// (deviation). Where x_new[j] and x_old[j] have the same bytes the result is R
-/// itself, without an addition (−0.0 + 0 is not −0.0): so every converged point
-/// has the bytes of the sequential run. The carry acts on latents only;
-/// histories and anchors are those of the sweep's own steps.
+/// with x_new[j] the latents of S_j, the difference formed first, and J = 1
+/// (Carry::identity), the solver's a_j (coefficient) or the ratio of √(α² + σ²)
+/// after and before the step (deviation). Where x_new[j] and x_old[j] have the
+/// same bytes the result is R itself, without an addition (−0.0 + 0 is not
+/// −0.0): so every converged point has the bytes of the sequential run. The
+/// carry acts on latents only; histories and anchors are those of the round's
+/// own steps.
 ///
 /// The work is queued, and what it must say is read through `readings`, which
 /// the caller waits for: `sweep_scalars` then judges it. All tensors are on
 /// ctx's device. Thread: ctx's.
-[[nodiscard]] SweepOutput sweep_window(ExecContext& ctx,
-                                       const SweepInput& input,
-                                       kernels::Readings& readings);
+[[nodiscard]] SweepOutput sweep_point(ExecContext& ctx, const SweepInput& input,
+                                      kernels::Readings& readings);
 
 /// What a change at a point is compared with under Accept::settled: the share
 /// of the clean sample there, α, so that the tolerance is a difference between
@@ -61,7 +63,7 @@ inline constexpr std::size_t kReadingsPerPoint = 3;
 [[nodiscard]] double settled_scale(const Schedule& schedule, int point);
 
 /// The scalars of a sweep, as TaskResult says, from the values read.
-/// Errors: Errc::non_finite with sample and step, for the first bad point.
+/// Errors: Errc::non_finite with sample and step.
 [[nodiscard]] std::vector<double> sweep_scalars(const SweepInput& input,
                                                 const SweepOutput& output,
                                                 std::span<const double> values);

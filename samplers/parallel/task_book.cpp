@@ -96,16 +96,22 @@ void TaskBook::bury_if_dead(Slot slot) {
 
 std::vector<Task> TaskBook::take(int max_open) {
   std::vector<Task> tasks;
-  std::erase_if(waiting_, [&](std::uint64_t id) {
-    OpenTask& waiting = open_.at(id);
-    if (waiting.missing > 0 && num_out_ >= max_open) {
-      return false;
-    }
-    waiting.is_out = true;
-    ++num_out_;
-    tasks.push_back(waiting.task);
-    return true;
-  });
+  const auto take_if = [&](const auto& is_wanted) {
+    std::erase_if(waiting_, [&](std::uint64_t id) {
+      OpenTask& waiting = open_.at(id);
+      if (!is_wanted(waiting)) {
+        return false;
+      }
+      waiting.is_out = true;
+      ++num_out_;
+      tasks.push_back(waiting.task);
+      return true;
+    });
+  };
+  take_if([](const OpenTask& waiting) { return waiting.missing == 0; });
+  if (num_out_ < max_open) {
+    take_if([&](const OpenTask&) { return num_out_ < max_open; });
+  }
   return tasks;
 }
 

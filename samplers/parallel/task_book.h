@@ -27,8 +27,9 @@ class TaskBook {
   /// it is made.
   void release(Slot slot);
 
-  /// Open tasks that were not handed out yet, in the order they were added: all
-  /// whose inputs are made, and others while fewer than `max_open` are out.
+  /// Open tasks that were not handed out yet: all whose inputs are made, and
+  /// then others while fewer than `max_open` are out; both in the order in
+  /// which they were added.
   [[nodiscard]] std::vector<Task> take(int max_open);
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);

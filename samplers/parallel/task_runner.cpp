@@ -12,22 +12,26 @@
 namespace troupe::samplers {
 namespace {
 
+/// What a task reads: what stands in the slot, or what a task handed over
+/// before it is to write there.
 template <typename T>
-T read(const BoundTask& bound, Slot slot) {
-  SlotTable::Value value = bound.slots->get(slot);
+T read(const BoundTask& bound, Slot slot, const QueuedTasks& queued) {
+  SlotTable::Value value = queued.get(bound, slot);
   T* held = std::get_if<T>(&value);
   require(held != nullptr, Errc::internal, "task",
           "a slot holds another kind of value than the task expects");
   return std::move(*held);
 }
 
-Tensor read_tensor(ExecContext& ctx, const BoundTask& bound,
-                   std::size_t input) {
-  return kernels::borrow(ctx, read<Tensor>(bound, bound.task.inputs.at(input)));
+Tensor read_tensor(ExecContext& ctx, const BoundTask& bound, std::size_t input,
+                   const QueuedTasks& queued) {
+  return kernels::borrow(
+      ctx, read<Tensor>(bound, bound.task.inputs.at(input), queued));
 }
 
-SolverState read_state(ExecContext& ctx, const BoundTask& bound, Slot slot) {
-  auto state = read<SolverState>(bound, slot);
+SolverState read_state(ExecContext& ctx, const BoundTask& bound, Slot slot,
+                       const QueuedTasks& queued) {
+  auto state = read<SolverState>(bound, slot, queued);
   for (Tensor* tensor : {&state.latents, &state.anchor, &state.slope}) {
     *tensor = kernels::borrow(ctx, *tensor);
   }
@@ -37,16 +41,18 @@ SolverState read_state(ExecContext& ctx, const BoundTask& bound, Slot slot) {
   return state;
 }
 
-/// The latents alone: what a forward pass wants of a state.
-Tensor read_latents(ExecContext& ctx, const BoundTask& bound) {
-  const Slot slot = bound.task.inputs.at(0);
-  return kernels::borrow(ctx, read<SolverState>(bound, slot).latents);
+/// The latents alone: all that a forward pass wants of a state.
+Tensor read_latents(ExecContext& ctx, const BoundTask& bound, std::size_t input,
+                    const QueuedTasks& queued) {
+  const Slot slot = bound.task.inputs.at(input);
+  return kernels::borrow(ctx, read<SolverState>(bound, slot, queued).latents);
 }
 
 /// A copy: a network works in place on what crosses a cut, and the slot must
 /// keep its bytes.
-Boundary read_boundary(ExecContext& ctx, const BoundTask& bound) {
-  auto boundary = read<Boundary>(bound, bound.task.inputs.at(0));
+Boundary read_boundary(ExecContext& ctx, const BoundTask& bound,
+                       const QueuedTasks& queued) {
+  auto boundary = read<Boundary>(bound, bound.task.inputs.at(0), queued);
   for (NamedTensor& named : boundary) {
     ctx.keep(named.tensor);
     named.tensor = kernels::clone(ctx, named.tensor);
@@ -68,8 +74,7 @@ std::size_t count_readings(std::span<const BoundTask> tasks) {
     if (step_of(task)) {
       ++count;
     } else if (task.op == Op::sweep) {
-      count +=
-          kReadingsPerPoint * static_cast<std::size_t>(task.to - task.from);
+      count += kReadingsPerPoint;
     }
   }
   return count;
@@ -105,7 +110,7 @@ std::unique_ptr<QueuedTasks> TaskRunner::queue(
         combine(ctx, bound, *queued);
         break;
       case Op::step:
-        queue_step(ctx, bound, read_tensor(ctx, bound, 1), *queued);
+        queue_step(ctx, bound, read_tensor(ctx, bound, 1, *queued), *queued);
         break;
       case Op::sweep:
         queue_sweep(ctx, bound, *queued);
@@ -138,12 +143,13 @@ void TaskRunner::evaluate(ExecContext& ctx,
   rows.reserve(tasks.size());
   for (const BoundTask* bound : tasks) {
     const Task& task = bound->task;
-    rows.push_back({.sample_index = bound->sample_index,
-                    .branch = task.branch,
-                    .timestep = schedule_.timestep(task.timestep_call),
-                    .latents = scale_model_input(ctx, schedule_, task.from,
-                                                 read_latents(ctx, *bound)),
-                    .output = output_tensor(ctx, evaluator_)});
+    rows.push_back(
+        {.sample_index = bound->sample_index,
+         .branch = task.branch,
+         .timestep = schedule_.timestep(task.timestep_call),
+         .latents = scale_model_input(ctx, schedule_, task.from,
+                                      read_latents(ctx, *bound, 0, queued)),
+         .output = output_tensor(ctx, evaluator_)});
   }
   evaluator_.evaluate(ctx, rows);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -168,9 +174,9 @@ void TaskRunner::run_segment(ExecContext& ctx,
     row.timestep = schedule_.timestep(task.timestep_call);
     if (segment == 0) {
       row.latents = scale_model_input(ctx, schedule_, task.from,
-                                      read_latents(ctx, *bound));
+                                      read_latents(ctx, *bound, 0, queued));
     } else {
-      row.boundary = read_boundary(ctx, *bound);
+      row.boundary = read_boundary(ctx, *bound, queued);
     }
     if (last) {
       row.output = output_tensor(ctx, evaluator_);
@@ -190,8 +196,8 @@ void TaskRunner::run_segment(ExecContext& ctx,
 void TaskRunner::combine(ExecContext& ctx, const BoundTask& bound,
                          QueuedTasks& queued) {
   Tensor out = output_tensor(ctx, evaluator_);
-  evaluator_.combine(ctx, read_tensor(ctx, bound, 0),
-                     read_tensor(ctx, bound, 1), out);
+  evaluator_.combine(ctx, read_tensor(ctx, bound, 0, queued),
+                     read_tensor(ctx, bound, 1, queued), out);
   if (step_of(bound.task)) {
     queue_step(ctx, bound, out, queued);
   }
@@ -201,7 +207,7 @@ void TaskRunner::combine(ExecContext& ctx, const BoundTask& bound,
 void TaskRunner::queue_step(ExecContext& ctx, const BoundTask& bound,
                             const Tensor& model_output, QueuedTasks& queued) {
   const Task& task = bound.task;
-  SolverState state = read_state(ctx, bound, step_of(task)->state);
+  SolverState state = read_state(ctx, bound, step_of(task)->state, queued);
   SolverState next = step(ctx, schedule_, task.from, task.to, state,
                           model_output, bound.sample_index, noise_);
   const std::size_t finite = queued.readings->all_finite(next.latents);
@@ -213,25 +219,21 @@ void TaskRunner::queue_step(ExecContext& ctx, const BoundTask& bound,
 void TaskRunner::queue_sweep(ExecContext& ctx, const BoundTask& bound,
                              QueuedTasks& queued) {
   const Task& task = bound.task;
-  const auto size = static_cast<std::size_t>(task.to - task.from);
   SweepInput input{.schedule = schedule_,
                    .options = options_,
                    .noise = noise_,
                    .sample_index = bound.sample_index,
-                   .from = task.from,
-                   .states = {},
-                   .outputs = {},
-                   .num_guesses = task.outputs.size() - size};
-  for (std::size_t i = 0; i <= size; ++i) {
-    input.states.push_back(read_state(ctx, bound, task.inputs.at(i)));
-  }
-  for (std::size_t i = 0; i < size; ++i) {
-    input.outputs.push_back(read_tensor(ctx, bound, size + 1 + i));
-  }
-  SweepOutput output = sweep_window(ctx, input, *queued.readings);
+                   .call = task.from,
+                   .is_first = task.inputs.at(0) == task.inputs.at(1),
+                   .state = read_state(ctx, bound, task.inputs.at(0), queued),
+                   .old_here = read_latents(ctx, bound, 1, queued),
+                   .old_next = read_latents(ctx, bound, 2, queued),
+                   .output = read_tensor(ctx, bound, 3, queued),
+                   .num_guesses = task.outputs.size() - 1};
+  SweepOutput output = sweep_point(ctx, input, *queued.readings);
   for (std::size_t i = 0; i < output.states.size(); ++i) {
-    write_state(ctx, bound, task.outputs.at(i),
-                task.from + 1 + static_cast<int>(i), output.states[i], queued);
+    write_state(ctx, bound, task.outputs.at(i), task.to + static_cast<int>(i),
+                output.states[i], queued);
   }
   queued.sweeps.push_back({&bound, std::move(input), std::move(output)});
 }
@@ -248,7 +250,8 @@ void TaskRunner::write_state(ExecContext& ctx, const BoundTask& bound,
 void TaskRunner::decode(ExecContext& ctx, const BoundTask& bound,
                         QueuedTasks& queued) {
   // They are on the host at the end of a run, and a decoder takes them there.
-  Tensor latents = read<SolverState>(bound, bound.task.inputs.at(0)).latents;
+  Tensor latents =
+      read<SolverState>(bound, bound.task.inputs.at(0), queued).latents;
   if (latents.device().kind != DeviceKind::cpu) {
     latents = kernels::borrow(ctx, latents);
   }
@@ -326,18 +329,12 @@ void TaskRunner::name_block(ExecContext& ctx, const BoundTask& bound, int call,
 
 void TaskRunner::name_output(ExecContext& ctx, const BoundTask& bound,
                              const SweepInput& input, const Error& error) {
-  kernels::Readings readings(ctx, input.outputs.size());
-  for (const Tensor& output : input.outputs) {
-    readings.all_finite(output);
-  }
-  const std::span<const double> finite = readings.wait();
-  const auto bad = std::ranges::find(finite, 0.0);
-  if (bad == finite.end()) {
+  kernels::Readings readings(ctx, 1);
+  readings.all_finite(input.output);
+  if (readings.wait().front() != 0.0) {
     throw error;
   }
-  const auto i = static_cast<std::size_t>(bad - finite.begin());
-  name_block(ctx, bound, input.from + static_cast<int>(i),
-             input.states[i].latents, error);
+  name_block(ctx, bound, input.call, input.old_here, error);
 }
 
 }  // namespace troupe::samplers

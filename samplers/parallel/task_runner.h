@@ -26,6 +26,7 @@ struct BoundTask {
 
 /// Does the arithmetic of tasks. Tasks handed over together that are of one
 /// kind (evaluate, or one segment) go through the network as one forward pass.
+/// One without a forward may read what another before it makes.
 /// Running a task again writes the same bytes into the same slots.
 ///
 /// Slots may hold tensors of the host or of any device that ctx reaches: they
@@ -42,8 +43,10 @@ struct BoundTask {
 ///   combine   cond output, uncond output (, state) → model output (, next
 ///             state)
 ///   step      state, model output → state
-///   sweep     states of [from, to], model outputs of [from, to) → states of
-///             (from, to], then guesses for as many points as outputs are left
+///   sweep     state of point `from` as its round has made it, then as it was
+///             before; state of point `to` as it was before; model output →
+///             state of point `to`, then guesses for as many points as outputs
+///             are left. The first point of a round has one state.
 ///   decode    state → pixels
 /// Thread: one ctx per thread; the runner itself may be shared.
 class TaskRunner {

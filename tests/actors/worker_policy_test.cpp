@@ -108,6 +108,56 @@ TEST(WorkerPolicy, JoinsWhatItHasIntoOnePass) {
   EXPECT_EQ(numbers(policy.next()), (Numbers{3, 4, 5}));
 }
 
+/// Reads what the evaluation `output` and the sweep before it make.
+SampleTask sweep(std::uint64_t number, Slot left, Slot output, Slot swept) {
+  SampleTask made = task(number, 1, {left, output});
+  made.task.op = Op::sweep;
+  made.task.outputs = {swept};
+  return made;
+}
+
+TEST(WorkerPolicy, SweepsInOnePassWhatItHasTheOutputsFor) {
+  WorkerPolicy policy(3, 1);
+  Grant work = grant({sweep(1, 0, 11, 21), sweep(2, 21, 12, 22),
+                      sweep(3, 22, 13, 23), sweep(4, 23, 14, 24)});
+  for (const Slot slot : {11U, 12U, 13U, 14U, 21U, 22U, 23U}) {
+    work.coming_inputs.push_back({1, 0, slot});
+  }
+  work.tasks[3].alone = true;
+  (void)policy.on(std::move(work));
+  EXPECT_FALSE(policy.has_next());
+  // The third waits for an evaluation, and what follows from it too.
+  for (const Slot slot : {12U, 14U, 11U}) {
+    (void)policy.on(InputHere{{1, 0, slot}});
+  }
+  EXPECT_EQ(numbers(policy.next()), (Numbers{1, 2}));
+  (void)policy.on(InputHere{{1, 0, 13}});
+  for (const Slot slot : {21U, 22U}) {
+    (void)policy.on(InputHere{{1, 0, slot}});
+  }
+  (void)policy.on(done({1, 2}));
+  // One that is to run alone does.
+  EXPECT_EQ(numbers(policy.next()), Numbers{3});
+  (void)policy.on(InputHere{{1, 0, 23}});
+  (void)policy.on(done({3}));
+  EXPECT_EQ(numbers(policy.next()), Numbers{4});
+  (void)policy.on(done({4}));
+  EXPECT_TRUE(policy.held().empty());
+}
+
+TEST(WorkerPolicy, JoinsNoReaderOfAForwardPassToIt) {
+  WorkerPolicy policy(3, 1);
+  SampleTask first = task(1);
+  first.task.outputs = {11};
+  Grant work = grant({first, sweep(2, 0, 11, 21)});
+  work.coming_inputs = {{1, 0, 11}};
+  (void)policy.on(std::move(work));
+  EXPECT_EQ(numbers(policy.next()), Numbers{1});
+  (void)policy.on(InputHere{{1, 0, 11}});
+  (void)policy.on(done({1}));
+  EXPECT_EQ(numbers(policy.next()), Numbers{2});
+}
+
 TEST(WorkerPolicy, DropsATaskItHoldsAlready) {
   WorkerPolicy policy(3, 1);
   (void)policy.on(grant({task(7)}));

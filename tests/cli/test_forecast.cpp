@@ -62,7 +62,8 @@ TEST(Workload, BoundsPicard) {
   EXPECT_TRUE(one.is_bound);
   EXPECT_EQ(one.evaluations, 4 + 4 + 4 + 3 + 2 + 1);
   EXPECT_EQ(one.path, one.evaluations);
-  EXPECT_EQ(of(picard, 1, 2, 6).path, 2 + 2 + 2 + 2 + 1 + 1);
+  EXPECT_EQ(of(picard, 1, 2, 6).path, 2 + 2 + 2 + 1.5 + 1 + 1)
+      << "the next round begins before one has ended";
   EXPECT_EQ(of(picard, 1, 4, 6).path, 6) << "a round costs an evaluation";
 }
 

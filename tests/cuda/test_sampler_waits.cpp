@@ -74,35 +74,50 @@ TEST_P(SolverWaits, ASweepOnlyQueues) {
   ExecContext gpu(1, kGpu);
   Bench bench(GetParam().options);
   const MethodOptions options = picard(4);
-  SweepInput input{.schedule = bench.schedule,
-                   .options = options,
-                   .noise = bench.noise,
-                   .sample_index = 1,
-                   .from = 0,
-                   .states = {},
-                   .outputs = {},
-                   .num_guesses = 0};
   const SolverState start = upload(gpu, bench.start(1));
-  SolverState guess;
-  guess.latents = upload(gpu, bench.start(2)).latents;
-  input.states = {start, guess, guess, guess, guess};
+  const Tensor guess = upload(gpu, bench.start(2)).latents;
+  std::vector<Tensor> outputs;
   for (std::uint64_t i = 0; i < 4; ++i) {
-    input.outputs.push_back(kernels::upload(
+    outputs.push_back(kernels::upload(
         gpu, kernels::random({bench.evaluator.out_channels(), 3, 5}, DType::f32,
                              i)));
   }
+  std::vector<SweepInput> inputs;
+  // A round of four points.
+  const auto sweep = [&](kernels::Readings& readings) {
+    std::vector<SweepOutput> swept;
+    inputs.clear();
+    for (int call = 0; call < 4; ++call) {
+      const bool is_first = call == 0;
+      inputs.push_back({.schedule = bench.schedule,
+                        .options = options,
+                        .noise = bench.noise,
+                        .sample_index = 1,
+                        .call = call,
+                        .is_first = is_first,
+                        .state = is_first ? start : swept.back().states.front(),
+                        .old_here = is_first ? start.latents : guess,
+                        .old_next = guess,
+                        .output = outputs[static_cast<std::size_t>(call)],
+                        .num_guesses = 0});
+      swept.push_back(sweep_point(gpu, inputs.back(), readings));
+    }
+    return swept;
+  };
   {
-    kernels::Readings warm(gpu, 12);
-    (void)sweep_window(gpu, input, warm);
+    kernels::Readings warm(gpu, 4 * kReadingsPerPoint);
+    (void)sweep(warm);
     (void)warm.wait();
   }
-  kernels::Readings readings(gpu, 12);
+  kernels::Readings readings(gpu, 4 * kReadingsPerPoint);
   const Counters before = now();
-  const SweepOutput output = sweep_window(gpu, input, readings);
+  const std::vector<SweepOutput> swept = sweep(readings);
   EXPECT_EQ(now().host_waits, before.host_waits);
   EXPECT_EQ(now().pageable_copies, before.pageable_copies);
-  const auto scalars = sweep_scalars(input, output, readings.wait());
-  EXPECT_EQ(scalars.size(), 8U);
+  const std::span<const double> values = readings.wait();
+  for (std::size_t i = 0; i < swept.size(); ++i) {
+    EXPECT_EQ(sweep_scalars(inputs[i], swept[i], values).size(), 2U);
+  }
   EXPECT_EQ(now().host_waits - before.host_waits, 1U);
   EXPECT_EQ(now().pageable_copies, before.pageable_copies);
   EXPECT_EQ(now().pinned_changes, before.pinned_changes);
@@ -118,26 +133,29 @@ struct Work {
   std::vector<BoundTask> tasks;
 };
 
-/// A sweep over a window, or a step, of each sample.
+/// A step of each sample, or the sweeps of a window, of which each reads what
+/// the one before it makes.
 Work work_of(ExecContext& ctx, Bench& bench, std::size_t samples, int window,
              Op op) {
   Work work{std::vector<SlotTable>(samples), {}};
-  const auto size = static_cast<Slot>(window);
   for (std::size_t s = 0; s < samples; ++s) {
-    Task task{.id = s, .op = op, .from = 0, .to = window};
-    for (Slot i = 0; i <= size; ++i) {
-      if (op == Op::sweep || i == 0) {
-        work.slots[s].put(i, upload(ctx, bench.start(s + i)));
-        task.inputs.push_back(i);
-      }
-    }
-    for (Slot i = 0; i < size; ++i) {
+    work.slots[s].put(0, upload(ctx, bench.start(s)));
+    for (int call = 0; call < window; ++call) {
+      const auto i = static_cast<Slot>(call);
+      work.slots[s].put(i + 1, upload(ctx, bench.start(s + i + 1)));
       work.slots[s].put(100 + i,
                         kernels::upload(ctx, bench.start(9 + i).latents));
-      task.inputs.push_back(100 + i);
-      task.outputs.push_back(200 + i);
+      Task task{.id = i,
+                .op = op,
+                .from = call,
+                .to = call + 1,
+                .inputs = {0, 100},
+                .outputs = {200 + i}};
+      if (op == Op::sweep) {
+        task.inputs = {call == 0 ? 0 : 199 + i, i, i + 1, 100 + i};
+      }
+      work.tasks.push_back({s, std::move(task), &work.slots[s]});
     }
-    work.tasks.push_back({s, std::move(task), &work.slots[s]});
   }
   return work;
 }

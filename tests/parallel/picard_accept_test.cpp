@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -23,30 +24,32 @@ class Script {
   /// One round; residual of the value given to each point of (begin, end].
   void round(const std::vector<double>& residuals, bool same_bytes = false) {
     const std::vector<Task> tasks = method_.ready(kWholeRound);
-    const Task& sweep = tasks.back();
-    ASSERT_EQ(sweep.op, Op::sweep);
-    windows.emplace_back(sweep.from, sweep.to);
-    evaluations.push_back(static_cast<int>(tasks.size()) - 1);
-    for (std::size_t i = 0; i + 1 < tasks.size(); ++i) {
-      evaluated.push_back(tasks[i].from);
-      method_.apply({tasks[i].id, tasks[i].version, {}});
+    windows.push_back(window_of(tasks));
+    evaluations.push_back(0);
+    for (const Task& task : tasks) {
+      if (task.op == Op::evaluate) {
+        ++evaluations.back();
+        evaluated.push_back(task.from);
+        method_.apply({task.id, task.version, {}});
+      }
     }
-    TaskResult result{sweep.id, sweep.version, {}};
-    ASSERT_EQ(residuals.size(),
-              static_cast<std::size_t>(sweep.to - sweep.from));
-    for (const double residual : residuals) {
-      result.scalars.push_back(residual);
-      result.scalars.push_back(same_bytes || residual == 0 ? 1 : 0);
+    ASSERT_EQ(residuals.size(), static_cast<std::size_t>(windows.back().second -
+                                                         windows.back().first));
+    for (const Task& task : tasks) {
+      if (task.op == Op::sweep) {
+        const double residual = residuals[static_cast<std::size_t>(
+            task.from - windows.back().first)];
+        const bool is_same = same_bytes || residual == 0;
+        method_.apply({task.id, task.version, {residual, is_same ? 1.0 : 0.0}});
+      }
     }
-    method_.apply(result);
   }
   /// That the next round works on; empty at the end.
   [[nodiscard]] Window window() const {
     const int begin = method_.progress().accepted;
     Picard next = method_;
     const std::vector<Task> tasks = next.ready(kWholeRound);
-    return tasks.empty() ? Window{begin, begin}
-                         : Window{tasks.back().from, tasks.back().to};
+    return tasks.empty() ? Window{begin, begin} : window_of(tasks);
   }
   [[nodiscard]] bool done() const { return method_.done(); }
   [[nodiscard]] Progress progress() const { return method_.progress(); }
@@ -57,6 +60,19 @@ class Script {
 
  private:
   static constexpr int kWholeRound = 1000;
+
+  /// Of a round's tasks.
+  static Window window_of(const std::vector<Task>& tasks) {
+    Window window{std::numeric_limits<int>::max(), 0};
+    for (const Task& task : tasks) {
+      if (task.op == Op::sweep) {
+        window.first = std::min(window.first, task.from);
+        window.second = std::max(window.second, task.to);
+      }
+    }
+    return window;
+  }
+
   Picard method_;
 };
 

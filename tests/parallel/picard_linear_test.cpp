@@ -45,10 +45,11 @@ Iteration iterate(const ScheduleOptions& schedule, Carry carry,
   Iteration result;
   result.rounds = run_rounds(
       bench, network, options, bench.start(0),
-      [&](int sweeps, const Task& sweep, SlotTable& slots) {
-        for (std::size_t i = 0; sweeps == 1 && i < exact.size(); ++i) {
+      [&](int round, const Task& sweep, SlotTable& slots) {
+        if (round == 1) {
+          const auto i = static_cast<std::size_t>(sweep.from);
           const Tensor got =
-              std::get<SolverState>(slots.get(sweep.outputs[i])).latents;
+              std::get<SolverState>(slots.get(sweep.outputs[0])).latents;
           const Tensor zero = Tensor::zeros(got.shape(), DType::f32);
           result.error_after_one_sweep =
               std::max(result.error_after_one_sweep,

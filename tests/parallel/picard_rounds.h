@@ -13,9 +13,9 @@
 
 namespace troupe::samplers::testing {
 
-/// Runs `options` over `network` round by round and shows every point of the
-/// window after each sweep: visit(sweeps so far, the sweep, slots). Values may
-/// be replaced there. Returns the rounds.
+/// Runs `options` over `network` round by round and shows every point that is
+/// swept: visit(round, counted from 1; the sweep; slots). Values may be
+/// replaced there. Returns the rounds.
 template <typename Visit>
 std::int64_t run_rounds(Bench& bench, Evaluator& network,
                         const MethodOptions& options, SolverState start,
@@ -24,14 +24,19 @@ std::int64_t run_rounds(Bench& bench, Evaluator& network,
   TaskRunner runner(bench.schedule, network, bench.noise, options);
   SlotTable slots;
   slots.put(kInitialSlot, std::move(start));
-  for (int sweeps = 0; !method.done();) {
-    std::vector<BoundTask> tasks;
+  std::vector<BoundTask> waiting;
+  for (int round = 0; !method.done();) {
     for (Task& task : method.ready(kNothingAhead)) {
-      tasks.push_back({0, std::move(task), &slots});
+      waiting.push_back({0, std::move(task), &slots});
     }
+    const std::vector<BoundTask> tasks = take_next(waiting);
     const auto results = run_tasks(runner, bench.ctx, tasks);
-    if (tasks.front().task.op == Op::sweep) {
-      visit(++sweeps, tasks.front().task, slots);
+    for (const BoundTask& bound : tasks) {
+      if (bound.task.op == Op::sweep) {
+        // The first point of a round is as it was.
+        round += bound.task.inputs[0] == bound.task.inputs[1] ? 1 : 0;
+        visit(round, bound.task, slots);
+      }
     }
     for (const TaskResult& result : results) {
       method.apply(result);
@@ -51,7 +56,7 @@ std::int64_t run_rounds(Bench& bench, const MethodOptions& options,
                                                       Evaluator& network) {
   std::vector<Tensor> points;
   run_rounds(bench, network, picard(1), bench.start(0),
-             [&](int /*sweeps*/, const Task& sweep, SlotTable& slots) {
+             [&](int /*round*/, const Task& sweep, SlotTable& slots) {
                points.push_back(
                    std::get<SolverState>(slots.get(sweep.outputs[0])).latents);
              });
@@ -69,23 +74,21 @@ inline void expect_exact_after_sweeps(Bench& bench, Evaluator& network,
   MethodOptions options = picard(bench.calls(), 0, guess);
   options.carry = carry;
   int last_sweep = 0;
-  const auto visit = [&](int sweeps, const Task& sweep, SlotTable& slots) {
-    for (std::size_t i = 1; spoil && sweeps == 1 && i < sweep.outputs.size();
+  const auto visit = [&](int round, const Task& sweep, SlotTable& slots) {
+    for (std::size_t i = 1; spoil && round == 1 && i < sweep.outputs.size();
          ++i) {
       SolverState garbage;
       garbage.latents = Tensor(network.latent_shape(), DType::f32);
       ToyNoise(77).step(0, static_cast<int>(i), garbage.latents);
       slots.put(sweep.outputs[i], garbage);
     }
-    for (int point = sweep.from + 1; point <= std::min(sweeps, sweep.to);
-         ++point) {
-      const Slot slot =
-          sweep.outputs[static_cast<std::size_t>(point - sweep.from) - 1];
-      EXPECT_TRUE(bytes_equal(std::get<SolverState>(slots.get(slot)).latents,
-                              exact[static_cast<std::size_t>(point) - 1]))
-          << name << " point " << point;
+    if (sweep.to <= round) {
+      EXPECT_TRUE(bytes_equal(
+          std::get<SolverState>(slots.get(sweep.outputs[0])).latents,
+          exact[static_cast<std::size_t>(sweep.from)]))
+          << name << " point " << sweep.to;
     }
-    last_sweep = sweeps;
+    last_sweep = round;
   };
   run_rounds(bench, network, options, bench.start(0), visit);
   EXPECT_GT(last_sweep, 1) << name;
@@ -99,8 +102,8 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
   std::vector<Tensor> outputs;
   run_rounds(
       bench, network, picard(1), bench.start(0),
-      [&](int /*sweeps*/, const Task& sweep, SlotTable& slots) {
-        outputs.push_back(std::get<Tensor>(slots.get(sweep.inputs.back())));
+      [&](int /*round*/, const Task& sweep, SlotTable& slots) {
+        outputs.push_back(std::get<Tensor>(slots.get(sweep.inputs[3])));
         points.push_back(std::get<SolverState>(slots.get(sweep.outputs[0])));
       });
   for (const Carry carry :
@@ -109,27 +112,32 @@ inline void expect_exact_is_kept(Bench& bench, Evaluator& network,
     options.carry = carry;
     TaskRunner runner(bench.schedule, network, bench.noise, options);
     SlotTable slots;
-    Task sweep{.op = Op::sweep, .to = bench.calls()};
-    Slot next = 0;
-    for (const SolverState& point : points) {
-      slots.put(next, point);
-      sweep.inputs.push_back(next++);
+    const auto calls = static_cast<Slot>(bench.calls());
+    const Slot first_output = calls + 1;
+    const Slot first_swept = first_output + calls;
+    for (Slot n = 0; n <= calls; ++n) {
+      slots.put(n, points[n]);
     }
-    for (const Tensor& output : outputs) {
-      slots.put(next, output);
-      sweep.inputs.push_back(next++);
+    std::vector<BoundTask> tasks;
+    for (Slot n = 0; n < calls; ++n) {
+      slots.put(first_output + n, outputs[n]);
+      const auto call = static_cast<int>(n);
+      const Slot here = n == 0 ? 0 : first_swept + n - 1;
+      tasks.push_back({0,
+                       {.op = Op::sweep,
+                        .from = call,
+                        .to = call + 1,
+                        .inputs = {here, n, n + 1, first_output + n},
+                        .outputs = {first_swept + n}},
+                       &slots});
     }
-    for (int i = 0; i < bench.calls(); ++i) {
-      sweep.outputs.push_back(next++);
-    }
-    const std::vector<BoundTask> tasks = {{0, sweep, &slots}};
+    // Each reads what the one before it makes.
     const auto results = run_tasks(runner, bench.ctx, tasks);
-    for (std::size_t n = 0; n < outputs.size(); ++n) {
-      EXPECT_EQ(results[0].scalars[2 * n], 0.0) << name;
-      EXPECT_EQ(results[0].scalars[2 * n + 1], 1.0) << name;
-      EXPECT_TRUE(bytes_equal(
-          std::get<SolverState>(slots.get(sweep.outputs[n])).latents,
-          points[n + 1].latents))
+    for (Slot n = 0; n < calls; ++n) {
+      EXPECT_EQ(results[n].scalars, (std::vector<double>{0.0, 1.0})) << name;
+      EXPECT_TRUE(
+          bytes_equal(std::get<SolverState>(slots.get(first_swept + n)).latents,
+                      points[n + 1].latents))
           << name << " point " << n + 1;
     }
   }

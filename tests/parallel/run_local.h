@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -17,6 +18,19 @@ namespace troupe::samplers {
   return runner.finish(ctx, *queued);
 }
 
+/// Takes off what runs next: sweeps, and when there are none all the others, so
+/// that each round of a window is one forward pass.
+[[nodiscard]] inline std::vector<BoundTask> take_next(
+    std::vector<BoundTask>& tasks) {
+  const auto others = std::stable_partition(
+      tasks.begin(), tasks.end(),
+      [](const BoundTask& bound) { return bound.task.op == Op::sweep; });
+  const auto end = others == tasks.begin() ? tasks.end() : others;
+  std::vector<BoundTask> next(tasks.begin(), end);
+  tasks.erase(tasks.begin(), end);
+  return next;
+}
+
 /// The plain-loop driver: runs one method instance to its end on the calling
 /// thread and returns the final state.
 [[nodiscard]] inline SolverState run_local(Method& method, TaskRunner& runner,
@@ -25,16 +39,16 @@ namespace troupe::samplers {
                                            SolverState initial) {
   SlotTable slots;
   slots.put(kInitialSlot, std::move(initial));
+  std::vector<BoundTask> waiting;
   while (!method.done()) {
-    std::vector<BoundTask> tasks;
     for (Task& task : method.ready(kNothingAhead)) {
-      tasks.push_back({sample_index, std::move(task), &slots});
+      waiting.push_back({sample_index, std::move(task), &slots});
     }
-    require(!tasks.empty(), Errc::internal, "run_local",
+    require(!waiting.empty(), Errc::internal, "run_local",
             "a method that is not done has nothing to do");
-    const std::vector<TaskResult> results = run_tasks(runner, ctx, tasks);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (const auto dead = method.apply(results[i])) {
+    for (const TaskResult& result :
+         run_tasks(runner, ctx, take_next(waiting))) {
+      if (const auto dead = method.apply(result)) {
         slots.erase(*dead);
       }
     }
