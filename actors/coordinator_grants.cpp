@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/coordinator_policy.h"
+#include "actors/packer.h"
 
 namespace troupe::actors {
 namespace {
@@ -23,11 +24,15 @@ constexpr std::size_t kMostTasksOfAGrant = 16;
 constexpr Duration kHorizon = std::chrono::milliseconds(20);
 constexpr int kMostOpen = 64;
 
+double seconds(TimePoint time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
+}
+
 }  // namespace
 
-int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) const {
+int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (options_.method.kind->spreads && task.op == Op::evaluate) {
-    return live_.least_loaded(class_of(sample));
+    return live_.least_loaded(class_of(sample), seconds(now_));
   }
   const std::vector<int>& planned = groups_.group(sample.group).workers;
   const int first =
@@ -67,6 +72,9 @@ void CoordinatorPolicy::route(Sample& sample, Pending pending) {
   Worker& worker = at(index);
   if (worker.outstanding++ == 0) {
     worker.last_life = now_;
+  }
+  if (is_heavy(pending.work.task) && worker.heavy++ == 0) {
+    worker.heavy_since = now_;
   }
   note_load(index);
   const bool was_granted = pending.work.grant != 0;
@@ -141,6 +149,7 @@ CoordinatorPolicy::Pending CoordinatorPolicy::take_grant(std::uint64_t number,
   Outstanding& granted = node.mapped();
   Worker& worker = at(granted.worker);
   --worker.outstanding;
+  worker.heavy -= is_heavy(granted.task.work.task) ? 1 : 0;
   note_load(granted.worker);
   if (!is_answered && !granted.frees.empty()) {
     std::ranges::move(granted.frees,
@@ -175,7 +184,11 @@ void CoordinatorPolicy::note_load(int index) {
   if (options_.method.kind->spreads) {
     const Worker& worker = at(index);
     live_.set_load(index,
-                   {worker.row_seconds, worker.num_rows, worker.outstanding});
+                   {.row_seconds = worker.row_seconds,
+                    .num_rows = worker.num_rows,
+                    .tasks = worker.heavy,
+                    .at_once = std::min(worker.heavy, worker.traits.max_rows),
+                    .since = seconds(worker.heavy_since)});
   }
 }
 

@@ -57,7 +57,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   calls_per_sample_ = options_.make_method()->progress().total;
   const auto rows_of = options_.method.kind->most_rows;
   const int rows = rows_of == nullptr ? 1 : rows_of(options_.method);
-  tasks_per_call_ = std::max(parts, rows) + 1;
+  tasks_per_call_ = std::max(parts + 1, 2 * rows);  // each row has its step
   for (const WorkerTraits& traits : options_.workers) {
     workers_.emplace_back().traits = traits;
     can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
@@ -219,6 +219,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
     return;
   }
   worker.last_life = now_;
+  worker.heavy_since = now_;
   note_speed(worker, event);
   note_load(event.worker);
   note_pace(worker.traits.execution_class, event.span.duration);

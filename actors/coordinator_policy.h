@@ -100,6 +100,8 @@ class CoordinatorPolicy {
     WorkerTraits traits;
     std::uint32_t epoch = 0;
     int outstanding = 0;     ///< tasks it holds
+    int heavy = 0;           ///< those of them that take it for long
+    TimePoint heavy_since;   ///< since when it has been at the oldest of them
     double row_seconds = 0;  ///< of the rows that are remembered
     double num_rows = 0;
     std::uint64_t ticks = 0;          ///< as last heard
@@ -224,8 +226,7 @@ class CoordinatorPolicy {
   void report_progress();
   [[nodiscard]] std::map<std::uint64_t, double> ticks_by_sample() const;
 
-  [[nodiscard]] int worker_of(const Sample& sample,
-                              const samplers::Task& task) const;
+  [[nodiscard]] int worker_of(const Sample& sample, const samplers::Task& task);
   [[nodiscard]] int most_open(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());

@@ -1,8 +1,16 @@
 #include "actors/live_workers.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::actors {
+namespace {
+
+double row_of(const LiveWorkers::Load& load) {
+  return load.row_seconds / load.num_rows;
+}
+
+}  // namespace
 
 LiveWorkers::LiveWorkers(const std::vector<int>& classes) {
   for (std::size_t w = 0; w < classes.size(); ++w) {
@@ -13,7 +21,8 @@ LiveWorkers::LiveWorkers(const std::vector<int>& classes) {
     classes_[c].workers.push_back(static_cast<int>(w));
   }
   for (Class& of : classes_) {
-    of.ends = FirstLeast<double>(of.workers.size());
+    of.idle = FirstLeast<double>(of.workers.size());
+    of.busy = FirstLeast<double>(of.workers.size());
     of.unproven = FirstLeast<int>(of.workers.size());
   }
 }
@@ -21,16 +30,19 @@ LiveWorkers::LiveWorkers(const std::vector<int>& classes) {
 void LiveWorkers::note(const Worker& worker) {
   Class& of = classes_[static_cast<std::size_t>(worker.execution_class)];
   const Load& load = worker.load;
-  const bool is_known = load.row_seconds > 0;
-  std::optional<double> end;
-  std::optional<int> outstanding;
-  if (worker.is_alive && is_known) {
-    end = load.row_seconds / load.num_rows * (load.outstanding + 1);
+  std::optional<double> idle;
+  std::optional<double> busy;
+  std::optional<int> tasks;
+  if (worker.is_alive && load.row_seconds == 0) {
+    tasks = load.tasks;
+  } else if (worker.is_alive && load.tasks == 0) {
+    idle = row_of(load);
   } else if (worker.is_alive) {
-    outstanding = load.outstanding;
+    busy = load.since + row_of(load) * (load.tasks + 1);
   }
-  of.ends.set(worker.place, end);
-  of.unproven.set(worker.place, outstanding);
+  of.idle.set(worker.place, idle);
+  of.busy.set(worker.place, busy);
+  of.unproven.set(worker.place, tasks);
 }
 
 void LiveWorkers::set_alive(int w, bool is_alive) {
@@ -63,22 +75,44 @@ int LiveWorkers::next(int execution_class, int worker) const {
   return found == alive.end() ? *alive.begin() : *found;
 }
 
-int LiveWorkers::least_loaded(int execution_class) const {
-  const Class& of = at(execution_class);
-  const std::optional<std::size_t> known = of.ends.first();
-  const std::optional<std::size_t> unproven = of.unproven.first();
-  if (!known && !unproven) {
-    return -1;
+/// The keys of passes that take longer than expected are put right on the way,
+/// each at most once.
+std::optional<std::size_t> LiveWorkers::first_busy(Class& of, double now) {
+  for (;;) {
+    const std::optional<std::size_t> first = of.busy.first();
+    if (!first) {
+      return std::nullopt;
+    }
+    const Load& load =
+        workers_[static_cast<std::size_t>(of.workers[*first])].load;
+    const double earliest =
+        now + row_of(load) * (load.tasks + 1 - load.at_once);
+    if (of.busy.key(*first) >= earliest) {
+      return first;
+    }
+    of.busy.set(*first, earliest);
   }
-  if (!known || !unproven) {
-    return of.workers[known ? *known : *unproven];
+}
+
+int LiveWorkers::least_loaded(int execution_class, double now) {
+  Class& of = classes_[static_cast<std::size_t>(execution_class)];
+  std::optional<std::pair<double, std::size_t>> best;
+  const auto consider = [&best](double end, std::size_t place) {
+    best =
+        std::min(best.value_or(std::pair(end, place)), std::pair(end, place));
+  };
+  if (const auto idle = of.idle.first()) {
+    consider(of.idle.key(*idle), *idle);
   }
-  const double usual = of.row_seconds / of.num_rows;
-  const double end = usual * (of.unproven.key(*unproven) + 1);
-  const double known_end = of.ends.key(*known);
-  const bool takes_known =
-      known_end < end || (known_end == end && *known < *unproven);
-  return of.workers[takes_known ? *known : *unproven];
+  if (const auto busy = first_busy(of, now)) {
+    consider(of.busy.key(*busy) - now, *busy);
+  }
+  if (const auto unproven = of.unproven.first()) {
+    const double usual =
+        of.row_seconds > 0 ? of.row_seconds / of.num_rows : 1.0;
+    consider(usual * (of.unproven.key(*unproven) + 1), *unproven);
+  }
+  return best ? of.workers[best->second] : -1;
 }
 
 }  // namespace troupe::actors

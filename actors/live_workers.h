@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -17,7 +18,9 @@ class LiveWorkers {
   struct Load {
     double row_seconds = 0;  ///< of num_rows rows; 0: nothing is known
     double num_rows = 0;
-    int outstanding = 0;  ///< tasks
+    int tasks = 0;     ///< that it has, of those that go through the network
+    int at_once = 0;   ///< as many of them are in its pass
+    double since = 0;  ///< when that pass began at the earliest, in seconds
   };
 
   /// `classes`: the execution class of every worker, numbered from 0 on.
@@ -28,10 +31,11 @@ class LiveWorkers {
 
   /// The first of the class from `worker` on, and around; −1: nobody is alive.
   [[nodiscard]] int next(int execution_class, int worker) const;
-  /// By what rows took on each so far. One of which nothing is known yet is as
-  /// fast as all rows of the class, also those of workers that have ended. −1:
-  /// nobody is alive.
-  [[nodiscard]] int least_loaded(int execution_class) const;
+  /// By what rows took on each so far, and how long it has been at its pass. A
+  /// pass that takes longer than its rows did so far is taken to end now. One
+  /// of which nothing is known yet is as fast as all rows of the class, also
+  /// those of workers that have ended. −1: nobody is alive.
+  [[nodiscard]] int least_loaded(int execution_class, double now);
 
  private:
   struct Worker {
@@ -45,11 +49,14 @@ class LiveWorkers {
     std::set<int> alive;
     double row_seconds = 0;  ///< of all workers
     double num_rows = 0;
-    FirstLeast<double> ends;   ///< of known speed: when one more row would end
-    FirstLeast<int> unproven;  ///< of unknown speed: outstanding tasks
+    // Of known speed:
+    FirstLeast<double> idle;   ///< what a row takes
+    FirstLeast<double> busy;   ///< when one more row would end, or before
+    FirstLeast<int> unproven;  ///< of unknown speed: tasks
   };
 
   void note(const Worker& worker);
+  [[nodiscard]] std::optional<std::size_t> first_busy(Class& of, double now);
   [[nodiscard]] const Class& at(int execution_class) const {
     return classes_[static_cast<std::size_t>(execution_class)];
   }

@@ -188,6 +188,48 @@ TEST(CoordinatorPolicy, SpreadsAPicardWindowOverTheWorkers) {
   EXPECT_EQ(num_done(company), 1U);
 }
 
+TEST(CoordinatorPolicy, PutsARowWhereItWouldBeDoneFirst) {
+  // A row takes 30 ms on worker 0 and 10 ms on the other: so the round says
+  // that both of them begin with. Sweeps take no time.
+  Company company({.kind = MethodKind::picard, .window_size = 3}, 2, 1,
+                  {.workers = alike(2, 1)});
+  company.raise_all();
+  std::map<int, std::vector<int>> rows;  // calls, by worker
+  std::set<int> sweepers;
+  const auto look_at_grants = [&] {
+    for (const Grant& grant : company.grants) {
+      for (const SampleTask& work : grant.tasks) {
+        if (work.task.op == Op::sweep) {
+          sweepers.insert(grant.worker);
+        } else {
+          rows[grant.worker].push_back(work.task.from);
+        }
+      }
+    }
+    company.grants.clear();
+  };
+  look_at_grants();
+  EXPECT_EQ(rows, (std::map<int, std::vector<int>>{{0, {0, 2}}, {1, {1}}}));
+  rows.clear();
+  while (rows.empty()) {
+    for (const int worker : {1, 0}) {
+      if (company.mailboxes[static_cast<std::size_t>(worker)].empty()) {
+        continue;
+      }
+      const Grant pass = company.take(worker);
+      const bool is_sweep = pass.tasks[0].task.op == Op::sweep;
+      company.grant_duration = std::chrono::milliseconds(is_sweep      ? 0
+                                                         : worker == 0 ? 30
+                                                                       : 10);
+      company.now += company.grant_duration;
+      company.on(company.answer(pass));
+    }
+    look_at_grants();
+  }
+  EXPECT_EQ(rows, (std::map<int, std::vector<int>>{{1, {3, 4}}}));
+  EXPECT_EQ(sweepers, std::set<int>{0}) << "the sample's home";
+}
+
 TEST(CoordinatorPolicy, PutsTheBranchesOfCfgOnTwoWorkers) {
   Company company({.kind = MethodKind::cfg}, 2, 1);
   company.raise_all();

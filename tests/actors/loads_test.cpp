@@ -58,7 +58,8 @@ struct PlainWorker {
 };
 
 int plain_least_loaded(const std::vector<PlainWorker>& workers,
-                       const std::vector<int>& classes, int execution_class) {
+                       const std::vector<int>& classes, int execution_class,
+                       double now) {
   double time = 0;
   double rows = 0;
   for (std::size_t w = 0; w < workers.size(); ++w) {
@@ -77,7 +78,11 @@ int plain_least_loaded(const std::vector<PlainWorker>& workers,
     }
     const double row =
         load.row_seconds > 0 ? load.row_seconds / load.num_rows : usual;
-    const double end = row * (load.outstanding + 1);
+    const double spent =
+        load.row_seconds > 0
+            ? std::clamp(now - load.since, 0.0, row * load.at_once)
+            : 0.0;
+    const double end = row * (load.tasks + 1) - spent;
     if (best < 0 || end < least) {
       best = static_cast<int>(w);
       least = end;
@@ -105,7 +110,9 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
     const std::vector<int> classes = some_classes(num_workers);
     LiveWorkers live(classes);
     std::vector<PlainWorker> plain(classes.size());
+    double now = 100;
     for (int i = 0; i < 5000; ++i) {
+      now += 0.25 * below(random, 3);
       const int w = below(random, num_workers);
       PlainWorker& worker = plain[static_cast<std::size_t>(w)];
       if (below(random, 4) == 0) {
@@ -121,13 +128,16 @@ TEST(LiveWorkers, AreChosenAsByAPlainSearch) {
                                           ? rows * 0.25 * (1 + below(random, 3))
                                           : 0.0,
                        .num_rows = is_known ? rows : 0.0,
-                       .outstanding = below(random, 5)};
+                       .tasks = below(random, 5),
+                       .since = now - 0.25 * below(random, 20)};
+        worker.load.at_once = std::min(worker.load.tasks, 1 + below(random, 3));
         live.set_load(w, worker.load);
       }
       for (int c = 0; c < kNumClasses; ++c) {
         const bool exists = std::ranges::find(classes, c) != classes.end();
         if (exists) {
-          ASSERT_EQ(live.least_loaded(c), plain_least_loaded(plain, classes, c))
+          ASSERT_EQ(live.least_loaded(c, now),
+                    plain_least_loaded(plain, classes, c, now))
               << num_workers << " workers, change " << i;
           ASSERT_EQ(live.next(c, w), plain_next(plain, classes, c, w))
               << num_workers << " workers, change " << i;

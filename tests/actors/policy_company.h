@@ -92,6 +92,7 @@ class Company {
   [[nodiscard]] GrantResult answer(const Grant& pass) const {
     GrantResult result;
     result.span.duration = grant_duration;
+    result.span.op = pass.tasks.at(0).task.op;
     result.worker = pass.worker;
     result.epoch = pass.epoch;
     for (const SampleTask& work : pass.tasks) {
