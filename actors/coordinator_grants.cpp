@@ -126,13 +126,21 @@ void CoordinatorPolicy::send_grants() {
       if (grant.tasks.empty()) {
         continue;
       }
-      if (auto frees = frees_.extract(at(index).traits.process)) {
-        grant.frees = std::move(frees.mapped());
-        grants_.at(grant.tasks.front().grant).frees = grant.frees;
+      // Frees ride with a task whose answer shows that they have come: not with
+      // one that was sent before and is only told of another source.
+      const auto fresh = std::ranges::find_if(
+          grant.tasks,
+          [this](const SampleTask& work) { return work.grant >= unsent_; });
+      if (fresh != grant.tasks.end()) {
+        if (auto frees = frees_.extract(at(index).traits.process)) {
+          grant.frees = std::move(frees.mapped());
+          grants_.at(fresh->grant).frees = grant.frees;
+        }
       }
       commands_.emplace_back(std::move(grant));
     }
   }
+  unsent_ = next_grant_;
   for (Recall& recall : std::exchange(recalls_, {})) {
     std::erase_if(recall.grants, [this](std::uint64_t number) {
       return !grants_.contains(number);

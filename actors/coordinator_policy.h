@@ -261,6 +261,7 @@ class CoordinatorPolicy {
   std::map<int, std::vector<Grant>> outbox_;     ///< to be sent, by worker
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
+  std::uint64_t unsent_ = 1;  ///< grants from this number on were not sent
   std::uint64_t next_cut_ = 1;
   std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
   std::vector<Recall> recalls_;                   ///< to be sent
