@@ -40,9 +40,9 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   return live_.next(class_of(sample), first);
 }
 
-/// Tasks of the sample that may be open at once: those that its workers come to
-/// within the horizon, and two calls at least. What more results can wait for
-/// their coordinator is wasted when a worker is lost.
+/// How many tasks of the sample can be open at once: those that its workers
+/// come to within the horizon, and two calls at least. Not more: a worker that
+/// is lost takes along the results that the coordinator has not heard of.
 int CoordinatorPolicy::most_open(const Sample& sample) const {
   using Seconds = std::chrono::duration<double>;
   const Pace& pace = paces_[static_cast<std::size_t>(class_of(sample))];
@@ -62,41 +62,41 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
 }
 
 /// Gives the task to its worker; the grant leaves at the end of the event.
-void CoordinatorPolicy::route(Sample& sample, Pending pending) {
-  pending.work.run = sample.run;
-  const int index = worker_of(sample, pending.work.task);
+void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
+  work.run = sample.run;
+  const int index = worker_of(sample, work.task);
   if (index < 0) {
-    stranded_.push_back(std::move(pending));
+    stranded_.push_back(std::move(work));
     return;
   }
   Worker& worker = at(index);
   if (worker.outstanding++ == 0) {
     worker.last_life = now_;
   }
-  if (is_heavy(pending.work.task) && worker.heavy++ == 0) {
+  if (is_heavy(work.task) && worker.heavy++ == 0) {
     worker.heavy_since = now_;
   }
   note_load(index);
-  const bool was_granted = pending.work.grant != 0;
-  pending.work.grant = next_grant_++;
+  const bool was_granted = work.grant != 0;
+  work.grant = next_grant_++;
   Grant& grant = grant_for(index);
-  find_values(sample, pending.work.task, grant);
-  grant.tasks.push_back(pending.work);
+  find_values(sample, work.task, grant);
+  grant.tasks.push_back(work);
   if (was_granted) {
-    redirect_readers(sample, pending.work.task);
+    redirect_readers(sample, work.task);
   }
-  sample.grants.insert(pending.work.grant);
-  grants_.emplace_hint(grants_.end(), pending.work.grant,
-                       Outstanding{index, std::move(pending), {}});
+  sample.grants.insert(work.grant);
+  grants_.emplace_hint(grants_.end(), work.grant,
+                       Outstanding{index, std::move(work), {}});
 }
 
 /// A task that was lost with its worker, or that was in a pass that failed,
 /// runs in a pass of its own.
-void CoordinatorPolicy::route_alone(std::vector<Pending> tasks) {
-  for (Pending& pending : tasks) {
-    if (Sample* sample = sample_of(pending.work)) {
-      pending.work.alone = true;
-      route(*sample, std::move(pending));
+void CoordinatorPolicy::route_alone(std::vector<SampleTask> tasks) {
+  for (SampleTask& work : tasks) {
+    if (Sample* sample = sample_of(work)) {
+      work.alone = true;
+      route(*sample, std::move(work));
     }
   }
 }
@@ -151,22 +151,22 @@ void CoordinatorPolicy::send_grants() {
 
 /// Forgets a grant, and returns its task. Whether the worker has freed what the
 /// grant took along is known if it has answered; twice is harmless.
-CoordinatorPolicy::Pending CoordinatorPolicy::take_grant(std::uint64_t number,
-                                                         bool is_answered) {
+SampleTask CoordinatorPolicy::take_grant(std::uint64_t number,
+                                         bool is_answered) {
   auto node = grants_.extract(number);
   Outstanding& granted = node.mapped();
   Worker& worker = at(granted.worker);
   --worker.outstanding;
-  worker.heavy -= is_heavy(granted.task.work.task) ? 1 : 0;
+  worker.heavy -= is_heavy(granted.work.task) ? 1 : 0;
   note_load(granted.worker);
   if (!is_answered && !granted.frees.empty()) {
     std::ranges::move(granted.frees,
                       std::back_inserter(frees_[worker.traits.process]));
   }
-  if (Sample* sample = sample_of(granted.task.work)) {
+  if (Sample* sample = sample_of(granted.work)) {
     sample->grants.erase(number);
   }
-  return std::move(granted.task);
+  return std::move(granted.work);
 }
 
 /// Shares what a worker has spent on a pass among the samples in it.
@@ -178,7 +178,7 @@ void CoordinatorPolicy::settle_ticks(Worker& worker, std::uint64_t ticks,
   const auto spent = static_cast<double>(ticks - worker.settled_ticks);
   worker.settled_ticks = ticks;
   for (const Answered& answered : pass) {
-    const SampleTask& work = answered.task.work;
+    const SampleTask& work = answered.work;
     Sample* sample = sample_of(work);
     if (sample != nullptr && work.task.op != Op::decode) {
       sample->ticks += spent / static_cast<double>(pass.size());
@@ -219,7 +219,7 @@ std::set<std::uint64_t> CoordinatorPolicy::apply_results(
     const GrantResult& event, const std::vector<Answered>& pass) {
   std::set<std::uint64_t> accepted;
   for (const Answered& answered : pass) {
-    const SampleTask& work = answered.task.work;
+    const SampleTask& work = answered.work;
     Sample* sample = ended_ ? nullptr : sample_of(work);
     if (sample == nullptr) {
       continue;

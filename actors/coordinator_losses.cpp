@@ -38,7 +38,7 @@ Failure values_gone(std::uint64_t sample_index) {
 }  // namespace
 
 void CoordinatorPolicy::pass_failed(const GrantResult& event,
-                                    std::vector<Pending> pass) {
+                                    std::vector<SampleTask> pass) {
   const Failure& failure = *event.failure;
   // Tasks of a sample that has ended are not in the pass any more.
   const bool all_in_flight = pass.size() == event.grants.size();
@@ -55,14 +55,14 @@ void CoordinatorPolicy::pass_failed(const GrantResult& event,
     // alone, and which of several rows is at fault shows when each runs alone.
     route_alone(std::move(pass));
   } else {
-    end_sample(pass.front().work.sample_index, SampleStatus::failed, failure);
+    end_sample(pass.front().sample_index, SampleStatus::failed, failure);
   }
 }
 
 /// A GPU's memory is its own: fewer rows at once may fit, and if one does not,
 /// another device may have more.
 void CoordinatorPolicy::device_full(const GrantResult& event,
-                                    std::vector<Pending> pass) {
+                                    std::vector<SampleTask> pass) {
   ++recoveries_;
   const auto rows = static_cast<int>(event.grants.size());
   if (rows == 1) {
@@ -94,7 +94,7 @@ Duration CoordinatorPolicy::lease_of(int index) const {
     if (granted.worker != index) {
       continue;
     }
-    const auto known = pace.slowest.find(granted.task.work.task.op);
+    const auto known = pace.slowest.find(granted.work.task.op);
     if (known == pace.slowest.end()) {
       return std::max(options_.lease.least, options_.lease.unmeasured);
     }
@@ -106,15 +106,14 @@ Duration CoordinatorPolicy::lease_of(int index) const {
 }
 
 /// Everything the worker was to do.
-std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::take_tasks_of(
-    int index) {
+std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   std::vector<std::uint64_t> numbers;
   for (const auto& [number, granted] : grants_) {
     if (granted.worker == index) {
       numbers.push_back(number);
     }
   }
-  std::vector<Pending> tasks;
+  std::vector<SampleTask> tasks;
   for (const std::uint64_t number : numbers) {
     tasks.push_back(take_grant(number, false));
   }
@@ -123,7 +122,7 @@ std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::take_tasks_of(
 
 /// Workers that were alive. What they had to do, others do.
 void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
-  std::vector<Pending> tasks;
+  std::vector<SampleTask> tasks;
   for (const int index : lost) {
     set_alive(index, false);
     ++recoveries_;
@@ -135,13 +134,13 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
 }
 
 /// Tasks that were granted before, those first that make what others read.
-void CoordinatorPolicy::reroute(std::vector<Pending> tasks) {
-  std::ranges::stable_sort(tasks, {}, [](const Pending& pending) {
-    return std::pair(pending.work.sample_index, pending.work.task.id);
+void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
+  std::ranges::stable_sort(tasks, {}, [](const SampleTask& work) {
+    return std::pair(work.sample_index, work.task.id);
   });
-  for (Pending& pending : tasks) {
-    if (Sample* sample = sample_of(pending.work)) {
-      route(*sample, std::move(pending));
+  for (SampleTask& work : tasks) {
+    if (Sample* sample = sample_of(work)) {
+      route(*sample, std::move(work));
     }
   }
 }
@@ -154,7 +153,7 @@ void CoordinatorPolicy::count_losses(int index) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
   for (const auto& [number, granted] : grants_) {
     if (granted.worker == index) {
-      const SampleTask& work = granted.task.work;
+      const SampleTask& work = granted.work;
       by_readiness.emplace(std::pair(ready_since(work), number), work);
     }
   }
@@ -163,7 +162,7 @@ void CoordinatorPolicy::count_losses(int index) {
     packer.push(std::move(work));
   }
   for (const SampleTask& work : packer.next(at(index).traits.max_rows)) {
-    grants_.at(work.grant).task.work.alone = true;
+    grants_.at(work.grant).work.alone = true;
     if (Sample* sample = sample_of(work)) {
       const int losses = ++sample->losses[work.task.id];
       if (losses >= options_.max_attempts) {
@@ -198,7 +197,7 @@ void CoordinatorPolicy::fail_poisoned() {
 /// Takes the worker, and with a failed GPU all of its workers, out of the job
 /// for good. `lost` are tasks that it held and no longer stands for.
 void CoordinatorPolicy::retire(int index, const Failure& cause,
-                               std::vector<Pending> lost) {
+                               std::vector<SampleTask> lost) {
   const WorkerTraits traits = at(index).traits;
   const bool takes_all =
       traits.device.kind == DeviceKind::cuda && cause.code == Errc::device_lost;
@@ -251,7 +250,8 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
 /// Workers leave the job for good. What they had to do, and `lost`, others do;
 /// where a value has gone, from the beginning.
 void CoordinatorPolicy::leave(const std::vector<int>& leavers,
-                              const Failure& cause, std::vector<Pending> lost) {
+                              const Failure& cause,
+                              std::vector<SampleTask> lost) {
   for (const int w : leavers) {
     Worker& worker = at(w);
     note_known(worker);
@@ -285,10 +285,10 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
 /// What the grant was to read lay on a device that failed: that is found when
 /// it is next asked for something, and retired then.
 void CoordinatorPolicy::inputs_lost(const Failure& failure,
-                                    const std::vector<Pending>& pass) {
+                                    const std::vector<SampleTask>& pass) {
   ++recoveries_;
-  for (const Pending& pending : pass) {
-    if (Sample* sample = sample_of(pending.work); sample != nullptr) {
+  for (const SampleTask& work : pass) {
+    if (Sample* sample = sample_of(work); sample != nullptr) {
       begin_again(*sample, failure);
     }
   }
@@ -297,9 +297,9 @@ void CoordinatorPolicy::inputs_lost(const Failure& failure,
 /// What the tasks were to read was not where it was looked for. Somebody else
 /// may hold it; a task that nobody waits for is dropped.
 void CoordinatorPolicy::inputs_gone(const GrantResult& event,
-                                    std::vector<Pending> pass) {
-  for (Pending& pending : pass) {
-    Sample* sample = ended_ ? nullptr : sample_of(pending.work);
+                                    std::vector<SampleTask> pass) {
+  for (SampleTask& work : pass) {
+    Sample* sample = ended_ ? nullptr : sample_of(work);
     if (sample == nullptr) {
       continue;
     }
@@ -314,7 +314,7 @@ void CoordinatorPolicy::inputs_gone(const GrantResult& event,
       begin_again(*sample);
     } else {
       // Who was to make the input may have ended, which is known soon.
-      stranded_.push_back(std::move(pending));
+      stranded_.push_back(std::move(work));
     }
   }
 }
@@ -333,8 +333,8 @@ void CoordinatorPolicy::begin_again(Sample& sample,
 /// workers of `group`. What still runs of it is not waited for, and writes into
 /// slots that nobody reads.
 void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
-  std::erase_if(stranded_, [&sample](const Pending& pending) {
-    return pending.work.sample_index == sample.index;
+  std::erase_if(stranded_, [&sample](const SampleTask& work) {
+    return work.sample_index == sample.index;
   });
   drop_runs(sample, sample.run);
   ++sample.run;

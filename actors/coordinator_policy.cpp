@@ -241,11 +241,11 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   report_progress();
 }
 
-std::vector<CoordinatorPolicy::Pending> CoordinatorPolicy::tasks_of(
+std::vector<SampleTask> CoordinatorPolicy::tasks_of(
     std::vector<Answered> pass) {
-  std::vector<Pending> tasks;
+  std::vector<SampleTask> tasks;
   for (Answered& answered : pass) {
-    tasks.push_back(std::move(answered.task));
+    tasks.push_back(std::move(answered.work));
   }
   return tasks;
 }
@@ -261,7 +261,7 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::sample_of(
 
 void CoordinatorPolicy::issue_ready(Sample& sample) {
   for (Task& task : sample.method->ready(most_open(sample))) {
-    route(sample, {.work = {sample.index, std::move(task)}});
+    route(sample, {sample.index, std::move(task)});
   }
 }
 
@@ -275,7 +275,7 @@ void CoordinatorPolicy::finish_method(Sample& sample) {
   task.op = Op::decode;
   task.inputs = {sample.method->result_slot()};
   task.outputs = {kPixelsSlot};
-  route(sample, {.work = {sample.index, std::move(task)}});
+  route(sample, {sample.index, std::move(task)});
 }
 
 void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
@@ -335,70 +335,6 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
         {options_.samples[next_sample_], SampleStatus::unfinished});
   }
   commands_.push_back(std::move(end));
-}
-
-// ---- figures
-
-/// Work since the last accepted call: of passes that are done, and of those
-/// that run: each worker's oldest tasks, as many as make a pass.
-std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
-  std::map<std::uint64_t, double> sums;
-  for (const auto& [index, sample] : samples_) {
-    sums[index] = sample.ticks;
-  }
-  std::map<int, std::vector<std::uint64_t>> running;
-  for (const auto& [number, granted] : grants_) {
-    const Worker& worker = workers_[static_cast<std::size_t>(granted.worker)];
-    std::vector<std::uint64_t>& rows = running[granted.worker];
-    if (static_cast<int>(rows.size()) < worker.traits.max_rows) {
-      rows.push_back(granted.task.work.sample_index);
-    }
-  }
-  for (const auto& [index, rows] : running) {
-    const Worker& worker = workers_[static_cast<std::size_t>(index)];
-    if (worker.ticks <= worker.settled_ticks) {
-      continue;
-    }
-    const auto spent = static_cast<double>(worker.ticks - worker.settled_ticks);
-    for (const std::uint64_t sample : rows) {
-      const auto found = sums.find(sample);
-      if (found != sums.end()) {
-        found->second += spent / static_cast<double>(rows.size());
-      }
-    }
-  }
-  return sums;
-}
-
-JobProgress CoordinatorPolicy::progress() const {
-  JobProgress sum = ended_totals_;
-  sum.samples_total = options_.samples.size();
-  sum.calls_total =
-      static_cast<std::int64_t>(options_.samples.size()) * calls_per_sample_;
-  for (const auto& [index, sample] : samples_) {
-    const samplers::Progress p = sample.method->progress();
-    sum.calls_done += p.accepted;
-    sum.nfe += p.nfe;
-    sum.rounds = std::max(sum.rounds, p.rounds);
-  }
-  if (options_.ticks_per_call > 0) {
-    for (const auto& [index, ticks] : ticks_by_sample()) {
-      sum.calls_under_way +=
-          std::min(1.0, ticks / static_cast<double>(options_.ticks_per_call));
-    }
-  }
-  // The last call of a sample is accepted before its pixels are decoded.
-  sum.calls_under_way =
-      std::min(sum.calls_under_way,
-               static_cast<double>(sum.calls_total - sum.calls_done));
-  return sum;
-}
-
-void CoordinatorPolicy::report_progress() {
-  if (!ended_ && now_ - last_report_ >= options_.progress_interval) {
-    last_report_ = now_;
-    commands_.emplace_back(progress());
-  }
 }
 
 }  // namespace troupe::actors

@@ -120,18 +120,14 @@ class CoordinatorPolicy {
     Duration calm_whole{};
     TimePoint calm_until = TimePoint::min();
   };
-  /// A task that is granted, or waits for a worker.
-  struct Pending {
-    SampleTask work;
-  };
   struct Outstanding {
     int worker = 0;
-    Pending task;
+    SampleTask work;
     std::vector<FreedSlots> frees;  ///< that went out with it
   };
   /// A task of a pass, and its place among the pass's results.
   struct Answered {
-    Pending task;
+    SampleTask work;
     std::size_t place = 0;
   };
 
@@ -161,11 +157,11 @@ class CoordinatorPolicy {
   [[nodiscard]] Sample* slowest_elsewhere(int execution_class);
   void note_pace(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
-  void route(Sample& sample, Pending pending);
-  void route_alone(std::vector<Pending> tasks);
+  void route(Sample& sample, SampleTask work);
+  void route_alone(std::vector<SampleTask> tasks);
   Grant& grant_for(int worker);
   void send_grants();
-  Pending take_grant(std::uint64_t number, bool is_answered);
+  SampleTask take_grant(std::uint64_t number, bool is_answered);
 
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
@@ -187,7 +183,7 @@ class CoordinatorPolicy {
   /// Whether nobody holds a value that is still needed.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
-  [[nodiscard]] static std::vector<Pending> tasks_of(
+  [[nodiscard]] static std::vector<SampleTask> tasks_of(
       std::vector<Answered> pass);
   void note_known(Worker& worker);
   void set_alive(int worker, bool is_alive);
@@ -201,21 +197,21 @@ class CoordinatorPolicy {
   /// False when the method has dropped it.
   bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
-  void pass_failed(const GrantResult& event, std::vector<Pending> pass);
+  void pass_failed(const GrantResult& event, std::vector<SampleTask> pass);
   void lose_workers(const std::vector<int>& lost);
-  void reroute(std::vector<Pending> tasks);
+  void reroute(std::vector<SampleTask> tasks);
   void count_losses(int worker);
   [[nodiscard]] std::uint64_t ready_since(const SampleTask& work);
   void fail_poisoned();
-  std::vector<Pending> take_tasks_of(int worker);
+  std::vector<SampleTask> take_tasks_of(int worker);
   void renew_leases_after_a_gap();
   [[nodiscard]] Duration lease_of(int worker) const;
-  void device_full(const GrantResult& event, std::vector<Pending> pass);
-  void retire(int worker, const Failure& cause, std::vector<Pending> lost);
+  void device_full(const GrantResult& event, std::vector<SampleTask> pass);
+  void retire(int worker, const Failure& cause, std::vector<SampleTask> lost);
   void leave(const std::vector<int>& workers, const Failure& cause,
-             std::vector<Pending> lost);
-  void inputs_lost(const Failure& failure, const std::vector<Pending>& pass);
-  void inputs_gone(const GrantResult& event, std::vector<Pending> pass);
+             std::vector<SampleTask> lost);
+  void inputs_lost(const Failure& failure, const std::vector<SampleTask>& pass);
+  void inputs_gone(const GrantResult& event, std::vector<SampleTask> pass);
   void begin_again(Sample& sample, std::optional<Failure> cause = {});
   void begin_anew(Sample& sample, std::size_t group);
   void finish_method(Sample& sample);
@@ -256,7 +252,8 @@ class CoordinatorPolicy {
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
   std::set<std::uint64_t> unwritten_;        ///< done, and not yet released
-  std::vector<Pending> stranded_;  ///< tasks while nobody of the class is alive
+  /// Tasks of which nobody of the class is alive, or whose inputs were gone.
+  std::vector<SampleTask> stranded_;
   std::map<std::uint64_t, Outstanding> grants_;  ///< by number
   std::map<int, std::vector<Grant>> outbox_;     ///< to be sent, by worker
   /// Numbers of grants, and of results between them.

@@ -79,10 +79,10 @@ void CoordinatorPolicy::redirect_readers(const Sample& sample,
   for (const std::uint64_t number : sample.grants) {
     const Outstanding& granted = grants_.at(number);
     for (const Slot slot : made.outputs) {
-      if (std::ranges::find(granted.task.work.task.inputs, slot) !=
-          granted.task.work.task.inputs.end()) {
+      if (std::ranges::find(granted.work.task.inputs, slot) !=
+          granted.work.task.inputs.end()) {
         Grant& grant = grant_for(granted.worker);
-        grant.tasks.push_back(granted.task.work);
+        grant.tasks.push_back(granted.work);
         find_value(sample, slot, grant);
       }
     }

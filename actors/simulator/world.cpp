@@ -339,57 +339,6 @@ void World::perform(EndJob& end) {
   }
 }
 
-// ---- laws that need the whole world
-
-/// A frozen worker that has something to do loses it when its lease is over.
-/// What it did before may be heard of a pulse later, and so may be the end.
-void World::check_leases() {
-  for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
-    Worker& worker = at(w);
-    if (!worker.policy || worker.policy->waits()) {
-      worker.last_idle = now();
-    } else if (worker.epoch == ledger_.epoch_of(w) &&
-               now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
-      const TimePoint since = std::max(
-          {worker.frozen_since, worker.last_idle, ledger_.held_since(w)});
-      const Duration most = ledger_.longest_lease(w) + 3 * scenario_.pulse;
-      ledger_.expect(now() - since <= most, "a frozen worker keeps its grants");
-    }
-  }
-}
-
-/// Each grant that the coordinator waits for is at its worker or on the way.
-void World::check_grants() {
-  if (ledger_.has_ended()) {
-    return;
-  }
-  std::set<std::uint64_t> seen;
-  queue_.each([&](const Happening& happening) {
-    if (const auto* to = std::get_if<ToWorker>(&happening)) {
-      if (const auto* grant = std::get_if<Grant>(&to->event)) {
-        for (const SampleTask& work : grant->tasks) {
-          seen.insert(work.grant);
-        }
-      }
-    } else if (const auto* from = std::get_if<ToCoordinator>(&happening)) {
-      if (const auto* result = std::get_if<GrantResult>(&from->event)) {
-        seen.insert(result->grants.begin(), result->grants.end());
-      }
-    }
-  });
-  for (std::size_t w = 0; w < workers_.size(); ++w) {
-    const Worker& worker = workers_[w];
-    const int index = static_cast<int>(w);
-    if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
-      continue;  // its end will be heard of
-    }
-    for (const std::uint64_t id : ledger_.grants_of(index)) {
-      ledger_.expect(seen.contains(id) || worker.policy->held().contains(id),
-                     "a grant is nowhere");
-    }
-  }
-}
-
 // ---- the supervisor
 
 void World::perform(StartChild& start) {
