@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -219,7 +220,8 @@ class CoordinatorShell final : public ShellActor::base {
   }
   void perform(ShowResult& show) {
     for (const Preview& preview : in_hand_->previews) {
-      if (!show.samples.contains(preview.sample_index)) {
+      if (std::ranges::find(show.samples, preview.sample_index) ==
+          show.samples.end()) {
         continue;
       }
       int& next = next_preview_[preview.sample_index];
@@ -229,7 +231,8 @@ class CoordinatorShell final : public ShellActor::base {
       }
     }
     for (const TrajectoryPoint& point : in_hand_->points) {
-      if (show.samples.contains(point.sample_index)) {
+      if (std::ranges::find(show.samples, point.sample_index) !=
+          show.samples.end()) {
         send(spec_.observer, point);
       }
     }

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "actors/observer.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
+#include "kernels/core/inline_vector.h"
 #include "samplers/parallel/method.h"
 
 // What goes into a CoordinatorPolicy, and what comes out of it.
@@ -175,11 +175,13 @@ struct RestoreCut {
   std::uint32_t run = 0;
   std::uint64_t number = 0;
 };
+/// Global indices.
+using SampleList = InlineVector<std::uint64_t, 4>;
 /// The result in hand counts: its span, and what it shows of these samples
 /// (previews, points). Without this command it came too late; what it shows of
 /// other samples is of an earlier run, or of one that has ended.
 struct ShowResult {
-  std::set<std::uint64_t> samples;
+  SampleList samples;
 };
 /// A sample has ended; when done its state is in slot `result` and, if decoded,
 /// its pixels in kPixelsSlot, both on the host of the coordinator's process.

@@ -70,7 +70,7 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
     return;
   }
   Worker& worker = at(index);
-  if (worker.outstanding++ == 0) {
+  if (worker.held.empty()) {
     worker.last_life = now_;
   }
   if (is_heavy(work.task) && worker.heavy++ == 0) {
@@ -85,9 +85,8 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   if (was_granted) {
     redirect_readers(sample, work.task);
   }
-  sample.grants.insert(work.grant);
-  grants_.emplace_hint(grants_.end(), work.grant,
-                       Outstanding{index, std::move(work), {}});
+  sample.grants[work.grant] = index;
+  worker.held[work.grant].work = std::move(work);
 }
 
 /// A task that was lost with its worker, or that was in a pass that failed,
@@ -103,47 +102,48 @@ void CoordinatorPolicy::route_alone(std::vector<SampleTask> tasks) {
 
 /// The grant that is being made for a worker, with room for one more task.
 Grant& CoordinatorPolicy::grant_for(int index) {
-  std::vector<Grant>& grants = outbox_[index];
-  const Worker& worker = at(index);
-  if (grants.empty() || grants.back().epoch != worker.epoch ||
-      grants.back().tasks.size() >= kMostTasksOfAGrant) {
-    Grant& grant = grants.emplace_back();
+  Worker& worker = at(index);
+  if (!worker.outgoing || outbox_[*worker.outgoing].epoch != worker.epoch ||
+      outbox_[*worker.outgoing].tasks.size() >= kMostTasksOfAGrant) {
+    worker.outgoing = outbox_.size();
+    Grant& grant = outbox_.emplace_back();
     grant.worker = index;
     grant.epoch = worker.epoch;
     grant.max_rows = worker.traits.max_rows;
   }
-  return grants.back();
+  return outbox_[*worker.outgoing];
 }
 
 /// The grants since the last call, without tasks that were taken back
 /// meanwhile.
 void CoordinatorPolicy::send_grants() {
-  for (auto& [index, grants] : std::exchange(outbox_, {})) {
-    for (Grant& grant : grants) {
-      std::erase_if(grant.tasks, [this](const SampleTask& work) {
-        return !grants_.contains(work.grant);
-      });
-      if (grant.tasks.empty()) {
-        continue;
-      }
-      // Frees ride with a task whose answer shows that they have come: not with
-      // one that was sent before and is only told of another source.
-      const auto fresh = std::ranges::find_if(
-          grant.tasks,
-          [this](const SampleTask& work) { return work.grant >= unsent_; });
-      if (fresh != grant.tasks.end()) {
-        if (auto frees = frees_.extract(at(index).traits.process)) {
-          grant.frees = std::move(frees.mapped());
-          grants_.at(fresh->grant).frees = grant.frees;
-        }
-      }
-      commands_.emplace_back(std::move(grant));
+  for (Grant& grant : outbox_) {
+    Worker& worker = at(grant.worker);
+    worker.outgoing.reset();
+    std::erase_if(grant.tasks, [&worker](const SampleTask& work) {
+      return !worker.held.contains(work.grant);
+    });
+    if (grant.tasks.empty()) {
+      continue;
     }
+    // Frees ride with a task whose answer shows that they have come: not with
+    // one that was sent before and is only told of another source.
+    const auto fresh = std::ranges::find_if(
+        grant.tasks,
+        [this](const SampleTask& work) { return work.grant >= unsent_; });
+    if (fresh != grant.tasks.end()) {
+      if (auto frees = frees_.take(worker.traits.process)) {
+        grant.frees = std::move(*frees);
+        worker.held.at(fresh->grant).frees = grant.frees;
+      }
+    }
+    commands_.emplace_back(std::move(grant));
   }
+  outbox_.clear();
   unsent_ = next_grant_;
   for (Recall& recall : std::exchange(recalls_, {})) {
-    std::erase_if(recall.grants, [this](std::uint64_t number) {
-      return !grants_.contains(number);
+    std::erase_if(recall.grants, [&](std::uint64_t number) {
+      return !at(recall.worker).held.contains(number);
     });
     commands_.emplace_back(std::move(recall));
   }
@@ -151,14 +151,12 @@ void CoordinatorPolicy::send_grants() {
 
 /// Forgets a grant, and returns its task. Whether the worker has freed what the
 /// grant took along is known if it has answered; twice is harmless.
-SampleTask CoordinatorPolicy::take_grant(std::uint64_t number,
+SampleTask CoordinatorPolicy::take_grant(int index, std::uint64_t number,
                                          bool is_answered) {
-  auto node = grants_.extract(number);
-  Outstanding& granted = node.mapped();
-  Worker& worker = at(granted.worker);
-  --worker.outstanding;
+  Worker& worker = at(index);
+  Outstanding granted = *worker.held.take(number);
   worker.heavy -= is_heavy(granted.work.task) ? 1 : 0;
-  note_load(granted.worker);
+  note_load(index);
   if (!is_answered && !granted.frees.empty()) {
     std::ranges::move(granted.frees,
                       std::back_inserter(frees_[worker.traits.process]));
@@ -215,9 +213,9 @@ void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
   }
 }
 
-std::set<std::uint64_t> CoordinatorPolicy::apply_results(
-    const GrantResult& event, const std::vector<Answered>& pass) {
-  std::set<std::uint64_t> accepted;
+SampleList CoordinatorPolicy::apply_results(const GrantResult& event,
+                                            const std::vector<Answered>& pass) {
+  SampleList accepted;
   for (const Answered& answered : pass) {
     const SampleTask& work = answered.work;
     Sample* sample = ended_ ? nullptr : sample_of(work);
@@ -226,7 +224,7 @@ std::set<std::uint64_t> CoordinatorPolicy::apply_results(
     }
     try {
       if (apply_result(*sample, work.task, event.results[answered.place])) {
-        accepted.insert(work.sample_index);
+        accepted.push_back(work.sample_index);
       }
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {
@@ -247,8 +245,7 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
   }
   const int accepted = sample.method->progress().accepted;
   const bool was_done = sample.method->done();
-  const std::optional<std::vector<samplers::Slot>> dead =
-      sample.method->apply(result);
+  const std::optional<samplers::Slots> dead = sample.method->apply(result);
   if (!dead) {
     return false;
   }

@@ -90,10 +90,7 @@ Duration CoordinatorPolicy::lease_of(int index) const {
   const Pace& pace =
       paces_[static_cast<std::size_t>(worker.traits.execution_class)];
   Duration slowest{};
-  for (const auto& [number, granted] : grants_) {
-    if (granted.worker != index) {
-      continue;
-    }
+  for (const auto& [number, granted] : worker.held) {
     const auto known = pace.slowest.find(granted.work.task.op);
     if (known == pace.slowest.end()) {
       return std::max(options_.lease.least, options_.lease.unmeasured);
@@ -108,14 +105,12 @@ Duration CoordinatorPolicy::lease_of(int index) const {
 /// Everything the worker was to do.
 std::vector<SampleTask> CoordinatorPolicy::take_tasks_of(int index) {
   std::vector<std::uint64_t> numbers;
-  for (const auto& [number, granted] : grants_) {
-    if (granted.worker == index) {
-      numbers.push_back(number);
-    }
+  for (const auto& [number, granted] : at(index).held) {
+    numbers.push_back(number);
   }
   std::vector<SampleTask> tasks;
   for (const std::uint64_t number : numbers) {
-    tasks.push_back(take_grant(number, false));
+    tasks.push_back(take_grant(index, number, false));
   }
   return tasks;
 }
@@ -151,18 +146,16 @@ void CoordinatorPolicy::reroute(std::vector<SampleTask> tasks) {
 /// ready.
 void CoordinatorPolicy::count_losses(int index) {
   std::map<std::pair<std::uint64_t, std::uint64_t>, SampleTask> by_readiness;
-  for (const auto& [number, granted] : grants_) {
-    if (granted.worker == index) {
-      const SampleTask& work = granted.work;
-      by_readiness.emplace(std::pair(ready_since(work), number), work);
-    }
+  for (const auto& [number, granted] : at(index).held) {
+    const SampleTask& work = granted.work;
+    by_readiness.emplace(std::pair(ready_since(work), number), work);
   }
   Packer packer;
   for (auto& [place, work] : by_readiness) {
     packer.push(std::move(work));
   }
   for (const SampleTask& work : packer.next(at(index).traits.max_rows)) {
-    grants_.at(work.grant).work.alone = true;
+    at(index).held.at(work.grant).work.alone = true;
     if (Sample* sample = sample_of(work)) {
       const int losses = ++sample->losses[work.task.id];
       if (losses >= options_.max_attempts) {

@@ -49,10 +49,8 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
 /// be sent. A task goes to somebody else only when it was given back.
 void CoordinatorPolicy::recall(int index) {
   Recall recall{index, at(index).epoch, {}};
-  for (const auto& [number, granted] : grants_) {
-    if (granted.worker == index) {
-      recall.grants.push_back(number);
-    }
+  for (const auto& [number, granted] : at(index).held) {
+    recall.grants.push_back(number);
   }
   if (!recall.grants.empty()) {
     recalls_.push_back(std::move(recall));
@@ -64,7 +62,7 @@ void CoordinatorPolicy::recall(int index) {
 void CoordinatorPolicy::release_drained() {
   for (const int process : std::set(draining_)) {
     const bool has_work = std::ranges::any_of(workers_, [&](const Worker& w) {
-      return w.traits.process == process && w.outstanding > 0;
+      return w.traits.process == process && !w.held.empty();
     });
     if (!has_work && !rescue_values(process)) {
       release(process);

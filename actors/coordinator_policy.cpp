@@ -158,7 +158,7 @@ void CoordinatorPolicy::handle(const WorkerBeat& event) {
 }
 
 void CoordinatorPolicy::handle(const TimeTick&) {
-  for (auto& [process, frees] : std::exchange(frees_, {})) {
+  for (auto&& [process, frees] : std::exchange(frees_, {})) {
     commands_.push_back(FreeValues{process, std::move(frees)});
   }
   renew_leases_after_a_gap();
@@ -166,7 +166,7 @@ void CoordinatorPolicy::handle(const TimeTick&) {
   for (int w = 0; w < num_workers(); ++w) {
     const Worker& worker = at(w);
     if (options_.lease.least > Duration{} && worker.alive &&
-        worker.outstanding > 0 &&
+        !worker.held.empty() &&
         now_ - worker.last_life > options_.lease.least &&
         now_ - worker.last_life > lease_of(w)) {
       silent.push_back(w);
@@ -204,9 +204,8 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   }
   std::vector<Answered> pass;
   for (std::size_t i = 0; i < event.grants.size(); ++i) {
-    const auto found = grants_.find(event.grants[i]);
-    if (found != grants_.end() && found->second.worker == event.worker) {
-      pass.push_back({take_grant(event.grants[i], true), i});
+    if (worker.held.contains(event.grants[i])) {
+      pass.push_back({take_grant(event.worker, event.grants[i], true), i});
     }
   }
   if (event.returned) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "actors/group_loads.h"
 #include "actors/live_workers.h"
 #include "actors/plan.h"
+#include "kernels/core/flat_table.h"
 
 namespace troupe::actors {
 
@@ -73,7 +75,8 @@ class CoordinatorPolicy {
     std::size_t group = 0;
     std::uint32_t run = 0;
     RunDirectory values;
-    std::set<std::uint64_t> grants;  ///< that are not answered
+    /// That are not answered, by number: which worker has them.
+    FlatTable<std::uint64_t, int> grants;
     bool is_decoded = false;
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
@@ -92,6 +95,10 @@ class CoordinatorPolicy {
     /// How often a task was lost with its worker, in all runs, by its number.
     std::map<std::uint64_t, int> losses;
   };
+  struct Outstanding {
+    SampleTask work;
+    std::vector<FreedSlots> frees;  ///< that went out with it
+  };
   struct Worker {
     bool alive = false;
     bool known = false;   ///< has reported once: the job waits for it no more
@@ -99,7 +106,8 @@ class CoordinatorPolicy {
     bool drains = false;  ///< gets nothing more
     WorkerTraits traits;
     std::uint32_t epoch = 0;
-    int outstanding = 0;     ///< tasks it holds
+    FlatTable<std::uint64_t, Outstanding> held;  ///< tasks, by grant
+    std::optional<std::size_t> outgoing;  ///< its newest grant in the outbox
     int heavy = 0;           ///< those of them that take it for long
     TimePoint heavy_since;   ///< since when it has been at the oldest of them
     double row_seconds = 0;  ///< of the rows that are remembered
@@ -119,11 +127,6 @@ class CoordinatorPolicy {
     /// Before, nothing is worth taking over, if a whole one takes that long.
     Duration calm_whole{};
     TimePoint calm_until = TimePoint::min();
-  };
-  struct Outstanding {
-    int worker = 0;
-    SampleTask work;
-    std::vector<FreedSlots> frees;  ///< that went out with it
   };
   /// A task of a pass, and its place among the pass's results.
   struct Answered {
@@ -161,13 +164,13 @@ class CoordinatorPolicy {
   void route_alone(std::vector<SampleTask> tasks);
   Grant& grant_for(int worker);
   void send_grants();
-  SampleTask take_grant(std::uint64_t number, bool is_answered);
+  SampleTask take_grant(int worker, std::uint64_t number, bool is_answered);
 
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
   void find_value(const Sample& sample, samplers::Slot slot, Grant& grant);
   void redirect_readers(const Sample& sample, const samplers::Task& made);
-  void free_slots(Sample& sample, const std::vector<samplers::Slot>& dead);
+  void free_slots(Sample& sample, std::span<const samplers::Slot> dead);
   void drop_runs(Sample& sample, std::optional<std::uint32_t> last_run);
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
@@ -192,8 +195,8 @@ class CoordinatorPolicy {
                     const std::vector<Answered>& pass);
   static void note_speed(Worker& worker, const GrantResult& event);
   /// Returns the samples whose methods took something.
-  std::set<std::uint64_t> apply_results(const GrantResult& event,
-                                        const std::vector<Answered>& pass);
+  SampleList apply_results(const GrantResult& event,
+                           const std::vector<Answered>& pass);
   /// False when the method has dropped it.
   bool apply_result(Sample& sample, const samplers::Task& task,
                     const samplers::TaskResult& result);
@@ -254,15 +257,14 @@ class CoordinatorPolicy {
   std::set<std::uint64_t> unwritten_;        ///< done, and not yet released
   /// Tasks of which nobody of the class is alive, or whose inputs were gone.
   std::vector<SampleTask> stranded_;
-  std::map<std::uint64_t, Outstanding> grants_;  ///< by number
-  std::map<int, std::vector<Grant>> outbox_;     ///< to be sent, by worker
+  std::vector<Grant> outbox_;  ///< to be sent
   /// Numbers of grants, and of results between them.
   std::uint64_t next_grant_ = 1;
   std::uint64_t unsent_ = 1;  ///< grants from this number on were not sent
   std::uint64_t next_cut_ = 1;
-  std::map<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
-  std::vector<Recall> recalls_;                   ///< to be sent
-  std::set<int> draining_;                        ///< processes
+  FlatTable<int, std::vector<FreedSlots>> frees_;  ///< to be sent, by process
+  std::vector<Recall> recalls_;                    ///< to be sent
+  std::set<int> draining_;                         ///< processes
   std::set<int> lost_processes_;
   /// Samples of which a task was lost too often, and the number of its losses.
   std::map<std::uint64_t, int> poisoned_;

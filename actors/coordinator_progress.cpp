@@ -13,18 +13,15 @@ std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
   for (const auto& [index, sample] : samples_) {
     sums[index] = sample.ticks;
   }
-  std::map<int, std::vector<std::uint64_t>> running;
-  for (const auto& [number, granted] : grants_) {
-    const Worker& worker = workers_[static_cast<std::size_t>(granted.worker)];
-    std::vector<std::uint64_t>& rows = running[granted.worker];
-    if (static_cast<int>(rows.size()) < worker.traits.max_rows) {
-      rows.push_back(granted.work.sample_index);
-    }
-  }
-  for (const auto& [index, rows] : running) {
-    const Worker& worker = workers_[static_cast<std::size_t>(index)];
+  for (const Worker& worker : workers_) {
     if (worker.ticks <= worker.settled_ticks) {
       continue;
+    }
+    std::vector<std::uint64_t> rows;
+    for (const auto& [number, granted] : worker.held) {
+      if (static_cast<int>(rows.size()) < worker.traits.max_rows) {
+        rows.push_back(granted.work.sample_index);
+      }
     }
     const auto spent = static_cast<double>(worker.ticks - worker.settled_ticks);
     for (const std::uint64_t sample : rows) {

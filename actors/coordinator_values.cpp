@@ -76,12 +76,12 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
 /// makes.
 void CoordinatorPolicy::redirect_readers(const Sample& sample,
                                          const Task& made) {
-  for (const std::uint64_t number : sample.grants) {
-    const Outstanding& granted = grants_.at(number);
+  for (const auto& [number, worker] : sample.grants) {
+    const Outstanding& granted = at(worker).held.at(number);
     for (const Slot slot : made.outputs) {
       if (std::ranges::find(granted.work.task.inputs, slot) !=
           granted.work.task.inputs.end()) {
-        Grant& grant = grant_for(granted.worker);
+        Grant& grant = grant_for(worker);
         grant.tasks.push_back(granted.work);
         find_value(sample, slot, grant);
       }
@@ -89,8 +89,7 @@ void CoordinatorPolicy::redirect_readers(const Sample& sample,
   }
 }
 
-void CoordinatorPolicy::free_slots(Sample& sample,
-                                   const std::vector<Slot>& dead) {
+void CoordinatorPolicy::free_slots(Sample& sample, std::span<const Slot> dead) {
   for (const Slot slot : dead) {
     if (sample.next_cut &&
         std::ranges::find(sample.next_cut->cut.slots, slot) !=
@@ -115,17 +114,16 @@ void CoordinatorPolicy::free_slots(Sample& sample,
 void CoordinatorPolicy::drop_runs(Sample& sample,
                                   std::optional<std::uint32_t> last_run) {
   const bool all_answered = sample.grants.empty();
-  for (const std::uint64_t number : std::exchange(sample.grants, {})) {
-    (void)take_grant(number, false);
+  for (const auto& [number, worker] : std::exchange(sample.grants, {})) {
+    (void)take_grant(worker, number, false);
   }
   for (const int process : sample.values.processes()) {
     commands_.push_back(
         DropRuns{process, sample.index, last_run, all_answered});
   }
   const auto forget = [&](int process) {
-    const auto found = frees_.find(process);
-    if (found != frees_.end()) {
-      std::erase_if(found->second, [&sample](const FreedSlots& freed) {
+    if (std::vector<FreedSlots>* const frees = frees_.find(process)) {
+      std::erase_if(*frees, [&sample](const FreedSlots& freed) {
         return freed.sample_index == sample.index;
       });
     }
@@ -193,16 +191,19 @@ bool CoordinatorPolicy::will_free(const ValueName& name, int process) const {
     return freed.sample_index == name.sample_index && freed.run == name.run &&
            std::ranges::find(freed.slots, name.slot) != freed.slots.end();
   };
-  const auto waiting = frees_.find(process);
-  return (waiting != frees_.end() &&
-          std::ranges::any_of(waiting->second, names_it)) ||
-         std::ranges::any_of(grants_, [&](const auto& entry) {
-           const Outstanding& granted = entry.second;
-           const Worker& worker =
-               workers_[static_cast<std::size_t>(granted.worker)];
-           return worker.traits.process == process &&
-                  std::ranges::any_of(granted.frees, names_it);
-         });
+  const std::vector<FreedSlots>* const waiting = frees_.find(process);
+  if (waiting != nullptr && std::ranges::any_of(*waiting, names_it)) {
+    return true;
+  }
+  for (const Worker& worker : workers_) {
+    for (const auto& [number, granted] : worker.held) {
+      if (worker.traits.process == process &&
+          std::ranges::any_of(granted.frees, names_it)) {
+        return true;
+      }
+    }
+  }
+  return false;
 }
 
 std::vector<Slot> CoordinatorPolicy::needed_slots(const Sample& sample) {

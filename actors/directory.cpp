@@ -7,7 +7,7 @@ namespace troupe::actors {
 using samplers::Slot;
 
 void RunDirectory::expect(Slot slot, int process) {
-  std::vector<Copy>& copies = copies_[slot];
+  InlineVector<Copy, 1>& copies = copies_[slot];
   if (std::ranges::find(copies, process, &Copy::process) == copies.end()) {
     copies.push_back({.process = process, .memory = {}});
     processes_.insert(process);
@@ -23,12 +23,12 @@ void RunDirectory::expect_made(Slot slot, int process) {
 
 void RunDirectory::add(Slot slot, int process, const Device& memory,
                        std::uint64_t when) {
-  const auto found = copies_.find(slot);
-  if (found == copies_.end()) {
+  auto* const copies = copies_.find(slot);
+  if (copies == nullptr) {
     return;
   }
-  const auto copy = std::ranges::find(found->second, process, &Copy::process);
-  if (copy != found->second.end()) {
+  const auto copy = std::ranges::find(*copies, process, &Copy::process);
+  if (copy != copies->end()) {
     copy->since = copy->is_there ? copy->since : when;
     copy->is_there = true;
     copy->memory = memory;
@@ -36,24 +36,24 @@ void RunDirectory::add(Slot slot, int process, const Device& memory,
 }
 
 void RunDirectory::remove(Slot slot, int process) {
-  const auto found = copies_.find(slot);
-  if (found != copies_.end()) {
-    for (Copy& copy : found->second) {
+  if (auto* const copies = copies_.find(slot)) {
+    for (Copy& copy : *copies) {
       copy.is_there = copy.is_there && copy.process != process;
     }
   }
 }
 
 void RunDirectory::lose(int process) {
-  for (auto& [slot, copies] : copies_) {
-    std::erase_if(copies,
-                  [&](const Copy& copy) { return copy.process == process; });
+  for (auto&& [slot, copies] : copies_) {
+    const auto [first, last] =
+        std::ranges::remove(copies, process, &Copy::process);
+    copies.erase(first, last);
   }
   processes_.erase(process);
 }
 
 void RunDirectory::lose(int process, const Device& memory) {
-  for (auto& [slot, copies] : copies_) {
+  for (auto&& [slot, copies] : copies_) {
     for (Copy& copy : copies) {
       copy.is_there =
           copy.is_there && (copy.process != process || copy.memory != memory);
@@ -63,9 +63,8 @@ void RunDirectory::lose(int process, const Device& memory) {
 
 std::optional<int> RunDirectory::holder(Slot slot, int near) const {
   std::optional<int> any;
-  const auto found = copies_.find(slot);
-  if (found != copies_.end()) {
-    for (const Copy& copy : found->second) {
+  if (const auto* const copies = copies_.find(slot)) {
+    for (const Copy& copy : *copies) {
       if (copy.is_there && (!any || copy.process == near)) {
         any = copy.process;
       }
@@ -75,10 +74,9 @@ std::optional<int> RunDirectory::holder(Slot slot, int near) const {
 }
 
 bool RunDirectory::is_only_at(Slot slot, int process) const {
-  const auto found = copies_.find(slot);
   bool is_there = false;
-  if (found != copies_.end()) {
-    for (const Copy& copy : found->second) {
+  if (const auto* const copies = copies_.find(slot)) {
+    for (const Copy& copy : *copies) {
       if (copy.is_there && copy.process != process) {
         return false;
       }
@@ -90,9 +88,8 @@ bool RunDirectory::is_only_at(Slot slot, int process) const {
 
 std::optional<std::uint64_t> RunDirectory::since(Slot slot) const {
   std::optional<std::uint64_t> first;
-  const auto found = copies_.find(slot);
-  if (found != copies_.end()) {
-    for (const Copy& copy : found->second) {
+  if (const auto* const copies = copies_.find(slot)) {
+    for (const Copy& copy : *copies) {
       if (copy.is_there) {
         first = std::min(first.value_or(copy.since), copy.since);
       }
@@ -102,24 +99,21 @@ std::optional<std::uint64_t> RunDirectory::since(Slot slot) const {
 }
 
 std::optional<int> RunDirectory::maker(Slot slot) const {
-  const auto found = copies_.find(slot);
-  if (found != copies_.end()) {
-    const auto copy = std::ranges::find(found->second, true, &Copy::makes_it);
-    if (copy != found->second.end()) {
+  if (const auto* const copies = copies_.find(slot)) {
+    const auto* const copy = std::ranges::find(*copies, true, &Copy::makes_it);
+    if (copy != copies->end()) {
       return copy->process;
     }
   }
   return std::nullopt;
 }
 
-std::vector<int> RunDirectory::free(Slot slot) {
-  std::vector<int> holders;
-  const auto found = copies_.find(slot);
-  if (found != copies_.end()) {
-    for (const Copy& copy : found->second) {
+InlineVector<int, 4> RunDirectory::free(Slot slot) {
+  InlineVector<int, 4> holders;
+  if (const auto copies = copies_.take(slot)) {
+    for (const Copy& copy : *copies) {
       holders.push_back(copy.process);
     }
-    copies_.erase(found);
   }
   return holders;
 }

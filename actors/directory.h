@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
-#include <vector>
 
 #include "kernels/core/device.h"
+#include "kernels/core/flat_table.h"
+#include "kernels/core/inline_vector.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -45,7 +45,7 @@ class RunDirectory {
   /// Who was asked to make it.
   [[nodiscard]] std::optional<int> maker(samplers::Slot slot) const;
   /// Takes the value off the list; returns the processes that may hold it.
-  [[nodiscard]] std::vector<int> free(samplers::Slot slot);
+  [[nodiscard]] InlineVector<int, 4> free(samplers::Slot slot);
   /// All processes that may hold something of the sample, of any run, or may
   /// have held it.
   [[nodiscard]] const std::set<int>& processes() const noexcept {
@@ -60,7 +60,7 @@ class RunDirectory {
     Device memory;
     std::uint64_t since = 0;  ///< there
   };
-  using Copies = std::map<samplers::Slot, std::vector<Copy>>;
+  using Copies = FlatTable<samplers::Slot, InlineVector<Copy, 1>>;
   [[nodiscard]] const Copies& copies() const noexcept { return copies_; }
 
  private:

@@ -51,7 +51,7 @@ struct RemoteValue {
 struct FreedSlots {
   std::uint64_t sample_index = 0;
   std::uint32_t run = 0;
-  std::vector<samplers::Slot> slots;
+  samplers::Slots slots;
 };
 
 /// Tells a process to free these values. No grant to it carried them.

@@ -105,11 +105,11 @@ void World::check_values() {
         const ValueName name{index, entry.run, slot};
         bool is_listed = false;
         if (run && run->run == entry.run) {
-          const auto copies = run->values->copies().find(slot);
-          is_listed = copies != run->values->copies().end() &&
-                      std::ranges::find(copies->second, process,
-                                        &RunDirectory::Copy::process) !=
-                          copies->second.end();
+          const auto* const copies = run->values->copies().find(slot);
+          is_listed =
+              copies != nullptr &&
+              std::ranges::find(*copies, process,
+                                &RunDirectory::Copy::process) != copies->end();
         }
         ledger_.expect(is_listed || coordinator_.will_free(name, process) ||
                            is_being_dropped(name, process),
@@ -123,7 +123,7 @@ void World::check_values() {
     if (!run) {
       continue;
     }
-    for (const auto& [slot, copies] : run->values->copies()) {
+    for (const auto [slot, copies] : run->values->copies()) {
       for (const RunDirectory::Copy& copy : copies) {
         ledger_.expect(!copy.is_there || has_ended(copy.process) ||
                            store(copy.process).find({index, run->run, slot}),

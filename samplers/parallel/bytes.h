@@ -42,10 +42,11 @@ class ByteWriter {
     }
     bytes_.push_back(static_cast<char>(value));
   }
-  template <typename T>
-  void numbers(const std::vector<T>& values) {
+  /// Of a vector of numbers.
+  template <typename Numbers>
+  void numbers(const Numbers& values) {
     number(values.size());
-    for (const T value : values) {
+    for (const auto value : values) {
       number(value);
     }
   }
@@ -89,10 +90,10 @@ class ByteReader {
               std::type_identity_t<T> largest = std::numeric_limits<T>::max()) {
     value = static_cast<T>(next(static_cast<std::uint64_t>(largest)));
   }
-  template <typename T>
-  void numbers(std::vector<T>& values) {
+  template <typename Numbers>
+  void numbers(Numbers& values) {
     values.resize(count());
-    for (T& value : values) {
+    for (auto& value : values) {
       number(value);
     }
   }

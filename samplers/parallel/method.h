@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/inline_vector.h"
 #include "samplers/evaluator.h"
 #include "samplers/options.h"
 #include "samplers/schedule.h"
@@ -29,6 +30,8 @@ enum class Op : std::uint8_t {
 /// A place for a tensor, solver state or boundary, numbered by the method. A
 /// slot is written by one task only, never changed in place and never reused.
 using Slot = std::uint32_t;
+/// The few slots of a task.
+using Slots = InlineVector<Slot, 4>;
 
 struct Task {
   std::uint64_t id = 0;       ///< unique within the method instance
@@ -40,8 +43,8 @@ struct Task {
   int from = 0;           ///< model-call index
   int to = 0;             ///< step, sweep: next call
   int timestep_call = 0;  ///< whose timestep the network is told
-  std::vector<Slot> inputs = {};
-  std::vector<Slot> outputs = {};
+  Slots inputs = {};
+  Slots outputs = {};
 };
 
 /// The solver step that a task ends with: a step, or an evaluation or a
@@ -90,7 +93,7 @@ class Method {
   /// open or still to come reads them, and they are not the result. Nothing
   /// when the result was dropped: it was late, came twice, or was superseded.
   /// Errors: Errc::non_finite when a residual is NaN or infinite.
-  virtual std::optional<std::vector<Slot>> apply(const TaskResult& result) = 0;
+  virtual std::optional<Slots> apply(const TaskResult& result) = 0;
   /// The result is made. Tasks may still be open whose results are on their
   /// way.
   [[nodiscard]] virtual bool done() const = 0;

@@ -62,8 +62,7 @@ void Picard::add_sweep(Round& round, int index) {
     for (int guess = round.end + 1; guess <= last; ++guess) {
       round.guesses.push_back(book_.new_slot());
     }
-    task.outputs.insert(task.outputs.end(), round.guesses.begin(),
-                        round.guesses.end());
+    task.outputs.append(round.guesses.begin(), round.guesses.end());
   }
   point.sweep = book_.add(std::move(task));
   // The first point's value is the result until another is final. In the first

@@ -50,7 +50,7 @@ std::optional<StepSlots> step_of(const Task& task) {
 }
 
 Slot TaskBook::new_slot() {
-  slots_.emplace(next_slot_, SlotUse{});
+  (void)slots_[next_slot_];
   return next_slot_++;
 }
 
@@ -59,7 +59,7 @@ std::uint64_t TaskBook::add(Task task) {
     task.id = next_id_++;
   }
   for (const Slot slot : task.outputs) {
-    slots_.emplace(slot, SlotUse{});
+    (void)slots_[slot];
   }
   const std::uint64_t id = task.id;
   open(std::move(task));
@@ -77,7 +77,7 @@ void TaskBook::open(Task task) {
   const std::uint64_t id = task.id;
   waiting_.push_back(id);
   opened.task = std::move(task);
-  open_.emplace(id, std::move(opened));
+  open_[id] = std::move(opened);
 }
 
 void TaskBook::release(Slot slot) {
@@ -86,11 +86,10 @@ void TaskBook::release(Slot slot) {
 }
 
 void TaskBook::bury_if_dead(Slot slot) {
-  const auto found = slots_.find(slot);
-  const SlotUse& use = found->second;
+  const SlotUse& use = slots_.at(slot);
   if (use.is_made && use.is_released && use.readers == 0) {
     dead_.push_back(slot);
-    slots_.erase(found);
+    slots_.erase(slot);
   }
 }
 
@@ -116,13 +115,12 @@ std::vector<Task> TaskBook::take(int max_open) {
 }
 
 std::optional<Task> TaskBook::finish(const TaskResult& result) {
-  const auto found = open_.find(result.id);
-  if (found == open_.end() || !found->second.is_out ||
-      found->second.task.version != result.version) {
+  const OpenTask* const found = open_.find(result.id);
+  if (found == nullptr || !found->is_out ||
+      found->task.version != result.version) {
     return std::nullopt;
   }
-  Task task = std::move(found->second.task);
-  open_.erase(found);
+  Task task = open_.take(result.id)->task;
   --num_out_;
   for (const Slot slot : task.outputs) {
     slots_.at(slot).is_made = true;
@@ -140,11 +138,11 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
   return task;
 }
 
-std::vector<Slot> TaskBook::take_dead() { return std::exchange(dead_, {}); }
+Slots TaskBook::take_dead() { return std::exchange(dead_, {}); }
 
 bool TaskBook::is_made(Slot slot) const {
-  const auto found = slots_.find(slot);
-  return found != slots_.end() && found->second.is_made;
+  const SlotUse* const found = slots_.find(slot);
+  return found != nullptr && found->is_made;
 }
 
 std::vector<Slot> TaskBook::live_slots() const {
@@ -187,10 +185,10 @@ void TaskBook::load(ByteReader& in) {
                                              .is_released = packed % 2 == 1};
   }
   const auto use_of = [this](Slot slot) -> SlotUse& {
-    const auto found = slots_.find(slot);
-    require(found != slots_.end(), Errc::corrupt_file, "snapshot",
+    SlotUse* const found = slots_.find(slot);
+    require(found != nullptr, Errc::corrupt_file, "snapshot",
             "has a task whose slot it lacks");
-    return found->second;
+    return *found;
   };
   std::vector<Task> tasks;
   for (std::size_t left = in.count(); left > 0; --left) {
@@ -210,7 +208,7 @@ void TaskBook::load(ByteReader& in) {
   }
 }
 
-std::optional<std::vector<Slot>> BookedMethod::apply(const TaskResult& result) {
+std::optional<Slots> BookedMethod::apply(const TaskResult& result) {
   const std::optional<Task> done = book_.finish(result);
   if (!done) {
     return std::nullopt;

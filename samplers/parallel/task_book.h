@@ -2,10 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
+#include "kernels/core/flat_table.h"
 #include "samplers/parallel/bytes.h"
 #include "samplers/parallel/method.h"
 
@@ -16,6 +16,8 @@ namespace troupe::samplers {
 /// late, duplicate and superseded results, and tells which slots have died.
 class TaskBook {
  public:
+  TaskBook() { slots_[kInitialSlot].is_made = true; }
+
   [[nodiscard]] Slot new_slot();
   /// The slot that new_slot() gives next.
   [[nodiscard]] Slot next_slot() const { return next_slot_; }
@@ -34,7 +36,7 @@ class TaskBook {
   /// Closes the task of a result; nothing when the result is to be dropped.
   [[nodiscard]] std::optional<Task> finish(const TaskResult& result);
   /// Slots that died since the last call.
-  [[nodiscard]] std::vector<Slot> take_dead();
+  [[nodiscard]] Slots take_dead();
 
   [[nodiscard]] int num_open() const { return static_cast<int>(open_.size()); }
   [[nodiscard]] bool is_open(std::uint64_t id) const {
@@ -65,11 +67,11 @@ class TaskBook {
   void bury_if_dead(Slot slot);
   void open(Task task);
 
-  std::map<std::uint64_t, OpenTask> open_;
+  FlatTable<std::uint64_t, OpenTask> open_;
   std::vector<std::uint64_t> waiting_;  ///< open, not out, in order
   int num_out_ = 0;
-  std::map<Slot, SlotUse> slots_ = {{kInitialSlot, {.is_made = true}}};
-  std::vector<Slot> dead_;
+  FlatTable<Slot, SlotUse> slots_;
+  Slots dead_;
   std::uint64_t next_id_ = 1;
   Slot next_slot_ = kInitialSlot + 1;
 };
@@ -77,7 +79,7 @@ class TaskBook {
 /// A method whose tasks stand in a book.
 class BookedMethod : public Method {
  public:
-  std::optional<std::vector<Slot>> apply(const TaskResult& result) final;
+  std::optional<Slots> apply(const TaskResult& result) final;
   [[nodiscard]] std::vector<Slot> live_slots() const final {
     return book_.live_slots();
   }

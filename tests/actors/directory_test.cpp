@@ -36,7 +36,7 @@ TEST(RunDirectory, TellsOfAFreedValueWhoeverMayHoldIt) {
   values.expect(5, 1);
   values.expect(5, 2);
   values.add(5, 1, {});
-  EXPECT_EQ(values.free(5), (std::vector<int>{1, 2}));
+  EXPECT_EQ(values.free(5), (InlineVector<int, 4>{1, 2}));
   EXPECT_TRUE(values.free(5).empty());
   values.add(5, 2, {});  // late: it has been told
   EXPECT_FALSE(values.holder(5, 2));
@@ -60,7 +60,7 @@ TEST(RunDirectory, LosesWhatLayInAProcessOrInAMemory) {
   EXPECT_EQ(values.holder(2, 2), 2) << "another process's GPU";
   values.lose(1);
   EXPECT_EQ(values.holder(2, 1), 2);
-  EXPECT_EQ(values.free(2), std::vector<int>{2});
+  EXPECT_EQ(values.free(2), (InlineVector<int, 4>{2}));
 }
 
 }  // namespace

@@ -262,7 +262,9 @@ class Company {
       values_[kHomeProcess].insert({restore.sample_index, restore.run, slot});
     }
   }
-  void perform(ShowResult& show) { shown.push_back(std::move(show.samples)); }
+  void perform(ShowResult& show) {
+    shown.emplace_back(show.samples.begin(), show.samples.end());
+  }
   void perform(EndSample& ended) { reports.push_back(ended.report); }
   void perform(EndJob& over) {
     ++times_ended;

@@ -9,7 +9,7 @@ using samplers::Op;
 using samplers::Slot;
 
 SampleTask task(std::uint64_t number, std::uint64_t sample = 1,
-                std::vector<Slot> inputs = {0}) {
+                samplers::Slots inputs = {0}) {
   return {sample,
           {.id = number, .op = Op::evaluate, .inputs = std::move(inputs)},
           0,
@@ -266,7 +266,7 @@ TEST(WorkerPolicy, FreesWhatAGrantNames) {
   const auto commands = policy.on(made);
   ASSERT_EQ(commands.size(), 1U);
   EXPECT_EQ(std::get<FreeOwn>(commands[0]).frees.at(0).slots,
-            (std::vector<Slot>{4, 5}));
+            (samplers::Slots{4, 5}));
   EXPECT_TRUE(policy.has_next());
 }
 

@@ -12,7 +12,7 @@ using samplers::Slot;
 
 constexpr std::uint64_t kBytes = 125'000;  // a millisecond at 1 Gbit/s
 
-SampleTask evaluation(std::vector<Slot> inputs, Slot output, int part = 0) {
+SampleTask evaluation(samplers::Slots inputs, Slot output, int part = 0) {
   SampleTask work;
   work.task.op = Op::evaluate;
   work.task.part = part;

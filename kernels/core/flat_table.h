@@ -1,0 +1,147 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/error.h"
+
+namespace troupe {
+
+/// A map for few entries at a time, whose keys mostly rise as they come: keys
+/// lie sorted side by side, each with the place of its value. Adding the
+/// largest key costs as much as appending to a vector, and no memory once there
+/// were as many entries before. References to values end when an entry is
+/// added. Thread: one.
+template <typename Key, typename Value>
+class FlatTable {
+  struct Entry {
+    Key key;
+    std::uint32_t place;
+  };
+
+  template <typename Table, typename Reference>
+  class Iterator {
+   public:
+    using value_type = std::pair<Key, Reference>;
+    using difference_type = std::ptrdiff_t;
+    Iterator() = default;
+    Iterator(Table* table, std::size_t index) : table_(table), index_(index) {}
+    value_type operator*() const {
+      const Entry& entry = table_->entries_[index_];
+      return {entry.key, table_->values_[entry.place]};
+    }
+    Iterator& operator++() {
+      ++index_;
+      return *this;
+    }
+    Iterator operator++(int) {
+      Iterator before = *this;
+      ++index_;
+      return before;
+    }
+    friend bool operator==(const Iterator&, const Iterator&) = default;
+
+   private:
+    Table* table_ = nullptr;
+    std::size_t index_ = 0;
+  };
+
+ public:
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+  [[nodiscard]] bool contains(Key key) const { return find(key) != nullptr; }
+
+  /// Null: there is no such entry.
+  [[nodiscard]] Value* find(Key key) {
+    const auto entry = search(entries_, key);
+    return entry == entries_.end() || entry->key != key
+               ? nullptr
+               : &values_[entry->place];
+  }
+  [[nodiscard]] const Value* find(Key key) const {
+    const auto entry = search(entries_, key);
+    return entry == entries_.end() || entry->key != key
+               ? nullptr
+               : &values_[entry->place];
+  }
+  /// Errors: Errc::internal when there is no such entry.
+  [[nodiscard]] Value& at(Key key) {
+    Value* const found = find(key);
+    require(found != nullptr, Errc::internal, "table", "lacks an entry");
+    return *found;
+  }
+  [[nodiscard]] const Value& at(Key key) const {
+    const Value* const found = find(key);
+    require(found != nullptr, Errc::internal, "table", "lacks an entry");
+    return *found;
+  }
+  /// The entry of the key, with Value{} if it is new.
+  Value& operator[](Key key) {
+    const auto entry = search(entries_, key);
+    if (entry != entries_.end() && entry->key == key) {
+      return values_[entry->place];
+    }
+    const std::uint32_t place = new_place();
+    entries_.insert(entry, {key, place});
+    return values_[place];
+  }
+  /// Takes the entry out; nothing: there is none.
+  std::optional<Value> take(Key key) {
+    const auto entry = search(entries_, key);
+    if (entry == entries_.end() || entry->key != key) {
+      return std::nullopt;
+    }
+    const std::uint32_t place = entry->place;
+    std::optional<Value> value(std::exchange(values_[place], Value{}));
+    free_.push_back(place);
+    entries_.erase(entry);
+    return value;
+  }
+  void erase(Key key) { (void)take(key); }
+  void clear() {
+    entries_.clear();
+    values_.clear();
+    free_.clear();
+  }
+
+  /// In the order of keys: pairs of a key and a reference to its value.
+  [[nodiscard]] auto begin() { return Iterator<FlatTable, Value&>(this, 0); }
+  [[nodiscard]] auto end() {
+    return Iterator<FlatTable, Value&>(this, entries_.size());
+  }
+  [[nodiscard]] auto begin() const {
+    return Iterator<const FlatTable, const Value&>(this, 0);
+  }
+  [[nodiscard]] auto end() const {
+    return Iterator<const FlatTable, const Value&>(this, entries_.size());
+  }
+
+ private:
+  /// The first entry whose key is not less.
+  template <typename Entries>
+  static auto search(Entries& entries, Key key) {
+    if (entries.empty() || entries.back().key < key) {
+      return entries.end();
+    }
+    return std::ranges::lower_bound(entries, key, {}, &Entry::key);
+  }
+  std::uint32_t new_place() {
+    if (free_.empty()) {
+      values_.emplace_back();
+      return static_cast<std::uint32_t>(values_.size() - 1);
+    }
+    const std::uint32_t place = free_.back();
+    free_.pop_back();
+    return place;
+  }
+
+  std::vector<Entry> entries_;
+  std::vector<Value> values_;
+  std::vector<std::uint32_t> free_;
+};
+
+}  // namespace troupe
