@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace troupe::actors {
@@ -10,6 +11,22 @@ namespace {
 
 /// Stands for the worker's process among those that are asked for a value.
 constexpr int kOwnProcess = -1;
+
+template <typename T, std::size_t N>
+bool contains(const InlineVector<T, N>& values, const T& value) {
+  return std::ranges::find(values, value) != values.end();
+}
+
+/// Whether it was there.
+template <typename T, std::size_t N>
+bool erase_first(InlineVector<T, N>& values, const T& value) {
+  const auto place = std::ranges::find(values, value);
+  const bool is_there = place != values.end();
+  if (is_there) {
+    values.erase(place);
+  }
+  return is_there;
+}
 
 }  // namespace
 
@@ -32,14 +49,17 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Grant& grant) {
     const std::uint64_t id = task.grant;
     if (id > newest_) {
       newest_ = id;
-      held_.insert(id);
-      Waiting& waiting = waiting_[id];
-      waiting.task = std::move(task);
+      held_.push_back(id);
+      Waiting waiting{.task = std::move(task)};
       look_for_inputs(grant, waiting, fetch, await);
-      make_ready_if_whole(id);
-    } else if (const auto known = waiting_.find(id); known != waiting_.end()) {
+      if (waiting.missing.empty()) {
+        ready_.push(std::move(waiting.task));
+      } else {
+        waiting_[id] = std::move(waiting);
+      }
+    } else if (Waiting* const known = waiting_.find(id)) {
       // Said again: an input will come from somewhere else.
-      look_for_inputs(grant, known->second, fetch, await);
+      look_for_inputs(grant, *known, fetch, await);
     }
   }
   if (!fetch.values.empty()) {
@@ -60,7 +80,7 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Recall& recall) {
   result.epoch = epoch_;
   result.returned = true;
   for (const std::uint64_t id : recall.grants) {
-    if (waiting_.erase(id) > 0) {
+    if (waiting_.take(id)) {
       result.grants.push_back(id);
     }
   }
@@ -69,9 +89,8 @@ std::vector<WorkerCommand> WorkerPolicy::handle(Recall& recall) {
     result.grants.push_back(task.grant);
     fetched_.erase(task.grant);
   }
-  for (const std::uint64_t id : result.grants) {
-    held_.erase(id);
-  }
+  std::ranges::for_each(result.grants,
+                        [this](std::uint64_t id) { let_go(id); });
   Commands commands;
   if (!result.grants.empty()) {
     commands.push_back(std::move(result));
@@ -87,22 +106,26 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
   const auto is_new_question = [&](const ValueName& name, int source) {
     const bool reads = name.sample_index == work.sample_index &&
                        name.run == work.run &&
-                       std::ranges::find(work.task.inputs, name.slot) !=
-                           work.task.inputs.end();
+                       contains(work.task.inputs, name.slot);
     if (!reads) {
       return false;
     }
     Wanted& wanted = wanted_[name];
-    if (waiting.missing.insert(name).second) {
+    if (!contains(waiting.missing, name)) {
+      waiting.missing.push_back(name);
       wanted.waiters.push_back(work.grant);
     }
-    return wanted.asked.insert(source).second;
+    const bool is_new = !contains(wanted.asked, source);
+    if (is_new) {
+      wanted.asked.push_back(source);
+    }
+    return is_new;
   };
   for (const RemoteValue& value : grant.remote_inputs) {
     if (is_new_question(value.name, value.process)) {
       fetch.values.push_back(value);
     }
-    if (waiting.missing.contains(value.name)) {
+    if (contains(waiting.missing, value.name)) {
       waiting.fetched.push_back(value);
     }
   }
@@ -113,58 +136,60 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
   }
 }
 
-void WorkerPolicy::make_ready_if_whole(std::uint64_t id) {
-  const auto found = waiting_.find(id);
-  if (found->second.missing.empty()) {
-    ready_.push(take_whole(found));
+/// A value is here, which the task may wait for.
+void WorkerPolicy::note_here(std::uint64_t id, const ValueName& name) {
+  if (Waiting* const waiting = waiting_.find(id)) {
+    erase_first(waiting->missing, name);
+    if (waiting->missing.empty()) {
+      ready_.push(take_whole(id));
+    }
   }
 }
 
 /// Takes off a task that waits no more.
-SampleTask WorkerPolicy::take_whole(WaitingTasks::iterator found) {
-  Waiting& waiting = found->second;
+SampleTask WorkerPolicy::take_whole(std::uint64_t id) {
+  Waiting waiting = *waiting_.take(id);
   if (!waiting.fetched.empty()) {
-    fetched_[found->first] = std::move(waiting.fetched);
+    fetched_[id] = std::move(waiting.fetched);
   }
-  SampleTask task = std::move(waiting.task);
-  waiting_.erase(found);
-  return task;
+  return std::move(waiting.task);
+}
+
+void WorkerPolicy::let_go(std::uint64_t id) {
+  const auto place = std::ranges::lower_bound(held_, id);
+  if (place != held_.end() && *place == id) {
+    held_.erase(place);
+  }
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(InputHere& here) {
-  const auto wanted = wanted_.extract(here.name);
-  if (!wanted.empty()) {
-    for (const std::uint64_t id : wanted.mapped().waiters) {
-      const auto found = waiting_.find(id);
-      if (found != waiting_.end()) {
-        found->second.missing.erase(here.name);
-        make_ready_if_whole(id);
-      }
+  if (const auto wanted = wanted_.take(here.name)) {
+    for (const std::uint64_t id : wanted->waiters) {
+      note_here(id, here.name);
     }
   }
   return {};
 }
 
 std::vector<WorkerCommand> WorkerPolicy::handle(InputGone& gone) {
-  const auto found = wanted_.find(gone.value.name);
-  if (found == wanted_.end()) {
+  Wanted* const found = wanted_.find(gone.value.name);
+  if (found == nullptr) {
     return {};
   }
-  std::set<int>& asked = found->second.asked;
-  if (asked.erase(gone.value.process) == 0) {
-    asked.erase(kOwnProcess);
+  if (!erase_first(found->asked, gone.value.process)) {
+    erase_first(found->asked, kOwnProcess);
   }
-  if (!asked.empty()) {
+  if (!found->asked.empty()) {
     return {};  // it may come from somebody else
   }
   GrantResult result;
-  for (const std::uint64_t id : found->second.waiters) {
-    if (waiting_.erase(id) > 0) {
-      held_.erase(id);
+  for (const std::uint64_t id : found->waiters) {
+    if (waiting_.take(id)) {
+      let_go(id);
       result.grants.push_back(id);
     }
   }
-  wanted_.erase(found);
+  wanted_.erase(gone.value.name);
   if (result.grants.empty() || stopped_) {
     return {};
   }
@@ -179,22 +204,20 @@ std::vector<WorkerCommand> WorkerPolicy::handle(InputGone& gone) {
 std::vector<WorkerCommand> WorkerPolicy::handle(DropRuns& drop) {
   const std::uint32_t last =
       drop.last_run.value_or(std::numeric_limits<std::uint32_t>::max());
-  for (auto it = waiting_.begin(); it != waiting_.end();) {
-    const SampleTask& task = it->second.task;
-    if (task.sample_index == drop.sample_index && task.run <= last) {
-      held_.erase(it->first);
-      it = waiting_.erase(it);
-    } else {
-      ++it;
+  waiting_.erase_if([&](std::uint64_t id, const Waiting& waiting) {
+    const bool is_dropped = waiting.task.sample_index == drop.sample_index &&
+                            waiting.task.run <= last;
+    if (is_dropped) {
+      let_go(id);
     }
-  }
+    return is_dropped;
+  });
   for (const SampleTask& task : ready_.drop(drop.sample_index, last)) {
-    held_.erase(task.grant);
+    let_go(task.grant);
     fetched_.erase(task.grant);
   }
-  std::erase_if(wanted_, [&](const auto& entry) {
-    return entry.first.sample_index == drop.sample_index &&
-           entry.first.run <= last;
+  wanted_.erase_if([&](const ValueName& name, const Wanted& /*wanted*/) {
+    return name.sample_index == drop.sample_index && name.run <= last;
   });
   return {};
 }
@@ -214,17 +237,19 @@ void WorkerPolicy::join_readers(std::vector<SampleTask>& pass) {
     }
     made.insert(outputs.begin(), outputs.end());
     for (const ValueName& name : outputs) {
-      const auto wanted = wanted_.find(name);
-      if (wanted == wanted_.end()) {
+      const Wanted* const wanted = wanted_.find(name);
+      if (wanted == nullptr) {
         continue;
       }
-      for (const std::uint64_t id : wanted->second.waiters) {
-        const auto found = waiting_.find(id);
-        if (found != waiting_.end() && !is_heavy(found->second.task.task) &&
-            !found->second.task.alone &&
-            std::ranges::includes(made, found->second.missing)) {
-          found->second.missing.clear();
-          pass.push_back(take_whole(found));
+      const auto is_made = [&made](const ValueName& missing) {
+        return made.contains(missing);
+      };
+      for (const std::uint64_t id : wanted->waiters) {
+        const Waiting* const found = waiting_.find(id);
+        if (found != nullptr && !is_heavy(found->task.task) &&
+            !found->task.alone &&
+            std::ranges::all_of(found->missing, is_made)) {
+          pass.push_back(take_whole(id));
         }
       }
     }
@@ -252,9 +277,8 @@ std::optional<Grant> WorkerPolicy::next() {
 
 std::vector<WorkerCommand> WorkerPolicy::handle(WorkDone& done) {
   --num_running_;
-  for (const std::uint64_t id : done.result.grants) {
-    held_.erase(id);
-  }
+  std::ranges::for_each(done.result.grants,
+                        [this](std::uint64_t id) { let_go(id); });
   TraceSpan& span = done.result.span;
   // What was queued behind another pass began to run at the end of that.
   const TimePoint end = span.start + span.duration;

@@ -4,12 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <variant>
 #include <vector>
 
 #include "actors/grant.h"
 #include "actors/packer.h"
+#include "kernels/core/flat_table.h"
+#include "kernels/core/inline_vector.h"
 
 namespace troupe::actors {
 
@@ -83,20 +84,19 @@ class WorkerPolicy {
     return num_running_ == 0 && ready_.empty() && !waiting_.empty();
   }
   /// For checks: the grants that it holds.
-  [[nodiscard]] const std::set<std::uint64_t>& held() const noexcept {
+  [[nodiscard]] const std::vector<std::uint64_t>& held() const noexcept {
     return held_;
   }
 
  private:
   struct Waiting {
     SampleTask task;
-    std::set<ValueName> missing;
+    InlineVector<ValueName, 2> missing;
     std::vector<RemoteValue> fetched;  ///< or still to be
   };
-  using WaitingTasks = std::map<std::uint64_t, Waiting>;  ///< by grant
   struct Wanted {
-    std::vector<std::uint64_t> waiters;  ///< grants
-    std::set<int> asked;                 ///< processes that have not answered
+    InlineVector<std::uint64_t, 2> waiters;  ///< grants
+    InlineVector<int, 2> asked;  ///< processes that have not answered
   };
   using Commands = std::vector<WorkerCommand>;
 
@@ -111,8 +111,9 @@ class WorkerPolicy {
 
   void look_for_inputs(const Grant& grant, Waiting& waiting, FetchInputs& fetch,
                        AwaitInputs& await);
-  void make_ready_if_whole(std::uint64_t grant);
-  [[nodiscard]] SampleTask take_whole(WaitingTasks::iterator found);
+  void note_here(std::uint64_t grant, const ValueName& name);
+  [[nodiscard]] SampleTask take_whole(std::uint64_t grant);
+  void let_go(std::uint64_t grant);
   void join_readers(std::vector<SampleTask>& pass);
 
   int worker_;
@@ -121,10 +122,10 @@ class WorkerPolicy {
   int max_rows_ = 1;
   bool stopped_ = false;
   int num_running_ = 0;
-  std::uint64_t newest_ = 0;      ///< grant; their numbers rise
-  std::set<std::uint64_t> held_;  ///< grants: all that follow
-  WaitingTasks waiting_;
-  std::map<ValueName, Wanted> wanted_;
+  std::uint64_t newest_ = 0;         ///< grant; their numbers rise
+  std::vector<std::uint64_t> held_;  ///< grants, rising: all that follow
+  FlatTable<std::uint64_t, Waiting> waiting_;  ///< by grant
+  FlatTable<ValueName, Wanted> wanted_;
   /// What was fetched for grants that have not run yet.
   std::map<std::uint64_t, std::vector<RemoteValue>> fetched_;
   Packer ready_;

@@ -102,6 +102,19 @@ class FlatTable {
     return value;
   }
   void erase(Key key) { (void)take(key); }
+  /// Takes out the entries for which `is_unwanted(key, value)`. It is asked
+  /// once for each, in their order.
+  template <typename Predicate>
+  void erase_if(const Predicate& is_unwanted) {
+    std::erase_if(entries_, [&](const Entry& entry) {
+      const bool goes = is_unwanted(entry.key, values_[entry.place]);
+      if (goes) {
+        values_[entry.place] = Value{};
+        free_.push_back(entry.place);
+      }
+      return goes;
+    });
+  }
   void clear() {
     entries_.clear();
     values_.clear();

@@ -16,7 +16,7 @@ void SlotTable::put(Slot slot, Value value) {
     if (is_erased(slot)) {
       return;
     }
-    values_.insert_or_assign(slot, std::move(value));
+    values_[slot] = std::move(value);
     takers = take_awaiting(slot);
   }
   for (const auto& taker : takers) {
@@ -28,7 +28,7 @@ void SlotTable::await(Slot slot, std::function<void(bool)> then) {
   bool is_there = false;
   {
     const std::lock_guard lock(mutex_);
-    is_there = found(slot).has_value();
+    is_there = has_or_makes(slot);
     if (!is_there && !is_erased(slot) && !is_given_up_) {
       awaited_.emplace(slot, std::move(then));
       return;
@@ -52,6 +52,9 @@ void SlotTable::give_up() {
 /// With the lock.
 std::vector<std::function<void(bool)>> SlotTable::take_awaiting(Slot slot) {
   std::vector<std::function<void(bool)>> takers;
+  if (awaited_.empty()) {
+    return takers;
+  }
   const auto [first, last] = awaited_.equal_range(slot);
   for (auto it = first; it != last; ++it) {
     takers.push_back(std::move(it->second));
@@ -70,25 +73,24 @@ SlotTable::Value SlotTable::get(Slot slot) const {
 
 std::optional<SlotTable::Value> SlotTable::find(Slot slot) const {
   const std::lock_guard lock(mutex_);
-  return found(slot);
+  if (const Value* const held = values_.find(slot)) {
+    return *held;
+  }
+  if (!has_or_makes(slot)) {
+    return std::nullopt;
+  }
+  return values_[slot] = initial_();
 }
 
 bool SlotTable::has(Slot slot) const {
   const std::lock_guard lock(mutex_);
-  return values_.contains(slot) ||
-         (slot == kInitialSlot && initial_ && !is_erased(slot));
+  return has_or_makes(slot);
 }
 
 /// With the lock.
-std::optional<SlotTable::Value> SlotTable::found(Slot slot) const {
-  const auto held = values_.find(slot);
-  if (held != values_.end()) {
-    return held->second;
-  }
-  if (slot != kInitialSlot || !initial_ || is_erased(slot)) {
-    return std::nullopt;
-  }
-  return values_.emplace(slot, initial_()).first->second;
+bool SlotTable::has_or_makes(Slot slot) const {
+  return values_.contains(slot) ||
+         (slot == kInitialSlot && initial_ && !is_erased(slot));
 }
 
 void SlotTable::erase(std::span<const Slot> slots) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/core/boundary.h"
+#include "kernels/core/flat_table.h"
 #include "kernels/core/tensor.h"
 #include "samplers/parallel/method.h"
 #include "samplers/solver.h"
@@ -50,13 +51,13 @@ class SlotTable {
  private:
   mutable std::mutex mutex_;
   std::function<Value()> initial_;
-  mutable std::map<Slot, Value> values_;  ///< find makes the initial one
-  Slot first_not_erased_ = 0;             ///< slots mostly die in their order
-  std::unordered_set<Slot> erased_;       ///< later ones
+  mutable FlatTable<Slot, Value> values_;  ///< find makes the initial one
+  Slot first_not_erased_ = 0;              ///< slots mostly die in their order
+  std::unordered_set<Slot> erased_;        ///< later ones
   std::multimap<Slot, std::function<void(bool)>> awaited_;
   bool is_given_up_ = false;
 
-  [[nodiscard]] std::optional<Value> found(Slot slot) const;
+  [[nodiscard]] bool has_or_makes(Slot slot) const;
   [[nodiscard]] std::vector<std::function<void(bool)>> take_awaiting(Slot slot);
   void note_erased(Slot slot);
   [[nodiscard]] bool is_erased(Slot slot) const {

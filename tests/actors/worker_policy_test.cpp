@@ -69,7 +69,7 @@ TEST(WorkerPolicy, GivesBackWhatItHasNotBegun) {
   EXPECT_TRUE(result.returned);
   EXPECT_EQ(std::set(result.grants.begin(), result.grants.end()),
             (std::set<std::uint64_t>{8, 9}));
-  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{7});
+  EXPECT_EQ(policy.held(), Numbers{7});
   // Asked again it has nothing to say, and the input wakes nobody.
   EXPECT_TRUE(policy.on(Recall{3, 1, {8, 9}}).empty());
   EXPECT_TRUE(policy.on(InputHere{{1, 0, 4}}).empty());
@@ -240,7 +240,7 @@ TEST(WorkerPolicy, SaysWhichInputsWereGone) {
   EXPECT_EQ(result.epoch, 1U);
   EXPECT_EQ(result.gone, remote_grant().remote_inputs);
   EXPECT_FALSE(result.failure);
-  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{9});
+  EXPECT_EQ(policy.held(), Numbers{9});
 }
 
 TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
@@ -277,11 +277,11 @@ TEST(WorkerPolicy, ForgetsRunsThatAreOver) {
   next.tasks[0].run = 1;
   (void)policy.on(next);
   (void)policy.on(DropRuns{2, 1, 0U});
-  EXPECT_EQ(policy.held(), (std::set<std::uint64_t>{9, 11}));
+  EXPECT_EQ(policy.held(), (Numbers{9, 11}));
   EXPECT_TRUE(policy.on(InputHere{{1, 0, 5}}).empty());
   EXPECT_TRUE(policy.on(InputGone{{{1, 0, 5}, 2}}).empty());
   (void)policy.on(DropRuns{2, 1, {}});
-  EXPECT_EQ(policy.held(), std::set<std::uint64_t>{9});
+  EXPECT_EQ(policy.held(), Numbers{9});
   EXPECT_EQ(numbers(policy.next()), Numbers{9});
 }
 
