@@ -114,7 +114,17 @@ void Firing::perform(AwaitInputs& await) {
   }
 }
 
-void Firing::perform(GrantResult& result) { spec_.answer(std::move(result)); }
+void Firing::perform(GrantResult& result) {
+  const bool is_stopped =
+      result.failure && result.failure->code == Errc::interrupted;
+  if (is_stopped) {
+    const std::lock_guard lock(mutex_);
+    if (is_closed_) {
+      return;  // the end of its worker is news of its own
+    }
+  }
+  spec_.answer(std::move(result));
+}
 
 void Firing::perform(WorkerBeat& beat) { spec_.beat(beat); }
 

@@ -44,8 +44,9 @@ class Firing : public std::enable_shared_from_this<Firing> {
 
   /// Errors of the policy and the store go to `fail`.
   void on(WorkerEvent event) noexcept;
-  /// Nothing runs or is posted any more, but for the pass that runs. To be
-  /// called before the executor goes.
+  /// Nothing runs or is posted any more, but for the pass that runs. If that is
+  /// stopped, nobody gets an answer: it would end the job, and another worker
+  /// can do it. To be called before ctx is asked to stop and the executor goes.
   void close() noexcept;
 
  private:

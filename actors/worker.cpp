@@ -46,9 +46,9 @@ class WorkerShell final : public WorkerActor::base {
   // Its executor waits for the block that runs and drops the rest. That may
   // take long, so no thread of the actors waits with it.
   void on_exit() override {
-    ctx_->request_stop();
     firing_->close();
     firing_ = nullptr;
+    ctx_->request_stop();
     if (joiner_ != nullptr) {
       joiner_->post([executor = std::shared_ptr(std::move(executor_))] {});
     }

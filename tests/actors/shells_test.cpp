@@ -10,6 +10,7 @@
 #include "samplers/noise_source.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/toy_evaluator.h"
+#include "tests/actors/witness.h"
 
 namespace troupe::actors {
 namespace {
@@ -64,7 +65,7 @@ class Shells : public testing::Test {
     scheduler_.run();
   }
 
-  void start(std::uint64_t samples) {
+  void start(std::uint64_t samples, const Detours& detours = {}) {
     CoordinatorOptions options;
     for (std::uint64_t i = 0; i < samples; ++i) {
       options.samples.push_back(i);
@@ -91,7 +92,8 @@ class Shells : public testing::Test {
                                .restart = restart,
                                .job = job_,
                                .store = store_,
-                               .make_executor = make_executor}});
+                               .make_executor = make_executor}},
+                             detours);
     scheduler_.run();
   }
 
@@ -203,6 +205,39 @@ TEST_F(Shells, StartAWorkerAgainAfterItsDelay) {
     work(1);
   }
   ASSERT_TRUE(record_);
+  EXPECT_EQ(record_->ended.size(), 8U);
+  EXPECT_EQ(record_->end.recoveries, 1);
+}
+
+TEST_F(Shells, FinishAJobWhoseWorkerIsKilledWithinAPass) {
+  std::array<WorkerActor, kWorkers> workers;
+  bool is_killed = false;
+  evaluator_.before_forward = [&](ExecContext& /*ctx*/) {
+    if (workers[1] && !std::exchange(is_killed, true)) {
+      caf::anon_send_exit(std::exchange(workers[1], nullptr),
+                          caf::exit_reason::kill);
+      // It ends. What its pass then says is sent before the supervisor has
+      // heard of that.
+      scheduler_.run_once();
+    }
+  };
+  start(8, {.coordinator = Witness::between(
+                [&](const WorkerUp& up, const WorkerActor& worker) {
+                  workers.at(static_cast<std::size_t>(up.worker)) = worker;
+                })});
+  work(1);
+  ASSERT_TRUE(is_killed);
+  EXPECT_FALSE(record_) << record_->end.failure->message;
+  scheduler_.advance_time(std::chrono::milliseconds(60));
+  scheduler_.run();
+  EXPECT_EQ(starts_, kWorkers + 1);
+  for (int i = 0; i < 1000 && !record_; ++i) {
+    work(0);
+    work(1);
+  }
+  workers = {};
+  ASSERT_TRUE(record_);
+  EXPECT_FALSE(record_->end.failure);
   EXPECT_EQ(record_->ended.size(), 8U);
   EXPECT_EQ(record_->end.recoveries, 1);
 }
