@@ -8,6 +8,7 @@
 
 #include "actors/simulator/simulate.h"
 #include "samplers/parallel/method_row.h"
+#include "tests/simulator/hazards.h"
 #include "tests/simulator/sabotage.h"
 
 namespace troupe::actors::simulator {
@@ -54,33 +55,21 @@ TEST(Simulator, GivesOneSeedTheSameOutcomeAgain) {
 
 TEST(Simulator, FindsNoFaultThatChangesAValueOrHangsAJob) {
   constexpr std::uint64_t kSchedules = 1200;
-  int struck[kNumFaultKinds] = {};
-  int fences = 0;
-  int empty_pulls = 0;
+  Hazards hazards;
   std::uint64_t given_up = 0;
   int failed_samples = 0;
-  int restores = 0;
-  int rebuilds = 0;
   for (std::uint64_t seed = 0; seed < kSchedules; ++seed) {
     const Scenario scenario = make_scenario(seed);
     const Outcome outcome = simulate(scenario);
     ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
-    for (int kind = 0; kind < kNumFaultKinds; ++kind) {
-      struck[kind] += outcome.struck[static_cast<std::size_t>(kind)];
-    }
-    fences += outcome.fences;
-    empty_pulls += outcome.empty_pulls;
+    hazards.add(outcome);
     given_up += outcome.gave_up ? 1 : 0;
     failed_samples += outcome.failed_samples;
-    restores += outcome.restores;
-    rebuilds += outcome.rebuilds;
   }
   // The faults were there, and jobs outlived them.
-  EXPECT_GE(*std::ranges::min_element(struck), 100);
-  EXPECT_GE(fences, 100);
-  EXPECT_GE(empty_pulls, 100);
-  EXPECT_GE(restores, 100);
-  EXPECT_GE(rebuilds, 100);
+  for (const Hazards::Count& hazard : hazards.counts()) {
+    EXPECT_GE(hazard.times, 100U) << hazard.name;
+  }
   EXPECT_LT(given_up, kSchedules / 100);
   EXPECT_LT(failed_samples, kSchedules / 10);  // of 20 to 28 times as many
 }
@@ -168,6 +157,7 @@ TEST(Simulator, FindsPlantedBugs) {
        letting_go_before_the_work_is_back(), "a process is let go that"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
+  EXPECT_GE(bugs.size(), 20U);
   for (const PlantedBug& bug : bugs) {
     constexpr std::uint64_t kSchedules = 2000;
     bool found = false;
