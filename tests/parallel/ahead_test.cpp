@@ -26,7 +26,7 @@ using actors::simulator::SymbolTable;
 constexpr std::uint64_t kSample = 3;
 constexpr int kAll = 1000;  ///< more tasks than a method here ever has open
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kRuns = 50;  // it takes twenty times as long there
 #else
 constexpr int kRuns = 1000;

@@ -64,7 +64,7 @@ TEST_P(ExactFor, PicardWithWindowOneEqualsSequentialAtAnyTolerance) {
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kNthWindow = 4;  // it takes ten times as long there
 #else
 constexpr int kNthWindow = 1;

@@ -22,7 +22,7 @@ using actors::simulator::compute;
 using actors::simulator::Symbol;
 using actors::simulator::SymbolTable;
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kOrders = 50;  // it takes twenty times as long there
 #else
 constexpr std::uint64_t kOrders = 1000;

@@ -35,7 +35,7 @@ Tensor resumed(Bench& bench, const MethodOptions& options, const Method& cut,
   return std::get<SolverState>(slots.get(method->result_slot())).latents;
 }
 
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kNth = 6;  // it takes ten times as long there
 #else
 constexpr int kNth = 1;
