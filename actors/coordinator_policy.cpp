@@ -193,21 +193,11 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   if (!worker.alive || worker.epoch != event.epoch) {
     return;  // late: its tasks were given to somebody else meanwhile
   }
-  const bool has_results =
-      !event.failure && event.gone.empty() && !event.returned;
-  if (has_results && event.results.size() != event.grants.size()) {
-    // Which task a result is of cannot be known: another incarnation does them.
-    commands_.push_back(FenceWorker{event.worker});
-    lose_workers({event.worker});
-    report_progress();
+  std::optional<std::vector<Answered>> answered = take_answered(event);
+  if (!answered) {
     return;
   }
-  std::vector<Answered> pass;
-  for (std::size_t i = 0; i < event.grants.size(); ++i) {
-    if (worker.held.contains(event.grants[i])) {
-      pass.push_back({take_grant(event.worker, event.grants[i], true), i});
-    }
-  }
+  std::vector<Answered>& pass = *answered;
   if (event.returned) {
     reroute(tasks_of(std::move(pass)));
     return;
@@ -238,6 +228,38 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
     std::get<ShowResult>(commands_[show]).samples = std::move(accepted);
   }
   report_progress();
+}
+
+/// Takes the open grants that the result is of. Nothing if its parts are not
+/// theirs: which task each is of cannot be known, so another incarnation does
+/// them all.
+std::optional<std::vector<CoordinatorPolicy::Answered>>
+CoordinatorPolicy::take_answered(const GrantResult& event) {
+  const bool has_results =
+      !event.failure && event.gone.empty() && !event.returned;
+  bool fits = !has_results || event.results.size() == event.grants.size();
+  std::vector<Answered> pass;
+  for (std::size_t i = 0; fits && i < event.grants.size(); ++i) {
+    const Outstanding* const found =
+        at(event.worker).held.find(event.grants[i]);
+    if (found == nullptr) {
+      continue;
+    }
+    const Task& task = found->work.task;
+    fits = !has_results || (event.results[i].id == task.id &&
+                            event.results[i].version == task.version);
+    if (fits) {
+      pass.push_back({take_grant(event.worker, event.grants[i], true), i});
+    }
+  }
+  if (fits) {
+    return pass;
+  }
+  commands_.push_back(FenceWorker{event.worker});
+  lose_workers({event.worker});
+  reroute(tasks_of(std::move(pass)));
+  report_progress();
+  return std::nullopt;
 }
 
 std::vector<SampleTask> CoordinatorPolicy::tasks_of(

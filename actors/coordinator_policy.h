@@ -186,6 +186,8 @@ class CoordinatorPolicy {
   /// Whether nobody holds a value that is still needed.
   [[nodiscard]] bool lacks_values(const Sample& sample) const;
 
+  [[nodiscard]] std::optional<std::vector<Answered>> take_answered(
+      const GrantResult& event);
   [[nodiscard]] static std::vector<SampleTask> tasks_of(
       std::vector<Answered> pass);
   void note_known(Worker& worker);

@@ -85,6 +85,22 @@ TEST(CoordinatorPolicy, FencesAWorkerWhoseAnswerHasTooFewOrTooManyResults) {
   }
 }
 
+TEST(CoordinatorPolicy, FencesAWorkerWhoseResultIsOfAnotherTask) {
+  Company company({.kind = MethodKind::batch}, 2, 6, {.workers = alike(2, 3)});
+  company.raise_all();
+  GrantResult wrong = company.answer(company.take(0));
+  ASSERT_GE(wrong.results.size(), 2U);
+  ++wrong.results.back().id;
+  company.hear(wrong);
+  EXPECT_EQ(company.fenced, std::vector<int>{0});
+  company.mailboxes[0].clear();
+  for (int i = 0; i < 1000 && company.times_ended == 0; ++i) {
+    company.run_one(1);
+  }
+  EXPECT_EQ(num_done(company), 6U);
+  EXPECT_FALSE(company.end.failure);
+}
+
 TEST(CoordinatorPolicy, FencesAWorkerThatShowsNoLifeForItsLease) {
   Company company({.kind = MethodKind::batch}, 2, 4,
                   {.lease = {.least = seconds(10)}});

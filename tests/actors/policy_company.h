@@ -69,6 +69,17 @@ class Company {
     }
   }
 
+  /// What comes again, too late or from nobody: it changes nothing outside the
+  /// policy.
+  void hear(const CoordinatorEvent& event) {
+    std::vector<CoordinatorCommand> commands = policy_.on(event, now);
+    perform_all(commands);
+    answer_questions();
+    for (std::size_t w = 0; w < mailboxes.size(); ++w) {
+      fill(w);
+    }
+  }
+
   void raise(int worker) {
     const auto w = static_cast<std::size_t>(worker);
     policies_[w].emplace(worker, ++epochs[w], 2);
