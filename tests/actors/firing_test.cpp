@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "actors/random.h"
 #include "samplers/noise_source.h"
 #include "tests/actors/job_support.h"
 #include "tests/actors/policy_company.h"
@@ -37,6 +40,22 @@ class Firings : public testing::Test {
     return made;
   }
 
+  /// Somebody of its process makes a value that tasks wait for, or frees it.
+  void make_something(Random& random) {
+    if (coming_.empty()) {
+      return;
+    }
+    std::swap(coming_[random.below(coming_.size())], coming_.back());
+    const ValueName name = coming_.back();
+    coming_.pop_back();
+    const auto slots = store_->open(name.sample_index, name.run);
+    if (random.chance(0.2)) {
+      slots->erase(std::vector{name.slot});
+    } else {
+      slots->put(name.slot, slots->get(samplers::kInitialSlot));
+    }
+  }
+
   ToyEvaluator evaluator_;
   samplers::PhiloxNoise noise_{11};
   ManualClock clock_;
@@ -49,6 +68,7 @@ class Firings : public testing::Test {
                unowned(noise_)},
       unowned(clock_));
   std::shared_ptr<ValueStore> store_ = make_store(*job_);
+  std::vector<ValueName> coming_;  ///< that grants wait for
   std::vector<GrantResult> answers_;
   int beats_ = 0;
   int failures_ = 0;
@@ -84,6 +104,62 @@ TEST_F(Firings, AnswerForAPassThatIsDoneWhenTheirWorkerEnds) {
   executor_.run_all();
   ASSERT_EQ(answers_.size(), 1U);
   EXPECT_FALSE(answers_[0].failure);
+}
+
+/// Everything that its actor, its store and its executor can do to it, in any
+/// order.
+TEST_F(Firings, AnswerEachGrantOnceWhateverTheOrder) {
+  Random random(5);
+  std::set<std::uint64_t> granted;
+  std::uint64_t next = 0;
+  const auto act = [&] {
+    const std::uint64_t sample = random.below(3);
+    switch (random.below(8)) {
+      case 0:
+      case 1: {
+        Grant made = grant({task(++next, sample)});
+        SampleTask& work = made.tasks.front();
+        if (random.chance(0.3)) {
+          // A state that somebody of its process makes, or has lost.
+          work.task.inputs = {static_cast<samplers::Slot>(next + 1'000'000)};
+          if (random.chance(0.7)) {
+            made.coming_inputs = {{sample, 0, work.task.inputs[0]}};
+            coming_.push_back(made.coming_inputs[0]);
+          }
+        }
+        granted.insert(next);
+        return firing_->on(made);
+      }
+      case 2:
+        return firing_->on(
+            Recall{kWorker, kEpoch, {1 + random.below(next + 1)}});
+      case 3:
+        return firing_->on(BeatAsked{random.bits()});
+      case 4:
+        return make_something(random);
+      case 5:
+        return firing_->on(InputGone{{{sample, 0, 9}, 4}});
+      default:
+        (void)executor_.run_one();
+    }
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    act();
+  }
+  while (!coming_.empty()) {
+    make_something(random);
+  }
+  executor_.run_all();
+  EXPECT_EQ(failures_, 0);
+  std::set<std::uint64_t> answered;
+  for (const GrantResult& answer : answers_) {
+    for (const std::uint64_t number : answer.grants) {
+      EXPECT_TRUE(answered.insert(number).second) << "grant " << number;
+    }
+  }
+  EXPECT_EQ(answered, granted);
+  EXPECT_GE(granted.size(), 1000U);
+  EXPECT_GE(beats_, 1000);
 }
 
 }  // namespace
