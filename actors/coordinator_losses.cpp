@@ -247,7 +247,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
                               std::vector<SampleTask> lost) {
   for (const int w : leavers) {
     Worker& worker = at(w);
-    note_known(worker);
+    note_known(w);
     worker.gone = true;
     if (!worker.drains) {
       groups_.leave(w);

@@ -19,7 +19,7 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
   for (int w = 0; w < num_workers(); ++w) {
     Worker& worker = at(w);
     if (worker.traits.process == event.process && !worker.gone) {
-      note_known(worker);
+      note_known(w);
       worker.drains = true;
       live_.set_alive(w, false);
       groups_.leave(w);

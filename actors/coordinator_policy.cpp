@@ -9,6 +9,7 @@
 namespace troupe::actors {
 namespace {
 
+using samplers::InFlight;
 using samplers::Op;
 using samplers::Task;
 
@@ -17,53 +18,45 @@ constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // samples'.
 constexpr std::uint64_t kHopeless = 3;
 
-int num_classes(const CoordinatorOptions& options) {
-  require(!options.workers.empty(), Errc::invalid_argument, "workers",
-          "at least one is needed");
-  const auto last = std::ranges::max_element(options.workers, {},
-                                             &WorkerTraits::execution_class);
-  return last->execution_class + 1;
-}
-
-std::vector<int> classes_of(const CoordinatorOptions& options) {
-  std::vector<int> classes;
-  for (const WorkerTraits& traits : options.workers) {
-    classes.push_back(traits.execution_class);
-  }
-  return classes;
-}
-
-GroupLoads groups_of(const CoordinatorOptions& options) {
-  const int classes = num_classes(options);
-  const int parts = samplers::num_parts(options.method);
-  std::vector<WorkerGroup> groups = group_workers(classes_of(options), parts);
-  std::vector<samplers::InFlight> capacities;
-  for (const WorkerGroup& group : groups) {
-    const auto first = static_cast<std::size_t>(group.workers.front());
-    capacities.push_back(
-        options.method.kind->in_flight(parts, options.workers[first].max_rows));
-  }
-  return {std::move(groups), std::move(capacities), classes};
-}
-
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     : options_(std::move(options)),
-      groups_(groups_of(options_)),
-      live_(classes_of(options_)),
-      num_unknown_(options_.workers.size()) {
+      groups_(samplers::num_parts(options_.method)) {
+  require(!options_.workers.empty(), Errc::invalid_argument, "workers",
+          "at least one is needed");
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   const auto rows_of = options_.method.kind->most_rows;
   const int rows = rows_of == nullptr ? 1 : rows_of(options_.method);
   tasks_per_call_ = std::max(parts + 1, 2 * rows);  // each row has its step
+  std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
-    workers_.emplace_back().traits = traits;
-    can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
-                       traits.device.kind != DeviceKind::cpu;
+    classes.push_back(traits.execution_class);
+    add_worker(traits);
   }
-  paces_.resize(static_cast<std::size_t>(num_classes(options_)));
+  for (WorkerGroup& group : group_workers(classes, parts)) {
+    const InFlight capacity = capacity_of(at(group.workers.front()).traits);
+    groups_.add_group(std::move(group), capacity);
+  }
+}
+
+/// One more, with the next number. It belongs to no group yet.
+void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
+  workers_.emplace_back().traits = traits;
+  live_.add(traits.execution_class);
+  const auto c = static_cast<std::size_t>(traits.execution_class);
+  paces_.resize(std::max(paces_.size(), c + 1));
+  ++num_unknown_;
+  can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
+                     traits.device.kind != DeviceKind::cpu;
+}
+
+/// Of a group whose first worker is like this.
+samplers::InFlight CoordinatorPolicy::capacity_of(
+    const WorkerTraits& traits) const {
+  return options_.method.kind->in_flight(samplers::num_parts(options_.method),
+                                         traits.max_rows);
 }
 
 std::vector<CoordinatorCommand> CoordinatorPolicy::on(
@@ -86,7 +79,8 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
   if (!ended_) {
     release_drained();
   }
-  if (!ended_ && num_unknown_ == 0) {
+  has_begun_ = has_begun_ || num_unknown_ == 0;
+  if (!ended_ && has_begun_) {
     admit_samples();
     share_samples();
     hurry_samples();
@@ -115,7 +109,8 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   if (worker.gone || worker.drains || ended_) {
     return;
   }
-  note_known(worker);
+  note_known(event.worker);
+  groups_.came_up(event.worker);
   set_alive(event.worker, true);
   worker.epoch = event.epoch;
   worker.ticks = 0;
@@ -124,10 +119,12 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   reroute(std::exchange(stranded_, {}));
 }
 
-void CoordinatorPolicy::note_known(Worker& worker) {
+void CoordinatorPolicy::note_known(int index) {
+  Worker& worker = at(index);
   if (!worker.known) {
     worker.known = true;
     --num_unknown_;
+    groups_.heard_of(index);
   }
 }
 
@@ -138,7 +135,7 @@ void CoordinatorPolicy::set_alive(int worker, bool is_alive) {
 
 void CoordinatorPolicy::handle(const WorkerDown& event) {
   Worker& worker = at(event.worker);
-  note_known(worker);
+  note_known(event.worker);
   if (worker.alive && worker.epoch == event.epoch) {
     lose_workers({event.worker});
   }
@@ -158,6 +155,7 @@ void CoordinatorPolicy::handle(const WorkerBeat& event) {
 }
 
 void CoordinatorPolicy::handle(const TimeTick&) {
+  has_begun_ = has_begun_ || groups_.has_open();
   for (auto&& [process, frees] : std::exchange(frees_, {})) {
     commands_.push_back(FreeValues{process, std::move(frees)});
   }

@@ -44,6 +44,10 @@ namespace troupe::actors {
 /// else begins anew. Near the end a class that has run dry takes over what a
 /// slower one would take longer for, from the beginning.
 ///
+/// The job begins when all workers have reported, or with the next tick after
+/// the plan's needs are met: one group whose workers have all reported. Whoever
+/// comes later takes part from then on.
+///
 /// An event costs the logarithm of workers and samples; ticks, progress reports
 /// and losses are linear. Thread: one.
 class CoordinatorPolicy {
@@ -101,7 +105,7 @@ class CoordinatorPolicy {
   };
   struct Worker {
     bool alive = false;
-    bool known = false;   ///< has reported once: the job waits for it no more
+    bool known = false;   ///< has reported once
     bool gone = false;    ///< never comes back
     bool drains = false;  ///< gets nothing more
     WorkerTraits traits;
@@ -150,8 +154,13 @@ class CoordinatorPolicy {
   /// Who waits for a task; nobody when the sample has ended or begun anew.
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
+  void add_worker(const WorkerTraits& traits);
+  [[nodiscard]] samplers::InFlight capacity_of(
+      const WorkerTraits& traits) const;
+
   void admit_samples();
   [[nodiscard]] bool has_credit() const;
+  [[nodiscard]] bool has_room(std::size_t group) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
   void share_within(int execution_class);
@@ -190,7 +199,7 @@ class CoordinatorPolicy {
       const GrantResult& event);
   [[nodiscard]] static std::vector<SampleTask> tasks_of(
       std::vector<Answered> pass);
-  void note_known(Worker& worker);
+  void note_known(int worker);
   void set_alive(int worker, bool is_alive);
   void note_load(int worker);
   void settle_ticks(Worker& worker, std::uint64_t ticks,
@@ -254,6 +263,7 @@ class CoordinatorPolicy {
   std::vector<Worker> workers_;
   LiveWorkers live_;
   std::size_t num_unknown_ = 0;  ///< workers that have not reported yet
+  bool has_begun_ = false;       ///< to admit samples
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
   std::set<std::uint64_t> unwritten_;        ///< done, and not yet released

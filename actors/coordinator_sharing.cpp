@@ -50,6 +50,11 @@ bool CoordinatorPolicy::has_credit() const {
   return unwritten_.size() + samples_.size() < kWriterCredit / each;
 }
 
+/// Nobody works for a group that is not open, if at all.
+bool CoordinatorPolicy::has_room(std::size_t group) const {
+  return groups_.is_open(group) && groups_.load(group) < groups_.most(group);
+}
+
 void CoordinatorPolicy::admit_samples() {
   while (next_sample_ < options_.samples.size() && has_credit()) {
     const std::uint64_t index = options_.samples[next_sample_];
@@ -59,7 +64,7 @@ void CoordinatorPolicy::admit_samples() {
       best = groups_.best(begun->second.execution_class);
     }
     best = best ? best : groups_.best(-1);
-    if (!best || groups_.load(*best) >= groups_.most(*best)) {
+    if (!best || !has_room(*best)) {
       return;
     }
     ++next_sample_;
@@ -91,12 +96,18 @@ void CoordinatorPolicy::share_samples() {
 }
 
 void CoordinatorPolicy::share_within(int execution_class) {
-  const std::optional<std::size_t> most = groups_.fullest(execution_class);
+  std::optional<std::size_t> most = groups_.fullest(execution_class);
   const std::optional<std::size_t> least = groups_.emptiest(execution_class);
-  if (!most || groups_.load(*least) != 0 || groups_.load(*most) < 2) {
+  if (!most || !groups_.is_open(*least) || groups_.load(*least) != 0 ||
+      groups_.load(*most) < 2) {
     return;
   }
-  place(samples_.at(groups_.youngest(*most)), *least);
+  // What has come late takes its part at once.
+  const bool is_late = groups_.is_new(*least);
+  do {
+    place(samples_.at(groups_.youngest(*most)), *least);
+    most = groups_.fullest(execution_class);
+  } while (is_late && groups_.load(*most) > groups_.load(*least) + 1);
 }
 
 /// What is left of a sample, as fast as it went so far; before its first call,
@@ -124,17 +135,13 @@ void CoordinatorPolicy::hurry_samples() {
 void CoordinatorPolicy::hurry_to(int execution_class) {
   const Pace& pace = pace_of(execution_class);
   const std::optional<std::size_t> best = groups_.best(execution_class);
-  const bool has_room = best && groups_.load(*best) < groups_.most(*best);
-  if (!has_room || pace.num_samples == 0 ||
+  if (!best || !has_room(*best) || pace.num_samples == 0 ||
       (now_ < pace.calm_until &&
        pace.of_samples / pace.num_samples >= pace.calm_whole)) {
     return;
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    if (groups_.class_of(g) != execution_class || !groups_.is_staffed(g)) {
-      continue;
-    }
-    while (groups_.load(g) < groups_.most(g)) {
+    while (groups_.class_of(g) == execution_class && has_room(g)) {
       Sample* slowest = slowest_elsewhere(execution_class);
       if (slowest == nullptr) {
         return;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <optional>
 #include <utility>
@@ -12,13 +10,26 @@ namespace troupe::actors {
 /// Which of numbered places has the least key: of equal ones the first, as a
 /// search from the first to the last would find it. A tree of duels: every
 /// inner node holds the winner of its two halves.
-/// Cost: `set` is logarithmic, `first` constant. Thread: one.
+/// Cost: `set` is logarithmic, `first` constant, and so is `add_place` on
+/// average. Thread: one.
 template <typename Key>
 class FirstLeast {
  public:
-  explicit FirstLeast(std::size_t size = 0)
-      : keys_(size),
-        winners_(2 * std::bit_ceil(std::max<std::size_t>(size, 1)), kNobody) {}
+  /// One more, the last: it has no key yet.
+  void add_place() {
+    keys_.emplace_back();
+    const std::size_t leaves = winners_.size();
+    if (keys_.size() <= leaves / 2) {
+      return;
+    }
+    winners_.assign(2 * leaves, kNobody);
+    for (std::size_t place = 0; place < keys_.size(); ++place) {
+      winners_[leaves + place] = keys_[place] ? place : kNobody;
+    }
+    for (std::size_t node = leaves - 1; node > 0; --node) {
+      winners_[node] = better(winners_[2 * node], winners_[2 * node + 1]);
+    }
+  }
 
   /// Without a key the place takes no part.
   void set(std::size_t place, std::optional<Key> key) {
@@ -56,7 +67,8 @@ class FirstLeast {
   }
 
   std::vector<std::optional<Key>> keys_;
-  std::vector<std::size_t> winners_;  ///< [1] is the root, leaves stand last
+  /// [1] is the root, leaves stand last; their number is a power of two.
+  std::vector<std::size_t> winners_ = {kNobody, kNobody};
 };
 
 }  // namespace troupe::actors

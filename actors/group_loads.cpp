@@ -5,72 +5,161 @@
 
 namespace troupe::actors {
 
-GroupLoads::GroupLoads(std::vector<WorkerGroup> groups,
-                       std::vector<samplers::InFlight> capacities,
-                       int num_classes)
-    : classes_(static_cast<std::size_t>(num_classes)) {
-  std::vector<std::size_t> sizes(classes_.size());
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    Group& group = groups_.emplace_back();
-    group.workers = std::move(groups[g]);
-    group.staff = group.workers.workers.size();
-    const auto at_least_one = [](int most) {
-      return static_cast<std::size_t>(std::max(most, 1));
-    };
-    group.most = {at_least_one(capacities[g].most),
-                  at_least_one(capacities[g].most_of_long_grants)};
-    const auto c = static_cast<std::size_t>(class_of(g));
-    if (sizes[c]++ == 0) {
-      classes_[c].first = g;
-    }
-    for (const int worker : group.workers.workers) {
-      const auto w = static_cast<std::size_t>(worker);
-      group_of_.resize(std::max(group_of_.size(), w + 1));
-      group_of_[w] = g;
-    }
+// ---- who is there
+
+void GroupLoads::make_room(int number, int execution_class) {
+  const auto w = static_cast<std::size_t>(number);
+  const auto c = static_cast<std::size_t>(execution_class);
+  workers_.resize(std::max(workers_.size(), w + 1));
+  classes_.resize(std::max(classes_.size(), c + 1));
+  workers_[w].execution_class = execution_class;
+}
+
+void GroupLoads::set_capacity(Group& group, samplers::InFlight capacity) {
+  const auto at_least_one = [](int most) {
+    return static_cast<std::size_t>(std::max(most, 1));
+  };
+  group.most = {at_least_one(capacity.most),
+                at_least_one(capacity.most_of_long_grants)};
+}
+
+void GroupLoads::add_group(WorkerGroup made, samplers::InFlight capacity) {
+  const std::size_t g = groups_.size();
+  for (const int number : made.workers) {
+    make_room(number, made.execution_class);
   }
-  for (std::size_t c = 0; c < classes_.size(); ++c) {
-    classes_[c].shares.fill(FirstLeast<Share>(sizes[c]));
-    classes_[c].loads = FirstLeast<std::size_t>(sizes[c]);
-    classes_[c].negative_loads = FirstLeast<std::int64_t>(sizes[c]);
+  Class& of = at(made.execution_class);
+  Group& group = groups_.emplace_back();
+  group.workers.execution_class = made.execution_class;
+  group.place = of.groups.size();
+  set_capacity(group, capacity);
+  of.groups.push_back(g);
+  of.shares[0].add_place();
+  of.shares[1].add_place();
+  of.loads.add_place();
+  of.negative_loads.add_place();
+  take_places(g, made.workers);
+}
+
+void GroupLoads::add_worker(int number, int execution_class,
+                            samplers::InFlight capacity) {
+  make_room(number, execution_class);
+  Class& of = at(execution_class);
+  if (!of.short_handed.empty()) {
+    const std::size_t g = of.short_handed.begin()->second;
+    if (groups_[g].staff == 0) {
+      set_capacity(groups_[g], capacity);
+    }
+    take_places(g, {number});
+    return;
   }
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    note(g);
+  of.spares.push_back(number);
+  if (of.spares.size() == num_parts_ || of.groups.empty()) {
+    add_group({std::exchange(of.spares, {}), execution_class}, capacity);
   }
 }
 
-/// The group's load or staff has changed.
-void GroupLoads::note(std::size_t g) {
-  const Group& group = groups_[g];
-  Class& of = classes_[static_cast<std::size_t>(class_of(g))];
-  const std::size_t place = g - of.first;
-  const std::size_t load = group.samples.size();
-  if (group.staff == 0) {
-    of.shares[0].set(place, {});
-    of.shares[1].set(place, {});
-    of.loads.set(place, {});
-    of.negative_loads.set(place, {});
+/// Those of workers that have gone, or new ones.
+void GroupLoads::take_places(std::size_t g, const std::vector<int>& takers) {
+  Group& group = groups_[g];
+  std::vector<int>& places = group.workers.workers;
+  for (const int number : takers) {
+    const auto empty = std::ranges::find_if(
+        places, [&](int there) { return worker(there).group != g; });
+    if (empty != places.end()) {
+      *empty = number;
+    } else {
+      places.push_back(number);
+    }
+    Worker& taker = worker(number);
+    taker.group = g;
+    group.unheard += taker.was_heard_of ? 0 : 1;
+    group.was_up = group.was_up || taker.was_up;
+  }
+  set_staff(g, group.staff + takers.size());
+}
+
+void GroupLoads::set_staff(std::size_t g, std::size_t staff) {
+  Group& group = groups_[g];
+  auto& short_handed = at(class_of(g)).short_handed;
+  short_handed.erase({num_parts_ - group.staff, g});
+  group.staff = staff;
+  if (staff < num_parts_) {
+    short_handed.emplace(num_parts_ - staff, g);
+  }
+  if (staff == 0) {
+    group.was_up = false;
+    group.is_open = false;
+    group.is_new = true;
+  }
+  note(g);
+}
+
+void GroupLoads::heard_of(int number) {
+  Worker& one = worker(number);
+  one.was_heard_of = true;
+  if (one.group) {
+    --groups_[*one.group].unheard;
+    note(*one.group);
+  }
+}
+
+void GroupLoads::came_up(int number) {
+  Worker& one = worker(number);
+  one.was_up = true;
+  if (one.group && !groups_[*one.group].was_up) {
+    groups_[*one.group].was_up = true;
+    note(*one.group);
+  }
+}
+
+void GroupLoads::leave(int number) {
+  Worker& one = worker(number);
+  std::vector<int>& spares = at(one.execution_class).spares;
+  if (!one.group) {
+    std::erase(spares, number);
     return;
   }
-  of.shares[0].set(place, Share{load, group.most[0]});
-  of.shares[1].set(place, Share{load, group.most[1]});
-  of.loads.set(place, load);
-  of.negative_loads.set(place, -static_cast<std::int64_t>(load));
+  const std::size_t g = *std::exchange(one.group, std::nullopt);
+  groups_[g].unheard -= one.was_heard_of ? 0 : 1;
+  set_staff(g, groups_[g].staff - 1);
+  if (!spares.empty()) {
+    const int spare = spares.front();
+    spares.erase(spares.begin());
+    take_places(g, {spare});
+  }
+}
+
+// ---- what they have
+
+/// The group's load or staff has changed.
+void GroupLoads::note(std::size_t g) {
+  Group& group = groups_[g];
+  Class& of = at(class_of(g));
+  const std::size_t load = group.samples.size();
+  if (group.staff == 0) {
+    of.shares[0].set(group.place, {});
+    of.shares[1].set(group.place, {});
+    of.loads.set(group.place, {});
+    of.negative_loads.set(group.place, {});
+    return;
+  }
+  group.is_open = group.is_open || (group.was_up && group.unheard == 0);
+  const bool waits = !group.is_open;
+  of.shares[0].set(group.place, Share{waits, load, group.most[0]});
+  of.shares[1].set(group.place, Share{waits, load, group.most[1]});
+  of.loads.set(group.place, std::pair(waits, load));
+  of.negative_loads.set(group.place, -static_cast<std::int64_t>(load));
 }
 
 void GroupLoads::add(std::size_t g, std::uint64_t sample_index) {
   groups_[g].samples.insert(sample_index);
+  groups_[g].is_new = false;
   note(g);
 }
 
 void GroupLoads::remove(std::size_t g, std::uint64_t sample_index) {
   groups_[g].samples.erase(sample_index);
-  note(g);
-}
-
-void GroupLoads::leave(int worker) {
-  const std::size_t g = group_of_[static_cast<std::size_t>(worker)];
-  --groups_[g].staff;
   note(g);
 }
 
@@ -86,22 +175,27 @@ std::optional<std::size_t> GroupLoads::best(int execution_class) const {
     const std::optional<std::size_t> first = shares.first();
     if (first && (!least || shares.key(*first) < *least)) {
       least = shares.key(*first);
-      best = of.first + *first;
+      best = of.groups[*first];
     }
   }
   return best;
 }
 
+bool GroupLoads::has_open() const {
+  const std::optional<std::size_t> one = best(-1);
+  return one && is_open(*one);
+}
+
 std::optional<std::size_t> GroupLoads::fullest(int execution_class) const {
   const Class& of = at(execution_class);
   const std::optional<std::size_t> place = of.negative_loads.first();
-  return place ? std::optional(of.first + *place) : std::nullopt;
+  return place ? std::optional(of.groups[*place]) : std::nullopt;
 }
 
 std::optional<std::size_t> GroupLoads::emptiest(int execution_class) const {
   const Class& of = at(execution_class);
   const std::optional<std::size_t> place = of.loads.first();
-  return place ? std::optional(of.first + *place) : std::nullopt;
+  return place ? std::optional(of.groups[*place]) : std::nullopt;
 }
 
 }  // namespace troupe::actors

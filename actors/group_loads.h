@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "actors/first_least.h"
@@ -14,16 +15,30 @@
 namespace troupe::actors {
 
 /// Which samples the groups of workers have in flight, and which group has the
-/// most room. A group that nobody works for any more takes no part in choices.
-/// Of groups that are alike the first is chosen.
-/// Cost: at most logarithmic in groups and samples, and linear in classes where
-/// the class is any. Thread: one.
+/// most room. Of groups that are alike the first is chosen.
+///
+///   waits ──each of its workers was heard of, and one was up──▶ open
+///     └────────────── its last worker leaves ──────────────────┘
+///                                ▼
+///                             deserted ──a worker takes a place──▶ waits
+///
+/// A group that waits is chosen only where no other is left; a deserted one
+/// never.
+/// Cost: at most logarithmic in groups and samples, where the group or worker
+/// is new on average, and linear in classes where the class is any. Thread:
+/// one.
 class GroupLoads {
  public:
-  /// `capacities`: the most samples of each group. Groups of one class stand
-  /// together, classes in their order. Classes are numbered from 0 on.
-  GroupLoads(std::vector<WorkerGroup> groups,
-             std::vector<samplers::InFlight> capacities, int num_classes);
+  /// `num_parts`: the workers of a whole group.
+  explicit GroupLoads(int num_parts)
+      : num_parts_(static_cast<std::size_t>(num_parts)) {}
+
+  /// The group has at most `capacity` samples. Classes are numbered from 0 on.
+  void add_group(WorkerGroup group, samplers::InFlight capacity);
+  /// A worker that comes later takes an empty place, where the fewest are
+  /// empty. If there is none, it waits as a spare for others of its class to
+  /// form a whole group with. The first of a class is a group by itself.
+  void add_worker(int worker, int execution_class, samplers::InFlight capacity);
 
   [[nodiscard]] std::size_t size() const { return groups_.size(); }
   [[nodiscard]] const WorkerGroup& group(std::size_t g) const {
@@ -44,10 +59,18 @@ class GroupLoads {
   [[nodiscard]] bool is_staffed(std::size_t g) const {
     return groups_[g].staff > 0;
   }
+  [[nodiscard]] bool is_open(std::size_t g) const { return groups_[g].is_open; }
+  [[nodiscard]] bool has_open() const;
+  /// It has had no sample since it got its first worker.
+  [[nodiscard]] bool is_new(std::size_t g) const { return groups_[g].is_new; }
 
   void add(std::size_t g, std::uint64_t sample_index);
   void remove(std::size_t g, std::uint64_t sample_index);
-  /// One of the class's workers has gone for good.
+  /// The worker has reported, for whatever reason. Once for each.
+  void heard_of(int worker);
+  /// An incarnation of it has begun.
+  void came_up(int worker);
+  /// It has gone for good. A spare takes its place.
   void leave(int worker);
   /// Which capacity counts: see samplers::InFlight. At first that of long ones.
   void set_long_grants(int execution_class, bool is_long) {
@@ -67,24 +90,39 @@ class GroupLoads {
  private:
   struct Group {
     WorkerGroup workers;
+    std::size_t place = 0;              ///< among the groups of its class
     std::array<std::size_t, 2> most{};  ///< of short grants, of long ones
     std::size_t staff = 0;
+    std::size_t unheard = 0;  ///< of the staff, were not heard of
+    bool was_up = false;      ///< one of them
+    bool is_open = false;
+    bool is_new = true;
     std::set<std::uint64_t> samples;
+  };
+  struct Worker {
+    std::optional<std::size_t> group;  ///< none: a spare, or gone
+    int execution_class = 0;
+    bool was_heard_of = false;
+    bool was_up = false;
   };
   /// A part of a group's capacity.
   struct Share {
+    bool waits = false;
     std::size_t load = 0;
     std::size_t most = 1;
     friend bool operator<(const Share& a, const Share& b) {
-      return a.load * b.most < b.load * a.most;
+      return a.waits != b.waits ? b.waits : a.load * b.most < b.load * a.most;
     }
   };
   struct Class {
-    std::size_t first = 0;  ///< group
+    std::vector<std::size_t> groups;  ///< by place
     bool is_long = true;
     std::array<FirstLeast<Share>, 2> shares;
-    FirstLeast<std::size_t> loads;
+    FirstLeast<std::pair<bool, std::size_t>> loads;  ///< whether it waits, load
     FirstLeast<std::int64_t> negative_loads;
+    /// Groups with empty places: how many, and which.
+    std::set<std::pair<std::size_t, std::size_t>> short_handed;
+    std::vector<int> spares;
   };
 
   [[nodiscard]] std::size_t kind_of(int execution_class) const {
@@ -93,11 +131,22 @@ class GroupLoads {
   [[nodiscard]] const Class& at(int execution_class) const {
     return classes_[static_cast<std::size_t>(execution_class)];
   }
+  [[nodiscard]] Class& at(int execution_class) {
+    return classes_[static_cast<std::size_t>(execution_class)];
+  }
+  [[nodiscard]] Worker& worker(int number) {
+    return workers_[static_cast<std::size_t>(number)];
+  }
+  void make_room(int worker, int execution_class);
+  void take_places(std::size_t g, const std::vector<int>& takers);
+  void set_capacity(Group& group, samplers::InFlight capacity);
+  void set_staff(std::size_t g, std::size_t staff);
   void note(std::size_t g);
 
+  std::size_t num_parts_;
   std::vector<Group> groups_;
   std::vector<Class> classes_;
-  std::vector<std::size_t> group_of_;  ///< by worker
+  std::vector<Worker> workers_;
 };
 
 }  // namespace troupe::actors

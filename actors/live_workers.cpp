@@ -12,19 +12,16 @@ double row_of(const LiveWorkers::Load& load) {
 
 }  // namespace
 
-LiveWorkers::LiveWorkers(const std::vector<int>& classes) {
-  for (std::size_t w = 0; w < classes.size(); ++w) {
-    const auto c = static_cast<std::size_t>(classes[w]);
-    classes_.resize(std::max(classes_.size(), c + 1));
-    workers_.push_back(
-        {.execution_class = classes[w], .place = classes_[c].workers.size()});
-    classes_[c].workers.push_back(static_cast<int>(w));
-  }
-  for (Class& of : classes_) {
-    of.idle = FirstLeast<double>(of.workers.size());
-    of.busy = FirstLeast<double>(of.workers.size());
-    of.unproven = FirstLeast<int>(of.workers.size());
-  }
+void LiveWorkers::add(int execution_class) {
+  const auto c = static_cast<std::size_t>(execution_class);
+  classes_.resize(std::max(classes_.size(), c + 1));
+  Class& of = classes_[c];
+  of.workers.push_back(static_cast<int>(workers_.size()));
+  of.idle.add_place();
+  of.busy.add_place();
+  of.unproven.add_place();
+  workers_.push_back(
+      {.execution_class = execution_class, .place = of.workers.size() - 1});
 }
 
 void LiveWorkers::note(const Worker& worker) {

@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 /// The workers of each execution class that are alive, and which of them would
 /// be done first with one more row. Of workers that are alike the first.
-/// Cost: at most logarithmic in workers. Thread: one.
+/// Cost: at most logarithmic in workers, `add` on average. Thread: one.
 class LiveWorkers {
  public:
   /// What is known of a worker's speed, and what it has to do.
@@ -23,8 +23,9 @@ class LiveWorkers {
     double since = 0;  ///< when that pass began at the earliest, in seconds
   };
 
-  /// `classes`: the execution class of every worker, numbered from 0 on.
-  explicit LiveWorkers(const std::vector<int>& classes);
+  /// One more worker, with the next number. It is not alive yet. Classes are
+  /// numbered from 0 on.
+  void add(int execution_class);
 
   void set_alive(int worker, bool is_alive);
   void set_load(int worker, const Load& load);

@@ -15,13 +15,63 @@ namespace {
 using samplers::MethodKind;
 using samplers::Op;
 
-TEST(CoordinatorPolicy, WaitsForEveryWorkerBeforeItBegins) {
+TEST(CoordinatorPolicy, WaitsForWorkersThatComeUpBeforeItsFirstTick) {
   Company company({.kind = MethodKind::batch}, 2, 4);
   company.raise(0);
   EXPECT_TRUE(company.mailboxes[0].empty());
   company.raise(1);
   EXPECT_FALSE(company.mailboxes[0].empty());
   EXPECT_FALSE(company.mailboxes[1].empty());
+}
+
+TEST(CoordinatorPolicy, BeginsWithOneWorkerAndSharesWithThoseThatComeLater) {
+  Company company({.kind = MethodKind::batch}, 3, 16, {.workers = alike(3, 8)});
+  company.grant_duration = std::chrono::milliseconds(20);
+  company.on(TimeTick{});
+  EXPECT_TRUE(company.grants.empty()) << "nobody is up";
+  company.raise(1);
+  company.on(TimeTick{});
+  EXPECT_EQ(company.workers_of_run.size(), 8U);
+  // Samples that have not begun go to the next one.
+  company.raise(0);
+  EXPECT_EQ(company.workers_of_run.size(), 16U);
+  // When there are none, what the others have is shared at once.
+  company.raise(2);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 16U);
+  std::map<int, int> samples_of;
+  for (const auto& [run, workers] : company.workers_of_run) {
+    for (const int worker : workers) {
+      ++samples_of[worker];
+    }
+  }
+  EXPECT_GE(samples_of[2], 5);
+}
+
+TEST(CoordinatorPolicy, BeginsWithAGroupThatIsWhole) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 4, 2);
+  company.raise(0);
+  company.raise(2);
+  company.on(TimeTick{});
+  EXPECT_TRUE(company.grants.empty()) << "no group is whole";
+  company.raise(3);
+  company.on(TimeTick{});
+  ASSERT_FALSE(company.grants.empty());
+  std::set<int> granted;
+  for (const Grant& grant : company.grants) {
+    granted.insert(grant.worker);
+  }
+  EXPECT_EQ(granted, (std::set<int>{2, 3}));
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+}
+
+TEST(CoordinatorPolicy, EndsAJobWithoutSamplesWhoeverIsUp) {
+  Company company({.kind = MethodKind::batch}, 2, 0);
+  company.raise(0);
+  EXPECT_EQ(company.times_ended, 0);
+  company.on(TimeTick{});
+  EXPECT_EQ(company.times_ended, 1);
 }
 
 TEST(CoordinatorPolicy, BeginsWithoutAWorkerThatNeverComes) {
