@@ -259,7 +259,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     lost_.push_back({at(leavers.front()).traits.device, cause});
     ++recoveries_;
   }
-  if (std::ranges::all_of(workers_, &Worker::gone)) {
+  if (nobody_stays()) {
     end_job(false, cause);
     return;
   }

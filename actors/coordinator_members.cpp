@@ -26,9 +26,7 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
       recall(w);
     }
   }
-  const bool nobody_stays = std::ranges::all_of(
-      workers_, [](const Worker& w) { return w.gone || w.drains; });
-  if (nobody_stays) {
+  if (nobody_stays()) {
     end_job(false, Failure{Errc::job_failed,
                            "coordinator",
                            "the last worker has left the job",
@@ -43,6 +41,12 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
     }
   }
   reroute(std::exchange(stranded_, {}));
+}
+
+/// Who leaves gets nothing more, so it cannot end what the others began.
+bool CoordinatorPolicy::nobody_stays() const {
+  return std::ranges::all_of(
+      workers_, [](const Worker& w) { return w.gone || w.drains; });
 }
 
 /// Asks the worker for all that it holds, behind the grants that are still to

@@ -184,6 +184,7 @@ class CoordinatorPolicy {
   void bring_home(Sample& sample);
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool begin_with_cut(Sample& sample);
+  [[nodiscard]] bool nobody_stays() const;
   void recall(int worker);
   void release_drained();
   bool rescue_values(int process);

@@ -115,6 +115,19 @@ TEST(Members, OfTheCoordinatorsProcessStay) {
   EXPECT_TRUE(company.released.empty());
 }
 
+TEST(Members, EndTheJobWhenTheLastThatStaysIsLost) {
+  CoordinatorOptions options = apart(2);
+  options.workers[0].process = 2;
+  Company company({.kind = MethodKind::batch}, 2, 4, options);
+  company.raise_all();
+  company.on(DrainProcess{1});
+  company.forget(0);
+  company.on(ProcessDown{2, {Errc::job_failed, "process", "ended", {}}});
+  ASSERT_EQ(company.times_ended, 1);
+  ASSERT_TRUE(company.end.failure);
+  EXPECT_EQ(company.end.failure->message, "ended");
+}
+
 TEST(Members, EndTheJobWhenTheLastOfThemLeaves) {
   CoordinatorOptions options = apart(2);
   options.workers[0].process = 1;
