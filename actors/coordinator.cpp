@@ -62,6 +62,7 @@ class CoordinatorShell final : public ShellActor::base {
     receipts_->close();
     workers_.clear();
     processes_.clear();
+    joiner_ = nullptr;
     // Its thread may wait for a device.
     if (cuts_ && spec_.joiner != nullptr) {
       spec_.joiner->post([cuts = std::exchange(cuts_, nullptr)] {});
@@ -78,6 +79,16 @@ class CoordinatorShell final : public ShellActor::base {
           guarded([&] {
             if (!ended_processes_.contains(process)) {
               processes_[process] = actor;
+            }
+          });
+        },
+        [this](const ProcessJoined& joined, const ProcessActor& actor) {
+          guarded([&] {
+            joiner_ = actor;
+            feed(joined);
+            // When the job is over, nobody answers.
+            if (const ProcessActor late = std::exchange(joiner_, nullptr)) {
+              send_exit(late, caf::exit_reason::user_shutdown);
             }
           });
         },
@@ -187,6 +198,15 @@ class CoordinatorShell final : public ShellActor::base {
   void perform(FreeValues& free) { tell(free.process, std::move(free)); }
   void perform(DropRuns& drop) { tell(drop.process, std::move(drop)); }
   void perform(Recall& recall) { send(at(recall.worker), std::move(recall)); }
+  void perform(AdmitProcess& admit) {
+    workers_.resize(
+        static_cast<std::size_t>(admit.first_worker + admit.num_workers));
+    processes_[admit.process] = joiner_;
+    send(std::exchange(joiner_, nullptr), admit);
+  }
+  void perform(RefuseProcess& refuse) {
+    send(std::exchange(joiner_, nullptr), std::move(refuse));
+  }
   void perform(ReleaseProcess& release) {
     const auto found = processes_.find(release.process);
     if (found != processes_.end()) {
@@ -296,6 +316,7 @@ class CoordinatorShell final : public ShellActor::base {
   std::vector<WorkerActor> workers_;
   std::map<int, ProcessActor> processes_;
   std::set<int> ended_processes_;
+  ProcessActor joiner_;                        // while its question is handled
   std::shared_ptr<CutKeeper> cuts_;            // from the first one on
   std::vector<GrantResult> results_;           // of the inbox
   std::vector<CoordinatorCommand> commands_;   // of the event in hand

@@ -123,6 +123,16 @@ struct ProcessDown {
 struct DrainProcess {
   int process = 0;
 };
+/// A process comes to the job while it runs. The answer is AdmitProcess or
+/// RefuseProcess.
+struct ProcessJoined {
+  /// One that was never in the job before: names of values are unique for each
+  /// process. Who comes back has a new number.
+  int process = 0;
+  /// Its workers; their `process` is not looked at. A class that nobody has yet
+  /// has the next number.
+  std::vector<WorkerTraits> workers;
+};
 /// What FetchValues asked for is here, but for these.
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
@@ -146,7 +156,7 @@ struct OutcomeReleased {
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
                  CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 DrainProcess, OutcomeReleased>;
+                 DrainProcess, ProcessJoined, OutcomeReleased>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run, or what a
@@ -190,6 +200,18 @@ struct EndSample {
   samplers::Slot result = samplers::kInitialSlot;
   std::uint32_t run = 0;
 };
+/// The process is one of the job's. Its workers may come up, under the numbers
+/// from `first_worker` on.
+struct AdmitProcess {
+  int process = 0;
+  int first_worker = 0;
+  int num_workers = 0;
+};
+/// It is not let in. Who asked is to go; another process may have the number.
+struct RefuseProcess {
+  int process = 0;
+  Failure cause;
+};
 /// Nothing of the job is in this process any more: it can go.
 struct ReleaseProcess {
   int process = 0;
@@ -216,8 +238,9 @@ struct EndJob {
 };
 using CoordinatorCommand =
     std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,
-                 ShowResult, EndSample, Recall, ReleaseProcess, JobProgress,
-                 FenceWorker, RetireWorker, EndJob>;
+                 ShowResult, EndSample, Recall, AdmitProcess, RefuseProcess,
+                 ReleaseProcess, JobProgress, FenceWorker, RetireWorker,
+                 EndJob>;
 
 /// The slot that holds the pixels of a decoded sample.
 inline constexpr samplers::Slot kPixelsSlot = 0xFFFFFFFFU;

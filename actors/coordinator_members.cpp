@@ -1,7 +1,9 @@
-// The part of CoordinatorPolicy for processes that leave of their own accord:
-// what they have not begun goes to others, what they hold is brought home.
+// The part of CoordinatorPolicy for processes that join, and for those that
+// leave of their own accord: what they have not begun goes to others, what they
+// hold is brought home.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "actors/coordinator_policy.h"
@@ -9,6 +11,59 @@
 namespace troupe::actors {
 
 using samplers::Slot;
+
+/// The plan's parts stay as they are: see GroupLoads::add_worker.
+void CoordinatorPolicy::handle(const ProcessJoined& event) {
+  if (const auto flaw = flaw_of(event)) {
+    commands_.emplace_back(
+        RefuseProcess{event.process,
+                      {Errc::invalid_argument,
+                       "coordinator",
+                       "process " + std::to_string(event.process) +
+                           " cannot join: got " + *flaw,
+                       {}}});
+    return;
+  }
+  const int first_worker = num_workers();
+  for (WorkerTraits traits : event.workers) {
+    traits.process = event.process;
+    add_worker(traits);
+    groups_.add_worker(num_workers() - 1, traits.execution_class,
+                       capacity_of(traits));
+  }
+  commands_.emplace_back(
+      AdmitProcess{event.process, first_worker, num_workers() - first_worker});
+}
+
+/// Why it cannot join.
+std::optional<std::string> CoordinatorPolicy::flaw_of(
+    const ProcessJoined& event) const {
+  const bool was_here =
+      event.process == kHomeProcess ||
+      lost_processes_.contains(event.process) ||
+      std::ranges::any_of(workers_, [&event](const Worker& worker) {
+        return worker.traits.process == event.process;
+      });
+  if (event.process < 0 || was_here) {
+    return "a number that was in the job before, expected a new one";
+  }
+  if (event.workers.empty()) {
+    return "no workers, expected at least one";
+  }
+  auto num_classes = static_cast<int>(paces_.size());
+  for (const WorkerTraits& traits : event.workers) {
+    if (traits.execution_class < 0 || traits.execution_class > num_classes) {
+      return "a worker of class " + std::to_string(traits.execution_class) +
+             ", expected at most " + std::to_string(num_classes);
+    }
+    if (traits.max_rows < 1) {
+      return "a worker of " + std::to_string(traits.max_rows) +
+             " rows, expected at least one";
+    }
+    num_classes = std::max(num_classes, traits.execution_class + 1);
+  }
+  return std::nullopt;
+}
 
 void CoordinatorPolicy::handle(const DrainProcess& event) {
   if (event.process == kHomeProcess ||

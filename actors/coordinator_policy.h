@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -149,6 +150,7 @@ class CoordinatorPolicy {
   void handle(const JobFault& event);
   void handle(const ProcessDown& event);
   void handle(const DrainProcess& event);
+  void handle(const ProcessJoined& event);
   void handle(const OutcomeReleased& event);
 
   /// Who waits for a task; nobody when the sample has ended or begun anew.
@@ -185,6 +187,8 @@ class CoordinatorPolicy {
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool begin_with_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
+  [[nodiscard]] std::optional<std::string> flaw_of(
+      const ProcessJoined& event) const;
   void recall(int worker);
   void release_drained();
   bool rescue_values(int process);

@@ -23,13 +23,14 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
     std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
     std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
-    std::same_as<T, ProcessDown> || std::same_as<T, WorkerBeat> ||
-    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
-    std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
-    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
-    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
-    std::same_as<T, TraceSpan> || std::same_as<T, EndJob> ||
-    std::same_as<T, OutcomeReleased>;
+    std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
+    std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
+    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
+    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
+    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
+    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
+    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
+    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -49,6 +50,9 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::ValuesFetched))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Recall))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DrainProcess))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessJoined))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::AdmitProcess))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::RefuseProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))
@@ -83,13 +87,16 @@ using WorkerActor =
                      caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>>;
 
 /// Frees values of a process. The coordinator is told of it as the process
-/// with this number.
+/// with this number, or is asked by it whether it may join.
 using ProcessActor =
-    caf::typed_actor<caf::reacts_to<FreeValues>, caf::reacts_to<DropRuns>>;
+    caf::typed_actor<caf::reacts_to<FreeValues>, caf::reacts_to<DropRuns>,
+                     caf::reacts_to<AdmitProcess>,
+                     caf::reacts_to<RefuseProcess>>;
 
 /// Directs one job. `drain`: there are results in its inbox.
 using CoordinatorActor =
     caf::typed_actor<caf::reacts_to<int, ProcessActor>,
+                     caf::reacts_to<ProcessJoined, ProcessActor>,
                      caf::reacts_to<WorkerUp, WorkerActor>,
                      caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
                      caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,

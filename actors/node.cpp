@@ -33,8 +33,12 @@ class NodeShell final : public NodeActor::base {
  protected:
   behavior_type make_behavior() override {
     guarded([&] {
-      send(spec_.coordinator, spec_.process, ProcessActor(this));
-      start_supervisor();
+      if (spec_.joins) {
+        ask_to_join();
+      } else {
+        send(spec_.coordinator, spec_.process, ProcessActor(this));
+        start_supervisor();
+      }
       delayed_send(this, kPulse, pulse_atom{});
     });
     return {
@@ -73,6 +77,17 @@ class NodeShell final : public NodeActor::base {
             }
           });
         },
+        [this](const AdmitProcess& admit) {
+          guarded([&] {
+            if (!supervisor_) {
+              spec_.first_worker = admit.first_worker;
+              start_supervisor();
+            }
+          });
+        },
+        [this](const RefuseProcess& refuse) {
+          quit(to_caf_error(refuse.cause));
+        },
         [this](pulse_atom) { guarded([&] { pulse(); }); },
     };
   }
@@ -83,6 +98,14 @@ class NodeShell final : public NodeActor::base {
     guard(this, body, [this](Failure cause) {
       send(spec_.coordinator, ProcessDown{spec_.process, std::move(cause)});
     });
+  }
+
+  void ask_to_join() {
+    ProcessJoined asks{spec_.process, {}};
+    for (const WorkerPlace& place : spec_.workers) {
+      asks.workers.push_back(traits_of(place, spec_.job->parts.method));
+    }
+    send(spec_.coordinator, std::move(asks), ProcessActor(this));
   }
 
   void start_supervisor() {

@@ -117,6 +117,12 @@ JobResult to_result(WatchedJob record) {
 
 }  // namespace
 
+WorkerTraits traits_of(const WorkerPlace& place,
+                       const samplers::MethodOptions& method) {
+  return {place.execution_class, place.device, rows_per_forward(place, method),
+          place.process};
+}
+
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
   CoordinatorOptions options;
   options.samples = wanted(spec);
@@ -125,9 +131,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   };
   options.method = spec.parts.method;
   for (const WorkerPlace& place : spec.workers) {
-    options.workers.push_back({place.execution_class, place.device,
-                               rows_per_forward(place, spec.parts.method),
-                               place.process});
+    options.workers.push_back(traits_of(place, spec.parts.method));
   }
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;

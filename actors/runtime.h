@@ -65,6 +65,10 @@ struct JobResult {
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;
 };
 
+/// What a coordinator knows of a worker before it comes up.
+[[nodiscard]] WorkerTraits traits_of(const WorkerPlace& place,
+                                     const samplers::MethodOptions& method);
+
 /// What a coordinator of the job is told. Errors: Errc::invalid_argument for an
 /// empty range.
 [[nodiscard]] CoordinatorOptions coordinator_options(const JobSpec& spec);

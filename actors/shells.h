@@ -66,7 +66,10 @@ struct WorkerSpec {
 /// What a process gives to a job.
 struct NodeSpec {
   int process = kHomeProcess;
-  int first_worker = 0;  ///< its workers' numbers begin here
+  /// Its workers' numbers begin here. One that joins gets the number with the
+  /// answer.
+  int first_worker = 0;
+  bool joins = false;  ///< comes while the job runs: asks before it begins
   std::vector<WorkerPlace> workers = {{}};
   RestartOptions restart;
   std::shared_ptr<JobContext> job;

@@ -1,6 +1,7 @@
 #include "actors/simulator/fault_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace troupe::actors::simulator {
 namespace {
@@ -26,14 +27,14 @@ Fault drawn_fault(FaultKind kind, int worker, Duration span, Random& random) {
 
 }  // namespace
 
-std::vector<Fault> plan_faults(const FaultRates& rates, int num_workers,
-                               Duration span, Random& random) {
-  const double rate_of[kNumFaultKinds] = {rates.kills, rates.freezes,
-                                          rates.slows, rates.process_ends,
-                                          rates.drains};
+std::vector<Fault> plan_faults(const FaultRates& rates, int first_worker,
+                               int num_workers, Duration span, Random& random) {
+  const double rate_of[] = {rates.kills, rates.freezes, rates.slows,
+                            rates.process_ends, rates.drains};
   std::vector<Fault> faults;
-  for (int worker = 0; worker < num_workers; ++worker) {
-    for (int kind = 0; kind < kNumFaultKinds; ++kind) {
+  for (int worker = first_worker; worker < first_worker + num_workers;
+       ++worker) {
+    for (int kind = 0; kind < static_cast<int>(std::size(rate_of)); ++kind) {
       for (int n = drawn_count(rate_of[kind], random); n > 0; --n) {
         faults.push_back(
             drawn_fault(static_cast<FaultKind>(kind), worker, span, random));
@@ -42,6 +43,16 @@ std::vector<Fault> plan_faults(const FaultRates& rates, int num_workers,
   }
   std::ranges::stable_sort(faults, {}, &Fault::when);
   return faults;
+}
+
+std::vector<TimePoint> plan_joins(const FaultRates& rates, Duration span,
+                                  Random& random) {
+  std::vector<TimePoint> times;
+  for (int n = drawn_count(rates.joins, random); n > 0; --n) {
+    times.push_back(TimePoint{} + random.between(Duration{}, span));
+  }
+  std::ranges::sort(times);
+  return times;
 }
 
 }  // namespace troupe::actors::simulator

@@ -14,9 +14,10 @@ enum class FaultKind : std::uint8_t {
   slow,         ///< every pass takes `factor` times as long
   end_process,  ///< the worker's process ends, with its values, for good; the
                 ///< coordinator's does not
-  drain         ///< the worker's process wants to leave
+  drain,        ///< the worker's process wants to leave
+  join          ///< the process whose first worker this is joins the job
 };
-inline constexpr int kNumFaultKinds = 5;
+inline constexpr int kNumFaultKinds = 6;
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
@@ -27,17 +28,23 @@ struct Fault {
 };
 
 /// How often a worker meets a fault in an undisturbed job's time; 0: never.
+/// `joins`: how many processes join.
 struct FaultRates {
   double kills = 0.5;
   double freezes = 0.25;
   double slows = 0.5;
   double process_ends = 0.2;
   double drains = 0.1;
+  double joins = 0.5;
 };
 
-/// Faults of a job that takes `span` undisturbed, in the order of their times.
+/// Faults of these workers in a job that takes `span` undisturbed, in the order
+/// of their times.
 [[nodiscard]] std::vector<Fault> plan_faults(const FaultRates& rates,
-                                             int num_workers, Duration span,
-                                             Random& random);
+                                             int first_worker, int num_workers,
+                                             Duration span, Random& random);
+/// When processes join, one after the other.
+[[nodiscard]] std::vector<TimePoint> plan_joins(const FaultRates& rates,
+                                                Duration span, Random& random);
 
 }  // namespace troupe::actors::simulator

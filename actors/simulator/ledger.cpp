@@ -46,7 +46,8 @@ bool joins(const samplers::Task& a, const samplers::Task& b) {
 }  // namespace
 
 Ledger::Ledger(const Scenario& scenario)
-    : scenario_(scenario), workers_(scenario.workers.size()) {}
+    : scenario_(scenario),
+      workers_(static_cast<std::size_t>(scenario.num_at_start)) {}
 
 void Ledger::expect(bool good, const std::string& what) {
   if (!good && !first_error_) {
@@ -102,6 +103,25 @@ void Ledger::heard(const DrainProcess& drain) {
     workers_[w].drains =
         workers_[w].drains || scenario_.workers[w].process == drain.process;
   }
+}
+
+void Ledger::heard(const ProcessJoined& joined) { joiner_ = joined.process; }
+
+void Ledger::asked(const AdmitProcess& admit) {
+  expect(joiner_ == admit.process, "a process is let in that did not ask");
+  joiner_.reset();
+  expect(admit.first_worker == static_cast<int>(workers_.size()),
+         "a worker's number is given twice");
+  for (int w = 0; w < admit.num_workers; ++w) {
+    expect(workers_.size() < scenario_.workers.size() &&
+               scenario_.workers[workers_.size()].process == admit.process,
+           "a process is let in with workers that it has not got");
+    workers_.emplace_back();
+  }
+}
+
+void Ledger::check_answers() {
+  expect(has_ended_ || !joiner_, "a process that asks to join gets no answer");
 }
 
 void Ledger::asked(const ReleaseProcess& release) {

@@ -29,6 +29,7 @@ class Ledger {
   void heard(const GrantResult& result);
   void heard(const ProcessDown& down);
   void heard(const DrainProcess& drain);
+  void heard(const ProcessJoined& joined);
   /// All workers and grants are gone, and another coordinator begins.
   void heard_of_rebuild();
 
@@ -41,9 +42,13 @@ class Ledger {
   /// is done.
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
   void asked(const FenceWorker& fence);
+  void asked(const AdmitProcess& admit);
   void asked(const ReleaseProcess& release);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
+
+  /// At the end of an event.
+  void check_answers();
 
   /// Counts `what` as an error unless `good`.
   void expect(bool good, const std::string& what);
@@ -118,7 +123,8 @@ class Ledger {
   void check_task(const SampleTask& work, int execution_class);
 
   const Scenario& scenario_;
-  std::vector<Incarnation> workers_;
+  std::vector<Incarnation> workers_;           ///< that are in the company
+  std::optional<int> joiner_;                  ///< a process that asks to join
   std::map<std::uint64_t, Held> grants_;       ///< at live workers
   std::unordered_set<std::uint64_t> numbers_;  ///< of all grants
   std::set<TaskName> tasks_;                   ///< of these grants

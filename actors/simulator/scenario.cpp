@@ -1,5 +1,7 @@
 #include "actors/simulator/scenario.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <memory>
 
@@ -72,22 +74,31 @@ const Variant& variant_of(std::uint64_t seed, Random& random) {
   return *choices[random.below(choices.size())];
 }
 
-/// Some workers are twice or four times as slow, and in one job of four they
-/// are of two execution classes.
+/// Some are twice or four times as slow.
+void add_worker(Scenario& scenario, int execution_class, int process,
+                Random& random) {
+  WorkerTraits traits;
+  traits.execution_class = execution_class;
+  traits.max_rows = scenario.max_rows;
+  traits.process = process;
+  scenario.workers.push_back(traits);
+  DeviceModel device;
+  const int slowness = 1 << random.below(3);
+  device.fixed *= slowness;
+  device.per_row *= slowness;
+  scenario.devices.push_back(device);
+  scenario.delays.emplace_back();
+}
+
+/// In one job of four they are of two execution classes.
 void add_workers(Scenario& scenario, Random& random) {
   const int count = random.between(4, 8);
   const bool two_classes = random.chance(0.25);
   for (int w = 0; w < count; ++w) {
-    WorkerTraits traits;
-    traits.execution_class = two_classes && w >= count / 2 ? 1 : 0;
-    traits.max_rows = scenario.max_rows;
-    scenario.workers.push_back(traits);
-    DeviceModel device;
-    const int slowness = 1 << random.below(3);
-    device.fixed *= slowness;
-    device.per_row *= slowness;
-    scenario.devices.push_back(device);
+    const bool is_other = two_classes && w >= count / 2;
+    add_worker(scenario, is_other ? 1 : 0, kHomeProcess, random);
   }
+  scenario.num_at_start = count;
 }
 
 /// All workers in one process, one or two in each, or none in the
@@ -118,6 +129,39 @@ Duration undisturbed_span(const Scenario& scenario) {
       std::chrono::duration<double>(rows / rows_per_second));
 }
 
+/// Processes with up to three workers of one class, in one case of four a new
+/// one. Their workers meet faults as others do.
+void add_joins(Scenario& scenario, const FaultRates& rates, Duration span,
+               Random& random) {
+  int num_classes = scenario.workers.back().execution_class + 1;
+  for (const TimePoint when : plan_joins(rates, span, random)) {
+    const auto first = static_cast<int>(scenario.workers.size());
+    scenario.faults.push_back({FaultKind::join, when, first, Duration{}, 1.0});
+    const int execution_class = random.chance(0.25)
+                                    ? num_classes++
+                                    : random.between(0, num_classes - 1);
+    const int count = random.between(1, 3);
+    for (int w = 0; w < count; ++w) {
+      add_worker(scenario, execution_class, scenario.num_processes, random);
+    }
+    ++scenario.num_processes;
+    std::ranges::move(plan_faults(rates, first, count, span, random),
+                      std::back_inserter(scenario.faults));
+  }
+  std::ranges::stable_sort(scenario.faults, {}, &Fault::when);
+}
+
+/// In one job of four, some workers come up when others have begun.
+void delay_starts(Scenario& scenario, Random& random) {
+  if (random.chance(0.25)) {
+    for (Duration& delay : scenario.delays) {
+      if (random.chance(0.5)) {
+        delay = random.between(Duration{}, 4 * scenario.pulse);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 const std::vector<Variant>& variants() {
@@ -135,13 +179,14 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   scenario.decode = random.chance(0.5);
   add_workers(scenario, random);
   add_processes(scenario, random);
-  scenario.faults =
-      plan_faults(rates, static_cast<int>(scenario.workers.size()),
-                  undisturbed_span(scenario), random);
+  const Duration span = undisturbed_span(scenario);
+  scenario.faults = plan_faults(rates, 0, scenario.num_at_start, span, random);
   if (random.chance(0.25)) {
     // Most jobs have more events.
     scenario.rebuild_at = 1 + random.below(6000);
   }
+  add_joins(scenario, rates, span, random);
+  delay_starts(scenario, random);
   return scenario;
 }
 
@@ -151,9 +196,11 @@ std::string to_string(const Scenario& scenario) {
          std::string(variant.method.kind->name) + " (variant " +
          std::to_string(variant.number) + "), " +
          std::to_string(scenario.num_samples) + " samples, " +
-         std::to_string(scenario.workers.size()) + " workers in " +
-         std::to_string(scenario.num_processes) + " processes, " +
-         std::to_string(scenario.faults.size()) + " faults";
+         std::to_string(scenario.num_at_start) + " workers and " +
+         std::to_string(static_cast<int>(scenario.workers.size()) -
+                        scenario.num_at_start) +
+         " that join in " + std::to_string(scenario.num_processes) +
+         " processes, " + std::to_string(scenario.faults.size()) + " faults";
 }
 
 }  // namespace troupe::actors::simulator

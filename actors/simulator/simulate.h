@@ -34,10 +34,11 @@ struct Outcome {
   int fences = 0;        ///< of workers past their lease
   int late_results = 0;  ///< that nobody waited for any more
   int cuts = 0;
-  int new_runs = 0;     ///< of samples that lost something, or moved
-  int releases = 0;     ///< of processes that wanted to leave
-  int rebuilds = 0;     ///< of the whole company
-  int restores = 0;     ///< samples that went back to a cut
+  int new_runs = 0;  ///< of samples that lost something, or moved
+  int releases = 0;  ///< of processes that wanted to leave
+  std::uint64_t tasks_of_joined = 0;  ///< of num_tasks
+  int rebuilds = 0;                   ///< of the whole company
+  int restores = 0;                   ///< samples that went back to a cut
   int empty_pulls = 0;  ///< questions for a value that its holder had not
 };
 

@@ -21,7 +21,8 @@ constexpr Duration kAfterTheEnd = std::chrono::seconds(1);
 
 }  // namespace
 
-CoordinatorOptions World::coordinator_options(const Scenario& scenario) {
+CoordinatorOptions World::coordinator_options(const Scenario& scenario,
+                                              int num_workers) {
   CoordinatorOptions options;
   for (int i = 0; i < scenario.num_samples; ++i) {
     options.samples.push_back(static_cast<std::uint64_t>(i));
@@ -31,7 +32,8 @@ CoordinatorOptions World::coordinator_options(const Scenario& scenario) {
     return samplers::make_method(variant.method, *variant.schedule);
   };
   options.method = variant.method;
-  options.workers = scenario.workers;
+  options.workers.assign(scenario.workers.begin(),
+                         scenario.workers.begin() + num_workers);
   options.decode = scenario.decode;
   options.lease = scenario.lease;
   options.cuts = scenario.cuts;
@@ -44,13 +46,13 @@ World::World(const Scenario& scenario, const Sabotage& sabotage)
       random_(split_mix(scenario.seed) + 1),
       stores_(static_cast<std::size_t>(scenario.num_processes)),
       ledger_(scenario),
-      coordinator_(coordinator_options(scenario)),
+      coordinator_(coordinator_options(scenario, scenario.num_at_start)),
       supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
-      workers_(scenario.workers.size()) {}
+      workers_(static_cast<std::size_t>(scenario.num_at_start)) {}
 
 Outcome World::run() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    queue_.add(now(), ToSupervisor{StartDue{static_cast<int>(w)}});
+    start_worker(static_cast<int>(w));
   }
   queue_.add(now() + scenario_.pulse, Pulse{});
   for (const Fault& fault : scenario_.faults) {
@@ -110,6 +112,8 @@ void World::handle(ToCoordinator& message) {
     ledger_.heard(*result);
   } else if (const auto* ended = std::get_if<ProcessDown>(&message.event)) {
     ledger_.heard(*ended);
+  } else if (const auto* joined = std::get_if<ProcessJoined>(&message.event)) {
+    ledger_.heard(*joined);
   }
   std::vector<CoordinatorCommand> commands =
       coordinator_.on(message.event, now());
@@ -120,6 +124,7 @@ void World::handle(ToCoordinator& message) {
     std::visit([this](auto& c) { perform(c); }, command);
   }
   countable_.clear();
+  ledger_.check_answers();
   // G1, whatever the order in which an event's grants leave.
   for (const ValueName& name : std::exchange(granted_inputs_, {})) {
     ledger_.expect(is_somewhere(name) || ledger_.is_being_made(name),
@@ -208,17 +213,30 @@ void World::handle(Pulse& /*pulse*/) {
   }
 }
 
+bool World::strikes(const Fault& fault) const {
+  if (fault.kind == FaultKind::join) {
+    return !ledger_.has_ended();
+  }
+  const auto worker = static_cast<std::size_t>(fault.worker);
+  if (worker >= workers_.size()) {
+    return false;  // it has not joined yet
+  }
+  return fault.kind == FaultKind::end_process || fault.kind == FaultKind::drain
+             ? process_of(fault.worker) != kHomeProcess &&
+                   !has_ended(process_of(fault.worker))
+             : workers_[worker].policy.has_value();
+}
+
 void World::handle(Fault& fault) {
-  Worker& worker = at(fault.worker);
-  const bool strikes =
-      fault.kind == FaultKind::end_process || fault.kind == FaultKind::drain
-          ? process_of(fault.worker) != kHomeProcess &&
-                !has_ended(process_of(fault.worker))
-          : worker.policy.has_value();
-  if (!strikes) {
+  if (!strikes(fault)) {
     return;
   }
   ++outcome_.struck.at(static_cast<std::size_t>(fault.kind));
+  if (fault.kind == FaultKind::join) {
+    join_process(process_of(fault.worker));
+    return;
+  }
+  Worker& worker = at(fault.worker);
   if (fault.kind == FaultKind::kill) {
     end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
   } else if (fault.kind == FaultKind::end_process) {

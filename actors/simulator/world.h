@@ -36,8 +36,9 @@ class World {
   [[nodiscard]] Outcome run();
 
  private:
+  /// `num_workers`: that are in the company.
   [[nodiscard]] static CoordinatorOptions coordinator_options(
-      const Scenario& scenario);
+      const Scenario& scenario, int num_workers);
 
   // What happens, at its time.
   struct ToCoordinator {
@@ -139,6 +140,8 @@ class World {
   void perform(TakeCut& take);
   void perform(RestoreCut& restore);
   void perform(Recall& recall);
+  void perform(AdmitProcess& admit);
+  void perform(RefuseProcess& refuse);
   void perform(ReleaseProcess& release);
   void perform(ShowResult& show);
   void perform(EndSample& end);
@@ -170,6 +173,9 @@ class World {
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
   void end_process(int process);
+  void start_worker(int worker);
+  void join_process(int process);
+  [[nodiscard]] bool strikes(const Fault& fault) const;
   void forget_process(int process);
   void rebuild();
   [[nodiscard]] CoordinatorOptions options_of_rebuilt();

@@ -29,6 +29,37 @@ void World::perform(ReleaseProcess& release) {
   forget_process(release.process);
 }
 
+void World::start_worker(int worker) {
+  const Duration delay = scenario_.delays.at(static_cast<std::size_t>(worker));
+  queue_.add(now() + delay, ToSupervisor{StartDue{worker}});
+}
+
+void World::join_process(int process) {
+  ProcessJoined joined{process, {}};
+  for (const WorkerTraits& traits : scenario_.workers) {
+    if (traits.process == process) {
+      joined.workers.push_back(traits);
+    }
+  }
+  ToCoordinator message{std::move(joined)};
+  handle(message);
+}
+
+void World::perform(AdmitProcess& admit) {
+  ledger_.asked(admit);
+  for (int w = admit.first_worker;
+       w < admit.first_worker + admit.num_workers && !ledger_.first_error();
+       ++w) {
+    workers_.emplace_back();
+    start_worker(w);
+  }
+}
+
+void World::perform(RefuseProcess& refuse) {
+  ledger_.expect(false,
+                 "a process is refused that may join: " + refuse.cause.message);
+}
+
 void World::handle(ToProcess& message) {
   if (has_ended(message.process)) {
     return;
@@ -96,18 +127,19 @@ void World::rebuild() {
   }
   ledger_.heard_of_rebuild();
   coordinator_ = CoordinatorPolicy(options_of_rebuilt());
-  supervisor_ =
-      SupervisorPolicy(static_cast<int>(workers_.size()), scenario_.restart);
+  supervisor_ = SupervisorPolicy(static_cast<int>(scenario_.workers.size()),
+                                 scenario_.restart);
   std::ranges::fill(workers_, Worker{});
   for (std::size_t w = 0; w < workers_.size(); ++w) {
-    queue_.add(now(), ToSupervisor{StartDue{static_cast<int>(w)}});
+    start_worker(static_cast<int>(w));
   }
   last_work_ = now();
 }
 
 CoordinatorOptions World::options_of_rebuilt() {
   constexpr std::uint32_t kRunsOfACoordinator = 1U << 16U;
-  CoordinatorOptions options = coordinator_options(scenario_);
+  CoordinatorOptions options =
+      coordinator_options(scenario_, static_cast<int>(workers_.size()));
   std::erase_if(options.samples, [this](std::uint64_t index) {
     return ledger_.has_ended(index);
   });

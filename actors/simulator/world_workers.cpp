@@ -118,6 +118,8 @@ void World::end_pass(int index) {
     }
   }
   outcome_.num_tasks += pass.made.size();
+  outcome_.tasks_of_joined +=
+      index < scenario_.num_at_start ? 0 : pass.made.size();
   worker.ticks += static_cast<std::uint64_t>(device(index).blocks) *
                   pass.grant.tasks.size();
   pass.result.ticks = worker.ticks;

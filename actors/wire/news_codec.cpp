@@ -1,209 +1,16 @@
 #include "actors/wire/news_codec.h"
 
-#include <bit>
 #include <utility>
 #include <vector>
 
 #include "actors/wire/message.h"
-#include "actors/wire/wire.pb.h"
-#include "kernels/core/error.h"
-#include "kernels/core/text.h"
+#include "actors/wire/news_parts.h"
 
 namespace troupe::actors::wire {
 namespace {
 
-namespace proto = troupe::wire;
-using samplers::Op;
-
-// ---- pairs: what is written, and how it is read back
-
-void write(const ValueName& name, proto::ValueName& to) {
-  to.set_sample_index(name.sample_index);
-  to.set_run(name.run);
-  to.set_slot(name.slot);
-}
-
-ValueName read(const proto::ValueName& from) {
-  return {from.sample_index(), from.run(), from.slot()};
-}
-
-/// Numbers of workers, processes, calls, segments: none is below 0.
-int natural(int number) {
-  if (number < 0) {
-    refuse("a number of " + std::to_string(number));
-  }
-  return number;
-}
-
-template <typename Enum>
-Enum enum_of(std::uint32_t number, Enum last) {
-  if (number > static_cast<std::uint32_t>(last)) {
-    refuse("a kind of task " + std::to_string(number));
-  }
-  return static_cast<Enum>(number);
-}
-
-void write(const RemoteValue& value, proto::RemoteValue& to) {
-  write(value.name, *to.mutable_name());
-  to.set_process(value.process);
-}
-
-RemoteValue read(const proto::RemoteValue& from) {
-  return {read(from.name()), natural(from.process())};
-}
-
-void write(const FreedSlots& freed, proto::FreedSlots& to) {
-  to.set_sample_index(freed.sample_index);
-  to.set_run(freed.run);
-  to.mutable_slots()->Add(freed.slots.begin(), freed.slots.end());
-}
-
-FreedSlots read(const proto::FreedSlots& from) {
-  return {from.sample_index(),
-          from.run(),
-          {from.slots().begin(), from.slots().end()}};
-}
-
-void write(const SampleTask& work, proto::Task& to) {
-  const samplers::Task& task = work.task;
-  to.set_sample_index(work.sample_index);
-  to.set_run(work.run);
-  to.set_id(task.id);
-  to.set_version(task.version);
-  to.set_op(static_cast<std::uint32_t>(task.op));
-  to.set_branch(static_cast<std::uint32_t>(task.branch));
-  to.set_segment(task.segment);
-  to.set_part(task.part);
-  to.set_from(task.from);
-  to.set_to(task.to);
-  to.set_timestep_call(task.timestep_call);
-  to.mutable_inputs()->Add(task.inputs.begin(), task.inputs.end());
-  to.mutable_outputs()->Add(task.outputs.begin(), task.outputs.end());
-  to.set_grant(work.grant);
-  to.set_alone(work.alone);
-}
-
-SampleTask read(const proto::Task& from) {
-  SampleTask work;
-  work.sample_index = from.sample_index();
-  work.run = from.run();
-  work.task = {.id = from.id(),
-               .version = from.version(),
-               .op = enum_of(from.op(), Op::decode),
-               .branch = enum_of(from.branch(), samplers::Branch::uncond),
-               .segment = natural(from.segment()),
-               .part = natural(from.part()),
-               .from = natural(from.from()),
-               .to = natural(from.to()),
-               .timestep_call = natural(from.timestep_call()),
-               .inputs = {from.inputs().begin(), from.inputs().end()},
-               .outputs = {from.outputs().begin(), from.outputs().end()}};
-  work.grant = from.grant();
-  work.alone = from.alone();
-  return work;
-}
-
-void write(const Failure& failure, proto::Failure& to) {
-  to.set_code(std::string(to_string(failure.code)));
-  to.set_place(failure.place);
-  to.set_message(failure.message);
-  to.set_hint(failure.hint);
-}
-
-Failure read(const proto::Failure& from) {
-  for (int code = 1; code <= static_cast<int>(Errc::device_full); ++code) {
-    if (to_string(static_cast<Errc>(code)) == from.code()) {
-      return {static_cast<Errc>(code), from.place(), from.message(),
-              from.hint()};
-    }
-  }
-  refuse("a failure of the kind " + in_quotes(from.code()));
-}
-
-void write(const samplers::TaskResult& result, proto::TaskResult& to) {
-  to.set_id(result.id);
-  to.set_version(result.version);
-  for (const double scalar : result.scalars) {
-    to.add_scalars(std::bit_cast<std::uint64_t>(scalar));
-  }
-}
-
-samplers::TaskResult read(const proto::TaskResult& from) {
-  samplers::TaskResult result{from.id(), from.version(), {}};
-  for (const std::uint64_t bits : from.scalars()) {
-    result.scalars.push_back(std::bit_cast<double>(bits));
-  }
-  return result;
-}
-
-void write(const HeldValue& value, proto::HeldValue& to) {
-  write(value.name, *to.mutable_name());
-  if (value.memory.kind == DeviceKind::cuda) {
-    to.set_gpu(value.memory.index);
-  }
-}
-
-HeldValue read(const proto::HeldValue& from) {
-  HeldValue value{read(from.name()), {}};
-  if (from.has_gpu()) {
-    value.memory = {DeviceKind::cuda, natural(from.gpu())};
-  }
-  return value;
-}
-
-template <typename Look>  // Preview or TrajectoryPoint
-void write(const Look& look, proto::Shown& to) {
-  const auto& [sample_index, call, latents] = look;
-  to.set_sample_index(sample_index);
-  to.set_call(call);
-  put_named({"latents", latents}, *to.mutable_latents());
-}
-
-template <typename Look>
-Look look_of(const proto::Shown& from) {
-  return {from.sample_index(), natural(from.call()),
-          named_of(from.latents()).tensor};
-}
-
-void write(const TraceSpan& span, proto::Span& to) {
-  to.set_worker(span.worker);
-  to.set_op(static_cast<std::uint32_t>(span.op));
-  to.set_sample_index(span.sample_index);
-  to.set_rows(span.rows);
-  to.set_step(span.step);
-  to.set_segment(span.segment);
-  to.set_start(span.start.time_since_epoch().count());
-  to.set_duration(span.duration.count());
-}
-
-TraceSpan read(const proto::Span& from) {
-  return {.worker = natural(from.worker()),
-          .op = enum_of(from.op(), Op::decode),
-          .sample_index = from.sample_index(),
-          .rows = natural(from.rows()),
-          .step = natural(from.step()),
-          .segment = natural(from.segment()),
-          .start = TimePoint(Duration(from.start())),
-          .duration = Duration(from.duration())};
-}
-
-template <typename Plain, typename Field>
-void write_all(const std::vector<Plain>& values, Field& to) {
-  to.Reserve(static_cast<int>(values.size()));
-  for (const Plain& value : values) {
-    write(value, *to.Add());
-  }
-}
-
-template <typename Plain, typename Field>
-void read_all(const Field& from, std::vector<Plain>& values) {
-  values.reserve(static_cast<std::size_t>(from.size()));
-  for (const auto& one : from) {
-    values.push_back(read(one));
-  }
-}
-
-// ---- messages
+using wire::read;
+using wire::write;
 
 void write(const Grant& grant, proto::News& news) {
   proto::Grant& to = *news.mutable_grant();
@@ -355,6 +162,39 @@ Recall read(const proto::Recall& from) {
           {from.grants().begin(), from.grants().end()}};
 }
 
+void write(const ProcessJoined& joined, proto::News& news) {
+  proto::ProcessJoined& to = *news.mutable_joined();
+  to.set_process(joined.process);
+  write_all(joined.workers, *to.mutable_workers());
+}
+
+ProcessJoined read(const proto::ProcessJoined& from) {
+  ProcessJoined joined{natural(from.process()), {}};
+  read_all(from.workers(), joined.workers);
+  return joined;
+}
+
+void write(const AdmitProcess& admit, proto::News& news) {
+  proto::AdmitProcess& to = *news.mutable_admit();
+  to.set_process(admit.process);
+  to.set_first_worker(admit.first_worker);
+  to.set_num_workers(admit.num_workers);
+}
+
+AdmitProcess read(const proto::AdmitProcess& from) {
+  return {natural(from.process()), natural(from.first_worker()),
+          natural(from.num_workers())};
+}
+
+void write(const RefuseProcess& refuse, proto::News& news) {
+  news.mutable_refuse()->set_process(refuse.process);
+  write(refuse.cause, *news.mutable_refuse()->mutable_cause());
+}
+
+RefuseProcess read(const proto::RefuseProcess& from) {
+  return {natural(from.process()), read(from.cause())};
+}
+
 }  // namespace
 
 std::string encode(const News& news) {
@@ -385,6 +225,12 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.drop());
     case proto::News::kRecall:
       return read(message.recall());
+    case proto::News::kJoined:
+      return read(message.joined());
+    case proto::News::kAdmit:
+      return read(message.admit());
+    case proto::News::kRefuse:
+      return read(message.refuse());
     case proto::News::NEWS_NOT_SET:
       break;
   }

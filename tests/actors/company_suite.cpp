@@ -70,6 +70,8 @@ class ProcessProxy final : public Proxy<ProcessActor::base, ProcessActor> {
     return {
         [this](const FreeValues& free) { carry(free); },
         [this](const DropRuns& drop) { carry(drop); },
+        [this](const AdmitProcess& admit) { carry(admit); },
+        [this](const RefuseProcess& refuse) { carry(refuse); },
     };
   }
 };
@@ -86,6 +88,10 @@ class CoordinatorProxy final
     return {
         [this](int process, const ProcessActor& actor) {
           send(target_, process,
+               ProcessActor(system().spawn<ProcessProxy>(actor)));
+        },
+        [this](const ProcessJoined& joined, const ProcessActor& actor) {
+          send(target_, by_wire(joined),
                ProcessActor(system().spawn<ProcessProxy>(actor)));
         },
         [this](const WorkerUp& up, const WorkerActor& worker) {
@@ -125,18 +131,6 @@ class EncodingChannel final : public ValueChannel {
   std::shared_ptr<ValueChannel> inner_;
 };
 
-Detours wire_detours() {
-  return {.coordinator =
-              [](caf::actor_system& system, CoordinatorActor coordinator) {
-                return CoordinatorActor(
-                    system.spawn<CoordinatorProxy>(std::move(coordinator)));
-              },
-          .channel =
-              [](std::shared_ptr<ValueChannel> inner) {
-                return std::make_shared<EncodingChannel>(std::move(inner));
-              }};
-}
-
 JobResult run_emulated(const JobSpec& spec) {
   const auto segments =
       static_cast<std::size_t>(samplers::num_segments(spec.parts.method));
@@ -150,6 +144,18 @@ JobResult run_emulated(const JobSpec& spec) {
 }
 
 }  // namespace
+
+Detours wire_detours() {
+  return {.coordinator =
+              [](caf::actor_system& system, CoordinatorActor coordinator) {
+                return CoordinatorActor(
+                    system.spawn<CoordinatorProxy>(std::move(coordinator)));
+              },
+          .channel =
+              [](std::shared_ptr<ValueChannel> inner) {
+                return std::make_shared<EncodingChannel>(std::move(inner));
+              }};
+}
 
 JobResult run_in_suite(JobSpec spec) {
   const char* const named = std::getenv("TROUPE_TEST_COMPANY");

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/runtime.h"
+#include "actors/shells.h"
 
 namespace troupe::actors {
 
@@ -12,5 +12,8 @@ namespace troupe::actors {
 ///   emulated  a modelled device for each worker, unlike the others, in virtual
 ///           time; for jobs on the CPU that nothing befalls
 [[nodiscard]] JobResult run_in_suite(JobSpec spec);
+
+/// Those of `wire`.
+[[nodiscard]] Detours wire_detours();
 
 }  // namespace troupe::actors

@@ -19,9 +19,10 @@ class Config final : public caf::actor_system_config {
 
 template <typename T>
 class InProcessMessages : public testing::Test {};
-using Types = testing::Types<Grant, GrantResult, Recall, DrainProcess, CutTaken,
-                             DropRuns, WorkerFault, SampleOutcome,
-                             OutcomeReleased, Preview, TraceSpan, EndJob>;
+using Types =
+    testing::Types<Grant, GrantResult, Recall, DrainProcess, ProcessJoined,
+                   AdmitProcess, RefuseProcess, CutTaken, DropRuns, WorkerFault,
+                   SampleOutcome, OutcomeReleased, Preview, TraceSpan, EndJob>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {

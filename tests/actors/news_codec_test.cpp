@@ -228,6 +228,35 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
   EXPECT_EQ(there_and_back(DropRuns{1, 2, 0U}).last_run, 0U);
 }
 
+TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
+  Filler fill;
+  const ProcessJoined joined{
+      fill.small(),
+      {{fill.small(), {}, fill.small()},
+       {fill.small(), {DeviceKind::cuda, fill.small()}, fill.small()}}};
+  const auto got = there_and_back(joined);
+  EXPECT_EQ(got.process, joined.process);
+  ASSERT_EQ(got.workers.size(), 2U);
+  for (std::size_t w = 0; w < 2; ++w) {
+    EXPECT_EQ(got.workers[w].execution_class,
+              joined.workers[w].execution_class);
+    EXPECT_EQ(got.workers[w].device, joined.workers[w].device);
+    EXPECT_EQ(got.workers[w].max_rows, joined.workers[w].max_rows);
+  }
+  const AdmitProcess admit{fill.small(), fill.small(), fill.small()};
+  const auto got_admit = there_and_back(admit);
+  EXPECT_EQ(got_admit.process, admit.process);
+  EXPECT_EQ(got_admit.first_worker, admit.first_worker);
+  EXPECT_EQ(got_admit.num_workers, admit.num_workers);
+  const RefuseProcess refuse{fill.small(), fill.failure()};
+  const auto got_refuse = there_and_back(refuse);
+  EXPECT_EQ(got_refuse.process, refuse.process);
+  expect_same(got_refuse.cause, refuse.cause);
+  EXPECT_THROW((void)there_and_back(ProcessJoined{-1, {}}), Error);
+  EXPECT_THROW((void)there_and_back(ProcessJoined{1, {{.max_rows = -1}}}),
+               Error);
+}
+
 TEST(NewsCodec, BringsEveryFailureBack) {
   for (int code = 1; code <= static_cast<int>(Errc::device_full); ++code) {
     const WorkerDown down{0, 1, Failure{static_cast<Errc>(code), "", "", ""}};

@@ -80,6 +80,21 @@ class Company {
     }
   }
 
+  /// As its process: the workers come up when they are raised.
+  void join(int process, std::vector<WorkerTraits> workers) {
+    on(ProcessJoined{process, workers});
+    if (admitted.empty() || admitted.back().process != process) {
+      return;
+    }
+    for (WorkerTraits& traits : workers) {
+      traits.process = process;
+      traits_.push_back(traits);
+    }
+    mailboxes.resize(traits_.size());
+    epochs.resize(traits_.size());
+    policies_.resize(traits_.size());
+  }
+
   void raise(int worker) {
     const auto w = static_cast<std::size_t>(worker);
     policies_[w].emplace(worker, ++epochs[w], 2);
@@ -190,6 +205,8 @@ class Company {
   std::vector<RestoreCut> restores;
   std::deque<GrantResult> returned;  ///< to recalls
   std::vector<int> released;         ///< processes
+  std::vector<AdmitProcess> admitted;
+  std::vector<RefuseProcess> refused;
   std::vector<int> fenced;
   std::set<int> retired;
   JobProgress progress;
@@ -255,7 +272,12 @@ class Company {
       }
     }
   }
-  void perform(FetchValues& fetch) { fetches.push_back(std::move(fetch)); }
+  void perform(FetchValues& fetch) {
+    for (const RemoteValue& value : fetch.values) {
+      values_[kHomeProcess].insert(value.name);
+    }
+    fetches.push_back(std::move(fetch));
+  }
   void perform(Recall& recall) {
     const auto w = static_cast<std::size_t>(recall.worker);
     if (!policies_[w]) {
@@ -266,6 +288,8 @@ class Company {
     }
   }
   void perform(ReleaseProcess& release) { released.push_back(release.process); }
+  void perform(AdmitProcess& admit) { admitted.push_back(admit); }
+  void perform(RefuseProcess& refuse) { refused.push_back(refuse); }
   void perform(TakeCut& take) { cuts.push_back(std::move(take)); }
   void perform(RestoreCut& restore) {
     restores.push_back(restore);

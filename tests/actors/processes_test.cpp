@@ -102,6 +102,9 @@ class Executioner final : public CoordinatorActor::base {
           }
           send(coordinator_, process, actor);
         },
+        [this](const ProcessJoined& joined, const ProcessActor& actor) {
+          send(coordinator_, joined, actor);
+        },
         [this](const WorkerUp& up, const WorkerActor& worker) {
           send(coordinator_, up, worker);
         },

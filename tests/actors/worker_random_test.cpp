@@ -304,9 +304,9 @@ class RandomWorker {
   void expect_alike() {
     bool is_ready = false;
     bool is_waiting = false;
-    std::set<std::uint64_t> numbers;
+    std::vector<std::uint64_t> numbers;
     for (const auto& [number, one] : held_) {
-      numbers.insert(number);
+      numbers.push_back(number);
       is_ready = is_ready || (!one.is_running && one.missing.empty());
       is_waiting = is_waiting || !one.missing.empty();
     }

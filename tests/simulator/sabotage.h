@@ -234,6 +234,14 @@ inline Sabotage restoring_in_the_run_before() {
   return changing<RestoreCut>([](RestoreCut& restore) { --restore.run; });
 }
 
+/// Those of a process that joins.
+inline Sabotage numbering_workers_twice() {
+  return changing<AdmitProcess>(
+      [](AdmitProcess& admit) { admit.first_worker = 0; });
+}
+
+inline Sabotage letting_nobody_in() { return dropping<AdmitProcess>(); }
+
 inline Sabotage letting_go_before_the_work_is_back() {
   return adding<Recall>([](const Recall& recall) {
     return std::vector<CoordinatorCommand>{ReleaseProcess{recall.worker + 1},

@@ -14,8 +14,12 @@
 namespace troupe::actors::simulator {
 namespace {
 
-constexpr FaultRates kNoFaults{
-    .kills = 0, .freezes = 0, .slows = 0, .process_ends = 0};
+constexpr FaultRates kNoFaults{.kills = 0,
+                               .freezes = 0,
+                               .slows = 0,
+                               .process_ends = 0,
+                               .drains = 0,
+                               .joins = 0};
 
 TEST(Simulator, TriesEveryMethodAsOftenAsTheOthers) {
   const std::size_t methods = samplers::method_table().size();
@@ -81,7 +85,8 @@ TEST(Simulator, LetsProcessesLeaveWithoutACost) {
                                              .freezes = 0,
                                              .slows = 0,
                                              .process_ends = 0,
-                                             .drains = 0.5});
+                                             .drains = 0.5,
+                                             .joins = 0});
     scenario.rebuild_at = 0;
     if (scenario.workers.back().execution_class != 0) {
       continue;  // a class that has lost its last worker begins samples anew
@@ -92,6 +97,57 @@ TEST(Simulator, LetsProcessesLeaveWithoutACost) {
     releases += outcome.releases;
   }
   EXPECT_GE(releases, 100);
+}
+
+TEST(Simulator, EndsJobsEarlierWithProcessesThatJoin) {
+  FaultRates joins = kNoFaults;
+  joins.joins = 2;
+  Duration alone{};
+  Duration together{};
+  int num_joins = 0;
+  std::uint64_t idle = 0;
+  for (std::uint64_t seed = 0; seed < 240; ++seed) {
+    Scenario scenario = make_scenario(seed, joins);
+    scenario.rebuild_at = 0;
+    const Outcome outcome = simulate(scenario);
+    ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    EXPECT_FALSE(outcome.gave_up) << to_string(scenario);
+    together += outcome.took;
+    const int joined =
+        outcome.struck[static_cast<std::size_t>(FaultKind::join)];
+    num_joins += joined;
+    idle += joined > 0 && outcome.tasks_of_joined == 0 ? 1 : 0;
+    scenario.faults.clear();
+    alone += simulate(scenario).took;
+  }
+  EXPECT_GE(num_joins, 400);
+  // They may come too late, or as half of a group.
+  EXPECT_LT(idle, 24U);
+  EXPECT_LT(together, alone * 9 / 10);
+}
+
+TEST(Simulator, BeginsJobsWithoutWorkersThatComeLate) {
+  int num_jobs = 0;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    Scenario scenario = make_scenario(seed, kNoFaults);
+    std::vector<int> classes;
+    for (const WorkerTraits& traits : scenario.workers) {
+      classes.push_back(traits.execution_class);
+    }
+    const int parts = samplers::num_parts(scenario.variant->method);
+    // One group is what the plan needs. The others may take as long as half of
+    // the worker's delay.
+    if (group_workers(classes, parts).size() < 2 ||
+        simulate(scenario).took > std::chrono::seconds(12)) {
+      continue;
+    }
+    ++num_jobs;
+    scenario.delays.back() = std::chrono::seconds(50);
+    const Outcome outcome = simulate(scenario);
+    EXPECT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    EXPECT_LT(outcome.took, std::chrono::seconds(50)) << to_string(scenario);
+  }
+  EXPECT_GE(num_jobs, 60);
 }
 
 // What a journal will hold is enough, whenever it is needed: the job, the
@@ -155,6 +211,9 @@ TEST(Simulator, FindsPlantedBugs) {
        "before its inputs are there"},
       {"letting go before the work is back",
        letting_go_before_the_work_is_back(), "a process is let go that"},
+      {"numbering workers twice", numbering_workers_twice(),
+       "number is given twice"},
+      {"letting nobody in", letting_nobody_in(), "gets no answer"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   EXPECT_GE(bugs.size(), 20U);
