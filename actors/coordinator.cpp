@@ -112,6 +112,7 @@ class CoordinatorShell final : public ShellActor::base {
         [this](const ValuesFetched& news) { guarded([&] { feed(news); }); },
         [this](const JobFault& fault) { guarded([&] { feed(fault); }); },
         [this](const DrainProcess& drain) { guarded([&] { feed(drain); }); },
+        [this](const CancelSample& cancel) { guarded([&] { feed(cancel); }); },
         [this](const ProcessDown& down) {
           guarded([&] {
             drain();

@@ -133,6 +133,11 @@ struct ProcessJoined {
   /// has the next number.
   std::vector<WorkerTraits> workers;
 };
+/// The sample is not wanted any more. It ends as cancelled, unless it has ended
+/// or its result is on its way home; again, or of another job, it is harmless.
+struct CancelSample {
+  std::uint64_t sample_index = 0;
+};
 /// What FetchValues asked for is here, but for these.
 struct ValuesFetched {
   std::uint64_t sample_index = 0;
@@ -156,7 +161,7 @@ struct OutcomeReleased {
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
                  CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 DrainProcess, ProcessJoined, OutcomeReleased>;
+                 DrainProcess, ProcessJoined, CancelSample, OutcomeReleased>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run, or what a

@@ -305,12 +305,15 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
   ended_totals_.calls_done += progress.accepted;
   ended_totals_.nfe += progress.nfe;
   ended_totals_.rounds = std::max(ended_totals_.rounds, progress.rounds);
-  const bool failed = status == SampleStatus::failed;
-  ++(failed ? ended_totals_.samples_failed : ended_totals_.samples_done);
-  if (failed && !first_failure_) {
-    first_failure_ = failure;
-  }
-  if (!failed) {
+  if (status == SampleStatus::failed) {
+    ++ended_totals_.samples_failed;
+    if (!first_failure_) {
+      first_failure_ = failure;
+    }
+  } else if (status == SampleStatus::cancelled) {
+    ++ended_totals_.samples_cancelled;
+  } else {
+    ++ended_totals_.samples_done;
     Pace& pace = pace_of(class_of(sample));
     pace.of_samples += now_ - sample.began;
     ++pace.num_samples;
@@ -325,7 +328,11 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
   drop_runs(sample, std::nullopt);
   groups_.remove(sample.group, index);
   samples_.erase(found);
-  if (ended_totals_.samples_done == 0 &&
+  end_if_hopeless();
+}
+
+void CoordinatorPolicy::end_if_hopeless() {
+  if (first_failure_ && ended_totals_.samples_done == 0 &&
       ended_totals_.samples_failed >=
           std::min<std::uint64_t>(kHopeless, options_.samples.size())) {
     end_job(false, first_failure_);

@@ -49,8 +49,8 @@ namespace troupe::actors {
 /// the plan's needs are met: one group whose workers have all reported. Whoever
 /// comes later takes part from then on.
 ///
-/// An event costs the logarithm of workers and samples; ticks, progress reports
-/// and losses are linear. Thread: one.
+/// An event costs the logarithm of workers and samples; ticks, progress
+/// reports, losses and cancels are linear. Thread: one.
 class CoordinatorPolicy {
  public:
   explicit CoordinatorPolicy(CoordinatorOptions options);
@@ -151,6 +151,7 @@ class CoordinatorPolicy {
   void handle(const ProcessDown& event);
   void handle(const DrainProcess& event);
   void handle(const ProcessJoined& event);
+  void handle(const CancelSample& event);
   void handle(const OutcomeReleased& event);
 
   /// Who waits for a task; nobody when the sample has ended or begun anew.
@@ -233,9 +234,13 @@ class CoordinatorPolicy {
   void inputs_gone(const GrantResult& event, std::vector<SampleTask> pass);
   void begin_again(Sample& sample, std::optional<Failure> cause = {});
   void begin_anew(Sample& sample, std::size_t group);
+  void cancel_waiting(std::uint64_t index);
+  void forget_wanted(std::uint64_t index);
+  [[nodiscard]] bool is_coming_home(const Sample& sample) const;
   void finish_method(Sample& sample);
   void end_sample(std::uint64_t index, SampleStatus status,
                   std::optional<Failure> failure);
+  void end_if_hopeless();
   void end_job(bool stopped, std::optional<Failure> failure);
   [[nodiscard]] JobProgress progress() const;
   void report_progress();
@@ -257,7 +262,7 @@ class CoordinatorPolicy {
   }
   [[nodiscard]] Duration time_left(const Sample& sample) const;
 
-  CoordinatorOptions options_;
+  CoordinatorOptions options_;  ///< its samples: those that are still wanted
   int calls_per_sample_ = 0;
   int tasks_per_call_ = 0;  ///< at most
   /// Only what lies on the host of the coordinator's process is lost with the

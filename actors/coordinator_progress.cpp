@@ -37,7 +37,7 @@ std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
 JobProgress CoordinatorPolicy::progress() const {
   JobProgress sum = ended_totals_;
   sum.samples_total = options_.samples.size();
-  sum.calls_total =
+  sum.calls_total +=
       static_cast<std::int64_t>(options_.samples.size()) * calls_per_sample_;
   for (const auto& [index, sample] : samples_) {
     const samplers::Progress p = sample.method->progress();

@@ -25,6 +25,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
     std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
     std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
+    std::same_as<T, CancelSample> ||
     std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
     std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
     std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
@@ -53,6 +54,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::DrainProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessJoined))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::AdmitProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::RefuseProcess))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::CancelSample))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::FreeValues))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropRuns))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessDown))
@@ -101,8 +103,9 @@ using CoordinatorActor =
                      caf::reacts_to<WorkerDown>, caf::reacts_to<WorkerBeat>,
                      caf::reacts_to<GrantResult>, caf::reacts_to<ValuesFetched>,
                      caf::reacts_to<JobFault>, caf::reacts_to<DrainProcess>,
-                     caf::reacts_to<ProcessDown>, caf::reacts_to<halt_atom>,
-                     caf::reacts_to<pulse_atom>, caf::reacts_to<drain_atom>>;
+                     caf::reacts_to<CancelSample>, caf::reacts_to<ProcessDown>,
+                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>,
+                     caf::reacts_to<drain_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;

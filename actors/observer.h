@@ -11,7 +11,12 @@
 
 namespace troupe::actors {
 
-enum class SampleStatus : std::uint8_t { unfinished, done, failed };
+enum class SampleStatus : std::uint8_t {
+  unfinished,
+  done,
+  failed,
+  cancelled  ///< somebody did not want it any more
+};
 
 struct SampleReport {
   std::uint64_t sample_index = 0;
@@ -29,10 +34,12 @@ struct LostDevice {
 };
 
 struct JobProgress {
-  std::uint64_t samples_total = 0;
+  std::uint64_t samples_total = 0;  ///< without cancelled ones
   std::uint64_t samples_done = 0;
   std::uint64_t samples_failed = 0;
+  std::uint64_t samples_cancelled = 0;
   std::int64_t calls_done = 0;  ///< over all samples, of calls_total
+  /// Of cancelled samples only the calls that were done before.
   std::int64_t calls_total = 0;
   /// What the blocks that ran since stand for, in calls; can be a fraction.
   double calls_under_way = 0;

@@ -195,6 +195,14 @@ RefuseProcess read(const proto::RefuseProcess& from) {
   return {natural(from.process()), read(from.cause())};
 }
 
+void write(const CancelSample& cancel, proto::News& news) {
+  news.mutable_cancel()->set_sample_index(cancel.sample_index);
+}
+
+CancelSample read(const proto::CancelSample& from) {
+  return {from.sample_index()};
+}
+
 }  // namespace
 
 std::string encode(const News& news) {
@@ -231,6 +239,8 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.admit());
     case proto::News::kRefuse:
       return read(message.refuse());
+    case proto::News::kCancel:
+      return read(message.cancel());
     case proto::News::NEWS_NOT_SET:
       break;
   }

@@ -19,7 +19,7 @@ inline constexpr int kMostNewsEntries = 1 << 16;
 /// What a coordinator and the processes of its company say to each other.
 using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
                           FreeValues, DropRuns, Recall, ProcessJoined,
-                          AdmitProcess, RefuseProcess>;
+                          AdmitProcess, RefuseProcess, CancelSample>;
 
 /// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
 /// Errc::invalid_argument above kMostNewsBytes. Thread: any.

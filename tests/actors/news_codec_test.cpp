@@ -218,6 +218,8 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
   const auto got_recall = there_and_back(recall);
   expect_same_worker(got_recall, recall);
   EXPECT_EQ(got_recall.grants, recall.grants);
+  const CancelSample cancel{fill.big()};
+  EXPECT_EQ(there_and_back(cancel).sample_index, cancel.sample_index);
   GrantResult back;
   back.returned = true;
   EXPECT_TRUE(there_and_back(back).returned);

@@ -61,25 +61,26 @@ auto counting(Counts& counts) {
   };
 }
 
-enum class Fate { end, drain };
+enum class Fate { end, drain, cancel };
 
 /// Passes everything on to the coordinator, and behind the n-th result that
-/// comes ends the node of a process, or says that it wants to leave. Results
-/// that come while it ends wait: else the job might be done first.
+/// comes ends the node of a process, says that it wants to leave, or cancels
+/// the sample of that number. Results that come while a process ends wait: else
+/// the job might be done first.
 class Executioner final : public CoordinatorActor::base {
  public:
   Executioner(caf::actor_config& config, CoordinatorActor coordinator,
-              int process, int results, Fate fate = Fate::end)
+              int whose, int results, Fate fate = Fate::end)
       : CoordinatorActor::base(config),
         coordinator_(std::move(coordinator)),
-        process_(process),
+        whose_(whose),
         results_left_(results),
         fate_(fate) {
     monitor(coordinator_);
     set_down_handler([this](const caf::down_msg& down) {
       if (victim_ && down.source == victim_.address()) {
         is_ending_ = false;
-        send(coordinator_, ProcessDown{process_, {}});
+        send(coordinator_, ProcessDown{whose_, {}});
         for (GrantResult& result : std::exchange(held_back_, {})) {
           send(coordinator_, std::move(result));
         }
@@ -97,7 +98,7 @@ class Executioner final : public CoordinatorActor::base {
   behavior_type make_behavior() override {
     return {
         [this](int process, const ProcessActor& actor) {
-          if (process == process_) {
+          if (process == whose_) {
             victim_ = actor;
           }
           send(coordinator_, process, actor);
@@ -123,13 +124,17 @@ class Executioner final : public CoordinatorActor::base {
             is_ending_ = true;
             monitor(victim_);
             send_exit(victim_, caf::exit_reason::kill);
+          } else if (fate_ == Fate::cancel) {
+            send(coordinator_,
+                 CancelSample{static_cast<std::uint64_t>(whose_)});
           } else {
-            send(coordinator_, DrainProcess{process_});
+            send(coordinator_, DrainProcess{whose_});
           }
         },
         [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
         [this](const JobFault& fault) { send(coordinator_, fault); },
         [this](const DrainProcess& drain) { send(coordinator_, drain); },
+        [this](const CancelSample& cancel) { send(coordinator_, cancel); },
         [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
@@ -140,7 +145,7 @@ class Executioner final : public CoordinatorActor::base {
  private:
   CoordinatorActor coordinator_;
   ProcessActor victim_;
-  int process_;
+  int whose_;
   int results_left_;
   Fate fate_;
   bool is_ending_ = false;  ///< the victim
@@ -277,6 +282,37 @@ TEST(Processes, LeaveWithoutACostWhenTheyWantTo) {
       EXPECT_TRUE(result.lost.empty());
       EXPECT_EQ(result.recoveries, 0);
       expect_same_latents(run.seen.latents, expected);
+    }
+  }
+}
+
+// Behind the first result: sample 0 is in flight, and none has ended.
+TEST(Processes, GoOnWithTheOthersWhenASampleIsCancelled) {
+  for (const MethodKind kind : kKinds) {
+    const auto all = undisturbed(kind);
+    for (const int sample : {0, 4}) {
+      SCOPED_TRACE(std::string(kind->name) + ", sample " +
+                   std::to_string(sample));
+      ToyRun run(kind);
+      Detours detours;
+      detours.coordinator = [sample](caf::actor_system& system,
+                                     CoordinatorActor coordinator) {
+        return CoordinatorActor(system.spawn<Executioner>(
+            std::move(coordinator), sample, 1, Fate::cancel));
+      };
+      const JobResult result = run_company(run.spec, detours);
+      EXPECT_FALSE(result.failure) << result.failure->message;
+      EXPECT_FALSE(result.stopped);
+      auto expected = all;
+      expected.erase(static_cast<std::uint64_t>(sample));
+      expect_same_latents(run.seen.latents, expected);
+      ASSERT_EQ(result.samples.size(), 5U);
+      for (const SampleReport& report : result.samples) {
+        EXPECT_EQ(report.status,
+                  report.sample_index == static_cast<std::uint64_t>(sample)
+                      ? SampleStatus::cancelled
+                      : SampleStatus::done);
+      }
     }
   }
 }

@@ -1,0 +1,54 @@
+// The part of CoordinatorPolicy for samples that are not wanted any more.
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/coordinator_policy.h"
+
+namespace troupe::actors {
+
+/// A sample whose result is on its way home has nothing left to compute: it
+/// ends as if nobody had asked.
+void CoordinatorPolicy::handle(const CancelSample& event) {
+  const std::uint64_t index = event.sample_index;
+  const auto found = samples_.find(index);
+  if (found == samples_.end()) {
+    cancel_waiting(index);
+  } else if (!is_coming_home(found->second)) {
+    ended_totals_.calls_total += found->second.method->progress().accepted;
+    forget_wanted(index);
+    end_sample(index, SampleStatus::cancelled, {});
+  }
+}
+
+/// No process knows the sample yet. One that has ended, or that is not of this
+/// job, is not among those that wait.
+void CoordinatorPolicy::cancel_waiting(std::uint64_t index) {
+  const auto first =
+      options_.samples.begin() + static_cast<std::ptrdiff_t>(next_sample_);
+  if (std::find(first, options_.samples.end(), index) ==
+      options_.samples.end()) {
+    return;
+  }
+  forget_wanted(index);
+  options_.begun.erase(index);
+  ++ended_totals_.samples_cancelled;
+  commands_.push_back(EndSample{{index, SampleStatus::cancelled},
+                                samplers::kInitialSlot,
+                                options_.first_run});
+  end_if_hopeless();
+}
+
+void CoordinatorPolicy::forget_wanted(std::uint64_t index) {
+  const auto found = std::ranges::find(options_.samples, index);
+  const auto place = static_cast<std::size_t>(found - options_.samples.begin());
+  next_sample_ -= place < next_sample_ ? 1 : 0;
+  options_.samples.erase(found);
+}
+
+/// All that is left is to fetch its result.
+bool CoordinatorPolicy::is_coming_home(const Sample& sample) const {
+  return sample.method->done() && (sample.is_decoded || !options_.decode);
+}
+
+}  // namespace troupe::actors
