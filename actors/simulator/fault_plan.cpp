@@ -12,8 +12,10 @@ int drawn_count(double rate, Random& random) {
 }
 
 Fault drawn_fault(FaultKind kind, int worker, Duration span, Random& random) {
-  Fault fault{kind, TimePoint{} + random.between(Duration{}, span), worker,
-              Duration{}, 1.0};
+  Fault fault;
+  fault.kind = kind;
+  fault.when = TimePoint{} + random.between(Duration{}, span);
+  fault.worker = worker;
   if (kind == FaultKind::freeze) {
     // From shorter than a lease to several of them.
     fault.length =
@@ -28,7 +30,8 @@ Fault drawn_fault(FaultKind kind, int worker, Duration span, Random& random) {
 }  // namespace
 
 std::vector<Fault> plan_faults(const FaultRates& rates, int first_worker,
-                               int num_workers, Duration span, Random& random) {
+                               int num_workers, int num_samples, Duration span,
+                               Random& random) {
   const double rate_of[] = {rates.kills, rates.freezes, rates.slows,
                             rates.process_ends, rates.drains};
   std::vector<Fault> faults;
@@ -39,6 +42,12 @@ std::vector<Fault> plan_faults(const FaultRates& rates, int first_worker,
         faults.push_back(
             drawn_fault(static_cast<FaultKind>(kind), worker, span, random));
       }
+    }
+  }
+  for (int sample = 0; sample < num_samples; ++sample) {
+    for (int n = drawn_count(rates.cancels, random); n > 0; --n) {
+      faults.push_back(drawn_fault(FaultKind::cancel, 0, span, random));
+      faults.back().sample_index = static_cast<std::uint64_t>(sample);
     }
   }
   std::ranges::stable_sort(faults, {}, &Fault::when);

@@ -15,20 +15,22 @@ enum class FaultKind : std::uint8_t {
   end_process,  ///< the worker's process ends, with its values, for good; the
                 ///< coordinator's does not
   drain,        ///< the worker's process wants to leave
-  join          ///< the process whose first worker this is joins the job
+  join,         ///< the process whose first worker this is joins the job
+  cancel        ///< a sample is not wanted any more
 };
-inline constexpr int kNumFaultKinds = 6;
+inline constexpr int kNumFaultKinds = 7;
 
 struct Fault {
   FaultKind kind = FaultKind::kill;
   TimePoint when;
-  int worker = 0;
+  int worker = 0;     ///< of all but cancel
   Duration length{};  ///< of freeze and slow
   double factor = 1.0;
+  std::uint64_t sample_index = 0;  ///< of cancel
 };
 
-/// How often a worker meets a fault in an undisturbed job's time; 0: never.
-/// `joins`: how many processes join.
+/// How often a worker, or a sample, meets a fault in an undisturbed job's time;
+/// 0: never. `joins`: how many processes join.
 struct FaultRates {
   double kills = 0.5;
   double freezes = 0.25;
@@ -36,13 +38,15 @@ struct FaultRates {
   double process_ends = 0.2;
   double drains = 0.1;
   double joins = 0.5;
+  double cancels = 0.03;  ///< of each sample
 };
 
-/// Faults of these workers in a job that takes `span` undisturbed, in the order
-/// of their times.
+/// Faults of these workers, and of the first `num_samples` samples, in a job
+/// that takes `span` undisturbed, in the order of their times.
 [[nodiscard]] std::vector<Fault> plan_faults(const FaultRates& rates,
                                              int first_worker, int num_workers,
-                                             Duration span, Random& random);
+                                             int num_samples, Duration span,
+                                             Random& random);
 /// When processes join, one after the other.
 [[nodiscard]] std::vector<TimePoint> plan_joins(const FaultRates& rates,
                                                 Duration span, Random& random);

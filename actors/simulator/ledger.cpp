@@ -124,6 +124,23 @@ void Ledger::check_answers() {
   expect(has_ended_ || !joiner_, "a process that asks to join gets no answer");
 }
 
+void Ledger::heard(const CancelSample& cancel) {
+  unwanted_.insert(cancel.sample_index);
+}
+
+void Ledger::asked(const FetchValues& fetch) {
+  expect(!ended_.contains(fetch.sample_index),
+         "values of a sample that has ended are fetched");
+  if (!fetch.is_rescue) {
+    samples_[fetch.sample_index].is_coming_home = true;
+  }
+}
+
+bool Ledger::is_coming_home(std::uint64_t sample_index) const {
+  const auto found = samples_.find(sample_index);
+  return found != samples_.end() && found->second.is_coming_home;
+}
+
 void Ledger::asked(const ReleaseProcess& release) {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (scenario_.workers[w].process == release.process) {
@@ -144,6 +161,9 @@ void Ledger::heard_of_rebuild() {
   losses_.clear();
   poisoned_.clear();
   slowest_.clear();
+  for (auto& [index, sample] : samples_) {
+    sample.is_coming_home = false;
+  }
   reported_ = 0;
 }
 
@@ -295,6 +315,14 @@ void Ledger::asked(const EndSample& end,
     samples_.erase(index);
     return;
   }
+  if (end.report.status == SampleStatus::cancelled) {
+    expect(unwanted_.contains(index),
+           name + " is cancelled, and nobody asked for it");
+    ++num_cancelled_;
+    forget_grants(index);
+    samples_.erase(index);
+    return;
+  }
   expect(end.report.execution_class == samples_[index].execution_class,
          name + " is reported in another execution class than it ran in");
   samples_.erase(index);
@@ -331,7 +359,8 @@ void Ledger::asked(const EndJob& end) {
           return worker.is_gone || worker.drains;
         });
     gave_up_ =
-        nobody_left || static_cast<std::size_t>(num_failed_) == ended_.size();
+        nobody_left ||
+        static_cast<std::size_t>(num_failed_ + num_cancelled_) == ended_.size();
     expect(gave_up_, "the job was given up: " + end.failure->place + ": " +
                          end.failure->message);
     return;

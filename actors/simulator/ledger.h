@@ -30,6 +30,7 @@ class Ledger {
   void heard(const ProcessDown& down);
   void heard(const DrainProcess& drain);
   void heard(const ProcessJoined& joined);
+  void heard(const CancelSample& cancel);
   /// All workers and grants are gone, and another coordinator begins.
   void heard_of_rebuild();
 
@@ -43,6 +44,7 @@ class Ledger {
   void asked(const EndSample& end, const std::shared_ptr<SymbolTable>& home);
   void asked(const FenceWorker& fence);
   void asked(const AdmitProcess& admit);
+  void asked(const FetchValues& fetch);
   void asked(const ReleaseProcess& release);
   void asked(const JobProgress& progress);
   void asked(const EndJob& end);
@@ -91,6 +93,9 @@ class Ledger {
   [[nodiscard]] bool gave_up() const noexcept { return gave_up_; }
   /// Samples that failed for an allowed reason: a task was lost too often.
   [[nodiscard]] int num_failed() const noexcept { return num_failed_; }
+  [[nodiscard]] int num_cancelled() const noexcept { return num_cancelled_; }
+  /// The result of the sample is being fetched.
+  [[nodiscard]] bool is_coming_home(std::uint64_t sample_index) const;
   /// No lease of the worker is longer, by the passes that were heard of.
   [[nodiscard]] Duration longest_lease(int worker) const;
 
@@ -110,6 +115,7 @@ class Ledger {
   struct InFlight {
     std::uint32_t run = 0;
     int execution_class = -1;  ///< of this run's workers; -1: none had a task
+    bool is_coming_home = false;
   };
   /// Sample, run, task and its version.
   using TaskName =
@@ -132,10 +138,12 @@ class Ledger {
   std::map<std::pair<std::uint64_t, std::uint64_t>, int> losses_;
   std::map<std::uint64_t, InFlight> samples_;
   std::set<std::uint64_t> ended_;
+  std::set<std::uint64_t> unwanted_;  ///< somebody has cancelled them
   std::uint64_t reported_ = 0;
   std::set<std::uint64_t> poisoned_;  ///< samples of tasks lost too often
   std::map<int, Duration> slowest_;   ///< pass, by execution class
   int num_failed_ = 0;
+  int num_cancelled_ = 0;
   bool has_ended_ = false;
   bool gave_up_ = false;
   std::optional<std::string> first_error_;

@@ -136,7 +136,8 @@ void add_joins(Scenario& scenario, const FaultRates& rates, Duration span,
   int num_classes = scenario.workers.back().execution_class + 1;
   for (const TimePoint when : plan_joins(rates, span, random)) {
     const auto first = static_cast<int>(scenario.workers.size());
-    scenario.faults.push_back({FaultKind::join, when, first, Duration{}, 1.0});
+    scenario.faults.push_back(
+        {.kind = FaultKind::join, .when = when, .worker = first});
     const int execution_class = random.chance(0.25)
                                     ? num_classes++
                                     : random.between(0, num_classes - 1);
@@ -145,7 +146,7 @@ void add_joins(Scenario& scenario, const FaultRates& rates, Duration span,
       add_worker(scenario, execution_class, scenario.num_processes, random);
     }
     ++scenario.num_processes;
-    std::ranges::move(plan_faults(rates, first, count, span, random),
+    std::ranges::move(plan_faults(rates, first, count, 0, span, random),
                       std::back_inserter(scenario.faults));
   }
   std::ranges::stable_sort(scenario.faults, {}, &Fault::when);
@@ -180,7 +181,8 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   add_workers(scenario, random);
   add_processes(scenario, random);
   const Duration span = undisturbed_span(scenario);
-  scenario.faults = plan_faults(rates, 0, scenario.num_at_start, span, random);
+  scenario.faults = plan_faults(rates, 0, scenario.num_at_start,
+                                scenario.num_samples, span, random);
   if (random.chance(0.25)) {
     // Most jobs have more events.
     scenario.rebuild_at = 1 + random.below(6000);

@@ -26,10 +26,12 @@ struct Outcome {
   bool gave_up = false;
   /// Samples of which a task was lost too often with its worker.
   int failed_samples = 0;
+  int cancelled_samples = 0;
   Duration took{};  ///< virtual time
   std::uint64_t num_events = 0;
   std::uint64_t num_tasks = 0;  ///< that workers ended
-  /// Faults that struck a worker that was up, by kind.
+  /// Faults that struck a worker that was up, or a sample that had not ended,
+  /// by kind.
   std::array<int, kNumFaultKinds> struck{};
   int fences = 0;        ///< of workers past their lease
   int late_results = 0;  ///< that nobody waited for any more

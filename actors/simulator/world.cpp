@@ -82,6 +82,7 @@ Outcome World::run() {
   outcome_.error = ledger_.first_error();
   outcome_.gave_up = ledger_.gave_up();
   outcome_.failed_samples = ledger_.num_failed();
+  outcome_.cancelled_samples = ledger_.num_cancelled();
   outcome_.rebuilds = static_cast<int>(num_rebuilds_);
   outcome_.took = ended_ - TimePoint{};
   return outcome_;
@@ -125,6 +126,9 @@ void World::handle(ToCoordinator& message) {
   }
   countable_.clear();
   ledger_.check_answers();
+  if (const auto* cancel = std::get_if<CancelSample>(&message.event)) {
+    check_cancelled(*cancel);
+  }
   // G1, whatever the order in which an event's grants leave.
   for (const ValueName& name : std::exchange(granted_inputs_, {})) {
     ledger_.expect(is_somewhere(name) || ledger_.is_being_made(name),
@@ -217,6 +221,11 @@ bool World::strikes(const Fault& fault) const {
   if (fault.kind == FaultKind::join) {
     return !ledger_.has_ended();
   }
+  if (fault.kind == FaultKind::cancel) {
+    return fault.sample_index <
+               static_cast<std::uint64_t>(scenario_.num_samples) &&
+           !ledger_.has_ended(fault.sample_index);
+  }
   const auto worker = static_cast<std::size_t>(fault.worker);
   if (worker >= workers_.size()) {
     return false;  // it has not joined yet
@@ -236,7 +245,6 @@ void World::handle(Fault& fault) {
     join_process(process_of(fault.worker));
     return;
   }
-  Worker& worker = at(fault.worker);
   if (fault.kind == FaultKind::kill) {
     end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
   } else if (fault.kind == FaultKind::end_process) {
@@ -245,21 +253,29 @@ void World::handle(Fault& fault) {
     const int process = process_of(fault.worker);
     ledger_.heard(DrainProcess{process});
     queue_.add(now(), ToCoordinator{DrainProcess{process}});
+  } else if (fault.kind == FaultKind::cancel) {
+    ledger_.heard(CancelSample{fault.sample_index});
+    queue_.add(now(), ToCoordinator{CancelSample{fault.sample_index}});
   } else if (fault.kind == FaultKind::slow) {
-    worker.slow_until = now() + fault.length;
-    worker.slowness = fault.factor;
+    at(fault.worker).slow_until = now() + fault.length;
+    at(fault.worker).slowness = fault.factor;
   } else {
-    worker.frozen_since =
-        now() < worker.frozen_until ? worker.frozen_since : now();
-    const TimePoint until = std::max(worker.frozen_until, now() + fault.length);
-    const Duration longer = until - std::max(worker.frozen_until, now());
-    worker.frozen_until = until;
-    if (worker.pass) {
-      worker.pass->end += longer;
-      worker.pass->start += longer;  // its blocks so far stay as many
-    }
-    queue_.add(worker.frozen_until, Thaws{fault.worker});
+    freeze(fault);
   }
+}
+
+void World::freeze(const Fault& fault) {
+  Worker& worker = at(fault.worker);
+  worker.frozen_since =
+      now() < worker.frozen_until ? worker.frozen_since : now();
+  const TimePoint until = std::max(worker.frozen_until, now() + fault.length);
+  const Duration longer = until - std::max(worker.frozen_until, now());
+  worker.frozen_until = until;
+  if (worker.pass) {
+    worker.pass->end += longer;
+    worker.pass->start += longer;  // its blocks so far stay as many
+  }
+  queue_.add(worker.frozen_until, Thaws{fault.worker});
 }
 
 // ---- what the coordinator asks for

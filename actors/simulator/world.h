@@ -172,6 +172,8 @@ class World {
   void feed(int index, WorkerEvent event);
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
+  void freeze(const Fault& fault);
+  void check_cancelled(const CancelSample& cancel);
   void end_process(int process);
   void start_worker(int worker);
   void join_process(int process);

@@ -58,6 +58,14 @@ void World::check_grants() {
   }
 }
 
+/// Who cancels a sample waits for nothing.
+void World::check_cancelled(const CancelSample& cancel) {
+  ledger_.expect(ledger_.has_ended() ||
+                     ledger_.has_ended(cancel.sample_index) ||
+                     ledger_.is_coming_home(cancel.sample_index),
+                 "a sample goes on that is cancelled");
+}
+
 /// The sample is in flight, in this run.
 bool World::is_current(const ValueName& name) const {
   const auto run = coordinator_.run_of(name.sample_index);

@@ -11,6 +11,7 @@ namespace troupe::actors::simulator {
 // ---- what the policies ask for
 
 void World::perform(FetchValues& fetch) {
+  ledger_.asked(fetch);
   const std::uint64_t index = fetch.sample_index;
   const std::uint32_t run = fetch.run;
   const bool is_rescue = fetch.is_rescue;
@@ -77,7 +78,8 @@ void World::perform(RestoreCut& restore) {
         store(kHomeProcess).open(restore.sample_index, restore.run);
     ledger_.asked(restore, cut->second.cut.execution_class);
     for (const auto& [slot, symbol] : cut->second.values) {
-      table->put(slot, symbol);
+      ledger_.expect(table->put(slot, symbol),
+                     "a slot is written with another value");
     }
   }
 }

@@ -242,6 +242,47 @@ inline Sabotage numbering_workers_twice() {
 
 inline Sabotage letting_nobody_in() { return dropping<AdmitProcess>(); }
 
+inline bool is_cancel(const CoordinatorCommand& command) {
+  const auto* end = std::get_if<EndSample>(&command);
+  return end != nullptr && end->report.status == SampleStatus::cancelled;
+}
+
+inline Sabotage ignoring_a_cancel() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    std::erase_if(commands, is_cancel);
+  };
+  return sabotage;
+}
+
+inline Sabotage cancelling_the_sample_beside() {
+  return changing<EndSample>([](EndSample& end) {
+    end.report.sample_index ^=
+        end.report.status == SampleStatus::cancelled ? 1U : 0U;
+  });
+}
+
+/// Its values stay where they are.
+inline Sabotage keeping_what_is_cancelled() {
+  Sabotage sabotage;
+  sabotage.of_commands = [](std::vector<CoordinatorCommand>& commands) {
+    if (std::ranges::any_of(commands, is_cancel)) {
+      std::erase_if(commands, [](const CoordinatorCommand& command) {
+        return std::holds_alternative<DropRuns>(command);
+      });
+    }
+  };
+  return sabotage;
+}
+
+inline Sabotage showing_what_is_cancelled() {
+  return adding<EndSample>([](const EndSample& end) {
+    return is_cancel(end) ? std::vector<CoordinatorCommand>{ShowResult{
+                                {end.report.sample_index}}}
+                          : std::vector<CoordinatorCommand>{};
+  });
+}
+
 inline Sabotage letting_go_before_the_work_is_back() {
   return adding<Recall>([](const Recall& recall) {
     return std::vector<CoordinatorCommand>{ReleaseProcess{recall.worker + 1},

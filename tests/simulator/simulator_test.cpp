@@ -19,7 +19,8 @@ constexpr FaultRates kNoFaults{.kills = 0,
                                .slows = 0,
                                .process_ends = 0,
                                .drains = 0,
-                               .joins = 0};
+                               .joins = 0,
+                               .cancels = 0};
 
 TEST(Simulator, TriesEveryMethodAsOftenAsTheOthers) {
   const std::size_t methods = samplers::method_table().size();
@@ -86,7 +87,8 @@ TEST(Simulator, LetsProcessesLeaveWithoutACost) {
                                              .slows = 0,
                                              .process_ends = 0,
                                              .drains = 0.5,
-                                             .joins = 0});
+                                             .joins = 0,
+                                             .cancels = 0});
     scenario.rebuild_at = 0;
     if (scenario.workers.back().execution_class != 0) {
       continue;  // a class that has lost its last worker begins samples anew
@@ -148,6 +150,18 @@ TEST(Simulator, BeginsJobsWithoutWorkersThatComeLate) {
     EXPECT_LT(outcome.took, std::chrono::seconds(50)) << to_string(scenario);
   }
   EXPECT_GE(num_jobs, 60);
+}
+
+// Whatever else goes on, and if a sample is cancelled twice.
+TEST(Simulator, CancelsMostSamplesOfAJob) {
+  int cancelled_samples = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Scenario scenario = make_scenario(seed, {.cancels = 1.5});
+    const Outcome outcome = simulate(scenario);
+    ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    cancelled_samples += outcome.cancelled_samples;
+  }
+  EXPECT_GE(cancelled_samples, 1000);
 }
 
 // What a journal will hold is enough, whenever it is needed: the job, the
@@ -214,6 +228,14 @@ TEST(Simulator, FindsPlantedBugs) {
       {"numbering workers twice", numbering_workers_twice(),
        "number is given twice"},
       {"letting nobody in", letting_nobody_in(), "gets no answer"},
+      {"ignoring a cancel", ignoring_a_cancel(),
+       "a sample goes on that is cancelled"},
+      {"cancelling the sample beside", cancelling_the_sample_beside(),
+       "and nobody asked for it"},
+      {"keeping what is cancelled", keeping_what_is_cancelled(),
+       "that nobody knows of"},
+      {"showing what is cancelled", showing_what_is_cancelled(),
+       "what did not count is shown"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   EXPECT_GE(bugs.size(), 20U);
