@@ -18,7 +18,8 @@ struct ImageSummary {
   std::string class_name = {};
   std::string path = {};
   std::string latents_xxh3 = {};
-  std::string status = "done";       ///< "done", "skipped", "failed"
+  /// "done", "skipped", "failed", "cancelled"
+  std::string status = "done";
   std::string message = {};          ///< why it failed
   std::string execution_class = {};  ///< set where a job has several, and
                                      ///< for images that were there
@@ -60,7 +61,9 @@ struct PlanSummary {
 struct RunSummary {
   std::string version;
   std::string verb;
-  std::string status = "done";  ///< "done", "planned", "stopped", "failed"
+  /// "done", "planned", "stopped", "failed"; "cancelled": some images were,
+  /// and the others are there
+  std::string status = "done";
   int exit_code = 0;
   std::string method;
   std::string sampler;

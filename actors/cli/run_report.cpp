@@ -12,16 +12,25 @@
 namespace troupe::actors {
 namespace {
 
-/// "4 images", "3 images made, 1 was there".
+/// "4 images", "3 images made, 1 was there, 2 were cancelled".
 std::string count_of(const RunSummary& summary) {
   const auto skipped = static_cast<std::size_t>(
       std::ranges::count(summary.images, "skipped", &ImageSummary::status));
-  const std::size_t made = summary.images.size() - skipped;
+  const auto cancelled = static_cast<std::size_t>(
+      std::ranges::count(summary.images, "cancelled", &ImageSummary::status));
+  const std::size_t made = summary.images.size() - skipped - cancelled;
   std::string text = counted(made, "image");
-  if (skipped > 0) {
-    text += fmt::format(" made, {} {} there", skipped,
-                        skipped == 1 ? "was" : "were");
+  if (skipped + cancelled > 0) {
+    text += " made";
   }
+  const auto add = [&text](std::size_t count, const char* what) {
+    if (count > 0) {
+      text +=
+          fmt::format(", {} {} {}", count, count == 1 ? "was" : "were", what);
+    }
+  };
+  add(skipped, "there");
+  add(cancelled, "cancelled");
   return text;
 }
 
@@ -86,6 +95,20 @@ void note_missing_hash(RunSummary& summary) {
     summary.notes.push_back("latents_xxh3 of the whole job is left out: " +
                             why + "; each image names its own");
   }
+}
+
+void report_cancelled(const JobResult& result, RunSummary& summary) {
+  const std::uint64_t cancelled = result.count(SampleStatus::cancelled);
+  if (cancelled == 0) {
+    return;
+  }
+  summary.status = "cancelled";
+  summary.exit_code = exit_code(Errc::items_failed);
+  const std::string note = fmt::format("{} of {} {} cancelled", cancelled,
+                                       counted(result.samples.size(), "image"),
+                                       cancelled == 1 ? "was" : "were");
+  log_message(LogLevel::warning, note);
+  summary.notes.push_back(note);
 }
 
 void report_lost(const JobRequest& request, std::span<const LostDevice> lost,

@@ -7,6 +7,7 @@
 #include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
 #include "actors/observer.h"
+#include "actors/runtime.h"
 
 namespace troupe::actors {
 
@@ -18,6 +19,11 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
 
 /// Notes why the summary has no hash over all latents, if it has none.
 void note_missing_hash(RunSummary& summary);
+
+/// Samples that were cancelled are no failure, but the run is not done either:
+/// it ends with status "cancelled", the exit code of runs that lack images, and
+/// a note, which is said on stderr, too. Without any it changes nothing.
+void report_cancelled(const JobResult& result, RunSummary& summary);
 
 /// Devices that fell out of a run: marked in the summary's list, noted there,
 /// and said on stderr, each once.

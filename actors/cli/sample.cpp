@@ -67,14 +67,16 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
                              .execution_class = earlier.execution_class});
   }
   for (const SampleReport& report : result.samples) {
-    if (report.status == SampleStatus::failed) {
+    const bool is_failed = report.status == SampleStatus::failed;
+    if (is_failed || report.status == SampleStatus::cancelled) {
       all.emplace(
           report.sample_index,
-          ImageSummary{.index = report.sample_index,
-                       .seed = request.seed_of(report.sample_index),
-                       .class_id = request.class_of(report.sample_index),
-                       .status = "failed",
-                       .message = report.failure.value().message});
+          ImageSummary{
+              .index = report.sample_index,
+              .seed = request.seed_of(report.sample_index),
+              .class_id = request.class_of(report.sample_index),
+              .status = is_failed ? "failed" : "cancelled",
+              .message = is_failed ? report.failure.value().message : ""});
     }
   }
   for (auto& [index, image] : all) {
@@ -133,7 +135,8 @@ void judge(const Invocation& invocation, const JobRequest& request,
            const RunOutputs& outputs, const JobResult& result,
            const std::vector<std::string>& left_out) {
   const std::uint64_t done = result.count(SampleStatus::done);
-  const std::uint64_t wanted = request.samples.size() - outputs.skipped.size();
+  const std::uint64_t wanted = request.samples.size() - outputs.skipped.size() -
+                               result.count(SampleStatus::cancelled);
   const std::optional<Errc> signal = invocation.signals->received();
   if (signal && done < wanted) {
     throw Error(*signal, "sample",
@@ -362,6 +365,7 @@ int run_sample(Invocation& invocation) {
   fill_figures(runner, outputs, artefacts, run.result, summary);
   report_lost(request, runner.lost(), summary);
   report_lost(request, run.result.lost, summary);
+  report_cancelled(run.result, summary);
   say_other_classes(kept_images(artefacts), runner.execution_classes(),
                     summary.notes);
   if (!artefacts.preview_note().empty()) {
@@ -380,7 +384,7 @@ int run_sample(Invocation& invocation) {
   } else if (!config.quiet) {
     print_result(summary, outputs, describe_company(request));
   }
-  return 0;
+  return summary.exit_code;
 }
 
 }  // namespace troupe::actors

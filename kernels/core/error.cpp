@@ -77,7 +77,7 @@ constexpr std::array kExitCodes = {
     ExitCode{5, "verify found other bytes", "make the file anew"},
     ExitCode{6, "a file is corrupt: it breaks the rules of its format",
              "get or make the file again"},
-    ExitCode{7, "some images failed, the rest is complete",
+    ExitCode{7, "some images failed or were cancelled, the rest is complete",
              "read the messages of those that failed"},
     ExitCode{8, "another execution class: bytes cannot be compared",
              "run it where the image was made: same processor family, build "
