@@ -213,6 +213,13 @@ void check_emulation(const Config& config) {
              "give one of the two");
     }
   }
+  // The default may come from --print-config.
+  if (config.repeats != Config().repeats) {
+    refuse("repeats",
+           "an emulated run gives the same figures every time: got " +
+               std::to_string(config.repeats) + " beside --emulate",
+           "leave it out");
+  }
   for (const DeviceChoice& device : config.devices) {
     if (device.kind != DeviceKind::cpu) {
       refuse("device",

@@ -80,6 +80,14 @@ TEST(Emulate, IsMarkedInTheTable) {
       << outcome.err;
 }
 
+TEST(Emulate, RefusesToRepeatWhatDoesNotVary) {
+  const Outcome outcome = run(tiny_bench({"--emulate", "2", "--repeats", "5"}));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_NE(outcome.err.find("[--repeats] an emulated run gives the same"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Emulate, ReadsBackItsPrintedConfig) {
   const TempFolder folder;
   const Outcome printed =
