@@ -126,7 +126,7 @@ void ValueStore::fetch(const RemoteValue& value,
                        std::function<void(bool)> then) {
   const ValueName& name = value.name;
   const auto table = open(name.sample_index, name.run);
-  if (table->find(name.slot)) {
+  if (table->has(name.slot)) {
     then(true);
     return;
   }
