@@ -42,7 +42,7 @@ class OutputPaths {
   /// Writes a file under `path(index)`, whole or not at all; false for one that
   /// is there and must not be replaced. Another run may have removed the folder
   /// because it wrote nothing there: before the first image it is made again.
-  /// Errors: those of check_folder, AtomicFile and its `try_commit`.
+  /// Errors: those of check_folder, AtomicFile, its `sync` and `try_publish`.
   [[nodiscard]] bool write(std::uint64_t index,
                            std::span<const std::byte> bytes,
                            const FileRule& rule = {});

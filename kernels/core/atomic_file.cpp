@@ -264,15 +264,6 @@ int AtomicFile::publish() const {
 
 fs::path AtomicFile::folder() const { return folder_of(path_); }
 
-bool AtomicFile::try_commit() {
-  sync();
-  const bool is_there = try_publish();
-  if (is_there) {
-    sync_folder(folder());
-  }
-  return is_there;
-}
-
 bool AtomicFile::try_publish() {
   require(descriptor_ >= 0, Errc::internal, "file", "committed twice");
   // Still open and locked: a sweep would take a file without a lock for one
@@ -294,11 +285,13 @@ bool AtomicFile::try_publish() {
 }
 
 void AtomicFile::commit() {
-  if (!try_commit()) {
+  sync();
+  if (!try_publish()) {
     throw Error(Errc::invalid_argument, "file",
                 "the file is there already: " + path_.string(),
                 "another run made it meanwhile: give each run its own files");
   }
+  sync_folder(folder());
 }
 
 void AtomicFile::discard() noexcept {

@@ -62,15 +62,13 @@ class AtomicFile {
   /// must not be replaced exists, even if it was made after the constructor
   /// ran. On an error the temporary file is removed.
   void commit();
-  /// Like commit, but returns false if a file that must not be replaced
-  /// exists. If two writers race, exactly one wins.
-  [[nodiscard]] bool try_commit();
 
-  /// The steps of try_commit, for whoever commits many files at once: `sync`,
-  /// then `try_publish`. The name is durable after `sync_folder(folder())`.
+  /// The steps of commit, for whoever commits many files at once: `sync`, then
+  /// `try_publish`. The name is durable after `sync_folder(folder())`.
   /// Errors of `sync`: Errc::no_space; Errc::io. On one nothing stays behind.
   void sync();
-  /// Errors: Errc::no_space; Errc::io.
+  /// False if a file that must not be replaced exists. If two writers race,
+  /// exactly one wins. Errors: Errc::no_space; Errc::io.
   [[nodiscard]] bool try_publish();
   /// Where the file appears, links resolved.
   [[nodiscard]] std::filesystem::path folder() const;

@@ -65,7 +65,8 @@ bool try_write_file(const fs::path& path, std::span<const std::byte> bytes,
                     const FileRule& rule) {
   AtomicFile file(path, rule);
   file.write(bytes);
-  return file.try_commit();
+  file.sync();
+  return file.try_publish();
 }
 
 template <typename Fn>
