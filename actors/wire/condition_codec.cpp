@@ -45,7 +45,6 @@ models::Condition decode_condition(std::span<const std::byte> bytes) {
   refuse_unknown_fields(message);
   models::Condition condition;
   for (const proto::Condition::Tensor& from : message.tensors()) {
-    refuse_unknown_fields(from);
     if (condition.find(from.name()) != nullptr) {
       refuse("condition " + in_quotes(from.name()) + " is there twice");
     }

@@ -20,9 +20,27 @@ void refuse(const std::string& what) {
 }
 
 void refuse_unknown_fields(const google::protobuf::Message& message) {
-  if (!message.GetReflection()->GetUnknownFields(message).empty()) {
-    refuse(message.GetDescriptor()->name() +
+  const google::protobuf::Descriptor& kind = *message.GetDescriptor();
+  const google::protobuf::Reflection& by = *message.GetReflection();
+  if (!by.GetUnknownFields(message).empty()) {
+    refuse(kind.name() +
            " has a field that this Troupe does not know: a newer one wrote it");
+  }
+  for (int i = 0; i < kind.field_count(); ++i) {
+    const google::protobuf::FieldDescriptor& field = *kind.field(i);
+    if (field.message_type() == nullptr) {
+      continue;
+    }
+    if (!field.is_repeated()) {
+      if (by.HasField(message, &field)) {
+        refuse_unknown_fields(by.GetMessage(message, &field));
+      }
+      continue;
+    }
+    const int count = by.FieldSize(message, &field);
+    for (int k = 0; k < count; ++k) {
+      refuse_unknown_fields(by.GetRepeatedMessage(message, &field, k));
+    }
   }
 }
 

@@ -20,7 +20,8 @@ namespace troupe::actors::wire {
 /// Ends the reading of a record. Errors: Errc::corrupt_file, always.
 [[noreturn]] void refuse(const std::string& what);
 
-/// Errors: Errc::corrupt_file if the message has fields that wire.proto lacks.
+/// Errors: Errc::corrupt_file if the message, or one in it at any depth, has
+/// fields that wire.proto lacks.
 void refuse_unknown_fields(const google::protobuf::Message& message);
 
 /// Parses at most `most` bytes. Errors: Errc::corrupt_file for more, and for

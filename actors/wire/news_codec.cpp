@@ -32,8 +32,8 @@ Grant read(const proto::Grant& from) {
   read_all(from.remote_inputs(), grant.remote_inputs);
   read_all(from.coming_inputs(), grant.coming_inputs);
   read_all(from.frees(), grant.frees);
-  if (grant.tasks.empty()) {
-    refuse("a grant without tasks");
+  if (grant.tasks.empty() || grant.max_rows == 0) {
+    refuse("a grant without tasks, or for passes without rows");
   }
   return grant;
 }

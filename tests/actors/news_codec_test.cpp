@@ -299,6 +299,104 @@ TEST(NewsCodec, RefusesWhatIsNone) {
   grant = Filler().grant();
   grant.tasks.clear();
   EXPECT_THROW((void)there_and_back(grant), Error);
+  grant = Filler().grant();
+  grant.max_rows = 0;
+  EXPECT_THROW((void)there_and_back(grant), Error);
+}
+
+/// The first field of this number in the record, which has a length.
+struct Place {
+  std::size_t length_at = 0;
+  std::size_t begin = 0;
+  std::size_t size = 0;
+};
+
+std::uint64_t varint(const std::string& bytes, std::size_t& at) {
+  std::uint64_t value = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const auto byte = static_cast<unsigned char>(bytes.at(at++));
+    value |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80U) {
+      return value;
+    }
+  }
+}
+
+std::string varint_of(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80U; value >>= 7U) {
+    bytes += static_cast<char>((value & 0x7FU) | 0x80U);
+  }
+  return bytes += static_cast<char>(value);
+}
+
+Place place_of(const std::string& record, std::uint64_t number) {
+  constexpr std::size_t kFixed[] = {0, 8, 0, 0, 0, 4};
+  for (std::size_t at = 0; at < record.size();) {
+    const std::uint64_t tag = varint(record, at);
+    Place place{at, at, 0};
+    if ((tag & 7U) == 0) {
+      (void)varint(record, at);
+    } else if ((tag & 7U) == 2) {
+      place.size = varint(record, at);
+      place.begin = at;
+      at += place.size;
+    } else {
+      at += kFixed[tag & 7U];
+    }
+    if (tag >> 3U == number) {
+      return place;
+    }
+  }
+  ADD_FAILURE() << "no field " << number;
+  return {};
+}
+
+/// The record with one more field, of a number that nothing has, in the message
+/// at the end of this path of field numbers.
+std::string with_stranger(std::string record,
+                          std::span<const std::uint64_t> path) {
+  if (path.empty()) {
+    return record += "\xC0\x3E\x01";  // field 1000: 1
+  }
+  const Place place = place_of(record, path[0]);
+  const std::string inner =
+      with_stranger(record.substr(place.begin, place.size), path.subspan(1));
+  return record.replace(place.length_at,
+                        place.begin + place.size - place.length_at,
+                        varint_of(inner.size()) + inner);
+}
+
+TEST(NewsCodec, RefusesAFieldThatItDoesNotKnowAtAnyDepth) {
+  Filler fill;
+  using Path = std::vector<std::uint64_t>;
+  const auto expect_refused = [](const std::string& record, const Path& path) {
+    try {
+      (void)wire::decode_news(bytes_of(with_stranger(record, path)));
+      ADD_FAILURE() << "a field at depth " << path.size() << " passed";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("does not know"),
+                std::string::npos)
+          << error.what();
+    }
+  };
+  const std::string grant = wire::encode(News(fill.grant()));
+  for (const Path& path : {Path{}, Path{1}, Path{1, 3}, Path{1, 5},
+                           Path{1, 5, 1}, Path{1, 6}, Path{1, 7}}) {
+    expect_refused(grant, path);
+  }
+  const std::string result = wire::encode(News(fill.result()));
+  for (const Path& path :
+       {Path{2}, Path{2, 4}, Path{2, 5}, Path{2, 6}, Path{2, 6, 1}, Path{2, 7},
+        Path{2, 9}, Path{2, 9, 3}, Path{2, 10}, Path{2, 12}}) {
+    expect_refused(result, path);
+  }
+  const std::string parcel = wire::encode(Parcel{{"x", fill.tensor()}});
+  for (const Path& path : {Path{}, Path{1}}) {
+    EXPECT_THROW(
+        (void)wire::decode_parcel(bytes_of(with_stranger(parcel, path))),
+        Error);
+  }
 }
 
 TEST(NewsCodec, RefusesMoreEntriesThanAnybodySends) {
