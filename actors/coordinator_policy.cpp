@@ -18,6 +18,19 @@ constexpr std::uint64_t kDecodeTask = std::numeric_limits<std::uint64_t>::max();
 // samples'.
 constexpr std::uint64_t kHopeless = 3;
 
+/// A peer can say any number.
+bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
+  return std::visit(
+      [num_workers](const auto& e) {
+        if constexpr (requires { e.worker; }) {
+          return e.worker >= 0 && e.worker < num_workers;
+        } else {
+          return true;
+        }
+      },
+      event);
+}
+
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
@@ -73,7 +86,7 @@ void CoordinatorPolicy::take(const CoordinatorEvent& event, TimePoint now,
                              std::vector<CoordinatorCommand>& commands) {
   commands_.clear();
   now_ = now;
-  if (!ended_) {
+  if (!ended_ && is_of_worker_below(num_workers(), event)) {
     std::visit([this](const auto& e) { handle(e); }, event);
   }
   if (!ended_) {

@@ -52,6 +52,25 @@ TEST(CoordinatorPolicy, DropsResultsOfAnEarlierIncarnation) {
   EXPECT_EQ(num_done(company), 1U);
 }
 
+TEST(CoordinatorPolicy, PassesOverWorkersThatTheJobHasNot) {
+  Company company({.kind = MethodKind::batch}, 2, 3);
+  company.raise_all();
+  const std::size_t sent = company.grants.size();
+  for (const int stranger : {-1, 2, 1 << 30}) {
+    company.on(WorkerUp{stranger, 1});
+    company.on(WorkerBeat{stranger, 1, 7, true});
+    GrantResult result = company.answer(company.mailboxes[0].front());
+    result.worker = stranger;
+    CoordinatorPolicy& policy = company.policy();
+    EXPECT_TRUE(policy.on(result, company.now).empty());
+    company.on(WorkerDown{stranger, 1, {}});
+  }
+  EXPECT_EQ(company.grants.size(), sent);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 3U);
+  EXPECT_EQ(company.end.recoveries, 0);
+}
+
 TEST(CoordinatorPolicy, GivesUpATaskThatIsLostThreeTimes) {
   Company company({.kind = MethodKind::batch}, 1, 1);
   for (int i = 0; i < 3; ++i) {

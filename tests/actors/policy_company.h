@@ -51,6 +51,8 @@ class Company {
         }()) {}
 
   void on(const CoordinatorEvent& event) { on_all({event}); }
+  /// For what no worker of the company says.
+  [[nodiscard]] CoordinatorPolicy& policy() noexcept { return policy_; }
   /// Results that came together, or one event.
   void on_all(const std::vector<CoordinatorEvent>& events) {
     std::vector<CoordinatorCommand> commands;
