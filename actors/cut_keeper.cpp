@@ -16,10 +16,11 @@ constexpr std::size_t kAnyNumber = std::numeric_limits<std::size_t>::max();
 
 /// Nothing if it is not there, or cannot be read.
 std::optional<SlotTable::Value> on_host(const SlotTable& table,
-                                        samplers::Slot slot) {
+                                        samplers::Slot slot,
+                                        HostReader& reader) {
   try {
     const auto value = table.find(slot);
-    return value ? unpack(pack(*value)) : std::nullopt;
+    return value ? unpack(pack(*value, reader)) : std::nullopt;
   } catch (...) {
     return std::nullopt;  // its device has failed, or there is no memory
   }
@@ -65,7 +66,7 @@ std::vector<RemoteValue> CutKeeper::Shelf::keep(const TakeCut& take,
   Values values;
   std::vector<RemoteValue> gone;
   for (const RemoteValue& value : take.values) {
-    if (auto held = on_host(table, value.name.slot)) {
+    if (auto held = on_host(table, value.name.slot, reader)) {
       values.emplace(value.name.slot, *std::move(held));
     } else {
       gone.push_back(value);

@@ -41,6 +41,7 @@ class CutKeeper {
         const TakeCut& take, const samplers::SlotTable& table);
 
     std::mutex mutex;
+    HostReader reader;  ///< of the copier
     /// By sample and number.
     std::map<std::uint64_t, std::map<std::uint64_t, Values>> cuts;
   };

@@ -7,9 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/copy.h"
-#include "kernels/core/context.h"
-
 namespace troupe::actors {
 namespace {
 
@@ -26,15 +23,6 @@ constexpr const char* kSlope = "slope";
 
 /// Of any multistep solver.
 constexpr int kHighestOrder = 3;
-
-/// A worker's context is its thread's, so a GPU is asked through a new one.
-Tensor on_host(const Tensor& tensor) {
-  if (tensor.device().kind == DeviceKind::cpu) {
-    return tensor;
-  }
-  ExecContext ctx(1, tensor.device());
-  return kernels::on_host(ctx, tensor);  // waits for it
-}
 
 Tensor numbers_of(const SolverState& state) {
   std::vector<std::int64_t> numbers{state.order};
@@ -90,35 +78,38 @@ std::optional<SlotTable::Value> state_of(const Parcel& parcel) {
                   : std::nullopt;
 }
 
-Parcel packed(const Tensor& tensor) { return {{kTensor, on_host(tensor)}}; }
+Parcel packed(const Tensor& tensor, HostReader& reader) {
+  return {{kTensor, reader.read(tensor)}};
+}
 
-Parcel packed(const Boundary& boundary) {
+Parcel packed(const Boundary& boundary, HostReader& reader) {
   Parcel parcel{{kBoundary, Tensor()}};
   for (const NamedTensor& one : boundary) {
-    parcel.push_back({one.name, on_host(one.tensor)});
+    parcel.push_back({one.name, reader.read(one.tensor)});
   }
   return parcel;
 }
 
-Parcel packed(const SolverState& state) {
+Parcel packed(const SolverState& state, HostReader& reader) {
   Parcel parcel{{kState, numbers_of(state)},
-                {kLatents, on_host(state.latents)}};
+                {kLatents, reader.read(state.latents)}};
   for (const Tensor& one : state.history) {
-    parcel.push_back({kHistory, on_host(one)});
+    parcel.push_back({kHistory, reader.read(one)});
   }
   if (!state.anchor.empty()) {
-    parcel.push_back({kAnchor, on_host(state.anchor)});
+    parcel.push_back({kAnchor, reader.read(state.anchor)});
   }
   if (!state.slope.empty()) {
-    parcel.push_back({kSlope, on_host(state.slope)});
+    parcel.push_back({kSlope, reader.read(state.slope)});
   }
   return parcel;
 }
 
 }  // namespace
 
-Parcel pack(const SlotTable::Value& value) {
-  return std::visit([](const auto& one) { return packed(one); }, value);
+Parcel pack(const SlotTable::Value& value, HostReader& reader) {
+  return std::visit([&reader](const auto& one) { return packed(one, reader); },
+                    value);
 }
 
 std::optional<SlotTable::Value> unpack(const Parcel& parcel) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "actors/host_reader.h"
 #include "kernels/core/value_channel.h"
 #include "samplers/parallel/slot_table.h"
 
@@ -13,8 +14,9 @@ namespace troupe::actors {
 ///   a boundary      boundary, an empty mark; then its tensors by their names
 ///   a solver state  state, i64: order, then the calls of its history;
 ///                   latents; history, as often as there are; anchor, slope
-/// Errors: those of reading back from a device. Thread: any.
-[[nodiscard]] Parcel pack(const samplers::SlotTable::Value& value);
+/// Errors: those of HostReader::read. Thread: any.
+[[nodiscard]] Parcel pack(const samplers::SlotTable::Value& value,
+                          HostReader& reader);
 
 /// The value of a parcel; shares its tensors. Nothing if it is no such parcel.
 [[nodiscard]] std::optional<samplers::SlotTable::Value> unpack(

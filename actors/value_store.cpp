@@ -180,21 +180,22 @@ void ValueStore::fetch(std::span<const RemoteValue> values,
 
 void ValueStore::give(const ValueName& name, ValueChannel::Taker taker) {
   const auto table = open(name.sample_index, name.run);
-  table->await(name.slot, [table = std::weak_ptr(table), slot = name.slot,
-                           taker = std::move(taker)](bool is_here) {
-    const auto held = table.lock();
-    std::optional<Parcel> parcel;
-    if (is_here && held) {
-      try {
-        if (const auto value = held->find(slot)) {
-          parcel = pack(*value);
-        }
-      } catch (...) {
-        // Its device has failed, or there is no memory for a copy.
-      }
-    }
-    taker(std::move(parcel));
-  });
+  table->await(name.slot,
+               [table = std::weak_ptr(table), slot = name.slot,
+                reader = reader_, taker = std::move(taker)](bool is_here) {
+                 const auto held = table.lock();
+                 std::optional<Parcel> parcel;
+                 if (is_here && held) {
+                   try {
+                     if (const auto value = held->find(slot)) {
+                       parcel = pack(*value, *reader);
+                     }
+                   } catch (...) {
+                     // Its device has failed, or there is no memory for a copy.
+                   }
+                 }
+                 taker(std::move(parcel));
+               });
 }
 
 bool ValueStore::is_closed(std::uint64_t sample_index) const {

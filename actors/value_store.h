@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/grant.h"
+#include "actors/host_reader.h"
 #include "kernels/core/shape.h"
 #include "kernels/core/value_channel.h"
 #include "samplers/noise_source.h"
@@ -81,6 +82,8 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   samplers::NoiseSource& noise_;
   Shape latent_shape_;
   std::shared_ptr<ValueChannel> channel_;
+  /// Of who asks from elsewhere. Questions can outlive the store.
+  std::shared_ptr<HostReader> reader_ = std::make_shared<HostReader>();
   mutable std::mutex mutex_;
   bool is_given_up_ = false;
   /// By sample: its newest run.

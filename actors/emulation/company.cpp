@@ -198,7 +198,7 @@ void Company::end_pass(std::size_t index) {
     const auto value =
         stores_[index]->open(name.sample_index, name.run)->find(name.slot);
     if (value) {
-      recorder_.made(name, bytes_of(pack(*value)));
+      recorder_.made(name, bytes_of(pack(*value, reader_)));
     }
   }
   feed(index, WorkDone{std::move(result)});

@@ -107,6 +107,7 @@ class Company {
   TimePoint coordinator_free_{};
   std::vector<Worker> workers_;
   GraphRecorder recorder_;
+  HostReader reader_;
   std::optional<EndJob> end_;
   int idle_pulses_ = 0;
   EmulatedJob job_done_;
