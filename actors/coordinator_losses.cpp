@@ -32,7 +32,8 @@ Failure values_gone(std::uint64_t sample_index) {
   return {Errc::job_failed, "coordinator",
           "values of sample " + std::to_string(sample_index) +
               " were lost again and again",
-          "look in the log for what ends the processes"};
+          "look in the log for what ends the processes, or why values cannot "
+          "be copied"};
 }
 
 }  // namespace

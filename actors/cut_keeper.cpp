@@ -22,7 +22,8 @@ std::optional<SlotTable::Value> on_host(const SlotTable& table,
     const auto value = table.find(slot);
     return value ? unpack(pack(*value, reader)) : std::nullopt;
   } catch (...) {
-    return std::nullopt;  // its device has failed, or there is no memory
+    log_lost_value(slot);  // its device has failed, or there is no memory
+    return std::nullopt;
   }
 }
 

@@ -1,10 +1,12 @@
 #include "actors/value_store.h"
 
 #include <iterator>
+#include <string>
 #include <utility>
 
 #include "actors/parcels.h"
 #include "kernels/core/context.h"
+#include "kernels/core/log.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -143,6 +145,7 @@ void ValueStore::fetch(const RemoteValue& value,
                     }
                   } catch (...) {
                     is_here = false;  // no memory for it
+                    log_lost_value(slot);
                   }
                   then(is_here);
                 });
@@ -192,10 +195,24 @@ void ValueStore::give(const ValueName& name, ValueChannel::Taker taker) {
                      }
                    } catch (...) {
                      // Its device has failed, or there is no memory for a copy.
+                     // Who asks takes it for gone: its sample goes back to its
+                     // last cut.
+                     log_lost_value(slot);
                    }
                  }
                  taker(std::move(parcel));
                });
+}
+
+void log_lost_value(samplers::Slot slot) noexcept {
+  try {
+    const Failure why = current_failure();
+    log_message(LogLevel::warning, "a value (slot " + std::to_string(slot) +
+                                       ") cannot be copied: [" + why.place +
+                                       "] " + why.message);
+  } catch (...) {
+    // No memory to say so.
+  }
 }
 
 bool ValueStore::is_closed(std::uint64_t sample_index) const {

@@ -93,4 +93,8 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   std::map<std::uint64_t, std::uint64_t> closed_;
 };
 
+/// Says in the log why a value cannot be copied: the exception that is being
+/// handled. Thread: any.
+void log_lost_value(samplers::Slot slot) noexcept;
+
 }  // namespace troupe::actors
