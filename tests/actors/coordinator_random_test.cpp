@@ -130,7 +130,7 @@ class RandomCompany {
     const int w = some_worker();
     const std::uint32_t epoch = company_.epochs[static_cast<std::size_t>(w)];
     const auto old_epoch = static_cast<std::uint32_t>(random_.below(epoch + 1));
-    switch (random_.below(12)) {
+    switch (random_.below(14)) {
       case 0:
         return company_.hear(
             WorkerDown{w, old_epoch == epoch ? epoch + 7 : old_epoch});
@@ -150,6 +150,11 @@ class RandomCompany {
         return late_answers_to_itself();
       case 7:
         return wrong_answer();
+      case 8:
+        return company_.hear(CancelSample{kNobody + random_.below(9)});
+      case 9:  // the coordinator's own process is there already
+        return company_.hear(
+            ProcessJoined{kHomeProcess, {WorkerTraits{.device = {}}}});
       default:
         return late_result();
     }

@@ -38,6 +38,9 @@ class Witness final : public CoordinatorActor::base {
         [this](int process, const ProcessActor& actor) {
           send(coordinator_, process, actor);
         },
+        [this](const ProcessJoined& joined, const ProcessActor& actor) {
+          send(coordinator_, joined, actor);
+        },
         [this](const WorkerUp& up, const WorkerActor& worker) {
           see_worker_(up, worker);
           send(coordinator_, up, worker);
@@ -48,6 +51,7 @@ class Witness final : public CoordinatorActor::base {
         [this](const ValuesFetched& fetched) { send(coordinator_, fetched); },
         [this](const JobFault& fault) { send(coordinator_, fault); },
         [this](const DrainProcess& drain) { send(coordinator_, drain); },
+        [this](const CancelSample& cancel) { send(coordinator_, cancel); },
         [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },
         [](pulse_atom) {},
