@@ -25,13 +25,13 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
     std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
     std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
-    std::same_as<T, CancelSample> ||
-    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
-    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
-    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
-    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TrajectoryPoint> || std::same_as<T, TraceSpan> ||
-    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
+    std::same_as<T, CancelSample> || std::same_as<T, WorkerBeat> ||
+    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
+    std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
+    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
+    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
+    std::same_as<T, TraceSpan> || std::same_as<T, EndJob> ||
+    std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
