@@ -21,9 +21,9 @@ template <typename T>
 class InProcessMessages : public testing::Test {};
 using Types =
     testing::Types<Grant, GrantResult, Recall, DrainProcess, ProcessJoined,
-                   AdmitProcess, RefuseProcess, CancelSample, CutTaken, DropRuns,
-                   WorkerFault, SampleOutcome, OutcomeReleased, Preview,
-                   TraceSpan, EndJob>;
+                   AdmitProcess, RefuseProcess, CancelSample, CutTaken,
+                   DropRuns, WorkerFault, SampleOutcome, OutcomeReleased,
+                   Preview, TraceSpan, EndJob>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {
