@@ -45,9 +45,11 @@ void RunDirectory::remove(Slot slot, int process) {
 
 void RunDirectory::lose(int process) {
   for (auto&& [slot, copies] : copies_) {
-    const auto [first, last] =
-        std::ranges::remove(copies, process, &Copy::process);
-    copies.erase(first, last);
+    const auto is_its = [process](const Copy& copy) {
+      return copy.process == process;
+    };
+    copies.erase(std::remove_if(copies.begin(), copies.end(), is_its),
+                 copies.end());
   }
   processes_.erase(process);
 }
