@@ -27,7 +27,7 @@ double microseconds(Duration duration) {
 
 }  // namespace
 
-std::string trace_json(std::span<const TraceSpan> spans, TimePoint start) {
+std::string trace_json(const std::deque<TraceSpan>& spans, TimePoint start) {
   std::string text(kOpening);
   std::set<int> workers;
   for (const TraceSpan& span : spans) {

@@ -1,9 +1,10 @@
 #include "actors/cli/artefact_observer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 
-#include "actors/artefacts/trace_writer.h"
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/tensor_file.h"
 #include "kernels/copy.h"
@@ -236,8 +237,15 @@ void ArtefactObserver::on_point(const TrajectoryPoint& point) {
   copy(point.latents, row.subspan(offset, size));
 }
 
-void ArtefactObserver::on_span(const TraceSpan& span) {
-  spans_.push_back(span);
+void ArtefactObserver::on_span(const TraceSpan& span) { spans_.add(span); }
+
+std::string ArtefactObserver::trace_note() const {
+  const std::uint64_t dropped = spans_.num_dropped();
+  return dropped == 0 ? std::string()
+                      : fmt::format(
+                            "the trace holds the last {} spans: {} "
+                            "older ones were dropped",
+                            spans_.spans().size(), dropped);
 }
 
 void ArtefactObserver::write_rows(const std::string& path, const char* name,
@@ -294,8 +302,8 @@ std::optional<Failure> ArtefactObserver::finish(
   write("--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
         [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
   if (!outputs_.trace.empty()) {
-    write("--trace", spans_.size() * kSpanBytes, [&] {
-      const std::string text = trace_json(spans_, start);
+    write("--trace", spans_.spans().size() * kSpanBytes, [&] {
+      const std::string text = trace_json(spans_.spans(), start);
       write_file(outputs_.trace, std::as_bytes(std::span(text)),
                  outputs_.rule_for(outputs_.trace));
     });

@@ -13,6 +13,7 @@
 
 #include "actors/artefacts/png.h"
 #include "actors/artefacts/summary.h"
+#include "actors/artefacts/trace_writer.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/preview_writer.h"
 #include "actors/cli/required_class.h"
@@ -82,6 +83,8 @@ class ArtefactObserver final : public Observer {
   [[nodiscard]] std::string preview_note() const {
     return previews_ ? previews_->note() : std::string();
   }
+  /// Why the trace is not of the whole run; empty: it is.
+  [[nodiscard]] std::string trace_note() const;
 
  private:
   /// Writes one output; remembers the first failure.
@@ -106,7 +109,7 @@ class ArtefactObserver final : public Observer {
   std::optional<SampleRows> latents_;
   std::optional<SampleRows> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
-  std::vector<TraceSpan> spans_;
+  SpanLog spans_;
   std::optional<Failure> first_failure_;
   std::vector<std::string> left_out_;
   std::mutex written_mutex_;

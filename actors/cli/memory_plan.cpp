@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "actors/artefacts/trace_writer.h"
 #include "actors/denoiser_evaluator.h"
-#include "actors/grant.h"
 
 namespace troupe::actors {
 namespace {
@@ -86,8 +86,8 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
     return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
   };
   constexpr double kSheetCopies = 3;
-  // A list and a text that grow may each hold twice what is in them.
-  constexpr double kSpanBytes = 2.0 * (sizeof(TraceSpan) + 200);
+  // A text that grows may hold twice what is in it.
+  constexpr double kSpanBytes = sizeof(TraceSpan) + 2.0 * 200;
   const int num_calls = request.schedule.num_model_calls();
   const auto row =
       static_cast<double>(request.source.latent_shape().num_elements()) *
@@ -98,15 +98,17 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
     const Shape picture = request.source.pixel_shape();
     bytes += kSheetCopies * 3 * static_cast<double>(picture[1] * picture[2]);
   }
+  const auto num_samples = static_cast<double>(request.samples.size());
+  bytes *= num_samples;
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;
     const samplers::MethodOptions& method = request.plan.method;
-    bytes +=
-        kSpanBytes * (method.kind->most_tasks(method, num_calls) + kDecode);
+    const double spans =
+        (method.kind->most_tasks(method, num_calls) + kDecode) * num_samples;
+    bytes += kSpanBytes * std::min(spans, static_cast<double>(SpanLog::kMost));
   }
   constexpr double kMost = 1e18;
-  return static_cast<std::uint64_t>(
-      std::min(bytes * static_cast<double>(request.samples.size()), kMost));
+  return static_cast<std::uint64_t>(std::min(bytes, kMost));
 }
 
 }  // namespace troupe::actors

@@ -368,9 +368,12 @@ int run_sample(Invocation& invocation) {
   report_cancelled(run.result, summary);
   say_other_classes(kept_images(artefacts), runner.execution_classes(),
                     summary.notes);
-  if (!artefacts.preview_note().empty()) {
-    print_notes({artefacts.preview_note()});
-    summary.notes.push_back(artefacts.preview_note());
+  for (const std::string& note :
+       {artefacts.preview_note(), artefacts.trace_note()}) {
+    if (!note.empty()) {
+      print_notes({note});
+      summary.notes.push_back(note);
+    }
   }
   fill_images(request, outputs, artefacts.images(), run.result, summary);
   note_missing_hash(summary);

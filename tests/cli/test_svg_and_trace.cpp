@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -97,7 +98,7 @@ TEST(TraceJson, HasATrackPerWorkerAndABarPerSpan) {
   span.rows = 2;
   span.start = start + std::chrono::microseconds(1500);
   span.duration = std::chrono::milliseconds(2);
-  const std::vector<TraceSpan> spans = {span};
+  const std::deque<TraceSpan> spans = {span};
   const auto json = nlohmann::json::parse(trace_json(spans, start));
   const auto& events = json["traceEvents"];
   ASSERT_EQ(events.size(), 3U);
@@ -106,6 +107,19 @@ TEST(TraceJson, HasATrackPerWorkerAndABarPerSpan) {
   EXPECT_EQ(events[2]["ts"], 1500.0);
   EXPECT_EQ(events[2]["dur"], 2000.0);
   EXPECT_EQ(events[2]["args"]["sample"], 7);
+}
+
+TEST(SpanLog, DropsTheOldestAndCountsThem) {
+  SpanLog log(3);
+  for (int step = 0; step < 5; ++step) {
+    TraceSpan span;
+    span.step = step;
+    log.add(span);
+  }
+  ASSERT_EQ(log.spans().size(), 3U);
+  EXPECT_EQ(log.spans().front().step, 2);
+  EXPECT_EQ(log.spans().back().step, 4);
+  EXPECT_EQ(log.num_dropped(), 2U);
 }
 
 }  // namespace
