@@ -45,11 +45,11 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
 /// is lost takes along the results that the coordinator has not heard of.
 int CoordinatorPolicy::most_open(const Sample& sample) const {
   using Seconds = std::chrono::duration<double>;
-  const Pace& pace = paces_[static_cast<std::size_t>(class_of(sample))];
+  const ClassTimes& times = times_[static_cast<std::size_t>(class_of(sample))];
   double calls = 2;
-  if (pace.num_results > 0 && pace.busy > Duration{}) {
+  if (times.num_results > 0 && times.busy > Duration{}) {
     const double pass =
-        Seconds(pace.busy).count() / static_cast<double>(pace.num_results);
+        Seconds(times.busy).count() / static_cast<double>(times.num_results);
     const double horizon =
         std::min(std::max(2 * pass, Seconds(kHorizon).count()), 1.0);
     const auto share = static_cast<double>(

@@ -88,12 +88,12 @@ void CoordinatorPolicy::renew_leases_after_a_gap() {
 
 Duration CoordinatorPolicy::lease_of(int index) const {
   const Worker& worker = workers_[static_cast<std::size_t>(index)];
-  const Pace& pace =
-      paces_[static_cast<std::size_t>(worker.traits.execution_class)];
+  const ClassTimes& times =
+      times_[static_cast<std::size_t>(worker.traits.execution_class)];
   Duration slowest{};
   for (const auto& [number, granted] : worker.held) {
-    const auto known = pace.slowest.find(granted.work.task.op);
-    if (known == pace.slowest.end()) {
+    const auto known = times.slowest.find(granted.work.task.op);
+    if (known == times.slowest.end()) {
       return std::max(options_.lease.least, options_.lease.unmeasured);
     }
     slowest = std::max(slowest, known->second);
@@ -343,8 +343,8 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
   if (!begin_with_cut(sample)) {
     sample.began = now_;
   }
-  for (Pace& pace : paces_) {
-    pace.calm_until = TimePoint::min();
+  for (ClassTimes& times : times_) {
+    times.calm_until = TimePoint::min();
   }
   issue_ready(sample);
 }

@@ -50,7 +50,7 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
   if (event.workers.empty()) {
     return "no workers, expected at least one";
   }
-  auto num_classes = static_cast<int>(paces_.size());
+  auto num_classes = static_cast<int>(times_.size());
   for (const WorkerTraits& traits : event.workers) {
     if (traits.execution_class < 0 || traits.execution_class > num_classes) {
       return "a worker of class " + std::to_string(traits.execution_class) +

@@ -59,7 +59,7 @@ void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   workers_.emplace_back().traits = traits;
   live_.add(traits.execution_class);
   const auto c = static_cast<std::size_t>(traits.execution_class);
-  paces_.resize(std::max(paces_.size(), c + 1));
+  times_.resize(std::max(times_.size(), c + 1));
   ++num_unknown_;
   can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
                      traits.device.kind != DeviceKind::cpu;
@@ -222,10 +222,10 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   worker.heavy_since = now_;
   note_speed(worker, event);
   note_load(event.worker);
-  note_pace(worker.traits.execution_class, event.span.duration);
+  note_times(worker.traits.execution_class, event.span.duration);
   if (!event.failure) {
     Duration& slowest =
-        pace_of(worker.traits.execution_class).slowest[event.span.op];
+        times_of(worker.traits.execution_class).slowest[event.span.op];
     slowest = std::max(slowest, event.span.duration);
   }
   settle_ticks(worker, event.ticks, pass);
@@ -327,9 +327,9 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
     ++ended_totals_.samples_cancelled;
   } else {
     ++ended_totals_.samples_done;
-    Pace& pace = pace_of(class_of(sample));
-    pace.of_samples += now_ - sample.began;
-    ++pace.num_samples;
+    ClassTimes& times = times_of(class_of(sample));
+    times.of_samples += now_ - sample.began;
+    ++times.num_samples;
     if (options_.outcome_bytes > 0) {
       unwritten_.insert(index);
     }
@@ -362,8 +362,8 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
              .progress = progress(),
              .recoveries = recoveries_,
              .lost = lost_};
-  for (const Pace& pace : paces_) {
-    end.busy += pace.busy;
+  for (const ClassTimes& times : times_) {
+    end.busy += times.busy;
   }
   for (const auto& [index, sample] : samples_) {
     end.unfinished.push_back(

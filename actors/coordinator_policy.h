@@ -122,7 +122,7 @@ class CoordinatorPolicy {
     TimePoint last_life;
   };
   /// What is known of a class's speed.
-  struct Pace {
+  struct ClassTimes {
     Duration busy{};  ///< of its workers, in grants that came back
     std::int64_t num_results = 0;
     Duration of_samples{};  ///< from beginning to end, of those that are done
@@ -170,7 +170,7 @@ class CoordinatorPolicy {
   void hurry_samples();
   void hurry_to(int execution_class);
   [[nodiscard]] Sample* slowest_elsewhere(int execution_class);
-  void note_pace(int execution_class, Duration grant);
+  void note_times(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
   void route(Sample& sample, SampleTask work);
   void route_alone(std::vector<SampleTask> tasks);
@@ -254,8 +254,8 @@ class CoordinatorPolicy {
   [[nodiscard]] Worker& at(int worker) {
     return workers_[static_cast<std::size_t>(worker)];
   }
-  [[nodiscard]] Pace& pace_of(int execution_class) {
-    return paces_[static_cast<std::size_t>(execution_class)];
+  [[nodiscard]] ClassTimes& times_of(int execution_class) {
+    return times_[static_cast<std::size_t>(execution_class)];
   }
   [[nodiscard]] int class_of(const Sample& sample) const {
     return groups_.class_of(sample.group);
@@ -269,7 +269,7 @@ class CoordinatorPolicy {
   /// job alone.
   bool can_lose_values_ = false;
   GroupLoads groups_;
-  std::vector<Pace> paces_;  ///< by class
+  std::vector<ClassTimes> times_;  ///< by class
   std::vector<Worker> workers_;
   LiveWorkers live_;
   std::size_t num_unknown_ = 0;  ///< workers that have not reported yet

@@ -25,12 +25,12 @@ constexpr std::chrono::duration<double> kFarOff = std::chrono::hours(24 * 365);
 
 }  // namespace
 
-void CoordinatorPolicy::note_pace(int execution_class, Duration grant) {
-  Pace& pace = pace_of(execution_class);
-  pace.busy += grant;
-  ++pace.num_results;
+void CoordinatorPolicy::note_times(int execution_class, Duration grant) {
+  ClassTimes& times = times_of(execution_class);
+  times.busy += grant;
+  ++times.num_results;
   groups_.set_long_grants(execution_class,
-                          pace.busy >= pace.num_results * kLongGrant);
+                          times.busy >= times.num_results * kLongGrant);
 }
 
 void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
@@ -90,7 +90,7 @@ void CoordinatorPolicy::share_samples() {
   if (next_sample_ < options_.samples.size() || groups_.size() == 1) {
     return;
   }
-  for (std::size_t c = 0; c < paces_.size(); ++c) {
+  for (std::size_t c = 0; c < times_.size(); ++c) {
     share_within(static_cast<int>(c));
   }
 }
@@ -124,20 +124,20 @@ Duration CoordinatorPolicy::time_left(const Sample& sample) const {
 /// needs for the rest. Once per sample: what two classes took from each other
 /// again and again would never end.
 void CoordinatorPolicy::hurry_samples() {
-  if (next_sample_ < options_.samples.size() || paces_.size() == 1) {
+  if (next_sample_ < options_.samples.size() || times_.size() == 1) {
     return;
   }
-  for (std::size_t c = 0; c < paces_.size(); ++c) {
+  for (std::size_t c = 0; c < times_.size(); ++c) {
     hurry_to(static_cast<int>(c));
   }
 }
 
 void CoordinatorPolicy::hurry_to(int execution_class) {
-  const Pace& pace = pace_of(execution_class);
+  const ClassTimes& times = times_of(execution_class);
   const std::optional<std::size_t> best = groups_.best(execution_class);
-  if (!best || !has_room(*best) || pace.num_samples == 0 ||
-      (now_ < pace.calm_until &&
-       pace.of_samples / pace.num_samples >= pace.calm_whole)) {
+  if (!best || !has_room(*best) || times.num_samples == 0 ||
+      (now_ < times.calm_until &&
+       times.of_samples / times.num_samples >= times.calm_whole)) {
     return;
   }
   for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -157,8 +157,8 @@ void CoordinatorPolicy::hurry_to(int execution_class) {
 CoordinatorPolicy::Sample* CoordinatorPolicy::slowest_elsewhere(
     int execution_class) {
   using Seconds = std::chrono::duration<double>;
-  Pace& pace = pace_of(execution_class);
-  const Seconds whole = pace.of_samples / pace.num_samples;
+  ClassTimes& times = times_of(execution_class);
+  const Seconds whole = times.of_samples / times.num_samples;
   const Seconds calm_whole = whole * kStillCalm;
   Sample* slowest = nullptr;
   TimePoint calm_until = TimePoint::max();
@@ -182,8 +182,8 @@ CoordinatorPolicy::Sample* CoordinatorPolicy::slowest_elsewhere(
                    sample.began + std::chrono::duration_cast<Duration>(until));
     }
   }
-  pace.calm_whole = std::chrono::duration_cast<Duration>(calm_whole);
-  pace.calm_until = calm_until;
+  times.calm_whole = std::chrono::duration_cast<Duration>(calm_whole);
+  times.calm_until = calm_until;
   return slowest;
 }
 

@@ -99,7 +99,7 @@ std::vector<NodeSpec> cut_into_nodes(const std::vector<WorkerPlace>& workers) {
   return nodes;
 }
 
-JobResult to_result(WatchedJob record) {
+JobResult to_result(JobHistory record) {
   JobResult result;
   result.samples = std::move(record.ended);
   std::ranges::move(record.end.unfinished, std::back_inserter(result.samples));
@@ -159,8 +159,8 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
       spec.parts, std::make_shared<const SteadyClock>(), spec.preview_every > 0,
       spec.trajectory);
   const TimePoint start = job->clock->now();
-  std::promise<WatchedJob> promise;
-  std::future<WatchedJob> over = promise.get_future();
+  std::promise<JobHistory> promise;
+  std::future<JobHistory> over = promise.get_future();
   std::vector<NodeSpec> nodes = cut_into_nodes(spec.workers);
   const auto stores =
       make_stores(*job, static_cast<int>(nodes.size()), detours);
@@ -187,7 +187,7 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
     caf::actor_system system(config);
     Company company = spawn_company(system,
                                     {spec.observers,
-                                     [&promise](WatchedJob record) {
+                                     [&promise](JobHistory record) {
                                        promise.set_value(std::move(record));
                                      }},
                                     {coordinator_options(spec),

@@ -99,25 +99,25 @@ struct SupervisorSpec {
                                                SupervisorSpec spec);
 
 /// How a job went, as its observers' actor saw it.
-struct WatchedJob {
+struct JobHistory {
   EndJob end;
   std::vector<SampleReport> ended;  ///< in the order in which they ended
 };
 
-struct WatchSpec {
+struct ObserversSpec {
   std::vector<Observer*> observers;  ///< outlive the actor
   /// Called after the observers have seen everything. Any thread.
-  std::function<void(WatchedJob)> on_end;
+  std::function<void(JobHistory)> on_end;
 };
 
 /// The observers' shell: passes on what the coordinator tells, in order. One
 /// that throws ends the job.
-[[nodiscard]] ObserverActor spawn_watch(caf::actor_system& system,
-                                        WatchSpec spec);
+[[nodiscard]] ObserverActor spawn_observers(caf::actor_system& system,
+                                            ObserversSpec spec);
 
 /// The actors of a job in one process.
 struct Company {
-  ObserverActor watch;
+  ObserverActor observers;
   CoordinatorActor coordinator;
   std::vector<NodeActor> nodes;
 
@@ -136,9 +136,10 @@ struct Detours {
 
 /// Spawns them and names them to each other. If one of them ends before the
 /// job, the job ends too. A node of another process than the coordinator's is
-/// the exception: it only leaves. `watch.on_end` is called once, always.
+/// the exception: it only leaves. `observers.on_end` is called once, always.
 /// Errors: those of spawn_coordinator.
-[[nodiscard]] Company spawn_company(caf::actor_system& system, WatchSpec watch,
+[[nodiscard]] Company spawn_company(caf::actor_system& system,
+                                    ObserversSpec observers,
                                     CoordinatorSpec coordinator,
                                     std::vector<NodeSpec> nodes,
                                     const Detours& detours = {});

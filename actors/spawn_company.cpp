@@ -22,11 +22,11 @@ void at_end_of(const Actor& actor, const std::string& name, Then then) {
 
 }  // namespace
 
-Company spawn_company(caf::actor_system& system, WatchSpec watch,
+Company spawn_company(caf::actor_system& system, ObserversSpec observers,
                       CoordinatorSpec coordinator, std::vector<NodeSpec> nodes,
                       const Detours& detours) {
   const auto on_end = [told = std::make_shared<std::atomic<bool>>(false),
-                       tell = std::move(watch.on_end)](WatchedJob record) {
+                       tell = std::move(observers.on_end)](JobHistory record) {
     if (!told->exchange(true)) {
       tell(std::move(record));
     }
@@ -41,9 +41,9 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
     return end;
   };
   Company company;
-  watch.on_end = on_end;
-  company.watch = spawn_watch(system, std::move(watch));
-  coordinator.observer = company.watch;
+  observers.on_end = on_end;
+  company.observers = spawn_observers(system, std::move(observers));
+  coordinator.observer = company.observers;
   // What stands in between carries messages.
   const auto inbox =
       detours.coordinator ? nullptr : std::make_shared<ResultInbox>();
@@ -65,12 +65,13 @@ Company spawn_company(caf::actor_system& system, WatchSpec watch,
   }
   // Behind its own last words, which say more.
   at_end_of(company.coordinator, "coordinator",
-            [failed_with, watch = company.watch](Failure cause) {
-              caf::anon_send(watch, failed_with(std::move(cause)));
+            [failed_with, observer = company.observers](Failure cause) {
+              caf::anon_send(observer, failed_with(std::move(cause)));
             });
-  at_end_of(company.watch, "observers", [failed_with, on_end](Failure cause) {
-    on_end({failed_with(std::move(cause)), {}});
-  });
+  at_end_of(company.observers, "observers",
+            [failed_with, on_end](Failure cause) {
+              on_end({failed_with(std::move(cause)), {}});
+            });
   return company;
 }
 
@@ -79,7 +80,7 @@ void Company::dismiss() {
     caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
   }
   caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
-  caf::anon_send_exit(watch, caf::exit_reason::user_shutdown);
+  caf::anon_send_exit(observers, caf::exit_reason::user_shutdown);
   *this = {};
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/cli/company.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/versions.h"
 #include "kernels/core/dtype.h"
 #include "samplers/options.h"

@@ -6,9 +6,9 @@
 #include <sstream>
 
 #include "actors/artefacts/summary.h"
-#include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/model_source.h"
 #include "actors/cli/notes.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/cli/company.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "config/config.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/cli/company.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/model_source.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "actors/cli/company.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
 

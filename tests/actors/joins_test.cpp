@@ -71,7 +71,7 @@ class JoinedJob {
     options.workers.resize(1);
     company_ = spawn_company(
         system_,
-        {{&seen}, [this](WatchedJob record) { record_ = std::move(record); }},
+        {{&seen}, [this](JobHistory record) { record_ = std::move(record); }},
         {options, job_, store(kHomeProcess), {}, 0, false}, {node(0)},
         detours_);
     scheduler_.run();
@@ -176,7 +176,7 @@ class JoinedJob {
   caf::actor_system system_;
   caf::scheduler::test_coordinator& scheduler_;
   Company company_;
-  std::optional<WatchedJob> record_;
+  std::optional<JobHistory> record_;
 };
 
 void expect_same_latents(const std::map<std::uint64_t, Tensor>& got,

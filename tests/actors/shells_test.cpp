@@ -83,7 +83,7 @@ class Shells : public testing::Test {
     };
     company_ = spawn_company(system_,
                              {{},
-                              [this](WatchedJob record) {
+                              [this](JobHistory record) {
                                 ++ends_;
                                 record_ = std::move(record);
                               }},
@@ -120,7 +120,7 @@ class Shells : public testing::Test {
   std::shared_ptr<ValueStore> store_ = make_store(*job_);
   std::vector<std::shared_ptr<ManualExecutor>> executors_;
   Company company_;
-  std::optional<WatchedJob> record_;
+  std::optional<JobHistory> record_;
   int ends_ = 0;
   int starts_ = 0;
   Duration lease_{};
@@ -289,7 +289,7 @@ TEST_F(Shells, EndTheJobWithWhicheverActorEnds) {
     ends_ = 0;
     start(8);
     const caf::actor actors[] = {
-        caf::actor_cast<caf::actor>(company_.watch),
+        caf::actor_cast<caf::actor>(company_.observers),
         caf::actor_cast<caf::actor>(company_.coordinator),
         caf::actor_cast<caf::actor>(company_.nodes.at(0))};
     caf::anon_send_exit(actors[which], caf::exit_reason::kill);

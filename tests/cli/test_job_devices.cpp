@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "actors/cli/company.h"
 #include "actors/cli/execution_class.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "config/parse_value.h"
 #include "kernels/core/error.h"

@@ -6,9 +6,9 @@
 namespace troupe::actors {
 namespace {
 
-class WatchShell final : public ObserverActor::base {
+class ObserversShell final : public ObserverActor::base {
  public:
-  WatchShell(caf::actor_config& config, WatchSpec spec)
+  ObserversShell(caf::actor_config& config, ObserversSpec spec)
       : ObserverActor::base(config), spec_(std::move(spec)) {}
 
  protected:
@@ -75,16 +75,16 @@ class WatchShell final : public ObserverActor::base {
     spec_.on_end(std::move(record_));
   }
 
-  WatchSpec spec_;
-  WatchedJob record_;
+  ObserversSpec spec_;
+  JobHistory record_;
   std::optional<Failure> fault_;
   bool is_over_ = false;
 };
 
 }  // namespace
 
-ObserverActor spawn_watch(caf::actor_system& system, WatchSpec spec) {
-  return system.spawn<WatchShell>(std::move(spec));
+ObserverActor spawn_observers(caf::actor_system& system, ObserversSpec spec) {
+  return system.spawn<ObserversShell>(std::move(spec));
 }
 
 }  // namespace troupe::actors

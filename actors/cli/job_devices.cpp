@@ -1,4 +1,4 @@
-#include "actors/cli/company.h"
+#include "actors/cli/job_devices.h"
 
 #include <fmt/format.h>
 
