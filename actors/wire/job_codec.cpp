@@ -10,7 +10,7 @@
 
 #include "actors/job_fields.h"
 #include "actors/wire/message.h"
-#include "actors/wire/wire.pb.h"
+#include "actors/wire/news_parts.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 
@@ -245,6 +245,18 @@ class Reader {
 };
 
 }  // namespace
+
+void write(const ClassRecord& record, proto::ExecutionClass& to) {
+  Writer writer(to);
+  visit_fields(writer, record);
+}
+
+ClassRecord read(const proto::ExecutionClass& from) {
+  ClassRecord record;
+  Reader reader(from);
+  visit_fields(reader, record);
+  return record;
+}
 
 std::string encode(const JobRecord& job) {
   proto::Job message;

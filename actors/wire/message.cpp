@@ -115,8 +115,12 @@ std::string bytes_of(const google::protobuf::Message& message,
   return message.SerializeAsString();
 }
 
-Tensor tensor_of(const std::string& what, const std::string& dtype,
-                 std::span<const std::int64_t> shape, const std::string& data) {
+namespace {
+
+/// Errors: Errc::corrupt_file unless so many bytes are those of the shape.
+DType checked_dtype(const std::string& what, const std::string& dtype,
+                    std::span<const std::int64_t> shape,
+                    std::size_t num_bytes) {
   const std::vector<std::string>& names = config::names_of<DType>();
   const auto found = std::ranges::find(names, dtype);
   if (found == names.end()) {
@@ -124,8 +128,8 @@ Tensor tensor_of(const std::string& what, const std::string& dtype,
   }
   const auto kind = static_cast<DType>(found - names.begin());
   // By division: a product of hostile extents may overflow.
-  std::uint64_t left = data.size() / size_of(kind);
-  bool fits = data.size() % size_of(kind) == 0 && !shape.empty() &&
+  std::uint64_t left = num_bytes / size_of(kind);
+  bool fits = num_bytes % size_of(kind) == 0 && !shape.empty() &&
               shape.size() <= Shape::kMaxRank;
   for (const std::int64_t extent : shape) {
     fits =
@@ -133,12 +137,27 @@ Tensor tensor_of(const std::string& what, const std::string& dtype,
     left = fits ? left / static_cast<std::uint64_t>(extent) : left;
   }
   if (!fits || left != 1) {
-    refuse(what + ": got " + std::to_string(data.size()) +
+    refuse(what + ": got " + std::to_string(num_bytes) +
            " bytes, expected those of its shape");
   }
+  return kind;
+}
+
+}  // namespace
+
+Tensor tensor_of(const std::string& what, const std::string& dtype,
+                 std::span<const std::int64_t> shape, const std::string& data) {
+  const DType kind = checked_dtype(what, dtype, shape, data.size());
   Tensor tensor{Shape(shape), kind};
   std::memcpy(tensor.bytes().data(), data.data(), data.size());
   return tensor;
+}
+
+Tensor view_of(const std::string& what, const std::string& dtype,
+               std::span<const std::int64_t> shape,
+               std::shared_ptr<std::byte> data, std::size_t num_bytes) {
+  const DType kind = checked_dtype(what, dtype, shape, num_bytes);
+  return {std::move(data), Shape(shape), kind};
 }
 
 }  // namespace troupe::actors::wire

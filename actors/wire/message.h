@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -56,6 +57,11 @@ void put_tensor(const Tensor& tensor, Message& to) {
                                const std::string& dtype,
                                std::span<const std::int64_t> shape,
                                const std::string& data);
+/// The same; shares the elements.
+[[nodiscard]] Tensor view_of(const std::string& what, const std::string& dtype,
+                             std::span<const std::int64_t> shape,
+                             std::shared_ptr<std::byte> data,
+                             std::size_t num_bytes);
 template <typename Message>
 [[nodiscard]] Tensor tensor_of(const std::string& what, const Message& from) {
   const auto size = static_cast<std::size_t>(from.shape_size());

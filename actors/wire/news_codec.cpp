@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "actors/wire/message.h"
-#include "actors/wire/news_parts.h"
+#include "actors/wire/session_codec.h"
 
 namespace troupe::actors::wire {
 namespace {
@@ -163,15 +163,7 @@ Recall read(const proto::Recall& from) {
 }
 
 void write(const ProcessJoined& joined, proto::News& news) {
-  proto::ProcessJoined& to = *news.mutable_joined();
-  to.set_process(joined.process);
-  write_all(joined.workers, *to.mutable_workers());
-}
-
-ProcessJoined read(const proto::ProcessJoined& from) {
-  ProcessJoined joined{natural(from.process()), {}};
-  read_all(from.workers(), joined.workers);
-  return joined;
+  write(joined, *news.mutable_joined());
 }
 
 void write(const AdmitProcess& admit, proto::News& news) {
@@ -241,6 +233,18 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.refuse());
     case proto::News::kCancel:
       return read(message.cancel());
+    case proto::News::kDrain:
+      return read(message.drain());
+    case proto::News::kOffer:
+      return read(message.offer());
+    case proto::News::kJoin:
+      return read(message.join());
+    case proto::News::kEndWorker:
+      return read(message.end_worker());
+    case proto::News::kPeer:
+      return read(message.peer());
+    case proto::News::kOver:
+      return read(message.over());
     case proto::News::NEWS_NOT_SET:
       break;
   }

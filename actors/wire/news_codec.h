@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "actors/coordinator_policy.h"
+#include "actors/session.h"
 
 namespace troupe::actors::wire {
 
@@ -17,9 +18,11 @@ inline constexpr std::size_t kMostNewsBytes = std::size_t{64} << 20U;
 inline constexpr int kMostNewsEntries = 1 << 16;
 
 /// What a coordinator and the processes of its company say to each other.
-using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
-                          FreeValues, DropRuns, Recall, ProcessJoined,
-                          AdmitProcess, RefuseProcess, CancelSample>;
+using News =
+    std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
+                 FreeValues, DropRuns, Recall, ProcessJoined, AdmitProcess,
+                 RefuseProcess, CancelSample, DrainProcess, Offer, Join,
+                 EndWorker, PeerAddress, JobOver>;
 
 /// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
 /// Errc::invalid_argument above kMostNewsBytes. Thread: any.
@@ -27,5 +30,11 @@ using News = std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
 /// What it reads is well formed; whether its numbers fit the job is for whoever
 /// knows the job. Errors: Errc::corrupt_file. Thread: any.
 [[nodiscard]] News decode_news(std::span<const std::byte> bytes);
+
+/// The same for what travels in a greeting.
+[[nodiscard]] std::string encode(const Applicant& applicant);
+[[nodiscard]] Applicant decode_applicant(std::span<const std::byte> bytes);
+[[nodiscard]] std::string encode(const Welcome& welcome);
+[[nodiscard]] Welcome decode_welcome(std::span<const std::byte> bytes);
 
 }  // namespace troupe::actors::wire

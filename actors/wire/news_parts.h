@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "actors/job_record.h"
 #include "actors/wire/message.h"
 #include "actors/wire/wire.pb.h"
 
@@ -45,6 +46,9 @@ void write(const TraceSpan& span, proto::Span& to);
 TraceSpan read(const proto::Span& from);
 void write(const WorkerTraits& traits, proto::Worker& to);
 WorkerTraits read(const proto::Worker& from);
+
+void write(const ClassRecord& record, proto::ExecutionClass& to);
+ClassRecord read(const proto::ExecutionClass& from);
 
 template <typename Look>  // Preview or TrajectoryPoint
 void write(const Look& look, proto::Shown& to) {

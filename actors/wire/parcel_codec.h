@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -20,5 +21,19 @@ inline constexpr int kMostParcelEntries = 1 << 16;
 /// What it reads is well formed; `unpack` says whether it is a value. Errors:
 /// Errc::corrupt_file. Thread: any.
 [[nodiscard]] Parcel decode_parcel(std::span<const std::byte> bytes);
+
+/// A parcel without the elements of its tensors. Errors and thread: as
+/// `encode`.
+[[nodiscard]] std::string encode_outline(const Parcel& parcel);
+/// Elements on the host, from an address that suits every dtype.
+struct Elements {
+  std::shared_ptr<std::byte> first;
+  std::size_t num_bytes = 0;
+};
+/// The parcel of an outline, with the elements of its tensors in their order;
+/// those are shared. An empty tensor has none. Errors: Errc::corrupt_file.
+/// Thread: any.
+[[nodiscard]] Parcel decode_outline(std::span<const std::byte> outline,
+                                    std::span<const Elements> elements);
 
 }  // namespace troupe::actors::wire

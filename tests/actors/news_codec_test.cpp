@@ -11,21 +11,12 @@
 #include "actors/wire/parcel_codec.h"
 #include "kernels/core/error.h"
 #include "tests/actors/news_filler.h"
+#include "tests/actors/news_trip.h"
 
 namespace troupe::actors {
 namespace {
 
 using wire::News;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
-template <typename Message>
-Message there_and_back(const Message& message) {
-  return std::get<Message>(
-      wire::decode_news(bytes_of(wire::encode(News(message)))));
-}
 
 void expect_same(const samplers::Task& a, const samplers::Task& b) {
   EXPECT_EQ(a.id, b.id);

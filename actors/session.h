@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/coordinator_events.h"
+#include "actors/job_record.h"
+
+// What two processes of a company say to each other beside the news of a job.
+//
+//   worker's process                       coordinator's process
+//        Applicant ──greeting──▶ lets it in, or refuses
+//                  ◀──greeting── Welcome
+//                  ◀──────────── Offer
+//   loads the model
+//             Join ────────────▶ ProcessJoined
+//                  ◀──────────── AdmitProcess or RefuseProcess
+//   starts workers … news of the job, both ways …
+//                  ◀──────────── JobOver
+
+namespace troupe::actors {
+
+/// Who wants to compute for a job.
+struct Applicant {
+  std::string version;  ///< of its Troupe
+  std::string name;     ///< for people: host and process
+  /// Where others may ask it for values; empty: nowhere.
+  std::vector<std::string> endpoints;
+};
+
+struct Welcome {
+  std::string version;  ///< of the coordinator's Troupe
+  int process = 0;      ///< the newcomer's number in the job
+};
+
+/// The job, and what a process needs of its values to begin.
+struct Offer {
+  JobRecord job;
+  /// All that the record names.
+  std::vector<models::Condition> conditions;
+  bool previews = false;    ///< results show previews
+  bool trajectory = false;  ///< results show the latents after each call
+};
+
+/// The process has the model, and can begin.
+struct Join {
+  /// The classes of its workers: an execution class in `joined` is a place in
+  /// this list.
+  std::vector<ClassRecord> classes;
+  ProcessJoined joined;
+};
+
+/// The worker's incarnation counts no more. Errc::device_lost: no other shall
+/// be started.
+struct EndWorker {
+  int worker = 0;
+  Failure cause;
+};
+
+/// Where a process can be asked for values; no endpoints: it has left.
+struct PeerAddress {
+  int process = 0;
+  std::vector<std::string> endpoints;
+};
+
+/// Nothing more is to be computed.
+struct JobOver {
+  std::optional<Failure> cause;  ///< why the job failed
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,160 @@
+#include "actors/wire/session_codec.h"
+
+#include <utility>
+
+#include "actors/wire/condition_codec.h"
+#include "actors/wire/job_codec.h"
+#include "actors/wire/news_codec.h"
+
+namespace troupe::actors::wire {
+namespace {
+
+/// The most bytes of a greeting's record.
+constexpr std::size_t kMostGreeting = std::size_t{64} << 10U;
+constexpr int kMostEndpoints = 64;
+
+template <typename Field>
+std::vector<std::string> texts_of(const Field& from) {
+  if (from.size() > kMostEndpoints) {
+    refuse("more than " + std::to_string(kMostEndpoints) + " endpoints");
+  }
+  return {from.begin(), from.end()};
+}
+
+template <typename Message>
+Message parsed(std::span<const std::byte> bytes) {
+  limit_fields(bytes, 1, kMostEndpoints + 8);
+  Message message;
+  parse(bytes, kMostGreeting, message);
+  refuse_unknown_fields(message);
+  return message;
+}
+
+}  // namespace
+
+void write(const DrainProcess& drain, proto::News& news) {
+  news.mutable_drain()->set_process(drain.process);
+}
+
+DrainProcess read(const proto::DrainProcess& from) {
+  return {natural(from.process())};
+}
+
+void write(const Offer& offer, proto::News& news) {
+  proto::Offer& to = *news.mutable_offer();
+  to.set_job(encode(offer.job));
+  for (const models::Condition& condition : offer.conditions) {
+    to.add_conditions(encode(condition));
+  }
+  to.set_previews(offer.previews);
+  to.set_trajectory(offer.trajectory);
+}
+
+Offer read(const proto::Offer& from) {
+  Offer offer;
+  offer.job = read_job(std::as_bytes(std::span(from.job())));
+  for (const std::string& condition : from.conditions()) {
+    offer.conditions.push_back(
+        decode_condition(std::as_bytes(std::span(condition))));
+  }
+  offer.previews = from.previews();
+  offer.trajectory = from.trajectory();
+  return offer;
+}
+
+void write(const ProcessJoined& joined, proto::ProcessJoined& to) {
+  to.set_process(joined.process);
+  write_all(joined.workers, *to.mutable_workers());
+}
+
+ProcessJoined read(const proto::ProcessJoined& from) {
+  ProcessJoined joined{natural(from.process()), {}};
+  read_all(from.workers(), joined.workers);
+  return joined;
+}
+
+void write(const Join& join, proto::News& news) {
+  proto::Join& to = *news.mutable_join();
+  for (const ClassRecord& one : join.classes) {
+    write(one, *to.add_classes());
+  }
+  write(join.joined, *to.mutable_joined());
+}
+
+Join read(const proto::Join& from) {
+  Join join;
+  read_all(from.classes(), join.classes);
+  join.joined = read(from.joined());
+  for (const WorkerTraits& worker : join.joined.workers) {
+    if (static_cast<std::size_t>(worker.execution_class) >=
+        join.classes.size()) {
+      refuse("a worker of class " + std::to_string(worker.execution_class) +
+             " of " + std::to_string(join.classes.size()));
+    }
+  }
+  return join;
+}
+
+void write(const EndWorker& end, proto::News& news) {
+  news.mutable_end_worker()->set_worker(end.worker);
+  write(end.cause, *news.mutable_end_worker()->mutable_cause());
+}
+
+EndWorker read(const proto::EndWorker& from) {
+  return {natural(from.worker()), read(from.cause())};
+}
+
+void write(const PeerAddress& peer, proto::News& news) {
+  news.mutable_peer()->set_process(peer.process);
+  for (const std::string& endpoint : peer.endpoints) {
+    news.mutable_peer()->add_endpoints(endpoint);
+  }
+}
+
+PeerAddress read(const proto::PeerAddress& from) {
+  return {natural(from.process()), texts_of(from.endpoints())};
+}
+
+void write(const JobOver& over, proto::News& news) {
+  proto::JobOver& to = *news.mutable_over();
+  if (over.cause) {
+    write(*over.cause, *to.mutable_cause());
+  }
+}
+
+JobOver read(const proto::JobOver& from) {
+  JobOver over;
+  if (from.has_cause()) {
+    over.cause = read(from.cause());
+  }
+  return over;
+}
+
+std::string encode(const Applicant& applicant) {
+  proto::Applicant message;
+  message.set_version(applicant.version);
+  message.set_name(applicant.name);
+  for (const std::string& endpoint : applicant.endpoints) {
+    message.add_endpoints(endpoint);
+  }
+  return bytes_of(message, kMostGreeting);
+}
+
+Applicant decode_applicant(std::span<const std::byte> bytes) {
+  const auto message = parsed<proto::Applicant>(bytes);
+  return {message.version(), message.name(), texts_of(message.endpoints())};
+}
+
+std::string encode(const Welcome& welcome) {
+  proto::Welcome message;
+  message.set_version(welcome.version);
+  message.set_process(welcome.process);
+  return bytes_of(message, kMostGreeting);
+}
+
+Welcome decode_welcome(std::span<const std::byte> bytes) {
+  const auto message = parsed<proto::Welcome>(bytes);
+  return {message.version(), natural(message.process())};
+}
+
+}  // namespace troupe::actors::wire
