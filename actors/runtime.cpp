@@ -8,26 +8,13 @@
 #include <utility>
 
 #include "actors/shells.h"
+#include "actors/system_config.h"
 #include "actors/worker_core.h"
 #include "kernels/core/pool.h"
 #include "net/inproc_channel.h"
 
 namespace troupe::actors {
 namespace {
-
-// Two that schedule, one for time, one that prints, one that joins others.
-constexpr int kSystemThreads = 5;
-
-class Config final : public caf::actor_system_config {
- public:
-  Config() {
-    add_message_types<caf::id_block::troupe>();
-    // `sharing` answers twice as fast as `stealing` here and idles at nothing;
-    // the rest of the machine is for computing.
-    set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", std::size_t{2});
-  }
-};
 
 std::vector<std::uint64_t> wanted(const JobSpec& spec) {
   require(spec.begin < spec.end, Errc::invalid_argument, "samples",
@@ -56,7 +43,7 @@ int num_threads(const JobSpec& spec) {
 std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
                                                      int processes,
                                                      const Detours& detours) {
-  if (processes == 1) {
+  if (processes == 1 && !detours.channel) {
     return {make_store(job)};
   }
   const auto inproc = std::make_shared<net::InprocValueChannel>();
@@ -165,7 +152,7 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
   const auto stores =
       make_stores(*job, static_cast<int>(nodes.size()), detours);
 
-  Config config;
+  SystemConfig config;
   JobResult result;
   // An actor_system that cannot start its threads crashes in its destructor.
   check_threads(kSystemThreads + (spec.make_executor ? 0 : num_threads(spec)));
@@ -202,7 +189,13 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
       const std::stop_callback halt(spec.stop, [&company] {
         caf::anon_send(company.coordinator, halt_atom{});
       });
+      if (detours.begin) {
+        detours.begin(system, company.coordinator);
+      }
       result = to_result(over.get());
+    }
+    if (detours.end) {
+      detours.end();
     }
     company.dismiss();
   }

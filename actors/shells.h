@@ -132,6 +132,9 @@ struct Detours {
       coordinator;
   std::function<std::shared_ptr<ValueChannel>(std::shared_ptr<ValueChannel>)>
       channel;
+  /// The company is there, until `end`: others may come to it.
+  std::function<void(caf::actor_system&, CoordinatorActor)> begin;
+  std::function<void()> end;
 };
 
 /// Spawns them and names them to each other. If one of them ends before the
@@ -152,6 +155,10 @@ struct Detours {
 [[nodiscard]] inline caf::error to_caf_error(const Failure& failure) {
   return caf::make_error(failure.code, failure.message);
 }
+
+/// Why an actor ended.
+[[nodiscard]] Failure cause_of(const caf::error& reason,
+                               const caf::actor_system& system);
 
 /// Runs a handler's body. What it throws is told to `last_words` and ends the
 /// actor with the error as its reason, so that whoever monitors it learns the

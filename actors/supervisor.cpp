@@ -6,19 +6,6 @@
 namespace troupe::actors {
 namespace {
 
-Failure cause_of(const caf::error& reason, const caf::actor_system& system) {
-  if (reason.category() == caf::atom("troupe")) {
-    return {static_cast<Errc>(reason.code()),
-            "worker",
-            reason.context().match_elements<std::string>()
-                ? reason.context().get_as<std::string>(0)
-                : std::string("ended"),
-            {}};
-  }
-  return {
-      Errc::job_failed, "worker", "ended: got " + system.render(reason), {}};
-}
-
 class SupervisorShell final : public SupervisorActor::base {
  public:
   SupervisorShell(caf::actor_config& config, SupervisorSpec spec)
@@ -92,6 +79,19 @@ class SupervisorShell final : public SupervisorActor::base {
 };
 
 }  // namespace
+
+Failure cause_of(const caf::error& reason, const caf::actor_system& system) {
+  if (reason.category() == caf::atom("troupe")) {
+    return {static_cast<Errc>(reason.code()),
+            "worker",
+            reason.context().match_elements<std::string>()
+                ? reason.context().get_as<std::string>(0)
+                : std::string("ended"),
+            {}};
+  }
+  return {
+      Errc::job_failed, "worker", "ended: got " + system.render(reason), {}};
+}
 
 SupervisorActor spawn_supervisor(caf::actor_system& system,
                                  SupervisorSpec spec) {

@@ -1,0 +1,360 @@
+#include "actors/remote/company_listener.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <utility>
+#include <variant>
+
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+
+namespace troupe::actors {
+namespace {
+
+using wire::News;
+
+/// For those who compute to leave when the job is over: at their next block.
+constexpr auto kFarewell = std::chrono::seconds(5);
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+}  // namespace
+
+/// A process that was let in.
+struct CompanyListener::Guest {
+  net::PeerId peer = 0;
+  int process = 0;
+  std::shared_ptr<Outbox> outbox;
+  Assembler assembler;  ///< of the hub's thread
+  std::optional<Join> join;
+  // Once it was admitted:
+  int first_worker = 0;
+  int num_workers = 0;
+  // While the company is there:
+  ProcessActor actor;
+  std::map<int, WorkerActor> workers;
+
+  [[nodiscard]] bool has(int worker) const {
+    return worker >= first_worker && worker < first_worker + num_workers;
+  }
+};
+
+CompanyListener::CompanyListener(ListenerSpec spec)
+    : spec_(std::move(spec)), offer_(wire::encode(News(spec_.offer))) {
+  hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
+                        : net::make_hub(spec_.hub, *this);
+  for (const std::string& endpoint : spec_.endpoints) {
+    endpoints_.push_back(hub_->listen(endpoint));
+  }
+}
+
+CompanyListener::~CompanyListener() {
+  stop();
+  hub_ = nullptr;  // no call of the handler from here on
+}
+
+Detours CompanyListener::detours() {
+  return {.channel =
+              [this](std::shared_ptr<ValueChannel> own) {
+                const std::lock_guard lock(mutex_);
+                channel_ = std::make_shared<LinkChannel>(std::move(own));
+                channel_->open(*hub_, kHomeProcess);
+                for (const auto& [peer, guest] : guests_) {
+                  channel_->set_peer(guest->process, peer);
+                }
+                return channel_;
+              },
+          .begin =
+              [this](caf::actor_system& system, CoordinatorActor coordinator) {
+                start(system, std::move(coordinator));
+              },
+          .end = [this] { stop(); }};
+}
+
+void CompanyListener::start(caf::actor_system& system,
+                            CoordinatorActor coordinator) {
+  const std::lock_guard lock(mutex_);
+  system_ = &system;
+  coordinator_ = std::move(coordinator);
+  for (const auto& [peer, guest] : guests_) {
+    if (guest->join) {
+      present(*guest, *guest->join);
+    }
+  }
+}
+
+void CompanyListener::stop() {
+  const std::lock_guard lock(mutex_);
+  if (channel_) {
+    channel_->close();
+  }
+  for (const auto& [peer, guest] : guests_) {
+    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+                        caf::exit_reason::user_shutdown);
+    for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+      caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+    }
+  }
+  coordinator_ = nullptr;
+  system_ = nullptr;
+}
+
+void CompanyListener::end(std::optional<Failure> cause) {
+  std::unique_lock lock(mutex_);
+  is_over_ = true;
+  cause_ = std::move(cause);
+  const std::string over = wire::encode(News(JobOver{cause_}));
+  for (const auto& [peer, guest] : guests_) {
+    guest->outbox->send(over);
+  }
+  left_.wait_for(lock, kFarewell, [this] { return guests_.empty(); });
+}
+
+std::vector<RemoteProcess> CompanyListener::processes() const {
+  const std::lock_guard lock(mutex_);
+  return known_;
+}
+
+std::uint64_t CompanyListener::bytes_fetched() const {
+  const std::lock_guard lock(mutex_);
+  return channel_ ? channel_->bytes_fetched() : 0;
+}
+
+std::uint64_t CompanyListener::bytes_given() const {
+  const std::lock_guard lock(mutex_);
+  return channel_ ? channel_->bytes_given() : 0;
+}
+
+// ---- who comes and goes
+
+void CompanyListener::on_knock(net::PeerId peer,
+                               const net::Greeting& greeting) {
+  try {
+    const Applicant applicant =
+        wire::decode_applicant(bytes_of(greeting.record));
+    const std::string& own = spec_.version;
+    std::unique_lock lock(mutex_);
+    if (applicant.version != own) {
+      lock.unlock();
+      hub_->refuse(peer, "other versions of Troupe: got " + applicant.version +
+                             ", expected " + own);
+    } else if (is_over_) {
+      lock.unlock();
+      hub_->refuse(peer, "the job is over");
+    } else {
+      const auto guest = std::make_shared<Guest>();
+      guest->peer = peer;
+      guest->process = next_process_++;
+      guest->outbox = std::make_shared<Outbox>(*hub_, peer);
+      guests_[peer] = guest;
+      known_.push_back({guest->process, applicant.name, 0, {}});
+      if (channel_) {
+        channel_->set_peer(guest->process, peer);
+      }
+      lock.unlock();
+      hub_->accept(peer, wire::encode(Welcome{own, guest->process}));
+    }
+  } catch (const Error& error) {
+    hub_->refuse(peer, error.what());
+  }
+}
+
+void CompanyListener::on_up(net::PeerId peer,
+                            const net::Greeting& /*greeting*/) {
+  if (const auto guest = guest_of(peer)) {
+    guest->outbox->send(offer_);
+    // The job may have ended meanwhile.
+    const std::lock_guard lock(mutex_);
+    if (is_over_) {
+      guest->outbox->send(wire::encode(News(JobOver{cause_})));
+    }
+  }
+}
+
+void CompanyListener::on_room(net::PeerId peer) {
+  if (const auto guest = guest_of(peer)) {
+    guest->outbox->on_room();
+  }
+}
+
+void CompanyListener::on_beat(net::PeerId /*peer*/,
+                              std::span<const std::byte> /*payload*/,
+                              std::optional<Duration> /*round_trip*/) {}
+
+void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
+  lose(peer, loss.what);
+}
+
+void CompanyListener::lose(net::PeerId peer, const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const auto found = guests_.find(peer);
+  if (found == guests_.end()) {
+    return;
+  }
+  const std::shared_ptr<Guest> guest = found->second;
+  guests_.erase(found);
+  known_[static_cast<std::size_t>(guest->process - 1)].gone = why;
+  if (channel_) {
+    channel_->remove_peer(guest->process);
+  }
+  if (guest->actor) {
+    caf::anon_send(
+        coordinator_,
+        ProcessDown{guest->process, {Errc::unreachable, "process", why, {}}});
+    caf::anon_send_exit(std::exchange(guest->actor, nullptr),
+                        caf::exit_reason::user_shutdown);
+  }
+  for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
+    caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+  }
+  left_.notify_all();
+}
+
+/// What a peer sends is looked at before any policy sees it.
+void CompanyListener::breach(net::PeerId peer, const std::string& what) {
+  log_message(LogLevel::warning, what);
+  hub_->leave(peer, what);
+  lose(peer, what);
+}
+
+std::shared_ptr<CompanyListener::Guest> CompanyListener::guest_of(
+    net::PeerId peer) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = guests_.find(peer);
+  return found == guests_.end() ? nullptr : found->second;
+}
+
+// ---- what they say
+
+void CompanyListener::on_record(net::PeerId peer,
+                                std::span<const std::byte> record) {
+  const auto guest = guest_of(peer);
+  if (!guest) {
+    return;
+  }
+  try {
+    if (const auto message =
+            guest->assembler.add(record, wire::kMostNewsBytes)) {
+      hear(*guest, wire::decode_news(bytes_of(*message)));
+    }
+  } catch (const Error& error) {
+    breach(peer,
+           "process " + std::to_string(guest->process) + ": " + error.what());
+  }
+}
+
+void CompanyListener::hear(Guest& guest, News news) {
+  const auto expect = [&](bool is_its_own) {
+    require(is_its_own, Errc::corrupt_file, "message",
+            "it speaks for somebody else");
+  };
+  const auto pass_on = [&](auto& message) {
+    if (coordinator_) {
+      caf::anon_send(coordinator_, std::move(message));
+    }
+  };
+  const std::lock_guard lock(mutex_);
+  if (auto* join = std::get_if<Join>(&news)) {
+    expect(join->joined.process == guest.process && !guest.join);
+    this->join(guest, std::move(*join));
+  } else if (auto* up = std::get_if<WorkerUp>(&news)) {
+    expect(guest.has(up->worker));
+    if (system_ != nullptr) {
+      WorkerActor& worker = guest.workers[up->worker];
+      caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+      worker = spawn_worker_proxy(*system_, guest.outbox, up->worker);
+      caf::anon_send(coordinator_, *up, worker);
+    }
+  } else if (auto* down = std::get_if<WorkerDown>(&news)) {
+    expect(guest.has(down->worker));
+    pass_on(*down);
+  } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
+    expect(guest.has(beat->worker));
+    pass_on(*beat);
+  } else if (auto* result = std::get_if<GrantResult>(&news)) {
+    expect(guest.has(result->worker));
+    // Clocks of two hosts have nothing in common: it ended about now.
+    result->span.start = SteadyClock().now() - result->span.duration;
+    pass_on(*result);
+  } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
+    expect(drain->process == guest.process);
+    pass_on(*drain);
+  } else {
+    expect(false);
+  }
+}
+
+/// Its classes get the numbers that they have in the job.
+void CompanyListener::join(Guest& guest, Join join) {
+  const std::vector<ClassRecord>& known = spec_.offer.job.execution_classes;
+  for (WorkerTraits& worker : join.joined.workers) {
+    const ClassRecord& own =
+        join.classes[static_cast<std::size_t>(worker.execution_class)];
+    const auto found = std::ranges::find(known, own.name, &ClassRecord::name);
+    if (found == known.end()) {
+      guest.outbox->send(wire::encode(News(RefuseProcess{
+          guest.process,
+          {Errc::another_class, "execution class",
+           "the process computes other bytes than the job: got class " +
+               own.name + ", expected " + known.front().name,
+           "use the same build on hosts of one kind, or hold all to one level "
+           "with --isa"}})));
+      return;
+    }
+    worker.execution_class = static_cast<int>(found - known.begin());
+  }
+  guest.join = std::move(join);
+  if (system_ != nullptr) {
+    present(guest, *guest.join);
+  }
+}
+
+/// Shows the process to the coordinator.
+void CompanyListener::present(Guest& guest, const Join& join) {
+  const net::PeerId peer = guest.peer;
+  guest.actor = spawn_process_proxy(
+      *system_,
+      {.outbox = guest.outbox,
+       .on_answer =
+           [this, peer](const AdmitProcess& admit) {
+             const auto its = guest_of(peer);
+             const std::lock_guard lock(mutex_);
+             if (its) {
+               its->first_worker = admit.first_worker;
+               its->num_workers = admit.num_workers;
+               known_[static_cast<std::size_t>(its->process - 1)].num_workers =
+                   admit.num_workers;
+             }
+           },
+       .on_end =
+           [this, peer] {
+             const auto its = guest_of(peer);
+             const std::lock_guard lock(mutex_);
+             if (its && its->actor) {  // let go by the coordinator
+               its->outbox->send(wire::encode(News(JobOver{})));
+             }
+           }});
+  caf::anon_send(coordinator_, join.joined, guest.actor);
+}
+
+// ---- values
+
+void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
+                                std::string_view key) {
+  std::shared_ptr<LinkChannel> channel;
+  {
+    const std::lock_guard lock(mutex_);
+    channel = channel_;
+  }
+  if (!channel) {
+    hub_->give_nothing(want);
+  } else if (!channel->answer(want, key)) {
+    breach(peer, "a question for a value that is none");
+  }
+}
+
+void CompanyListener::on_unwanted(net::WantId /*want*/) {}
+
+}  // namespace troupe::actors

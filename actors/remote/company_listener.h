@@ -1,0 +1,106 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/remote/link_channel.h"
+#include "actors/remote/proxies.h"
+#include "actors/shells.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+/// A process that came over a link, for people.
+struct RemoteProcess {
+  int process = 0;
+  std::string name;
+  int num_workers = 0;
+  std::optional<std::string> gone;  ///< why it is no more
+};
+
+struct ListenerSpec {
+  std::string version;  ///< of Troupe: another is refused
+  net::HubOptions hub;
+  std::vector<std::string> endpoints;
+  Offer offer;
+  /// Makes the hub; empty: net::make_hub.
+  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
+      make_hub = {};
+};
+
+/// Lets processes of this and other hosts into a job: the side of the
+/// coordinator. It listens from the beginning. Who comes is told of the job at
+/// once, and joins when it has loaded the model. Hand `detours()` to
+/// run_company.
+/// Errors of the constructor: those of net::Hub::listen.
+/// Thread: any.
+class CompanyListener final : private net::LinkHandler {
+ public:
+  explicit CompanyListener(ListenerSpec spec);
+  ~CompanyListener() override;
+  CompanyListener(const CompanyListener&) = delete;
+  CompanyListener& operator=(const CompanyListener&) = delete;
+
+  /// Where it listens, with the ports that were found.
+  [[nodiscard]] const std::vector<std::string>& endpoints() const noexcept {
+    return endpoints_;
+  }
+  /// For one run_company, which ends before the listener.
+  [[nodiscard]] Detours detours();
+  /// Says that the job is over, and waits until all have left, for a while.
+  /// Before it nobody is let go.
+  void end(std::optional<Failure> cause);
+  /// All that ever joined.
+  [[nodiscard]] std::vector<RemoteProcess> processes() const;
+  /// Bytes of tensors that links brought to this process, and took from it.
+  [[nodiscard]] std::uint64_t bytes_fetched() const;
+  [[nodiscard]] std::uint64_t bytes_given() const;
+
+ private:
+  struct Guest;
+
+  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_up(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_record(net::PeerId peer, std::span<const std::byte> record) override;
+  void on_room(net::PeerId peer) override;
+  void on_beat(net::PeerId peer, std::span<const std::byte> payload,
+               std::optional<Duration> round_trip) override;
+  void on_wanted(net::PeerId peer, net::WantId want,
+                 std::string_view key) override;
+  void on_unwanted(net::WantId want) override;
+  void on_lost(net::PeerId peer, const net::Loss& loss) override;
+
+  void start(caf::actor_system& system, CoordinatorActor coordinator);
+  void stop();
+  [[nodiscard]] std::shared_ptr<Guest> guest_of(net::PeerId peer) const;
+  void hear(Guest& guest, wire::News news);
+  void join(Guest& guest, Join join);
+  void present(Guest& guest, const Join& join);
+  void lose(net::PeerId peer, const std::string& why);
+  void breach(net::PeerId peer, const std::string& what);
+
+  ListenerSpec spec_;
+  std::string offer_;  ///< encoded
+  std::vector<std::string> endpoints_;
+  std::shared_ptr<LinkChannel> channel_;
+  mutable std::mutex mutex_;
+  std::condition_variable left_;
+  caf::actor_system* system_ = nullptr;  ///< while the company is there
+  CoordinatorActor coordinator_;
+  bool is_over_ = false;
+  std::optional<Failure> cause_;  ///< why the job failed
+  int next_process_ = kHomeProcess + 1;
+  std::map<net::PeerId, std::shared_ptr<Guest>> guests_;
+  std::vector<RemoteProcess> known_;
+  /// Last: its thread calls the handler.
+  std::unique_ptr<net::Hub> hub_;
+};
+
+}  // namespace troupe::actors

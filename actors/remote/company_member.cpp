@@ -1,0 +1,276 @@
+#include "actors/remote/company_member.h"
+
+#include <utility>
+#include <variant>
+
+#include "actors/shells.h"
+#include "actors/system_config.h"
+#include "actors/worker_core.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+#include "kernels/core/pool.h"
+#include "net/inproc_channel.h"
+
+namespace troupe::actors {
+namespace {
+
+using wire::News;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+int num_threads(const std::vector<WorkerPlace>& workers) {
+  int threads = 0;
+  for (const WorkerPlace& place : workers) {
+    threads += place.threads;
+  }
+  return threads;
+}
+
+}  // namespace
+
+CompanyMember::CompanyMember(MemberSpec spec) : spec_(std::move(spec)) {
+  hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
+                        : net::make_hub(spec_.hub, *this);
+  net::DialOptions dial = spec_.dial;
+  dial.record = wire::encode(Applicant{spec_.version, spec_.name, {}});
+  const std::lock_guard lock(mutex_);
+  peer_ = hub_->dial(spec_.endpoint, std::move(dial));
+  outbox_ = std::make_shared<Outbox>(*hub_, peer_);
+}
+
+CompanyMember::~CompanyMember() {
+  hub_ = nullptr;  // no call of the handler from here on
+}
+
+Offer CompanyMember::wait_for_offer(std::stop_token stop) {
+  const std::stop_callback wake(stop, [this] {
+    const std::lock_guard lock(mutex_);
+    news_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  news_.wait(lock, [&] { return offer_ || end_ || stop.stop_requested(); });
+  if (end_) {
+    throw to_error(end_->cause.value_or(
+        Failure{Errc::unreachable, spec_.endpoint, "the job is over", {}}));
+  }
+  if (!offer_) {
+    throw Error(Errc::interrupted, spec_.endpoint,
+                "stopped before there was a job");
+  }
+  return *std::exchange(offer_, std::nullopt);
+}
+
+void CompanyMember::decline(const Failure& cause) {
+  leave(cause.place + ": " + cause.message);
+}
+
+void CompanyMember::leave(const std::string& sentence) {
+  hub_->leave(peer_, sentence);
+}
+
+MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
+                               std::stop_token stop) {
+  const auto inproc = std::make_shared<net::InprocValueChannel>();
+  const auto values = std::make_shared<LinkChannel>(inproc, kHomeProcess);
+  values->set_peer(kHomeProcess, peer_);
+  values->open(*hub_, process_);
+  bool with_previews = false;
+  bool with_trajectory = false;
+  {
+    const std::lock_guard lock(mutex_);
+    channel_ = values;
+    with_previews = shows_previews_;
+    with_trajectory = shows_trajectory_;
+  }
+  const auto context = std::make_shared<JobContext>(
+      std::move(job.parts), std::make_shared<const SteadyClock>(),
+      with_previews, with_trajectory);
+  const std::shared_ptr<ValueStore> store = make_store(*context, values);
+  inproc->attach(process_,
+                 [store = std::weak_ptr(store)](const ValueName& name,
+                                                ValueChannel::Taker taker) {
+                   if (const auto there = store.lock()) {
+                     there->give(name, std::move(taker));
+                   } else {
+                     taker(std::nullopt);
+                   }
+                 });
+  SystemConfig config;
+  check_threads(kSystemThreads +
+                (job.make_executor ? 0 : num_threads(job.workers)));
+  MemberEnd end;
+  {
+    ThreadExecutor joiner;  // ends after the actors
+    caf::actor_system system(config);
+    const CoordinatorActor proxy = spawn_coordinator_proxy(
+        system, {.outbox = outbox_,
+                 .classes = std::move(job.classes),
+                 .on_process =
+                     [this](const ProcessActor& actor) {
+                       const std::lock_guard lock(mutex_);
+                       node_ = actor;
+                     },
+                 .on_worker =
+                     [this](const WorkerUp& up, const WorkerActor& worker) {
+                       const std::lock_guard lock(mutex_);
+                       workers_[up.worker] = worker;
+                     },
+                 .on_fault =
+                     [this](const Failure& cause) {
+                       finish({MemberEnd::Kind::failed, cause});
+                     }});
+    NodeSpec spec{.process = process_,
+                  .joins = true,
+                  .workers = std::move(job.workers),
+                  .restart = job.restart,
+                  .job = context,
+                  .store = store,
+                  .make_executor = std::move(job.make_executor),
+                  .coordinator = proxy,
+                  .joiner = &joiner};
+    if (!spec.make_executor) {
+      spec.make_executor = [](int /*worker*/) {
+        return std::unique_ptr<Executor>(std::make_unique<ThreadExecutor>());
+      };
+    }
+    const NodeActor node = spawn_node(system, std::move(spec));
+    const std::stop_callback leave_soon(drain, [this, proxy] {
+      caf::anon_send(proxy, DrainProcess{process_});
+    });
+    const std::stop_callback leave_now(stop, [this] {
+      finish({MemberEnd::Kind::failed,
+              Failure{Errc::interrupted, "worker", "stopped by a signal", {}}});
+    });
+    std::unique_lock lock(mutex_);
+    news_.wait(lock, [this] { return end_.has_value(); });
+    end = *end_;
+    node_ = nullptr;
+    workers_.clear();
+    lock.unlock();
+    caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(proxy, caf::exit_reason::user_shutdown);
+  }
+  values->close();
+  leave(end.cause ? end.cause->message : "the job is over");
+  return end;
+}
+
+void CompanyMember::finish(MemberEnd end) {
+  const std::lock_guard lock(mutex_);
+  if (!end_) {
+    end_ = std::move(end);
+  }
+  news_.notify_all();
+}
+
+// ---- the link
+
+void CompanyMember::on_knock(net::PeerId peer,
+                             const net::Greeting& /*greeting*/) {
+  hub_->refuse(peer, "it lets nobody in");
+}
+
+void CompanyMember::on_up(net::PeerId /*peer*/, const net::Greeting& greeting) {
+  try {
+    const Welcome welcome = wire::decode_welcome(bytes_of(greeting.record));
+    const std::lock_guard lock(mutex_);
+    process_ = welcome.process;
+  } catch (const Error& error) {
+    finish({MemberEnd::Kind::failed, current_failure()});
+  }
+}
+
+void CompanyMember::on_room(net::PeerId /*peer*/) { outbox_->on_room(); }
+
+void CompanyMember::on_beat(net::PeerId /*peer*/,
+                            std::span<const std::byte> /*payload*/,
+                            std::optional<Duration> /*round_trip*/) {}
+
+void CompanyMember::on_lost(net::PeerId /*peer*/, const net::Loss& loss) {
+  const bool is_refusal = loss.cause == net::LossCause::refused ||
+                          loss.cause == net::LossCause::version;
+  finish({is_refusal ? MemberEnd::Kind::refused : MemberEnd::Kind::lost,
+          Failure{is_refusal ? Errc::invalid_argument : Errc::unreachable,
+                  spec_.endpoint,
+                  loss.what,
+                  {}}});
+}
+
+void CompanyMember::on_record(net::PeerId /*peer*/,
+                              std::span<const std::byte> record) {
+  try {
+    if (const auto message = assembler_.add(record, wire::kMostNewsBytes)) {
+      hear(wire::decode_news(bytes_of(*message)));
+    }
+  } catch (const Error&) {
+    finish({MemberEnd::Kind::failed, current_failure()});
+  }
+}
+
+void CompanyMember::tell_worker(int worker, const auto& message) {
+  const auto found = workers_.find(worker);
+  if (found != workers_.end()) {
+    caf::anon_send(found->second, message);
+  }
+}
+
+void CompanyMember::hear(News news) {
+  if (auto* over = std::get_if<JobOver>(&news)) {
+    finish({MemberEnd::Kind::over, std::move(over->cause)});
+    return;
+  }
+  if (auto* refuse = std::get_if<RefuseProcess>(&news)) {
+    finish({MemberEnd::Kind::refused, std::move(refuse->cause)});
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  const auto tell_node = [&](const auto& message) {
+    if (node_) {
+      caf::anon_send(node_, message);
+    }
+  };
+  if (auto* offer = std::get_if<Offer>(&news)) {
+    shows_previews_ = offer->previews;
+    shows_trajectory_ = offer->trajectory;
+    offer_ = std::move(*offer);
+    news_.notify_all();
+  } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {
+    tell_node(*admit);
+  } else if (auto* free = std::get_if<FreeValues>(&news)) {
+    tell_node(*free);
+  } else if (auto* drop = std::get_if<DropRuns>(&news)) {
+    tell_node(*drop);
+  } else if (auto* grant = std::get_if<Grant>(&news)) {
+    tell_worker(grant->worker, *grant);
+  } else if (auto* recall = std::get_if<Recall>(&news)) {
+    tell_worker(recall->worker, *recall);
+  } else if (auto* end = std::get_if<EndWorker>(&news)) {
+    const auto found = workers_.find(end->worker);
+    if (found != workers_.end()) {
+      caf::anon_send(
+          caf::actor_cast<caf::actor>(found->second),
+          caf::exit_msg{found->second.address(), to_caf_error(end->cause)});
+    }
+  } else if (!std::holds_alternative<PeerAddress>(news)) {
+    throw Error(Errc::corrupt_file, "message", "it is for a coordinator");
+  }
+}
+
+std::shared_ptr<LinkChannel> CompanyMember::channel() const {
+  const std::lock_guard lock(mutex_);
+  return channel_;
+}
+
+void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
+                              std::string_view key) {
+  const auto values = channel();
+  if (!values || !values->answer(want, key)) {
+    hub_->give_nothing(want);
+  }
+}
+
+void CompanyMember::on_unwanted(net::WantId /*want*/) {}
+
+}  // namespace troupe::actors

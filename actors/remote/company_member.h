@@ -1,0 +1,122 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/job_parts.h"
+#include "actors/remote/link_channel.h"
+#include "actors/remote/proxies.h"
+#include "actors/supervisor_policy.h"
+#include "actors/worker_place.h"
+#include "kernels/core/executor.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+struct MemberSpec {
+  std::string version;  ///< of Troupe
+  std::string name;     ///< for people: host and process
+  net::HubOptions hub;
+  std::string endpoint;  ///< of the coordinator's process
+  net::DialOptions dial;
+  /// Makes the hub; empty: net::make_hub.
+  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
+      make_hub = {};
+};
+
+/// What a process computes an offered job with.
+struct MemberJob {
+  JobParts parts;
+  /// A place's execution class is a place in `classes`.
+  std::vector<WorkerPlace> workers;
+  std::vector<ClassRecord> classes;
+  RestartOptions restart = {};
+  /// The compute thread of a worker; empty: a ThreadExecutor.
+  std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};
+};
+
+/// How a membership ended.
+struct MemberEnd {
+  enum class Kind : std::uint8_t {
+    over,     ///< nothing more is to be computed
+    refused,  ///< by the coordinator, which says why
+    lost,     ///< the link to it
+    failed,   ///< this process can do no more
+  };
+  Kind kind = Kind::over;
+  /// Why; of a job that is over: why it failed.
+  std::optional<Failure> cause;
+};
+
+/// Lets this process compute for a job of another process: the side of the
+/// worker. One membership at a time; afterwards another object joins again.
+/// Thread: one, but for the stop tokens.
+class CompanyMember final : private net::LinkHandler {
+ public:
+  /// Dials. Errors: those of net::Hub::dial.
+  explicit CompanyMember(MemberSpec spec);
+  ~CompanyMember() override;
+  CompanyMember(const CompanyMember&) = delete;
+  CompanyMember& operator=(const CompanyMember&) = delete;
+
+  /// Waits for the job. Errors: Errc::unreachable with a sentence that names
+  /// the endpoint, Errc::invalid_argument where it refuses, Errc::interrupted
+  /// after a stop.
+  [[nodiscard]] Offer wait_for_offer(std::stop_token stop);
+  /// Says that this process cannot do the job, and leaves.
+  void decline(const Failure& cause);
+  /// Joins, and computes until the job is over or the link is lost. `drain`:
+  /// gives back what has not begun, hands over what it alone holds, and leaves.
+  /// `stop`: leaves at the next block.
+  /// Errors: as run_job.
+  [[nodiscard]] MemberEnd serve(MemberJob job, std::stop_token drain,
+                                std::stop_token stop);
+
+  [[nodiscard]] int process() const noexcept { return process_; }
+
+ private:
+  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_up(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_record(net::PeerId peer, std::span<const std::byte> record) override;
+  void on_room(net::PeerId peer) override;
+  void on_beat(net::PeerId peer, std::span<const std::byte> payload,
+               std::optional<Duration> round_trip) override;
+  void on_wanted(net::PeerId peer, net::WantId want,
+                 std::string_view key) override;
+  void on_unwanted(net::WantId want) override;
+  void on_lost(net::PeerId peer, const net::Loss& loss) override;
+
+  void hear(wire::News news);
+  void tell_worker(int worker, const auto& message);
+  void finish(MemberEnd end);
+  void leave(const std::string& sentence);
+  [[nodiscard]] std::shared_ptr<LinkChannel> channel() const;
+
+  MemberSpec spec_;
+  mutable std::mutex mutex_;
+  std::condition_variable news_;
+  int process_ = 0;
+  std::optional<Offer> offer_;
+  bool shows_previews_ = false;
+  bool shows_trajectory_ = false;
+  std::optional<MemberEnd> end_;
+  ProcessActor node_;                   ///< while it serves
+  std::map<int, WorkerActor> workers_;  ///< the same
+  std::shared_ptr<LinkChannel> channel_;
+  std::shared_ptr<Outbox> outbox_;
+  Assembler assembler_;  ///< of the hub's thread
+  net::PeerId peer_ = 0;
+  /// Last: its thread calls the handler.
+  std::unique_ptr<net::Hub> hub_;
+};
+
+}  // namespace troupe::actors

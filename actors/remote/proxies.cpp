@@ -1,0 +1,128 @@
+#include "actors/remote/proxies.h"
+
+#include <utility>
+
+#include "actors/shells.h"
+
+namespace troupe::actors {
+namespace {
+
+template <typename Base>
+class Proxy : public Base {
+ public:
+  Proxy(caf::actor_config& config, std::shared_ptr<Outbox> outbox)
+      : Base(config), outbox_(std::move(outbox)) {}
+
+ protected:
+  template <typename News>
+  void carry(News news) {
+    guard(this,
+          [&] { outbox_->send(wire::encode(wire::News(std::move(news)))); });
+  }
+
+  std::shared_ptr<Outbox> outbox_;
+};
+
+class WorkerProxy final : public Proxy<WorkerActor::base> {
+ public:
+  WorkerProxy(caf::actor_config& config, std::shared_ptr<Outbox> outbox,
+              int worker)
+      : Proxy(config, std::move(outbox)) {
+    set_exit_handler([this, worker](const caf::exit_msg& exit) {
+      // Without a cause the link has gone: there is nobody to tell.
+      if (exit.reason != caf::exit_reason::user_shutdown) {
+        carry(EndWorker{worker, cause_of(exit.reason, system())});
+      }
+      quit(exit.reason);
+    });
+  }
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](Grant& grant) { carry(std::move(grant)); },
+        [this](const Recall& recall) { carry(recall); },
+        [](const DropRuns&) {},  // its process tells it
+        [](const WorkerFault&) {},
+        [](halt_atom) {},  // JobOver says so to its process
+        [](pulse_atom) {},
+    };
+  }
+};
+
+class ProcessProxy final : public Proxy<ProcessActor::base> {
+ public:
+  ProcessProxy(caf::actor_config& config, ProcessProxySpec spec)
+      : Proxy(config, spec.outbox), spec_(std::move(spec)) {}
+  void on_exit() override { spec_.on_end(); }
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [this](const FreeValues& free) { carry(free); },
+        [this](const DropRuns& drop) { carry(drop); },
+        [this](const AdmitProcess& admit) {
+          guard(this, [&] { spec_.on_answer(admit); });
+          carry(admit);
+        },
+        [this](const RefuseProcess& refuse) { carry(refuse); },
+    };
+  }
+
+ private:
+  ProcessProxySpec spec_;
+};
+
+class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
+ public:
+  CoordinatorProxy(caf::actor_config& config, CoordinatorProxySpec spec)
+      : Proxy(config, spec.outbox), spec_(std::move(spec)) {}
+
+ protected:
+  behavior_type make_behavior() override {
+    return {
+        [](int, const ProcessActor&) {},  // processes of a link ask to join
+        [this](const ProcessJoined& joined, const ProcessActor& actor) {
+          guard(this, [&] { spec_.on_process(actor); });
+          carry(Join{spec_.classes, joined});
+        },
+        [this](const WorkerUp& up, const WorkerActor& worker) {
+          guard(this, [&] { spec_.on_worker(up, worker); });
+          carry(up);
+        },
+        [this](const WorkerDown& down) { carry(down); },
+        [this](const WorkerBeat& beat) { carry(beat); },
+        [this](GrantResult& result) { carry(std::move(result)); },
+        [](const ValuesFetched&) {},  // the coordinator tells itself
+        [this](const JobFault& fault) { spec_.on_fault(fault.cause); },
+        [this](const DrainProcess& drain) { carry(drain); },
+        [this](const CancelSample& cancel) { carry(cancel); },
+        [this](const ProcessDown& down) { spec_.on_fault(down.cause); },
+        [](halt_atom) {},
+        [](pulse_atom) {},
+        [](drain_atom) {},  // there is no inbox
+    };
+  }
+
+ private:
+  CoordinatorProxySpec spec_;
+};
+
+}  // namespace
+
+WorkerActor spawn_worker_proxy(caf::actor_system& system,
+                               std::shared_ptr<Outbox> outbox, int worker) {
+  return system.spawn<WorkerProxy>(std::move(outbox), worker);
+}
+
+ProcessActor spawn_process_proxy(caf::actor_system& system,
+                                 ProcessProxySpec spec) {
+  return system.spawn<ProcessProxy>(std::move(spec));
+}
+
+CoordinatorActor spawn_coordinator_proxy(caf::actor_system& system,
+                                         CoordinatorProxySpec spec) {
+  return system.spawn<CoordinatorProxy>(std::move(spec));
+}
+
+}  // namespace troupe::actors
