@@ -113,12 +113,13 @@ fs::path folder_of(const fs::path& path) {
 
 // Creates a new empty file in `folder`; `shown` is what an error names.
 std::pair<int, fs::path> create_temporary(const fs::path& folder,
-                                          const fs::path& shown) {
+                                          const fs::path& shown,
+                                          ::mode_t mode = 0666) {
   const std::string stem = temporary_stem(this_process());
   for (int attempt = 0; attempt < kMaxNameAttempts; ++attempt) {
     fs::path name = folder / (stem + std::to_string(attempt) + ".tmp");
     const int descriptor =
-        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (descriptor >= 0) {
       // Tells a sweep that this process lives; best effort.
       (void)::flock(descriptor, LOCK_EX | LOCK_NB);
@@ -216,9 +217,10 @@ std::optional<FileStamp> stamp_of(const fs::path& path) {
 
 AtomicFile::AtomicFile(const fs::path& path, FileRule rule)
     : path_(target_of(path)), rule_(rule) {
-  std::tie(descriptor_, temporary_) = create_temporary(folder_of(path_), path);
+  std::tie(descriptor_, temporary_) =
+      create_temporary(folder_of(path_), path, rule.is_private ? 0600 : 0666);
   struct stat status {};
-  if (::stat(path_.c_str(), &status) == 0) {
+  if (!rule.is_private && ::stat(path_.c_str(), &status) == 0) {
     // Best effort: a file system without permissions refuses.
     (void)::fchmod(descriptor_, status.st_mode & 07777U);
   }

@@ -28,7 +28,8 @@ struct FileStamp {
 [[nodiscard]] std::optional<FileStamp> stamp_of(
     const std::filesystem::path& path);
 
-/// What to do when the file exists already, and two exceptions.
+/// What to do when the file exists already, with two exceptions, and who may
+/// read it.
 struct FileRule {
   FileRule(IfThere what = IfThere::replace) : if_there(what) {}  // NOLINT
 
@@ -37,13 +38,17 @@ struct FileRule {
   std::optional<FileStamp> known = {};
   /// If the file there has the same bytes, keep it and report success.
   bool takes_equal = false;
+  /// Nobody but its owner may read or write the file (mode 0600), from its
+  /// first byte on.
+  bool is_private = false;
 };
 
 /// Writes a file that appears complete or not at all. The bytes go to a
 /// temporary name in the same folder, are synced, and are then renamed to
 /// `path`. Without `commit` nothing is left behind, unless the process is
 /// killed: see `sweep_temporaries`. Symbolic links are followed, also to a file
-/// that does not exist yet. A replaced file keeps its permissions.
+/// that does not exist yet. A replaced file keeps its permissions,
+/// unless it is to be private.
 ///
 /// Thread: one per object; several objects may write in one folder.
 class AtomicFile {

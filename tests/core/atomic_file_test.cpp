@@ -113,6 +113,24 @@ TEST_F(AtomicFileTest, LeavesNothingWithoutCommit) {
   EXPECT_EQ(num_entries(), 0U);
 }
 
+TEST_F(AtomicFileTest, APrivateFileIsItsOwnersFromTheFirstByte) {
+  write_file(in("a.key"), bytes_of("old"));
+  ASSERT_EQ(::chmod(in("a.key").c_str(), 0644), 0);
+  FileRule rule;
+  rule.is_private = true;
+  AtomicFile file(in("a.key"), rule);
+  file.write(bytes_of("new"));
+  for (const auto& entry : fs::directory_iterator(folder_.path())) {
+    if (entry.path() != in("a.key")) {
+      EXPECT_EQ(entry.status().permissions(), fs::perms{0600});
+    }
+  }
+  EXPECT_EQ(num_entries(), 2U);
+  file.commit();
+  EXPECT_EQ(fs::status(in("a.key")).permissions(), fs::perms{0600});
+  EXPECT_EQ(read_file(in("a.key"), 100), "new");
+}
+
 TEST_F(AtomicFileTest, KeepsTheOldFileUntilCommit) {
   write_file(in("a.txt"), bytes_of("old"));
   {
