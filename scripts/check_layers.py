@@ -40,6 +40,7 @@ THIRD_PARTY = {
     "cublas": ("kernels/cuda/",),
     "nccl": ("net/nccl", "kernels/cuda/"),
     "zmq": ("net/zmq",),
+    "sodium": ("net/sodium",),
     "Random123/": ("kernels/core/",),
     "xxhash.h": ("kernels/core/",),
     "spdlog/": ("kernels/core/",),
@@ -57,8 +58,8 @@ THIRD_PARTY = {
 }
 # May stand in several .cpp files, never in a header.
 NOT_IN_HEADERS = ("oneapi/", "hwy/", "cuda", "cudnn", "cublas", "nccl", "zmq",
-                  "Random123/", "xxhash.h", "spdlog/", "omp.h", "png.h",
-                  "CLI/", "toml++/", "boost/", "nlohmann/")
+                  "sodium", "Random123/", "xxhash.h", "spdlog/", "omp.h",
+                  "png.h", "CLI/", "toml++/", "boost/", "nlohmann/")
 
 
 def layer_of(path):
@@ -108,6 +109,9 @@ def self_test():
         ("kernels/core/a.cpp", "#include <fmt/format.h>\n"),
         ("net/a.h", "#ifdef TROUPE_WITH_CUDA\n#endif\n"),
         ("net/a.cpp", '#include "a.h"\n'),
+        ("net/keys.cpp", "#include <zmq.h>\n"),
+        ("net/keys.cpp", "#include <sodium.h>\n"),
+        ("net/zmq_keys.h", "#include <zmq.h>\n"),
         ("actors/a.cpp", "#include <google/protobuf/message.h>\n"),
         ("actors/a.cpp", '#include "actors/wire/wire.pb.h"\n'),
     ]

@@ -8,7 +8,7 @@ source "$(dirname "$0")/say_why.sh"
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config
-  libcaf-dev libzmq3-dev cppzmq-dev libboost-dev libdnnl-dev libhwy-dev
+  libcaf-dev libzmq3-dev cppzmq-dev libsodium-dev libboost-dev libdnnl-dev libhwy-dev
   librandom123-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
   libspdlog-dev libfmt-dev libpng-dev zlib1g-dev libxxhash-dev
   libprotobuf-dev protobuf-compiler
