@@ -68,7 +68,7 @@ struct Config {
   SampleRange samples;
   std::uint64_t seed = 0;
   NoiseKind noise = NoiseKind::philox;
-  std::string from_image;
+  std::string from;  ///< an image with a recipe; of keys: a company's key file
   // how
   SamplerConfig sampler;
   std::optional<double> guidance_scale;

@@ -72,8 +72,6 @@ constexpr auto kVerbs = std::to_array<NotYet>({
      "there is no journal to resume from: it is coming with `serve`",
      "the same troupe sample command with --exists skip goes on where it "
      "stopped"},
-    {"keys,key", "keys are for links between machines, which are coming",
-     "a run on one machine needs none"},
     {"encode,prompt,text2image,txt2img",
      "text encoders are not there yet: they are coming", kClassesToday},
     {"sweep,grid", "sweeps over options are not there yet: they are coming",

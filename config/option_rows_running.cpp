@@ -158,8 +158,9 @@ std::span<const Option> running_rows() {
       {"link-us", "", 0, "X", "microseconds of a message to another device",
        kEmulation, kBench, real(&Emulation::link_us, 0, 1e7), "50"},
       {"out", "output", 'o', "PATH",
-       "FILE.png, a folder, a pattern with {index:05}, or - for stdout",
-       kOutput, kSample, field(&Config::out), "none"},
+       "FILE.png, a folder, a pattern with {index:05}, or - for stdout; keys: "
+       "the key file to write",
+       kOutput, kSample | kKeys, field(&Config::out), "none"},
       {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,
        kSample, field(&Config::grid), "none"},
       {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",

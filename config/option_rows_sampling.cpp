@@ -57,8 +57,11 @@ std::span<const Option> sampling_rows() {
       {"init-latents", "", 0, "FILE",
        "start from these latents (.safetensors, .npy, .npz)", kModel, kSample,
        field(&Config::init_latents), "noise from the seed"},
-      {"from", "", 0, "IMAGE", "take the recipe out of a PNG made by troupe",
-       kModel, kSample, field(&Config::from_image), "none"},
+      {"from", "", 0, "FILE",
+       "take the recipe out of a PNG made by troupe; keys worker: the "
+       "company's "
+       "key file",
+       kModel, kSample | kKeys, field(&Config::from), "none"},
       {"sampler", "scheduler,solver", 0, "NAME",
        "ddim, ddpm, dpm++2m, euler, heun, unipc, … or a diffusers class; "
        "schedule compares several",

@@ -18,11 +18,12 @@ enum class Verb : std::uint8_t {
   inspect,
   verify,
   bench,
-  doctor
+  doctor,
+  keys
 };
 /// As they are typed: see enum_names.h.
 constexpr const char* list_of(Verb) {
-  return "sample schedule inspect verify bench doctor";
+  return "sample schedule inspect verify bench doctor keys";
 }
 
 /// What a value is, in TOML's terms.

@@ -43,12 +43,14 @@ constexpr std::array kVerbs = {
              "PATH… [options]",
              "  troupe inspect DIR\n"
              "  troupe inspect model.safetensors\n"
-             "  troupe inspect dog.png --json\n"},
+             "  troupe inspect dog.png --json\n",
+             true},
     VerbInfo{Verb::verify, run_verify,
              "run an image's recipe again, or compare two files, byte for byte",
              "FILE… [--model DIR] [--against FILE]",
              "  troupe verify dog.png --model DIR\n"
-             "  troupe verify a.safetensors --against b.safetensors\n"},
+             "  troupe verify a.safetensors --against b.safetensors\n",
+             true},
     VerbInfo{Verb::bench, run_bench,
              "measure a parallel method against one worker",
              "(--model DIR | --random-weights NAME) [options]",
@@ -57,6 +59,12 @@ constexpr std::array kVerbs = {
     VerbInfo{Verb::doctor, run_doctor,
              "say what this machine and build have, and what is missing", "",
              "  troupe doctor\n"},
+    VerbInfo{Verb::keys, run_keys,
+             "make keys for links between machines (links are coming)",
+             "(new | worker --from FILE) --out FILE",
+             "  troupe keys new --out company.key\n"
+             "  troupe keys worker --from company.key --out node.key\n",
+             true},
 };
 
 /// "--num_steps=3" to "--num-steps=3": both spellings are in use.
@@ -294,9 +302,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   if (end != arguments.end()) {
     line.files.insert(line.files.end(), end + 1, arguments.end());
   }
-  const bool takes_files =
-      info->verb == Verb::inspect || info->verb == Verb::verify;
-  if (!takes_files && !line.files.empty()) {
+  if (!info->takes_arguments && !line.files.empty()) {
     throw Error(Errc::invalid_argument, line.files.front(),
                 "an argument that no option takes",
                 "see troupe " + arguments[0] + " --help");

@@ -16,8 +16,9 @@ struct VerbInfo {
   config::Verb verb;
   int (*run)(Invocation&);
   const char* summary;
-  const char* usage;     ///< after "troupe <verb> "
-  const char* examples;  ///< whole lines
+  const char* usage;             ///< after "troupe <verb> "
+  const char* examples;          ///< whole lines
+  bool takes_arguments = false;  ///< that are no options
 };
 
 [[nodiscard]] std::span<const VerbInfo> verb_table();

@@ -57,7 +57,7 @@ samplers::ScheduleOptions schedule_of(const config::Recipe& recipe,
   config::take_flow_path(config.sampler, model, options);
   config::apply(config.sampler, options);
   if (!config.sampler.name.empty()) {
-    config::check_prediction(config.sampler, model, config.from_image, options);
+    config::check_prediction(config.sampler, model, config.from, options);
   }
   note_model(config.sampler, model, options, notes);
   return options;

@@ -274,6 +274,12 @@ constexpr JsonField kDoctor[] = {
     {"advice", "array of strings", "what would make this machine do more"},
 };
 
+constexpr JsonField kKeys[] = {
+    {"path", "string", "the key file"},
+    {"kind", "string",
+     "company (good for every process) or worker (a node file)"},
+};
+
 constexpr JsonField kProgress[] = {
     {"event", "string", "progress"},
     {"images_done", "integer", "images that are done"},
@@ -307,6 +313,7 @@ std::span<const JsonSection> json_sections() {
       JsonSection{"verify", "What was compared.", kVerify},
       JsonSection{"bench", "What was measured.", kBench},
       JsonSection{"doctor", "This machine and build.", kDoctor},
+      JsonSection{"keys", "What was made. No key is ever printed.", kKeys},
       JsonSection{"--progress json",
                   "Lines on stderr while a job runs, one object each.",
                   kProgress},

@@ -83,7 +83,7 @@ int run(const std::vector<std::string>& arguments,
     const config::Config& config = invocation.config;
     check_level(config);
     // A recipe that is run again is stronger than environment and file.
-    const bool has_recipe = !config.from_image.empty() ||
+    const bool has_recipe = !config.from.empty() ||
                             (verb == Verb::verify && config.against.empty());
     if (!has_recipe || names_level(config)) {
       hold_to_level(config);

@@ -294,7 +294,7 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
 }  // namespace
 
 std::optional<config::Recipe> take_recipe(Invocation& invocation) {
-  const std::string& path = invocation.config.from_image;
+  const std::string& path = invocation.config.from;
   if (path.empty()) {
     return std::nullopt;
   }

@@ -189,7 +189,7 @@ Decisions decide_job(const Config& config, const config::Recipe* recipe) {
   unchecked.dry_run = true;  // whether it fits is no matter here
   const JobRequest request = make_request(unchecked, recipe);
   Origin origin = origin_of(request.source);
-  origin.recipe = config.from_image;
+  origin.recipe = config.from;
   Decisions decisions;
   decide_sampler(config, request.schedule, origin, decisions);
   if (!config.guidance_scale) {

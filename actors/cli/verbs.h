@@ -16,7 +16,7 @@ namespace troupe::actors {
 struct Invocation {
   config::Config config;
   config::Sources sources;         ///< that `config` was merged from
-  std::vector<std::string> files;  ///< arguments of inspect and verify
+  std::vector<std::string> files;  ///< arguments that are no options
   SignalWatch* signals = nullptr;  ///< never null while a verb runs
   /// The level that a recipe has held this process to.
   std::optional<IsaLevel> isa_held;
@@ -72,5 +72,6 @@ class FileErrors {
 [[nodiscard]] int run_verify(Invocation& invocation);
 [[nodiscard]] int run_bench(Invocation& invocation);
 [[nodiscard]] int run_doctor(Invocation& invocation);
+[[nodiscard]] int run_keys(Invocation& invocation);
 
 }  // namespace troupe::actors

@@ -46,6 +46,8 @@ std::vector<LibraryVersion> gpu_library_versions() {
 std::vector<LibraryVersion> all_libraries() {
   std::vector<LibraryVersion> all = library_versions();
   all.insert(all.end(), {{"CAF", TROUPE_CAF_VERSION},
+                         {"ZeroMQ", TROUPE_ZMQ_VERSION},
+                         {"libsodium", TROUPE_SODIUM_VERSION},
                          {"libpng", TROUPE_PNG_VERSION},
                          {"fmt", TROUPE_FMT_VERSION},
                          {"xxHash", TROUPE_XXHASH_VERSION},

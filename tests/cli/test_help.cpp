@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array kVerbs = {"sample", "schedule", "inspect",
-                               "verify", "bench",    "doctor"};
+constexpr std::array kVerbs = {"sample", "schedule", "inspect", "verify",
+                               "bench",  "doctor",   "keys"};
 
 std::string help(const std::string& topic) {
   const Outcome outcome = run({"help", topic});
@@ -204,6 +204,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"bench", "--steps", "0"}, 2);
   look({"doctor"}, 0);
   look({"doctor", "--bogus"}, 2);
+  look({"keys", "new", "--out", folder.path("company.key")}, 0);
+  look({"keys", "new"}, 2);
   change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");
   look({"verify", image}, 5);
   // What this machine cannot print, or only in trouble.

@@ -9,7 +9,7 @@ namespace {
 TEST(Help, ComesWithoutAVerbAndForEachVerb) {
   EXPECT_EQ(run({}).exit_code, 0);
   for (const char* verb :
-       {"sample", "schedule", "inspect", "verify", "bench", "doctor"}) {
+       {"sample", "schedule", "inspect", "verify", "bench", "doctor", "keys"}) {
     const Outcome outcome = run({verb, "--help"});
     EXPECT_EQ(outcome.exit_code, 0);
     EXPECT_NE(outcome.out.find("Examples"), std::string::npos) << verb;
@@ -140,8 +140,9 @@ TEST(DoctorVerb, SaysWhatIsThere) {
   }
   EXPECT_EQ(binding, 1);
   EXPECT_GE(json["affinity_cores"], json["cores"]);
-  for (const char* library : {"oneDNN", "CAF", "Highway", "xxHash", "spdlog",
-                              "json", "CLI11", "toml++", "Boost.Math"}) {
+  for (const char* library :
+       {"oneDNN", "CAF", "Highway", "xxHash", "spdlog", "json", "CLI11",
+        "toml++", "Boost.Math", "ZeroMQ", "libsodium"}) {
     const auto version = json["libraries"].value(library, std::string());
     EXPECT_TRUE(!version.empty() &&
                 version.find_first_not_of("0123456789.") == std::string::npos)

@@ -29,7 +29,6 @@ TEST(NotYet, VerbsSayWhatIsComingAndWhatIsThere) {
                                    {"ls", "--progress json"},
                                    {"cancel", "Ctrl-C"},
                                    {"resume", "--exists skip"},
-                                   {"keys", "needs none"},
                                    {"sweep", "a loop in the shell"}}) {
     expect_refused({verb}, {std::string("[") + verb + "]", "coming", says});
     expect_refused({"help", verb}, {"coming"});
