@@ -83,6 +83,13 @@ struct Config {
   BitsMode bits = BitsMode::invariant;  ///< of GPUs
   bool tf32 = false;                    ///< of GPUs, where they compute in f32
   std::string require_class;  ///< an execution class, or an image made in it
+  // several machines
+  std::string listen;
+  std::string join;
+  std::string secret_file;
+  std::string model_root;
+  double wait_seconds = 5;
+  bool stay = false;
   // where to
   std::string out;
   std::string grid;

@@ -20,9 +20,9 @@ struct NotYet {
 
 constexpr std::string_view kClassesToday =
     "models conditioned on classes run today: --class NAME";
-constexpr std::string_view kOneMachineToday =
-    "today a run uses the cores and GPUs of one machine, and --samples A:B "
-    "splits a job over several: the bytes are those of the single run";
+constexpr std::string_view kMachinesToday =
+    "troupe sample --listen ADDR takes workers of other machines, which begin "
+    "with troupe worker --join ADDR";
 constexpr std::string_view kLatentsToday =
     "--init-latents FILE starts from latents";
 
@@ -38,9 +38,9 @@ constexpr auto kOptions = std::to_array<NotYet>({
      "LoRA adapters are not read",
      "merge one into its checkpoint first: in diffusers fuse_lora(), then "
      "save_pretrained()"},
-    {"listen,join,server,server-url,hosts,nodes,model-root",
-     "workers on other machines are not there yet: they are coming",
-     kOneMachineToday},
+    {"server,server-url,hosts,nodes",
+     "a server that jobs are handed to is not there yet: it is coming",
+     kMachinesToday},
     {"width,height,resolution,image-size", "the two sides are one option",
      "give --size WIDTHxHEIGHT"},
     {"image,init-image,strength,denoising-strength,img2img",
@@ -59,9 +59,6 @@ constexpr auto kVerbs = std::to_array<NotYet>({
     {"serve,server,daemon", "a server is not there yet: it is coming",
      "troupe sample runs a job in its own process; --json and --progress json "
      "are made for programs"},
-    {"worker,workers,join,node",
-     "workers on other machines are not there yet: they are coming",
-     kOneMachineToday},
     {"ls,list,jobs,status,ps",
      "there is no server whose jobs could be listed: `serve` is coming",
      "--progress json tells how far a run is"},

@@ -26,9 +26,12 @@ constexpr std::uint8_t kVerify = 8;
 constexpr std::uint8_t kBench = 16;
 constexpr std::uint8_t kDoctor = 32;
 constexpr std::uint8_t kKeys = 64;
-constexpr std::uint8_t kAll = 127;
+constexpr std::uint8_t kWorker = 128;
+constexpr std::uint8_t kAll = 255;
 constexpr std::uint8_t kMethods = kSample | kBench;
 constexpr std::uint8_t kRuns = kSample | kBench | kVerify;
+/// That compute on this machine.
+constexpr std::uint8_t kComputes = kRuns | kWorker;
 constexpr std::uint8_t kSamplers = kSample | kBench | kSchedule;
 constexpr double kHuge = std::numeric_limits<double>::max();
 constexpr int kMany = 1'000'000;
@@ -132,6 +135,7 @@ constexpr Text kModel = "Model and job";
 constexpr Text kSamplerGroup = "Sampler";
 constexpr Text kMethodGroup = "Parallel method";
 constexpr Text kResources = "Machine";
+constexpr Text kMachines = "Several machines";
 constexpr Text kEmulation = "Emulated machine";
 constexpr Text kOutput = "Output";
 constexpr Text kTalk = "Talk";
@@ -140,5 +144,7 @@ constexpr Text kTalk = "Talk";
 [[nodiscard]] std::span<const Option> sampling_rows();
 /// The rows about how it is run: method, machine, output and talk.
 [[nodiscard]] std::span<const Option> running_rows();
+/// The rows about companies of several processes and machines.
+[[nodiscard]] std::span<const Option> machine_rows();
 
 }  // namespace troupe::config::rows

@@ -34,7 +34,7 @@ Field final_sigmas_field() {
 std::span<const Option> sampling_rows() {
   static const auto kTable = std::to_array<Option>({
       {"model", "", 'm', "DIR", "checkpoint folder in diffusers layout", kModel,
-       kRuns | kSchedule, field(&Config::model_dir), "none"},
+       kComputes | kSchedule, field(&Config::model_dir), "none"},
       {"random-weights", "", 0, "NAME",
        "a bundled model shape with random weights", kModel, kRuns,
        field(&Config::random_weights), "none"},

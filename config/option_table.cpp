@@ -10,7 +10,8 @@ namespace troupe::config {
 std::span<const Option> option_table() {
   static const std::vector<Option> kTable = [] {
     std::vector<Option> all;
-    for (const auto& part : {rows::sampling_rows(), rows::running_rows()}) {
+    for (const auto& part :
+         {rows::sampling_rows(), rows::running_rows(), rows::machine_rows()}) {
       all.insert(all.end(), part.begin(), part.end());
     }
     return all;

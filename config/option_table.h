@@ -19,11 +19,12 @@ enum class Verb : std::uint8_t {
   verify,
   bench,
   doctor,
-  keys
+  keys,
+  worker
 };
 /// As they are typed: see enum_names.h.
 constexpr const char* list_of(Verb) {
-  return "sample schedule inspect verify bench doctor keys";
+  return "sample schedule inspect verify bench doctor keys worker";
 }
 
 /// What a value is, in TOML's terms.

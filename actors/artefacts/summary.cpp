@@ -40,6 +40,18 @@ ordered_json devices_json(const RunSummary& summary) {
   return out;
 }
 
+ordered_json nodes_json(const RunSummary& summary) {
+  ordered_json out = ordered_json::array();
+  for (const NodeSummary& node : summary.nodes) {
+    out.push_back({{"name", node.name},
+                   {"process", node.process},
+                   {"workers", node.workers},
+                   {"status", node.status}});
+    add_if_any(out.back(), "cause", node.cause);
+  }
+  return out;
+}
+
 ordered_json gpus_json(const PlanSummary& plan) {
   ordered_json out = ordered_json::array();
   for (const DevicePlan& gpu : plan.gpus) {
@@ -91,8 +103,10 @@ ordered_json base_json(const RunSummary& s) {
               {"images_per_second", s.images_per_second},
               {"peak_memory_bytes", s.peak_memory_bytes},
               {"bytes_sent", s.bytes_sent},
+              {"bytes_received", s.bytes_received},
               {"recoveries", s.recoveries},
               {"devices", devices_json(s)},
+              {"nodes", nodes_json(s)},
               {"execution_class", s.execution_class}});
   add_if_any(out, "latents_xxh3", s.latents_xxh3);
   add_if_any(out, "bits", s.bits);

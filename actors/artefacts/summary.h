@@ -32,6 +32,15 @@ struct DeviceSummary {
   std::string cause;            ///< why it was lost
 };
 
+/// A process that came to a run over a link.
+struct NodeSummary {
+  std::string name;  ///< host and process
+  int process = 0;   ///< its number in the job
+  int workers = 0;
+  std::string status = "done";  ///< "done", "left"
+  std::string cause = {};       ///< why it left
+};
+
 /// What a device is to hold, as --dry-run foresees.
 struct DevicePlan {
   std::string name;
@@ -82,11 +91,13 @@ struct RunSummary {
   /// Tensor bytes sent to other processes. A run in one process sends none:
   /// its workers hand tensors over by handle.
   std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;  ///< the same, from them
   std::int64_t recoveries = 0;
   std::vector<DeviceSummary> devices;
-  std::string bits;             ///< "invariant", "free", …; empty: no GPU
-  std::string execution_class;  ///< "mixed": see the images
-  std::string latents_xxh3;     ///< of all images; empty: left out, see notes
+  std::vector<NodeSummary> nodes;  ///< of other processes
+  std::string bits;                ///< "invariant", "free", …; empty: no GPU
+  std::string execution_class;     ///< "mixed": see the images
+  std::string latents_xxh3;  ///< of all images; empty: left out, see notes
   std::vector<ImageSummary> images;
   std::vector<std::string> notes;
   std::optional<PlanSummary> plan;

@@ -59,12 +59,18 @@ constexpr std::array kVerbs = {
     VerbInfo{Verb::doctor, run_doctor,
              "say what this machine and build have, and what is missing", "",
              "  troupe doctor\n"},
-    VerbInfo{Verb::keys, run_keys,
-             "make keys for links between machines (links are coming)",
+    VerbInfo{Verb::keys, run_keys, "make keys for links between machines",
              "(new | worker --from FILE) --out FILE",
              "  troupe keys new --out company.key\n"
              "  troupe keys worker --from company.key --out node.key\n",
              true},
+    VerbInfo{Verb::worker, run_worker,
+             "compute for a job that listens on this or another machine",
+             "--join ADDR (--model DIR | --model-root DIR) [options]",
+             "  troupe worker --join tcp://10.0.0.1:7010 --secret-file "
+             "node.key --model-root models\n"
+             "  troupe worker --join ipc:///tmp/company/a -m models/demo "
+             "--threads 2\n"},
 };
 
 /// "--num_steps=3" to "--num-steps=3": both spellings are in use.

@@ -125,12 +125,28 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
   spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
-  spec.workers = worker_places(request_.devices, plan, request_.max_rows);
-  std::erase_if(spec.workers, [this](const WorkerPlace& place) {
+  spec.workers = places(plan);
+  return spec;
+}
+
+std::vector<WorkerPlace> JobRunner::places(const config::Plan& plan) const {
+  std::vector<WorkerPlace> places =
+      worker_places(request_.devices, plan, request_.max_rows);
+  std::erase_if(places, [this](const WorkerPlace& place) {
     return std::ranges::find(lost_, place.device, &LostDevice::device) !=
            lost_.end();
   });
-  return spec;
+  return places;
+}
+
+Offer JobRunner::offer() const {
+  Offer offer;
+  offer.job =
+      record_of(request_, request_.plan, weights_hash(), execution_classes_);
+  for (auto& [hash, condition] : values_of(request_).conditions) {
+    offer.conditions.push_back(condition);
+  }
+  return offer;
 }
 
 }  // namespace troupe::actors

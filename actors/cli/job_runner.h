@@ -8,6 +8,7 @@
 #include "actors/cli/signals.h"
 #include "actors/job_parts.h"
 #include "actors/runtime.h"
+#include "actors/session.h"
 
 namespace troupe::actors {
 
@@ -53,6 +54,15 @@ class JobRunner {
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
   /// One that can decode: of the CPU if that has the model, else of a GPU.
   [[nodiscard]] std::unique_ptr<ExecContext> make_decode_context() const;
+
+  /// The model on each device.
+  [[nodiscard]] const std::vector<DeviceModel>& models() const noexcept {
+    return models_;
+  }
+  /// Where the plan's workers run, on devices that did not fail.
+  [[nodiscard]] std::vector<WorkerPlace> places(const config::Plan& plan) const;
+  /// The job for processes that compute beside this one.
+  [[nodiscard]] Offer offer() const;
 
   /// The job to run: parts, samples and workers follow from the request; all
   /// else is taken from `spec`.

@@ -12,6 +12,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
+#include "actors/cli/job_company.h"
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -208,9 +209,9 @@ struct Run {
   double wall_seconds = 0;
 };
 
-Run sample(const Invocation& invocation, const JobRunner& runner,
-           const RunOutputs& outputs, ArtefactObserver& artefacts,
-           StopFlag& stop) {
+Run sample(Invocation& invocation, const JobRequest& request,
+           const JobRunner& runner, const RunOutputs& outputs,
+           ArtefactObserver& artefacts, StopFlag& stop) {
   const std::stop_callback action(stop.token(),
                                   [&artefacts] { artefacts.request_stop(); });
   const SteadyClock clock;
@@ -222,14 +223,17 @@ Run sample(const Invocation& invocation, const JobRunner& runner,
     skip.push_back(image.index);
   }
   Run run;
-  run.result =
-      runner.run({.observers = {&progress, &artefacts},
-                  .stop = stop.token(),
-                  .skip = skip,
-                  .decode = outputs.pictures(),
-                  .preview_every = outputs.preview ? outputs.preview_every : 0,
-                  .trajectory = !outputs.trajectory.empty(),
-                  .trace = !outputs.trace.empty()});
+  JobCompany company(
+      invocation.config, request, runner,
+      {.observers = {&progress, &artefacts},
+       .stop = stop.token(),
+       .skip = skip,
+       .decode = outputs.pictures(),
+       .preview_every = outputs.preview ? outputs.preview_every : 0,
+       .trajectory = !outputs.trajectory.empty(),
+       .trace = !outputs.trace.empty()});
+  run.result = company.run();
+  company.describe(invocation.summary);
   printer.finish();
   const bool is_cut_short =
       stop.is_set() &&
@@ -360,7 +364,7 @@ int run_sample(Invocation& invocation) {
     warn_of_others(*recipe, request, runner);
   }
   ArtefactObserver artefacts(config, request, runner, required, outputs);
-  const Run run = sample(invocation, runner, outputs, artefacts, stop);
+  const Run run = sample(invocation, request, runner, outputs, artefacts, stop);
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, outputs, artefacts, run.result, summary);
   report_lost(request, runner.lost(), summary);

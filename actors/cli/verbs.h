@@ -73,5 +73,6 @@ class FileErrors {
 [[nodiscard]] int run_bench(Invocation& invocation);
 [[nodiscard]] int run_doctor(Invocation& invocation);
 [[nodiscard]] int run_keys(Invocation& invocation);
+[[nodiscard]] int run_worker(Invocation& invocation);
 
 }  // namespace troupe::actors

@@ -343,6 +343,10 @@ void CompanyListener::present(Guest& guest, const Join& join) {
 
 void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
                                 std::string_view key) {
+  if (key == kLatentsKey) {
+    hub_->give(want, to_link({{"latents", spec_.init_latents}}));
+    return;
+  }
   std::shared_ptr<LinkChannel> channel;
   {
     const std::lock_guard lock(mutex_);

@@ -30,6 +30,7 @@ struct ListenerSpec {
   net::HubOptions hub;
   std::vector<std::string> endpoints;
   Offer offer;
+  Tensor init_latents = {};  ///< of the job, if it has any
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};

@@ -1,5 +1,6 @@
 #include "actors/remote/company_member.h"
 
+#include <future>
 #include <utility>
 #include <variant>
 
@@ -60,6 +61,30 @@ Offer CompanyMember::wait_for_offer(std::stop_token stop) {
                 "stopped before there was a job");
   }
   return *std::exchange(offer_, std::nullopt);
+}
+
+Tensor CompanyMember::init_latents(const JobRecord& job) {
+  if (job.init_latents.empty()) {
+    return {};
+  }
+  constexpr std::size_t kOutline = 1024;
+  net::FetchOptions options;
+  options.most_bytes =
+      kOutline +
+      job.init_latents.size() * sizeof(float) *
+          static_cast<std::size_t>(Shape(job.latent_shape).num_elements());
+  std::promise<net::Fetched> promise;
+  (void)hub_->fetch(peer_, std::string(kLatentsKey), options,
+                    [&promise](net::Fetched fetched) {
+                      promise.set_value(std::move(fetched));
+                    });
+  const net::Fetched fetched = promise.get_future().get();
+  require(fetched.status == net::FetchStatus::found, Errc::unreachable,
+          spec_.endpoint, "the job's latents did not come: " + fetched.what);
+  const Parcel parcel = from_link(fetched.value);
+  require(parcel.size() == 1, Errc::corrupt_file, spec_.endpoint,
+          "the job's latents are no single tensor");
+  return parcel.front().tensor;
 }
 
 void CompanyMember::decline(const Failure& cause) {

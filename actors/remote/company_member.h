@@ -72,6 +72,9 @@ class CompanyMember final : private net::LinkHandler {
   /// the endpoint, Errc::invalid_argument where it refuses, Errc::interrupted
   /// after a stop.
   [[nodiscard]] Offer wait_for_offer(std::stop_token stop);
+  /// The job's given latents; empty where it has none. Errors:
+  /// Errc::unreachable, Errc::corrupt_file.
+  [[nodiscard]] Tensor init_latents(const JobRecord& job);
   /// Says that this process cannot do the job, and leaves.
   void decline(const Failure& cause);
   /// Joins, and computes until the job is over or the link is lost. `drain`:

@@ -27,6 +27,10 @@ namespace troupe::actors {
 [[nodiscard]] std::optional<std::pair<int, ValueName>> question_of(
     std::string_view key);
 
+/// The key of a job's given latents, at its coordinator's process: a parcel of
+/// one tensor.
+inline constexpr std::string_view kLatentsKey = "init-latents";
+
 /// The values of other processes, over links. A process without a link of its
 /// own is asked through the coordinator's, which passes question and answer on.
 /// Thread: any.

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/artefacts/summary.h"
+#include "actors/cli/job_runner.h"
+#include "actors/remote/company_listener.h"
+
+namespace troupe::actors {
+
+/// Who computes a job: the workers of this process and, with --listen, those of
+/// the processes that come.
+class JobCompany {
+ public:
+  /// Keeps references. Listens from now on, and says where on stderr. Errors:
+  /// those of CompanyListener and of net::read_keys.
+  JobCompany(const config::Config& config, const JobRequest& request,
+             const JobRunner& runner, const JobSpec& spec);
+
+  /// Once. Errors: as run_job.
+  [[nodiscard]] JobResult run();
+  /// The processes that came, and the bytes that links took; nothing without
+  /// --listen.
+  void describe(RunSummary& summary) const;
+
+ private:
+  const JobRunner& runner_;
+  JobSpec spec_;
+  std::unique_ptr<CompanyListener> listener_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,61 @@
+#include "actors/cli/link_options.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "net/keys.h"
+
+namespace troupe::actors {
+namespace {
+
+net::LinkKey link_key(std::span<const std::byte, net::kKeyBytes> key) {
+  net::LinkKey copy{};
+  std::ranges::transform(key, copy.begin(), [](std::byte one) {
+    return std::to_integer<std::uint8_t>(one);
+  });
+  return copy;
+}
+
+net::LinkKeys link_keys(const net::KeyPair& own) {
+  return {link_key(own.public_key), link_key(own.secret.bytes()), {}};
+}
+
+}  // namespace
+
+net::HubOptions hub_options(const config::Config& config,
+                            std::string_view role) {
+  net::HubOptions options;
+  options.role = role;
+  // So that a process that stands still is noticed within a second.
+  options.lease = std::chrono::milliseconds(1000);
+  if (config.secret_file.empty()) {
+    return options;
+  }
+  const bool directs = role == kCoordinatorRole;
+  const net::Keys keys = net::read_keys(
+      config.secret_file, directs ? net::Role::coordinator : net::Role::worker);
+  options.keys = link_keys(directs ? *keys.coordinator : keys.worker);
+  options.keys->allowed.push_back(
+      {link_key(keys.worker.public_key), std::string(kWorkerRole)});
+  return options;
+}
+
+net::DialOptions dial_options(const config::Config& config) {
+  net::DialOptions options;
+  if (!config.secret_file.empty()) {
+    options.key = link_key(
+        net::read_keys(config.secret_file, net::Role::worker).coordinator_key);
+  }
+  return options;
+}
+
+std::string process_name() {
+  std::array<char, 256> host{};
+  (void)::gethostname(host.data(), host.size() - 1);
+  return std::string(host.data()) + ":" + std::to_string(::getpid());
+}
+
+}  // namespace troupe::actors

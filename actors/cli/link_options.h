@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "config/config.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+/// Roles of processes in a company, as greetings name them.
+inline constexpr std::string_view kCoordinatorRole = "coordinator";
+inline constexpr std::string_view kWorkerRole = "worker";
+
+/// The hub of a process that has this role, with the keys of --secret-file.
+/// Errors: those of net::read_keys.
+[[nodiscard]] net::HubOptions hub_options(const config::Config& config,
+                                          std::string_view role);
+/// How a worker knows the coordinator: by its public key, if there are keys.
+[[nodiscard]] net::DialOptions dial_options(const config::Config& config);
+
+/// "host:1234": this process, for people.
+[[nodiscard]] std::string process_name();
+
+}  // namespace troupe::actors

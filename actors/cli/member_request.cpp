@@ -1,0 +1,150 @@
+#include "actors/cli/member_request.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "actors/cli/isa_in_force.h"
+#include "actors/cli/job_layout.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/text.h"
+#include "kernels/linear.h"
+
+namespace troupe::actors {
+namespace {
+
+const ClassRecord* class_on(const JobRecord& job, DeviceKind kind) {
+  const auto found =
+      std::ranges::find(job.execution_classes, kind, &ClassRecord::device);
+  return found == job.execution_classes.end() ? nullptr : &*found;
+}
+
+/// The name comes from another machine: it chooses no path.
+std::string folder_of(const config::Config& config, const std::string& name) {
+  if (!config.model_dir.empty()) {
+    return config.model_dir;
+  }
+  require(!config.model_root.empty(), Errc::invalid_argument, "--model-root",
+          "the job needs the model " + in_quotes(name) +
+              ", and no folder was named",
+          "give --model DIR, or --model-root with the folder that holds it");
+  const bool is_plain = !name.empty() && name != "." && name != ".." &&
+                        name.find('/') == std::string::npos &&
+                        name.find('\0') == std::string::npos;
+  require(is_plain, Errc::invalid_argument, "--model-root",
+          "the job's model has no name of a folder: got " + in_quotes(name),
+          "give --model DIR");
+  return (std::filesystem::path(config.model_root) / name).string();
+}
+
+/// Where the model is, how many pictures of which size, and the method.
+config::Config config_of(const config::Config& own, const JobRecord& job) {
+  config::Config config = own;
+  if (job.model.random_weights) {
+    config.random_weights = job.model.name;
+  } else {
+    config.model_dir = folder_of(own, job.model.name);
+  }
+  config.samples = {job.begin, job.end};
+  config.method = samplers::choices_of(job.method);
+  return config;
+}
+
+/// What the job's class of these devices does, they do too.
+void follow_classes(const JobRecord& job, std::vector<JobDevice>& devices) {
+  for (JobDevice& device : devices) {
+    const ClassRecord* const one = class_on(job, device.device.kind);
+    if (one == nullptr) {
+      continue;
+    }
+    require(device.is_gpu() || kernels::supports(one->dtype), Errc::unsupported,
+            "cpu",
+            "this processor cannot compute the job's " +
+                std::string(to_string(one->dtype)) + " products",
+            "hold the job to what all machines have: --dtype f32 or --isa");
+    device.compute = one->dtype;
+    device.options.batch_invariant = one->batch_invariant;
+    device.options.tf32 = one->tf32;
+  }
+}
+
+void check_model(const ModelSource& source, const JobRecord& job,
+                 const std::string& place) {
+  const ModelRecord own = source.record(0);
+  require(own.denoiser_config == job.model.denoiser_config &&
+              own.decoder_config == job.model.decoder_config,
+          Errc::invalid_argument, place,
+          "another model than the job's " + in_quotes(job.model.name) +
+              ": their configurations differ",
+          "give the folder that the job was started with");
+}
+
+}  // namespace
+
+JobRequest member_request(const config::Config& own, const JobRecord& job) {
+  check(job);
+  config::Config config = config_of(own, job);
+  if (const ClassRecord* const on_cpu = class_on(job, DeviceKind::cpu)) {
+    config.isa = on_cpu->isa;
+    std::optional<IsaLevel> held;
+    (void)try_hold_as_recipe(config, held);  // its class's name says the rest
+  }
+  const Shape latents(job.latent_shape);
+  const Shape picture = describe(job.model).pixel_shape(latents);
+  config.size = {picture[picture.rank() - 1], picture[picture.rank() - 2]};
+  ModelSource source = ModelSource::open(config);
+  check_model(source, job,
+              job.model.random_weights ? job.model.name : config.model_dir);
+  std::vector<std::string> notes;
+  const Gpus gpus;
+  JobRequest request{
+      .source = std::move(source),
+      .schedule = samplers::Schedule::from_table(job.schedule),
+      .devices = choose_devices(config, nullptr, gpus.found, notes),
+      .max_rows = config.batch,
+      .guidance_scale = job.guidance_scale,
+      .samples = {job.begin, job.end},
+      .seed = job.seed,
+      .noise = job.noise,
+      .notes = std::move(notes)};
+  request.classes.resize(job.conditions.size());
+  follow_classes(job, request.devices);
+  lay_out(config, gpus, request);
+  request.plan.method = job.method;
+  check_memory(request);
+  return request;
+}
+
+MemberJob member_job(const Offer& offer, const Tensor& latents,
+                     const JobRequest& request, const JobRunner& runner) {
+  require(runner.weights_hash() == offer.job.model.weights_xxh3,
+          Errc::invalid_argument, request.source.name(),
+          "other weights than the job's: got " + to_hex(runner.weights_hash()) +
+              ", expected " + to_hex(offer.job.model.weights_xxh3),
+          "give the folder that the job was started with");
+  JobValues values;
+  for (const models::Condition& condition : offer.conditions) {
+    values.conditions.emplace(condition.hash(), condition);
+  }
+  values.init_latents = latents;
+  MemberJob job;
+  job.parts =
+      make_parts(offer.job, values, runner.models(), request.source.table());
+  job.workers = runner.places(request.plan);
+  const std::vector<std::string>& names = runner.execution_classes();
+  for (std::size_t number = 0; number < names.size(); ++number) {
+    const JobDevice& by = request.device_of(static_cast<int>(number));
+    job.classes.push_back({.name = names[number],
+                           .device = by.device.kind,
+                           .dtype = by.compute,
+                           .isa = by.isa,
+                           .architecture = by.architecture,
+                           .batch_invariant = by.options.batch_invariant,
+                           .tf32 = by.options.tf32});
+  }
+  return job;
+}
+
+}  // namespace troupe::actors

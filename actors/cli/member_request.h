@@ -1,0 +1,26 @@
+#pragma once
+
+#include "actors/cli/job_request.h"
+#include "actors/cli/job_runner.h"
+#include "actors/remote/company_member.h"
+#include "actors/session.h"
+#include "config/config.h"
+
+namespace troupe::actors {
+
+/// An offered job as a request of this process: its own model folder, devices
+/// and cores, and all that decides bytes from the job. Holds the processor to
+/// the level of the job's class, if it has it. `config` is the worker verb's.
+/// Errors: as make_request; Errc::invalid_argument for a folder with another
+/// model, or with none of the job's name.
+[[nodiscard]] JobRequest member_request(const config::Config& config,
+                                        const JobRecord& job);
+
+/// What the process computes the job with.
+/// Errors: Errc::invalid_argument for a model with other weights; those of
+/// make_parts.
+[[nodiscard]] MemberJob member_job(const Offer& offer, const Tensor& latents,
+                                   const JobRequest& request,
+                                   const JobRunner& runner);
+
+}  // namespace troupe::actors

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <utility>
+
+#include "actors/cli/link_options.h"
+#include "actors/cli/member_request.h"
+#include "actors/cli/notes.h"
+#include "actors/cli/verbs.h"
+#include "actors/cli/versions.h"
+#include "actors/remote/company_member.h"
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// Between two tries to reach a coordinator: doubled, from the first on.
+constexpr auto kFirstPause = std::chrono::milliseconds(100);
+constexpr auto kLongestPause = std::chrono::seconds(2);
+
+/// What the two signals ask for: SIGTERM to hand back and leave, Ctrl-C to
+/// leave at once.
+class Wishes {
+ public:
+  Wishes(const Invocation& invocation, const StopFlag& stop)
+      : callback_(stop.token(), [this, &invocation] {
+          const bool is_gentle =
+              invocation.signals->received() == Errc::terminated;
+          (is_gentle ? drain_ : stop_).request_stop();
+        }) {}
+
+  [[nodiscard]] std::stop_token drain() const { return drain_.get_token(); }
+  [[nodiscard]] std::stop_token stop() const { return stop_.get_token(); }
+
+ private:
+  std::stop_source drain_;
+  std::stop_source stop_;
+  std::stop_callback<std::function<void()>> callback_;
+};
+
+void tell(const Invocation& invocation, const std::string& what) {
+  if (!invocation.config.quiet) {
+    say(stderr, "troupe: " + what);
+  }
+}
+
+/// One membership, from dialling to its end.
+MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
+                    const Wishes& wishes) {
+  const config::Config& config = invocation.config;
+  CompanyMember member({.version = version(),
+                        .name = process_name(),
+                        .hub = hub_options(config, kWorkerRole),
+                        .endpoint = config.join,
+                        .dial = dial_options(config)});
+  const Offer offer = member.wait_for_offer(stop.token());
+  std::optional<JobRequest> request;
+  std::optional<JobRunner> runner;
+  MemberJob job;
+  try {
+    request.emplace(member_request(config, offer.job));
+    print_notes(request->notes);
+    runner.emplace(*request, stop);
+    job = member_job(offer, member.init_latents(offer.job), *request, *runner);
+  } catch (const Error&) {
+    member.decline(current_failure());
+    throw;
+  }
+  tell(invocation,
+       fmt::format("process {} of the job at {}: {} for {}", member.process(),
+                   config.join, describe_company(*request),
+                   request->source.name()));
+  return member.serve(std::move(job), wishes.drain(), wishes.stop());
+}
+
+/// False when a signal came meanwhile.
+bool pause(std::chrono::milliseconds time, const StopFlag& stop) {
+  std::mutex mutex;
+  std::condition_variable_any woken;
+  std::unique_lock lock(mutex);
+  return !woken.wait_for(lock, stop.token(), time,
+                         [&stop] { return stop.is_set(); });
+}
+
+/// Until `--wait` is over, with --stay for ever. `since`: when it was last
+/// reached.
+[[nodiscard]] bool may_try_again(const config::Config& config,
+                                 const StopFlag& stop, SteadyTime since,
+                                 std::chrono::milliseconds& wait) {
+  const std::chrono::duration<double> gone =
+      std::chrono::steady_clock::now() + wait - since;
+  if ((!config.stay && gone.count() >= config.wait_seconds) ||
+      !pause(wait, stop)) {
+    return false;
+  }
+  wait = std::min<std::chrono::milliseconds>(2 * wait, kLongestPause);
+  return true;
+}
+
+}  // namespace
+
+int run_worker(Invocation& invocation) {
+  const config::Config& config = invocation.config;
+  require(!config.join.empty(), Errc::invalid_argument, "--join",
+          "missing: where the job listens",
+          "troupe sample --listen ADDR says so when it begins");
+  StopFlag& stop = invocation.stop.emplace(*invocation.signals);
+  const Wishes wishes(invocation, stop);
+  SteadyTime reached = std::chrono::steady_clock::now();
+  std::chrono::milliseconds wait = kFirstPause;
+  for (;;) {
+    std::optional<MemberEnd> end;
+    try {
+      end = work_once(invocation, stop, wishes);
+    } catch (const Error& error) {
+      stop.check("worker", "stopped before it had work");
+      if (error.code() != Errc::unreachable ||
+          !may_try_again(config, stop, reached, wait)) {
+        stop.check("worker", "stopped before it had work");
+        throw;
+      }
+      continue;
+    }
+    reached = std::chrono::steady_clock::now();
+    wait = kFirstPause;
+    stop.check("worker", "left the job");
+    if (end->kind == MemberEnd::Kind::over) {
+      tell(invocation, end->cause ? "the job failed: " + end->cause->message
+                                  : std::string("the job is over"));
+      if (!config.stay) {
+        return 0;
+      }
+    } else if (end->kind != MemberEnd::Kind::lost) {
+      throw to_error(end->cause.value());
+    } else {
+      tell(invocation, end->cause.value().message);
+    }
+    if (!may_try_again(config, stop, reached, wait)) {
+      stop.check("worker", "left the job");
+      if (end->kind == MemberEnd::Kind::over) {
+        return 0;
+      }
+      throw to_error(end->cause.value());
+    }
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,33 @@
+// A table file: one row per option.
+#include <array>
+
+#include "config/option_rows.h"
+
+namespace troupe::config::rows {
+
+std::span<const Option> machine_rows() {
+  static const auto kTable = std::to_array<Option>({
+      {"listen", "", 0, "ADDR",
+       "let workers of other processes and machines into this job: "
+       "tcp://HOST:PORT (port 0: any) or ipc:///PATH",
+       kMachines, kSample, field(&Config::listen), "none"},
+      {"join", "", 0, "ADDR", "work for the job that listens there", kMachines,
+       kWorker, field(&Config::join), "none"},
+      {"secret-file", "", 0, "FILE",
+       "the company's key, or a worker's node file (troupe keys); without one "
+       "only this machine is reached",
+       kMachines, kSample | kWorker, field(&Config::secret_file), "none"},
+      {"model-root", "", 0, "DIR",
+       "the folder of model folders: the job's model is looked for there by "
+       "its name",
+       kMachines, kWorker, field(&Config::model_root), "none"},
+      {"wait", "", 0, "X",
+       "seconds to look for a job, and for it again when the link is lost",
+       kMachines, kWorker, real(&Config::wait_seconds, 0, 1e7)},
+      {"stay", "", 0, "", "wait for the next job when one is over", kMachines,
+       kWorker, field(&Config::stay)},
+  });
+  return kTable;
+}
+
+}  // namespace troupe::config::rows
