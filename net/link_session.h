@@ -1,0 +1,197 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/core/clock.h"
+#include "net/link.h"
+#include "net/link_frame.h"
+
+namespace troupe::net {
+
+// Events, beside FrameArrived and Woken.
+/// The caller has seen that `room()` is at least `room_for(record.size)`.
+struct SendRecord {
+  SharedBytes record;
+};
+struct SetBeat {
+  std::string payload;
+};
+/// The process lets in who knocked.
+struct Accept {
+  std::string record;
+};
+/// The process does not. It also ends a session that is up, with a good-bye.
+struct Leave {
+  std::string sentence;
+};
+/// A frame of another version came from the peer; `sentence` is its refusal, if
+/// it was one.
+struct OtherVersion {
+  std::uint16_t version = 0;
+  std::string sentence;
+};
+using SessionEvent = std::variant<FrameArrived, Woken, SendRecord, SetBeat,
+                                  Accept, Leave, OtherVersion>;
+
+// Commands, beside Transmit.
+struct Knocked {
+  Greeting greeting;
+};
+struct CameUp {
+  Greeting greeting;
+};
+struct DeliverRecord {
+  std::string record;
+};
+struct DeliverBeat {
+  std::string payload;
+  std::optional<Duration> round_trip;
+};
+/// The peer has received records that took so much room.
+struct MadeRoom {
+  std::size_t room = 0;
+};
+/// Forget the session. Nothing follows.
+struct Ended {
+  std::optional<Loss> loss;  ///< none: this process ended it
+};
+using SessionCommand = std::variant<Transmit, Knocked, CameUp, DeliverRecord,
+                                    DeliverBeat, MadeRoom, Ended>;
+
+struct SessionOptions {
+  std::string peer;      ///< what sentences call it
+  std::string role;      ///< ours
+  std::uint64_t random;  ///< our half of the session's name
+  Duration lease{};
+  Duration beat_interval{};
+  Duration greeting_deadline{};
+  std::size_t room = 0;
+};
+
+/// What a record takes of the room: its bytes, and what keeps them.
+[[nodiscard]] constexpr std::size_t room_for(std::size_t bytes) noexcept {
+  return bytes + 256;
+}
+
+/// One session with one peer: greeting, records, beats, and its end.
+///
+///   dialling ──welcome──▶ up ──lease, bye, breach──▶ ended
+///      └──refused, deadline──────────────────────────▶ ┘
+///   knocked ──accepted──▶ up
+///      └──refused, deadline──▶ ended
+///
+/// Records are numbered pieces, acknowledged by the number of the next one that
+/// the receiver waits for. A receiver that sees a later piece, or is told of
+/// one, asks for the rest of a *round*; the sender counts the round up and
+/// sends all again from there. So one loss is one repetition, however often it
+/// is reported. While something is not acknowledged the sender says four times
+/// a second how far it has sent: a receiver that lacks some of it asks.
+///
+/// The side that dialled speaks on each lane four times in a lease at least:
+/// the other learns from it where its newest connection is.
+///
+/// Time stands still between events: if nothing happened for long, this process
+/// did not run, and the peer gets a moment to be heard before it is lost.
+///
+/// Thread: one. Frames may be lost, doubled and overtaken.
+class LinkSession {
+ public:
+  /// The side that dials.
+  [[nodiscard]] static LinkSession dialling(SessionOptions options,
+                                            std::string record, TimePoint now);
+  /// The side that was dialled. Its first event is the hello.
+  [[nodiscard]] static LinkSession listening(SessionOptions options,
+                                             TimePoint now);
+
+  [[nodiscard]] std::vector<SessionCommand> on(const SessionEvent& event,
+                                               TimePoint now);
+  /// When to send Woken; none once the session has ended.
+  [[nodiscard]] std::optional<TimePoint> next_deadline() const;
+
+  [[nodiscard]] const SessionId& id() const noexcept { return id_; }
+  [[nodiscard]] bool is_up() const noexcept { return state_ == State::up; }
+  /// For records that have not been acknowledged.
+  [[nodiscard]] std::size_t room() const noexcept { return room_; }
+
+ private:
+  enum class State : std::uint8_t { dialling, knocked, up, ended };
+  struct Piece {
+    SharedBytes bytes;
+    bool more = false;
+    std::size_t room = 0;  ///< of the record, with its last piece
+  };
+
+  LinkSession(SessionOptions options, State state, TimePoint now);
+
+  void arrived(const FrameArrived& frame, TimePoint now);
+  void arrived_up(const FrameArrived& frame, TimePoint now);
+  void hello(const FrameArrived& frame, TimePoint now);
+  void welcome(const FrameArrived& frame, TimePoint now);
+  void record(const FrameArrived& frame, TimePoint now);
+  void have(const FrameArrived& frame, TimePoint now);
+  void beat(const FrameArrived& frame, TimePoint now);
+  void woken(TimePoint now);
+  void send(const SendRecord& event, TimePoint now);
+  void accept(const Accept& event, TimePoint now);
+  void leave(const Leave& event);
+  void other_version(const OtherVersion& event);
+
+  void come_up(const FrameHead& head, TimePoint now);
+  [[nodiscard]] bool acknowledged(std::uint64_t next);
+  void send_piece(std::uint64_t sequence);
+  void send_have(std::uint8_t flags, TimePoint now);
+  void send_here(TimePoint now);
+  [[nodiscard]] bool has_dialled() const noexcept;
+  void send_hello(TimePoint now);
+  void send_welcome();
+  void send_beat(TimePoint now);
+  void said(TimePoint now);
+  void report_gap(std::uint64_t round, bool again, TimePoint now);
+  void breach(const std::string& what);
+  void end(std::optional<Loss> loss);
+  void transmit(FrameHead head, SharedBytes payload = {});
+  [[nodiscard]] std::uint64_t last_sent() const noexcept;
+
+  SessionOptions options_;
+  State state_;
+  SessionId id_;
+  std::string greeting_;  ///< our record
+  Greeting theirs_;
+  TimePoint start_;       ///< of the greeting
+  TimePoint greet_due_;   ///< the next hello
+  TimePoint last_event_;  ///< whatever it was
+
+  // Sending. pieces_[0] has the number first_.
+  std::deque<Piece> pieces_;
+  std::uint64_t first_ = 1;
+  std::uint64_t round_ = 1;
+  std::size_t room_;
+  TimePoint have_due_;  ///< the next `have`, whatever happens
+  TimePoint here_due_;  ///< the next sign on the values lane
+
+  // Receiving.
+  std::uint64_t next_ = 1;
+  std::string partial_;
+  std::size_t unsaid_ = 0;  ///< bytes received since we said so
+  std::uint64_t gap_round_ = 0;
+  std::uint64_t gap_next_ = 0;
+
+  // Beats.
+  std::string beat_payload_;
+  Duration beat_interval_;
+  TimePoint beat_due_;
+  TimePoint last_heard_;
+  std::uint64_t their_stamp_ = 0;
+  TimePoint their_stamp_at_;
+
+  std::vector<SessionCommand> commands_;
+};
+
+}  // namespace troupe::net

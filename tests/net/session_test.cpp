@@ -1,0 +1,238 @@
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "net/link_session.h"
+#include "tests/net/session_pair.h"
+
+namespace troupe::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Session, GreetsBothWays) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[0].up);
+  ASSERT_TRUE(pair.ends[1].up);
+  EXPECT_EQ(pair.ends[0].session->id(), pair.ends[1].session->id());
+  EXPECT_NE(pair.ends[0].session->id().listener, 0U);
+}
+
+TEST(Session, DeliversLargeAndSmallRecordsInOrder) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  for (const std::size_t size : {1U, 300'000U, 2U, 600'000U}) {
+    ASSERT_TRUE(pair.send(0, std::string(size, 'x')));
+  }
+  pair.run(pair.now + 20ms);
+  EXPECT_EQ(pair.ends[1].got, pair.ends[0].sent);
+  EXPECT_EQ(pair.ends[0].room, SessionPair::kRoom);
+}
+
+TEST(Session, HasNoRoomUntilThePeerHasReceived) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  int sent = 0;
+  while (pair.send(0, std::string(100'000, 'x'))) {
+    ++sent;
+  }
+  EXPECT_EQ(sent, 10);
+  pair.run(pair.now + 20ms);
+  EXPECT_TRUE(pair.send(0, std::string(100'000, 'x')));
+}
+
+TEST(Session, SaysAtTheDeadlineThatNobodyAnswers) {
+  SessionPair pair(1, {.lost = 1});
+  pair.run(pair.now + 4999ms);
+  EXPECT_FALSE(pair.ends[0].ended);
+  pair.run(pair.now + 2ms);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::unreachable);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener did not answer the greeting within 5000 ms");
+}
+
+TEST(Session, RefusesWhoIsNotAnsweredInTime) {
+  SessionPair pair(1, {});
+  pair.accepts = false;
+  pair.run(pair.now + 6s);
+  ASSERT_TRUE(pair.ends[1].ended);
+  EXPECT_EQ(pair.ends[1].ended->loss->cause, LossCause::unreachable);
+  ASSERT_TRUE(pair.ends[0].ended);
+}
+
+TEST(Session, CarriesTheSentenceOfARefusal) {
+  SessionPair pair(1, {});
+  pair.accepts = false;
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[1].knocked);
+  pair.event(1, Leave{"the job has other weights\n"});
+  EXPECT_FALSE(pair.ends[1].ended->loss);
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::refused);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener refused: the job has other weights ");
+}
+
+TEST(Session, NamesBothVersions) {
+  SessionPair pair(1, {.lost = 1});
+  pair.event(0, OtherVersion{7, "go away"});
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::version);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener speaks version 7 of the link protocol, this side "
+            "version 1; it says: go away");
+}
+
+TEST(Session, SaysGoodBye) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  pair.event(1, Leave{"the job is done"});
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::left);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener left: the job is done");
+}
+
+TEST(Session, LosesASilentPeerAfterItsLease) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1, {.cuts = {{start + 1s, start + 1h}}});
+  pair.run(start + 2900ms);
+  EXPECT_FALSE(pair.ends[0].ended);
+  EXPECT_FALSE(pair.ends[1].ended);
+  pair.run(start + 3010ms);
+  for (const SessionEnd& end : pair.ends) {
+    ASSERT_TRUE(end.ended);
+    EXPECT_EQ(end.ended->loss->cause, LossCause::silent);
+  }
+}
+
+TEST(Session, GoesOnAfterAShortCut) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1, {.cuts = {{start + 1s, start + 2800ms}}});
+  pair.run(start + 1500ms);
+  for (int i = 0; i < 10; ++i) {
+    ASSERT_TRUE(pair.send(0, "record " + std::to_string(i)));
+    ASSERT_TRUE(pair.send(1, "answer " + std::to_string(i)));
+  }
+  pair.run(start + 3500ms);
+  EXPECT_EQ(pair.ends[1].got, pair.ends[0].sent);
+  EXPECT_EQ(pair.ends[0].got, pair.ends[1].sent);
+}
+
+TEST(Session, IsForgottenByAPeerThatLostIt) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  pair.ends[1].ended = Ended{};  // as if its process had begun anew
+  pair.run(pair.now + 600ms);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->cause, LossCause::forgotten);
+}
+
+TEST(Session, GivesThePeerAMomentAfterThisProcessWasStopped) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 1s);
+  LinkSession& session = *pair.ends[0].session;
+  // Five seconds without an event; the deadline comes before the waiting beats.
+  const TimePoint later = pair.now + 5s;
+  for (const SessionCommand& command : session.on(Woken{}, later)) {
+    EXPECT_FALSE(std::holds_alternative<Ended>(command));
+  }
+  bool ended = false;
+  for (const SessionCommand& command : session.on(Woken{}, later + 999ms)) {
+    ended |= std::holds_alternative<Ended>(command);
+  }
+  EXPECT_FALSE(ended);
+  for (const SessionCommand& command : session.on(Woken{}, later + 1s)) {
+    ended |= std::holds_alternative<Ended>(command);
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST(Session, BeatsCarryTheNewestPayloadAndMeasureTheRoundTrip) {
+  SessionPair pair(1, {.least = 3ms});
+  pair.run(pair.now + 50ms);
+  pair.event(0, SetBeat{"step 1"});
+  pair.event(0, SetBeat{"step 2"});
+  pair.run(pair.now + 500ms);
+  EXPECT_EQ(pair.ends[1].beats.back(), "step 2");
+  EXPECT_EQ(std::count(pair.ends[1].beats.begin(), pair.ends[1].beats.end(),
+                       "step 1"),
+            0);
+  ASSERT_FALSE(pair.ends[0].round_trips.empty());
+  for (const Duration round_trip : pair.ends[0].round_trips) {
+    EXPECT_EQ(round_trip, 6ms);
+  }
+}
+
+TEST(Session, BeatsAsOftenAsThePeersLeaseNeeds) {
+  // The dialler's own lease is long; the listener hears of it anyway.
+  SessionPair pair(1, {},
+                   {.peer = {},
+                    .role = "worker",
+                    .random = 0,
+                    .lease = 80ms,
+                    .beat_interval = 5s,
+                    .greeting_deadline = 5s,
+                    .room = SessionPair::kRoom});
+  pair.run(pair.now + 1s);
+  EXPECT_FALSE(pair.ends[0].ended);
+  EXPECT_GE(pair.ends[0].beats.size(), 90U);
+}
+
+TEST(Session, EndsWithAPeerThatBreaksTheProtocol) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  const SessionId id = pair.ends[0].session->id();
+  pair.wire().send(0, {{.kind = FrameKind::have, .session = id, .b = 99}, {}},
+                   pair.now);
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[1].ended);
+  EXPECT_EQ(pair.ends[1].ended->loss->cause, LossCause::breach);
+  EXPECT_TRUE(pair.ends[0].ended) << "it is told";
+}
+
+TEST(Session, EndsWithAPeerWhoseRecordHasNoEnd) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  const SessionId id = pair.ends[0].session->id();
+  const SharedBytes piece = share(std::string(kMostPayloadBytes, 'x'));
+  for (std::uint64_t at = 1; at <= 9; ++at) {
+    pair.wire().send(0,
+                     {{.kind = FrameKind::record,
+                       .flags = kMore,
+                       .session = id,
+                       .a = at,
+                       .b = 1,
+                       .c = 1},
+                      piece},
+                     pair.now);
+  }
+  pair.run(pair.now + 10ms);
+  ASSERT_TRUE(pair.ends[1].ended);
+  EXPECT_EQ(pair.ends[1].ended->loss->cause, LossCause::breach);
+}
+
+TEST(Session, IgnoresFramesOfAnotherSession) {
+  SessionPair pair(1, {});
+  pair.run(pair.now + 10ms);
+  SessionId id = pair.ends[0].session->id();
+  ++id.listener;
+  pair.wire().send(
+      0,
+      {{.kind = FrameKind::record, .session = id, .a = 1, .b = 1, .c = 1},
+       share(std::string("x"))},
+      pair.now);
+  pair.wire().send(0, {{.kind = FrameKind::bye, .session = id}, {}}, pair.now);
+  pair.run(pair.now + 10ms);
+  EXPECT_TRUE(pair.ends[1].got.empty());
+  EXPECT_FALSE(pair.ends[1].ended);
+}
+
+}  // namespace
+}  // namespace troupe::net
