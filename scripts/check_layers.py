@@ -70,7 +70,7 @@ def layer_of(path):
 
 def is_private_header(path):
     """Headers that only .cpp files beside them include."""
-    return path.startswith(("kernels/cpu/", "kernels/cuda/"))
+    return path.startswith(("kernels/cpu/", "kernels/cuda/", "net/zmq_"))
 
 
 def breaches_of(path, text):
@@ -83,6 +83,8 @@ def breaches_of(path, text):
                 yield f"{path}: {layer} may not include {name}"
             if name.startswith("kernels/cpu/") and not path.startswith("kernels/"):
                 yield f"{path}: {name} is private to kernels"
+            if name.startswith("net/zmq_") and not path.startswith("net/zmq_"):
+                yield f"{path}: {name} is private to net/zmq_*"
             if name.endswith(".pb.h") and not path.startswith("actors/wire/"):
                 yield f"{path}: {name} is private to actors/wire"
             continue
@@ -114,6 +116,8 @@ def self_test():
         ("net/zmq_keys.h", "#include <zmq.h>\n"),
         ("actors/a.cpp", "#include <google/protobuf/message.h>\n"),
         ("actors/a.cpp", '#include "actors/wire/wire.pb.h"\n'),
+        ("net/link.cpp", '#include "net/zmq_socket.h"\n'),
+        ("net/link.h", "#include <zmq.h>\n"),
     ]
     missed = [case for case in cases if not list(breaches_of(*case))]
     fine = list(breaches_of("actors/a.cpp", '#include "models/dit.h"\n'

@@ -46,6 +46,11 @@ find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
+# ZeroMQ's package has no CMake file, and its pkg-config file names more than a
+# shared library needs.
+find_path(ZMQ_INCLUDE_DIR zmq.h REQUIRED)
+find_library(ZMQ_LIBRARY zmq REQUIRED)
+
 # Debian ships no CMake file for CAF.
 find_path(CAF_INCLUDE_DIR caf/all.hpp REQUIRED)
 find_library(CAF_CORE_LIBRARY caf_core REQUIRED)

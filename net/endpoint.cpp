@@ -1,0 +1,145 @@
+#include "net/endpoint.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+
+namespace troupe::net {
+namespace {
+
+constexpr std::string_view kPlace = "link";
+
+[[noreturn]] void refuse(std::string_view text, const std::string& why) {
+  throw Error(Errc::invalid_argument, kPlace,
+              "the endpoint " + in_quotes(text) + " " + why,
+              "endpoints look like tcp://127.0.0.1:7010 or "
+              "ipc:///run/user/1000/troupe/a");
+}
+
+[[nodiscard]] bool is_port(std::string_view port) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return port == "*" || (!port.empty() && port.size() <= 5 &&
+                         std::ranges::all_of(port, is_digit) &&
+                         std::stoi(std::string(port)) <= 65535);
+}
+
+[[nodiscard]] bool is_host(std::string_view host) {
+  const auto is_fine = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+           (c >= 'A' && c <= 'Z') || std::strchr(".-_*[]:%", c) != nullptr;
+  };
+  return !host.empty() && host.size() <= 255 &&
+         std::ranges::all_of(host, is_fine);
+}
+
+}  // namespace
+
+Endpoint parse_endpoint(std::string_view text) {
+  const auto rest_of = [&](std::string_view scheme) {
+    return text.starts_with(scheme) ? text.substr(scheme.size())
+                                    : std::string_view{};
+  };
+  if (const auto rest = rest_of("tcp://"); !rest.empty()) {
+    const std::size_t colon = rest.rfind(':');
+    if (colon == std::string_view::npos || !is_port(rest.substr(colon + 1)) ||
+        !is_host(rest.substr(0, colon))) {
+      refuse(text, "has no host and port");
+    }
+    std::string host(rest.substr(0, colon));
+    std::string port(rest.substr(colon + 1));
+    if (host == "localhost") {
+      host = "127.0.0.1";  // ZeroMQ listens at no names
+    }
+    if (port == "0") {
+      port = "*";
+    }
+    return {Transport::tcp, "tcp://" + host + ":" + port, host, port};
+  }
+  if (const auto rest = rest_of("ipc://"); !rest.empty()) {
+    if (rest.front() != '/' || rest.size() >= sizeof(sockaddr_un{}.sun_path) ||
+        printable(rest, rest.size()) != rest) {
+      refuse(text, "is no absolute path of at most 107 characters");
+    }
+    return {Transport::ipc, std::string(text), std::string(rest), {}};
+  }
+  if (const auto rest = rest_of("inproc://"); !rest.empty()) {
+    if (rest.size() > 200 || printable(rest, rest.size()) != rest ||
+        rest.starts_with("zeromq.")) {
+      refuse(text, "is no name of at most 200 characters");
+    }
+    return {Transport::inproc, std::string(text), std::string(rest), {}};
+  }
+  refuse(text, "begins with neither tcp:// nor ipc:// nor inproc://");
+}
+
+bool is_public(const Endpoint& endpoint) {
+  if (endpoint.transport != Transport::tcp) {
+    return false;
+  }
+  in_addr address{};
+  const bool is_numeric =
+      inet_pton(AF_INET, endpoint.where.c_str(), &address) == 1;
+  const bool is_loopback = is_numeric && (ntohl(address.s_addr) >> 24U) == 127U;
+  return !is_loopback && endpoint.where != "[::1]";
+}
+
+void prepare_folder(const Endpoint& endpoint) {
+  const std::string folder =
+      std::filesystem::path(endpoint.where).parent_path();
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw Error(Errc::io, kPlace,
+                "the folder " + in_quotes(folder) +
+                    " cannot be made: " + std::strerror(errno));
+  }
+  struct stat status {};
+  if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode)) {
+    refuse(endpoint.text, "is not in a folder");
+  }
+  if (status.st_uid != geteuid() || (status.st_mode & 0077U) != 0) {
+    refuse(endpoint.text,
+           "is in a folder that others may enter; it must be ours, mode 0700");
+  }
+}
+
+PathLock::PathLock(const Endpoint& endpoint) {
+  const std::string path = endpoint.where + ".lock";
+  file_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+  if (file_ < 0) {
+    throw Error(Errc::io, kPlace,
+                in_quotes(path) + " cannot be made: " + std::strerror(errno));
+  }
+  if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    close(file_);
+    file_ = -1;
+    throw Error(Errc::io, kPlace,
+                "another process listens at " + in_quotes(endpoint.text));
+  }
+}
+
+PathLock::PathLock(PathLock&& other) noexcept
+    : file_(std::exchange(other.file_, -1)) {}
+
+PathLock& PathLock::operator=(PathLock&& other) noexcept {
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+PathLock::~PathLock() {
+  if (file_ >= 0) {
+    close(file_);
+  }
+}
+
+}  // namespace troupe::net

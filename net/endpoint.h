@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace troupe::net {
+
+enum class Transport : unsigned char { tcp, ipc, inproc };
+
+/// Where a hub listens or whom it dials.
+struct Endpoint {
+  Transport transport{};
+  std::string text;   ///< whole, as ZeroMQ takes it
+  std::string where;  ///< host, path or name
+  std::string port;   ///< of tcp: digits, "*" for any
+};
+
+/// "tcp://HOST:PORT", "ipc://PATH", "inproc://NAME". Errors:
+/// Errc::invalid_argument, in one line. Thread: any.
+[[nodiscard]] Endpoint parse_endpoint(std::string_view text);
+
+/// Whether others than this machine can reach it.
+[[nodiscard]] bool is_public(const Endpoint& endpoint);
+
+/// Makes the folder of an ipc endpoint with mode 0700 if it is missing. Errors:
+/// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.
+void prepare_folder(const Endpoint& endpoint);
+
+/// Holds the path of an ipc endpoint for this process: ZeroMQ itself takes it
+/// from whoever listens there. The lock ends with the process.
+class PathLock {
+ public:
+  PathLock() = default;
+  /// Errors: Errc::io if another process holds it.
+  explicit PathLock(const Endpoint& endpoint);
+  PathLock(PathLock&& other) noexcept;
+  PathLock& operator=(PathLock&& other) noexcept;
+  ~PathLock();
+
+ private:
+  int file_ = -1;
+};
+
+}  // namespace troupe::net

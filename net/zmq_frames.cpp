@@ -1,0 +1,141 @@
+#include <string>
+#include <utility>
+
+#include "net/zmq_loop.h"
+
+// What happens to a frame that has arrived.
+
+namespace troupe::net {
+namespace {
+
+/// Strangers that may wait for an answer to their greeting at once: each has up
+/// to 64 KiB here.
+constexpr std::size_t kMostKnocks = 256;
+/// Sessions that are told within a second that nobody knows them.
+constexpr int kMostForgotten = 100;
+
+}  // namespace
+
+void HubLoop::dialled_frame(PeerId id, const ZmqFrame& frame, TimePoint now) {
+  const ReadHead read = read_head(frame.head, frame.payload);
+  if (read.state == FrameState::alien) {
+    return;
+  }
+  Peer& peer = *find(id);
+  if (read.state == FrameState::version) {
+    session_event(id,
+                  OtherVersion{read.version, read.head.kind == FrameKind::refuse
+                                                 ? sentence_of(frame.payload)
+                                                 : std::string{}},
+                  now);
+    return;
+  }
+  arrived(peer, {read.head, frame.payload}, now);
+}
+
+void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
+  const Source& source = sources_.at(id);
+  const ReadHead read = read_head(frame.head, frame.payload);
+  if (read.state == FrameState::alien) {
+    return;
+  }
+  if (read.state == FrameState::version) {
+    if (read.head.kind == FrameKind::hello) {
+      const Transmit refusal = refuse_version(read.version);
+      source.socket->send(frame.route, refusal.head, refusal.payload);
+    }
+    return;
+  }
+  const FrameHead& head = read.head;
+  const auto known = sessions_.find(head.session.dialler);
+  Peer* peer = known == sessions_.end() ? nullptr : find(known->second);
+  const bool is_hello = head.kind == FrameKind::hello;
+  if (peer == nullptr && is_hello) {
+    peer = knock(head, source, frame, now);
+    if (peer == nullptr) {
+      return;
+    }
+  } else if (peer == nullptr || (!is_hello && head.kind != FrameKind::bye &&
+                                 head.session != peer->session.id())) {
+    forgotten(head, id, frame, now);
+    return;
+  }
+  if (learn_route(*peer, lane_of(head.kind), id, frame)) {
+    arrived(*peer, {head, frame.payload}, now);
+  }
+}
+
+/// Makes a peer for a stranger's greeting, if there is room for one.
+HubLoop::Peer* HubLoop::knock(const FrameHead& head, const Source& source,
+                              ZmqFrame& frame, TimePoint now) {
+  if (num_knocks_ >= kMostKnocks || head.session.dialler == 0) {
+    return nullptr;  // it greets again
+  }
+  const PeerId id = take_peer_id();
+  const std::string address = frame.address();
+  const std::string name =
+      "peer " + std::to_string(id) + (address.empty() ? "" : " at " + address);
+  auto peer = std::make_unique<Peer>(
+      id, LinkSession::listening(session_options(name), now), name);
+  peer->has_user = source.has_users;
+  peer->user = frame.user();
+  ++num_knocks_;
+  sessions_.emplace(head.session.dialler, id);
+  return peers_.emplace(id, std::move(peer)).first->second.get();
+}
+
+/// The peer is answered where it was heard last. False for whoever has not its
+/// key.
+bool HubLoop::learn_route(Peer& peer, Lane lane, std::uint64_t id,
+                          ZmqFrame& frame) {
+  LaneEnd& end = peer.lanes[static_cast<std::size_t>(lane)];
+  if (end.source == id && end.route == frame.route) {
+    return true;
+  }
+  if (peer.has_user && frame.user() != peer.user) {
+    return false;
+  }
+  end.source = id;
+  end.socket = sources_.at(id).socket;
+  end.route = frame.route;
+  for (Transmit& waiting : std::exchange(end.waiting, {})) {
+    transmit(peer, std::move(waiting));
+  }
+  return true;
+}
+
+/// Says so, but not to everybody who sends rubbish.
+void HubLoop::forgotten(const FrameHead& head, std::uint64_t id,
+                        const ZmqFrame& frame, TimePoint now) {
+  if (head.kind == FrameKind::bye || head.kind == FrameKind::refuse) {
+    return;
+  }
+  if (now - forgotten_since_ > std::chrono::seconds(1)) {
+    forgotten_since_ = now;
+    num_forgotten_ = 0;
+  }
+  if (++num_forgotten_ <= kMostForgotten) {
+    sources_.at(id).socket->send(
+        frame.route,
+        {.kind = FrameKind::bye, .flags = kForgotten, .session = head.session},
+        {});
+  }
+}
+
+void HubLoop::arrived(Peer& peer, const FrameArrived& frame, TimePoint now) {
+  if (lane_of(frame.head.kind) != Lane::values) {
+    if (!apply(peer, peer.session.on(frame, now), now)) {
+      return;
+    }
+  } else if (peer.session.is_up() && frame.head.session == peer.session.id()) {
+    if (frame.head.kind == FrameKind::want ||
+        frame.head.kind == FrameKind::done) {
+      apply(peer, peer.holder.on(frame, now));
+    } else {
+      apply(peer, peer.asker.on(frame, now));
+    }
+  }
+  schedule(peer);
+}
+
+}  // namespace troupe::net

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "net/endpoint.h"
+#include "net/link_session.h"
+#include "net/value_transfer.h"
+#include "net/zmq_authenticator.h"
+#include "net/zmq_poller.h"
+#include "net/zmq_socket.h"
+
+namespace troupe::net {
+
+class HubLoop;
+
+/// What callers of a hub and its thread share.
+struct HubShared {
+  using Job = std::function<void(HubLoop& loop, TimePoint now)>;
+  struct Room {
+    std::size_t free = 0;
+    bool is_wanted = false;  ///< `send` had none
+  };
+
+  std::mutex mutex;
+  std::vector<Job> jobs;         ///< for the hub's thread, in order
+  std::map<PeerId, Room> rooms;  ///< of peers that are up
+};
+
+/// The hub's thread: sockets, policies, callbacks. What decides stands in the
+/// policies; this carries frames and commands between them, the sockets and the
+/// handler. Thread: the hub's, but for the constructor.
+class HubLoop {
+ public:
+  HubLoop(ZmqContext context, const HubOptions& options, LinkHandler& handler,
+          HubShared& shared);
+
+  /// Until `stop`.
+  void run();
+  void wake() const { poller_.wake(); }
+
+  // Jobs.
+  void stop() { is_stopping_ = true; }
+  /// `has_users`: its frames name whose key they come from.
+  void add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users);
+  void add_dialled(PeerId peer, const std::string& name,
+                   std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes,
+                   std::string record, Duration deadline, TimePoint now);
+  void session_event(PeerId peer, const SessionEvent& event, TimePoint now);
+  void fetch(PeerId peer, AskFor ask, FetchTaker taker, TimePoint now);
+  void cancel(FetchId fetch, TimePoint now);
+  void answer(WantId want, const HolderEvent& event, TimePoint now);
+  void allow(const AllowedKey& key);
+
+  /// A number for the next peer. Thread: any.
+  PeerId take_peer_id() { return next_peer_++; }
+
+ private:
+  /// How frames get to a peer on one lane.
+  struct LaneEnd {
+    std::shared_ptr<ZmqSocket> socket;  ///< none: not heard on it yet
+    std::uint64_t source = 0;
+    std::string route;              ///< of a listener's socket
+    std::vector<Transmit> waiting;  ///< until it is heard
+  };
+  struct Peer {
+    Peer(PeerId number, LinkSession its_session, const std::string& name)
+        : id(number),
+          session(std::move(its_session)),
+          asker(name),
+          holder((number << 32U) + 1) {}
+
+    PeerId id;
+    LinkSession session;
+    ValueAsker asker;
+    ValueHolder holder;
+    std::array<LaneEnd, kNumLanes> lanes;
+    bool is_announced = false;  ///< the handler knows it
+    bool is_answered = false;   ///< it was dialled, or let in
+    bool has_user = false;
+    std::string user;  ///< of its key
+    std::optional<TimePoint> due;
+  };
+  /// A socket that is watched.
+  struct Source {
+    std::shared_ptr<ZmqSocket> socket;
+    PeerId peer = 0;  ///< 0: a listener
+    bool has_users = false;
+  };
+
+  void take_jobs();
+  void wake_due();
+  void drain(std::uint64_t source);
+  void dialled_frame(PeerId peer, const ZmqFrame& frame, TimePoint now);
+  void listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now);
+  [[nodiscard]] Peer* knock(const FrameHead& head, const Source& source,
+                            ZmqFrame& frame, TimePoint now);
+  [[nodiscard]] bool learn_route(Peer& peer, Lane lane, std::uint64_t id,
+                                 ZmqFrame& frame);
+  void forgotten(const FrameHead& head, std::uint64_t id, const ZmqFrame& frame,
+                 TimePoint now);
+  bool let_in(Peer& peer, const Greeting& greeting, TimePoint now);
+  void came_up(Peer& peer, const Greeting& greeting);
+  void arrived(Peer& peer, const FrameArrived& frame, TimePoint now);
+
+  /// Whether the peer is still there.
+  bool apply(Peer& peer, std::vector<SessionCommand> commands, TimePoint now);
+  void apply(Peer& peer, std::vector<AskerCommand> commands);
+  void apply(Peer& peer, std::vector<HolderCommand> commands);
+  void made_room(PeerId peer, std::size_t room);
+  void transmit(Peer& peer, Transmit frame);
+  void end(Peer& peer, const std::optional<Loss>& loss, TimePoint now);
+  void finish(FetchId fetch, Fetched fetched);
+  void schedule(Peer& peer);
+  [[nodiscard]] SessionOptions session_options(std::string name);
+  [[nodiscard]] Peer* find(PeerId peer);
+  std::uint64_t watch(Source source);
+  void close_all(TimePoint now);
+
+  HubOptions options_;
+  LinkHandler& handler_;
+  HubShared& shared_;
+  ZmqContext context_;
+  std::optional<ZmqAuthenticator> authenticator_;
+  std::random_device random_;
+  SteadyClock clock_;
+  bool is_stopping_ = false;
+
+  std::unordered_map<std::uint64_t, Source> sources_;
+  std::uint64_t next_source_ = 2;
+  std::map<PeerId, std::unique_ptr<Peer>> peers_;
+  std::atomic<PeerId> next_peer_ = 1;
+  std::unordered_map<std::uint64_t, PeerId> sessions_;  ///< by dialler's half
+  std::size_t num_knocks_ = 0;  ///< peers that are not answered yet
+  std::unordered_map<FetchId, std::pair<PeerId, FetchTaker>> fetches_;
+  std::set<std::pair<TimePoint, PeerId>> due_;
+  TimePoint forgotten_since_;
+  int num_forgotten_ = 0;
+  ZmqPoller poller_;
+};
+
+}  // namespace troupe::net

@@ -1,0 +1,260 @@
+#include "net/zmq_socket.h"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+
+namespace troupe::net {
+namespace {
+
+constexpr std::string_view kPlace = "link";
+/// Smaller payloads are copied behind their head: that is cheaper than a
+/// message part of their own.
+constexpr std::size_t kCopiedBytes = std::size_t{8} << 10U;
+/// A frame queued in ZeroMQ is a reference to its bytes. What is queued is
+/// bounded by our own credit; this bounds what a hostile peer can ask for.
+constexpr int kMostQueued = 16'384;
+/// Messages of one connection that wait here to be read: beyond that the
+/// sender's own queue grows.
+constexpr int kMostWaiting = 64;
+/// For the last frames of a socket that is closed.
+constexpr int kLingerMs = 200;
+constexpr int kHandshakeMs = 3000;
+
+[[noreturn]] void fail(Errc code, const std::string& what) {
+  throw Error(code, kPlace, what + ": " + zmq_strerror(zmq_errno()));
+}
+
+void let_go(void* /*data*/, void* owner) {
+  delete static_cast<std::shared_ptr<std::byte>*>(owner);
+}
+
+[[nodiscard]] std::string property(ZmqMessage& message, const char* name) {
+  const char* value = zmq_msg_gets(message.get(), name);
+  return value == nullptr ? std::string{} : std::string(value);
+}
+
+}  // namespace
+
+ZmqContext make_zmq_context() {
+  ZmqContext context(zmq_ctx_new(), [](void* it) {
+    while (zmq_ctx_term(it) != 0 && zmq_errno() == EINTR) {
+    }
+  });
+  if (!context) {
+    fail(Errc::out_of_memory, "ZeroMQ does not start");
+  }
+  return context;
+}
+
+std::string ZmqFrame::user() { return property(head_part, "User-Id"); }
+std::string ZmqFrame::address() { return property(head_part, "Peer-Address"); }
+
+ZmqSocket::ZmqSocket(const ZmqContext& context, int type)
+    : context_(context),
+      socket_(zmq_socket(context.get(), type)),
+      is_router_(type == ZMQ_ROUTER) {
+  if (socket_ == nullptr) {
+    fail(Errc::io, "no more sockets");
+  }
+}
+
+ZmqSocket::ZmqSocket(ZmqSocket&& other) noexcept
+    : context_(std::move(other.context_)),
+      socket_(std::exchange(other.socket_, nullptr)),
+      is_router_(other.is_router_) {}
+
+ZmqSocket& ZmqSocket::operator=(ZmqSocket&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(socket_, other.socket_);
+  std::swap(is_router_, other.is_router_);
+  return *this;
+}
+
+ZmqSocket::~ZmqSocket() {
+  if (socket_ != nullptr) {
+    zmq_close(socket_);
+  }
+}
+
+void ZmqSocket::set(int option, int value) {
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) != 0) {
+    fail(Errc::internal, "a socket option is refused");
+  }
+}
+
+void ZmqSocket::set(int option, std::int64_t value) {
+  if (zmq_setsockopt(socket_, option, &value, sizeof(value)) != 0) {
+    fail(Errc::internal, "a socket option is refused");
+  }
+}
+
+void ZmqSocket::set(int option, std::span<const std::uint8_t> bytes) {
+  if (zmq_setsockopt(socket_, option, bytes.data(), bytes.size()) != 0) {
+    fail(Errc::invalid_argument, "a key is refused");
+  }
+}
+
+void ZmqSocket::set_link_options() {
+  set(ZMQ_LINGER, kLingerMs);
+  set(ZMQ_SNDHWM, kMostQueued);
+  set(ZMQ_RCVHWM, kMostWaiting);
+  set(ZMQ_MAXMSGSIZE,
+      static_cast<std::int64_t>(kHeadBytes + kMostPayloadBytes));
+  set(ZMQ_HANDSHAKE_IVL, kHandshakeMs);
+  set(ZMQ_TCP_KEEPALIVE, 1);
+  set(ZMQ_RECONNECT_IVL, 50);
+  set(ZMQ_RECONNECT_IVL_MAX, 500);
+  if (is_router_) {
+    set(ZMQ_ROUTER_MANDATORY, 1);
+  }
+}
+
+void ZmqSocket::bind(const std::string& endpoint) {
+  if (zmq_bind(socket_, endpoint.c_str()) != 0) {
+    fail(Errc::io, "cannot listen at " + in_quotes(endpoint));
+  }
+}
+
+void ZmqSocket::connect(const std::string& endpoint) {
+  if (zmq_connect(socket_, endpoint.c_str()) != 0) {
+    fail(Errc::invalid_argument, "cannot dial " + in_quotes(endpoint));
+  }
+}
+
+std::string ZmqSocket::last_endpoint() const {
+  char text[512] = {};
+  std::size_t size = sizeof(text);
+  if (zmq_getsockopt(socket_, ZMQ_LAST_ENDPOINT, text, &size) != 0) {
+    fail(Errc::internal, "a socket has no endpoint");
+  }
+  return text;
+}
+
+int ZmqSocket::descriptor() const {
+  int descriptor = -1;
+  std::size_t size = sizeof(descriptor);
+  zmq_getsockopt(socket_, ZMQ_FD, &descriptor, &size);
+  return descriptor;
+}
+
+bool ZmqSocket::is_readable() const {
+  int events = 0;
+  std::size_t size = sizeof(events);
+  return zmq_getsockopt(socket_, ZMQ_EVENTS, &events, &size) == 0 &&
+         (events & ZMQ_POLLIN) != 0;
+}
+
+bool ZmqSocket::send(const std::string& route, const FrameHead& head,
+                     const SharedBytes& payload) {
+  if (is_router_ && zmq_send(socket_, route.data(), route.size(),
+                             ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
+    return false;
+  }
+  const auto head_bytes = encode_head(head, payload.span());
+  const bool is_copied = payload.size <= kCopiedBytes;
+  ZmqMessage first;
+  if (zmq_msg_init_size(first.get(),
+                        kHeadBytes + (is_copied ? payload.size : 0)) != 0) {
+    throw std::bad_alloc();
+  }
+  auto* to = static_cast<std::byte*>(zmq_msg_data(first.get()));
+  std::memcpy(to, head_bytes.data(), kHeadBytes);
+  if (is_copied && payload.size > 0) {
+    std::memcpy(to + kHeadBytes, payload.data.get(), payload.size);
+  }
+  if (zmq_msg_send(first.get(), socket_,
+                   ZMQ_DONTWAIT | (is_copied ? 0 : ZMQ_SNDMORE)) < 0) {
+    return false;
+  }
+  if (is_copied) {
+    return true;
+  }
+  ZmqMessage second;
+  auto* owner = new std::shared_ptr<std::byte>(payload.data);
+  if (zmq_msg_init_data(second.get(), payload.data.get(), payload.size, let_go,
+                        owner) != 0) {
+    delete owner;
+    throw std::bad_alloc();
+  }
+  return zmq_msg_send(second.get(), socket_, ZMQ_DONTWAIT) >= 0;
+}
+
+bool ZmqSocket::receive_part(ZmqMessage& part) {
+  return zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) >= 0;
+}
+
+bool ZmqSocket::has_more() const {
+  int more = 0;
+  std::size_t size = sizeof(more);
+  zmq_getsockopt(socket_, ZMQ_RCVMORE, &more, &size);
+  return more != 0;
+}
+
+void ZmqSocket::skip_rest() {
+  ZmqMessage part;
+  while (has_more() && receive_part(part)) {
+  }
+}
+
+bool ZmqSocket::receive(ZmqFrame& frame) {
+  frame.head = {};
+  frame.payload = {};
+  if (is_router_) {
+    if (!receive_part(frame.route_part)) {
+      return false;
+    }
+    const auto route = text_of(frame.route_part.bytes());
+    frame.route.assign(route);
+    if (!has_more()) {
+      return true;
+    }
+  }
+  if (!receive_part(frame.head_part)) {
+    return is_router_;
+  }
+  const auto first = frame.head_part.bytes();
+  if (!has_more()) {
+    frame.head = first.first(std::min(first.size(), kHeadBytes));
+    frame.payload = first.subspan(frame.head.size());
+  } else if (receive_part(frame.payload_part)) {
+    if (!has_more()) {
+      frame.head = first;
+      frame.payload = frame.payload_part.bytes();
+    } else {
+      skip_rest();
+    }
+  }
+  return true;
+}
+
+std::optional<std::vector<std::string>> ZmqSocket::receive_parts(
+    std::size_t most) {
+  std::vector<std::string> parts;
+  do {
+    ZmqMessage part;
+    if (!receive_part(part)) {
+      return std::nullopt;
+    }
+    const auto bytes = part.bytes();
+    if (parts.size() == most || bytes.size() > 255) {
+      skip_rest();
+      return std::nullopt;
+    }
+    parts.emplace_back(text_of(bytes));
+  } while (has_more());
+  return parts;
+}
+
+void ZmqSocket::send_parts(const std::vector<std::string>& parts) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    zmq_send(socket_, parts[i].data(), parts[i].size(),
+             ZMQ_DONTWAIT | (i + 1 < parts.size() ? ZMQ_SNDMORE : 0));
+  }
+}
+
+}  // namespace troupe::net

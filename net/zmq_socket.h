@@ -1,0 +1,105 @@
+#pragma once
+
+#include <zmq.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "net/link.h"
+#include "net/link_frame.h"
+
+// ZeroMQ's sockets as this folder uses them. Only sources net/zmq* include
+// this.
+
+namespace troupe::net {
+
+/// A ZeroMQ context; it ends with its last owner.
+using ZmqContext = std::shared_ptr<void>;
+[[nodiscard]] ZmqContext make_zmq_context();
+
+class ZmqMessage {
+ public:
+  ZmqMessage() noexcept { zmq_msg_init(&message_); }
+  ~ZmqMessage() { zmq_msg_close(&message_); }
+  ZmqMessage(const ZmqMessage&) = delete;
+  ZmqMessage& operator=(const ZmqMessage&) = delete;
+
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept {
+    auto* message = const_cast<zmq_msg_t*>(&message_);
+    return {static_cast<const std::byte*>(zmq_msg_data(message)),
+            zmq_msg_size(message)};
+  }
+  [[nodiscard]] zmq_msg_t* get() noexcept { return &message_; }
+
+ private:
+  zmq_msg_t message_;
+};
+
+/// What `ZmqSocket::receive` fills. The spans are valid until the next one.
+struct ZmqFrame {
+  ZmqMessage route_part;
+  ZmqMessage head_part;
+  ZmqMessage payload_part;
+  std::string route;  ///< of a router: which connection it came by
+  std::span<const std::byte> head;
+  std::span<const std::byte> payload;
+
+  /// The user that the authenticator named; empty without keys.
+  [[nodiscard]] std::string user();
+  /// The peer's address, where the transport has one.
+  [[nodiscard]] std::string address();
+};
+
+/// Thread: one; it may go to another thread with a full fence between.
+class ZmqSocket {
+ public:
+  /// `type`: ZMQ_ROUTER, … Errors: Errc::io where the system refuses one.
+  ZmqSocket(const ZmqContext& context, int type);
+  ZmqSocket(ZmqSocket&& other) noexcept;
+  ZmqSocket& operator=(ZmqSocket&& other) noexcept;
+  ~ZmqSocket();
+
+  void set(int option, int value);
+  void set(int option, std::int64_t value);
+  void set(int option, std::span<const std::uint8_t> bytes);
+  /// What every socket of a link has.
+  void set_link_options();
+  /// Errors: Errc::io.
+  void bind(const std::string& endpoint);
+  /// Errors: Errc::invalid_argument.
+  void connect(const std::string& endpoint);
+  [[nodiscard]] std::string last_endpoint() const;
+
+  /// To be watched for reading: it says that `is_readable` may have changed.
+  [[nodiscard]] int descriptor() const;
+  [[nodiscard]] bool is_readable() const;
+
+  /// Sends a frame, of a router to `route`. Large payloads are not copied.
+  /// Returns false if nobody can take it now: it is dropped.
+  bool send(const std::string& route, const FrameHead& head,
+            const SharedBytes& payload);
+  /// Receives what is there. Returns whether something was; head and payload
+  /// are empty if it cannot be a frame.
+  bool receive(ZmqFrame& frame);
+
+  /// One whole message of several parts, of at most `most` of 255 bytes; empty
+  /// if there is none, or one that is larger.
+  [[nodiscard]] std::optional<std::vector<std::string>> receive_parts(
+      std::size_t most);
+  void send_parts(const std::vector<std::string>& parts);
+
+ private:
+  [[nodiscard]] bool receive_part(ZmqMessage& part);
+  [[nodiscard]] bool has_more() const;
+  void skip_rest();
+
+  ZmqContext context_;
+  void* socket_ = nullptr;
+  bool is_router_ = false;
+};
+
+}  // namespace troupe::net

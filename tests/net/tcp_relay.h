@@ -1,0 +1,157 @@
+#pragma once
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace troupe::net {
+
+/// Stands between two hubs: forwards tcp connections to a port, until it cuts
+/// them or lets nothing through.
+class TcpRelay {
+ public:
+  explicit TcpRelay(std::uint16_t to) : to_(to) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in any = address(0);
+    EXPECT_EQ(
+        bind(listener_, reinterpret_cast<const sockaddr*>(&any), sizeof(any)),
+        0);
+    EXPECT_EQ(listen(listener_, 64), 0);
+    sockaddr_in bound{};
+    socklen_t size = sizeof(bound);
+    getsockname(listener_, reinterpret_cast<sockaddr*>(&bound), &size);
+    port_ = ntohs(bound.sin_port);
+    thread_ = std::thread([this] { run(); });
+  }
+  ~TcpRelay() {
+    stop_ = true;
+    thread_.join();
+    close_all();
+    close(listener_);
+  }
+  TcpRelay(const TcpRelay&) = delete;
+  TcpRelay& operator=(const TcpRelay&) = delete;
+
+  [[nodiscard]] std::string endpoint() const {
+    return "tcp://127.0.0.1:" + std::to_string(port_);
+  }
+  /// Ends all connections; new ones may come.
+  void cut() { cut_ = true; }
+  /// Nothing goes through, and no connection ends.
+  void hold(bool held) { held_ = held; }
+  [[nodiscard]] int num_cut() const { return num_cut_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  static sockaddr_in address(std::uint16_t port) {
+    sockaddr_in it{};
+    it.sin_family = AF_INET;
+    it.sin_port = htons(port);
+    it.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return it;
+  }
+
+  void run() {
+    while (!stop_) {
+      if (cut_.exchange(false)) {
+        num_cut_ += static_cast<int>(pairs_.size());
+        close_all();
+      }
+      if (held_) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
+      std::vector<pollfd> polled{
+          {.fd = listener_, .events = POLLIN, .revents = 0}};
+      for (const auto& [a, b] : pairs_) {
+        polled.push_back({.fd = a, .events = POLLIN, .revents = 0});
+        polled.push_back({.fd = b, .events = POLLIN, .revents = 0});
+      }
+      poll(polled.data(), polled.size(), 5);
+      if ((polled[0].revents & POLLIN) != 0) {
+        accept_one();
+      }
+      for (std::size_t i = (polled.size() - 1) / 2; i-- > 0;) {
+        const auto [a, b] = pairs_[i];
+        if ((polled[1 + 2 * i].revents != 0 && !forward(a, b)) ||
+            (polled[2 + 2 * i].revents != 0 && !forward(b, a))) {
+          close(a);
+          close(b);
+          pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(i));
+        }
+      }
+    }
+  }
+
+  void accept_one() {
+    const int from = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    const int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const sockaddr_in target = address(to_);
+    if (connect(to, reinterpret_cast<const sockaddr*>(&target),
+                sizeof(target)) != 0) {
+      close(from);
+      close(to);
+      return;
+    }
+    pairs_.emplace_back(from, to);
+  }
+
+  bool forward(int from, int to) {
+    std::array<char, 65'536> buffer;
+    const ssize_t got = recv(from, buffer.data(), buffer.size(), 0);
+    if (got <= 0) {
+      return false;
+    }
+    bytes_ += static_cast<std::uint64_t>(got);
+    for (ssize_t sent = 0; sent < got;) {
+      const ssize_t now =
+          send(to, buffer.data() + sent, static_cast<std::size_t>(got - sent),
+               MSG_NOSIGNAL);
+      if (now <= 0) {
+        return false;
+      }
+      sent += now;
+    }
+    return true;
+  }
+
+  void close_all() {
+    for (const auto& [a, b] : pairs_) {
+      close(a);
+      close(b);
+    }
+    pairs_.clear();
+  }
+
+  std::uint16_t to_;
+  std::uint16_t port_ = 0;
+  int listener_ = -1;
+  std::vector<std::pair<int, int>> pairs_;
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> cut_ = false;
+  std::atomic<bool> held_ = false;
+  std::atomic<int> num_cut_ = 0;
+  std::atomic<std::uint64_t> bytes_ = 0;
+  std::thread thread_;
+};
+
+/// The port of "tcp://host:port".
+[[nodiscard]] inline std::uint16_t port_of(const std::string& endpoint) {
+  return static_cast<std::uint16_t>(
+      std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
+}
+
+}  // namespace troupe::net
