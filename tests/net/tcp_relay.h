@@ -51,7 +51,12 @@ class TcpRelay {
   /// Ends all connections; new ones may come.
   void cut() { cut_ = true; }
   /// Nothing goes through, and no connection ends.
-  void hold(bool held) { held_ = held; }
+  void hold(bool held) {
+    held_ = held;
+    while (is_holding_ != held) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
   [[nodiscard]] int num_cut() const { return num_cut_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
@@ -70,7 +75,8 @@ class TcpRelay {
         num_cut_ += static_cast<int>(pairs_.size());
         close_all();
       }
-      if (held_) {
+      is_holding_ = held_.load();
+      if (is_holding_) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
@@ -143,6 +149,7 @@ class TcpRelay {
   std::atomic<bool> stop_ = false;
   std::atomic<bool> cut_ = false;
   std::atomic<bool> held_ = false;
+  std::atomic<bool> is_holding_ = false;
   std::atomic<int> num_cut_ = 0;
   std::atomic<std::uint64_t> bytes_ = 0;
   std::thread thread_;

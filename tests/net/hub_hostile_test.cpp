@@ -1,0 +1,246 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "kernels/core/system.h"
+#include "tests/net/hub_support.h"
+#include "tests/net/raw_peer.h"
+
+namespace troupe::net {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr SessionId kDialler{.dialler = 12345, .listener = 0};
+
+TEST(HubVersions, ToldToWhoDials) {
+  Process a({.role = "coordinator"});
+  RawPeer raw(ZMQ_DEALER, a.hub->listen("tcp://127.0.0.1:0"));
+  raw.send({frame_text({.kind = FrameKind::hello, .session = kDialler},
+                       "worker", 7)});
+  const auto answer = raw.receive();
+  ASSERT_EQ(answer.size(), 1U);
+  EXPECT_EQ(read_text(answer[0]).head.kind, FrameKind::refuse);
+  EXPECT_EQ(answer[0].substr(kHeadBytes),
+            "this side speaks version 1 of the link protocol, not 7");
+  EXPECT_EQ(a.witness.num_peers(), 0U);
+}
+
+TEST(HubVersions, HeardFromWhoListens) {
+  RawPeer raw(ZMQ_ROUTER, "tcp://127.0.0.1:*", true);
+  Process b({.role = "worker"});
+  const PeerId peer = b.hub->dial(raw.endpoint(), {});
+  const auto hello = raw.receive();
+  ASSERT_EQ(hello.size(), 2U);
+  raw.send(
+      {hello[0], frame_text({.kind = FrameKind::refuse}, "I am newer", 2)});
+  ASSERT_TRUE(b.witness.wait_lost(peer));
+  const Loss loss = *b.witness.look(peer).loss;
+  EXPECT_EQ(loss.cause, LossCause::version);
+  EXPECT_EQ(loss.what, raw.endpoint() +
+                           " speaks version 2 of the link protocol, this side "
+                           "version 1; it says: I am newer");
+}
+
+/// A stranger that greets properly; the session it has then.
+[[nodiscard]] SessionId greet(RawPeer& raw, std::uint64_t dialler) {
+  raw.send({frame_text({.kind = FrameKind::hello,
+                        .session = {.dialler = dialler},
+                        .a = 2000,
+                        .b = 6},
+                       "worker")});
+  while (true) {
+    const auto answer = raw.receive();
+    if (answer.empty()) {
+      return {};
+    }
+    const ReadHead read = read_text(answer[0]);
+    if (read.state == FrameState::good &&
+        read.head.kind == FrameKind::welcome) {
+      return read.head.session;
+    }
+  }
+}
+
+[[nodiscard]] std::string random_text(std::mt19937_64& random,
+                                      std::size_t most) {
+  std::string text(random() % (most + 1), '\0');
+  for (char& c : text) {
+    c = static_cast<char>(random());
+  }
+  return text;
+}
+
+/// A number that is likely to hurt.
+[[nodiscard]] std::uint64_t random_number(std::mt19937_64& random) {
+  const std::uint64_t numbers[] = {0,
+                                   1,
+                                   2,
+                                   3,
+                                   random() % 100,
+                                   random(),
+                                   ~std::uint64_t{0},
+                                   std::uint64_t{1} << 63U,
+                                   kMostRecordBytes};
+  return numbers[random() % std::size(numbers)];
+}
+
+/// Rubbish, from bytes without sense to frames in a session of one's own.
+[[nodiscard]] std::vector<std::string> random_message(
+    std::mt19937_64& random, const SessionId& session) {
+  const auto kind = random() % 8;
+  if (kind == 0) {
+    std::vector<std::string> parts(1 + random() % 5);
+    for (std::string& part : parts) {
+      part = random_text(random, 200);
+    }
+    return parts;
+  }
+  FrameHead head{.kind = static_cast<FrameKind>(random() % 16),
+                 .flags = static_cast<std::uint8_t>(random() % 4),
+                 .session = session,
+                 .a = random_number(random),
+                 .b = random_number(random),
+                 .c = random_number(random),
+                 .d = random_number(random)};
+  if (head.kind == FrameKind::bye && random() % 20 != 0) {
+    head.kind = FrameKind::have;  // it would be over too soon
+  }
+  if (kind == 1) {
+    head.session = {random_number(random), random_number(random)};
+  }
+  std::string text =
+      frame_text(head, random_text(random, random() % 30 == 0 ? 20'000 : 60));
+  if (kind == 2) {
+    text[random() % text.size()] ^= static_cast<char>(1U << (random() % 8));
+  }
+  if (random() % 4 == 0) {  // in two parts, cut anywhere
+    const std::size_t at =
+        random() % 3 == 0 ? random() % text.size() : kHeadBytes;
+    return {text.substr(0, at), text.substr(at)};
+  }
+  return {text};
+}
+
+void flood(const std::string& endpoint, std::uint64_t seed, int num_frames,
+           std::atomic<int>& num_greeted) {
+  std::mt19937_64 random(seed);
+  auto raw = std::make_unique<RawPeer>(ZMQ_DEALER, endpoint);
+  SessionId session = greet(*raw, random());
+  for (int i = 0; i < num_frames; ++i) {
+    if (i % 500 == 499) {
+      raw = std::make_unique<RawPeer>(ZMQ_DEALER, endpoint);
+      session = greet(*raw, random());
+      ++num_greeted;
+    }
+    raw->send(random_message(random, session));
+    raw->skip_all();
+  }
+}
+
+/// TROUPE_GARBAGE_FRAMES: how many, for a longer run.
+[[nodiscard]] int num_garbage_frames() {
+  const char* text = std::getenv("TROUPE_GARBAGE_FRAMES");
+  return text == nullptr ? 6000 : std::atoi(text);
+}
+
+TEST(HubHostile, GarbageHurtsNobodyElse) {
+  Process a({.role = "coordinator", .lease = 20s});
+  a.witness.keeps_records = false;
+  const std::string bytes(300'000, 'v');
+  a.witness.values["v"] = {share(bytes)};
+  const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
+  Process b({.role = "worker", .lease = 20s});
+  const PeerId peer = b.hub->dial(endpoint, {});
+  ASSERT_TRUE(b.witness.wait_up(peer));
+  const std::uint64_t before = peak_rss_bytes();
+  std::atomic<bool> is_over = false;
+  std::atomic<int> num_greeted = 0;
+  std::vector<std::thread> strangers;
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    strangers.emplace_back([&, seed] {
+      flood(endpoint, seed, num_garbage_frames() / 2, num_greeted);
+    });
+  }
+  std::thread watch([&] {
+    for (std::thread& stranger : strangers) {
+      stranger.join();
+    }
+    is_over = true;
+  });
+  std::size_t sent = 0;
+  Taken taken;
+  while (!is_over) {
+    sent += b.hub->send(peer, share("record " + std::to_string(sent))) ==
+                    SendResult::queued
+                ? 1
+                : 0;
+    b.hub->fetch(peer, "v", {}, taken.taker());
+    const Fetched fetched = taken.wait();
+    ASSERT_EQ(fetched.status, FetchStatus::found) << fetched.what;
+    ASSERT_EQ(fetched.value[0].size, bytes.size());
+  }
+  watch.join();
+  EXPECT_TRUE(a.witness.wait_records(1, sent));
+  EXPECT_EQ(a.witness.look(1).num_records, sent);
+  EXPECT_FALSE(b.witness.look(peer).loss);
+  EXPECT_GE(num_greeted, 10) << "strangers that were let in";
+#ifndef __SANITIZE_ADDRESS__
+  EXPECT_LT(peak_rss_bytes() - before, std::uint64_t{400} << 20U);
+#endif
+}
+
+TEST(HubHostile, ConnectionsThatSayNothingAreClosed) {
+  Process a({.role = "coordinator"});
+  const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
+  const auto num_open = [] {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  };
+  const auto before = num_open();
+  std::vector<std::unique_ptr<RawPeer>> raw;
+  for (int i = 0; i < 20; ++i) {
+    raw.push_back(std::make_unique<RawPeer>(ZMQ_STREAM, endpoint));
+  }
+  EXPECT_GT(num_open(), before);
+  std::this_thread::sleep_for(100ms);
+  raw.clear();
+  // The hub's ends go with the strangers', or at the deadline of the handshake.
+  for (int i = 0; i < 10'000 && num_open() > before; ++i) {
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_LE(num_open(), before);
+}
+
+TEST(HubHostile, SessionsAreNotForOtherKeys) {
+  LinkKeys listener = make_keys();
+  const LinkKeys worker = make_keys();
+  const LinkKeys other = make_keys();
+  listener.allowed = {{worker.public_key, "worker"},
+                      {other.public_key, "worker"}};
+  Process a({.role = "coordinator", .keys = listener});
+  const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
+  RawPeer first(worker, listener.public_key, endpoint);
+  const SessionId session = greet(first, 99);
+  ASSERT_NE(session.listener, 0U);
+  RawPeer second(other, listener.public_key, endpoint);
+  second.send({frame_text(
+      {.kind = FrameKind::record, .session = session, .a = 1, .b = 1, .c = 1},
+      "stolen")});
+  first.send({frame_text(
+      {.kind = FrameKind::record, .session = session, .a = 1, .b = 1, .c = 1},
+      "mine")});
+  ASSERT_TRUE(a.witness.wait_records(1, 1));
+  std::this_thread::sleep_for(50ms);
+  EXPECT_EQ(a.witness.look(1).records, std::vector<std::string>{"mine"});
+}
+
+}  // namespace
+}  // namespace troupe::net
