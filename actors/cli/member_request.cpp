@@ -7,6 +7,8 @@
 
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_layout.h"
+#include "config/method_plan.h"
+#include "config/option_table.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
@@ -48,7 +50,9 @@ config::Config config_of(const config::Config& own, const JobRecord& job) {
     config.model_dir = folder_of(own, job.model.name);
   }
   config.samples = {job.begin, job.end};
-  config.method = samplers::choices_of(job.method);
+  for (const auto& [key, value] : config::method_settings(job.method)) {
+    config::find_option(key)->set(config, "job", value);
+  }
   return config;
 }
 

@@ -195,7 +195,9 @@ void CompanyListener::lose(net::PeerId peer, const std::string& why) {
   }
   const std::shared_ptr<Guest> guest = found->second;
   guests_.erase(found);
-  known_[static_cast<std::size_t>(guest->process - 1)].gone = why;
+  if (!is_over_) {
+    known_[static_cast<std::size_t>(guest->process - 1)].gone = why;
+  }
   if (channel_) {
     channel_->remove_peer(guest->process);
   }

@@ -108,16 +108,24 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
   CoordinatorProxySpec spec_;
 };
 
+/// A thread that has spawned an actor keeps the system's logger until it ends,
+/// and the system waits for its logger: a link's thread outlives the system.
+void forget_logger() { caf::logger::set_current_actor_system(nullptr); }
+
 }  // namespace
 
 WorkerActor spawn_worker_proxy(caf::actor_system& system,
                                std::shared_ptr<Outbox> outbox, int worker) {
-  return system.spawn<WorkerProxy>(std::move(outbox), worker);
+  WorkerActor proxy = system.spawn<WorkerProxy>(std::move(outbox), worker);
+  forget_logger();
+  return proxy;
 }
 
 ProcessActor spawn_process_proxy(caf::actor_system& system,
                                  ProcessProxySpec spec) {
-  return system.spawn<ProcessProxy>(std::move(spec));
+  ProcessActor proxy = system.spawn<ProcessProxy>(std::move(spec));
+  forget_logger();
+  return proxy;
 }
 
 CoordinatorActor spawn_coordinator_proxy(caf::actor_system& system,

@@ -9,7 +9,8 @@
 #include "actors/wire/news_codec.h"
 
 // Actors that stand for those of another process: what they are told goes over
-// a link. Their end is told too, where it means something there.
+// a link. Their end is told too, where it means something there. Threads of a
+// link may spawn the first two.
 
 namespace troupe::actors {
 
