@@ -97,6 +97,11 @@ struct CoordinatorOptions {
   /// A sample fails when one of its tasks was lost so often with its worker.
   int max_attempts = 3;
   CutOptions cuts = {};
+  /// While there are no workers, the job waits for a process to join. Otherwise
+  /// it ends, and one that begins without workers is an error.
+  bool waits_for_processes = false;
+  /// Of execution: those that have no worker yet count too.
+  int num_classes = 1;
   /// The first run of every sample has this number: a coordinator that goes on
   /// with another's job uses none of its names again.
   std::uint32_t first_run = 0;

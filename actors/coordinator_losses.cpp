@@ -264,14 +264,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     end_job(false, cause);
     return;
   }
-  for (auto& [number, sample] : samples_) {
-    const std::optional<std::size_t> same = groups_.best(class_of(sample));
-    if (!same || lacks_values(sample)) {
-      begin_anew(sample, same ? *same : *groups_.best(-1));
-    } else if (!groups_.is_staffed(sample.group)) {
-      place(sample, *same);
-    }
-  }
+  find_groups();
   std::ranges::move(std::exchange(stranded_, {}), std::back_inserter(lost));
   reroute(std::move(lost));
 }

@@ -88,20 +88,32 @@ void CoordinatorPolicy::handle(const DrainProcess& event) {
                            {}});
     return;
   }
-  for (auto& [number, sample] : samples_) {
-    if (const auto same = groups_.best(class_of(sample)); !same) {
-      begin_anew(sample, *groups_.best(-1));
-    } else if (!groups_.is_staffed(sample.group)) {
-      place(sample, *same);
-    }
-  }
+  find_groups();
   reroute(std::exchange(stranded_, {}));
 }
 
-/// Who leaves gets nothing more, so it cannot end what the others began.
+/// Who leaves gets nothing more, so it cannot end what the others began. A job
+/// that waits for processes goes on when one joins.
 bool CoordinatorPolicy::nobody_stays() const {
-  return std::ranges::all_of(
-      workers_, [](const Worker& w) { return w.gone || w.drains; });
+  return !options_.waits_for_processes &&
+         std::ranges::all_of(
+             workers_, [](const Worker& w) { return w.gone || w.drains; });
+}
+
+/// Workers have left. Samples without a group of their own go to another of
+/// their class, else to another class. Where there is nobody, they wait.
+void CoordinatorPolicy::find_groups() {
+  for (auto& [number, sample] : samples_) {
+    const std::optional<std::size_t> same = groups_.best(class_of(sample));
+    const std::optional<std::size_t> any = same ? same : groups_.best(-1);
+    const bool lacks = lacks_values(sample);
+    is_deserted_ = is_deserted_ || !any;
+    if (lacks || (any && !same)) {
+      begin_anew(sample, any.value_or(sample.group));
+    } else if (any && !groups_.is_staffed(sample.group)) {
+      place(sample, *any);
+    }
+  }
 }
 
 /// Asks the worker for all that it holds, behind the grants that are still to

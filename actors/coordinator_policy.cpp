@@ -36,8 +36,9 @@ bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     : options_(std::move(options)),
       groups_(samplers::num_parts(options_.method)) {
-  require(!options_.workers.empty(), Errc::invalid_argument, "workers",
-          "at least one is needed");
+  require(!options_.workers.empty() || options_.waits_for_processes,
+          Errc::invalid_argument, "workers", "at least one is needed");
+  times_.resize(static_cast<std::size_t>(std::max(options_.num_classes, 1)));
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   const auto rows_of = options_.method.kind->most_rows;
@@ -129,6 +130,10 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   worker.ticks = 0;
   worker.settled_ticks = 0;
   worker.last_life = now_;
+  if (is_deserted_ && groups_.best(-1)) {
+    is_deserted_ = false;
+    find_groups();
+  }
   reroute(std::exchange(stranded_, {}));
 }
 

@@ -188,6 +188,7 @@ class CoordinatorPolicy {
   void cut_if_due(Sample& sample);
   [[nodiscard]] bool begin_with_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
+  void find_groups();
   [[nodiscard]] std::optional<std::string> flaw_of(
       const ProcessJoined& event) const;
   void recall(int worker);
@@ -296,6 +297,7 @@ class CoordinatorPolicy {
   std::optional<Failure> first_failure_;
   std::int64_t recoveries_ = 0;
   std::vector<LostDevice> lost_;
+  bool is_deserted_ = false;  ///< samples wait for a process to join
   bool ended_ = false;
   TimePoint now_;
   std::optional<TimePoint> last_tick_;

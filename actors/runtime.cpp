@@ -120,6 +120,8 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back(traits_of(place, spec.parts.method));
   }
+  options.waits_for_processes = spec.waits_for_processes;
+  options.num_classes = spec.num_classes;
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;
   options.lease = spec.lease;

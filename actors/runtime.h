@@ -37,6 +37,8 @@ struct JobSpec {
   /// The company. A class of execution is part of what an evaluator promises:
   /// places with equal numbers must give equal bytes.
   std::vector<WorkerPlace> workers = {{}};
+  bool waits_for_processes = false;  ///< see CoordinatorOptions
+  int num_classes = 1;               ///< the same
   /// A block of a pass takes seconds at most. Before the first pass a worker
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),
