@@ -125,7 +125,12 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
   spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
-  spec.workers = places(plan);
+  spec.num_classes = static_cast<int>(classes.size());
+  if (!spec.waits_for_processes) {
+    spec.workers = places(plan);
+  } else {
+    spec.workers.clear();
+  }
   return spec;
 }
 

@@ -1,10 +1,16 @@
 #include "tests/actors/company_suite.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "actors/emulation/emulate.h"
+#include "actors/remote/company_listener.h"
+#include "actors/remote/company_member.h"
 #include "actors/shells.h"
 #include "actors/wire/news_codec.h"
 #include "actors/wire/parcel_codec.h"
@@ -144,6 +150,72 @@ JobResult run_emulated(const JobSpec& spec) {
   return emulation::emulate(spec, machine, 1).result;
 }
 
+std::string class_name(int number) { return "class " + std::to_string(number); }
+
+/// A process of a company whose links stay within this process.
+void compute(const JobSpec& spec, const WorkerPlace& place,
+             net::Switchboard& board) {
+  CompanyMember member({.version = "test",
+                        .name = "test",
+                        .hub = {.role = "worker"},
+                        .endpoint = "inproc://company",
+                        .make_hub = [&board](net::HubOptions options,
+                                             net::LinkHandler& handler) {
+                          return board.make_hub(std::move(options), handler);
+                        }});
+  try {
+    (void)member.wait_for_offer({});
+  } catch (const Error&) {
+    return;  // the job could not begin
+  }
+  MemberJob job{.parts = spec.parts,
+                .workers = {place},
+                .classes = {{.name = class_name(place.execution_class)}},
+                .restart = spec.restart,
+                .make_executor = spec.make_executor};
+  job.workers[0].execution_class = 0;
+  job.workers[0].process = member.process();
+  (void)member.serve(std::move(job), {}, {});
+}
+
+/// The coordinator's process computes nothing.
+JobResult run_over_links(JobSpec spec) {
+  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+  Offer offer;
+  offer.previews = spec.preview_every > 0;
+  offer.trajectory = spec.trajectory;
+  for (const WorkerPlace& place : spec.workers) {
+    spec.num_classes = std::max(spec.num_classes, place.execution_class + 1);
+  }
+  for (int number = 0; number < spec.num_classes; ++number) {
+    offer.job.execution_classes.push_back({.name = class_name(number)});
+  }
+  const std::vector<WorkerPlace> places = std::exchange(spec.workers, {});
+  spec.waits_for_processes = !places.empty();
+  std::vector<std::jthread> processes;
+  CompanyListener listener({.version = "test",
+                            .hub = {.role = "coordinator"},
+                            .endpoints = {"inproc://company"},
+                            .offer = std::move(offer),
+                            .make_hub = [&board](net::HubOptions options,
+                                                 net::LinkHandler& handler) {
+                              return board->make_hub(std::move(options),
+                                                     handler);
+                            }});
+  for (const WorkerPlace& place : places) {
+    processes.emplace_back(
+        [&spec, &board, place] { compute(spec, place, *board); });
+  }
+  try {
+    JobResult result = run_company(spec, listener.detours());
+    listener.end(result.failure);
+    return result;
+  } catch (...) {
+    listener.end(current_failure());
+    throw;
+  }
+}
+
 }  // namespace
 
 Detours wire_detours() {
@@ -163,6 +235,9 @@ JobResult run_in_suite(JobSpec spec) {
   const std::string company = named == nullptr ? "shared" : named;
   if (company == "shared") {
     return run_job(spec);
+  }
+  if (company == "links") {
+    return run_over_links(std::move(spec));
   }
   if (company == "emulated") {
     return run_emulated(spec);

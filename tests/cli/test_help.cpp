@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array kVerbs = {"sample", "schedule", "inspect", "verify",
-                               "bench",  "doctor",   "keys"};
+                               "bench",  "doctor",   "keys",    "worker"};
 
 std::string help(const std::string& topic) {
   const Outcome outcome = run({"help", topic});

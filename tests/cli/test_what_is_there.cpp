@@ -24,7 +24,6 @@ void expect_refused(const std::vector<std::string>& arguments,
 
 TEST(NotYet, VerbsSayWhatIsComingAndWhatIsThere) {
   for (const auto& [verb, says] : {std::pair{"serve", "troupe sample"},
-                                   {"worker", "--samples A:B"},
                                    {"encode", "--class"},
                                    {"ls", "--progress json"},
                                    {"cancel", "Ctrl-C"},
@@ -42,8 +41,8 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
                  {"[--negative-prompt]", "coming", "--class"});
   expect_refused({"sample", "--lora", "x.safetensors"},
                  {"[--lora]", "not read", "fuse_lora"});
-  expect_refused({"sample", "--listen", "tcp://*:1"},
-                 {"[--listen]", "coming", "--samples A:B"});
+  expect_refused({"sample", "--server", "tcp://a:1"},
+                 {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
   const Outcome variable = run({"sample"}, {"TROUPE_PROMPT=a cat"});
   EXPECT_EQ(variable.exit_code, 2);
