@@ -20,6 +20,21 @@ Symbol named(Op op, std::uint64_t kind) {
   return joined(static_cast<std::uint64_t>(op), kind);
 }
 
+Symbol of_kind(ValueKind kind, std::uint64_t hash) {
+  return hash / 4 * 4 + static_cast<Symbol>(kind);
+}
+
+/// Of the task's output with this number; a sweep makes states alone.
+ValueKind kind_of_output(const Task& task, std::size_t number,
+                         int num_segments) {
+  if (task.op == Op::step || number > 0) {
+    return ValueKind::state;
+  }
+  const bool is_boundary =
+      task.op == Op::segment && task.segment + 1 < num_segments;
+  return is_boundary ? ValueKind::boundary : ValueKind::output;
+}
+
 std::optional<std::vector<Symbol>> read(
     const Task& task, SymbolTable& table,
     const std::map<Slot, Symbol>& made_before) {
@@ -56,7 +71,8 @@ Symbol swept(int call, Symbol old_state, Symbol output, Symbol new_state) {
   const Symbol step = joined(
       joined(named(Op::step, static_cast<std::uint64_t>(call)), old_state),
       output);
-  return new_state == old_state ? step : joined(step, new_state);
+  return of_kind(ValueKind::state,
+                 new_state == old_state ? step : joined(step, new_state));
 }
 
 SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
@@ -74,7 +90,8 @@ SymbolicResult sweep(const Task& task, const std::vector<Symbol>& inputs,
   made.outputs.push_back(state);
   while (made.outputs.size() < task.outputs.size()) {
     made.outputs.push_back(
-        joined(named(Op::sweep, made.outputs.size()), state));
+        of_kind(ValueKind::state,
+                joined(named(Op::sweep, made.outputs.size()), state)));
   }
   return made;
 }
@@ -86,7 +103,7 @@ SymbolTable::SymbolTable(std::uint64_t sample_index)
 
 std::optional<Symbol> SymbolTable::find(Slot slot) {
   if (slot == samplers::kInitialSlot && !erased_.contains(slot)) {
-    values_.emplace(slot, split_mix(sample_index_));
+    values_.emplace(slot, of_kind(ValueKind::state, split_mix(sample_index_)));
   }
   const auto found = values_.find(slot);
   return found == values_.end() ? std::nullopt : std::optional(found->second);
@@ -154,7 +171,7 @@ void SymbolStore::drop(const DropRuns& drop) {
 }
 
 std::optional<SymbolicResult> compute(
-    const Task& task, SymbolTable& table, double tolerance,
+    const Task& task, SymbolTable& table, const samplers::MethodOptions& method,
     const std::map<Slot, Symbol>& made_before) {
   const std::optional<std::vector<Symbol>> inputs =
       read(task, table, made_before);
@@ -165,10 +182,12 @@ std::optional<SymbolicResult> compute(
   if (task.op == Op::decode) {
     made.outputs = {decoded(inputs->at(0))};
   } else if (task.op == Op::sweep) {
-    made = sweep(task, *inputs, tolerance);
+    made = sweep(task, *inputs, method.tolerance);
   } else {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
-      made.outputs.push_back(output_of(task, *inputs, k));
+      made.outputs.push_back(
+          of_kind(kind_of_output(task, k, method.num_segments),
+                  output_of(task, *inputs, k)));
     }
   }
   made.result.id = task.id;
@@ -176,7 +195,9 @@ std::optional<SymbolicResult> compute(
   return made;
 }
 
-Symbol decoded(Symbol latents) { return joined(named(Op::decode, 0), latents); }
+Symbol decoded(Symbol latents) {
+  return of_kind(ValueKind::pixels, joined(named(Op::decode, 0), latents));
+}
 
 PlainEnd plain_end(const samplers::MethodOptions& options,
                    const samplers::Schedule& schedule,
@@ -189,7 +210,7 @@ PlainEnd plain_end(const samplers::MethodOptions& options,
     require(!tasks.empty(), Errc::internal, "simulator",
             "a method that is not done has nothing to do");
     for (const Task& task : tasks) {
-      const auto made = compute(task, table, options.tolerance);
+      const auto made = compute(task, table, options);
       require(made.has_value(), Errc::internal, "simulator",
               "a task was handed out before its inputs were there");
       for (std::size_t k = 0; k < task.outputs.size(); ++k) {

@@ -15,8 +15,14 @@
 namespace troupe::actors::simulator {
 
 /// A value as a number: the hash of what made it and of what that read. Two
-/// values are equal if and only if they were made in the same way.
+/// values are equal if and only if they were made in the same way. The last two
+/// bits say of which kind the value is.
 using Symbol = std::uint64_t;
+
+enum class ValueKind : std::uint8_t { state, output, boundary, pixels };
+[[nodiscard]] constexpr ValueKind kind_of(Symbol symbol) {
+  return static_cast<ValueKind>(symbol % 4);
+}
 
 /// The slots of one sample's run, by the rules of SlotTable.
 class SymbolTable {
@@ -77,9 +83,10 @@ struct SymbolicResult {
 };
 /// Nothing if an input is missing. `made_before` is what other tasks of its
 /// pass will write into the table. Residuals of sweeps follow from the values
-/// that they compare, and lie up to twice `tolerance`.
+/// that they compare, and lie up to twice the method's tolerance.
 [[nodiscard]] std::optional<SymbolicResult> compute(
-    const samplers::Task& task, SymbolTable& table, double tolerance,
+    const samplers::Task& task, SymbolTable& table,
+    const samplers::MethodOptions& method,
     const std::map<samplers::Slot, Symbol>& made_before = {});
 
 /// How a sample ends that nothing disturbs: computed by a plain loop.

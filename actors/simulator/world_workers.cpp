@@ -58,7 +58,6 @@ void World::start_pass(int index) {
 
 /// Reads what the pass begins with; what it makes is written when it ends.
 void World::compute_pass(Pass& pass) {
-  const double tolerance = scenario_.variant->method.tolerance;
   for (const SampleTask& work : pass.grant.tasks) {
     pass.result.grants.push_back(work.grant);
   }
@@ -72,7 +71,7 @@ void World::compute_pass(Pass& pass) {
   for (const SampleTask& work : pass.grant.tasks) {
     const auto table = own.open(work.sample_index, work.run);
     auto& slots = made_before[table.get()];
-    auto made = compute(work.task, *table, tolerance, slots);
+    auto made = compute(work.task, *table, scenario_.variant->method, slots);
     if (!made) {
       ledger_.expect(!ledger_.is_held(work.grant) ||
                          !is_current({work.sample_index, work.run, 0}),

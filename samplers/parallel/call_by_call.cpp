@@ -1,15 +1,37 @@
 #include "samplers/parallel/call_by_call.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::samplers {
+namespace {
+
+/// Calls that can have open tasks at once.
+int most_under_way(int tasks_per_call, int max_open) {
+  return (std::max(max_open, 1) - 1) / tasks_per_call + 2;
+}
+
+}  // namespace
+
+LiveValues most_live_of(const CallParts& call, int num_calls, int max_open) {
+  const int calls = std::min(most_under_way(call.tasks, max_open), num_calls);
+  return {.states = calls + 1,
+          .outputs = calls * call.outputs,
+          .boundaries = calls * call.boundaries};
+}
 
 std::vector<Task> CallByCall::ready(int max_open) {
   while (issued_calls_ < num_calls_ &&
-         (book_.num_open() < max_open || book_.is_made(issued_state_))) {
+         (book_.num_open() < max_open || book_.is_made(issued_state_)) &&
+         num_under_way() < most_under_way(tasks_per_call_, max_open)) {
     issue_call();
   }
   return book_.take(max_open);
+}
+
+int CallByCall::num_under_way() const {
+  const Task* const oldest = book_.oldest();
+  return oldest == nullptr ? 0 : issued_calls_ - oldest->from;
 }
 
 void CallByCall::issue_call() {

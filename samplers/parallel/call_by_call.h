@@ -8,14 +8,26 @@
 
 namespace troupe::samplers {
 
+/// What one model call adds to a sample's tasks and values, beside a state.
+struct CallParts {
+  int tasks = 1;
+  int outputs = 1;
+  int boundaries = 0;
+};
+/// MethodRow::most_live of a CallByCall.
+[[nodiscard]] LiveValues most_live_of(const CallParts& call, int num_calls,
+                                      int max_open);
+
 /// The exact methods: one model call after the other, each followed by its
 /// solver step. The number of calls alone decides which tasks there are, so any
-/// number of them can be issued ahead. Subclasses say which tasks make up one
+/// number of them can be issued ahead, but not behind a call whose results are
+/// late: from the oldest open task on there are only as many calls as
+/// `max_open` tasks take, and one more. Subclasses say which tasks make up one
 /// model call.
 class CallByCall : public BookedMethod {
  public:
-  CallByCall(MethodKind kind, int num_calls)
-      : kind_(kind), num_calls_(num_calls) {}
+  CallByCall(MethodKind kind, int num_calls, const CallParts& call)
+      : kind_(kind), num_calls_(num_calls), tasks_per_call_(call.tasks) {}
 
   [[nodiscard]] std::vector<Task> ready(int max_open) final;
   [[nodiscard]] bool done() const final { return call_ == num_calls_; }
@@ -39,9 +51,12 @@ class CallByCall : public BookedMethod {
  private:
   void advance(const Task& done, const std::vector<double>& scalars) final;
   void issue_call();
+  /// Calls between the oldest one with an open task and the next to be issued.
+  [[nodiscard]] int num_under_way() const;
 
   MethodKind kind_;
   int num_calls_;
+  int tasks_per_call_;
   int call_ = 0;  ///< calls whose step was applied
   Slot state_ = kInitialSlot;
   int issued_calls_ = 0;

@@ -5,11 +5,13 @@
 namespace troupe::samplers {
 namespace {
 
+constexpr CallParts kCall{.tasks = 3, .outputs = 3};
+
 /// The two guidance branches of a model call on two workers (parts 0 and 1),
 /// combined and stepped at home. Exact: rows of a forward are independent.
 class Cfg final : public CallByCall {
  public:
-  explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls) {}
+  explicit Cfg(int num_calls) : CallByCall(MethodKind::cfg, num_calls, kCall) {}
 
  private:
   Slot add_call(const Task& call, Slot state) override {
@@ -54,6 +56,10 @@ extern constinit const MethodRow kCfg{
         },
     // Two branches, and what joins them.
     .most_tasks = [](const MethodOptions&,
-                     int num_calls) { return 3.0 * num_calls; }};
+                     int num_calls) { return 3.0 * num_calls; },
+    .most_live =
+        [](const MethodOptions&, int num_calls, int max_open) {
+          return most_live_of(kCall, num_calls, max_open);
+        }};
 
 }  // namespace troupe::samplers

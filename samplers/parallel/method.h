@@ -87,6 +87,8 @@ class Method {
   /// All tasks whose inputs are made (the tasks that write them were applied).
   /// Then, until `max_open` tasks are out, tasks *ahead*: their inputs will be
   /// made by tasks that were handed out before. Each task is handed out once.
+  /// While an early result is missing, work far behind it waits: so
+  /// MethodRow::most_live bounds what exists.
   [[nodiscard]] virtual std::vector<Task> ready(int max_open) = 0;
   /// Takes results in any order, also that of a task before those of the tasks
   /// that made its inputs. Returns the slots that have died: no task that is

@@ -38,6 +38,13 @@ struct Turn {
   double latency = 0;      ///< from the sample's start to its end
 };
 
+/// Values of one sample, by kind.
+struct LiveValues {
+  int states = 0;
+  int outputs = 0;     ///< of the network
+  int boundaries = 0;  ///< between two segments
+};
+
 /// All that the house knows of one parallel method; its row stands at the end
 /// of its own file. To add one: see README.md.
 struct MethodRow {
@@ -87,6 +94,11 @@ struct MethodRow {
   Turn (*turn)(const MethodOptions&, const TurnShape&);
   /// The most tasks of a sample, without its decode.
   double (*most_tasks)(const MethodOptions&, int num_calls);
+  /// The most values of a sample that exist at once, of each kind, if `ready`
+  /// was never asked for more than `max_open` tasks: slots that are made and
+  /// have not died, and those that tasks which are out will make. True in every
+  /// order of results. Without pixels.
+  LiveValues (*most_live)(const MethodOptions&, int num_calls, int max_open);
 
   /// Whether `options` has this key.
   [[nodiscard]] bool takes(std::string_view key) const;

@@ -191,6 +191,17 @@ int window_of(const MethodOptions& options) {
   return std::max(options.window_size, 1);
 }
 
+/// Rounds under way follow each other from right to left: what one has swept
+/// bounds what the next can sweep, and each begins a point later at least. So
+/// their widths add up to one window. A point's output lives over its round's
+/// width; its value over that and the next one's. Guesses are those of the
+/// oldest round alone.
+LiveValues picard_live(const MethodOptions& options, int num_calls,
+                       int /*max_open*/) {
+  const int window = std::min(window_of(options), num_calls);
+  return {.states = 3 * window + 2, .outputs = window};
+}
+
 }  // namespace
 
 extern constinit const MethodRow kPicard{
@@ -209,6 +220,7 @@ extern constinit const MethodRow kPicard{
         },
     .most_rows = window_of,
     .turn = picard_turn,
-    .most_tasks = picard_tasks};
+    .most_tasks = picard_tasks,
+    .most_live = picard_live};
 
 }  // namespace troupe::samplers

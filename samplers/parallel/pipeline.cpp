@@ -7,12 +7,17 @@
 namespace troupe::samplers {
 namespace {
 
+CallParts call_of(int num_segments) {
+  return {
+      .tasks = num_segments + 1, .outputs = 1, .boundaries = num_segments - 1};
+}
+
 /// The network cut in segments, one worker each, all at age 0. One sample keeps
 /// one worker busy; with as many samples in flight as segments all are.
 class Pipeline final : public CallByCall {
  public:
   Pipeline(int num_calls, int num_segments)
-      : CallByCall(MethodKind::pipeline, num_calls),
+      : CallByCall(MethodKind::pipeline, num_calls, call_of(num_segments)),
         num_segments_(num_segments) {}
 
  private:
@@ -72,6 +77,10 @@ extern constinit const MethodRow kPipeline{
     .most_tasks =
         [](const MethodOptions& o, int num_calls) {
           return (o.num_segments + 1.0) * num_calls;
+        },
+    .most_live =
+        [](const MethodOptions& o, int num_calls, int max_open) {
+          return most_live_of(call_of(o.num_segments), num_calls, max_open);
         }};
 
 }  // namespace troupe::samplers

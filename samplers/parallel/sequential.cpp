@@ -5,11 +5,14 @@
 namespace troupe::samplers {
 namespace {
 
+constexpr CallParts kCall{.tasks = 1, .outputs = 1};
+
 /// Evaluation and step, evaluation and step … on one worker: what every exact
 /// method is compared with. The batch method is one of these per sample.
 class Sequential final : public CallByCall {
  public:
-  using CallByCall::CallByCall;
+  Sequential(MethodKind kind, int num_calls)
+      : CallByCall(kind, num_calls, kCall) {}
 
  private:
   Slot add_call(const Task& call, Slot state) override {
@@ -34,6 +37,11 @@ double a_task_per_call(const MethodOptions& /*options*/, int num_calls) {
   return num_calls;
 }
 
+LiveValues most_live(const MethodOptions& /*options*/, int num_calls,
+                     int max_open) {
+  return most_live_of(kCall, num_calls, max_open);
+}
+
 }  // namespace
 
 extern constinit const MethodRow kSequential{
@@ -49,7 +57,8 @@ extern constinit const MethodRow kSequential{
           return InFlight{1, 1};
         },
     .turn = one_worker,
-    .most_tasks = a_task_per_call};
+    .most_tasks = a_task_per_call,
+    .most_live = most_live};
 
 extern constinit const MethodRow kBatch{
     .name = "batch",
@@ -63,6 +72,7 @@ extern constinit const MethodRow kBatch{
           return InFlight{2 * rows_per_pass, rows_per_pass};
         },
     .turn = one_worker,
-    .most_tasks = a_task_per_call};
+    .most_tasks = a_task_per_call,
+    .most_live = most_live};
 
 }  // namespace troupe::samplers

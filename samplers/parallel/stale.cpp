@@ -14,9 +14,57 @@
 namespace troupe::samplers {
 namespace {
 
+/// Where a firing stands between the solver's steps.
+struct Reach {
+  int after = -1;     ///< the last solver step that it needs; -1: none
+  int needed_by = 0;  ///< the first solver step that needs it
+};
+
+/// By slot: first the initial state's.
+std::vector<Reach> reaches(const MarkedGraph& graph,
+                           const std::vector<Firing>& firings, int num_calls) {
+  std::vector<Reach> reach(firings.size() + 1, {.needed_by = num_calls});
+  const auto of = [&reach](int index) -> Reach& {
+    return reach[static_cast<std::size_t>(index + 1)];
+  };
+  const auto count = static_cast<int>(firings.size());
+  for (int i = 0; i < count; ++i) {
+    for (const int input : firings[static_cast<std::size_t>(i)].inputs) {
+      const bool is_step =
+          input != Firing::kInitial &&
+          graph.node_of(firings[static_cast<std::size_t>(input)]).is_step();
+      of(i).after = std::max(
+          of(i).after, is_step ? firings[static_cast<std::size_t>(input)].step
+                               : of(input).after);
+    }
+  }
+  for (int i = count - 1; i >= 0; --i) {
+    const Firing& firing = firings[static_cast<std::size_t>(i)];
+    if (graph.node_of(firing).is_step()) {
+      of(i).needed_by = firing.step;
+    }
+    for (const int input : firing.inputs) {
+      of(input).needed_by = std::min(of(input).needed_by, of(i).needed_by);
+    }
+  }
+  return reach;
+}
+
+/// Steps that so many tasks take.
+int steps_of(int max_open, std::size_t num_firings, int num_calls) {
+  const int per_step =
+      std::max(static_cast<int>(num_firings) / std::max(num_calls, 1), 1);
+  return (std::max(max_open, 0) + per_step - 1) / per_step;
+}
+
 /// A stale pipeline with deterministic ages: runs the firings of a marked
 /// graph, each as soon as what it reads is there. A late worker stalls its
 /// readers; nothing older is ever read instead.
+///
+/// What results in their order make possible is issued, and `max_open` tasks
+/// ahead of that. If an early result is late, others wait: a firing that needs
+/// a solver step is issued when all that this step needed is done, but for so
+/// many steps as tasks may be ahead.
 ///
 /// Steps are counted in model calls, so every solver can be carried; both calls
 /// of a Heun step are stale alike.
@@ -55,6 +103,7 @@ class Stale final : public BookedMethod {
   }
   void advance(const Task& done, const std::vector<double>& scalars) override;
   void connect();
+  void note_startable();
   void issue(int index);
   /// Counts it and its reading, of an issued firing.
   void note_issued(int index);
@@ -64,10 +113,15 @@ class Stale final : public BookedMethod {
   int num_segments_;
   MarkedGraph graph_;
   std::vector<Firing> firings_;
+  std::vector<Reach> reach_;    ///< by slot
   std::vector<Status> status_;  ///< by slot: first the initial state's
   int call_ = 0;
   Slot state_ = kInitialSlot;
-  int next_ahead_ = 0;  ///< all firings before it were issued
+  int next_ahead_ = 0;        ///< all firings before it were issued
+  int complete_ = -1;         ///< all that solver steps up to it need is done
+  std::vector<int> missing_;  ///< what others need beside: not done, by step
+  /// Whose inputs are made; some may have been issued ahead.
+  std::vector<int> startable_;
   struct Work {
     std::int64_t segments = 0;
     int depth = 0;
@@ -80,19 +134,37 @@ Stale::Stale(const MethodOptions& options, int num_calls)
     : num_calls_(num_calls),
       num_segments_(options.num_segments),
       graph_(make_stale_graph(options)),
-      firings_(graph_.firings(num_calls)) {
+      firings_(graph_.firings(num_calls)),
+      reach_(reaches(graph_, firings_, num_calls)) {
   connect();
+  note_startable();
+}
+
+/// Those that are neither issued nor done.
+void Stale::note_startable() {
+  startable_.clear();
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
-    if (status(i).inputs_missing == 0) {
-      issue(i);
+    if (status(i).inputs_missing == 0 && !status(i).issued) {
+      startable_.push_back(i);
     }
   }
 }
 
 std::vector<Task> Stale::ready(int max_open) {
+  const int last_step =
+      complete_ + steps_of(max_open, firings_.size(), num_calls_);
+  const auto may_begin = [&](int index) {
+    return reach_[slot_of(index)].after <= last_step;
+  };
+  std::erase_if(startable_, [&](int index) {
+    if (!status(index).issued && may_begin(index)) {
+      issue(index);
+    }
+    return status(index).issued;
+  });
   // Firings stand after those that they read.
   for (; next_ahead_ < static_cast<int>(firings_.size()) &&
-         book_.num_open() < max_open;
+         book_.num_open() < max_open && may_begin(next_ahead_);
        ++next_ahead_) {
     if (!status(next_ahead_).issued) {
       issue(next_ahead_);
@@ -117,9 +189,12 @@ Progress Stale::progress() const {
 void Stale::connect() {
   status_.assign(firings_.size() + 1, {});
   all_ = {};
+  complete_ = -1;
+  missing_.assign(static_cast<std::size_t>(num_calls_), 0);
   std::map<int, int> depth_of_part;
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
     Status& at = status(i);
+    ++missing_[static_cast<std::size_t>(reach_[slot_of(i)].needed_by)];
     for (const int input : firing(i).inputs) {
       Status& source = status(input);
       source.readers.push_back(i);
@@ -174,13 +249,18 @@ void Stale::advance(const Task& done, const std::vector<double>& /*scalars*/) {
   finish(index);
   for (const int reader : status(index).readers) {
     if (status(reader).inputs_missing == 0 && !status(reader).issued) {
-      issue(reader);
+      startable_.push_back(reader);
     }
   }
 }
 
 void Stale::finish(int index) {
   status(index).done = true;
+  --missing_[static_cast<std::size_t>(reach_[slot_of(index)].needed_by)];
+  while (complete_ + 1 < num_calls_ &&
+         missing_[static_cast<std::size_t>(complete_ + 1)] == 0) {
+    ++complete_;
+  }
   done_.depth = std::max(done_.depth, status(index).depth);
   for (const int reader : status(index).readers) {
     --status(reader).inputs_missing;
@@ -248,6 +328,7 @@ void Stale::restore(const std::string& bytes) {
   }
   require(open == book_.num_open(), Errc::corrupt_file, "snapshot",
           "has a task that is not in the graph");
+  note_startable();
 }
 
 MethodOptions stale_defaults(const MethodChoices& choices, int /*num_calls*/) {
@@ -304,6 +385,48 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
       .latency = std::max(busy, fresh + (shape.num_calls - fresh) * steady)};
 }
 
+/// A value is there, at most, from when the solver step that it needs may be
+/// done until all steps are that its readers are needed by.
+LiveValues stale_live(const MethodOptions& options, int num_calls,
+                      int max_open) {
+  const MarkedGraph graph = make_stale_graph(options);
+  const std::vector<Firing> firings = graph.firings(num_calls);
+  const std::vector<Reach> reach = reaches(graph, firings, num_calls);
+  const int ahead = steps_of(max_open, firings.size(), num_calls);
+  std::vector<int> last(reach.size());  // by slot: so long it may be there
+  std::ranges::transform(reach, last.begin(), &Reach::needed_by);
+  for (std::size_t i = 0; i < firings.size(); ++i) {
+    for (const int input : firings[i].inputs) {
+      int& until = last[static_cast<std::size_t>(input + 1)];
+      until = std::max(until, reach[i + 1].needed_by);
+    }
+  }
+  last.back() = num_calls;  // the result stays
+  // What changes at each step that is complete, from -1 on.
+  std::vector<LiveValues> changes(static_cast<std::size_t>(num_calls) + 2);
+  for (std::size_t slot = 0; slot < reach.size(); ++slot) {
+    const GraphNode* const node =
+        slot == kInitialSlot ? nullptr : &graph.node_of(firings[slot - 1]);
+    const auto kind = node == nullptr || node->is_step() ? &LiveValues::states
+                      : node->segment + 1 == options.num_segments
+                          ? &LiveValues::outputs
+                          : &LiveValues::boundaries;
+    const int first = std::max(reach[slot].after - ahead, -1);
+    ++(changes[static_cast<std::size_t>(first + 1)].*kind);
+    --(changes[static_cast<std::size_t>(last[slot] + 1)].*kind);
+  }
+  LiveValues now;
+  LiveValues most;
+  for (const LiveValues& change : changes) {
+    for (const auto kind :
+         {&LiveValues::states, &LiveValues::outputs, &LiveValues::boundaries}) {
+      now.*kind += change.*kind;
+      most.*kind = std::max(most.*kind, now.*kind);
+    }
+  }
+  return most;
+}
+
 }  // namespace
 
 extern constinit const MethodRow kStale{
@@ -327,6 +450,7 @@ extern constinit const MethodRow kStale{
     .most_tasks =
         [](const MethodOptions& o, int num_calls) {
           return (o.num_segments + 1.0) * num_calls;
-        }};
+        },
+    .most_live = stale_live};
 
 }  // namespace troupe::samplers

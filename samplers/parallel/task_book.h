@@ -39,6 +39,11 @@ class TaskBook {
   [[nodiscard]] Slots take_dead();
 
   [[nodiscard]] int num_open() const { return static_cast<int>(open_.size()); }
+  /// The open task that was added first, if the book has numbered them; null:
+  /// none is open.
+  [[nodiscard]] const Task* oldest() const {
+    return open_.empty() ? nullptr : &(*open_.begin()).second.task;
+  }
   [[nodiscard]] bool is_open(std::uint64_t id) const {
     return open_.contains(id);
   }

@@ -25,12 +25,14 @@ using samplers::Task;
 
 extern const MethodRow kApart;
 
+constexpr samplers::CallParts kCall{.tasks = 2, .outputs = 1};
+
 /// The network on one worker and the solver steps on another: in parts of
 /// their own if the stride is 2, else both at home.
 class Apart final : public samplers::CallByCall {
  public:
   Apart(int num_calls, int part)
-      : CallByCall(MethodKind(kApart), num_calls), part_(part) {}
+      : CallByCall(MethodKind(kApart), num_calls, kCall), part_(part) {}
 
  private:
   samplers::Slot add_call(const Task& call, samplers::Slot state) override {
@@ -69,7 +71,11 @@ constinit const MethodRow kApart{
           const double calls = shape.num_calls;
           return samplers::Turn{calls, calls, calls};
         },
-    .most_tasks = [](const MethodOptions&, int calls) { return 2.0 * calls; }};
+    .most_tasks = [](const MethodOptions&, int calls) { return 2.0 * calls; },
+    .most_live =
+        [](const MethodOptions&, int calls, int max_open) {
+          return samplers::most_live_of(kCall, calls, max_open);
+        }};
 
 std::vector<MethodKind> longer_table() {
   const samplers::MethodTable ours = samplers::method_table();
@@ -211,7 +217,7 @@ TEST(MethodTable, TellsSnapshotsOfOneMoreMethodFromOthers) {
   }();
   class Newer final : public samplers::CallByCall {
    public:
-    explicit Newer(int calls) : CallByCall(MethodKind(newer), calls) {}
+    explicit Newer(int calls) : CallByCall(MethodKind(newer), calls, kCall) {}
     samplers::Slot add_call(const Task&, samplers::Slot state) override {
       return state;
     }

@@ -77,7 +77,7 @@ class Symbols {
     for (std::size_t i = 0; i < in.size(); ++i) {
       EXPECT_TRUE(table.put(task.inputs[i], in[i]));
     }
-    return compute(task, table, tolerance_).value();
+    return compute(task, table, {.tolerance = tolerance_}).value();
   }
 
   std::uint64_t sample_;
@@ -144,7 +144,7 @@ class AnyArrival {
     }
     const std::size_t i = can_run[static_cast<std::size_t>(
         below(static_cast<int>(can_run.size())))];
-    const auto made = compute(waiting_[i], table_, options_.tolerance);
+    const auto made = compute(waiting_[i], table_, options_);
     for (std::size_t k = 0; k < made->outputs.size(); ++k) {
       EXPECT_TRUE(table_.put(waiting_[i].outputs[k], made->outputs[k]));
     }

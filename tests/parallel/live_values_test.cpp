@@ -1,0 +1,264 @@
+// What one sample holds at once: never more than its method's row says, in any
+// order of results, and in the worst ones at least half of that.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/simulator/symbols.h"
+#include "tests/parallel/support.h"
+
+namespace troupe::samplers::testing {
+namespace {
+
+using actors::simulator::compute;
+using actors::simulator::kind_of;
+using actors::simulator::SymbolTable;
+using actors::simulator::ValueKind;
+
+constexpr std::uint64_t kCounted = 3;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::uint64_t kCountingRuns =
+    20;  // it takes twenty times as long there
+#else
+constexpr std::uint64_t kCountingRuns = 60;
+#endif
+
+/// Which task runs next, and which result is taken next.
+enum class Order { in_order, any, newest_first, some_late, one_kind_late };
+constexpr std::array kOrders = {Order::in_order, Order::any,
+                                Order::newest_first, Order::some_late,
+                                Order::one_kind_late};
+
+/// One run of a method on symbolic values. What a process that does all of it
+/// holds is counted as the coordinator knows it: from when the tasks that make
+/// a value are handed out, until after its death other tasks are.
+class CountingRun {
+ public:
+  CountingRun(const MethodOptions& options, const Schedule& schedule,
+              Order order, int max_open, std::uint64_t seed)
+      : options_(options),
+        order_(order),
+        max_open_(max_open),
+        random_(seed),
+        late_op_(static_cast<Op>(seed % 5)),
+        method_(make_method(options, schedule)) {}
+
+  [[nodiscard]] LiveValues run() {
+    hand_out();
+    while (!method_->done()) {
+      const bool can_take = !mail_.empty() && !all_late();
+      if ((can_take && below(2) == 0) || !work()) {
+        take_result();
+      }
+      if (below(3) != 0 || (mail_.empty() && pending_.empty())) {
+        hand_out();
+      }
+    }
+    return most_;
+  }
+
+ private:
+  [[nodiscard]] std::size_t below(std::size_t bound) {
+    return random_() % bound;
+  }
+
+  /// Its result comes when nothing else can go on.
+  [[nodiscard]] bool is_late(const Task& task) const {
+    return (order_ == Order::some_late &&
+            (task.id * 0x9E3779B97F4A7C15U >> 60U) < 6) ||
+           (order_ == Order::one_kind_late && task.op == late_op_);
+  }
+  [[nodiscard]] bool all_late() const {
+    return std::ranges::all_of(
+        mail_, [this](const Task& task) { return is_late(task); });
+  }
+
+  void hand_out() {
+    // Not always as many: the bound is that of the most.
+    const int most = below(4) == 0 ? max_open_ / 2 : max_open_;
+    std::vector<Task> tasks = method_->ready(most);
+    if (tasks.empty()) {
+      return;
+    }
+    for (const Slot slot : dead_) {
+      held_.erase(slot);
+    }
+    dead_.clear();
+    for (Task& task : tasks) {
+      held_.insert(task.outputs.begin(), task.outputs.end());
+      held_.insert(task.inputs.begin(), task.inputs.end());
+      pending_.push_back(std::move(task));
+    }
+    count();
+  }
+
+  /// Their kinds are known when they are made; those to come count with the
+  /// tasks that are out.
+  void count() {
+    std::set<Slot> left = held_;
+    LiveValues now;
+    const auto add = [&](Slot slot, ValueKind kind) {
+      if (left.erase(slot) > 0) {
+        ++(kind == ValueKind::state    ? now.states
+           : kind == ValueKind::output ? now.outputs
+                                       : now.boundaries);
+      }
+    };
+    for (const Task& task : pending_) {
+      for (std::size_t k = 0; k < task.outputs.size(); ++k) {
+        const bool is_state =
+            k > 0 || task.op == Op::step || task.op == Op::sweep;
+        const bool is_boundary =
+            task.op == Op::segment && task.segment + 1 < options_.num_segments;
+        add(task.outputs[k], is_state      ? ValueKind::state
+                             : is_boundary ? ValueKind::boundary
+                                           : ValueKind::output);
+      }
+    }
+    for (const Slot slot : std::set<Slot>(left)) {
+      add(slot, kind_of(table_.find(slot).value()));
+    }
+    most_ = {.states = std::max(most_.states, now.states),
+             .outputs = std::max(most_.outputs, now.outputs),
+             .boundaries = std::max(most_.boundaries, now.boundaries)};
+  }
+
+  bool work() {
+    std::vector<std::size_t> can_run;
+    for (std::size_t i = 0; i < pending_.size(); ++i) {
+      if (std::ranges::all_of(pending_[i].inputs, [&](Slot slot) {
+            return table_.find(slot).has_value();
+          })) {
+        can_run.push_back(i);
+      }
+    }
+    if (can_run.empty()) {
+      return false;
+    }
+    const std::size_t chosen = choose(can_run.size());
+    const Task task = pending_[can_run[chosen]];
+    pending_.erase(pending_.begin() +
+                   static_cast<std::ptrdiff_t>(can_run[chosen]));
+    const auto made = compute(task, table_, options_);
+    for (std::size_t k = 0; k < task.outputs.size(); ++k) {
+      EXPECT_TRUE(table_.put(task.outputs[k], made->outputs[k]));
+    }
+    mail_.push_back(task);
+    results_.push_back(made->result);
+    return true;
+  }
+
+  [[nodiscard]] std::size_t choose(std::size_t count) {
+    return order_ == Order::in_order       ? 0
+           : order_ == Order::newest_first ? count - 1
+                                           : below(count);
+  }
+
+  void take_result() {
+    std::size_t chosen = choose(mail_.size());
+    if (!all_late()) {
+      while (is_late(mail_[chosen])) {
+        chosen = (chosen + 1) % mail_.size();
+      }
+    }
+    const auto at = static_cast<std::ptrdiff_t>(chosen);
+    const auto dead = method_->apply(results_[chosen]);
+    mail_.erase(mail_.begin() + at);
+    results_.erase(results_.begin() + at);
+    ASSERT_TRUE(dead.has_value());
+    dead_.insert(dead_.end(), dead->begin(), dead->end());
+  }
+
+  const MethodOptions& options_;
+  Order order_;
+  int max_open_;
+  std::mt19937_64 random_;
+  Op late_op_;
+  std::unique_ptr<Method> method_;
+  SymbolTable table_{kCounted};
+  std::vector<Task> pending_;        ///< handed out, have not run
+  std::vector<Task> mail_;           ///< have run
+  std::vector<TaskResult> results_;  ///< theirs
+  std::vector<Slot> dead_;           ///< since tasks were last handed out
+  std::set<Slot> held_{kInitialSlot};
+  LiveValues most_;
+};
+
+std::vector<MethodOptions> cases() {
+  std::vector<MethodOptions> all = method_cases();
+  all.push_back(picard(1, 0.1));
+  all.push_back(picard(10, 0.1));
+  all.push_back({.kind = MethodKind::pipeline, .num_segments = 2});
+  all.push_back({.kind = MethodKind::stale,
+                 .num_segments = 3,
+                 .ages = {2, 1},
+                 .warmup_steps = 3,
+                 .final_fresh_steps = 2});
+  all.push_back({.kind = MethodKind::stale, .num_segments = 2, .stride = 2});
+  return all;
+}
+
+void expect_bound(const MethodOptions& options, const Schedule& schedule,
+                  int max_open) {
+  SCOPED_TRACE(std::string(options.kind->name) + ", " +
+               std::to_string(options.num_segments) + " segments, window " +
+               std::to_string(options.window_size) + ", up to " +
+               std::to_string(max_open) + " open");
+  const LiveValues bound =
+      options.kind->most_live(options, schedule.num_model_calls(), max_open);
+  LiveValues worst;
+  for (std::uint64_t seed = 0; seed < kCountingRuns; ++seed) {
+    const Order order = kOrders.at(seed % kOrders.size());
+    const LiveValues most =
+        CountingRun(options, schedule, order, max_open, seed).run();
+    worst = {.states = std::max(worst.states, most.states),
+             .outputs = std::max(worst.outputs, most.outputs),
+             .boundaries = std::max(worst.boundaries, most.boundaries)};
+  }
+  EXPECT_LE(worst.states, bound.states);
+  EXPECT_LE(worst.outputs, bound.outputs);
+  EXPECT_LE(worst.boundaries, bound.boundaries);
+  EXPECT_LE(bound.states, 2 * worst.states);
+  EXPECT_LE(bound.outputs, 2 * worst.outputs);
+  EXPECT_LE(bound.boundaries, 2 * worst.boundaries);
+}
+
+TEST(LiveValues, AreAtMostWhatTheRowSaysInAnyOrderOfResults) {
+  const Schedule schedule(steps(24));
+  for (const MethodOptions& options : cases()) {
+    for (const int max_open : {0, 1, 4, 9, 40}) {
+      expect_bound(options, schedule, max_open);
+    }
+  }
+}
+
+TEST(LiveValues, OfAShortRunAreFewer) {
+  const Schedule schedule(steps(2));
+  for (MethodOptions options : cases()) {
+    options.window_size = std::min(options.window_size, 2);
+    options.warmup_steps = std::min(options.warmup_steps, 2);
+    options.final_fresh_steps = std::min(options.final_fresh_steps, 2);
+    const LiveValues few = options.kind->most_live(options, 2, 64);
+    const LiveValues more = options.kind->most_live(options, 24, 64);
+    EXPECT_LE(few.states, more.states) << options.kind->name;
+    EXPECT_LE(few.outputs + few.boundaries, more.outputs + more.boundaries);
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      const LiveValues most =
+          CountingRun(options, schedule, Order::any, 64, seed).run();
+      EXPECT_LE(most.states, few.states) << options.kind->name;
+      EXPECT_LE(most.outputs, few.outputs) << options.kind->name;
+      EXPECT_LE(most.boundaries, few.boundaries) << options.kind->name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace troupe::samplers::testing
