@@ -11,12 +11,15 @@ namespace troupe::actors {
 using samplers::Slot;
 
 /// Begins the next cut of a sample in flight. Its slots stay where they are
-/// until the cut is over.
+/// until the cut is over. None is taken while the coordinator's process lacks
+/// room for it: samples that began before the first process joined count
+/// without cuts.
 void CoordinatorPolicy::cut_if_due(Sample& sample) {
   const int calls = sample.method->progress().accepted;
   if (!can_lose_values_ || sample.next_cut ||
       now_ - sample.cut_began < options_.cuts.interval ||
-      calls - sample.calls_when_cut < options_.cuts.calls) {
+      calls - sample.calls_when_cut < options_.cuts.calls ||
+      room_.is_over(kHomeProcess)) {
     return;
   }
   TakeCut take{.sample_index = sample.index,
@@ -41,6 +44,10 @@ void CoordinatorPolicy::cut_if_due(Sample& sample) {
   }
   if (sample.last_cut) {
     take.last = sample.last_cut->number;
+  }
+  // No more than one cut's values come home before those that have died go.
+  if (auto frees = frees_.take(kHomeProcess)) {
+    commands_.push_back(FreeValues{kHomeProcess, std::move(*frees)});
   }
   ++next_cut_;
   sample.cut_began = now_;

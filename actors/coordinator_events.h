@@ -11,6 +11,7 @@
 
 #include "actors/grant.h"
 #include "actors/observer.h"
+#include "actors/value_room.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
 #include "kernels/core/inline_vector.h"
@@ -93,6 +94,13 @@ struct CoordinatorOptions {
   /// kWriterCredit. While none waits, all goes as if there were no writer. 0:
   /// no limit.
   std::uint64_t outcome_bytes = 0;
+  /// Bytes of a sample's values, by kind. All 0: not known, and budgets do not
+  /// count.
+  ValueSizes value_sizes = {};
+  /// Bytes that a process keeps for values. A sample begins only if all that it
+  /// may hold at once (MethodRow::most_live) fits into every process that it
+  /// uses. A process that is not listed, or has 0, sets no limit.
+  std::map<int, std::uint64_t> value_budgets = {};
   LeaseOptions lease = {};
   /// A sample fails when one of its tasks was lost so often with its worker.
   int max_attempts = 3;
@@ -137,6 +145,7 @@ struct ProcessJoined {
   /// Its workers; their `process` is not looked at. A class that nobody has yet
   /// has the next number.
   std::vector<WorkerTraits> workers;
+  std::uint64_t value_budget = 0;  ///< see CoordinatorOptions::value_budgets
 };
 /// The sample is not wanted any more. It ends as cancelled, unless it has ended
 /// or its result is on its way home; again, or of another job, it is harmless.

@@ -22,7 +22,6 @@ constexpr std::size_t kMostTasksOfAGrant = 16;
 
 // Work ahead that hides what the coordinator takes to answer, and no more.
 constexpr Duration kHorizon = std::chrono::milliseconds(20);
-constexpr int kMostOpen = 64;
 
 double seconds(TimePoint time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -32,7 +31,12 @@ double seconds(TimePoint time) {
 
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (options_.method.kind->spreads && task.op == Op::evaluate) {
-    return live_.least_loaded(class_of(sample), seconds(now_));
+    const int least = live_.least_loaded(class_of(sample), seconds(now_));
+    // Where there is no room, its own workers do it.
+    if (least < 0 || sample.room.contains(at(least).traits.process) ||
+        room_.fits(at(least).traits.process)) {
+      return least;
+    }
   }
   const std::vector<int>& planned = groups_.group(sample.group).workers;
   const int first =
@@ -57,8 +61,7 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
     calls = std::max(calls, std::ceil(horizon / pass / share));
   }
   return static_cast<int>(
-      std::min(calls * tasks_per_call_,
-               static_cast<double>(std::max(kMostOpen, tasks_per_call_))));
+      std::min(calls * tasks_per_call_, static_cast<double>(most_ahead_)));
 }
 
 /// Gives the task to its worker; the grant leaves at the end of the event.
@@ -77,6 +80,7 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
     worker.heavy_since = now_;
   }
   note_load(index);
+  keep_room(sample, worker.traits.process);
   const bool was_granted = work.grant != 0;
   work.grant = next_grant_++;
   Grant& grant = grant_for(index);

@@ -324,6 +324,7 @@ void CoordinatorPolicy::begin_anew(Sample& sample, std::size_t group) {
     return work.sample_index == sample.index;
   });
   drop_runs(sample, sample.run);
+  give_room_back(sample);
   ++sample.run;
   sample.method = options_.make_method();
   sample.values.clear();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/coordinator_policy.h"
+#include "kernels/core/system.h"
 
 namespace troupe::actors {
 
@@ -24,6 +25,9 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
                        {}}});
     return;
   }
+  if (event.value_budget > 0) {
+    options_.value_budgets[event.process] = event.value_budget;
+  }
   const int first_worker = num_workers();
   for (WorkerTraits traits : event.workers) {
     traits.process = event.process;
@@ -31,6 +35,7 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
     groups_.add_worker(num_workers() - 1, traits.execution_class,
                        capacity_of(traits));
   }
+  set_room();
   commands_.emplace_back(
       AdmitProcess{event.process, first_worker, num_workers() - first_worker});
 }
@@ -61,6 +66,25 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
              " rows, expected at least one";
     }
     num_classes = std::max(num_classes, traits.execution_class + 1);
+  }
+  return lack_of_room(event);
+}
+
+/// One sample fits there, and at home beside the copies for cuts that are taken
+/// from now on.
+std::optional<std::string> CoordinatorPolicy::lack_of_room(
+    const ProcessJoined& event) const {
+  const auto home = options_.value_budgets.find(kHomeProcess);
+  const std::pair<int, std::uint64_t> budgets[] = {
+      {event.process, event.value_budget},
+      {kHomeProcess, home == options_.value_budgets.end() ? 0 : home->second}};
+  for (const auto& [process, budget] : budgets) {
+    const std::uint64_t needed = sample_bytes(process, true);
+    if (budget > 0 && budget < needed) {
+      return human_bytes(budget) + " for values in process " +
+             std::to_string(process) + ", expected " + human_bytes(needed) +
+             " for one sample";
+    }
   }
   return std::nullopt;
 }

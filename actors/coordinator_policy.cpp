@@ -53,6 +53,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     const InFlight capacity = capacity_of(at(group.workers.front()).traits);
     groups_.add_group(std::move(group), capacity);
   }
+  plan_room();
 }
 
 /// One more, with the next number. It belongs to no group yet.
@@ -344,6 +345,7 @@ void CoordinatorPolicy::end_sample(std::uint64_t index, SampleStatus status,
                 sample.method->result_slot(),
                 sample.run});
   drop_runs(sample, std::nullopt);
+  give_room_back(sample);
   groups_.remove(sample.group, index);
   samples_.erase(found);
   end_if_hopeless();

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "actors/coordinator_events.h"
@@ -15,6 +16,7 @@
 #include "actors/group_loads.h"
 #include "actors/live_workers.h"
 #include "actors/plan.h"
+#include "actors/value_room.h"
 #include "kernels/core/flat_table.h"
 
 namespace troupe::actors {
@@ -37,6 +39,13 @@ namespace troupe::actors {
 /// learns from a grant who holds them. A slot is freed when every task that
 /// reads it has been applied, at all processes that may hold it; frees ride on
 /// grants, or go out with the next tick.
+///
+/// A sample begins only where all that it may hold at once fits, in every
+/// process that it uses; what it may hold is known beforehand (value_room.h).
+/// Its room is given back at its end. If a worker is lost, tasks go where
+/// workers are left, whether there is room or not: nothing that was begun waits
+/// for room. Then no sample begins there until what is in flight fits again. If
+/// no process can take a single sample, the job ends with an error.
 ///
 /// A sample is bound to the execution class of the group that takes it, and
 /// begins anew when that can do no more for it: the class has lost its last
@@ -74,6 +83,8 @@ class CoordinatorPolicy {
   [[nodiscard]] bool will_free(const ValueName& name, int process) const;
 
  private:
+  /// Processes that keep room for a sample.
+  using RoomKept = FlatTable<int, std::monostate>;
   struct Sample {
     std::uint64_t index = 0;
     std::unique_ptr<samplers::Method> method;
@@ -82,6 +93,9 @@ class CoordinatorPolicy {
     RunDirectory values;
     /// That are not answered, by number: which worker has them.
     FlatTable<std::uint64_t, int> grants;
+    /// Processes that may hold something of it, or may have held it in this
+    /// run, and so keep room for it.
+    RoomKept room;
     bool is_decoded = false;
     TimePoint began;       ///< this run
     double ticks = 0;      ///< spent on it since a call was last accepted
@@ -163,7 +177,19 @@ class CoordinatorPolicy {
 
   void admit_samples();
   [[nodiscard]] bool has_credit() const;
-  [[nodiscard]] bool has_room(std::size_t group) const;
+  [[nodiscard]] bool has_place(std::size_t group) const;
+  void plan_room();
+  void set_room();
+  [[nodiscard]] std::uint64_t sample_bytes(int process, bool is_cut) const;
+  [[nodiscard]] bool fits(std::size_t group, const RoomKept& kept) const;
+  [[nodiscard]] std::optional<int> full_process_of(std::size_t group,
+                                                   const RoomKept& kept) const;
+  void keep_room(Sample& sample);
+  void keep_room(Sample& sample, int process);
+  void give_room_back(Sample& sample);
+  void note_full(std::size_t group, int process);
+  void end_if_no_room();
+  [[nodiscard]] Failure no_room(int process, std::uint64_t budget) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
   void share_within(int execution_class);
@@ -190,6 +216,8 @@ class CoordinatorPolicy {
   [[nodiscard]] bool nobody_stays() const;
   void find_groups();
   [[nodiscard]] std::optional<std::string> flaw_of(
+      const ProcessJoined& event) const;
+  [[nodiscard]] std::optional<std::string> lack_of_room(
       const ProcessJoined& event) const;
   void recall(int worker);
   void release_drained();
@@ -266,6 +294,10 @@ class CoordinatorPolicy {
   CoordinatorOptions options_;  ///< its samples: those that are still wanted
   int calls_per_sample_ = 0;
   int tasks_per_call_ = 0;  ///< at most
+  int most_ahead_ = 0;      ///< tasks that a sample may have open
+  ValueRoom room_;
+  /// Groups that wait for room in a process.
+  FlatTable<int, std::vector<std::size_t>> full_groups_;
   /// Only what lies on the host of the coordinator's process is lost with the
   /// job alone.
   bool can_lose_values_ = false;

@@ -37,6 +37,7 @@ void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
   groups_.remove(sample.group, sample.index);
   sample.group = group;
   groups_.add(group, sample.index);
+  keep_room(sample);
 }
 
 /// A writer that keeps up is never waited for: then nothing is unwritten when
@@ -51,7 +52,7 @@ bool CoordinatorPolicy::has_credit() const {
 }
 
 /// Nobody works for a group that is not open, if at all.
-bool CoordinatorPolicy::has_room(std::size_t group) const {
+bool CoordinatorPolicy::has_place(std::size_t group) const {
   return groups_.is_open(group) && groups_.load(group) < groups_.most(group);
 }
 
@@ -64,8 +65,13 @@ void CoordinatorPolicy::admit_samples() {
       best = groups_.best(begun->second.execution_class);
     }
     best = best ? best : groups_.best(-1);
-    if (!best || !has_room(*best)) {
-      return;
+    if (!best || !has_place(*best) || groups_.is_full(*best) ||
+        !room_.fits(kHomeProcess)) {
+      break;
+    }
+    if (const auto full = full_process_of(*best, {})) {
+      note_full(*best, *full);
+      continue;
     }
     ++next_sample_;
     Sample& sample = samples_[index];
@@ -78,8 +84,12 @@ void CoordinatorPolicy::admit_samples() {
     if (begun != options_.begun.end()) {
       sample.last_cut = {0, std::move(begun->second)};
     }
+    keep_room(sample);
     (void)begin_with_cut(sample);
     issue_ready(sample);
+  }
+  if (samples_.empty() && next_sample_ < options_.samples.size()) {
+    end_if_no_room();
   }
 }
 
@@ -105,7 +115,11 @@ void CoordinatorPolicy::share_within(int execution_class) {
   // What has come late takes its part at once.
   const bool is_late = groups_.is_new(*least);
   do {
-    place(samples_.at(groups_.youngest(*most)), *least);
+    Sample& youngest = samples_.at(groups_.youngest(*most));
+    if (!fits(*least, youngest.room)) {
+      return;
+    }
+    place(youngest, *least);
     most = groups_.fullest(execution_class);
   } while (is_late && groups_.load(*most) > groups_.load(*least) + 1);
 }
@@ -135,13 +149,17 @@ void CoordinatorPolicy::hurry_samples() {
 void CoordinatorPolicy::hurry_to(int execution_class) {
   const ClassTimes& times = times_of(execution_class);
   const std::optional<std::size_t> best = groups_.best(execution_class);
-  if (!best || !has_room(*best) || times.num_samples == 0 ||
+  if (!best || !has_place(*best) || times.num_samples == 0 ||
       (now_ < times.calm_until &&
        times.of_samples / times.num_samples >= times.calm_whole)) {
     return;
   }
+  RoomKept at_home;
+  (void)at_home[kHomeProcess];
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    while (groups_.class_of(g) == execution_class && has_room(g)) {
+    // A sample that moves keeps its room in the coordinator's process.
+    while (groups_.class_of(g) == execution_class && has_place(g) &&
+           fits(g, at_home)) {
       Sample* slowest = slowest_elsewhere(execution_class);
       if (slowest == nullptr) {
         return;

@@ -84,6 +84,7 @@ void GroupLoads::set_staff(std::size_t g, std::size_t staff) {
   auto& short_handed = at(class_of(g)).short_handed;
   short_handed.erase({num_parts_ - group.staff, g});
   group.staff = staff;
+  group.is_full = false;  // with other processes
   if (staff < num_parts_) {
     short_handed.emplace(num_parts_ - staff, g);
   }
@@ -146,10 +147,16 @@ void GroupLoads::note(std::size_t g) {
   }
   group.is_open = group.is_open || (group.was_up && group.unheard == 0);
   const bool waits = !group.is_open;
-  of.shares[0].set(group.place, Share{waits, load, group.most[0]});
-  of.shares[1].set(group.place, Share{waits, load, group.most[1]});
+  const int turn = waits ? 2 : group.is_full ? 1 : 0;
+  of.shares[0].set(group.place, Share{turn, load, group.most[0]});
+  of.shares[1].set(group.place, Share{turn, load, group.most[1]});
   of.loads.set(group.place, std::pair(waits, load));
   of.negative_loads.set(group.place, -static_cast<std::int64_t>(load));
+}
+
+void GroupLoads::set_full(std::size_t g, bool is_full) {
+  groups_[g].is_full = is_full;
+  note(g);
 }
 
 void GroupLoads::add(std::size_t g, std::uint64_t sample_index) {

@@ -61,6 +61,9 @@ class GroupLoads {
   }
   [[nodiscard]] bool is_open(std::size_t g) const { return groups_[g].is_open; }
   [[nodiscard]] bool has_open() const;
+  /// It is to get no sample for now, and is chosen after those that can.
+  void set_full(std::size_t g, bool is_full);
+  [[nodiscard]] bool is_full(std::size_t g) const { return groups_[g].is_full; }
   /// It has had no sample since it got its first worker.
   [[nodiscard]] bool is_new(std::size_t g) const { return groups_[g].is_new; }
 
@@ -96,6 +99,7 @@ class GroupLoads {
     std::size_t unheard = 0;  ///< of the staff, were not heard of
     bool was_up = false;      ///< one of them
     bool is_open = false;
+    bool is_full = false;
     bool is_new = true;
     std::set<std::uint64_t> samples;
   };
@@ -107,11 +111,12 @@ class GroupLoads {
   };
   /// A part of a group's capacity.
   struct Share {
-    bool waits = false;
+    int turn = 0;  ///< whose is later is chosen only where nobody else is
     std::size_t load = 0;
     std::size_t most = 1;
     friend bool operator<(const Share& a, const Share& b) {
-      return a.waits != b.waits ? b.waits : a.load * b.most < b.load * a.most;
+      return a.turn != b.turn ? a.turn < b.turn
+                              : a.load * b.most < b.load * a.most;
     }
   };
   struct Class {

@@ -71,6 +71,7 @@ struct NodeSpec {
   int first_worker = 0;
   bool joins = false;  ///< comes while the job runs: asks before it begins
   std::vector<WorkerPlace> workers = {{}};
+  std::uint64_t value_budget = 0;  ///< see CoordinatorOptions::value_budgets
   RestartOptions restart;
   std::shared_ptr<JobContext> job;
   std::shared_ptr<ValueStore> store;  ///< of all its workers

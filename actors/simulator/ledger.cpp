@@ -67,6 +67,7 @@ void Ledger::heard(const WorkerUp& up) {
 }
 
 void Ledger::heard(const WorkerDown& down) {
+  has_losses_ = true;
   Incarnation& worker = workers_.at(static_cast<std::size_t>(down.worker));
   if (worker.epoch == down.epoch) {
     lose(worker);
@@ -90,6 +91,7 @@ void Ledger::heard(const GrantResult& result) {
 }
 
 void Ledger::heard(const ProcessDown& down) {
+  has_losses_ = true;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     if (scenario_.workers[w].process == down.process) {
       lose(workers_[w]);
@@ -99,6 +101,7 @@ void Ledger::heard(const ProcessDown& down) {
 }
 
 void Ledger::heard(const DrainProcess& drain) {
+  has_losses_ = true;
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     workers_[w].drains =
         workers_[w].drains || scenario_.workers[w].process == drain.process;
@@ -154,6 +157,9 @@ void Ledger::asked(const ReleaseProcess& release) {
 }
 
 void Ledger::heard_of_rebuild() {
+  has_losses_ = false;
+  begun_.clear();
+  uses_.clear();
   std::ranges::fill(workers_, Incarnation{});
   grants_.clear();
   numbers_.clear();
@@ -200,9 +206,13 @@ void Ledger::asked(const Grant& grant, TimePoint now) {
     }
     expect(numbers_.insert(work.grant).second,
            "a grant's number was used before");
+    note_use(
+        work.sample_index,
+        scenario_.workers.at(static_cast<std::size_t>(grant.worker)).process);
     check_task(work,
                scenario_.workers.at(static_cast<std::size_t>(grant.worker))
                    .execution_class);
+    begun_.insert(work.sample_index);
     worker.grants.insert(work.grant);
     grants_.emplace(work.grant, Held{grant.worker, now, work});
   }
@@ -237,8 +247,30 @@ void Ledger::begun(const Grant& pass) {
   }
 }
 
+void Ledger::note_use(std::uint64_t sample_index, int process) {
+  const bool came_after_a_loss = has_losses_ && begun_.contains(sample_index);
+  uses_[sample_index].emplace(process, came_after_a_loss);
+}
+
+std::uint64_t Ledger::most_bytes(int process) const {
+  const std::uint64_t budget =
+      scenario_.value_budgets.at(static_cast<std::size_t>(process));
+  if (budget == 0) {
+    return 0;
+  }
+  constexpr int kMostOpen = 64;  // no company has more tasks ahead
+  const auto came_after_a_loss = [process](const auto& entry) {
+    const auto use = entry.second.find(process);
+    return use != entry.second.end() && use->second;
+  };
+  return budget + static_cast<std::uint64_t>(
+                      std::ranges::count_if(uses_, came_after_a_loss)) *
+                      sample_bytes(scenario_, process, kMostOpen);
+}
+
 /// Nobody waits for what was granted of these runs.
 void Ledger::asked(const DropRuns& drop) {
+  uses_.erase(drop.sample_index);
   forget_grants(drop.sample_index, drop.last_run);
 }
 
@@ -338,6 +370,7 @@ void Ledger::asked(const EndSample& end,
 }
 
 void Ledger::asked(const FenceWorker& fence) {
+  has_losses_ = true;
   Incarnation& worker = workers_.at(static_cast<std::size_t>(fence.worker));
   expect(worker.is_alive, "a fence for a worker that is not there");
   lose(worker);

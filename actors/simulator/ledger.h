@@ -96,6 +96,9 @@ class Ledger {
   [[nodiscard]] int num_cancelled() const noexcept { return num_cancelled_; }
   /// The result of the sample is being fetched.
   [[nodiscard]] bool is_coming_home(std::uint64_t sample_index) const;
+  /// What may lie in the process: what it keeps for values, and more for each
+  /// sample that came to it after others were lost; 0: no limit.
+  [[nodiscard]] std::uint64_t most_bytes(int process) const;
   /// No lease of the worker is longer, by the passes that were heard of.
   [[nodiscard]] Duration longest_lease(int worker) const;
 
@@ -127,6 +130,7 @@ class Ledger {
   void forget_grants(std::uint64_t sample_index,
                      std::optional<std::uint32_t> last_run = {});
   void check_task(const SampleTask& work, int execution_class);
+  void note_use(std::uint64_t sample_index, int process);
 
   const Scenario& scenario_;
   std::vector<Incarnation> workers_;           ///< that are in the company
@@ -142,6 +146,10 @@ class Ledger {
   std::uint64_t reported_ = 0;
   std::set<std::uint64_t> poisoned_;  ///< samples of tasks lost too often
   std::map<int, Duration> slowest_;   ///< pass, by execution class
+  bool has_losses_ = false;           ///< of workers; or some want to leave
+  std::set<std::uint64_t> begun_;
+  /// By sample: the processes of its tasks, and whether it came after a loss.
+  std::map<std::uint64_t, std::map<int, bool>> uses_;
   int num_failed_ = 0;
   int num_cancelled_ = 0;
   bool has_ended_ = false;

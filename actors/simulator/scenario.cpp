@@ -152,6 +152,21 @@ void add_joins(Scenario& scenario, const FaultRates& rates, Duration span,
   std::ranges::stable_sort(scenario.faults, {}, &Fault::when);
 }
 
+/// In half of the jobs. Some processes have room for one sample alone.
+void add_value_budgets(Scenario& scenario, Random& random) {
+  scenario.value_budgets.assign(
+      static_cast<std::size_t>(scenario.num_processes), 0);
+  if (random.chance(0.5)) {
+    return;
+  }
+  constexpr int kMostOpen = 64;  // no company has more tasks ahead
+  for (int process = 0; process < scenario.num_processes; ++process) {
+    const std::uint64_t each = sample_bytes(scenario, process, kMostOpen);
+    scenario.value_budgets[static_cast<std::size_t>(process)] =
+        each + random.below(3 * each);
+  }
+}
+
 /// In one job of four, some workers come up when others have begun.
 void delay_starts(Scenario& scenario, Random& random) {
   if (random.chance(0.25)) {
@@ -189,7 +204,18 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   }
   add_joins(scenario, rates, span, random);
   delay_starts(scenario, random);
+  add_value_budgets(scenario, random);
   return scenario;
+}
+
+std::uint64_t sample_bytes(const Scenario& scenario, int process,
+                           int max_open) {
+  const Variant& variant = *scenario.variant;
+  const std::uint64_t bytes = bytes_of(
+      variant.method.kind->most_live(
+          variant.method, variant.schedule->num_model_calls(), max_open),
+      scenario.value_sizes);
+  return bytes * (process == kHomeProcess ? 3 : 2);
 }
 
 std::string to_string(const Scenario& scenario) {

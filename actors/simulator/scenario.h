@@ -38,6 +38,10 @@ struct Scenario {
   std::vector<DeviceModel> devices;  ///< by worker
   int max_rows = 1;
   bool decode = true;
+  ValueSizes value_sizes = {
+      .state = 5, .output = 3, .boundary = 7, .pixels = 4};
+  /// By process: what it keeps for values; 0: no limit.
+  std::vector<std::uint64_t> value_budgets;
   LeaseOptions lease = {.least = std::chrono::seconds(1), .factor = 2};
   /// Samples are short here.
   CutOptions cuts = {.interval = std::chrono::milliseconds(30), .calls = 3};
@@ -54,6 +58,11 @@ struct Scenario {
 /// others.
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed,
                                      const FaultRates& rates = {});
+
+/// What one sample holds in a process at most, copies for cuts counted, with as
+/// many tasks ahead.
+[[nodiscard]] std::uint64_t sample_bytes(const Scenario& scenario, int process,
+                                         int max_open);
 
 /// One line that a person recognises it by.
 [[nodiscard]] std::string to_string(const Scenario& scenario);

@@ -13,9 +13,11 @@
 namespace troupe::actors::simulator {
 
 /// A mistake that is put into the coordinator, to see whether the simulator
-/// finds it. It changes what the policy asks for.
+/// finds it. It changes what the policy asks for, or what it is told at its
+/// beginning.
 struct Sabotage {
   std::function<void(std::vector<CoordinatorCommand>&)> of_commands;
+  std::function<void(CoordinatorOptions&)> of_options = {};
 };
 
 /// What came of one scenario.

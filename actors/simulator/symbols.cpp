@@ -102,22 +102,29 @@ SymbolTable::SymbolTable(std::uint64_t sample_index)
     : sample_index_(sample_index) {}
 
 std::optional<Symbol> SymbolTable::find(Slot slot) {
-  if (slot == samplers::kInitialSlot && !erased_.contains(slot)) {
-    values_.emplace(slot, of_kind(ValueKind::state, split_mix(sample_index_)));
+  if (slot == samplers::kInitialSlot) {
+    (void)put(slot, of_kind(ValueKind::state, split_mix(sample_index_)));
   }
   const auto found = values_.find(slot);
   return found == values_.end() ? std::nullopt : std::optional(found->second);
 }
 
 bool SymbolTable::put(Slot slot, Symbol value) {
-  return erased_.contains(slot) ||
-         values_.emplace(slot, value).first->second == value;
+  if (erased_.contains(slot)) {
+    return true;
+  }
+  const auto [entry, is_new] = values_.emplace(slot, value);
+  count(value, is_new ? 1 : 0);
+  return entry->second == value;
 }
 
 bool SymbolTable::erase(std::span<const Slot> slots) {
   bool is_first = true;
   for (const Slot slot : slots) {
-    values_.erase(slot);
+    if (const auto found = values_.find(slot); found != values_.end()) {
+      count(found->second, ~std::uint64_t{0});
+      values_.erase(found);
+    }
     is_first = erased_.insert(slot).second && is_first;
   }
   return is_first;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -44,9 +45,18 @@ class SymbolTable {
       const noexcept {
     return values_;
   }
+  [[nodiscard]] std::uint64_t bytes(const ValueSizes& sizes) const {
+    return num_of_[0] * sizes.state + num_of_[1] * sizes.output +
+           num_of_[2] * sizes.boundary + num_of_[3] * sizes.pixels;
+  }
 
  private:
+  void count(Symbol value, std::uint64_t more) {
+    num_of_.at(static_cast<std::size_t>(kind_of(value))) += more;
+  }
+
   std::uint64_t sample_index_;
+  std::array<std::uint64_t, 4> num_of_{};  ///< values, by kind
   std::map<samplers::Slot, Symbol> values_;
   std::set<samplers::Slot> erased_;
 };

@@ -35,6 +35,14 @@ CoordinatorOptions World::coordinator_options(const Scenario& scenario,
   options.workers.assign(scenario.workers.begin(),
                          scenario.workers.begin() + num_workers);
   options.decode = scenario.decode;
+  options.value_sizes = scenario.value_sizes;
+  for (int w = 0; w < num_workers; ++w) {
+    const int process = scenario.workers[static_cast<std::size_t>(w)].process;
+    for (const int one : {kHomeProcess, process}) {
+      options.value_budgets[one] =
+          scenario.value_budgets.at(static_cast<std::size_t>(one));
+    }
+  }
   options.lease = scenario.lease;
   options.cuts = scenario.cuts;
   return options;
@@ -46,7 +54,8 @@ World::World(const Scenario& scenario, const Sabotage& sabotage)
       random_(split_mix(scenario.seed) + 1),
       stores_(static_cast<std::size_t>(scenario.num_processes)),
       ledger_(scenario),
-      coordinator_(coordinator_options(scenario, scenario.num_at_start)),
+      coordinator_(sabotaged(
+          coordinator_options(scenario, scenario.num_at_start), sabotage)),
       supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
       workers_(static_cast<std::size_t>(scenario.num_at_start)) {}
 

@@ -39,6 +39,13 @@ class World {
   /// `num_workers`: that are in the company.
   [[nodiscard]] static CoordinatorOptions coordinator_options(
       const Scenario& scenario, int num_workers);
+  [[nodiscard]] static CoordinatorOptions sabotaged(CoordinatorOptions options,
+                                                    const Sabotage& sabotage) {
+    if (sabotage.of_options) {
+      sabotage.of_options(options);
+    }
+    return options;
+  }
 
   // What happens, at its time.
   struct ToCoordinator {
@@ -190,6 +197,9 @@ class World {
   void check_leases();
   void check_grants();
   void check_values();
+  void check_room(int process);
+  void check_room_with_cuts();
+  [[nodiscard]] std::uint64_t bytes_in(int process);
   void check_ended_stores();
 
   [[nodiscard]] TimePoint now() const { return queue_.now(); }
@@ -230,6 +240,7 @@ class World {
   std::uint64_t next_fetch_ = 0;
   struct KeptCut {
     Cut cut;
+    std::uint32_t run = 0;
     std::map<samplers::Slot, Symbol> values;
   };
   /// By sample and number: what outlives the company.

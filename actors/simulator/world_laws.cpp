@@ -142,6 +142,47 @@ void World::check_values() {
   }
 }
 
+/// Of values that are not being dropped with their run.
+std::uint64_t World::bytes_in(int process) {
+  std::uint64_t bytes = 0;
+  for (const auto& [index, entry] : store(process).entries()) {
+    if (entry.table && is_current({index, entry.run, 0})) {
+      bytes += entry.table->bytes(scenario_.value_sizes);
+    }
+  }
+  return bytes;
+}
+
+/// G4: what a process holds fits, but for samples that came to it because
+/// others were lost.
+void World::check_room(int process) {
+  const std::uint64_t most = ledger_.most_bytes(process);
+  ledger_.expect(has_ended(process) || most == 0 || bytes_in(process) <= most,
+                 "a process holds more than it keeps room for");
+}
+
+/// The same in the coordinator's process, with the values of cuts that are not
+/// among the others.
+void World::check_room_with_cuts() {
+  const std::uint64_t most = ledger_.most_bytes(kHomeProcess);
+  if (most == 0) {
+    return;
+  }
+  std::uint64_t bytes = bytes_in(kHomeProcess);
+  for (const auto& [index, cuts] : cuts_) {
+    for (const auto& [number, kept] : cuts) {
+      SymbolTable beside(index);
+      for (const auto& [slot, symbol] : kept.values) {
+        if (!store(kHomeProcess).find({index, kept.run, slot})) {
+          (void)beside.put(slot, symbol);
+        }
+      }
+      bytes += beside.bytes(scenario_.value_sizes);
+    }
+  }
+  ledger_.expect(bytes <= most, "cuts take more than there is room for");
+}
+
 /// Of a job that ended with all its samples.
 void World::check_ended_stores() {
   for (int process = 0; process < scenario_.num_processes; ++process) {

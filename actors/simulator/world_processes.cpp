@@ -35,7 +35,10 @@ void World::start_worker(int worker) {
 }
 
 void World::join_process(int process) {
-  ProcessJoined joined{process, {}};
+  ProcessJoined joined{
+      process,
+      {},
+      scenario_.value_budgets.at(static_cast<std::size_t>(process))};
   for (const WorkerTraits& traits : scenario_.workers) {
     if (traits.process == process) {
       joined.workers.push_back(traits);
@@ -126,7 +129,7 @@ void World::rebuild() {
     }
   }
   ledger_.heard_of_rebuild();
-  coordinator_ = CoordinatorPolicy(options_of_rebuilt());
+  coordinator_ = CoordinatorPolicy(sabotaged(options_of_rebuilt(), sabotage_));
   supervisor_ = SupervisorPolicy(static_cast<int>(scenario_.workers.size()),
                                  scenario_.restart);
   std::ranges::fill(workers_, Worker{});

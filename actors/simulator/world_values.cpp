@@ -59,7 +59,9 @@ void World::keep_cut(const TakeCut& take, std::vector<RemoteValue> gone) {
                      !is_current({take.sample_index, take.run, 0}),
                  "a value is freed before it is cut");
   if (is_whole) {
-    cuts_[take.sample_index][take.number] = {take.cut, std::move(values)};
+    cuts_[take.sample_index][take.number] = {take.cut, take.run,
+                                             std::move(values)};
+    check_room_with_cuts();
   } else {
     gone = take.values;
   }
@@ -81,6 +83,7 @@ void World::perform(RestoreCut& restore) {
       ledger_.expect(table->put(slot, symbol),
                      "a slot is written with another value");
     }
+    check_room(kHomeProcess);
   }
 }
 
@@ -199,6 +202,7 @@ void World::handle(Answer& answer) {
                        .open(name.sample_index, name.run)
                        ->put(name.slot, *answer.symbol),
                    "a slot is written with another value");
+    check_room(asker);
   }
   answered(answer.fetch, answer.symbol ? nullptr : &answer.value);
   look_after_waiters(asker);

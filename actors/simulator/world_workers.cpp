@@ -116,6 +116,7 @@ void World::end_pass(int index) {
           {{made.work.sample_index, made.work.run, slot}, {}});
     }
   }
+  check_room(process_of(index));
   outcome_.num_tasks += pass.made.size();
   outcome_.tasks_of_joined +=
       index < scenario_.num_at_start ? 0 : pass.made.size();

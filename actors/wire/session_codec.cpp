@@ -65,10 +65,11 @@ Offer read(const proto::Offer& from) {
 void write(const ProcessJoined& joined, proto::ProcessJoined& to) {
   to.set_process(joined.process);
   write_all(joined.workers, *to.mutable_workers());
+  to.set_value_budget(joined.value_budget);
 }
 
 ProcessJoined read(const proto::ProcessJoined& from) {
-  ProcessJoined joined{natural(from.process()), {}};
+  ProcessJoined joined{natural(from.process()), {}, from.value_budget()};
   read_all(from.workers(), joined.workers);
   return joined;
 }

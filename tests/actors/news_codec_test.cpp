@@ -153,9 +153,11 @@ TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
   const ProcessJoined joined{
       fill.small(),
       {{fill.small(), {}, fill.small()},
-       {fill.small(), {DeviceKind::cuda, fill.small()}, fill.small()}}};
+       {fill.small(), {DeviceKind::cuda, fill.small()}, fill.small()}},
+      std::uint64_t{1} << 40U};
   const auto got = there_and_back(joined);
   EXPECT_EQ(got.process, joined.process);
+  EXPECT_EQ(got.value_budget, joined.value_budget);
   ASSERT_EQ(got.workers.size(), 2U);
   for (std::size_t w = 0; w < 2; ++w) {
     EXPECT_EQ(got.workers[w].execution_class,

@@ -283,6 +283,28 @@ inline Sabotage showing_what_is_cancelled() {
   });
 }
 
+/// Samples begin whether there is room or not.
+inline Sabotage knowing_no_budget() {
+  Sabotage sabotage;
+  sabotage.of_options = [](CoordinatorOptions& options) {
+    options.value_budgets.clear();
+  };
+  return sabotage;
+}
+
+/// As if a sample held less than it does.
+inline Sabotage counting_a_third_of_a_value() {
+  Sabotage sabotage;
+  sabotage.of_options = [](CoordinatorOptions& options) {
+    ValueSizes& sizes = options.value_sizes;
+    for (std::uint64_t* const size :
+         {&sizes.state, &sizes.output, &sizes.boundary, &sizes.pixels}) {
+      *size = (*size + 2) / 3;
+    }
+  };
+  return sabotage;
+}
+
 inline Sabotage letting_go_before_the_work_is_back() {
   return adding<Recall>([](const Recall& recall) {
     return std::vector<CoordinatorCommand>{ReleaseProcess{recall.worker + 1},

@@ -111,6 +111,8 @@ TEST(Simulator, EndsJobsEarlierWithProcessesThatJoin) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     Scenario scenario = make_scenario(seed, joins);
     scenario.rebuild_at = 0;
+    // What all of them hold must fit into the coordinator's process, too.
+    std::ranges::fill(scenario.value_budgets, 0);
     const Outcome outcome = simulate(scenario);
     ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
     EXPECT_FALSE(outcome.gave_up) << to_string(scenario);
@@ -126,6 +128,38 @@ TEST(Simulator, EndsJobsEarlierWithProcessesThatJoin) {
   // They may come too late, or as half of a group.
   EXPECT_LT(idle, 12U);
   EXPECT_LT(together, alone * 9 / 10);
+}
+
+/// Tasks of two calls: no coordinator keeps fewer ahead.
+int two_calls_of(const Scenario& scenario) {
+  const samplers::MethodOptions& method = scenario.variant->method;
+  const auto rows_of = method.kind->most_rows;
+  const int rows = rows_of == nullptr ? 1 : rows_of(method);
+  return 2 * std::max(samplers::num_parts(method) + 1, 2 * rows);
+}
+
+// Samples begin one after the other where there is room for one alone. Faults
+// or not, every job ends.
+TEST(Simulator, EndsJobsWithRoomForOneSample) {
+  Duration with_room{};
+  Duration together{};
+  for (std::uint64_t seed = 0; seed < 240; ++seed) {
+    const bool has_faults = seed % 2 == 1;
+    Scenario scenario =
+        has_faults ? make_scenario(seed) : make_scenario(seed, kNoFaults);
+    for (int process = 0; process < scenario.num_processes; ++process) {
+      scenario.value_budgets[static_cast<std::size_t>(process)] =
+          sample_bytes(scenario, process, two_calls_of(scenario));
+    }
+    const Outcome outcome = simulate(scenario);
+    ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
+    if (!has_faults) {
+      together += outcome.took;
+      std::ranges::fill(scenario.value_budgets, 0);
+      with_room += simulate(scenario).took;
+    }
+  }
+  EXPECT_GT(together, with_room * 3 / 2);
 }
 
 TEST(Simulator, BeginsJobsWithoutWorkersThatComeLate) {
@@ -236,6 +270,12 @@ TEST(Simulator, FindsPlantedBugs) {
        "that nobody knows of"},
       {"showing what is cancelled", showing_what_is_cancelled(),
        "what did not count is shown"},
+      {"knowing no budget", knowing_no_budget(),
+       "a process holds more than it keeps room for"},
+      {"counting a third of a value", counting_a_third_of_a_value(),
+       "a process holds more than it keeps room for"},
+      {"knowing no budget of cuts", knowing_no_budget(),
+       "cuts take more than there is room for"},
       {"telling another timestep", telling_another_timestep(), "other latents"},
   };
   EXPECT_GE(bugs.size(), 20U);
