@@ -41,9 +41,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   times_.resize(static_cast<std::size_t>(std::max(options_.num_classes, 1)));
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
-  const auto rows_of = options_.method.kind->most_rows;
-  const int rows = rows_of == nullptr ? 1 : rows_of(options_.method);
-  tasks_per_call_ = std::max(parts + 1, 2 * rows);  // each row has its step
+  tasks_per_call_ = tasks_per_call(options_.method);
   std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
     classes.push_back(traits.execution_class);

@@ -9,18 +9,13 @@
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
-namespace {
-
-constexpr int kMostOpen = 64;
-
-}  // namespace
 
 /// Work ahead takes room: there is as much of it as leaves room, in each
 /// process, for the samples that its groups want to have in flight. But two
 /// calls, which hide the way of a result, are always ahead.
 void CoordinatorPolicy::plan_room() {
-  most_ahead_ = std::max(kMostOpen, tasks_per_call_);
-  const int least = std::min(2 * tasks_per_call_, most_ahead_);
+  most_ahead_ = std::max(kMostAhead, tasks_per_call_);
+  const int least = least_ahead(options_.method);
   std::map<int, std::uint64_t> wanted;  // samples, by process
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     std::set<int> processes{kHomeProcess};

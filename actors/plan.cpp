@@ -68,4 +68,16 @@ std::vector<WorkerGroup> group_workers(const std::vector<int>& classes,
   return groups;
 }
 
+int tasks_per_call(const samplers::MethodOptions& options) {
+  const auto rows_of = options.kind->most_rows;
+  const int rows = rows_of == nullptr ? 1 : rows_of(options);
+  // Each row has its step.
+  return std::max(samplers::num_parts(options) + 1, 2 * rows);
+}
+
+int least_ahead(const samplers::MethodOptions& options) {
+  const int call = tasks_per_call(options);
+  return std::min(2 * call, std::max(kMostAhead, call));
+}
+
 }  // namespace troupe::actors

@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "samplers/options.h"
+
 // Parts of a job's logical plan.
 
 namespace troupe::actors {
@@ -16,6 +18,13 @@ namespace troupe::actors {
 ///         blocks than segments.
 [[nodiscard]] std::vector<int> cut_blocks(std::span<const double> costs,
                                           int num_segments);
+
+/// Tasks of one model call, at most. For a window, of a round.
+[[nodiscard]] int tasks_per_call(const samplers::MethodOptions& options);
+/// Tasks that a sample may have ahead at least: those of two calls, which hide
+/// the way of a result. At most: kMostAhead, or one call's if they are more.
+inline constexpr int kMostAhead = 64;
+[[nodiscard]] int least_ahead(const samplers::MethodOptions& options);
 
 /// Which workers serve a sample together. Part p of a sample runs on
 /// workers[p modulo the number of workers]; part 0 is the sample's home.

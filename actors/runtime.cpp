@@ -119,11 +119,14 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.method = spec.parts.method;
   for (const WorkerPlace& place : spec.workers) {
     options.workers.push_back(traits_of(place, spec.parts.method));
+    options.value_budgets[place.process] = spec.value_budget;
   }
   options.waits_for_processes = spec.waits_for_processes;
   options.num_classes = spec.num_classes;
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;
+  options.value_sizes = spec.value_sizes;
+  options.value_budgets[kHomeProcess] = spec.value_budget;
   options.lease = spec.lease;
   options.cuts = spec.cuts;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();

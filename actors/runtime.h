@@ -30,7 +30,10 @@ struct JobSpec {
   std::vector<std::uint64_t> skip = {};  ///< indices that are not wanted
   bool decode = true;
   std::uint64_t outcome_bytes = 0;  ///< see CoordinatorOptions
-  int preview_every = 0;            ///< model calls between previews; 0: none
+  /// See CoordinatorOptions; of each process.
+  ValueSizes value_sizes = {};
+  std::uint64_t value_budget = 0;
+  int preview_every = 0;    ///< model calls between previews; 0: none
   bool trajectory = false;  ///< whether observers get the latents of all calls
   bool trace = false;       ///< whether observers get spans
 

@@ -35,6 +35,7 @@ struct DenoiserInfo {
   double embed_flops = 0;           ///< per row
   double finish_flops = 0;          ///< per row
   std::size_t parameter_bytes = 0;  ///< of what this instance holds
+  std::size_t boundary_bytes = 0;   ///< of one row's Boundary, at any cut
   /// Bytes that a prepared condition holds for each timestep given to
   /// `prepare`.
   std::size_t bytes_per_timestep = 0;

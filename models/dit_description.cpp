@@ -101,6 +101,8 @@ DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
   info.num_classes = config_.num_classes;
   info.compute = compute;
   info.blocks.assign(static_cast<std::size_t>(config_.num_layers), block);
+  info.boundary_bytes =
+      static_cast<std::size_t>(tokens * width) * sizeof(float);
   info.bytes_per_timestep =
       static_cast<std::size_t>(modulation_width(config_)) * sizeof(float);
   info.embed_flops =

@@ -151,6 +151,10 @@ GaussianMixture::GaussianMixture(MixtureConfig config)
   info_.num_classes = config_.num_classes;
   info_.blocks.assign(static_cast<std::size_t>(config_.num_blocks), block);
   info_.finish_flops = elements;
+  // Latents, sum and state.
+  info_.boundary_bytes =
+      2 * static_cast<std::size_t>(elements) * sizeof(float) +
+      2 * sizeof(std::int64_t);
   info_.parameter_bytes = block.parameter_bytes * info_.blocks.size();
   info_.weights_hash = hash_of(config_);
 }

@@ -256,6 +256,7 @@ extern constinit const SolverRow kDpmpp{
              "lambda_min_clipped"},
     .is_multistep = true,
     .karras_steps = KarrasSteps::whole_unless_cosine,
+    .most_kept = [](const ScheduleOptions& o) { return o.solver_order - 1; },
     .is_stochastic = is_stochastic,
     .points = sigma_points,
     .flow_points = dpmpp_flow_points,

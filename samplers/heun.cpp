@@ -100,6 +100,7 @@ extern constinit const SolverRow kHeun{
     .spellings = kSpellings,
     .keys = {kBetaKeys, kClipKeys, kSpacingKeys},
     .has_unit_signal = true,
+    .most_kept = [](const ScheduleOptions&) { return 2; },  // anchor, slope
     .has_two_calls = true,
     .beta_start = 0.00085,
     .beta_end = 0.012,

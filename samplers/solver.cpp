@@ -89,6 +89,12 @@ SolverState step(ExecContext& ctx, const Schedule& schedule, int from, int to,
   return schedule.options().solver->step(in);
 }
 
+int most_state_tensors(const Schedule& schedule) {
+  const ScheduleOptions& options = schedule.options();
+  const auto kept = options.solver->most_kept;
+  return 1 + (kept == nullptr ? 0 : kept(options));
+}
+
 double carry_coefficient(const Schedule& schedule, int from, int to) {
   check_calls(schedule, from, to);
   return schedule.options().solver->carry(schedule, from, to);

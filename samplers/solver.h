@@ -22,6 +22,9 @@ struct SolverState {
   int order = 0;  ///< multistep: order of the step taken last
 };
 
+/// Tensors of the latents' shape that a state of this schedule holds, at most.
+[[nodiscard]] int most_state_tensors(const Schedule& schedule);
+
 // All of these queue work on ctx's device, where their tensors are and their
 // results will be; nothing waits, but for dynamic thresholding (its quantile is
 // taken on the host). Thread: ctx's.

@@ -90,6 +90,9 @@ struct SolverRow {
   bool repeats_respaced_end = false;
   /// Each step goes back by the same stride, whatever the spacing.
   bool goes_by_stride = false;
+  /// Tensors of the latents' shape that a SolverState holds beside them, at
+  /// most; null: none.
+  int (*most_kept)(const ScheduleOptions&) = nullptr;
   /// Each step calls the network twice, the last step once.
   bool has_two_calls = false;
   double beta_start = 1e-4;

@@ -250,6 +250,8 @@ extern constinit const SolverRow kUnipc{
     .has_karras_flow_sigmas = true,
     .karras_steps = KarrasSteps::whole,
     .repeats_respaced_end = true,
+    // The corrected sample, and outputs.
+    .most_kept = [](const ScheduleOptions& o) { return 1 + o.solver_order; },
     .points = sigma_points,
     .flow_points = unipc_flow_points,
     .resolve = resolve,

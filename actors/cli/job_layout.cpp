@@ -164,7 +164,19 @@ void lay_out(const config::Config& config, const Gpus& gpus,
     }
   }
   request.required_bytes = host_bytes(request);
+  set_value_budget(request);
   check_cores(request);
+}
+
+void set_value_budget(JobRequest& request) {
+  const bool has_gpus =
+      std::ranges::any_of(request.devices, [](const JobDevice& device) {
+        return device.is_gpu() && device.workers > 0;
+      });
+  const std::uint64_t available = memory_info().available_bytes;
+  const std::uint64_t spare =
+      available - std::min(available, request.required_bytes);
+  request.value_budget = has_gpus ? 0 : spare + sample_value_bytes(request);
 }
 
 void check_memory(const JobRequest& request) {

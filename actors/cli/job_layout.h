@@ -13,6 +13,11 @@ namespace troupe::actors {
 void lay_out(const config::Config& config, const Gpus& gpus,
              JobRequest& request);
 
+/// What is free beside required_bytes is for values, and the room for one
+/// sample that is in them. Jobs with GPUs have no limit: their values lie
+/// there.
+void set_value_budget(JobRequest& request);
+
 /// Errors: Errc::out_of_memory, Errc::device_full, with the numbers, where the
 /// host or a GPU has less than the job needs.
 void check_memory(const JobRequest& request);

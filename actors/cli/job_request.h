@@ -36,7 +36,9 @@ struct JobRequest {
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
-  std::vector<std::string> notes;    ///< what the user should know
+  /// Of that or beside it, for values of samples in flight; 0: no limit.
+  std::uint64_t value_budget = 0;
+  std::vector<std::string> notes;  ///< what the user should know
 
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "actors/cli/job_of_request.h"
+#include "actors/cli/memory_plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
@@ -123,6 +124,8 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
       make_parts(record_of(request_, plan, weights_hash(), classes),
                  values_of(request_), models_, request_.source.table());
   spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
+  spec.value_sizes = value_sizes(request_, spec.decode);
+  spec.value_budget = request_.value_budget;
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
   spec.num_classes = static_cast<int>(classes.size());

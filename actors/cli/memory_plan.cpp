@@ -5,6 +5,8 @@
 
 #include "actors/artefacts/trace_writer.h"
 #include "actors/denoiser_evaluator.h"
+#include "actors/plan.h"
+#include "samplers/solver.h"
 
 namespace troupe::actors {
 namespace {
@@ -40,6 +42,32 @@ std::uint64_t required_bytes(const ModelSource& source, DType compute,
          own * static_cast<std::uint64_t>(std::max(workers, 1));
 }
 
+ValueSizes value_sizes(const JobRequest& request, bool decode) {
+  const models::DenoiserInfo info =
+      request.source.info(request.devices.back().compute);
+  const auto bytes = [](std::int64_t elements) {
+    return static_cast<std::uint64_t>(elements) * sizeof(float);
+  };
+  const Shape& latents = request.source.latent_shape();
+  const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
+  return {
+      .state = bytes(latents.num_elements()) *
+               static_cast<std::uint64_t>(
+                   samplers::most_state_tensors(request.schedule)),
+      .output = bytes(with_channels(latents, info.out_channels).num_elements()),
+      .boundary = branches * info.boundary_bytes,
+      .pixels =
+          decode ? bytes(request.source.pixel_shape().num_elements()) : 0};
+}
+
+std::uint64_t sample_value_bytes(const JobRequest& request) {
+  const samplers::MethodOptions& method = request.plan.method;
+  return bytes_of(
+      method.kind->most_live(method, request.schedule.num_model_calls(),
+                             least_ahead(method)),
+      value_sizes(request, true));
+}
+
 std::uint64_t host_bytes(const JobRequest& request) {
   std::uint64_t bytes = 0;
   const JobDevice& last = request.devices.back();
@@ -51,7 +79,7 @@ std::uint64_t host_bytes(const JobRequest& request) {
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes = required_bytes(request.source, last.compute, contexts,
                            rows * branches) +
-            prepared_bytes(request, last.compute);
+            prepared_bytes(request, last.compute) + sample_value_bytes(request);
   }
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {

@@ -5,6 +5,7 @@
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/run_outputs.h"
+#include "actors/value_room.h"
 
 // What jobs take of memory: all of this arithmetic. What a network and a
 // decoder take comes from their descriptions (models/description.h).
@@ -30,7 +31,17 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
                                            DType compute, int workers,
                                            std::int64_t rows);
 
-/// Of the host's memory: workers of the CPU, and blocks that visit a GPU.
+/// Bytes of a sample's values: what they are made of follows from the model,
+/// the schedule and the latents' shape. Both branches of guidance cross a cut
+/// together.
+[[nodiscard]] ValueSizes value_sizes(const JobRequest& request, bool decode);
+
+/// What one sample holds at once, at most, in the host's memory, with as little
+/// ahead as there can be.
+[[nodiscard]] std::uint64_t sample_value_bytes(const JobRequest& request);
+
+/// Of the host's memory: workers of the CPU with the values of one sample, and
+/// blocks that visit a GPU.
 [[nodiscard]] std::uint64_t host_bytes(const JobRequest& request);
 
 /// Of a GPU's memory, with `gpu.rows` images at once for each of its workers.

@@ -13,6 +13,7 @@
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_company.h"
+#include "actors/cli/job_layout.h"
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -257,6 +258,7 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
                 .decode_bytes;
   }
   request.required_bytes += more;
+  set_value_budget(request);
   const MemoryInfo memory = memory_info();
   require(dry_run || request.required_bytes <= memory.available_bytes,
           Errc::out_of_memory, "memory",

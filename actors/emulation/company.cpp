@@ -273,6 +273,7 @@ EmulatedJob emulate(JobSpec spec, const Machine& machine, int threads) {
     spec.workers[w].process = static_cast<int>(w);
   }
   spec.outcome_bytes = 0;
+  spec.value_budget = 0;
   spec.lease = {};
   spec.cuts.interval = Duration::max();  // nothing is lost here
   return Company(spec, machine, threads).run();

@@ -23,10 +23,10 @@ struct EmulatedJob {
 /// the bytes of a real run, and a run depends on nothing but its arguments.
 ///
 /// spec: worker i is device i; `process`, previews, trajectory, trace, lease,
-/// outcome_bytes and make_executor are not used. All workers are CPUs of one
-/// execution class. No fault is modelled.
-/// Errors: as run_job; Errc::internal if a company waits for nothing.
-/// Thread: one; observers are called from it.
+/// outcome_bytes, value_budget and make_executor are not used. All workers are
+/// CPUs of one execution class. No fault is modelled. Errors: as run_job;
+/// Errc::internal if a company waits for nothing. Thread: one; observers are
+/// called from it.
 [[nodiscard]] EmulatedJob emulate(JobSpec spec, const Machine& machine,
                                   int threads);
 

@@ -258,14 +258,13 @@ std::uint64_t Ledger::most_bytes(int process) const {
   if (budget == 0) {
     return 0;
   }
-  constexpr int kMostOpen = 64;  // no company has more tasks ahead
   const auto came_after_a_loss = [process](const auto& entry) {
     const auto use = entry.second.find(process);
     return use != entry.second.end() && use->second;
   };
   return budget + static_cast<std::uint64_t>(
                       std::ranges::count_if(uses_, came_after_a_loss)) *
-                      sample_bytes(scenario_, process, kMostOpen);
+                      sample_bytes(scenario_, process, kMostAhead);
 }
 
 /// Nobody waits for what was granted of these runs.

@@ -159,9 +159,8 @@ void add_value_budgets(Scenario& scenario, Random& random) {
   if (random.chance(0.5)) {
     return;
   }
-  constexpr int kMostOpen = 64;  // no company has more tasks ahead
   for (int process = 0; process < scenario.num_processes; ++process) {
-    const std::uint64_t each = sample_bytes(scenario, process, kMostOpen);
+    const std::uint64_t each = sample_bytes(scenario, process, kMostAhead);
     scenario.value_budgets[static_cast<std::size_t>(process)] =
         each + random.below(3 * each);
   }

@@ -260,5 +260,25 @@ TEST(LiveValues, OfAShortRunAreFewer) {
   }
 }
 
+TEST(LiveValues, AStateHoldsAsManyTensorsAsTheSolversRowSays) {
+  for (const SolverCase& solver : solver_cases(9)) {
+    Bench bench(solver.options);
+    const Tensor output =
+        Tensor::zeros(with_channels(bench.evaluator.latent_shape(),
+                                    bench.evaluator.out_channels()),
+                      DType::f32);
+    SolverState state = bench.start(kCounted);
+    int most = 1;
+    for (int call = 0; call < bench.calls(); ++call) {
+      state = step(bench.ctx, bench.schedule, call, call + 1, state, output,
+                   kCounted, bench.noise);
+      most = std::max(most, 1 + static_cast<int>(state.history.size()) +
+                                (state.anchor.empty() ? 0 : 1) +
+                                (state.slope.empty() ? 0 : 1));
+    }
+    EXPECT_EQ(most_state_tensors(bench.schedule), most) << solver.name;
+  }
+}
+
 }  // namespace
 }  // namespace troupe::samplers::testing

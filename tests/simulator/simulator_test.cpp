@@ -130,14 +130,6 @@ TEST(Simulator, EndsJobsEarlierWithProcessesThatJoin) {
   EXPECT_LT(together, alone * 9 / 10);
 }
 
-/// Tasks of two calls: no coordinator keeps fewer ahead.
-int two_calls_of(const Scenario& scenario) {
-  const samplers::MethodOptions& method = scenario.variant->method;
-  const auto rows_of = method.kind->most_rows;
-  const int rows = rows_of == nullptr ? 1 : rows_of(method);
-  return 2 * std::max(samplers::num_parts(method) + 1, 2 * rows);
-}
-
 // Samples begin one after the other where there is room for one alone. Faults
 // or not, every job ends.
 TEST(Simulator, EndsJobsWithRoomForOneSample) {
@@ -148,8 +140,8 @@ TEST(Simulator, EndsJobsWithRoomForOneSample) {
     Scenario scenario =
         has_faults ? make_scenario(seed) : make_scenario(seed, kNoFaults);
     for (int process = 0; process < scenario.num_processes; ++process) {
-      scenario.value_budgets[static_cast<std::size_t>(process)] =
-          sample_bytes(scenario, process, two_calls_of(scenario));
+      scenario.value_budgets[static_cast<std::size_t>(process)] = sample_bytes(
+          scenario, process, least_ahead(scenario.variant->method));
     }
     const Outcome outcome = simulate(scenario);
     ASSERT_EQ(outcome.error.value_or(""), "") << to_string(scenario);
