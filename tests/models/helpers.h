@@ -13,10 +13,19 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/boundary.h"
 #include "kernels/core/error.h"
 #include "kernels/core/tensor.h"
 
 namespace troupe::models {
+
+inline std::size_t bytes_of(const Boundary& boundary) {
+  std::size_t bytes = 0;
+  for (const NamedTensor& named : boundary) {
+    bytes += named.tensor.num_bytes();
+  }
+  return bytes;
+}
 
 /// A folder of its own that is gone after the test.
 class TemporaryFolder {
