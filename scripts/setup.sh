@@ -12,7 +12,7 @@ packages=(
   librandom123-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
   libspdlog-dev libfmt-dev libpng-dev zlib1g-dev libxxhash-dev
   libprotobuf-dev protobuf-compiler
-  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev iproute2
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev python3
 )
 if [[ "${1:-}" == parity ]]; then

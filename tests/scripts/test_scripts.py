@@ -107,6 +107,15 @@ class Scripts(unittest.TestCase):
                         ("fuzz_safetensors.sh", "many"),
                         ("corpus.sh", "many"),
                         ("corpus.sh", "--program", "/nowhere"),
+                        ("hosts.sh",),
+                        ("hosts.sh", "sideways"),
+                        ("hosts.sh", "up"),
+                        ("hosts.sh", "up", "0"),
+                        ("hosts.sh", "up", "251"),
+                        ("hosts.sh", "up", "2", "--mbit"),
+                        ("hosts.sh", "up", "2", "--delay", "fast"),
+                        ("hosts.sh", "up", "2", "--loss", "1"),
+                        ("hosts.sh", "status", "1"),
                         ("setup.sh", "many"),
                         ("test.sh", "many")):
             self.assert_refused(run("scripts/" + command[0], *command[1:]), command[0][:-3])
