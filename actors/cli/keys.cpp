@@ -51,6 +51,7 @@ constexpr std::array kActions = {
 
 const Action& action_of(const std::vector<std::string>& words) {
   std::vector<std::string> names;
+  names.reserve(kActions.size());
   for (const Action& action : kActions) {
     names.emplace_back(action.name);
   }

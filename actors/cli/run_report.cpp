@@ -131,4 +131,20 @@ void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
   }
 }
 
+Error lost_output(const Failure& failure, const RunOutputs& outputs) {
+  std::string hint = failure.hint;
+  if (failure.code == Errc::invalid_argument) {  // another run's file is there
+    return to_error(failure);
+  }
+  if (hint.empty() && failure.code == Errc::io) {
+    hint = "make room there: on the disk, in the quota or file-size limit";
+  }
+  if (outputs.images && !outputs.images->is_stdout()) {
+    hint += hint.empty() ? "" : "; then ";
+    hint += "the same command with --exists skip goes on";
+  }
+  return {failure.code == Errc::io ? Errc::job_failed : failure.code,
+          failure.place, failure.message, hint};
+}
+
 }  // namespace troupe::actors

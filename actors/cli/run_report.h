@@ -30,4 +30,9 @@ void report_cancelled(const JobResult& result, RunSummary& summary);
 void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
                  RunSummary& summary);
 
+/// What a run ends with that could not write an output. A full disk and the
+/// like is no fault of the command: the job failed.
+[[nodiscard]] Error lost_output(const Failure& failure,
+                                const RunOutputs& outputs);
+
 }  // namespace troupe::actors

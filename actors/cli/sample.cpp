@@ -17,6 +17,7 @@
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/link_options.h"
 #include "actors/cli/memory_plan.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/progress_printer.h"
@@ -187,23 +188,6 @@ void check_pictures(const config::Config& config, const ModelSource& source) {
           "give the whole pipeline's folder, or --save latents=FILE");
 }
 
-/// A full disk and the like is no fault of the command: the job failed.
-Error lost_output(const Failure& failure, const RunOutputs& outputs) {
-  std::string hint = failure.hint;
-  if (failure.code == Errc::invalid_argument) {  // another run's file is there
-    return to_error(failure);
-  }
-  if (hint.empty() && failure.code == Errc::io) {
-    hint = "make room there: on the disk, in the quota or file-size limit";
-  }
-  if (outputs.images && !outputs.images->is_stdout()) {
-    hint += hint.empty() ? "" : "; then ";
-    hint += "the same command with --exists skip goes on";
-  }
-  return {failure.code == Errc::io ? Errc::job_failed : failure.code,
-          failure.place, failure.message, hint};
-}
-
 struct Run {
   JobResult result;
   std::optional<Failure> unwritten;  ///< an output that could not be written
@@ -357,6 +341,9 @@ int run_sample(Invocation& invocation) {
   }
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(invocation, request, outputs);
+  }
+  if (!config.listen.empty()) {
+    (void)hub_options(config, kCoordinatorRole);  // wrong keys are found here
   }
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.weights_hash()));

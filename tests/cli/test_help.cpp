@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/cli/link_job.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -204,6 +205,15 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"bench", "--steps", "0"}, 2);
   look({"doctor"}, 0);
   look({"doctor", "--bogus"}, 2);
+  {
+    LinkJob job({"-n", "40", "--steps", "50"});
+    job.add_worker();
+    job.await_images(1);
+    job.worker(0).signal(SIGKILL);
+    job.add_worker();
+    reader.expect_documented(job.finish(), "sample");
+  }
+  look({"worker"}, 2);
   look({"keys", "new", "--out", folder.path("company.key")}, 0);
   look({"keys", "new"}, 2);
   change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");

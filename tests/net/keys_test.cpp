@@ -45,6 +45,7 @@ SecretKey counted_key() {
 }
 
 void put(const fs::path& path, std::string_view text) {
+  fs::remove(path);  // some disks wait for a file that is truncated
   std::ofstream(path, std::ios::binary) << text;
   fs::permissions(path, fs::perms{0600});
 }

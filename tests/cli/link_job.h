@@ -1,0 +1,109 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+
+/// A job whose company is processes of the built program: one that directs and
+/// computes nothing, and its workers. They are killed with the object.
+class LinkJob {
+ public:
+  using Arguments = std::vector<std::string>;
+
+  /// Of a tiny network with random weights, or of a model folder.
+  explicit LinkJob(Arguments job, const std::string& model = {})
+      : job_(model.empty() ? Arguments{"sample", "--random-weights", "dit-tiny",
+                                       "--steps", "8", "--threads", "1"}
+                           : Arguments{"sample", "-m", model, "--steps", "4",
+                                       "--threads", "1"}) {
+    for (std::string& argument : job) {
+      job_.push_back(std::move(argument));
+    }
+    listen_again();
+  }
+  LinkJob(const LinkJob&) = delete;
+  LinkJob& operator=(const LinkJob&) = delete;
+
+  /// Another job like it at the same place.
+  void listen_again() {
+    Arguments arguments = job_;
+    for (const char* const more :
+         {"--workers", "0", "--listen", endpoint_.c_str(), "--json", "-o",
+          out_.c_str(), "--exists", "replace"}) {
+      arguments.push_back(more);
+    }
+    head_ = std::make_unique<Program>(arguments);
+  }
+
+  void add_worker(const Arguments& more = {}) {
+    Arguments arguments = {"worker", "--join",    endpoint_, "--workers",
+                           "1",      "--threads", "1"};
+    if (std::ranges::find(more, "--wait") == more.end()) {
+      arguments.insert(arguments.end(), {"--wait", "20"});
+    }
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    workers_.push_back(std::make_unique<Program>(arguments));
+  }
+  [[nodiscard]] Program& worker(std::size_t index) { return *workers_[index]; }
+  [[nodiscard]] const TempFolder& folder() const { return folder_; }
+
+  /// Until so many images are there.
+  void await_images(std::size_t count) const {
+    head_->await([&] {
+      std::error_code error;
+      std::size_t images = 0;
+      for (const auto& entry :
+           std::filesystem::directory_iterator(out_, error)) {
+        const std::string name = entry.path().filename();
+        images += name.ends_with(".png") && !name.starts_with(".") ? 1U : 0U;
+      }
+      return images >= count;
+    });
+  }
+
+  /// The job's summary. Expects that it succeeded.
+  [[nodiscard]] nlohmann::json finish() {
+    const Outcome outcome = head_->wait();
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  }
+
+  /// That of the same job in one process with one worker.
+  [[nodiscard]] nlohmann::json alone() const {
+    Arguments arguments;
+    for (std::size_t i = 0; i < job_.size(); ++i) {
+      if (job_[i] == "--secret-file") {
+        ++i;
+      } else {
+        arguments.push_back(job_[i]);
+      }
+    }
+    const TempFolder folder;
+    for (const std::string& more :
+         {std::string("--workers"), std::string("1"), std::string("--json"),
+          std::string("-o"), folder.path("out")}) {
+      arguments.push_back(more);
+    }
+    const Outcome outcome = run(arguments);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json();
+  }
+
+ private:
+  TempFolder folder_;
+  std::string endpoint_ = "ipc://" + folder_.path("link/a");
+  std::string out_ = folder_.path("out");
+  Arguments job_;
+  std::unique_ptr<Program> head_;
+  std::vector<std::unique_ptr<Program>> workers_;
+};
+
+}  // namespace troupe::test

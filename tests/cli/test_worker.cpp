@@ -1,0 +1,169 @@
+// Jobs of several processes: troupe sample --listen and troupe worker --join.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <set>
+
+#include "tests/cli/link_job.h"
+
+namespace troupe::test {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Arguments method_of(const std::string& name) {
+  if (name == "picard, exact") {
+    return {"--method", "picard", "--tolerance", "0", "-n", "3"};
+  }
+  Arguments method = {"--method", name, "-n", "3"};
+  if (name == "pipeline" || name == "stale") {
+    method.insert(method.end(), {"--segments", "2"});
+  }
+  if (name == "cfg") {
+    method.insert(method.end(), {"--guidance", "3"});
+  }
+  return method;
+}
+
+class WorkerProcesses : public testing::TestWithParam<const char*> {};
+
+TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
+  LinkJob job(method_of(GetParam()));
+  job.add_worker();
+  job.add_worker();
+  const nlohmann::json together = job.finish();
+  EXPECT_EQ(together["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(together["recoveries"], 0);
+  ASSERT_EQ(together["nodes"].size(), 2U);
+  for (const auto& node : together["nodes"]) {
+    EXPECT_EQ(node["status"], "done");
+    EXPECT_EQ(node["workers"], 1);
+  }
+  EXPECT_EQ(job.worker(0).wait().exit_code, 0);
+  EXPECT_EQ(job.worker(1).wait().exit_code, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, WorkerProcesses,
+                         testing::Values("sequential", "batch", "cfg", "picard",
+                                         "picard, exact", "pipeline", "stale"));
+
+TEST(WorkerProcess, MayBeKilledFrozenOrToldToLeave) {
+  for (const int number : {SIGKILL, SIGSTOP, SIGTERM, SIGINT}) {
+    LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
+    job.add_worker();
+    job.add_worker();
+    job.await_images(4);
+    job.worker(1).signal(number);
+    const nlohmann::json result = job.finish();
+    EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]) << number;
+    std::set<std::string> ends;  // whoever came first is the first node
+    for (const auto& node : result["nodes"]) {
+      ends.insert(node["status"]);
+    }
+    EXPECT_EQ(ends, (std::set<std::string>{"done", "left"})) << number;
+    EXPECT_EQ(result["recoveries"], number == SIGTERM ? 0 : 1) << number;
+    if (number == SIGSTOP) {
+      job.worker(1).signal(SIGKILL);
+      job.worker(1).signal(SIGCONT);
+    } else if (number != SIGKILL) {
+      const Outcome left = job.worker(1).wait();
+      EXPECT_EQ(left.exit_code, number == SIGTERM ? 75 : 130) << left.err;
+      EXPECT_NE(left.err.find("left the job"), std::string::npos) << left.err;
+    }
+  }
+}
+
+TEST(WorkerProcess, TakesOverWhereTheLastOneWasLost) {
+  LinkJob job({"--method", "picard", "-n", "4", "--steps", "50"});
+  job.add_worker();
+  job.await_images(1);
+  job.worker(0).signal(SIGKILL);
+  job.add_worker();
+  const nlohmann::json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(result["nodes"][0]["status"], "left");
+  EXPECT_EQ(result["nodes"][1]["status"], "done");
+}
+
+TEST(WorkerProcess, NeedsTheKeysOfItsCompany) {
+  const TempFolder keys;
+  const auto make = [&keys](const std::string& name) {
+    const std::string company = keys.path(name + ".key");
+    EXPECT_EQ(run({"keys", "new", "--out", company}).exit_code, 0);
+    EXPECT_EQ(run({"keys", "worker", "--from", company, "--out",
+                   keys.path(name + ".node")})
+                  .exit_code,
+              0);
+  };
+  make("ours");
+  make("theirs");
+  LinkJob job(
+      {"--method", "batch", "-n", "3", "--secret-file", keys.path("ours.key")});
+  job.add_worker({"--secret-file", keys.path("theirs.node"), "--wait", "0.2"});
+  const Outcome stranger = job.worker(0).wait();
+  EXPECT_EQ(stranger.exit_code, 4) << stranger.err;
+  EXPECT_EQ(stranger.err_lines(), 1) << stranger.err;
+  job.add_worker({"--secret-file", keys.path("ours.node")});
+  const nlohmann::json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(result["nodes"].size(), 1U) << "strangers are not seen";
+}
+
+void expect_refused(const Arguments& arguments, int code,
+                    const std::string& says) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+}
+
+TEST(WorkerVerb, SaysWhatIsWrong) {
+  const TempFolder folder;
+  const std::string nobody = "ipc://" + folder.path("link/none");
+  expect_refused({"worker"}, 2, "[--join] missing");
+  expect_refused({"worker", "--join", "10.0.0.1:7010"}, 2, "10.0.0.1:7010");
+  expect_refused({"worker", "--join", nobody, "--wait", "0.3"}, 4, nobody);
+  expect_refused({"worker", "--join", "tcp://10.0.0.1:7010"}, 2, "key");
+  expect_refused(tiny_sample({"--listen", "tcp://0.0.0.0:0", "--class", "1",
+                              "-o", folder.path("a.png")}),
+                 2, "key");
+  expect_refused(tiny_sample({"--listen", "tcp://127.0.0.1:0", "--secret-file",
+                              folder.path("none"), "--class", "1", "-o",
+                              folder.path("a.png")}),
+                 2, "none");
+}
+
+TEST(WorkerVerb, RefusesAJobWhoseModelItHasNot) {
+  LinkJob job({"--method", "batch", "-n", "2"}, TROUPE_DEMO);
+  job.add_worker({"--model-root", job.folder().path()});
+  const Outcome missing = job.worker(0).wait();
+  EXPECT_EQ(missing.exit_code, 2) << missing.err;
+  EXPECT_NE(missing.err.find("/demo"), std::string::npos) << missing.err;
+  job.add_worker();
+  const Outcome unnamed = job.worker(1).wait();
+  EXPECT_EQ(unnamed.exit_code, 2) << unnamed.err;
+  EXPECT_NE(unnamed.err.find("--model-root"), std::string::npos) << unnamed.err;
+  job.add_worker({"-m", TROUPE_DEMO});
+  const nlohmann::json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(result["nodes"].size(), 3U);
+  EXPECT_EQ(result["nodes"][0]["status"], "left");
+}
+
+TEST(WorkerVerb, StaysForTheNextJob) {
+  auto first = std::make_unique<LinkJob>(Arguments{"-n", "2"});
+  first->add_worker({"--stay"});
+  const nlohmann::json one = first->finish();
+  EXPECT_EQ(one["nodes"][0]["status"], "done");
+  first->listen_again();
+  const nlohmann::json two = first->finish();
+  EXPECT_EQ(two["latents_xxh3"], one["latents_xxh3"]);
+  EXPECT_EQ(two["nodes"][0]["status"], "done");
+  first->worker(0).signal(SIGTERM);
+  EXPECT_EQ(first->worker(0).wait().exit_code, 75);
+}
+
+}  // namespace
+}  // namespace troupe::test
