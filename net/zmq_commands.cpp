@@ -72,12 +72,15 @@ void HubLoop::came_up(Peer& peer, const Greeting& greeting) {
 void HubLoop::made_room(PeerId peer, std::size_t room) {
   {
     const std::lock_guard lock(shared_.mutex);
-    HubShared::Room& its = shared_.rooms.at(peer);
-    its.free += room;
-    if (!its.is_wanted || its.free < options_.room / 2) {
+    const auto its = shared_.rooms.find(peer);
+    if (its == shared_.rooms.end()) {
+      return;  // it is being left
+    }
+    its->second.free += room;
+    if (!its->second.is_wanted || its->second.free < options_.room / 2) {
       return;
     }
-    its.is_wanted = false;
+    its->second.is_wanted = false;
   }
   handler_.on_room(peer);
 }

@@ -105,6 +105,10 @@ class ZmqHub final : public Hub {
   }
 
   void leave(PeerId peer, std::string sentence) override {
+    {
+      const std::lock_guard lock(shared_.mutex);
+      shared_.rooms.erase(peer);  // nothing can be sent from now on
+    }
     post_event(peer, Leave{std::move(sentence)});
   }
 

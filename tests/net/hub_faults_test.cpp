@@ -35,8 +35,8 @@ struct Relayed {
 TEST(HubFaults, GoOnWhenConnectionsAreCut) {
   Relayed link(20s);
   const std::string bytes(std::size_t{2} << 20U, 'v');
-  link.a.witness.values["v"] = {share(bytes)};
-  link.b.witness.values["v"] = {share(bytes)};
+  link.a.witness.offer("v", {share(bytes)});
+  link.b.witness.offer("v", {share(bytes)});
   std::atomic<int> found = 0;
   std::atomic<int> ended = 0;
   const FetchTaker taker = [&](Fetched fetched) {

@@ -155,12 +155,12 @@ TEST(HubHostile, GarbageHurtsNobodyElse) {
   Process a({.role = "coordinator", .lease = 20s});
   a.witness.keeps_records = false;
   const std::string bytes(300'000, 'v');
-  a.witness.values["v"] = {share(bytes)};
+  a.witness.offer("v", {share(bytes)});
   const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
   Process b({.role = "worker", .lease = 20s});
   const PeerId peer = b.hub->dial(endpoint, {});
   ASSERT_TRUE(b.witness.wait_up(peer));
-  const std::uint64_t before = peak_rss_bytes();
+  [[maybe_unused]] const std::uint64_t before = peak_rss_bytes();
   std::atomic<bool> is_over = false;
   std::atomic<int> num_greeted = 0;
   std::vector<std::thread> strangers;

@@ -78,8 +78,8 @@ class Witness final : public LinkHandler {
   void on_wanted(PeerId /*peer*/, WantId want, std::string_view key) override {
     std::optional<Value> value;
     note([&] {
-      const auto found = values.find(std::string(key));
-      if (found != values.end()) {
+      const auto found = values_.find(std::string(key));
+      if (found != values_.end()) {
         value = found->second;
       } else if (!key.starts_with("never")) {
         wants_.emplace(want, key);
@@ -138,8 +138,12 @@ class Witness final : public LinkHandler {
     return peers_.size();
   }
 
+  /// Who asks for it gets it at once.
+  void offer(const std::string& key, Value value) {
+    note([&] { values_[key] = std::move(value); });
+  }
+
   Hub* hub = nullptr;
-  std::map<std::string, Value> values;
   bool accepts = true;
   bool echo = false;
   bool keeps_records = true;
@@ -159,6 +163,7 @@ class Witness final : public LinkHandler {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::map<PeerId, Peer> peers_;
+  std::map<std::string, Value> values_;
   std::map<WantId, std::string> wants_;
 };
 

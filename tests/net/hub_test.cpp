@@ -108,8 +108,8 @@ TEST_P(HubLink, SaysWhenThereIsNoRoomAndWhenThereIsAgain) {
 TEST_P(HubLink, BringsValuesBothWays) {
   const Value value{share(std::string("what it is")), share(std::string{}),
                     share(std::string(3'000'000, 'v'))};
-  a_->witness.values["a"] = value;
-  b_->witness.values["b"] = value;
+  a_->witness.offer("a", value);
+  b_->witness.offer("b", value);
   for (const auto& [hub, peer, key] : {std::tuple(a_->hub.get(), of_a_, "b"),
                                        std::tuple(b_->hub.get(), of_b_, "a")}) {
     Taken taken;
@@ -135,7 +135,7 @@ TEST_P(HubLink, AnswersOnceTheValueIsMade) {
 }
 
 TEST_P(HubLink, SaysWhatIsGoneTooLargeLateOrCancelled) {
-  a_->witness.values["large"] = {share(std::string(5000, 'x'))};
+  a_->witness.offer("large", {share(std::string(5000, 'x'))});
   Taken taken;
   b_->hub->fetch(of_b_, "never", {}, taken.taker());
   EXPECT_EQ(taken.wait().status, FetchStatus::gone);
@@ -206,7 +206,7 @@ TEST_P(HubLink, BringsManyValuesToTwoAskersAtOnce) {
     bytes[i] = static_cast<char>(i);
   }
   const SharedBytes value = share(std::move(bytes));
-  a_->witness.values["v"] = {value};
+  a_->witness.offer("v", {value});
   std::atomic<int> equal = 0;
   std::atomic<int> ended = 0;
   constexpr int kFetches = 40;
@@ -225,10 +225,17 @@ TEST_P(HubLink, BringsManyValuesToTwoAskersAtOnce) {
   EXPECT_EQ(equal, kFetches);
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, HubLink,
-                         testing::Values(Kind{"inproc"}, Kind{"ipc"},
-                                         Kind{"tcp"}, Kind{"ipc", true},
-                                         Kind{"tcp", true}),
+[[nodiscard]] std::vector<Kind> kinds() {
+  std::vector<Kind> all{{"ipc"}, {"tcp"}, {"ipc", true}, {"tcp", true}};
+#ifndef __SANITIZE_THREAD__
+  // It hands bytes from thread to thread by pointers. What orders that is
+  // inside libzmq, which is not instrumented.
+  all.push_back({"inproc"});
+#endif
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, HubLink, testing::ValuesIn(kinds()),
                          [](const auto& kind) {
                            return kind.param.name +
                                   (kind.param.has_keys ? "WithKeys" : "");
