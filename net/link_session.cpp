@@ -91,8 +91,10 @@ std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
           accept(it, now);
         } else if constexpr (std::is_same_v<Event, Leave>) {
           leave(it);
-        } else {
+        } else if constexpr (std::is_same_v<Event, OtherVersion>) {
           other_version(it);
+        } else {
+          trouble(it);
         }
       },
       event);
@@ -127,7 +129,8 @@ void LinkSession::woken(TimePoint now) {
                options_.peer +
                    (ours ? " knocked and was not answered within "
                          : " did not answer the greeting within ") +
-                   to_text(options_.greeting_deadline)});
+                   to_text(options_.greeting_deadline) +
+                   (trouble_.empty() ? "" : ": it " + trouble_)});
     } else if (state_ == State::dialling && now >= greet_due_) {
       send_hello(now);
     }
@@ -273,6 +276,13 @@ void LinkSession::other_version(const OtherVersion& event) {
   }
   if (state_ == State::dialling) {
     end(Loss{LossCause::version, std::move(what)});
+  }
+}
+
+void LinkSession::trouble(const ConnectionTrouble& event) {
+  trouble_ = event.why;
+  if (event.is_final && state_ == State::dialling) {
+    end(Loss{LossCause::refused, options_.peer + " " + trouble_});
   }
 }
 

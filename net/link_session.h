@@ -37,8 +37,14 @@ struct OtherVersion {
   std::uint16_t version = 0;
   std::string sentence;
 };
-using SessionEvent = std::variant<FrameArrived, Woken, SendRecord, SetBeat,
-                                  Accept, Leave, OtherVersion>;
+/// What the connection of a greeting met; `why` goes on after the peer's name.
+struct ConnectionTrouble {
+  std::string why;
+  bool is_final = false;  ///< nothing will come
+};
+using SessionEvent =
+    std::variant<FrameArrived, Woken, SendRecord, SetBeat, Accept, Leave,
+                 OtherVersion, ConnectionTrouble>;
 
 // Commands, beside Transmit.
 struct Knocked {
@@ -142,6 +148,7 @@ class LinkSession {
   void accept(const Accept& event, TimePoint now);
   void leave(const Leave& event);
   void other_version(const OtherVersion& event);
+  void trouble(const ConnectionTrouble& event);
 
   void come_up(const FrameHead& head, TimePoint now);
   [[nodiscard]] bool acknowledged(std::uint64_t next);
@@ -164,6 +171,7 @@ class LinkSession {
   SessionId id_;
   std::string greeting_;  ///< our record
   Greeting theirs_;
+  std::string trouble_;   ///< the newest
   TimePoint start_;       ///< of the greeting
   TimePoint greet_due_;   ///< the next hello
   TimePoint last_event_;  ///< whatever it was

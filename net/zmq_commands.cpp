@@ -62,6 +62,7 @@ void HubLoop::came_up(Peer& peer, const Greeting& greeting) {
   if (!std::exchange(peer.is_answered, true)) {
     --num_knocks_;
   }
+  stop_monitor(peer);
   {
     const std::lock_guard lock(shared_.mutex);
     shared_.rooms[peer.id] = {.free = peer.session.room()};
@@ -154,11 +155,11 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
                                      " was left by this process"};
   apply(*peer, peer->asker.on(closed, now));
   apply(*peer, peer->holder.on(closed, now));
-  for (LaneEnd& lane : peer->lanes) {
+  stop_monitor(*peer);
+  for (const LaneEnd& lane : peer->lanes) {
     const auto source = sources_.find(lane.source);
     if (source != sources_.end() && source->second.peer == peer->id) {
-      poller_.remove(lane.source);
-      sources_.erase(source);
+      stop_watching(lane.source);
     }
   }
   if (loss && peer->is_announced && !is_stopping_) {

@@ -80,17 +80,25 @@ class ZmqHub final : public Hub {
     check_size("a greeting", options.record.size(), kMostGreetingBytes);
     require(endpoint.port != "*", Errc::invalid_argument, kPlace,
             "the endpoint " + in_quotes(text) + " has no port to dial");
-    std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes;
+    HubLoop::Dialled dialled{.name = endpoint.text,
+                             .record = std::move(options.record),
+                             .deadline = options.deadline};
+    for (auto& lane : dialled.lanes) {
+      lane = std::make_shared<ZmqSocket>(context_, ZMQ_DEALER);
+    }
+    dialled.monitor = std::make_shared<ZmqSocket>(
+        dialled.lanes[static_cast<std::size_t>(Lane::control)]->monitor(
+            ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+            ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
     for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
-      lanes[lane] = std::make_shared<ZmqSocket>(context_, ZMQ_DEALER);
-      connect(*lanes[lane], endpoint, options,
+      connect(*dialled.lanes[lane], endpoint, options.key,
               static_cast<Lane>(lane) == Lane::beats);
     }
     const PeerId peer = loop_.take_peer_id();
-    post([=, lanes = std::move(lanes), name = endpoint.text](HubLoop& loop,
-                                                             TimePoint now) {
-      loop.add_dialled(peer, name, lanes, options.record, options.deadline,
-                       now);
+    post([peer, dialled = std::move(dialled)](HubLoop& loop, TimePoint now) {
+      loop.add_dialled(peer, dialled, now);
     });
     return peer;
   }
@@ -192,7 +200,7 @@ class ZmqHub final : public Hub {
   }
 
   void connect(ZmqSocket& socket, const Endpoint& endpoint,
-               const DialOptions& options, bool is_beats) const {
+               const std::optional<LinkKey>& key, bool is_beats) const {
     socket.set_link_options();
     if (is_beats) {
       // A beat that cannot go out now is of no use later.
@@ -200,9 +208,9 @@ class ZmqHub final : public Hub {
       socket.set(ZMQ_SNDHWM, 4);
     }
     if (options_.keys && endpoint.transport != Transport::inproc) {
-      require(options.key.has_value(), Errc::invalid_argument, kPlace,
+      require(key.has_value(), Errc::invalid_argument, kPlace,
               "the key of " + in_quotes(endpoint.text) + " is not known");
-      socket.set(ZMQ_CURVE_SERVERKEY, *options.key);
+      socket.set(ZMQ_CURVE_SERVERKEY, *key);
       socket.set(ZMQ_CURVE_PUBLICKEY, options_.keys->public_key);
       socket.set(ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
     }

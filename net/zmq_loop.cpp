@@ -1,6 +1,7 @@
 #include "net/zmq_loop.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "kernels/core/log.h"
@@ -110,6 +111,13 @@ void HubLoop::drain(std::uint64_t id) {
     poller_.touch(id);
     return;
   }
+  const auto watched = sources_.find(id);
+  if (watched != sources_.end() && watched->second.is_monitor) {
+    const Source monitor = watched->second;
+    drain_monitor(monitor.peer, *monitor.socket);
+    poller_.touch(id);
+    return;
+  }
   ZmqFrame frame;
   for (int i = 0; i < kFramesPerTurn; ++i) {
     const auto source = sources_.find(id);
@@ -127,6 +135,41 @@ void HubLoop::drain(std::uint64_t id) {
     }
   }
   poller_.touch(id);
+}
+
+/// Turns what ZeroMQ says of a connection into what a person can mend.
+void HubLoop::drain_monitor(PeerId peer, ZmqSocket& monitor) {
+  while (const auto parts = monitor.receive_parts(2)) {
+    std::uint16_t event = 0;
+    if ((*parts)[0].size() < sizeof(event)) {
+      continue;
+    }
+    std::memcpy(&event, (*parts)[0].data(), sizeof(event));
+    ConnectionTrouble trouble;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+      trouble = {"does not let this side's key in", true};
+    } else if (event == ZMQ_EVENT_CLOSED) {
+      trouble.why = "takes no connection: nobody listens there";
+    } else if (event != ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+      trouble.why =
+          "ends the connection at once: it has another key, or keys where this "
+          "side has none";
+    }
+    session_event(peer, trouble, clock_.now());
+  }
+}
+
+void HubLoop::stop_monitor(Peer& peer) {
+  if (peer.monitor != 0) {
+    const auto control = static_cast<std::size_t>(Lane::control);
+    peer.lanes[control].socket->stop_monitor();
+    stop_watching(std::exchange(peer.monitor, 0));
+  }
+}
+
+void HubLoop::stop_watching(std::uint64_t source) {
+  poller_.remove(source);
+  sources_.erase(source);
 }
 
 HubLoop::Peer* HubLoop::find(PeerId peer) {
@@ -159,21 +202,21 @@ void HubLoop::add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users) {
   watch({.socket = std::move(socket), .peer = 0, .has_users = has_users});
 }
 
-void HubLoop::add_dialled(
-    PeerId id, const std::string& name,
-    std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes, std::string record,
-    Duration deadline, TimePoint now) {
-  SessionOptions options = session_options(name);
-  options.greeting_deadline = deadline;
+void HubLoop::add_dialled(PeerId id, const Dialled& dialled, TimePoint now) {
+  SessionOptions options = session_options(dialled.name);
+  options.greeting_deadline = dialled.deadline;
   auto peer = std::make_unique<Peer>(
-      id, LinkSession::dialling(std::move(options), std::move(record), now),
-      name);
+      id, LinkSession::dialling(std::move(options), dialled.record, now),
+      dialled.name);
   peer->is_announced = true;
   peer->is_answered = true;
   for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
-    peer->lanes[lane].socket = lanes[lane];
-    peer->lanes[lane].source = watch({.socket = lanes[lane], .peer = id});
+    peer->lanes[lane].socket = dialled.lanes[lane];
+    peer->lanes[lane].source =
+        watch({.socket = dialled.lanes[lane], .peer = id});
   }
+  peer->monitor =
+      watch({.socket = dialled.monitor, .peer = id, .is_monitor = true});
   schedule(*peer);
   peers_.emplace(id, std::move(peer));
 }

@@ -56,9 +56,14 @@ class HubLoop {
   void stop() { is_stopping_ = true; }
   /// `has_users`: its frames name whose key they come from.
   void add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users);
-  void add_dialled(PeerId peer, const std::string& name,
-                   std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes,
-                   std::string record, Duration deadline, TimePoint now);
+  struct Dialled {
+    std::string name;  ///< what sentences call the peer
+    std::shared_ptr<ZmqSocket> monitor;  ///< of the control lane: ends after it
+    std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes;
+    std::string record;
+    Duration deadline{};
+  };
+  void add_dialled(PeerId peer, const Dialled& dialled, TimePoint now);
   void session_event(PeerId peer, const SessionEvent& event, TimePoint now);
   void fetch(PeerId peer, AskFor ask, FetchTaker taker, TimePoint now);
   void cancel(FetchId fetch, TimePoint now);
@@ -93,17 +98,22 @@ class HubLoop {
     bool has_user = false;
     std::string user;  ///< of its key
     std::optional<TimePoint> due;
+    std::uint64_t monitor = 0;  ///< its source, until the peer is up
   };
   /// A socket that is watched.
   struct Source {
     std::shared_ptr<ZmqSocket> socket;
     PeerId peer = 0;  ///< 0: a listener
     bool has_users = false;
+    bool is_monitor = false;
   };
 
   void take_jobs();
   void wake_due();
   void drain(std::uint64_t source);
+  void drain_monitor(PeerId peer, ZmqSocket& monitor);
+  void stop_monitor(Peer& peer);
+  void stop_watching(std::uint64_t source);
   void dialled_frame(PeerId peer, const ZmqFrame& frame, TimePoint now);
   void listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now);
   [[nodiscard]] Peer* knock(const FrameHead& head, const Source& source,

@@ -184,6 +184,21 @@ bool ZmqSocket::send(const std::string& route, const FrameHead& head,
   return zmq_msg_send(second.get(), socket_, ZMQ_DONTWAIT) >= 0;
 }
 
+ZmqSocket ZmqSocket::monitor(int events) {
+  const std::string name =
+      "inproc://zeromq.monitor-" +
+      std::to_string(reinterpret_cast<std::uintptr_t>(socket_));
+  if (zmq_socket_monitor(socket_, name.c_str(), events) != 0) {
+    fail(Errc::io, "a socket cannot be watched");
+  }
+  ZmqSocket monitor(context_, ZMQ_PAIR);
+  monitor.set(ZMQ_LINGER, 0);
+  monitor.connect(name);
+  return monitor;
+}
+
+void ZmqSocket::stop_monitor() { zmq_socket_monitor(socket_, nullptr, 0); }
+
 bool ZmqSocket::receive_part(ZmqMessage& part) {
   return zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) >= 0;
 }

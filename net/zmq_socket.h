@@ -86,6 +86,11 @@ class ZmqSocket {
   /// are empty if it cannot be a frame.
   bool receive(ZmqFrame& frame);
 
+  /// From now on a socket tells what becomes of this one's connections.
+  [[nodiscard]] ZmqSocket monitor(int events);
+  /// Before that one is closed: ZeroMQ's own thread would wait for it.
+  void stop_monitor();
+
   /// One whole message of several parts, of at most `most` of 255 bytes; empty
   /// if there is none, or one that is larger.
   [[nodiscard]] std::optional<std::vector<std::string>> receive_parts(

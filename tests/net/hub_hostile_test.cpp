@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <random>
 #include <string>
 #include <thread>
@@ -12,6 +12,7 @@
 #include "kernels/core/system.h"
 #include "tests/net/hub_support.h"
 #include "tests/net/raw_peer.h"
+#include "tests/net/tcp_relay.h"
 
 namespace troupe::net {
 namespace {
@@ -19,6 +20,22 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr SessionId kDialler{.dialler = 12345, .listener = 0};
+
+/// A plain connection to this machine; -1 where none can be made.
+[[nodiscard]] int connect_to(std::uint16_t port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (descriptor >= 0 &&
+      connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) !=
+          0) {
+    close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
 
 TEST(HubVersions, ToldToWhoDials) {
   Process a({.role = "coordinator"});
@@ -199,24 +216,89 @@ TEST(HubHostile, GarbageHurtsNobodyElse) {
 
 TEST(HubHostile, ConnectionsThatSayNothingAreClosed) {
   Process a({.role = "coordinator"});
+  const std::uint16_t port = port_of(a.hub->listen("tcp://127.0.0.1:0"));
+  std::vector<int> silent;
+  for (int i = 0; i < 50; ++i) {
+    silent.push_back(connect_to(port));
+  }
+  for (const int descriptor : silent) {
+    timeval patience{.tv_sec = 20, .tv_usec = 0};
+    setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience,
+               sizeof(patience));
+    char greeting[64];
+    ssize_t got = 0;
+    while ((got = recv(descriptor, greeting, sizeof(greeting), 0)) > 0) {
+    }
+    EXPECT_EQ(got, 0) << "it is still open";
+    close(descriptor);
+  }
+}
+
+TEST(HubHostile, ConnectionsBeyondTheLimitOfDescriptorsHurtNobodyElse) {
+  Process a({.role = "coordinator", .lease = 20s});
   const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
-  const auto num_open = [] {
-    const std::filesystem::directory_iterator files("/proc/self/fd");
-    return std::distance(begin(files), end(files));
-  };
-  const auto before = num_open();
-  std::vector<std::unique_ptr<RawPeer>> raw;
+  Process b({.role = "worker", .lease = 20s});
+  const PeerId peer = b.hub->dial(endpoint, {});
+  ASSERT_TRUE(b.witness.wait_up(peer));
+  std::vector<int> silent;
+  for (int i = 0; i < 100; ++i) {
+    silent.push_back(connect_to(port_of(endpoint)));
+  }
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit few{.rlim_cur = static_cast<rlim_t>(silent.back()) + 60,
+                   .rlim_max = before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  while (silent.size() < 1000) {
+    const int descriptor = connect_to(port_of(endpoint));
+    if (descriptor < 0) {
+      break;
+    }
+    silent.push_back(descriptor);
+  }
+  for (std::size_t i = 1; i <= 200; ++i) {
+    b.hub->send(peer, share("record " + std::to_string(i)));
+    EXPECT_TRUE(a.witness.wait_records(1, i));
+  }
+  for (const int descriptor : silent) {
+    close(descriptor);
+  }
+  setrlimit(RLIMIT_NOFILE, &before);
+  const PeerId second = b.hub->dial(endpoint, {.deadline = 20s});
+  EXPECT_TRUE(b.witness.wait_up(second)) << "it listens again";
+}
+
+/// A listener that answers a proper greeting, and then rubbish.
+TEST(HubHostile, AListenersGarbageHurtsNobodyElse) {
+  Process a({.role = "coordinator"});
+  Process b({.role = "worker"});
+  const PeerId honest = b.hub->dial(a.hub->listen("tcp://127.0.0.1:0"), {});
+  ASSERT_TRUE(b.witness.wait_up(honest));
+  std::mt19937_64 random(5);
   for (int i = 0; i < 20; ++i) {
-    raw.push_back(std::make_unique<RawPeer>(ZMQ_STREAM, endpoint));
+    RawPeer raw(ZMQ_ROUTER, "tcp://127.0.0.1:*", true);
+    const PeerId hostile = b.hub->dial(raw.endpoint(), {});
+    const auto hello = raw.receive();
+    ASSERT_EQ(hello.size(), 2U);
+    SessionId session = read_text(hello[1]).head.session;
+    session.listener = 7;
+    raw.send({hello[0], frame_text({.kind = FrameKind::welcome,
+                                    .session = session,
+                                    .a = 2000,
+                                    .b = 3},
+                                   "bad")});
+    ASSERT_TRUE(b.witness.wait_up(hostile));
+    Taken taken;
+    b.hub->fetch(hostile, "v", {.deadline = 300ms}, taken.taker());
+    for (int frame = 0; frame < 100; ++frame) {
+      auto message = random_message(random, session);
+      message.insert(message.begin(), hello[0]);
+      raw.send(message);
+    }
+    EXPECT_NE(taken.wait().status, FetchStatus::cancelled);
   }
-  EXPECT_GT(num_open(), before);
-  std::this_thread::sleep_for(100ms);
-  raw.clear();
-  // The hub's ends go with the strangers', or at the deadline of the handshake.
-  for (int i = 0; i < 10'000 && num_open() > before; ++i) {
-    std::this_thread::sleep_for(1ms);
-  }
-  EXPECT_LE(num_open(), before);
+  b.hub->send(honest, share(std::string("still here")));
+  EXPECT_TRUE(a.witness.wait_records(1, 1));
 }
 
 TEST(HubHostile, SessionsAreNotForOtherKeys) {

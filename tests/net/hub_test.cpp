@@ -85,8 +85,8 @@ TEST_P(HubLink, DeliversRecordsInOrderBothWays) {
   }
   ASSERT_TRUE(a_->witness.wait_records(of_a_, sent.size()));
   ASSERT_TRUE(b_->witness.wait_records(of_b_, sent.size()));
-  EXPECT_EQ(a_->witness.look(of_a_).records, sent);
-  EXPECT_EQ(b_->witness.look(of_b_).records, sent);
+  EXPECT_TRUE(a_->witness.look(of_a_).records == sent);
+  EXPECT_TRUE(b_->witness.look(of_b_).records == sent);
 }
 
 TEST_P(HubLink, SaysWhenThereIsNoRoomAndWhenThereIsAgain) {
