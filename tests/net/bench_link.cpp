@@ -92,6 +92,10 @@ class Asker final : public LinkHandler {
   void on_wanted(PeerId, WantId, std::string_view) override {}
   void on_unwanted(WantId) override {}
   void on_lost(PeerId, const Loss& loss) override {
+    if (loss.cause == LossCause::refused) {
+      note([&] { ++num_refused; });
+      return;
+    }
     std::fprintf(stderr, "lost: %s\n", loss.what.c_str());
     std::_Exit(1);
   }
@@ -111,6 +115,7 @@ class Asker final : public LinkHandler {
   long num_up = 0;
   long num_records = 0;
   long num_rooms = 0;
+  long num_refused = 0;
 
  private:
   std::mutex mutex_;
@@ -209,9 +214,27 @@ class Asker final : public LinkHandler {
   }
 }
 
+/// Processor seconds that a connection with an unknown key costs the holder.
+[[nodiscard]] double stranger_cost(const DialOptions& dial,
+                                   const std::string& endpoint, pid_t holder) {
+  Asker stranger;
+  const auto hub = make_hub({.role = "asker", .keys = make_keys()}, stranger);
+  constexpr int kDials = 300;
+  const double before = processor_seconds(holder);
+  for (int i = 0; i < kDials; ++i) {
+    hub->dial(endpoint, dial);
+    stranger.wait([&] { return stranger.num_refused > i; });
+  }
+  usleep(100'000);
+  return (processor_seconds(holder) - before) / (3 * kDials);
+}
+
 void run_asker(HubOptions options, DialOptions dial,
                const std::string& endpoint, const std::string& name,
                double seconds, pid_t holder) {
+  const bool dial_has_key = dial.key.has_value();
+  const double stranger =
+      dial_has_key ? stranger_cost(dial, endpoint, holder) : 0;
   Asker asker;
   const auto hub = make_hub(std::move(options), asker);
   const PeerId peer = hub->dial(endpoint, std::move(dial));
@@ -237,9 +260,10 @@ void run_asker(HubOptions options, DialOptions dial,
   });
   const double records = record_rate(*hub, peer, asker, seconds);
   std::printf(
-      "%-9s %8.2f GB/s %5.2f ns/B %10.1f us %10.1f us %10.1f us %12.0f/s\n",
+      "%-9s %8.2f GB/s %5.2f ns/B %10.1f us %10.1f us %10.1f us %12.0f/s",
       name.c_str(), rate / 1e9, processor, large_echo / 2 * 1e6,
       small_value * 1e6, small_echo * 1e6, records);
+  std::printf(dial_has_key ? " %8.3f ms\n" : "\n", stranger * 1e3);
 }
 
 void bench(const std::string& transport, bool has_keys, double seconds) {
@@ -286,9 +310,9 @@ void bench(const std::string& transport, bool has_keys, double seconds) {
 int main(int argc, char** argv) {
   setvbuf(stdout, nullptr, _IONBF, 0);  // two processes write it
   const double seconds = argc > 1 ? std::atof(argv[1]) : 2;
-  std::printf("%-9s %13s %10s %13s %13s %13s %14s\n", "", "2 MiB values",
+  std::printf("%-9s %13s %10s %13s %13s %13s %14s %11s\n", "", "2 MiB values",
               "both CPU", "16 KiB 1 way", "16 KiB value", "100 B echo",
-              "100 B records");
+              "100 B records", "stranger");
   for (const char* transport : {"ipc", "tcp"}) {
     for (const bool has_keys : {false, true}) {
       if (argc < 3 || std::string(argv[2]) == transport) {
