@@ -39,8 +39,9 @@ inline constexpr std::size_t kValueWindow = std::size_t{4} << 20U;
 inline constexpr std::size_t kMostUnderWay = 4;
 /// Questions that are open at once, per link. Others wait at the asker.
 inline constexpr std::size_t kMostOpenWants = 1024;
-/// Bytes of a chunk.
-inline constexpr std::size_t kChunkBytes = std::size_t{512} << 10U;
+/// Bytes of a chunk. With smaller ones threads take turns more often: 2 GB/s
+/// over ipc with 256 KiB, 3 GB/s with 1 MiB.
+inline constexpr std::size_t kChunkBytes = kMostPayloadBytes;
 
 /// Event of both: the peer is lost. `what`: a sentence that says so.
 struct LinkClosed {

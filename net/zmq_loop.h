@@ -57,7 +57,7 @@ class HubLoop {
   /// `has_users`: its frames name whose key they come from.
   void add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users);
   struct Dialled {
-    std::string name;  ///< what sentences call the peer
+    std::string name;                    ///< what sentences call the peer
     std::shared_ptr<ZmqSocket> monitor;  ///< of the control lane: ends after it
     std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes;
     std::string record;

@@ -65,8 +65,9 @@ done
 
 # The actors under CAF's test scheduler: on one thread, since ThreadSanitizer
 # cannot see into Debian's libcaf.
-echo "== thread sanitizer: executors, pool, channels, methods, policies, actors, codecs =="
-tsan_tests=(test_core test_parallel test_policies test_shells test_wire)
+echo "== thread sanitizer: executors, pool, channels, links, methods, policies, actors, codecs =="
+tsan_tests=(test_core test_link_policies test_hub test_parallel test_policies test_shells
+  test_wire)
 scripts/build.sh tsan "${tsan_tests[@]}"
 ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
 
