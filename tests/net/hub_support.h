@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "net/link.h"
+#include "tests/net/same_bytes.h"
 
 namespace troupe::net {
 
@@ -201,13 +201,6 @@ class Taken {
   std::condition_variable changed_;
   std::optional<Fetched> fetched_;
 };
-
-/// Quick enough for a hub's thread.
-[[nodiscard]] inline bool same_bytes(const SharedBytes& a,
-                                     const SharedBytes& b) {
-  return a.size == b.size &&
-         (a.size == 0 || std::memcmp(a.data.get(), b.data.get(), a.size) == 0);
-}
 
 /// A pair of keys.
 [[nodiscard]] inline LinkKeys make_keys() {

@@ -125,6 +125,43 @@ TEST(Session, GoesOnAfterAShortCut) {
   EXPECT_EQ(pair.ends[0].got, pair.ends[1].sent);
 }
 
+TEST(Session, RepeatsOnceWhatOneCutHasTaken) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1,
+                   {.least = 20ms, .cuts = {{start + 500ms, start + 510ms}}});
+  pair.run(start + 490ms);
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE(pair.send(0, "record " + std::to_string(i)));
+    pair.run(pair.now + 1ms);
+  }
+  pair.run(pair.now + 1s);
+  EXPECT_EQ(pair.ends[1].got, pair.ends[0].sent);
+  // Those that were lost, and those sent until the sender knew: 40 ms of them,
+  // and again what went out beside the repetition.
+  EXPECT_LE(pair.wire().num_sent(FrameKind::record), 200 + 60);
+}
+
+TEST(Session, IsNotKeptAliveByOldBeats) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1, {.cuts = {{start + 1s, start + 1h}}});
+  pair.run(start + 999ms);
+  // A frame of the past arrives again and again.
+  const FrameHead old{
+      .kind = FrameKind::beat, .session = pair.ends[0].session->id(), .a = 1};
+  LinkSession& session = *pair.ends[1].session;
+  bool ended = false;
+  for (TimePoint now = start + 1s; now < start + 3500ms && !ended;
+       now += 50ms) {
+    for (const SessionEvent& event :
+         {SessionEvent(FrameArrived{old, {}}), SessionEvent(Woken{})}) {
+      for (const SessionCommand& command : session.on(event, now)) {
+        ended |= std::holds_alternative<Ended>(command);
+      }
+    }
+  }
+  EXPECT_TRUE(ended);
+}
+
 TEST(Session, IsForgottenByAPeerThatLostIt) {
   SessionPair pair(1, {});
   pair.run(pair.now + 10ms);

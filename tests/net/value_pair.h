@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "net/value_transfer.h"
+#include "tests/net/same_bytes.h"
 #include "tests/net/virtual_wire.h"
 
 namespace troupe::net {
@@ -32,10 +33,7 @@ namespace troupe::net {
 }
 
 [[nodiscard]] inline bool values_equal(const Value& a, const Value& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const SharedBytes& x, const SharedBytes& y) {
-                      return std::ranges::equal(x.span(), y.span());
-                    });
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_bytes);
 }
 
 /// An asker (end 0) and a holder (end 1) over a wire in virtual time.

@@ -91,6 +91,17 @@ TEST(ValueTransfer, AllocatesNothingForSizesThatCannotBe) {
   }
 }
 
+TEST(ValueTransfer, IgnoresAnswersOfAnotherRound) {
+  ValuePair pair(1, {});
+  const FetchId fetch = pair.ask("a", 1000);
+  for (const FrameKind kind : {FrameKind::found, FrameKind::gone}) {
+    pair.wire().send(1, {{.kind = kind, .a = fetch, .b = 100, .c = 0}, {}},
+                     pair.now);
+  }
+  pair.run(pair.now + 1ms);
+  EXPECT_TRUE(pair.ended.empty());
+}
+
 TEST(ValueTransfer, ReportsAWrongHash) {
   ValuePair pair(1, {});
   const FetchId fetch = pair.ask("a", 1000);

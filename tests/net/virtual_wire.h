@@ -35,6 +35,7 @@ class VirtualWire {
       : faults_(std::move(faults)), random_(random) {}
 
   void send(int from, const Transmit& frame, TimePoint now) {
+    ++num_sent_[frame.head.kind];
     for (const auto& [begin, end] : faults_.cuts) {
       if (now >= begin && now < end) {
         return;
@@ -83,6 +84,8 @@ class VirtualWire {
 
   /// The most bytes that were on their way at once.
   [[nodiscard]] std::size_t most_bytes() const { return most_bytes_; }
+  /// Frames of a kind that were sent, whatever became of them.
+  [[nodiscard]] int num_sent(FrameKind kind) { return num_sent_[kind]; }
   /// Flips that only the hash of the whole value can show.
   [[nodiscard]] int flipped_values() const { return flipped_values_; }
 
@@ -116,6 +119,7 @@ class VirtualWire {
   std::size_t bytes_ = 0;
   std::size_t most_bytes_ = 0;
   int flipped_values_ = 0;
+  std::map<FrameKind, int> num_sent_;
 };
 
 /// Faults of every kind, from none to many.
