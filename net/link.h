@@ -80,7 +80,8 @@ enum class LossCause : std::uint8_t {
   unreachable,  ///< it did not answer the greeting before the deadline
   refused,      ///< it refused the greeting; `what` holds its sentence
   version,      ///< it speaks another version; `what` names both
-  silent,       ///< nothing was heard on its beats lane for its lease
+  silent,       ///< nothing was heard on its beats lane for its lease, or on
+                ///< its control lane for five
   left,         ///< it said good-bye; `what` holds its sentence
   forgotten,    ///< it does not know this session any more
   breach,       ///< it broke the protocol

@@ -15,6 +15,8 @@ using std::chrono::milliseconds;
 
 /// Between two hellos.
 constexpr Duration kGreetAgain = milliseconds(250);
+/// How many leases the control lane may be silent while beats arrive.
+constexpr int kControlLeases = 5;
 
 [[nodiscard]] std::uint64_t stamp_of(TimePoint now) noexcept {
   return static_cast<std::uint64_t>(
@@ -48,6 +50,7 @@ LinkSession::LinkSession(SessionOptions options, State state, TimePoint now)
       last_event_(now),
       room_(options_.room),
       have_due_(now),
+      control_heard_(now),
       here_due_(now),
       beat_interval_(options_.beat_interval),
       beat_due_(now),
@@ -74,6 +77,7 @@ std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
   if (now - last_event_ > options_.lease / 2) {
     // We did not run. What the peer said meanwhile may still be on its way.
     last_heard_ = std::max(last_heard_, now - options_.lease / 2);
+    control_heard_ = std::max(control_heard_, now - options_.lease / 2);
   }
   last_event_ = now;
   std::visit(
@@ -108,7 +112,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
     case State::knocked:
       return start_ + options_.greeting_deadline;
     case State::up:
-      return std::min({beat_due_, have_due_, last_heard_ + options_.lease,
+      return std::min({beat_due_, have_due_, silent_at(),
                        has_dialled() ? here_due_ : TimePoint::max()});
     case State::ended:
       break;
@@ -136,12 +140,7 @@ void LinkSession::woken(TimePoint now) {
     }
     return;
   }
-  if (now >= last_heard_ + options_.lease) {
-    transmit({.kind = FrameKind::bye},
-             sentence_payload("nothing was heard of this side for " +
-                              to_text(options_.lease)));
-    end(Loss{LossCause::silent, "nothing was heard of " + options_.peer +
-                                    " for " + to_text(options_.lease)});
+  if (is_silent(now)) {
     return;
   }
   if (now >= beat_due_) {
@@ -153,6 +152,27 @@ void LinkSession::woken(TimePoint now) {
   if (has_dialled() && now >= here_due_) {
     send_here(now);
   }
+}
+
+TimePoint LinkSession::silent_at() const {
+  return std::min(last_heard_ + options_.lease,
+                  control_heard_ + kControlLeases * options_.lease);
+}
+
+/// Ends the session if the peer has been silent for too long.
+bool LinkSession::is_silent(TimePoint now) {
+  if (now < silent_at()) {
+    return false;
+  }
+  const bool no_beats = now >= last_heard_ + options_.lease;
+  const std::string since = no_beats
+                                ? " for " + to_text(options_.lease)
+                                : " on its control lane for " +
+                                      to_text(kControlLeases * options_.lease);
+  transmit({.kind = FrameKind::bye},
+           sentence_payload("nothing was heard of this side" + since));
+  end(Loss{LossCause::silent, "nothing was heard of " + options_.peer + since});
+  return true;
 }
 
 void LinkSession::arrived(const FrameArrived& frame, TimePoint now) {
@@ -176,9 +196,11 @@ void LinkSession::arrived(const FrameArrived& frame, TimePoint now) {
 void LinkSession::arrived_up(const FrameArrived& frame, TimePoint now) {
   switch (frame.head.kind) {
     case FrameKind::record:
+      control_heard_ = now;
       record(frame, now);
       break;
     case FrameKind::have:
+      control_heard_ = now;
       have(frame, now);
       break;
     case FrameKind::beat:
@@ -243,6 +265,7 @@ void LinkSession::come_up(const FrameHead& head, TimePoint now) {
       milliseconds(std::clamp<std::uint64_t>(head.a, 10, 3'600'000));
   beat_interval_ = std::min(options_.beat_interval, their_lease / 8);
   last_heard_ = now;
+  control_heard_ = now;
   said(now);
 }
 
@@ -253,6 +276,7 @@ void LinkSession::accept(const Accept& event, TimePoint now) {
   greeting_ = event.record;
   state_ = State::up;
   last_heard_ = now;
+  control_heard_ = now;
   beat_due_ = now;
   said(now);
   send_welcome();

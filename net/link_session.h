@@ -103,6 +103,9 @@ struct SessionOptions {
 /// The side that dialled speaks on each lane four times in a lease at least:
 /// the other learns from it where its newest connection is.
 ///
+/// A control lane that is dead while beats arrive (a connection that something
+/// between the hosts has forgotten) ends the session after five leases.
+///
 /// Time stands still between events: if nothing happened for long, this process
 /// did not run, and the peer gets a moment to be heard before it is lost.
 ///
@@ -144,6 +147,8 @@ class LinkSession {
   void have(const FrameArrived& frame, TimePoint now);
   void beat(const FrameArrived& frame, TimePoint now);
   void woken(TimePoint now);
+  [[nodiscard]] bool is_silent(TimePoint now);
+  [[nodiscard]] TimePoint silent_at() const;
   void send(const SendRecord& event, TimePoint now);
   void accept(const Accept& event, TimePoint now);
   void leave(const Leave& event);
@@ -182,6 +187,7 @@ class LinkSession {
   std::uint64_t round_ = 1;
   std::size_t room_;
   TimePoint have_due_;  ///< the next `have`, whatever happens
+  TimePoint control_heard_;
   TimePoint here_due_;  ///< the next sign on the values lane
 
   // Receiving.

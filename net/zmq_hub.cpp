@@ -49,7 +49,7 @@ class ZmqHub final : public Hub {
     const Endpoint endpoint = parse_endpoint(text);
     check_keys(endpoint, "listens");
     auto socket = std::make_shared<ZmqSocket>(context_, ZMQ_ROUTER);
-    socket->set_link_options();
+    socket->set_link_options(options_.lease);
     const bool has_users =
         options_.keys && endpoint.transport != Transport::inproc;
     if (has_users) {
@@ -201,7 +201,7 @@ class ZmqHub final : public Hub {
 
   void connect(ZmqSocket& socket, const Endpoint& endpoint,
                const std::optional<LinkKey>& key, bool is_beats) const {
-    socket.set_link_options();
+    socket.set_link_options(options_.lease);
     if (is_beats) {
       // A beat that cannot go out now is of no use later.
       socket.set(ZMQ_IMMEDIATE, 1);

@@ -1,6 +1,8 @@
 #include "net/zmq_socket.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -99,7 +101,11 @@ void ZmqSocket::set(int option, std::span<const std::uint8_t> bytes) {
   }
 }
 
-void ZmqSocket::set_link_options() {
+void ZmqSocket::set_link_options(Duration lease) {
+  const auto lease_ms =
+      std::chrono::duration_cast<std::chrono::milliseconds>(lease).count();
+  set(ZMQ_TCP_MAXRT,
+      static_cast<int>(std::clamp<std::int64_t>(lease_ms, 1, 3'600'000)));
   set(ZMQ_LINGER, kLingerMs);
   set(ZMQ_SNDHWM, kMostQueued);
   set(ZMQ_RCVHWM, kMostWaiting);

@@ -66,8 +66,9 @@ class ZmqSocket {
   void set(int option, int value);
   void set(int option, std::int64_t value);
   void set(int option, std::span<const std::uint8_t> bytes);
-  /// What every socket of a link has.
-  void set_link_options();
+  /// What every socket of a link has. A tcp connection whose bytes arrive
+  /// nowhere for `lease` is made anew.
+  void set_link_options(Duration lease);
   /// Errors: Errc::io.
   void bind(const std::string& endpoint);
   /// Errors: Errc::invalid_argument.

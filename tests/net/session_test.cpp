@@ -162,6 +162,21 @@ TEST(Session, IsNotKeptAliveByOldBeats) {
   EXPECT_TRUE(ended);
 }
 
+TEST(Session, EndsWhenTheControlLaneAloneIsDead) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1, {.dead_lane = Lane::control, .dead_from = start + 1s});
+  pair.run(start + 10'400ms);
+  EXPECT_FALSE(pair.ends[0].ended);
+  pair.run(start + 11'100ms);
+  for (const SessionEnd& end : pair.ends) {
+    ASSERT_TRUE(end.ended);
+    EXPECT_EQ(end.ended->loss->cause, LossCause::silent);
+  }
+  EXPECT_EQ(
+      pair.ends[0].ended->loss->what,
+      "nothing was heard of the listener on its control lane for 10000 ms");
+}
+
 TEST(Session, IsForgottenByAPeerThatLostIt) {
   SessionPair pair(1, {});
   pair.run(pair.now + 10ms);

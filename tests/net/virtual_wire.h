@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -25,6 +26,9 @@ struct WireFaults {
   Duration spread{};  ///< frames overtake each other within this
   /// Nothing arrives that is sent in [first, second).
   std::vector<std::pair<TimePoint, TimePoint>> cuts;
+  /// Nothing arrives on this lane that is sent from `dead_from` on.
+  std::optional<Lane> dead_lane;
+  TimePoint dead_from;
 };
 
 /// Two ends, 0 and 1, and what is on its way between them, in virtual time.
@@ -40,6 +44,10 @@ class VirtualWire {
       if (now >= begin && now < end) {
         return;
       }
+    }
+    if (faults_.dead_lane == lane_of(frame.head.kind) &&
+        now >= faults_.dead_from) {
+      return;
     }
     const int copies = chance(faults_.doubled) ? 2 : 1;
     for (int copy = 0; copy < copies; ++copy) {
