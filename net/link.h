@@ -73,6 +73,9 @@ struct LinkKeys {
 struct Greeting {
   std::string role;
   std::string record;  ///< opaque, at most kMostGreetingBytes
+  /// Of who knocks: the host that it dialled from, as tcp knows it
+  /// ("10.0.0.7"); otherwise empty. It listens there too, if it says so.
+  std::string address;
 };
 
 /// Why a peer is no more.

@@ -35,8 +35,8 @@ bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,
       handler_.on_beat(peer.id, bytes_of(beat->payload), beat->round_trip);
     } else if (const auto* room = std::get_if<MadeRoom>(&command)) {
       made_room(peer.id, room->room);
-    } else if (const auto* knocked = std::get_if<Knocked>(&command)) {
-      if (!let_in(peer, knocked->greeting, now)) {
+    } else if (auto* knocked = std::get_if<Knocked>(&command)) {
+      if (!let_in(peer, std::move(knocked->greeting), now)) {
         return false;
       }
     } else {
@@ -47,13 +47,14 @@ bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,
 }
 
 /// Asks the process, if the stranger's key may have the role.
-bool HubLoop::let_in(Peer& peer, const Greeting& greeting, TimePoint now) {
+bool HubLoop::let_in(Peer& peer, Greeting greeting, TimePoint now) {
   if (peer.has_user && !authenticator_->may_have(peer.user, greeting.role)) {
     const Leave no{"your key may not have the role " +
                    in_quotes(greeting.role)};
     return apply(peer, peer.session.on(no, now), now);
   }
   peer.is_announced = true;
+  greeting.address = peer.address;
   handler_.on_knock(peer.id, greeting);
   return true;
 }

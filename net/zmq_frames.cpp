@@ -72,13 +72,15 @@ HubLoop::Peer* HubLoop::knock(const FrameHead& head, const Source& source,
     return nullptr;  // it greets again
   }
   const PeerId id = take_peer_id();
-  const std::string address = frame.address();
+  const std::string address =
+      source.transport == Transport::tcp ? frame.address() : std::string{};
   const std::string name =
       "peer " + std::to_string(id) + (address.empty() ? "" : " at " + address);
   auto peer = std::make_unique<Peer>(
       id, LinkSession::listening(session_options(name), now), name);
   peer->has_user = source.has_users;
   peer->user = frame.user();
+  peer->address = address;
   ++num_knocks_;
   sessions_.emplace(head.session.dialler, id);
   return peers_.emplace(id, std::move(peer)).first->second.get();

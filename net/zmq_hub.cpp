@@ -68,8 +68,9 @@ class ZmqHub final : public Hub {
     std::string bound = endpoint.transport == Transport::tcp
                             ? socket->last_endpoint()
                             : endpoint.text;
-    post([socket = std::move(socket), has_users](HubLoop& loop, TimePoint) {
-      loop.add_listener(socket, has_users);
+    post([socket = std::move(socket), transport = endpoint.transport,
+          has_users](HubLoop& loop, TimePoint) {
+      loop.add_listener(socket, transport, has_users);
     });
     return bound;
   }

@@ -37,14 +37,17 @@ HubLoop::HubLoop(ZmqContext context, const HubOptions& options,
 
 void HubLoop::run() {
   while (true) {
-    take_jobs();
+    take_jobs();  // of callbacks, too
     if (is_stopping_) {
       break;
     }
     wake_due();
     const auto until =
         due_.empty() ? std::nullopt : std::optional(due_.begin()->first);
-    for (const std::uint64_t source : poller_.wait(until)) {
+    const auto& readable = poller_.wait(until);
+    // First what was asked for before these frames came: who is let in, say.
+    take_jobs();
+    for (const std::uint64_t source : readable) {
       drain(source);
     }
   }
@@ -198,8 +201,12 @@ SessionOptions HubLoop::session_options(std::string name) {
           .room = options_.room};
 }
 
-void HubLoop::add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users) {
-  watch({.socket = std::move(socket), .peer = 0, .has_users = has_users});
+void HubLoop::add_listener(std::shared_ptr<ZmqSocket> socket,
+                           Transport transport, bool has_users) {
+  watch({.socket = std::move(socket),
+         .peer = 0,
+         .transport = transport,
+         .has_users = has_users});
 }
 
 void HubLoop::add_dialled(PeerId id, const Dialled& dialled, TimePoint now) {

@@ -55,7 +55,8 @@ class HubLoop {
   // Jobs.
   void stop() { is_stopping_ = true; }
   /// `has_users`: its frames name whose key they come from.
-  void add_listener(std::shared_ptr<ZmqSocket> socket, bool has_users);
+  void add_listener(std::shared_ptr<ZmqSocket> socket, Transport transport,
+                    bool has_users);
   struct Dialled {
     std::string name;                    ///< what sentences call the peer
     std::shared_ptr<ZmqSocket> monitor;  ///< of the control lane: ends after it
@@ -96,14 +97,16 @@ class HubLoop {
     bool is_announced = false;  ///< the handler knows it
     bool is_answered = false;   ///< it was dialled, or let in
     bool has_user = false;
-    std::string user;  ///< of its key
+    std::string user;     ///< of its key
+    std::string address;  ///< of who knocks
     std::optional<TimePoint> due;
     std::uint64_t monitor = 0;  ///< its source, until the peer is up
   };
   /// A socket that is watched.
   struct Source {
     std::shared_ptr<ZmqSocket> socket;
-    PeerId peer = 0;  ///< 0: a listener
+    PeerId peer = 0;        ///< 0: a listener
+    Transport transport{};  ///< of a listener
     bool has_users = false;
     bool is_monitor = false;
   };
@@ -122,7 +125,7 @@ class HubLoop {
                                  ZmqFrame& frame);
   void forgotten(const FrameHead& head, std::uint64_t id, const ZmqFrame& frame,
                  TimePoint now);
-  bool let_in(Peer& peer, const Greeting& greeting, TimePoint now);
+  bool let_in(Peer& peer, Greeting greeting, TimePoint now);
   void came_up(Peer& peer, const Greeting& greeting);
   void arrived(Peer& peer, const FrameArrived& frame, TimePoint now);
 

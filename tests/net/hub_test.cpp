@@ -65,6 +65,8 @@ TEST_P(HubLink, GreetsBothWays) {
   const Witness::Peer seen_by_a = a_->witness.look(of_a_);
   EXPECT_EQ(seen_by_a.knocked->role, "worker");
   EXPECT_EQ(seen_by_a.knocked->record, "hello");
+  EXPECT_EQ(seen_by_a.knocked->address,
+            GetParam().name == "tcp" ? "127.0.0.1" : "");
   const Witness::Peer seen_by_b = b_->witness.look(of_b_);
   EXPECT_EQ(seen_by_b.up->role, "coordinator");
   EXPECT_EQ(seen_by_b.up->record, "welcome");
