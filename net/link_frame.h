@@ -17,6 +17,12 @@
 //           6  kind, 7 flags           the whole value, in its last chunk)
 //           8  session, 16 bytes   64  XXH3-64 of bytes 0 to 63
 //
+// Head and payload are one message. Only the payload of a larger chunk is a
+// message of its own, behind that of its head: it is sent from where it lies.
+// Never a message of two parts: libzmq 4.3 aborts the process if a connection
+// breaks between them while its socket is being closed
+// (session_base_t::clean_pipes).
+//
 // All numbers are little-endian. Magic, version, kind, and that the payload of
 // a `refuse` is a sentence, are the same in every version.
 
@@ -37,7 +43,7 @@ enum class FrameKind : std::uint8_t {
   beat,       ///< [stamp, echoed stamp, ns since that arrived]
   want,       ///< a question [transfer, from, until, round]: the key
   found,      ///< an answer [transfer, total bytes, round]: sizes of the parts
-  chunk,      ///< [transfer, offset, round]: bytes of the value
+  chunk,      ///< [transfer, offset, round, 0 or size]: bytes of the value
   gone,       ///< no value [transfer]
   here,       ///< where an answer is [transfer, next offset, round]
   done,       ///< the asker needs no more [transfer]
@@ -59,8 +65,12 @@ inline constexpr std::uint8_t kNotFound = 2;
 inline constexpr std::uint8_t kUnknown = 1;
 /// Of `chunk`: the last one.
 inline constexpr std::uint8_t kLast = 1;
+/// Of `chunk`: the next message of the connection is its payload, of d bytes.
+inline constexpr std::uint8_t kFollows = 2;
 
 inline constexpr std::size_t kHeadBytes = 72;
+/// The payload of a larger chunk follows its head.
+inline constexpr std::size_t kMostInlineChunk = std::size_t{8} << 10U;
 /// The most bytes of a payload. A record is cut into such pieces.
 inline constexpr std::size_t kMostPayloadBytes = std::size_t{1} << 20U;
 

@@ -156,6 +156,7 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
                                      " was left by this process"};
   apply(*peer, peer->asker.on(closed, now));
   apply(*peer, peer->holder.on(closed, now));
+  half_chunks_.erase(peer->half_chunk);
   stop_monitor(*peer);
   for (const LaneEnd& lane : peer->lanes) {
     const auto source = sources_.find(lane.source);

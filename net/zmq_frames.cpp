@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -16,26 +17,56 @@ constexpr int kMostForgotten = 100;
 
 }  // namespace
 
-void HubLoop::dialled_frame(PeerId id, const ZmqFrame& frame, TimePoint now) {
-  const ReadHead read = read_head(frame.head, frame.payload);
-  if (read.state == FrameState::alien) {
+HubLoop::Incoming HubLoop::read_frame(const ZmqFrame& frame) {
+  const auto head = frame.bytes.first(std::min(frame.bytes.size(), kHeadBytes));
+  const auto payload = frame.bytes.subspan(head.size());
+  return {read_head(head, payload), payload};
+}
+
+/// Whether this was the payload of the chunk before it on its connection.
+bool HubLoop::finish_chunk(std::uint64_t id, const ZmqFrame& frame,
+                           TimePoint now) {
+  if (half_chunks_.empty()) {
+    return false;
+  }
+  const auto found = half_chunks_.find({id, frame.route});
+  if (found == half_chunks_.end()) {
+    return false;
+  }
+  const HalfChunk half = found->second;
+  half_chunks_.erase(found);
+  // Otherwise the payload was lost with a connection.
+  if (frame.bytes.size() != half.head.d) {
+    return false;
+  }
+  arrived_value(*find(half.peer), {half.head, frame.bytes}, now);
+  return true;
+}
+
+void HubLoop::dialled_frame(std::uint64_t id, const ZmqFrame& frame,
+                            TimePoint now) {
+  if (finish_chunk(id, frame, now)) {
     return;
   }
-  Peer& peer = *find(id);
-  if (read.state == FrameState::version) {
-    session_event(id,
+  const auto [read, payload] = read_frame(frame);
+  const PeerId peer = sources_.at(id).peer;
+  if (read.state == FrameState::good) {
+    arrived(*find(peer), {read.head, payload}, id, {}, now);
+  } else if (read.state == FrameState::version) {
+    session_event(peer,
                   OtherVersion{read.version, read.head.kind == FrameKind::refuse
-                                                 ? sentence_of(frame.payload)
+                                                 ? sentence_of(payload)
                                                  : std::string{}},
                   now);
-    return;
   }
-  arrived(peer, {read.head, frame.payload}, now);
 }
 
 void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
+  if (finish_chunk(id, frame, now)) {
+    return;
+  }
   const Source& source = sources_.at(id);
-  const ReadHead read = read_head(frame.head, frame.payload);
+  const auto [read, payload] = read_frame(frame);
   if (read.state == FrameState::alien) {
     return;
   }
@@ -61,7 +92,7 @@ void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
     return;
   }
   if (learn_route(*peer, lane_of(head.kind), id, frame)) {
-    arrived(*peer, {head, frame.payload}, now);
+    arrived(*peer, {head, payload}, id, frame.route, now);
   }
 }
 
@@ -124,18 +155,33 @@ void HubLoop::forgotten(const FrameHead& head, std::uint64_t id,
   }
 }
 
-void HubLoop::arrived(Peer& peer, const FrameArrived& frame, TimePoint now) {
-  if (lane_of(frame.head.kind) != Lane::values) {
-    if (!apply(peer, peer.session.on(frame, now), now)) {
-      return;
+void HubLoop::arrived(Peer& peer, const FrameArrived& frame, std::uint64_t id,
+                      const std::string& route, TimePoint now) {
+  const FrameHead& head = frame.head;
+  if (lane_of(head.kind) != Lane::values) {
+    if (apply(peer, peer.session.on(frame, now), now)) {
+      schedule(peer);
     }
-  } else if (peer.session.is_up() && frame.head.session == peer.session.id()) {
-    if (frame.head.kind == FrameKind::want ||
-        frame.head.kind == FrameKind::done) {
-      apply(peer, peer.holder.on(frame, now));
-    } else {
-      apply(peer, peer.asker.on(frame, now));
+  } else if (!peer.session.is_up() || head.session != peer.session.id()) {
+    return;
+  } else if (head.kind == FrameKind::chunk && (head.flags & kFollows) != 0) {
+    if (head.d > kMostInlineChunk && head.d <= kMostPayloadBytes) {
+      half_chunks_.erase(peer.half_chunk);
+      peer.half_chunk = {id, route};
+      half_chunks_[peer.half_chunk] = {peer.id, head};
     }
+  } else {
+    arrived_value(peer, frame, now);
+  }
+}
+
+void HubLoop::arrived_value(Peer& peer, const FrameArrived& frame,
+                            TimePoint now) {
+  if (frame.head.kind == FrameKind::want ||
+      frame.head.kind == FrameKind::done) {
+    apply(peer, peer.holder.on(frame, now));
+  } else {
+    apply(peer, peer.asker.on(frame, now));
   }
   schedule(peer);
 }

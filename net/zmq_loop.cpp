@@ -132,7 +132,7 @@ void HubLoop::drain(std::uint64_t id) {
     }
     const TimePoint now = clock_.now();
     if (source->second.peer != 0) {
-      dialled_frame(source->second.peer, frame, now);
+      dialled_frame(id, frame, now);
     } else {
       listened_frame(id, frame, now);
     }

@@ -75,6 +75,12 @@ class HubLoop {
   PeerId take_peer_id() { return next_peer_++; }
 
  private:
+  using Connection = std::pair<std::uint64_t, std::string>;  ///< source, route
+  /// A chunk whose payload is the next message of a connection.
+  struct HalfChunk {
+    PeerId peer = 0;
+    FrameHead head;
+  };
   /// How frames get to a peer on one lane.
   struct LaneEnd {
     std::shared_ptr<ZmqSocket> socket;  ///< none: not heard on it yet
@@ -101,6 +107,7 @@ class HubLoop {
     std::string address;  ///< of who knocks
     std::optional<TimePoint> due;
     std::uint64_t monitor = 0;  ///< its source, until the peer is up
+    Connection half_chunk;      ///< the key of its entry in half_chunks_
   };
   /// A socket that is watched.
   struct Source {
@@ -117,7 +124,14 @@ class HubLoop {
   void drain_monitor(PeerId peer, ZmqSocket& monitor);
   void stop_monitor(Peer& peer);
   void stop_watching(std::uint64_t source);
-  void dialled_frame(PeerId peer, const ZmqFrame& frame, TimePoint now);
+  /// A frame of unknown origin, and what has been read of it.
+  struct Incoming {
+    ReadHead read;
+    std::span<const std::byte> payload;
+  };
+  [[nodiscard]] static Incoming read_frame(const ZmqFrame& frame);
+  bool finish_chunk(std::uint64_t id, const ZmqFrame& frame, TimePoint now);
+  void dialled_frame(std::uint64_t id, const ZmqFrame& frame, TimePoint now);
   void listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now);
   [[nodiscard]] Peer* knock(const FrameHead& head, const Source& source,
                             ZmqFrame& frame, TimePoint now);
@@ -127,7 +141,9 @@ class HubLoop {
                  TimePoint now);
   bool let_in(Peer& peer, Greeting greeting, TimePoint now);
   void came_up(Peer& peer, const Greeting& greeting);
-  void arrived(Peer& peer, const FrameArrived& frame, TimePoint now);
+  void arrived(Peer& peer, const FrameArrived& frame, std::uint64_t id,
+               const std::string& route, TimePoint now);
+  void arrived_value(Peer& peer, const FrameArrived& frame, TimePoint now);
 
   /// Whether the peer is still there.
   bool apply(Peer& peer, std::vector<SessionCommand> commands, TimePoint now);
@@ -154,6 +170,7 @@ class HubLoop {
 
   std::unordered_map<std::uint64_t, Source> sources_;
   std::uint64_t next_source_ = 2;
+  std::map<Connection, HalfChunk> half_chunks_;  ///< at most one of a peer
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::atomic<PeerId> next_peer_ = 1;
   std::unordered_map<std::uint64_t, PeerId> sessions_;  ///< by dialler's half

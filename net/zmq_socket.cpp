@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -14,9 +16,6 @@ namespace troupe::net {
 namespace {
 
 constexpr std::string_view kPlace = "link";
-/// Smaller payloads are copied behind their head: that is cheaper than a
-/// message part of their own.
-constexpr std::size_t kCopiedBytes = std::size_t{8} << 10U;
 /// A frame queued in ZeroMQ is a reference to its bytes. What is queued is
 /// bounded by our own credit; this bounds what a hostile peer can ask for.
 constexpr int kMostQueued = 16'384;
@@ -29,6 +28,12 @@ constexpr int kHandshakeMs = 3000;
 
 [[noreturn]] void fail(Errc code, const std::string& what) {
   throw Error(code, kPlace, what + ": " + zmq_strerror(zmq_errno()));
+}
+
+void check_memory(int result) {
+  if (result != 0) {
+    throw std::bad_alloc();
+  }
 }
 
 void let_go(void* /*data*/, void* owner) {
@@ -53,8 +58,8 @@ ZmqContext make_zmq_context() {
   return context;
 }
 
-std::string ZmqFrame::user() { return property(head_part, "User-Id"); }
-std::string ZmqFrame::address() { return property(head_part, "Peer-Address"); }
+std::string ZmqFrame::user() { return property(message, "User-Id"); }
+std::string ZmqFrame::address() { return property(message, "Peer-Address"); }
 
 ZmqSocket::ZmqSocket(const ZmqContext& context, int type)
     : context_(context),
@@ -157,37 +162,41 @@ bool ZmqSocket::is_readable() const {
 
 bool ZmqSocket::send(const std::string& route, const FrameHead& head,
                      const SharedBytes& payload) {
-  if (is_router_ && zmq_send(socket_, route.data(), route.size(),
-                             ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0) {
-    return false;
+  FrameHead sent = head;
+  const bool follows =
+      head.kind == FrameKind::chunk && payload.size > kMostInlineChunk;
+  if (follows) {
+    sent.flags |= kFollows;
+    sent.d = payload.size;
   }
-  const auto head_bytes = encode_head(head, payload.span());
-  const bool is_copied = payload.size <= kCopiedBytes;
+  const auto head_bytes = encode_head(sent, payload.span());
+  const std::size_t inline_bytes = follows ? 0 : payload.size;
   ZmqMessage first;
-  if (zmq_msg_init_size(first.get(),
-                        kHeadBytes + (is_copied ? payload.size : 0)) != 0) {
-    throw std::bad_alloc();
-  }
+  check_memory(zmq_msg_init_size(first.get(), kHeadBytes + inline_bytes));
   auto* to = static_cast<std::byte*>(zmq_msg_data(first.get()));
   std::memcpy(to, head_bytes.data(), kHeadBytes);
-  if (is_copied && payload.size > 0) {
-    std::memcpy(to + kHeadBytes, payload.data.get(), payload.size);
+  if (inline_bytes > 0) {
+    std::memcpy(to + kHeadBytes, payload.data.get(), inline_bytes);
   }
-  if (zmq_msg_send(first.get(), socket_,
-                   ZMQ_DONTWAIT | (is_copied ? 0 : ZMQ_SNDMORE)) < 0) {
+  if (!send_message(route, first)) {
     return false;
   }
-  if (is_copied) {
+  if (!follows) {
     return true;
   }
   ZmqMessage second;
-  auto* owner = new std::shared_ptr<std::byte>(payload.data);
-  if (zmq_msg_init_data(second.get(), payload.data.get(), payload.size, let_go,
-                        owner) != 0) {
-    delete owner;
-    throw std::bad_alloc();
-  }
-  return zmq_msg_send(second.get(), socket_, ZMQ_DONTWAIT) >= 0;
+  auto owner = std::make_unique<std::shared_ptr<std::byte>>(payload.data);
+  check_memory(zmq_msg_init_data(second.get(), payload.data.get(), payload.size,
+                                 let_go, owner.get()));
+  static_cast<void>(owner.release());  // let_go has it now
+  return send_message(route, second);
+}
+
+bool ZmqSocket::send_message(const std::string& route, ZmqMessage& message) {
+  // Of a router the route is a part in this process, and not on the wire.
+  return (!is_router_ || zmq_send(socket_, route.data(), route.size(),
+                                  ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0) &&
+         zmq_msg_send(message.get(), socket_, ZMQ_DONTWAIT) >= 0;
 }
 
 ZmqSocket ZmqSocket::monitor(int events) {
@@ -223,32 +232,20 @@ void ZmqSocket::skip_rest() {
 }
 
 bool ZmqSocket::receive(ZmqFrame& frame) {
-  frame.head = {};
-  frame.payload = {};
+  frame.bytes = {};
+  if (!receive_part(frame.message)) {
+    return false;
+  }
   if (is_router_) {
-    if (!receive_part(frame.route_part)) {
-      return false;
-    }
-    const auto route = text_of(frame.route_part.bytes());
-    frame.route.assign(route);
-    if (!has_more()) {
+    frame.route.assign(text_of(frame.message.bytes()));
+    if (!has_more() || !receive_part(frame.message)) {
       return true;
     }
   }
-  if (!receive_part(frame.head_part)) {
-    return is_router_;
-  }
-  const auto first = frame.head_part.bytes();
-  if (!has_more()) {
-    frame.head = first.first(std::min(first.size(), kHeadBytes));
-    frame.payload = first.subspan(frame.head.size());
-  } else if (receive_part(frame.payload_part)) {
-    if (!has_more()) {
-      frame.head = first;
-      frame.payload = frame.payload_part.bytes();
-    } else {
-      skip_rest();
-    }
+  if (has_more()) {
+    skip_rest();
+  } else {
+    frame.bytes = frame.message.bytes();
   }
   return true;
 }

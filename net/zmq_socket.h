@@ -39,14 +39,13 @@ class ZmqMessage {
   zmq_msg_t message_;
 };
 
-/// What `ZmqSocket::receive` fills. The spans are valid until the next one.
+/// What `ZmqSocket::receive` fills.
 struct ZmqFrame {
-  ZmqMessage route_part;
-  ZmqMessage head_part;
-  ZmqMessage payload_part;
+  ZmqMessage message;
   std::string route;  ///< of a router: which connection it came by
-  std::span<const std::byte> head;
-  std::span<const std::byte> payload;
+  /// All of the message, valid until the next one; empty if it has several
+  /// parts, as no frame has.
+  std::span<const std::byte> bytes;
 
   /// The user that the authenticator named; empty without keys.
   [[nodiscard]] std::string user();
@@ -79,12 +78,12 @@ class ZmqSocket {
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] bool is_readable() const;
 
-  /// Sends a frame, of a router to `route`. Large payloads are not copied.
+  /// Sends a frame, of a router to `route`. The payload of a large chunk is not
+  /// copied.
   /// Returns false if nobody can take it now: it is dropped.
   bool send(const std::string& route, const FrameHead& head,
             const SharedBytes& payload);
-  /// Receives what is there. Returns whether something was; head and payload
-  /// are empty if it cannot be a frame.
+  /// Receives what is there. Returns whether something was.
   bool receive(ZmqFrame& frame);
 
   /// From now on a socket tells what becomes of this one's connections.
@@ -99,6 +98,8 @@ class ZmqSocket {
   void send_parts(const std::vector<std::string>& parts);
 
  private:
+  [[nodiscard]] bool send_message(const std::string& route,
+                                  ZmqMessage& message);
   [[nodiscard]] bool receive_part(ZmqMessage& part);
   [[nodiscard]] bool has_more() const;
   void skip_rest();

@@ -37,7 +37,9 @@ class RawPeer {
   explicit RawPeer(int type)
       : context_(zmq_ctx_new(), [](void* it) { zmq_ctx_term(it); }),
         socket_(zmq_socket(context_.get(), type)) {
-    const int linger = 0;
+    // Closing one at once, with a message of several parts half sent, can abort
+    // the process (see net/link_frame.h).
+    const int linger = 5000;
     const int patience_ms = 10'000;
     zmq_setsockopt(socket_, ZMQ_LINGER, &linger, sizeof(linger));
     zmq_setsockopt(socket_, ZMQ_RCVTIMEO, &patience_ms, sizeof(patience_ms));
