@@ -16,8 +16,8 @@
 #include "kernels/core/exit_codes.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
+#include "net/curve_keys.h"
 #include "net/sodium_kdf.h"
-#include "net/zmq_keys.h"
 
 namespace troupe::net {
 namespace {

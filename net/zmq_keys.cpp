@@ -1,9 +1,8 @@
-#include "net/zmq_keys.h"
-
 #include <string.h>
 #include <zmq.h>
 
 #include "kernels/core/error.h"
+#include "net/curve_keys.h"
 
 namespace troupe::net {
 namespace {

@@ -113,7 +113,7 @@ def self_test():
         ("net/a.cpp", '#include "a.h"\n'),
         ("net/keys.cpp", "#include <zmq.h>\n"),
         ("net/keys.cpp", "#include <sodium.h>\n"),
-        ("net/zmq_keys.h", "#include <zmq.h>\n"),
+        ("net/curve_keys.h", "#include <zmq.h>\n"),
         ("actors/a.cpp", "#include <google/protobuf/message.h>\n"),
         ("actors/a.cpp", '#include "actors/wire/wire.pb.h"\n'),
         ("net/link.cpp", '#include "net/zmq_socket.h"\n'),
