@@ -137,6 +137,7 @@ MemberJob member_job(const Offer& offer, const Tensor& latents,
   job.parts =
       make_parts(offer.job, values, runner.models(), request.source.table());
   job.workers = runner.places(request.plan);
+  job.value_budget = request.value_budget;
   const std::vector<std::string>& names = runner.execution_classes();
   for (std::size_t number = 0; number < names.size(); ++number) {
     const JobDevice& by = request.device_of(static_cast<int>(number));

@@ -39,6 +39,7 @@ struct MemberJob {
   /// A place's execution class is a place in `classes`.
   std::vector<WorkerPlace> workers;
   std::vector<ClassRecord> classes;
+  std::uint64_t value_budget = 0;  ///< see ProcessJoined
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};
