@@ -1,0 +1,133 @@
+#!/usr/bin/env python3
+"""Jobs over three hosts of scripts/hosts.sh, a worker of each killed or frozen at a
+random moment, against the same jobs in one process: their bytes must be equal.
+
+usage: cluster_bytes.py TROUPE MODEL TRIALS SEED
+"""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HOSTS = "scripts/hosts.sh"
+ENDPOINT = "tcp://10.77.0.1:7010"
+METHODS = {
+    "sequential": ["--method", "sequential", "-n", "3"],
+    "batch": ["--method", "batch", "-n", "6"],
+    "cfg": ["--method", "cfg", "--guidance", "1.5", "-n", "2"],
+    "picard": ["--method", "picard", "--tolerance", "0.03", "-n", "2"],
+    "picard, tolerance 0": ["--method", "picard", "--tolerance", "0", "-n", "1"],
+    "pipeline": ["--method", "pipeline", "--segments", "2", "-n", "3"],
+    "stale": ["--method", "stale", "--segments", "2", "--warmup", "3", "-n", "2"],
+    "batch, SDE solver": ["--method", "batch", "--sampler", "dpm++2m-sde", "-n", "4"],
+    "batch, multistep solver": ["--method", "batch", "--sampler", "unipc", "-n", "4"],
+}
+WORKERS = (2, 3)
+
+
+def on_host(host, command, **options):
+    return subprocess.Popen([HOSTS, "run", str(host), *command],
+                            start_new_session=True, **options)
+
+
+def end(process):
+    """The program and what ran it."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+
+
+def summary_of(command):
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{run.stderr}")
+    return json.loads(run.stdout.splitlines()[-1])
+
+
+class Trial:
+    def __init__(self, troupe, model, folder):
+        self.troupe, self.model, self.folder = troupe, model, folder
+        self.alone = {}  # what one process gives
+        for args in (["new"], ["worker", "--from", folder / "company.key"]):
+            out = folder / ("company.key" if args[0] == "new" else "node.key")
+            subprocess.run([troupe, "keys", *args, "-q", "--out", out], check=True)
+
+    def job(self, name, seed):
+        return [self.troupe, "sample", "-m", self.model, "-q", "--json", "--steps", "20",
+                "--threads", "1", "--seed", str(seed), "--exists", "replace",
+                *METHODS[name]]
+
+    def worker(self, host):
+        return on_host(host, [self.troupe, "worker", "-q", "--join", ENDPOINT,
+                              "--secret-file", self.folder / "node.key",
+                              "-m", self.model, "--workers", "1", "--threads", "1",
+                              "--wait", "30"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def expected(self, name, seed):
+        if (name, seed) not in self.alone:
+            out = summary_of([*self.job(name, seed), "--workers", "1",
+                              "-o", str(self.folder / "alone")])
+            self.alone[name, seed] = out["latents_xxh3"], out["wall_seconds"]
+        return self.alone[name, seed]
+
+    def run(self, name, seed, rng):
+        """What befell a worker, and whether the bytes are those of one process."""
+        bytes_alone, seconds = self.expected(name, seed)
+        head = on_host(1, [*self.job(name, seed), "--workers", "0", "--listen", ENDPOINT,
+                           "--secret-file", self.folder / "company.key",
+                           "-o", self.folder / "together"],
+                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        workers = [self.worker(host) for host in WORKERS]
+        number = rng.choice([signal.SIGKILL, signal.SIGSTOP])
+        time.sleep(0.3 + rng.uniform(0, 1.2 * seconds))
+        victim = rng.randrange(len(workers))
+        os.killpg(workers[victim].pid, number)
+        workers.append(self.worker(WORKERS[victim]))  # comes back as another one
+        try:
+            out, err = head.communicate(timeout=120)
+        except subprocess.TimeoutExpired:
+            out, err = "", "not over after two minutes"
+        for process in [*workers, head]:
+            end(process)
+        if head.returncode != 0:
+            print(f"{name}, seed {seed}: {err}", file=sys.stderr)
+            return number.name, False, False
+        result = json.loads(out.splitlines()[-1])
+        return (number.name, result["latents_xxh3"] == bytes_alone,
+                result["recoveries"] > 0)
+
+
+def main():
+    troupe, model, trials, seed = sys.argv[1:]
+    rng = random.Random(int(seed))
+    counts = {}
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Trial(troupe, model, pathlib.Path(folder))
+        for number in range(int(trials)):
+            name = list(METHODS)[number % len(METHODS)]
+            what, is_equal, was_hit = trial.run(name, rng.randrange(3), rng)
+            row = counts.setdefault(name, [0, 0, 0])
+            row[0] += 1
+            row[1] += is_equal
+            row[2] += was_hit
+            if not is_equal:
+                print(f"trial {number}: {name}, {what}: other bytes", file=sys.stderr)
+    print(f"{'method':26}{'jobs':>6}{'equal':>7}{'worker lost in mid-job':>24}")
+    for name, (jobs, equal, hit) in counts.items():
+        print(f"{name:26}{jobs:6}{equal:7}{hit:24}")
+    total = [sum(row[i] for row in counts.values()) for i in range(3)]
+    print(f"{'all':26}{total[0]:6}{total[1]:7}{total[2]:24}")
+    sys.exit(0 if total[0] == total[1] else 1)
+
+
+if __name__ == "__main__":
+    main()
