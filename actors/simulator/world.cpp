@@ -385,18 +385,4 @@ void World::perform(EndJob& end) {
   }
 }
 
-// ---- the supervisor
-
-void World::perform(StartChild& start) {
-  queue_.add(now() + scenario_.process.start, start);
-}
-
-void World::perform(WaitBeforeStart& wait) {
-  queue_.add(now() + wait.delay, ToSupervisor{StartDue{wait.child}});
-}
-
-void World::perform(WorkerDown& down) {
-  send(kSupervisor, kCoordinator, ToCoordinator{std::move(down)});
-}
-
 }  // namespace troupe::actors::simulator

@@ -181,4 +181,18 @@ void World::end_worker(int index, const Failure& cause) {
   worker.exit.reset();
 }
 
+// ---- the supervisor
+
+void World::perform(StartChild& start) {
+  queue_.add(now() + scenario_.process.start, start);
+}
+
+void World::perform(WaitBeforeStart& wait) {
+  queue_.add(now() + wait.delay, ToSupervisor{StartDue{wait.child}});
+}
+
+void World::perform(WorkerDown& down) {
+  send(kSupervisor, kCoordinator, ToCoordinator{std::move(down)});
+}
+
 }  // namespace troupe::actors::simulator

@@ -342,6 +342,16 @@ class Company {
   CoordinatorPolicy policy_;
 };
 
+/// Brings home what is asked for.
+inline void answer_fetches(Company& company) {
+  while (!company.fetches.empty()) {
+    const FetchValues fetch = company.fetches.front();
+    company.fetches.pop_front();
+    company.on(
+        ValuesFetched{fetch.sample_index, fetch.run, {}, fetch.is_rescue});
+  }
+}
+
 inline std::size_t num_done(const Company& company) {
   return static_cast<std::size_t>(std::count_if(
       company.reports.begin(), company.reports.end(),
