@@ -6,6 +6,9 @@
 #include <array>
 #include <bit>
 
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+#include "net/endpoint.h"
 #include "net/keys.h"
 
 namespace troupe::actors {
@@ -41,6 +44,19 @@ net::HubOptions hub_options(const config::Config& config,
   options.keys->allowed.push_back(
       {link_key(keys.worker.public_key), std::string(kWorkerRole)});
   return options;
+}
+
+void check_listening(const config::Config& config) {
+  const net::HubOptions options = hub_options(config, kCoordinatorRole);
+  if (!config.listen.empty()) {
+    const net::Endpoint endpoint = net::parse_endpoint(config.listen);
+    require(options.keys || !net::is_public(endpoint), Errc::invalid_argument,
+            config.place_of("listen"),
+            "other machines reach this address, and there are no keys: got " +
+                in_quotes(config.listen),
+            "give --secret-file (troupe keys new makes it), or listen at "
+            "127.0.0.1 or ipc:///PATH");
+  }
 }
 
 net::DialOptions dial_options(const config::Config& config) {

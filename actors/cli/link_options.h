@@ -16,6 +16,9 @@ inline constexpr std::string_view kWorkerRole = "worker";
 /// Errors: those of net::read_keys.
 [[nodiscard]] net::HubOptions hub_options(const config::Config& config,
                                           std::string_view role);
+/// Refuses what --listen and --secret-file of `sample` cannot mean, before work
+/// starts. Errors: Errc::invalid_argument; those of net::read_keys.
+void check_listening(const config::Config& config);
 /// How a worker knows the coordinator: by its public key, if there are keys.
 [[nodiscard]] net::DialOptions dial_options(const config::Config& config);
 

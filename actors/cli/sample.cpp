@@ -312,6 +312,7 @@ int run_sample(Invocation& invocation) {
     // Nothing is computed and nothing is written, as with --dry-run.
     invocation.config.dry_run = true;
   }
+  check_listening(config);
   const RequiredClass required = RequiredClass::of(config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;
@@ -341,9 +342,6 @@ int run_sample(Invocation& invocation) {
   }
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(invocation, request, outputs);
-  }
-  if (!config.listen.empty()) {
-    (void)hub_options(config, kCoordinatorRole);  // wrong keys are found here
   }
   const JobRunner runner(request, stop);
   check_weights(outputs, to_hex(runner.weights_hash()));
