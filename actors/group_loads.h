@@ -61,7 +61,7 @@ class GroupLoads {
   }
   [[nodiscard]] bool is_open(std::size_t g) const { return groups_[g].is_open; }
   [[nodiscard]] bool has_open() const;
-  /// It is to get no sample for now, and is chosen after those that can.
+  /// A full group is chosen only where no other can take a sample.
   void set_full(std::size_t g, bool is_full);
   [[nodiscard]] bool is_full(std::size_t g) const { return groups_[g].is_full; }
   /// It has had no sample since it got its first worker.

@@ -7,6 +7,13 @@ namespace {
 
 constexpr auto kPulse = std::chrono::milliseconds(250);
 
+std::unique_ptr<Executor> make_executor(const NodeSpec& spec, int worker) {
+  if (spec.make_executor) {
+    return spec.make_executor(worker);
+  }
+  return std::make_unique<ThreadExecutor>();
+}
+
 class NodeShell final : public NodeActor::base {
  public:
   NodeShell(caf::actor_config& config, NodeSpec spec)
@@ -115,7 +122,7 @@ class NodeShell final : public NodeActor::base {
       return spawn_worker(
           system,
           {worker, epoch, spec.workers[static_cast<std::size_t>(child)],
-           spec.job, spec.store, spec.process, spec.make_executor(worker),
+           spec.job, spec.store, spec.process, make_executor(spec, worker),
            spec.coordinator, spec.inbox, spec.joiner});
     };
     supervisor_ = spawn_supervisor(

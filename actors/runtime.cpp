@@ -31,14 +31,6 @@ std::vector<std::uint64_t> wanted(const JobSpec& spec) {
   return indices;
 }
 
-int num_threads(const JobSpec& spec) {
-  int threads = 0;
-  for (const WorkerPlace& place : spec.workers) {
-    threads += place.threads;
-  }
-  return threads;
-}
-
 /// The stores of a company's processes, and what connects them.
 std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
                                                      int processes,
@@ -52,15 +44,7 @@ std::vector<std::shared_ptr<ValueStore>> make_stores(const JobContext& job,
   std::vector<std::shared_ptr<ValueStore>> stores;
   for (int process = 0; process < processes; ++process) {
     stores.push_back(make_store(job, channel));
-    inproc->attach(process,
-                   [store = std::weak_ptr(stores.back())](
-                       const ValueName& name, ValueChannel::Taker taker) {
-                     if (const auto there = store.lock()) {
-                       there->give(name, std::move(taker));
-                     } else {
-                       taker(std::nullopt);
-                     }
-                   });
+    inproc->attach(process, answers_of(stores.back()));
   }
   return stores;
 }
@@ -160,7 +144,8 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
   SystemConfig config;
   JobResult result;
   // An actor_system that cannot start its threads crashes in its destructor.
-  check_threads(kSystemThreads + (spec.make_executor ? 0 : num_threads(spec)));
+  check_threads(kSystemThreads +
+                (spec.make_executor ? 0 : num_threads(spec.workers)));
   {
     // Ends after the actors: it waits for the threads of their workers.
     ThreadExecutor joiner;
@@ -168,11 +153,7 @@ JobResult run_company(const JobSpec& spec, const Detours& detours) {
       node.restart = spec.restart;
       node.job = job;
       node.store = stores[static_cast<std::size_t>(node.process)];
-      node.make_executor =
-          spec.make_executor ? spec.make_executor : [](int /*worker*/) {
-            return std::unique_ptr<Executor>(
-                std::make_unique<ThreadExecutor>());
-          };
+      node.make_executor = spec.make_executor;
       node.joiner = &joiner;
     }
     // Its destructor waits until every actor has ended.

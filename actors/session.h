@@ -30,8 +30,9 @@ struct Applicant {
 };
 
 struct Welcome {
-  std::string version;  ///< of the coordinator's Troupe
-  int process = 0;      ///< the newcomer's number in the job
+  std::string version;   ///< of the coordinator's Troupe
+  int process = 0;       ///< the newcomer's number in the job
+  bool is_over = false;  ///< the job has ended: there is nothing to join
 };
 
 /// The job, and what a process needs of its values to begin.

@@ -75,7 +75,7 @@ struct NodeSpec {
   RestartOptions restart;
   std::shared_ptr<JobContext> job;
   std::shared_ptr<ValueStore> store;  ///< of all its workers
-  /// The compute thread of a worker.
+  /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor;
   CoordinatorActor coordinator;
   std::shared_ptr<ResultInbox> inbox;  ///< see WorkerSpec

@@ -204,6 +204,18 @@ void ValueStore::give(const ValueName& name, ValueChannel::Taker taker) {
                });
 }
 
+std::function<void(const ValueName&, ValueChannel::Taker)> answers_of(
+    std::weak_ptr<ValueStore> store) {
+  return [store = std::move(store)](const ValueName& name,
+                                    ValueChannel::Taker taker) {
+    if (const auto there = store.lock()) {
+      there->give(name, std::move(taker));
+    } else {
+      taker(std::nullopt);
+    }
+  };
+}
+
 void log_lost_value(samplers::Slot slot) noexcept {
   try {
     const Failure why = current_failure();

@@ -93,6 +93,11 @@ class ValueStore : public std::enable_shared_from_this<ValueStore> {
   std::map<std::uint64_t, std::uint64_t> closed_;
 };
 
+/// Answers questions for the values of a store, until that is gone: what a
+/// channel asks. Thread: any.
+[[nodiscard]] std::function<void(const ValueName&, ValueChannel::Taker)>
+answers_of(std::weak_ptr<ValueStore> store);
+
 /// Says in the log why a value cannot be copied: the exception that is being
 /// handled. Thread: any.
 void log_lost_value(samplers::Slot slot) noexcept;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/core/device.h"
 #include "kernels/core/device_backend.h"
@@ -21,6 +22,15 @@ struct WorkerPlace {
   /// rise by one at most from one worker to the next; 0 is the coordinator's.
   int process = 0;
 };
+
+/// The threads of the host that they compute on.
+[[nodiscard]] inline int num_threads(const std::vector<WorkerPlace>& workers) {
+  int threads = 0;
+  for (const WorkerPlace& place : workers) {
+    threads += place.threads;
+  }
+  return threads;
+}
 
 /// The most rows of a forward pass: those that were asked for, else as many as
 /// the worker has threads, or on a GPU the most of the method. Rows that share

@@ -111,7 +111,8 @@ std::span<const Option> running_rows() {
        "auto, cpu, cuda (all GPUs), cuda:N, or several with commas", kResources,
        kComputes, parsed(&Config::devices, parse_devices)},
       {"workers", "", 0, "N",
-       "workers of the company; 0: one per GPU, on the CPU as the cores allow",
+       "workers of the company; 0: one per GPU, on the CPU as the cores allow; "
+       "with --listen, 0 by name: none",
        kResources, kComputes, whole(&Config::num_workers, 0, 1024)},
       {"threads", "", 0, "N", "threads of each CPU worker; 0: cores / workers",
        kResources, kComputes, whole(&Config::num_threads, 0, 1024)},

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "kernels/core/clock.h"
+#include "net/keys.h"
 #include "net/shared_bytes.h"
 
 // Links between processes. A process has one Hub. Between it and each peer is
@@ -51,20 +51,16 @@ using FetchId = std::uint64_t;
 /// Names a question for a value that a peer asked, from 1 on.
 using WantId = std::uint64_t;
 
-/// A CURVE25519 key as ZeroMQ's `zmq_curve_keypair` makes it, not in Z85.
-using LinkKey = std::array<std::uint8_t, 32>;
-
 /// A stranger's public key, and the role under which it may greet.
 struct AllowedKey {
-  LinkKey public_key{};
+  PublicKey public_key{};
   std::string role;
 };
 
 /// The keys of a process. With them every tcp and ipc connection is encrypted
 /// and authenticated both ways.
 struct LinkKeys {
-  LinkKey public_key{};
-  LinkKey secret_key{};
+  KeyPair own;
   /// Who may dial this hub. `Hub::allow` adds to it.
   std::vector<AllowedKey> allowed;
 };
@@ -140,7 +136,7 @@ struct DialOptions {
   std::string record;  ///< of our greeting
   /// The listener's public key. Needed if the hub has keys and the endpoint is
   /// not inproc.
-  std::optional<LinkKey> key;
+  std::optional<PublicKey> key;
   /// Until the listener's answer.
   Duration deadline = std::chrono::seconds(5);
 };
@@ -166,14 +162,14 @@ class LinkHandler {
   virtual void on_room(PeerId peer) = 0;
   /// The newest beat. `round_trip` is that of this beat, if it could be
   /// measured.
-  virtual void on_beat(PeerId peer, std::span<const std::byte> payload,
-                       std::optional<Duration> round_trip) = 0;
+  virtual void on_beat(PeerId /*peer*/, std::span<const std::byte> /*payload*/,
+                       std::optional<Duration> /*round_trip*/) {}
   /// A peer asks for a value. Answer with `Hub::give` or `Hub::give_nothing`,
   /// now or as soon as it is made, from any thread. The same question may come
   /// again under another number.
   virtual void on_wanted(PeerId peer, WantId want, std::string_view key) = 0;
   /// Nobody waits for the answer any more.
-  virtual void on_unwanted(WantId want) = 0;
+  virtual void on_unwanted(WantId /*want*/) {}
   /// The peer is no more, and its number ends: no call names it afterwards.
   /// Not called for who was refused or left by this process.
   virtual void on_lost(PeerId peer, const Loss& loss) = 0;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "kernels/core/tensor.h"
@@ -21,6 +22,12 @@ struct SharedBytes {
   }
   [[nodiscard]] bool empty() const noexcept { return size == 0; }
 };
+
+/// The characters of a text, not copied.
+[[nodiscard]] inline std::span<const std::byte> bytes_of(
+    std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 /// The elements of a host tensor, not copied.
 [[nodiscard]] inline SharedBytes share(const Tensor& tensor) {

@@ -10,12 +10,13 @@ namespace troupe::net {
 namespace {
 
 /// A key as user: 64 hexadecimal digits.
-[[nodiscard]] std::string user_of(std::span<const std::uint8_t> key) {
+[[nodiscard]] std::string user_of(std::span<const std::byte> key) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string user;
-  for (const std::uint8_t byte : key) {
-    user += digits[byte >> 4U];
-    user += digits[byte & 15U];
+  for (const std::byte byte : key) {
+    const auto number = std::to_integer<unsigned>(byte);
+    user += digits[number >> 4U];
+    user += digits[number & 15U];
   }
   return user;
 }
@@ -50,9 +51,7 @@ void ZmqAuthenticator::answer() {
   while (const auto parts = socket_.receive_parts(kKey + 1)) {
     std::string user;
     if (parts->size() == kKey + 1 && (*parts)[kMechanism] == "CURVE") {
-      const std::string& key = (*parts)[kKey];
-      user = user_of(
-          {reinterpret_cast<const std::uint8_t*>(key.data()), key.size()});
+      user = user_of(std::as_bytes(std::span((*parts)[kKey])));
     }
     const bool is_known = roles_.count(user) > 0;
     socket_.send_parts(

@@ -13,10 +13,6 @@ namespace {
 /// Frames that wait until a peer is heard on a lane for the first time.
 constexpr std::size_t kMostWaiting = 256;
 
-[[nodiscard]] std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
 }  // namespace
 
 bool HubLoop::apply(Peer& peer, std::vector<SessionCommand> commands,

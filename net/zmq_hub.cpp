@@ -54,8 +54,8 @@ class ZmqHub final : public Hub {
         options_.keys && endpoint.transport != Transport::inproc;
     if (has_users) {
       socket->set(ZMQ_CURVE_SERVER, 1);
-      socket->set(ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
-      socket->set(ZMQ_ZAP_DOMAIN, std::vector<std::uint8_t>{'t'});
+      socket->set(ZMQ_CURVE_SECRETKEY, options_.keys->own.secret.bytes());
+      socket->set(ZMQ_ZAP_DOMAIN, std::vector{std::byte{'t'}});
     }
     use_ipv6(endpoint, *socket);
     if (endpoint.transport == Transport::ipc) {
@@ -201,7 +201,7 @@ class ZmqHub final : public Hub {
   }
 
   void connect(ZmqSocket& socket, const Endpoint& endpoint,
-               const std::optional<LinkKey>& key, bool is_beats) const {
+               const std::optional<PublicKey>& key, bool is_beats) const {
     socket.set_link_options(options_.lease);
     if (is_beats) {
       // A beat that cannot go out now is of no use later.
@@ -212,8 +212,8 @@ class ZmqHub final : public Hub {
       require(key.has_value(), Errc::invalid_argument, kPlace,
               "the key of " + in_quotes(endpoint.text) + " is not known");
       socket.set(ZMQ_CURVE_SERVERKEY, *key);
-      socket.set(ZMQ_CURVE_PUBLICKEY, options_.keys->public_key);
-      socket.set(ZMQ_CURVE_SECRETKEY, options_.keys->secret_key);
+      socket.set(ZMQ_CURVE_PUBLICKEY, options_.keys->own.public_key);
+      socket.set(ZMQ_CURVE_SECRETKEY, options_.keys->own.secret.bytes());
     }
     use_ipv6(endpoint, socket);
     socket.connect(endpoint.text);

@@ -100,7 +100,7 @@ void ZmqSocket::set(int option, std::int64_t value) {
   }
 }
 
-void ZmqSocket::set(int option, std::span<const std::uint8_t> bytes) {
+void ZmqSocket::set(int option, std::span<const std::byte> bytes) {
   if (zmq_setsockopt(socket_, option, bytes.data(), bytes.size()) != 0) {
     fail(Errc::invalid_argument, "a key is refused");
   }

@@ -64,7 +64,7 @@ class ZmqSocket {
 
   void set(int option, int value);
   void set(int option, std::int64_t value);
-  void set(int option, std::span<const std::uint8_t> bytes);
+  void set(int option, std::span<const std::byte> bytes);
   /// What every socket of a link has. A tcp connection whose bytes arrive
   /// nowhere for `lease` is made anew.
   void set_link_options(Duration lease);

@@ -28,22 +28,23 @@ void add_init_latents(const JobRequest& request, JobRecord& job) {
   job.draws_latents = request.torch_latents == samplers::InitialLatents::drawn;
 }
 
-void add_classes(const JobRequest& request,
-                 const std::vector<std::string>& classes, JobRecord& job) {
-  for (std::size_t number = 0; number < classes.size(); ++number) {
-    const JobDevice& by = request.device_of(static_cast<int>(number));
-    job.execution_classes.push_back(
-        {.name = classes[number],
-         .device = by.device.kind,
-         .dtype = by.compute,
-         .isa = by.isa,
-         .architecture = by.architecture,
-         .batch_invariant = by.options.batch_invariant,
-         .tf32 = by.options.tf32});
-  }
-}
-
 }  // namespace
+
+std::vector<ClassRecord> class_records(const JobRequest& request,
+                                       const std::vector<std::string>& names) {
+  std::vector<ClassRecord> records;
+  for (std::size_t number = 0; number < names.size(); ++number) {
+    const JobDevice& by = request.device_of(static_cast<int>(number));
+    records.push_back({.name = names[number],
+                       .device = by.device.kind,
+                       .dtype = by.compute,
+                       .isa = by.isa,
+                       .architecture = by.architecture,
+                       .batch_invariant = by.options.batch_invariant,
+                       .tf32 = by.options.tf32});
+  }
+  return records;
+}
 
 std::vector<std::string> execution_classes(const JobRequest& request,
                                            const config::Plan& plan,
@@ -84,7 +85,7 @@ JobRecord record_of(const JobRequest& request, const config::Plan& plan,
   job.noise = request.noise;
   job.seed = request.seed;
   add_init_latents(request, job);
-  add_classes(request, classes, job);
+  job.execution_classes = class_records(request, classes);
   return job;
 }
 

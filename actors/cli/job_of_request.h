@@ -14,6 +14,10 @@ namespace troupe::actors {
     const JobRequest& request, const config::Plan& plan,
     std::uint64_t weights_hash);
 
+/// The same classes, with what they compute on.
+[[nodiscard]] std::vector<ClassRecord> class_records(
+    const JobRequest& request, const std::vector<std::string>& names);
+
 /// The record of a request that is laid out by `plan` (the request's, or one of
 /// bench's baselines). The plan's cuts and graph are drawn here, once.
 /// `classes`: those of execution_classes.

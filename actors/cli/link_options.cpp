@@ -2,9 +2,7 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
@@ -12,22 +10,6 @@
 #include "net/keys.h"
 
 namespace troupe::actors {
-namespace {
-
-net::LinkKey link_key(std::span<const std::byte, net::kKeyBytes> key) {
-  net::LinkKey copy{};
-  std::ranges::transform(key, copy.begin(), [](std::byte one) {
-    return std::to_integer<std::uint8_t>(one);
-  });
-  return copy;
-}
-
-net::LinkKeys link_keys(const net::KeyPair& own) {
-  return {link_key(own.public_key), link_key(own.secret.bytes()), {}};
-}
-
-}  // namespace
-
 net::HubOptions hub_options(const config::Config& config,
                             std::string_view role) {
   net::HubOptions options;
@@ -40,9 +22,8 @@ net::HubOptions hub_options(const config::Config& config,
   const bool directs = role == kCoordinatorRole;
   const net::Keys keys = net::read_keys(
       config.secret_file, directs ? net::Role::coordinator : net::Role::worker);
-  options.keys = link_keys(directs ? *keys.coordinator : keys.worker);
-  options.keys->allowed.push_back(
-      {link_key(keys.worker.public_key), std::string(kWorkerRole)});
+  options.keys = {directs ? *keys.coordinator : keys.worker,
+                  {{keys.worker.public_key, std::string(kWorkerRole)}}};
   return options;
 }
 
@@ -62,8 +43,8 @@ void check_listening(const config::Config& config) {
 net::DialOptions dial_options(const config::Config& config) {
   net::DialOptions options;
   if (!config.secret_file.empty()) {
-    options.key = link_key(
-        net::read_keys(config.secret_file, net::Role::worker).coordinator_key);
+    options.key =
+        net::read_keys(config.secret_file, net::Role::worker).coordinator_key;
   }
   return options;
 }

@@ -7,6 +7,7 @@
 
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_layout.h"
+#include "actors/cli/job_of_request.h"
 #include "config/method_plan.h"
 #include "config/option_table.h"
 #include "kernels/core/error.h"
@@ -138,17 +139,7 @@ MemberJob member_job(const Offer& offer, const Tensor& latents,
       make_parts(offer.job, values, runner.models(), request.source.table());
   job.workers = runner.places(request.plan);
   job.value_budget = request.value_budget;
-  const std::vector<std::string>& names = runner.execution_classes();
-  for (std::size_t number = 0; number < names.size(); ++number) {
-    const JobDevice& by = request.device_of(static_cast<int>(number));
-    job.classes.push_back({.name = names[number],
-                           .device = by.device.kind,
-                           .dtype = by.compute,
-                           .isa = by.isa,
-                           .architecture = by.architecture,
-                           .batch_invariant = by.options.batch_invariant,
-                           .tf32 = by.options.tf32});
-  }
+  job.classes = class_records(request, runner.execution_classes());
   return job;
 }
 

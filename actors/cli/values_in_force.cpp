@@ -145,7 +145,7 @@ void decide_method(const Config& config, const samplers::MethodOptions& method,
   }
 }
 
-/// What "auto" and 0 come to.
+/// What is left open, and what it comes to.
 void remark(const Config& config, const JobRequest& request,
             Decisions& decisions) {
   const auto here = [&](const char* key, bool is_open,
@@ -160,8 +160,13 @@ void remark(const Config& config, const JobRequest& request,
   here("size", !config.size,
        config::to_string(config::PictureSize{picture[picture.rank() - 1],
                                              picture[picture.rank() - 2]}));
-  here("workers", config.num_workers == 0,
-       std::to_string(request.plan.num_workers));
+  const std::string workers = std::to_string(request.plan.num_workers);
+  if (!config.listen.empty() && !config.places.contains("workers")) {
+    // Where a job listens, a 0 from a file would mean none.
+    decisions["workers"] = {workers, "default"};
+  } else {
+    here("workers", config.num_workers == 0, workers);
+  }
   here("threads", config.num_threads == 0,
        std::to_string(request.plan.num_threads));
   here("dtype", config.compute == config::ComputeType::automatic,

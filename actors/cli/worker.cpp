@@ -62,7 +62,11 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                         .hub = hub_options(config, kWorkerRole),
                         .endpoint = config.join,
                         .dial = dial_options(config)});
-  const Offer offer = member.wait_for_offer(stop.token());
+  const std::optional<Offer> offered = member.wait_for_offer(stop.token());
+  if (!offered) {
+    return {};
+  }
+  const Offer& offer = *offered;
   std::optional<JobRequest> request;
   std::optional<JobRunner> runner;
   MemberJob job;

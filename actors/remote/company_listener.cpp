@@ -11,14 +11,11 @@
 namespace troupe::actors {
 namespace {
 
+using net::bytes_of;
 using wire::News;
 
 /// For those who compute to leave when the job is over: at their next block.
 constexpr auto kFarewell = std::chrono::seconds(5);
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
 
 }  // namespace
 
@@ -142,7 +139,7 @@ void CompanyListener::on_knock(net::PeerId peer,
                              ", expected " + own);
     } else if (is_over_) {
       lock.unlock();
-      hub_->refuse(peer, "the job is over");
+      hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true}));
     } else {
       const auto guest = std::make_shared<Guest>();
       guest->peer = peer;
@@ -165,7 +162,7 @@ void CompanyListener::on_up(net::PeerId peer,
                             const net::Greeting& /*greeting*/) {
   if (const auto guest = guest_of(peer)) {
     guest->outbox->send(offer_);
-    // The job may have ended meanwhile.
+    // The job may have ended since the knock.
     const std::lock_guard lock(mutex_);
     if (is_over_) {
       guest->outbox->send(wire::encode(News(JobOver{cause_})));
@@ -178,10 +175,6 @@ void CompanyListener::on_room(net::PeerId peer) {
     guest->outbox->on_room();
   }
 }
-
-void CompanyListener::on_beat(net::PeerId /*peer*/,
-                              std::span<const std::byte> /*payload*/,
-                              std::optional<Duration> /*round_trip*/) {}
 
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   lose(peer, loss.what);
@@ -360,7 +353,5 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
     breach(peer, "a question for a value that is none");
   }
 }
-
-void CompanyListener::on_unwanted(net::WantId /*want*/) {}
 
 }  // namespace troupe::actors

@@ -13,23 +13,9 @@
 #include "net/inproc_channel.h"
 
 namespace troupe::actors {
-namespace {
 
+using net::bytes_of;
 using wire::News;
-
-std::span<const std::byte> bytes_of(const std::string& text) {
-  return std::as_bytes(std::span(text));
-}
-
-int num_threads(const std::vector<WorkerPlace>& workers) {
-  int threads = 0;
-  for (const WorkerPlace& place : workers) {
-    threads += place.threads;
-  }
-  return threads;
-}
-
-}  // namespace
 
 CompanyMember::CompanyMember(MemberSpec spec) : spec_(std::move(spec)) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
@@ -45,22 +31,22 @@ CompanyMember::~CompanyMember() {
   hub_ = nullptr;  // no call of the handler from here on
 }
 
-Offer CompanyMember::wait_for_offer(std::stop_token stop) {
+std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] {
     const std::lock_guard lock(mutex_);
     news_.notify_all();
   });
   std::unique_lock lock(mutex_);
   news_.wait(lock, [&] { return offer_ || end_ || stop.stop_requested(); });
+  if (end_ && end_->kind == MemberEnd::Kind::over) {
+    return std::nullopt;
+  }
   if (end_) {
-    throw to_error(end_->cause.value_or(
-        Failure{Errc::unreachable, spec_.endpoint, "the job is over", {}}));
+    throw to_error(end_->cause.value());
   }
-  if (!offer_) {
-    throw Error(Errc::interrupted, spec_.endpoint,
-                "stopped before there was a job");
-  }
-  return *std::exchange(offer_, std::nullopt);
+  require(offer_.has_value(), Errc::interrupted, spec_.endpoint,
+          "stopped before there was a job");
+  return std::exchange(offer_, std::nullopt);
 }
 
 Tensor CompanyMember::init_latents(const JobRecord& job) {
@@ -101,27 +87,13 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
   const auto values = std::make_shared<LinkChannel>(inproc, kHomeProcess);
   values->set_peer(kHomeProcess, peer_);
   values->open(*hub_, process_);
-  bool with_previews = false;
-  bool with_trajectory = false;
+  const auto context = context_of(std::move(job.parts));
+  const std::shared_ptr<ValueStore> store = make_store(*context, values);
+  inproc->attach(process_, answers_of(store));
   {
     const std::lock_guard lock(mutex_);
     channel_ = values;
-    with_previews = shows_previews_;
-    with_trajectory = shows_trajectory_;
   }
-  const auto context = std::make_shared<JobContext>(
-      std::move(job.parts), std::make_shared<const SteadyClock>(),
-      with_previews, with_trajectory);
-  const std::shared_ptr<ValueStore> store = make_store(*context, values);
-  inproc->attach(process_,
-                 [store = std::weak_ptr(store)](const ValueName& name,
-                                                ValueChannel::Taker taker) {
-                   if (const auto there = store.lock()) {
-                     there->give(name, std::move(taker));
-                   } else {
-                     taker(std::nullopt);
-                   }
-                 });
   SystemConfig config;
   check_threads(kSystemThreads +
                 (job.make_executor ? 0 : num_threads(job.workers)));
@@ -129,58 +101,73 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
   {
     ThreadExecutor joiner;  // ends after the actors
     caf::actor_system system(config);
-    const CoordinatorActor proxy = spawn_coordinator_proxy(
-        system, {.outbox = outbox_,
-                 .classes = std::move(job.classes),
-                 .on_process =
-                     [this](const ProcessActor& actor) {
-                       const std::lock_guard lock(mutex_);
-                       node_ = actor;
-                     },
-                 .on_worker =
-                     [this](const WorkerUp& up, const WorkerActor& worker) {
-                       const std::lock_guard lock(mutex_);
-                       workers_[up.worker] = worker;
-                     },
-                 .on_fault =
-                     [this](const Failure& cause) {
-                       finish({MemberEnd::Kind::failed, cause});
-                     }});
-    NodeSpec spec{.process = process_,
-                  .joins = true,
-                  .workers = std::move(job.workers),
-                  .value_budget = job.value_budget,
-                  .restart = job.restart,
-                  .job = context,
-                  .store = store,
-                  .make_executor = std::move(job.make_executor),
-                  .coordinator = proxy,
-                  .joiner = &joiner};
-    if (!spec.make_executor) {
-      spec.make_executor = [](int /*worker*/) {
-        return std::unique_ptr<Executor>(std::make_unique<ThreadExecutor>());
-      };
-    }
-    const NodeActor node = spawn_node(system, std::move(spec));
-    const std::stop_callback leave_soon(drain, [this, proxy] {
-      caf::anon_send(proxy, DrainProcess{process_});
-    });
-    const std::stop_callback leave_now(stop, [this] {
-      finish({MemberEnd::Kind::failed,
-              Failure{Errc::interrupted, "worker", "stopped by a signal", {}}});
-    });
-    std::unique_lock lock(mutex_);
-    news_.wait(lock, [this] { return end_.has_value(); });
-    end = *end_;
-    node_ = nullptr;
-    workers_.clear();
-    lock.unlock();
+    const CoordinatorActor coordinator =
+        spawn_coordinator_proxy(system, proxy_spec(std::move(job.classes)));
+    const NodeActor node =
+        spawn_node(system, {.process = process_,
+                            .joins = true,
+                            .workers = std::move(job.workers),
+                            .value_budget = job.value_budget,
+                            .restart = job.restart,
+                            .job = context,
+                            .store = store,
+                            .make_executor = std::move(job.make_executor),
+                            .coordinator = coordinator,
+                            .joiner = &joiner});
+    end = wait_for_end(coordinator, drain, std::move(stop));
     caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(proxy, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   }
   values->close();
-  leave(end.cause ? end.cause->message : "the job is over");
+  leave(end.cause                ? end.cause->message
+        : drain.stop_requested() ? "it was told to leave"
+                                 : "the job is over");
   return end;
+}
+
+std::shared_ptr<JobContext> CompanyMember::context_of(JobParts parts) {
+  const std::lock_guard lock(mutex_);
+  return std::make_shared<JobContext>(std::move(parts),
+                                      std::make_shared<const SteadyClock>(),
+                                      shows_previews_, shows_trajectory_);
+}
+
+CoordinatorProxySpec CompanyMember::proxy_spec(
+    std::vector<ClassRecord> classes) {
+  return {.outbox = outbox_,
+          .classes = std::move(classes),
+          .on_process =
+              [this](const ProcessActor& actor) {
+                const std::lock_guard lock(mutex_);
+                node_ = actor;
+              },
+          .on_worker =
+              [this](const WorkerUp& up, const WorkerActor& worker) {
+                const std::lock_guard lock(mutex_);
+                workers_[up.worker] = worker;
+              },
+          .on_fault =
+              [this](const Failure& cause) {
+                finish({MemberEnd::Kind::failed, cause});
+              }};
+}
+
+/// The job's end, as far as this process is concerned.
+MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
+                                      std::stop_token drain,
+                                      std::stop_token stop) {
+  const std::stop_callback leave_soon(drain, [this, coordinator] {
+    caf::anon_send(coordinator, DrainProcess{process_});
+  });
+  const std::stop_callback leave_now(stop, [this] {
+    finish({MemberEnd::Kind::failed,
+            Failure{Errc::interrupted, "worker", "stopped by a signal", {}}});
+  });
+  std::unique_lock lock(mutex_);
+  news_.wait(lock, [this] { return end_.has_value(); });
+  node_ = nullptr;
+  workers_.clear();
+  return *end_;
 }
 
 void CompanyMember::finish(MemberEnd end) {
@@ -201,6 +188,10 @@ void CompanyMember::on_knock(net::PeerId peer,
 void CompanyMember::on_up(net::PeerId /*peer*/, const net::Greeting& greeting) {
   try {
     const Welcome welcome = wire::decode_welcome(bytes_of(greeting.record));
+    if (welcome.is_over) {
+      finish({});
+      return;
+    }
     const std::lock_guard lock(mutex_);
     process_ = welcome.process;
   } catch (const Error& error) {
@@ -209,10 +200,6 @@ void CompanyMember::on_up(net::PeerId /*peer*/, const net::Greeting& greeting) {
 }
 
 void CompanyMember::on_room(net::PeerId /*peer*/) { outbox_->on_room(); }
-
-void CompanyMember::on_beat(net::PeerId /*peer*/,
-                            std::span<const std::byte> /*payload*/,
-                            std::optional<Duration> /*round_trip*/) {}
 
 void CompanyMember::on_lost(net::PeerId /*peer*/, const net::Loss& loss) {
   const bool is_refusal = loss.cause == net::LossCause::refused ||
@@ -296,7 +283,5 @@ void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
     hub_->give_nothing(want);
   }
 }
-
-void CompanyMember::on_unwanted(net::WantId /*want*/) {}
 
 }  // namespace troupe::actors

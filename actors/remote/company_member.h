@@ -69,10 +69,10 @@ class CompanyMember final : private net::LinkHandler {
   CompanyMember(const CompanyMember&) = delete;
   CompanyMember& operator=(const CompanyMember&) = delete;
 
-  /// Waits for the job. Errors: Errc::unreachable with a sentence that names
-  /// the endpoint, Errc::invalid_argument where it refuses, Errc::interrupted
-  /// after a stop.
-  [[nodiscard]] Offer wait_for_offer(std::stop_token stop);
+  /// Waits for the job; nothing: it is over already. Errors: Errc::unreachable
+  /// with a sentence that names the endpoint, Errc::invalid_argument where it
+  /// refuses, Errc::interrupted after a stop.
+  [[nodiscard]] std::optional<Offer> wait_for_offer(std::stop_token stop);
   /// The job's given latents; empty where it has none. Errors:
   /// Errc::unreachable, Errc::corrupt_file.
   [[nodiscard]] Tensor init_latents(const JobRecord& job);
@@ -92,14 +92,17 @@ class CompanyMember final : private net::LinkHandler {
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
   void on_room(net::PeerId peer) override;
-  void on_beat(net::PeerId peer, std::span<const std::byte> payload,
-               std::optional<Duration> round_trip) override;
   void on_wanted(net::PeerId peer, net::WantId want,
                  std::string_view key) override;
-  void on_unwanted(net::WantId want) override;
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   void hear(wire::News news);
+  [[nodiscard]] std::shared_ptr<JobContext> context_of(JobParts parts);
+  [[nodiscard]] CoordinatorProxySpec proxy_spec(
+      std::vector<ClassRecord> classes);
+  [[nodiscard]] MemberEnd wait_for_end(const CoordinatorActor& coordinator,
+                                       std::stop_token drain,
+                                       std::stop_token stop);
   void tell_worker(int worker, const auto& message);
   void finish(MemberEnd end);
   void leave(const std::string& sentence);

@@ -96,7 +96,7 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { spec_.on_fault(fault.cause); },
         [this](const DrainProcess& drain) { carry(drain); },
-        [this](const CancelSample& cancel) { carry(cancel); },
+        [](const CancelSample&) {},  // no node asks for it
         [this](const ProcessDown& down) { spec_.on_fault(down.cause); },
         [](halt_atom) {},
         [](pulse_atom) {},

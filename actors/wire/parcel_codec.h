@@ -15,15 +15,8 @@ inline constexpr std::size_t kMostParcelBytes = std::size_t{64} << 20U;
 /// and a hundred in memory.
 inline constexpr int kMostParcelEntries = 1 << 16;
 
-/// As troupe.wire.Parcel. Its tensors are on the host. Errors:
+/// A parcel without the elements of its tensors, as troupe.wire.Parcel. Errors:
 /// Errc::invalid_argument above kMostParcelBytes. Thread: any.
-[[nodiscard]] std::string encode(const Parcel& parcel);
-/// What it reads is well formed; `unpack` says whether it is a value. Errors:
-/// Errc::corrupt_file. Thread: any.
-[[nodiscard]] Parcel decode_parcel(std::span<const std::byte> bytes);
-
-/// A parcel without the elements of its tensors. Errors and thread: as
-/// `encode`.
 [[nodiscard]] std::string encode_outline(const Parcel& parcel);
 /// Elements on the host, from an address that suits every dtype.
 struct Elements {
@@ -31,8 +24,9 @@ struct Elements {
   std::size_t num_bytes = 0;
 };
 /// The parcel of an outline, with the elements of its tensors in their order;
-/// those are shared. An empty tensor has none. Errors: Errc::corrupt_file.
-/// Thread: any.
+/// those are shared. An empty tensor has none. What it reads is well formed;
+/// `unpack` says whether it is a value. Errors: Errc::corrupt_file. Thread:
+/// any.
 [[nodiscard]] Parcel decode_outline(std::span<const std::byte> outline,
                                     std::span<const Elements> elements);
 

@@ -150,12 +150,13 @@ std::string encode(const Welcome& welcome) {
   proto::Welcome message;
   message.set_version(welcome.version);
   message.set_process(welcome.process);
+  message.set_is_over(welcome.is_over);
   return bytes_of(message, kMostGreeting);
 }
 
 Welcome decode_welcome(std::span<const std::byte> bytes) {
   const auto message = parsed<proto::Welcome>(bytes);
-  return {message.version(), natural(message.process())};
+  return {message.version(), natural(message.process()), message.is_over()};
 }
 
 }  // namespace troupe::actors::wire

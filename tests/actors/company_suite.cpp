@@ -13,7 +13,6 @@
 #include "actors/remote/company_member.h"
 #include "actors/shells.h"
 #include "actors/wire/news_codec.h"
-#include "actors/wire/parcel_codec.h"
 
 namespace troupe::actors {
 namespace {
@@ -124,14 +123,13 @@ class EncodingChannel final : public ValueChannel {
   explicit EncodingChannel(std::shared_ptr<ValueChannel> inner)
       : inner_(std::move(inner)) {}
   void get(int holder, const ValueName& name, Taker taker) override {
-    inner_->get(
-        holder, name, [taker = std::move(taker)](std::optional<Parcel> parcel) {
-          if (parcel) {
-            const std::string bytes = wire::encode(*parcel);
-            parcel = wire::decode_parcel(std::as_bytes(std::span(bytes)));
-          }
-          taker(std::move(parcel));
-        });
+    inner_->get(holder, name,
+                [taker = std::move(taker)](std::optional<Parcel> parcel) {
+                  if (parcel) {
+                    parcel = from_link(to_link(*parcel));
+                  }
+                  taker(std::move(parcel));
+                });
   }
 
  private:
@@ -164,7 +162,9 @@ void compute(const JobSpec& spec, const WorkerPlace& place,
                           return board.make_hub(std::move(options), handler);
                         }});
   try {
-    (void)member.wait_for_offer({});
+    if (!member.wait_for_offer({})) {
+      return;
+    }
   } catch (const Error&) {
     return;  // the job could not begin
   }

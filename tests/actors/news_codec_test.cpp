@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/wire/parcel_codec.h"
 #include "kernels/core/error.h"
 #include "tests/actors/news_filler.h"
 #include "tests/actors/news_trip.h"
@@ -186,18 +185,6 @@ TEST(NewsCodec, BringsEveryFailureBack) {
   }
 }
 
-TEST(NewsCodec, BringsAValueBack) {
-  Filler fill;
-  const Parcel sent{{"mark", Tensor()}, {"x", fill.tensor()}};
-  const Parcel got = wire::decode_parcel(bytes_of(wire::encode(sent)));
-  ASSERT_EQ(got.size(), 2U);
-  EXPECT_EQ(got[0].name, "mark");
-  EXPECT_TRUE(got[0].tensor.empty());
-  EXPECT_EQ(got[1].name, "x");
-  EXPECT_EQ(got[1].tensor.shape(), sent[1].tensor.shape());
-  EXPECT_TRUE(bytes_equal(got[1].tensor, sent[1].tensor));
-}
-
 template <typename Decode>
 void expect_refused_or_read(const std::string& bytes, const Decode& decode) {
   try {
@@ -311,12 +298,6 @@ TEST(NewsCodec, RefusesAFieldThatItDoesNotKnowAtAnyDepth) {
         Path{2, 9}, Path{2, 9, 3}, Path{2, 10}, Path{2, 12}}) {
     expect_refused(result, path);
   }
-  const std::string parcel = wire::encode(Parcel{{"x", fill.tensor()}});
-  for (const Path& path : {Path{}, Path{1}}) {
-    EXPECT_THROW(
-        (void)wire::decode_parcel(bytes_of(with_stranger(parcel, path))),
-        Error);
-  }
 }
 
 TEST(NewsCodec, RefusesMoreEntriesThanAnybodySends) {
@@ -337,22 +318,16 @@ TEST(NewsCodec, LivesThroughChangedAndShortenedBytes) {
   Filler fill;
   std::mt19937 random(7);
   const std::string messages[] = {wire::encode(News(fill.grant())),
-                                  wire::encode(News(fill.result())),
-                                  wire::encode(Parcel{{"x", fill.tensor()}})};
+                                  wire::encode(News(fill.result()))};
   for (int i = 0; i < 30000; ++i) {
-    const std::size_t which = random() % 3;
-    std::string bytes = messages[which];
+    std::string bytes = messages[random() % 2];
     if (random() % 2 == 0) {
       bytes.resize(random() % bytes.size());
     }
     for (std::uint32_t n = random() % 4; n > 0 && !bytes.empty(); --n) {
       bytes[random() % bytes.size()] = static_cast<char>(random());
     }
-    if (which == 2) {
-      expect_refused_or_read(bytes, wire::decode_parcel);
-    } else {
-      expect_refused_or_read(bytes, wire::decode_news);
-    }
+    expect_refused_or_read(bytes, wire::decode_news);
   }
 }
 

@@ -27,9 +27,10 @@ TEST(SessionCodec, BringsGreetingsBack) {
   EXPECT_EQ(came.name, applicant.name);
   EXPECT_EQ(came.endpoints, applicant.endpoints);
   const Welcome welcome =
-      wire::decode_welcome(bytes_of(wire::encode(Welcome{"0.9", 7})));
+      wire::decode_welcome(bytes_of(wire::encode(Welcome{"0.9", 7, true})));
   EXPECT_EQ(welcome.version, "0.9");
   EXPECT_EQ(welcome.process, 7);
+  EXPECT_TRUE(welcome.is_over);
 }
 
 TEST(SessionCodec, RefusesAGreetingWithMoreEndpointsThanAnybodyHas) {
@@ -153,8 +154,24 @@ TEST(Outline, RefusesElementsThatAreNotThoseOfItsTensors) {
   shorter.elements.back().num_bytes -= 4;
   expect_refused(shorter);
   Parts with_data = whole;
-  with_data.outline = wire::encode(Parcel{{"x", fill.tensor()}});
+  // Parcel.tensors[0].data
+  with_data.outline = std::string("\x0A\x03\x22\x01\x00", 5);
   expect_refused(with_data);
+}
+
+TEST(Outline, RefusesAFieldThatItDoesNotKnow) {
+  const std::string field = "\xC0\x3E\x01";  // field 1000: 1
+  const std::string in_tensor = std::string("\x0A\x03") + field;
+  for (const std::string& outline : {field, in_tensor}) {
+    try {
+      (void)wire::decode_outline(bytes_of(outline), {});
+      ADD_FAILURE() << "a field passed";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("does not know"),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST(SessionCodec, LivesThroughChangedAndShortenedBytes) {

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "net/link.h"
+#include "tests/net/link_keys.h"
 
 namespace troupe::net {
 namespace {
@@ -190,16 +191,6 @@ class Asker final : public LinkHandler {
   return static_cast<double>(sent) / since(start);
 }
 
-[[nodiscard]] LinkKeys make_keys() {
-  char public_text[41];
-  char secret_text[41];
-  zmq_curve_keypair(public_text, secret_text);
-  LinkKeys keys;
-  zmq_z85_decode(keys.public_key.data(), public_text);
-  zmq_z85_decode(keys.secret_key.data(), secret_text);
-  return keys;
-}
-
 [[noreturn]] void run_holder(HubOptions options, const std::string& endpoint,
                              int to) {
   Holder holder;
@@ -273,8 +264,8 @@ void bench(const std::string& transport, bool has_keys, double seconds) {
   if (has_keys) {
     listening.keys = make_keys();
     dialling.keys = make_keys();
-    listening.keys->allowed.push_back({dialling.keys->public_key, "asker"});
-    dial.key = listening.keys->public_key;
+    listening.keys->allowed.push_back({dialling.keys->own.public_key, "asker"});
+    dial.key = listening.keys->own.public_key;
   }
   std::string folder = "/tmp/troupe-bench-XXXXXX";
   mkdtemp(folder.data());

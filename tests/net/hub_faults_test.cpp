@@ -153,14 +153,14 @@ class Keys : public testing::Test {
  protected:
   Keys()
       : listener_(make_keys()), worker_(make_keys()), stranger_(make_keys()) {
-    listener_.allowed.push_back({worker_.public_key, "worker"});
+    listener_.allowed.push_back({worker_.own.public_key, "worker"});
     a_ = std::make_unique<Process>(
         HubOptions{.role = "coordinator", .keys = listener_});
     endpoint_ = a_->hub->listen("tcp://127.0.0.1:0");
   }
 
   Loss dial_and_lose(const std::string& role, const LinkKeys& keys,
-                     const LinkKey& server) {
+                     const PublicKey& server) {
     Process b({.role = role, .keys = keys});
     const PeerId peer =
         b.hub->dial(endpoint_, {.key = server, .deadline = 700ms});
@@ -176,14 +176,15 @@ class Keys : public testing::Test {
 };
 
 TEST_F(Keys, OfAStrangerAreNotLetIn) {
-  const Loss loss = dial_and_lose("worker", stranger_, listener_.public_key);
+  const Loss loss =
+      dial_and_lose("worker", stranger_, listener_.own.public_key);
   EXPECT_EQ(loss.cause, LossCause::refused);
   EXPECT_EQ(loss.what, endpoint_ + " does not let this side's key in");
   EXPECT_EQ(a_->witness.num_peers(), 0U);
 }
 
 TEST_F(Keys, OfTheListenerMustBeTheRightOnes) {
-  const Loss loss = dial_and_lose("worker", worker_, stranger_.public_key);
+  const Loss loss = dial_and_lose("worker", worker_, stranger_.own.public_key);
   EXPECT_EQ(loss.cause, LossCause::unreachable);
   EXPECT_NE(loss.what.find("it has another key"), std::string::npos)
       << loss.what;
@@ -191,7 +192,7 @@ TEST_F(Keys, OfTheListenerMustBeTheRightOnes) {
 }
 
 TEST_F(Keys, GiveNoOtherRole) {
-  const Loss loss = dial_and_lose("client", worker_, listener_.public_key);
+  const Loss loss = dial_and_lose("client", worker_, listener_.own.public_key);
   EXPECT_EQ(loss.cause, LossCause::refused);
   EXPECT_NE(loss.what.find("your key may not have the role 'client'"),
             std::string::npos)
@@ -200,9 +201,9 @@ TEST_F(Keys, GiveNoOtherRole) {
 }
 
 TEST_F(Keys, CanBeAllowedLater) {
-  a_->hub->allow({stranger_.public_key, "client"});
+  a_->hub->allow({stranger_.own.public_key, "client"});
   Process b({.role = "client", .keys = stranger_});
-  const PeerId peer = b.hub->dial(endpoint_, {.key = listener_.public_key});
+  const PeerId peer = b.hub->dial(endpoint_, {.key = listener_.own.public_key});
   EXPECT_TRUE(b.witness.wait_up(peer));
 }
 

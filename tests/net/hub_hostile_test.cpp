@@ -305,14 +305,14 @@ TEST(HubHostile, SessionsAreNotForOtherKeys) {
   LinkKeys listener = make_keys();
   const LinkKeys worker = make_keys();
   const LinkKeys other = make_keys();
-  listener.allowed = {{worker.public_key, "worker"},
-                      {other.public_key, "worker"}};
+  listener.allowed = {{worker.own.public_key, "worker"},
+                      {other.own.public_key, "worker"}};
   Process a({.role = "coordinator", .keys = listener});
   const std::string endpoint = a.hub->listen("tcp://127.0.0.1:0");
-  RawPeer first(worker, listener.public_key, endpoint);
+  RawPeer first(worker, listener.own.public_key, endpoint);
   const SessionId session = greet(first, 99);
   ASSERT_NE(session.listener, 0U);
-  RawPeer second(other, listener.public_key, endpoint);
+  RawPeer second(other, listener.own.public_key, endpoint);
   second.send({frame_text(
       {.kind = FrameKind::record, .session = session, .a = 1, .b = 1, .c = 1},
       "stolen")});

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "net/link.h"
+#include "tests/net/link_keys.h"
 #include "tests/net/same_bytes.h"
 
 namespace troupe::net {
@@ -201,17 +202,6 @@ class Taken {
   std::condition_variable changed_;
   std::optional<Fetched> fetched_;
 };
-
-/// A pair of keys.
-[[nodiscard]] inline LinkKeys make_keys() {
-  char public_text[41];
-  char secret_text[41];
-  LinkKeys keys;
-  EXPECT_EQ(zmq_curve_keypair(public_text, secret_text), 0);
-  zmq_z85_decode(keys.public_key.data(), public_text);
-  zmq_z85_decode(keys.secret_key.data(), secret_text);
-  return keys;
-}
 
 /// A folder for ipc sockets, 0700, removed at the end.
 class SocketFolder {

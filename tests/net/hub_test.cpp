@@ -29,8 +29,9 @@ class HubLink : public testing::TestWithParam<Kind> {
     if (GetParam().has_keys) {
       listening.keys = make_keys();
       dialling.keys = make_keys();
-      listening.keys->allowed.push_back({dialling.keys->public_key, "worker"});
-      dial_options_.key = listening.keys->public_key;
+      listening.keys->allowed.push_back(
+          {dialling.keys->own.public_key, "worker"});
+      dial_options_.key = listening.keys->own.public_key;
     }
     const bool is_inproc = GetParam().name == "inproc";
     a_ = std::make_unique<Process>(listening,

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,15 +24,15 @@ class RawPeer {
               0);
   }
   /// With keys.
-  RawPeer(const LinkKeys& keys, const LinkKey& listener,
+  RawPeer(const LinkKeys& keys, const PublicKey& listener,
           const std::string& endpoint)
       : RawPeer(ZMQ_DEALER) {
-    const auto set = [this](int option, const LinkKey& key) {
+    const auto set = [this](int option, std::span<const std::byte> key) {
       EXPECT_EQ(zmq_setsockopt(socket_, option, key.data(), key.size()), 0);
     };
     set(ZMQ_CURVE_SERVERKEY, listener);
-    set(ZMQ_CURVE_PUBLICKEY, keys.public_key);
-    set(ZMQ_CURVE_SECRETKEY, keys.secret_key);
+    set(ZMQ_CURVE_PUBLICKEY, keys.own.public_key);
+    set(ZMQ_CURVE_SECRETKEY, keys.own.secret.bytes());
     EXPECT_EQ(zmq_connect(socket_, endpoint.c_str()), 0);
   }
   explicit RawPeer(int type)
