@@ -12,6 +12,7 @@
 #include "actors/grant.h"
 #include "actors/observer.h"
 #include "actors/value_room.h"
+#include "config/config.h"
 #include "kernels/core/clock.h"
 #include "kernels/core/device.h"
 #include "kernels/core/inline_vector.h"
@@ -110,6 +111,8 @@ struct CoordinatorOptions {
   bool waits_for_processes = false;
   /// Of execution: those that have no worker yet count too.
   int num_classes = 1;
+  /// What becomes of a sample when the last worker of its class has gone.
+  config::ClassChange on_class_change = config::ClassChange::begin_anew;
   /// The first run of every sample has this number: a coordinator that goes on
   /// with another's job uses none of its names again.
   std::uint32_t first_run = 0;

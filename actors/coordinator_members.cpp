@@ -15,7 +15,15 @@ using samplers::Slot;
 
 /// The plan's parts stay as they are: see GroupLoads::add_worker.
 void CoordinatorPolicy::handle(const ProcessJoined& event) {
-  if (const auto flaw = flaw_of(event)) {
+  std::optional<std::string> flaw = flaw_of(event);
+  if (!flaw) {
+    // Those who gave the classes their numbers go on counting.
+    for (const WorkerTraits& traits : event.workers) {
+      note_class(traits.execution_class);
+    }
+    flaw = lack_of_room(event);
+  }
+  if (flaw) {
     commands_.emplace_back(
         RefuseProcess{event.process,
                       {Errc::invalid_argument,
@@ -67,7 +75,7 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
     }
     num_classes = std::max(num_classes, traits.execution_class + 1);
   }
-  return lack_of_room(event);
+  return std::nullopt;
 }
 
 /// One sample fits there, and at home beside the copies for cuts that are taken
@@ -125,17 +133,41 @@ bool CoordinatorPolicy::nobody_stays() const {
 }
 
 /// Workers have left. Samples without a group of their own go to another of
-/// their class, else to another class. Where there is nobody, they wait.
+/// their class, else, if they may, to another class. Where there is nobody,
+/// they wait.
 void CoordinatorPolicy::find_groups() {
+  using config::ClassChange;
+  const std::optional<std::size_t> other = groups_.best(-1);
+  std::vector<std::uint64_t> refused;
   for (auto& [number, sample] : samples_) {
     const std::optional<std::size_t> same = groups_.best(class_of(sample));
-    const std::optional<std::size_t> any = same ? same : groups_.best(-1);
+    if (!same && other && options_.on_class_change == ClassChange::refuse) {
+      refused.push_back(number);
+      continue;
+    }
+    const std::optional<std::size_t> any =
+        same || options_.on_class_change == ClassChange::wait ? same : other;
     const bool lacks = lacks_values(sample);
     is_deserted_ = is_deserted_ || !any;
     if (lacks || (any && !same)) {
       begin_anew(sample, any.value_or(sample.group));
     } else if (any && !groups_.is_staffed(sample.group)) {
       place(sample, *any);
+    }
+  }
+  refuse_class_change(refused);
+}
+
+/// No other class is to make it.
+void CoordinatorPolicy::refuse_class_change(
+    const std::vector<std::uint64_t>& samples) {
+  for (const std::uint64_t index : samples) {
+    if (!ended_) {
+      end_sample(
+          index, SampleStatus::failed,
+          Failure{Errc::another_class, "sample " + std::to_string(index),
+                  "the last worker of its execution class has gone",
+                  "--on-class-change begin-anew lets another class make it"});
     }
   }
 }

@@ -38,7 +38,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
       groups_(samplers::num_parts(options_.method)) {
   require(!options_.workers.empty() || options_.waits_for_processes,
           Errc::invalid_argument, "workers", "at least one is needed");
-  times_.resize(static_cast<std::size_t>(std::max(options_.num_classes, 1)));
+  note_class(std::max(options_.num_classes, 1) - 1);
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   tasks_per_call_ = tasks_per_call(options_.method);
@@ -58,11 +58,17 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   workers_.emplace_back().traits = traits;
   live_.add(traits.execution_class);
-  const auto c = static_cast<std::size_t>(traits.execution_class);
-  times_.resize(std::max(times_.size(), c + 1));
+  note_class(traits.execution_class);
   ++num_unknown_;
   can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
                      traits.device.kind != DeviceKind::cpu;
+}
+
+/// It is known from now on, with all below it.
+void CoordinatorPolicy::note_class(int execution_class) {
+  const auto c = static_cast<std::size_t>(execution_class);
+  times_.resize(std::max(times_.size(), c + 1));
+  groups_.add_class(execution_class);
 }
 
 /// Of a group whose first worker is like this.

@@ -172,6 +172,7 @@ class CoordinatorPolicy {
   [[nodiscard]] Sample* sample_of(const SampleTask& work);
 
   void add_worker(const WorkerTraits& traits);
+  void note_class(int execution_class);
   [[nodiscard]] samplers::InFlight capacity_of(
       const WorkerTraits& traits) const;
 
@@ -215,6 +216,7 @@ class CoordinatorPolicy {
   [[nodiscard]] bool begin_with_cut(Sample& sample);
   [[nodiscard]] bool nobody_stays() const;
   void find_groups();
+  void refuse_class_change(const std::vector<std::uint64_t>& samples);
   [[nodiscard]] std::optional<std::string> flaw_of(
       const ProcessJoined& event) const;
   [[nodiscard]] std::optional<std::string> lack_of_room(

@@ -138,7 +138,8 @@ Duration CoordinatorPolicy::time_left(const Sample& sample) const {
 /// needs for the rest. Once per sample: what two classes took from each other
 /// again and again would never end.
 void CoordinatorPolicy::hurry_samples() {
-  if (next_sample_ < options_.samples.size() || times_.size() == 1) {
+  if (next_sample_ < options_.samples.size() || times_.size() == 1 ||
+      options_.on_class_change != config::ClassChange::begin_anew) {
     return;
   }
   for (std::size_t c = 0; c < times_.size(); ++c) {

@@ -18,6 +18,10 @@ enum class ComputeType : std::uint8_t { automatic, f32, bf16, f16 };
 /// What a GPU may trade: nothing, or that the bits of a row depend on the rows
 /// beside it.
 enum class BitsMode : std::uint8_t { invariant, free };
+/// What becomes of a sample whose execution class has no workers left, while
+/// another class has: it begins anew there, it waits for a worker of its own
+/// class, or it fails.
+enum class ClassChange : std::uint8_t { begin_anew, wait, refuse };
 enum class ExistsPolicy : std::uint8_t { error, skip, replace };
 enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
 
@@ -90,6 +94,7 @@ struct Config {
   std::string model_root;
   double wait_seconds = 5;
   bool stay = false;
+  ClassChange on_class_change = ClassChange::begin_anew;
   // where to
   std::string out;
   std::string grid;

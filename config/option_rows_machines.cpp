@@ -11,6 +11,12 @@ std::span<const Option> machine_rows() {
        "let workers of other processes and machines into this job: "
        "tcp://HOST:PORT (port 0: any) or ipc:///PATH",
        kMachines, kSample, field(&Config::listen), "none"},
+      {"on-class-change", "", 0, "MODE",
+       "when the last worker of an image's execution class has gone and "
+       "another "
+       "class is there: begin-anew (the image's class is in the summary), wait "
+       "for a worker of its class, or refuse (the image fails)",
+       kMachines, kSample, field(&Config::on_class_change)},
       {"join", "", 0, "ADDR", "work for the job that listens there", kMachines,
        kWorker, field(&Config::join), "none"},
       {"secret-file", "", 0, "FILE",
