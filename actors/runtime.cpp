@@ -107,6 +107,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   }
   options.waits_for_processes = spec.waits_for_processes;
   options.num_classes = spec.num_classes;
+  options.on_class_change = spec.on_class_change;
   options.decode = spec.decode;
   options.outcome_bytes = spec.outcome_bytes;
   options.value_sizes = spec.value_sizes;

@@ -42,6 +42,7 @@ struct JobSpec {
   std::vector<WorkerPlace> workers = {{}};
   bool waits_for_processes = false;  ///< see CoordinatorOptions
   int num_classes = 1;               ///< the same
+  config::ClassChange on_class_change = config::ClassChange::begin_anew;
   /// A block of a pass takes seconds at most. Before the first pass a worker
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),

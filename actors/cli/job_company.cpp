@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/cli/link_options.h"
+#include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
 
 namespace troupe::actors {
@@ -27,6 +28,8 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                    .hub = hub_options(config, kCoordinatorRole),
                    .endpoints = {config.listen},
                    .offer = std::move(offer),
+                   .classes = &runner.classes(),
+                   .required_class = RequiredClass::of(config).name,
                    .init_latents = request.init_latents});
   if (!config.quiet) {
     say(stderr, fmt::format("troupe: listening at {}",
@@ -38,7 +41,11 @@ JobResult JobCompany::run() {
   if (!listener_) {
     return runner_.run(spec_);
   }
-  JobResult result = run_company(runner_.job_of(spec_), listener_->detours());
+  JobSpec job = runner_.job_of(spec_);
+  // Samples may wait for a worker of their class, whoever else has gone.
+  job.waits_for_processes = job.waits_for_processes ||
+                            job.on_class_change == config::ClassChange::wait;
+  JobResult result = run_company(job, listener_->detours());
   listener_->end(result.failure);
   return result;
 }

@@ -132,6 +132,16 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
 
 }  // namespace
 
+ClassRecord JobDevice::class_record(std::string class_name) const {
+  return {.name = std::move(class_name),
+          .device = device.kind,
+          .dtype = compute,
+          .isa = isa,
+          .architecture = architecture,
+          .batch_invariant = options.batch_invariant,
+          .tf32 = options.tf32};
+}
+
 std::string JobDevice::label() const {
   return is_gpu() ? fmt::format("{} ({})", to_string(device), name) : "cpu";
 }

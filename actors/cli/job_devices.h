@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/cli/model_source.h"
+#include "actors/job_record.h"
 #include "actors/worker_place.h"
 #include "config/config.h"
 #include "config/method_plan.h"
@@ -42,6 +43,8 @@ struct JobDevice {
   }
   /// "cpu", "cuda:0 (NVIDIA H200)".
   [[nodiscard]] std::string label() const;
+  /// Its class, under this name.
+  [[nodiscard]] ClassRecord class_record(std::string name) const;
 };
 
 /// The GPUs there are; tests describe others.

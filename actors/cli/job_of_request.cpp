@@ -35,13 +35,7 @@ std::vector<ClassRecord> class_records(const JobRequest& request,
   std::vector<ClassRecord> records;
   for (std::size_t number = 0; number < names.size(); ++number) {
     const JobDevice& by = request.device_of(static_cast<int>(number));
-    records.push_back({.name = names[number],
-                       .device = by.device.kind,
-                       .dtype = by.compute,
-                       .isa = by.isa,
-                       .architecture = by.architecture,
-                       .batch_invariant = by.options.batch_invariant,
-                       .tf32 = by.options.tf32});
+    records.push_back(by.class_record(names[number]));
   }
   return records;
 }

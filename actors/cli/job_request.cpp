@@ -219,8 +219,12 @@ std::string JobRequest::dtypes() const {
   return fmt::format("{}", fmt::join(names, ","));
 }
 
+config::Recipe JobRequest::recipe_of(std::uint64_t index) const {
+  return recipe_of(index, device_of(0).class_record({}));
+}
+
 config::Recipe JobRequest::recipe_of(std::uint64_t index,
-                                     int execution_class) const {
+                                     const ClassRecord& by) const {
   config::Recipe recipe;
   recipe.version = version();
   recipe.model = source.name();
@@ -246,15 +250,15 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
-  const JobDevice& by = device_of(execution_class);
-  recipe.dtype = to_string(by.compute);
+  recipe.execution_class = by.name;
+  recipe.dtype = to_string(by.dtype);
   recipe.isa = by.isa;
-  if (by.is_gpu()) {
-    recipe.device = by.device.kind;
-    if (!by.options.batch_invariant) {
+  if (by.device == DeviceKind::cuda) {
+    recipe.device = by.device;
+    if (!by.batch_invariant) {
       recipe.bits = config::BitsMode::free;
     }
-    if (by.options.tf32) {
+    if (by.tf32) {
       recipe.tf32 = true;
     }
   }

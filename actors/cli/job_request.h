@@ -65,9 +65,11 @@ struct JobRequest {
   [[nodiscard]] Shape trajectory_shape() const {
     return with_rows(schedule.num_model_calls() + 1, source.latent_shape());
   }
-  /// A recipe with everything but hashes and the name of the class.
+  /// A recipe with everything but hashes, as the job's first class makes it.
+  [[nodiscard]] config::Recipe recipe_of(std::uint64_t index) const;
+  /// The same, as workers of this class make it.
   [[nodiscard]] config::Recipe recipe_of(std::uint64_t index,
-                                         int execution_class = 0) const;
+                                         const ClassRecord& by) const;
 };
 
 /// `recipe`, if given, is what --from found: its schedule is the base that the

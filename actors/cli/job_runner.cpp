@@ -65,6 +65,8 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
           .count();
   execution_classes_ =
       actors::execution_classes(request, request.plan, weights_hash());
+  classes_ =
+      std::make_unique<JobClasses>(class_records(request, execution_classes_));
   log_message(LogLevel::info,
               fmt::format("model: {} loaded in {:.2f} s, execution class {}",
                           request.source.name(), load_seconds_,
@@ -87,9 +89,9 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
 
 config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
                                     int execution_class) const {
-  config::Recipe recipe = request_.recipe_of(index, execution_class);
+  config::Recipe recipe =
+      request_.recipe_of(index, classes_->at(execution_class));
   recipe.weights_xxh3 = to_hex(weights_hash());
-  recipe.execution_class = this->execution_class(execution_class);
   recipe.latents_xxh3 = to_hex(xxh3_64(latents.bytes()));
   return recipe;
 }

@@ -6,6 +6,7 @@
 
 #include "actors/cli/job_request.h"
 #include "actors/cli/signals.h"
+#include "actors/job_classes.h"
 #include "actors/job_parts.h"
 #include "actors/runtime.h"
 #include "actors/session.h"
@@ -31,15 +32,13 @@ class JobRunner {
     return models_.front().model.weights_hash;
   }
   [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
-  /// Of one class; of the first without a number.
-  [[nodiscard]] const std::string& execution_class(int number = 0) const {
-    return execution_classes_.at(static_cast<std::size_t>(number));
-  }
-  /// All of them, by number.
+  /// The names of the classes of its own devices, by number.
   [[nodiscard]] const std::vector<std::string>& execution_classes()
       const noexcept {
     return execution_classes_;
   }
+  /// Those, and others that processes bring to the job.
+  [[nodiscard]] JobClasses& classes() const noexcept { return *classes_; }
   /// Devices that failed while they were loaded.
   [[nodiscard]] const std::vector<LostDevice>& lost() const noexcept {
     return lost_;
@@ -81,6 +80,7 @@ class JobRunner {
   std::vector<LostDevice> lost_;
   double load_seconds_ = 0;
   std::vector<std::string> execution_classes_;  ///< by number
+  std::unique_ptr<JobClasses> classes_;
 };
 
 }  // namespace troupe::actors

@@ -28,6 +28,11 @@ net::HubOptions hub_options(const config::Config& config,
 }
 
 void check_listening(const config::Config& config) {
+  require(config.on_class_change != config::ClassChange::wait ||
+              !config.listen.empty(),
+          Errc::invalid_argument, config.place_of("on-class-change"),
+          "nobody can come to a job that does not listen: got wait",
+          "add --listen ADDR, or give begin-anew or refuse");
   const net::HubOptions options = hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
     const net::Endpoint endpoint = net::parse_endpoint(config.listen);

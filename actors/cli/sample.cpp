@@ -109,7 +109,7 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
     classes.insert(image.execution_class);
   }
   summary.execution_class =
-      classes.empty() ? runner.execution_class() : one_class(classes);
+      classes.empty() ? runner.execution_classes().front() : one_class(classes);
   summary.latents_xxh3 = artefacts.latents_xxh3();
 }
 
@@ -216,7 +216,8 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .decode = outputs.pictures(),
        .preview_every = outputs.preview ? outputs.preview_every : 0,
        .trajectory = !outputs.trajectory.empty(),
-       .trace = !outputs.trace.empty()});
+       .trace = !outputs.trace.empty(),
+       .on_class_change = invocation.config.on_class_change});
   run.result = company.run();
   company.describe(invocation.summary);
   printer.finish();

@@ -283,22 +283,31 @@ void CompanyListener::hear(Guest& guest, News news) {
 
 /// Its classes get the numbers that they have in the job.
 void CompanyListener::join(Guest& guest, Join join) {
-  const std::vector<ClassRecord>& known = spec_.offer.job.execution_classes;
+  const std::string& required = spec_.required_class;
+  const std::vector<ClassRecord>& offered = spec_.offer.job.execution_classes;
   for (WorkerTraits& worker : join.joined.workers) {
     const ClassRecord& own =
         join.classes[static_cast<std::size_t>(worker.execution_class)];
-    const auto found = std::ranges::find(known, own.name, &ClassRecord::name);
-    if (found == known.end()) {
+    if (!required.empty() && own.name != required) {
       guest.outbox->send(wire::encode(News(RefuseProcess{
           guest.process,
           {Errc::another_class, "execution class",
            "the process computes other bytes than the job: got class " +
-               own.name + ", expected " + known.front().name,
+               own.name + ", expected " + required,
            "use the same build on hosts of one kind, or hold all to one level "
            "with --isa"}})));
       return;
     }
-    worker.execution_class = static_cast<int>(found - known.begin());
+    worker.execution_class = spec_.classes->number_of(own);
+    if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
+        offered.end()) {
+      log_message(LogLevel::warning,
+                  "process " + std::to_string(guest.process) +
+                      " computes in another execution class: its images have "
+                      "the bytes of class " +
+                      own.name +
+                      " (--isa or --require-class holds all to one)");
+    }
   }
   guest.join = std::move(join);
   if (system_ != nullptr) {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/job_classes.h"
 #include "actors/remote/link_channel.h"
 #include "actors/remote/proxies.h"
 #include "actors/shells.h"
@@ -30,7 +31,11 @@ struct ListenerSpec {
   net::HubOptions hub;
   std::vector<std::string> endpoints;
   Offer offer;
-  Tensor init_latents = {};  ///< of the job, if it has any
+  /// Gives numbers to the classes that processes bring. It outlives the
+  /// listener.
+  JobClasses* classes = nullptr;
+  std::string required_class = {};  ///< empty: any may join
+  Tensor init_latents = {};         ///< of the job, if it has any
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};

@@ -21,6 +21,7 @@ class LinksToAJob : public testing::Test {
                    .hub = {.role = "coordinator"},
                    .endpoints = {"inproc://job"},
                    .offer = {},
+                   .classes = &classes_,
                    .make_hub = hub_maker()}) {}
 
   std::unique_ptr<CompanyMember> member(const std::string& version = "test") {
@@ -40,6 +41,7 @@ class LinksToAJob : public testing::Test {
     };
   }
 
+  JobClasses classes_{{}};
   std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
 
  protected:

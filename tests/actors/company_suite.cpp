@@ -190,6 +190,7 @@ JobResult run_over_links(JobSpec spec) {
   for (int number = 0; number < spec.num_classes; ++number) {
     offer.job.execution_classes.push_back({.name = class_name(number)});
   }
+  JobClasses classes(offer.job.execution_classes);
   const std::vector<WorkerPlace> places = std::exchange(spec.workers, {});
   spec.waits_for_processes = !places.empty();
   std::vector<std::jthread> processes;
@@ -197,6 +198,7 @@ JobResult run_over_links(JobSpec spec) {
                             .hub = {.role = "coordinator"},
                             .endpoints = {"inproc://company"},
                             .offer = std::move(offer),
+                            .classes = &classes,
                             .make_hub = [&board](net::HubOptions options,
                                                  net::LinkHandler& handler) {
                               return board->make_hub(std::move(options),

@@ -19,8 +19,10 @@ class LinkJob {
   using Arguments = std::vector<std::string>;
 
   /// Of a tiny network with random weights, or of a model folder.
-  explicit LinkJob(Arguments job, const std::string& model = {})
-      : job_(model.empty() ? Arguments{"sample", "--random-weights", "dit-tiny",
+  explicit LinkJob(Arguments job, const std::string& model = {},
+                   Program::Environment environment = {})
+      : environment_(std::move(environment)),
+        job_(model.empty() ? Arguments{"sample", "--random-weights", "dit-tiny",
                                        "--steps", "8", "--threads", "1"}
                            : Arguments{"sample", "-m", model, "--steps", "4",
                                        "--threads", "1"}) {
@@ -40,17 +42,18 @@ class LinkJob {
           out_.c_str(), "--exists", "replace"}) {
       arguments.push_back(more);
     }
-    head_ = std::make_unique<Program>(arguments);
+    head_ = std::make_unique<Program>(arguments, environment_);
   }
 
-  void add_worker(const Arguments& more = {}) {
+  void add_worker(const Arguments& more = {},
+                  const Program::Environment& environment = {}) {
     Arguments arguments = {"worker", "--join",    endpoint_, "--workers",
                            "1",      "--threads", "1"};
     if (std::ranges::find(more, "--wait") == more.end()) {
       arguments.insert(arguments.end(), {"--wait", "20"});
     }
     arguments.insert(arguments.end(), more.begin(), more.end());
-    workers_.push_back(std::make_unique<Program>(arguments));
+    workers_.push_back(std::make_unique<Program>(arguments, environment));
   }
   [[nodiscard]] Program& worker(std::size_t index) { return *workers_[index]; }
   [[nodiscard]] const TempFolder& folder() const { return folder_; }
@@ -69,9 +72,10 @@ class LinkJob {
     });
   }
 
+  [[nodiscard]] Outcome outcome() { return head_->wait(); }
   /// The job's summary. Expects that it succeeded.
   [[nodiscard]] nlohmann::json finish() {
-    const Outcome outcome = head_->wait();
+    const Outcome outcome = this->outcome();
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
     return outcome.json();
   }
@@ -101,6 +105,7 @@ class LinkJob {
   TempFolder folder_;
   std::string endpoint_ = "ipc://" + folder_.path("link/a");
   std::string out_ = folder_.path("out");
+  Program::Environment environment_;  ///< of who directs
   Arguments job_;
   std::unique_ptr<Program> head_;
   std::vector<std::unique_ptr<Program>> workers_;

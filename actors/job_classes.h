@@ -1,0 +1,28 @@
+#pragma once
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/job_record.h"
+
+namespace troupe::actors {
+
+/// The execution classes of a job that runs, by number: first those of its
+/// record, then those that processes bring. Numbers never change. Thread: any.
+class JobClasses {
+ public:
+  explicit JobClasses(std::vector<ClassRecord> own);
+
+  [[nodiscard]] int size() const;
+  /// Errors: Errc::internal for a number that was not given.
+  [[nodiscard]] ClassRecord at(int number) const;
+  /// The number of the class with this name; a new one gets the next.
+  [[nodiscard]] int number_of(const ClassRecord& one);
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<ClassRecord> classes_;
+};
+
+}  // namespace troupe::actors
