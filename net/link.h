@@ -81,6 +81,7 @@ enum class LossCause : std::uint8_t {
   version,      ///< it speaks another version; `what` names both
   silent,       ///< nothing was heard on its beats lane for its lease, or on
                 ///< its control lane for five
+  closed,       ///< its connections were closed, and it did not come back
   left,         ///< it said good-bye; `what` holds its sentence
   forgotten,    ///< it does not know this session any more
   breach,       ///< it broke the protocol
@@ -182,6 +183,10 @@ struct HubOptions {
   /// told, and beats as often as this needs.
   Duration lease = std::chrono::seconds(2);
   Duration beat_interval = std::chrono::milliseconds(100);
+  /// A peer is lost if all its connections are closed, as a crash closes them,
+  /// and none is made again for so long and six of its round trips: so many
+  /// does a new connection with keys take.
+  Duration reconnect_grace = std::chrono::milliseconds(30);
   /// For `on_knock` to be answered.
   Duration greeting_deadline = std::chrono::seconds(5);
   /// Bytes of records that wait for the peer's acknowledgement, per peer. At
@@ -198,9 +203,9 @@ struct HubOptions {
 /// `Switchboard`). Without keys a tcp endpoint must be of the loopback
 /// interface.
 ///
-/// A link outlives its connections: within the lease both sides say what they
-/// have received, and the rest is sent again. A session that was lost is never
-/// resumed.
+/// A link outlives its connections: the side that dialled makes them anew, both
+/// say what they have received, and the rest is sent again. A session that was
+/// lost is never resumed.
 class Hub {
  public:
   /// Says good-bye to every peer; open questions end as `lost`. No call of the

@@ -15,15 +15,6 @@ using std::chrono::milliseconds;
 
 /// Between two hellos.
 constexpr Duration kGreetAgain = milliseconds(250);
-/// How many leases the control lane may be silent while beats arrive.
-constexpr int kControlLeases = 5;
-
-[[nodiscard]] std::uint64_t stamp_of(TimePoint now) noexcept {
-  return static_cast<std::uint64_t>(
-             std::chrono::nanoseconds(now.time_since_epoch()).count()) +
-         1;  // 0 is none
-}
-
 [[nodiscard]] std::uint64_t in_ms(Duration duration) noexcept {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<milliseconds>(duration).count());
@@ -36,11 +27,11 @@ constexpr int kControlLeases = 5;
          size - frame.head.b <= kMostGreetingBytes;
 }
 
-[[nodiscard]] std::string to_text(Duration duration) {
+}  // namespace
+
+std::string to_text(Duration duration) {
   return std::to_string(in_ms(duration)) + " ms";
 }
-
-}  // namespace
 
 LinkSession::LinkSession(SessionOptions options, State state, TimePoint now)
     : options_(std::move(options)),
@@ -97,6 +88,10 @@ std::vector<SessionCommand> LinkSession::on(const SessionEvent& event,
           leave(it);
         } else if constexpr (std::is_same_v<Event, OtherVersion>) {
           other_version(it);
+        } else if constexpr (std::is_same_v<Event, LaneOpened>) {
+          lane_opened(it.lane, now);
+        } else if constexpr (std::is_same_v<Event, LaneClosed>) {
+          lane_closed(it.lane, now);
         } else {
           trouble(it);
         }
@@ -112,7 +107,7 @@ std::optional<TimePoint> LinkSession::next_deadline() const {
     case State::knocked:
       return start_ + options_.greeting_deadline;
     case State::up:
-      return std::min({beat_due_, have_due_, silent_at(),
+      return std::min({beat_due_, have_due_, silent_at(), closed_due_,
                        has_dialled() ? here_due_ : TimePoint::max()});
     case State::ended:
       break;
@@ -140,7 +135,7 @@ void LinkSession::woken(TimePoint now) {
     }
     return;
   }
-  if (is_silent(now)) {
+  if (is_silent(now) || is_closed(now)) {
     return;
   }
   if (now >= beat_due_) {
@@ -152,27 +147,6 @@ void LinkSession::woken(TimePoint now) {
   if (has_dialled() && now >= here_due_) {
     send_here(now);
   }
-}
-
-TimePoint LinkSession::silent_at() const {
-  return std::min(last_heard_ + options_.lease,
-                  control_heard_ + kControlLeases * options_.lease);
-}
-
-/// Ends the session if the peer has been silent for too long.
-bool LinkSession::is_silent(TimePoint now) {
-  if (now < silent_at()) {
-    return false;
-  }
-  const bool no_beats = now >= last_heard_ + options_.lease;
-  const std::string since = no_beats
-                                ? " for " + to_text(options_.lease)
-                                : " on its control lane for " +
-                                      to_text(kControlLeases * options_.lease);
-  transmit({.kind = FrameKind::bye},
-           sentence_payload("nothing was heard of this side" + since));
-  end(Loss{LossCause::silent, "nothing was heard of " + options_.peer + since});
-  return true;
 }
 
 void LinkSession::arrived(const FrameArrived& frame, TimePoint now) {
@@ -332,34 +306,6 @@ void LinkSession::send_welcome() {
             .a = in_ms(options_.lease),
             .b = options_.role.size()},
            greeting_payload({options_.role, greeting_}));
-}
-
-void LinkSession::send_beat(TimePoint now) {
-  const Duration held = now - their_stamp_at_;
-  transmit(
-      {.kind = FrameKind::beat,
-       .a = stamp_of(now),
-       .b = their_stamp_,
-       .c = static_cast<std::uint64_t>(std::chrono::nanoseconds(held).count())},
-      beat_payload_.empty() ? SharedBytes{} : share(beat_payload_));
-  beat_due_ = now + beat_interval_;
-}
-
-void LinkSession::beat(const FrameArrived& frame, TimePoint now) {
-  const FrameHead& head = frame.head;
-  if (head.a <= their_stamp_ || frame.payload.size() > kMostBeatBytes) {
-    return;  // an older one: the latest wins
-  }
-  their_stamp_ = head.a;
-  their_stamp_at_ = now;
-  last_heard_ = now;
-  std::optional<Duration> round_trip;
-  const std::uint64_t stamp = stamp_of(now);
-  if (head.b != 0 && head.b <= stamp && head.c <= stamp - head.b) {
-    round_trip = std::chrono::nanoseconds(stamp - head.b - head.c);
-  }
-  commands_.emplace_back(
-      DeliverBeat{std::string(text_of(frame.payload)), round_trip});
 }
 
 void LinkSession::breach(const std::string& what) {

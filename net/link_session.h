@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -42,9 +43,18 @@ struct ConnectionTrouble {
   std::string why;
   bool is_final = false;  ///< nothing will come
 };
+/// There is a connection to the peer, for the first time or again.
+struct LaneOpened {
+  Lane lane{};
+};
+/// The connection was closed: by the peer, by its system after a crash, or by
+/// something between. No command follows at once.
+struct LaneClosed {
+  Lane lane{};
+};
 using SessionEvent =
     std::variant<FrameArrived, Woken, SendRecord, SetBeat, Accept, Leave,
-                 OtherVersion, ConnectionTrouble>;
+                 OtherVersion, ConnectionTrouble, LaneOpened, LaneClosed>;
 
 // Commands, beside Transmit.
 struct Knocked {
@@ -77,6 +87,7 @@ struct SessionOptions {
   std::uint64_t random;  ///< our half of the session's name
   Duration lease{};
   Duration beat_interval{};
+  Duration reconnect_grace{};
   Duration greeting_deadline{};
   std::size_t room = 0;
 };
@@ -86,10 +97,13 @@ struct SessionOptions {
   return bytes + 256;
 }
 
+/// As sentences to people have it: "2000 ms".
+[[nodiscard]] std::string to_text(Duration duration);
+
 /// One session with one peer: greeting, records, beats, and its end.
 ///
-///   dialling ──welcome──▶ up ──lease, bye, breach──▶ ended
-///      └──refused, deadline──────────────────────────▶ ┘
+///   dialling ──welcome──▶ up ──lease, closed, bye, breach──▶ ended
+///      └──refused, deadline──────────────────────────────────▶ ┘
 ///   knocked ──accepted──▶ up
 ///      └──refused, deadline──▶ ended
 ///
@@ -105,6 +119,14 @@ struct SessionOptions {
 ///
 /// A control lane that is dead while beats arrive (a connection that something
 /// between the hosts has forgotten) ends the session after five leases.
+///
+/// A crash closes the connections of a process at once. So does a short
+/// disturbance, after which the side that dialled makes them anew. So a session
+/// of which all known connections are closed ends after a grace
+/// (`HubOptions::reconnect_grace`), unless one is made again. What arrives
+/// meanwhile was on its way before, and says nothing. Before the first round
+/// trip has been measured nobody can say how long a new connection takes, and
+/// the lease alone counts.
 ///
 /// Time stands still between events: if nothing happened for long, this process
 /// did not run, and the peer gets a moment to be heard before it is lost.
@@ -154,6 +176,10 @@ class LinkSession {
   void leave(const Leave& event);
   void other_version(const OtherVersion& event);
   void trouble(const ConnectionTrouble& event);
+  void lane_opened(Lane lane, TimePoint now);
+  void lane_closed(Lane lane, TimePoint now);
+  [[nodiscard]] bool is_closed(TimePoint now);
+  [[nodiscard]] Duration grace() const;
 
   void come_up(const FrameHead& head, TimePoint now);
   [[nodiscard]] bool acknowledged(std::uint64_t next);
@@ -204,6 +230,13 @@ class LinkSession {
   TimePoint last_heard_;
   std::uint64_t their_stamp_ = 0;
   TimePoint their_stamp_at_;
+  std::optional<Duration> round_trip_;  ///< smoothed
+
+  // Connections, as far as the shell has told.
+  std::array<bool, kNumLanes> is_open_{};
+  /// All are closed: the next look, and how many there will be.
+  TimePoint closed_due_ = TimePoint::max();
+  int looks_left_ = 0;
 
   std::vector<SessionCommand> commands_;
 };

@@ -59,7 +59,6 @@ void HubLoop::came_up(Peer& peer, const Greeting& greeting) {
   if (!std::exchange(peer.is_answered, true)) {
     --num_knocks_;
   }
-  stop_monitor(peer);
   {
     const std::lock_guard lock(shared_.mutex);
     shared_.rooms[peer.id] = {.free = peer.session.room()};
@@ -153,8 +152,10 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
   apply(*peer, peer->asker.on(closed, now));
   apply(*peer, peer->holder.on(closed, now));
   half_chunks_.erase(peer->half_chunk);
-  stop_monitor(*peer);
-  for (const LaneEnd& lane : peer->lanes) {
+  stop_monitors(*peer);
+  for (std::size_t i = 0; i < kNumLanes; ++i) {
+    const LaneEnd& lane = peer->lanes[i];
+    accepted_.give_back(lane.descriptor, {peer->id, static_cast<Lane>(i)});
     const auto source = sources_.find(lane.source);
     if (source != sources_.end() && source->second.peer == peer->id) {
       stop_watching(lane.source);

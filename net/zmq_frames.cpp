@@ -91,7 +91,7 @@ void HubLoop::listened_frame(std::uint64_t id, ZmqFrame& frame, TimePoint now) {
     forgotten(head, id, frame, now);
     return;
   }
-  if (learn_route(*peer, lane_of(head.kind), id, frame)) {
+  if (learn_route(*peer, lane_of(head.kind), id, frame, now)) {
     arrived(*peer, {head, payload}, id, frame.route, now);
   }
 }
@@ -120,7 +120,7 @@ HubLoop::Peer* HubLoop::knock(const FrameHead& head, const Source& source,
 /// The peer is answered where it was heard last. False for whoever has not its
 /// key.
 bool HubLoop::learn_route(Peer& peer, Lane lane, std::uint64_t id,
-                          ZmqFrame& frame) {
+                          ZmqFrame& frame, TimePoint now) {
   LaneEnd& end = peer.lanes[static_cast<std::size_t>(lane)];
   if (end.source == id && end.route == frame.route) {
     return true;
@@ -131,6 +131,7 @@ bool HubLoop::learn_route(Peer& peer, Lane lane, std::uint64_t id,
   end.source = id;
   end.socket = sources_.at(id).socket;
   end.route = frame.route;
+  take_connection(peer, lane, id, frame, now);
   for (Transmit& waiting : std::exchange(end.waiting, {})) {
     transmit(peer, std::move(waiting));
   }

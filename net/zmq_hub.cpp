@@ -13,6 +13,10 @@ namespace troupe::net {
 namespace {
 
 constexpr std::string_view kPlace = "link";
+constexpr int kDialledEvents =
+    ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+    ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+    ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
 
 void check_size(std::string_view what, std::size_t size, std::size_t most) {
   if (size > most) {
@@ -28,6 +32,7 @@ void check_options(const HubOptions& options) {
           kPlace, "the room is too small for one record");
   const auto least = std::chrono::milliseconds(10);
   require(options.lease >= least && options.beat_interval > Duration{} &&
+              options.reconnect_grace > Duration{} &&
               options.greeting_deadline >= least,
           Errc::invalid_argument, kPlace, "lease and deadlines are too short");
 }
@@ -48,11 +53,13 @@ class ZmqHub final : public Hub {
   std::string listen(const std::string& text) override {
     const Endpoint endpoint = parse_endpoint(text);
     check_keys(endpoint, "listens");
-    auto socket = std::make_shared<ZmqSocket>(context_, ZMQ_ROUTER);
+    HubLoop::Listening listening{.transport = endpoint.transport};
+    listening.socket = std::make_shared<ZmqSocket>(context_, ZMQ_ROUTER);
+    ZmqSocket* const socket = listening.socket.get();
     socket->set_link_options(options_.lease);
-    const bool has_users =
+    listening.has_users =
         options_.keys && endpoint.transport != Transport::inproc;
-    if (has_users) {
+    if (listening.has_users) {
       socket->set(ZMQ_CURVE_SERVER, 1);
       socket->set(ZMQ_CURVE_SECRETKEY, options_.keys->own.secret.bytes());
       socket->set(ZMQ_ZAP_DOMAIN, std::vector{std::byte{'t'}});
@@ -64,13 +71,14 @@ class ZmqHub final : public Hub {
       const std::lock_guard guard(shared_.mutex);
       locks_.push_back(std::move(lock));
     }
+    listening.monitor = std::make_shared<ZmqSocket>(
+        socket->monitor(ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED));
     socket->bind(endpoint.text);
     std::string bound = endpoint.transport == Transport::tcp
                             ? socket->last_endpoint()
                             : endpoint.text;
-    post([socket = std::move(socket), transport = endpoint.transport,
-          has_users](HubLoop& loop, TimePoint) {
-      loop.add_listener(socket, transport, has_users);
+    post([listening = std::move(listening)](HubLoop& loop, TimePoint) {
+      loop.add_listener(listening);
     });
     return bound;
   }
@@ -87,12 +95,11 @@ class ZmqHub final : public Hub {
     for (auto& lane : dialled.lanes) {
       lane = std::make_shared<ZmqSocket>(context_, ZMQ_DEALER);
     }
-    dialled.monitor = std::make_shared<ZmqSocket>(
-        dialled.lanes[static_cast<std::size_t>(Lane::control)]->monitor(
-            ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-            ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-            ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
-            ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL));
+    for (const Lane lane : {Lane::control, Lane::beats}) {
+      const auto at = static_cast<std::size_t>(lane);
+      dialled.monitors[at] = std::make_shared<ZmqSocket>(
+          dialled.lanes[at]->monitor(kDialledEvents));
+    }
     for (std::size_t lane = 0; lane < kNumLanes; ++lane) {
       connect(*dialled.lanes[lane], endpoint, options.key,
               static_cast<Lane>(lane) == Lane::beats);

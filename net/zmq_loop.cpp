@@ -1,7 +1,6 @@
 #include "net/zmq_loop.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "kernels/core/log.h"
@@ -116,8 +115,7 @@ void HubLoop::drain(std::uint64_t id) {
   }
   const auto watched = sources_.find(id);
   if (watched != sources_.end() && watched->second.is_monitor) {
-    const Source monitor = watched->second;
-    drain_monitor(monitor.peer, *monitor.socket);
+    drain_monitor(id);
     poller_.touch(id);
     return;
   }
@@ -138,36 +136,6 @@ void HubLoop::drain(std::uint64_t id) {
     }
   }
   poller_.touch(id);
-}
-
-/// Turns what ZeroMQ says of a connection into what a person can mend.
-void HubLoop::drain_monitor(PeerId peer, ZmqSocket& monitor) {
-  while (const auto parts = monitor.receive_parts(2)) {
-    std::uint16_t event = 0;
-    if ((*parts)[0].size() < sizeof(event)) {
-      continue;
-    }
-    std::memcpy(&event, (*parts)[0].data(), sizeof(event));
-    ConnectionTrouble trouble;
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
-      trouble = {"does not let this side's key in", true};
-    } else if (event == ZMQ_EVENT_CLOSED) {
-      trouble.why = "takes no connection: nobody listens there";
-    } else if (event != ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-      trouble.why =
-          "ends the connection at once: it has another key, or keys where this "
-          "side has none";
-    }
-    session_event(peer, trouble, clock_.now());
-  }
-}
-
-void HubLoop::stop_monitor(Peer& peer) {
-  if (peer.monitor != 0) {
-    const auto control = static_cast<std::size_t>(Lane::control);
-    peer.lanes[control].socket->stop_monitor();
-    stop_watching(std::exchange(peer.monitor, 0));
-  }
 }
 
 void HubLoop::stop_watching(std::uint64_t source) {
@@ -197,16 +165,18 @@ SessionOptions HubLoop::session_options(std::string name) {
           .random = random,
           .lease = options_.lease,
           .beat_interval = options_.beat_interval,
+          .reconnect_grace = options_.reconnect_grace,
           .greeting_deadline = options_.greeting_deadline,
           .room = options_.room};
 }
 
-void HubLoop::add_listener(std::shared_ptr<ZmqSocket> socket,
-                           Transport transport, bool has_users) {
-  watch({.socket = std::move(socket),
-         .peer = 0,
-         .transport = transport,
-         .has_users = has_users});
+void HubLoop::add_listener(const Listening& listening) {
+  const std::uint64_t monitor =
+      watch({.socket = listening.monitor, .is_monitor = true});
+  watch({.socket = listening.socket,
+         .transport = listening.transport,
+         .has_users = listening.has_users,
+         .monitor = monitor});
 }
 
 void HubLoop::add_dialled(PeerId id, const Dialled& dialled, TimePoint now) {
@@ -221,9 +191,13 @@ void HubLoop::add_dialled(PeerId id, const Dialled& dialled, TimePoint now) {
     peer->lanes[lane].socket = dialled.lanes[lane];
     peer->lanes[lane].source =
         watch({.socket = dialled.lanes[lane], .peer = id});
+    if (dialled.monitors[lane]) {
+      peer->lanes[lane].monitor = watch({.socket = dialled.monitors[lane],
+                                         .peer = id,
+                                         .is_monitor = true,
+                                         .lane = static_cast<Lane>(lane)});
+    }
   }
-  peer->monitor =
-      watch({.socket = dialled.monitor, .peer = id, .is_monitor = true});
   schedule(*peer);
   peers_.emplace(id, std::move(peer));
 }
@@ -279,6 +253,9 @@ void HubLoop::close_all(TimePoint now) {
   take_jobs();  // what was asked meanwhile is answered
   for (const auto& [id, source] : sources_) {
     poller_.remove(id);
+    if (source.monitor != 0) {
+      source.socket->stop_monitor();
+    }
   }
   sources_.clear();
 }

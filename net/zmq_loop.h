@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "net/accepted_connections.h"
 #include "net/endpoint.h"
 #include "net/link_session.h"
 #include "net/value_transfer.h"
@@ -54,12 +55,17 @@ class HubLoop {
 
   // Jobs.
   void stop() { is_stopping_ = true; }
-  /// `has_users`: its frames name whose key they come from.
-  void add_listener(std::shared_ptr<ZmqSocket> socket, Transport transport,
-                    bool has_users);
+  struct Listening {
+    std::shared_ptr<ZmqSocket> monitor;  ///< ends after the socket
+    std::shared_ptr<ZmqSocket> socket;
+    Transport transport{};
+    bool has_users = false;  ///< its frames name whose key they come from
+  };
+  void add_listener(const Listening& listening);
   struct Dialled {
-    std::string name;                    ///< what sentences call the peer
-    std::shared_ptr<ZmqSocket> monitor;  ///< of the control lane: ends after it
+    std::string name;  ///< what sentences call the peer
+    /// Of the lanes that say whether it lives; they end after the lanes.
+    std::array<std::shared_ptr<ZmqSocket>, kNumLanes> monitors;
     std::array<std::shared_ptr<ZmqSocket>, kNumLanes> lanes;
     std::string record;
     Duration deadline{};
@@ -86,6 +92,8 @@ class HubLoop {
     std::shared_ptr<ZmqSocket> socket;  ///< none: not heard on it yet
     std::uint64_t source = 0;
     std::string route;              ///< of a listener's socket
+    int descriptor = -1;            ///< of a listener's connection
+    std::uint64_t monitor = 0;      ///< of a dialled lane: its source
     std::vector<Transmit> waiting;  ///< until it is heard
   };
   struct Peer {
@@ -106,8 +114,7 @@ class HubLoop {
     std::string user;     ///< of its key
     std::string address;  ///< of who knocks
     std::optional<TimePoint> due;
-    std::uint64_t monitor = 0;  ///< its source, until the peer is up
-    Connection half_chunk;      ///< the key of its entry in half_chunks_
+    Connection half_chunk;  ///< the key of its entry in half_chunks_
   };
   /// A socket that is watched.
   struct Source {
@@ -115,14 +122,21 @@ class HubLoop {
     PeerId peer = 0;        ///< 0: a listener
     Transport transport{};  ///< of a listener
     bool has_users = false;
-    bool is_monitor = false;
+    bool is_monitor = false;    ///< of a listener, or of a peer's lane
+    Lane lane{};                ///< of a monitor
+    std::uint64_t monitor = 0;  ///< of a listener: its monitor's source
   };
 
   void take_jobs();
   void wake_due();
   void drain(std::uint64_t source);
-  void drain_monitor(PeerId peer, ZmqSocket& monitor);
-  void stop_monitor(Peer& peer);
+  void drain_monitor(std::uint64_t id);
+  void accepted_event(const ZmqEvent& event);
+  void closed(const AcceptedConnections::Owner& owner);
+  void dialled_event(PeerId peer, Lane lane, const ZmqEvent& event);
+  void take_connection(Peer& peer, Lane lane, std::uint64_t id, ZmqFrame& frame,
+                       TimePoint now);
+  void stop_monitors(Peer& peer);
   void stop_watching(std::uint64_t source);
   /// A frame of unknown origin, and what has been read of it.
   struct Incoming {
@@ -136,7 +150,7 @@ class HubLoop {
   [[nodiscard]] Peer* knock(const FrameHead& head, const Source& source,
                             ZmqFrame& frame, TimePoint now);
   [[nodiscard]] bool learn_route(Peer& peer, Lane lane, std::uint64_t id,
-                                 ZmqFrame& frame);
+                                 ZmqFrame& frame, TimePoint now);
   void forgotten(const FrameHead& head, std::uint64_t id, const ZmqFrame& frame,
                  TimePoint now);
   bool let_in(Peer& peer, Greeting greeting, TimePoint now);
@@ -170,6 +184,7 @@ class HubLoop {
 
   std::unordered_map<std::uint64_t, Source> sources_;
   std::uint64_t next_source_ = 2;
+  AcceptedConnections accepted_;
   std::map<Connection, HalfChunk> half_chunks_;  ///< at most one of a peer
   std::map<PeerId, std::unique_ptr<Peer>> peers_;
   std::atomic<PeerId> next_peer_ = 1;

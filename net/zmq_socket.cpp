@@ -25,6 +25,10 @@ constexpr int kMostWaiting = 64;
 /// For the last frames of a socket that is closed.
 constexpr int kLingerMs = 200;
 constexpr int kHandshakeMs = 3000;
+/// Between two attempts to make a connection anew, at first: a peer must be
+/// back within its grace (HubOptions::reconnect_grace). It doubles.
+constexpr int kReconnectMs = 5;
+constexpr int kMostReconnectMs = 500;
 
 [[noreturn]] void fail(Errc code, const std::string& what) {
   throw Error(code, kPlace, what + ": " + zmq_strerror(zmq_errno()));
@@ -60,6 +64,7 @@ ZmqContext make_zmq_context() {
 
 std::string ZmqFrame::user() { return property(message, "User-Id"); }
 std::string ZmqFrame::address() { return property(message, "Peer-Address"); }
+int ZmqFrame::descriptor() { return zmq_msg_get(message.get(), ZMQ_SRCFD); }
 
 ZmqSocket::ZmqSocket(const ZmqContext& context, int type)
     : context_(context),
@@ -118,8 +123,8 @@ void ZmqSocket::set_link_options(Duration lease) {
       static_cast<std::int64_t>(kHeadBytes + kMostPayloadBytes));
   set(ZMQ_HANDSHAKE_IVL, kHandshakeMs);
   set(ZMQ_TCP_KEEPALIVE, 1);
-  set(ZMQ_RECONNECT_IVL, 50);
-  set(ZMQ_RECONNECT_IVL_MAX, 500);
+  set(ZMQ_RECONNECT_IVL, kReconnectMs);
+  set(ZMQ_RECONNECT_IVL_MAX, kMostReconnectMs);
   if (is_router_) {
     set(ZMQ_ROUTER_MANDATORY, 1);
   }
@@ -208,11 +213,28 @@ ZmqSocket ZmqSocket::monitor(int events) {
   }
   ZmqSocket monitor(context_, ZMQ_PAIR);
   monitor.set(ZMQ_LINGER, 0);
+  // Without a bound: ZeroMQ's own thread waits where it cannot write an event,
+  // and `stop_monitor` would wait for that thread.
+  monitor.set(ZMQ_RCVHWM, 0);
   monitor.connect(name);
   return monitor;
 }
 
 void ZmqSocket::stop_monitor() { zmq_socket_monitor(socket_, nullptr, 0); }
+
+std::optional<ZmqEvent> ZmqSocket::receive_event() {
+  while (const auto parts = receive_parts(2)) {
+    const std::string& text = parts->front();
+    std::uint16_t kind = 0;
+    std::int32_t value = 0;
+    if (text.size() == sizeof(kind) + sizeof(value)) {
+      std::memcpy(&kind, text.data(), sizeof(kind));
+      std::memcpy(&value, text.data() + sizeof(kind), sizeof(value));
+      return ZmqEvent{kind, value};
+    }
+  }
+  return std::nullopt;
+}
 
 bool ZmqSocket::receive_part(ZmqMessage& part) {
   return zmq_msg_recv(part.get(), socket_, ZMQ_DONTWAIT) >= 0;

@@ -51,6 +51,15 @@ struct ZmqFrame {
   [[nodiscard]] std::string user();
   /// The peer's address, where the transport has one.
   [[nodiscard]] std::string address();
+  /// Of the connection that it came by; it may be closed since. -1 if it came
+  /// from within this process.
+  [[nodiscard]] int descriptor();
+};
+
+/// What a monitor tells.
+struct ZmqEvent {
+  int kind = 0;   ///< ZMQ_EVENT_…
+  int value = 0;  ///< a descriptor, or what zmq_socket_monitor says
 };
 
 /// Thread: one; it may go to another thread with a full fence between.
@@ -90,6 +99,8 @@ class ZmqSocket {
   [[nodiscard]] ZmqSocket monitor(int events);
   /// Before that one is closed: ZeroMQ's own thread would wait for it.
   void stop_monitor();
+  /// The next event of a monitor, if there is one.
+  [[nodiscard]] std::optional<ZmqEvent> receive_event();
 
   /// One whole message of several parts, of at most `most` of 255 bytes; empty
   /// if there is none, or one that is larger.

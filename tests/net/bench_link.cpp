@@ -10,41 +10,21 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
-#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "net/link.h"
+#include "tests/net/bench_support.h"
 #include "tests/net/link_keys.h"
 
 namespace troupe::net {
 namespace {
-
-using Seconds = std::chrono::duration<double>;
-
-[[nodiscard]] double since(TimePoint start) {
-  return Seconds(SteadyClock{}.now() - start).count();
-}
-
-/// Of the system and of the process, in all its threads.
-[[nodiscard]] double processor_seconds(pid_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string word;
-  double ticks = 0;
-  for (int field = 1; field <= 15 && file >> word; ++field) {
-    ticks += field >= 14 ? std::stod(word) : 0;
-  }
-  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-}
 
 /// Gives values of 2 MiB and 16 KiB, and sends records back.
 class Holder final : public LinkHandler {

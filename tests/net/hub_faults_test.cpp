@@ -18,9 +18,10 @@ using namespace std::chrono_literals;
 
 /// Two hubs, and a relay between them.
 struct Relayed {
-  explicit Relayed(Duration lease)
-      : a({.role = "coordinator", .lease = lease}),
-        b({.role = "worker", .lease = lease}),
+  /// `grace`: a busy machine may need longer than a user would wait.
+  explicit Relayed(Duration lease, Duration grace = 20s)
+      : a({.role = "coordinator", .lease = lease, .reconnect_grace = grace}),
+        b({.role = "worker", .lease = lease, .reconnect_grace = grace}),
         relay(port_of(a.hub->listen("tcp://127.0.0.1:0"))),
         peer(b.hub->dial(relay.endpoint(), {})) {
     EXPECT_TRUE(b.witness.wait_up(peer));
@@ -94,6 +95,21 @@ TEST(HubFaults, LoseAPeerBehindAPartitionAndNeverTakeItsSessionUpAgain) {
   ASSERT_TRUE(link.a.witness.wait_records(2, 1));
   EXPECT_EQ(link.a.witness.look(2).records[0], "new");
   EXPECT_EQ(link.a.witness.look(1).num_records, 0U);
+}
+
+TEST(HubFaults, LoseAPeerWhoseConnectionsAreCutAndNotMadeAgain) {
+  Relayed link(600s, 30ms);
+  ASSERT_TRUE(link.a.witness.wait_round_trip(1));
+  ASSERT_TRUE(link.b.witness.wait_round_trip(link.peer));
+  link.relay.refuse();
+  ASSERT_TRUE(link.a.witness.wait_lost(1));
+  ASSERT_TRUE(link.b.witness.wait_lost(link.peer));
+  const Loss seen_by_a = *link.a.witness.look(1).loss;
+  const Loss seen_by_b = *link.b.witness.look(link.peer).loss;
+  EXPECT_EQ(seen_by_a.cause, LossCause::closed) << seen_by_a.what;
+  EXPECT_EQ(seen_by_b.cause, LossCause::closed) << seen_by_b.what;
+  EXPECT_NE(seen_by_b.what.find(link.relay.endpoint()), std::string::npos)
+      << seen_by_b.what;
 }
 
 TEST(HubFaults, TellAPeerOfABegunAnewProcessThatItIsForgotten) {

@@ -112,6 +112,11 @@ class Witness final : public LinkHandler {
            }) &&
            look(peer).up.has_value();
   }
+  /// From then on a closed connection is noticed before the lease.
+  [[nodiscard]] bool wait_round_trip(PeerId peer) {
+    return wait(
+        [&](auto& peers) { return peers[peer].round_trip.has_value(); });
+  }
   [[nodiscard]] bool wait_lost(PeerId peer) {
     return wait([&](auto& peers) { return peers[peer].loss.has_value(); });
   }

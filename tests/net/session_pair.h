@@ -49,6 +49,7 @@ class SessionPair {
     if (options_.lease == Duration{}) {
       options_.lease = std::chrono::seconds(2);
       options_.beat_interval = std::chrono::milliseconds(100);
+      options_.reconnect_grace = std::chrono::milliseconds(30);
       options_.greeting_deadline = std::chrono::seconds(5);
       options_.room = kRoom;
     }
@@ -99,6 +100,22 @@ class SessionPair {
 
   void event(int end, const SessionEvent& it) {
     act(end, ends[end].session->on(it, now));
+  }
+
+  /// All connections are made, or closed, and both sides see it at once.
+  void set_lanes(bool are_open) {
+    for (int end = 0; end < 2; ++end) {
+      for (const Lane lane : {Lane::control, Lane::values, Lane::beats}) {
+        set_lane(end, lane, are_open);
+      }
+    }
+  }
+  /// One side sees it of one connection.
+  void set_lane(int end, Lane lane, bool is_open) {
+    if (ends[end].session && !ends[end].ended) {
+      event(end, is_open ? SessionEvent(LaneOpened{lane})
+                         : SessionEvent(LaneClosed{lane}));
+    }
   }
 
   SessionEnd ends[2];

@@ -50,6 +50,11 @@ class TcpRelay {
   }
   /// Ends all connections; new ones may come.
   void cut() { cut_ = true; }
+  /// Ends all connections and makes none any more.
+  void refuse() {
+    refused_ = true;
+    cut_ = true;
+  }
   /// Nothing goes through, and no connection ends.
   void hold(bool held) {
     held_ = held;
@@ -106,8 +111,8 @@ class TcpRelay {
     const int from = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     const int to = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in target = address(to_);
-    if (connect(to, reinterpret_cast<const sockaddr*>(&target),
-                sizeof(target)) != 0) {
+    if (refused_ || connect(to, reinterpret_cast<const sockaddr*>(&target),
+                            sizeof(target)) != 0) {
       close(from);
       close(to);
       return;
@@ -148,6 +153,7 @@ class TcpRelay {
   std::vector<std::pair<int, int>> pairs_;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> cut_ = false;
+  std::atomic<bool> refused_ = false;
   std::atomic<bool> held_ = false;
   std::atomic<bool> is_holding_ = false;
   std::atomic<int> num_cut_ = 0;
