@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 //             Join ────────────▶ ProcessJoined
 //                  ◀──────────── AdmitProcess or RefuseProcess
 //   starts workers … news of the job, both ways …
+//             ProcessReport ───▶ once a second, and last of all
 //                  ◀──────────── JobOver
 
 namespace troupe::actors {
@@ -63,6 +65,14 @@ struct EndWorker {
 struct PeerAddress {
   int process = 0;
   std::vector<std::string> endpoints;
+};
+
+/// What links have brought to a process and taken from it since it joined, as
+/// it counts itself: bytes of tensors.
+struct ProcessReport {
+  int process = 0;
+  std::uint64_t bytes_fetched = 0;
+  std::uint64_t bytes_given = 0;
 };
 
 /// Nothing more is to be computed.

@@ -146,7 +146,7 @@ void CompanyListener::on_knock(net::PeerId peer,
       guest->process = next_process_++;
       guest->outbox = std::make_shared<Outbox>(*hub_, peer);
       guests_[peer] = guest;
-      known_.push_back({guest->process, applicant.name, 0, {}});
+      known_.push_back({.process = guest->process, .name = applicant.name});
       if (channel_) {
         channel_->set_peer(guest->process, peer);
       }
@@ -276,6 +276,11 @@ void CompanyListener::hear(Guest& guest, News news) {
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
     expect(drain->process == guest.process);
     pass_on(*drain);
+  } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
+    expect(report->process == guest.process);
+    RemoteProcess& known = known_[static_cast<std::size_t>(guest.process - 1)];
+    known.bytes_sent = report->bytes_given;
+    known.bytes_received = report->bytes_fetched;
   } else {
     expect(false);
   }

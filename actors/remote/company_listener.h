@@ -23,6 +23,10 @@ struct RemoteProcess {
   int process = 0;
   std::string name;
   int num_workers = 0;
+  /// Bytes of tensors that it has given to others and fetched from them, by its
+  /// newest report: at most a second old, and final once it has left in order.
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
   std::optional<std::string> gone;  ///< why it is no more
 };
 

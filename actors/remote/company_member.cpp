@@ -17,6 +17,13 @@ namespace troupe::actors {
 using net::bytes_of;
 using wire::News;
 
+namespace {
+
+/// Between two reports.
+constexpr auto kReportInterval = std::chrono::seconds(1);
+
+}  // namespace
+
 CompanyMember::CompanyMember(MemberSpec spec) : spec_(std::move(spec)) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
@@ -119,6 +126,10 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
     caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   }
   values->close();
+  {
+    const std::lock_guard lock(mutex_);
+    report();
+  }
   leave(end.cause                ? end.cause->message
         : drain.stop_requested() ? "it was told to leave"
                                  : "the job is over");
@@ -164,10 +175,24 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
             Failure{Errc::interrupted, "worker", "stopped by a signal", {}}});
   });
   std::unique_lock lock(mutex_);
-  news_.wait(lock, [this] { return end_.has_value(); });
+  while (!news_.wait_for(lock, kReportInterval,
+                         [this] { return end_.has_value(); })) {
+    report();
+  }
   node_ = nullptr;
   workers_.clear();
   return *end_;
+}
+
+/// What links have moved, if that is news.
+void CompanyMember::report() {
+  const ProcessReport now{process_, channel_->bytes_fetched(),
+                          channel_->bytes_given()};
+  if (now.bytes_fetched != reported_.bytes_fetched ||
+      now.bytes_given != reported_.bytes_given) {
+    reported_ = now;
+    outbox_->send(wire::encode(News(now)));
+  }
 }
 
 void CompanyMember::finish(MemberEnd end) {

@@ -103,6 +103,7 @@ class CompanyMember final : private net::LinkHandler {
   [[nodiscard]] MemberEnd wait_for_end(const CoordinatorActor& coordinator,
                                        std::stop_token drain,
                                        std::stop_token stop);
+  void report();
   void tell_worker(int worker, const auto& message);
   void finish(MemberEnd end);
   void leave(const std::string& sentence);
@@ -119,6 +120,7 @@ class CompanyMember final : private net::LinkHandler {
   ProcessActor node_;                   ///< while it serves
   std::map<int, WorkerActor> workers_;  ///< the same
   std::shared_ptr<LinkChannel> channel_;
+  ProcessReport reported_;  ///< the newest
   std::shared_ptr<Outbox> outbox_;
   Assembler assembler_;  ///< of the hub's thread
   net::PeerId peer_ = 0;

@@ -245,6 +245,8 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.peer());
     case proto::News::kOver:
       return read(message.over());
+    case proto::News::kReport:
+      return read(message.report());
     case proto::News::NEWS_NOT_SET:
       break;
   }

@@ -131,6 +131,17 @@ JobOver read(const proto::JobOver& from) {
   return over;
 }
 
+void write(const ProcessReport& report, proto::News& news) {
+  proto::ProcessReport& to = *news.mutable_report();
+  to.set_process(report.process);
+  to.set_bytes_fetched(report.bytes_fetched);
+  to.set_bytes_given(report.bytes_given);
+}
+
+ProcessReport read(const proto::ProcessReport& from) {
+  return {natural(from.process()), from.bytes_fetched(), from.bytes_given()};
+}
+
 std::string encode(const Applicant& applicant) {
   proto::Applicant message;
   message.set_version(applicant.version);

@@ -21,6 +21,8 @@ void write(const PeerAddress& peer, proto::News& news);
 PeerAddress read(const proto::PeerAddress& from);
 void write(const JobOver& over, proto::News& news);
 JobOver read(const proto::JobOver& from);
+void write(const ProcessReport& report, proto::News& news);
+ProcessReport read(const proto::ProcessReport& from);
 
 void write(const ProcessJoined& joined, proto::ProcessJoined& to);
 ProcessJoined read(const proto::ProcessJoined& from);

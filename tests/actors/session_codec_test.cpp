@@ -98,6 +98,10 @@ TEST(SessionCodec, BringsTheRestBack) {
   EXPECT_EQ(there_and_back(peer).process, 4);
   EXPECT_EQ(there_and_back(peer).endpoints, peer.endpoints);
   EXPECT_EQ(there_and_back(DrainProcess{9}).process, 9);
+  const ProcessReport report{fill.small(), fill.big(), fill.big()};
+  EXPECT_EQ(there_and_back(report).process, report.process);
+  EXPECT_EQ(there_and_back(report).bytes_fetched, report.bytes_fetched);
+  EXPECT_EQ(there_and_back(report).bytes_given, report.bytes_given);
   EXPECT_FALSE(there_and_back(JobOver{}).cause);
   const JobOver over{fill.failure()};
   EXPECT_EQ(there_and_back(over).cause.value().message, over.cause->message);
