@@ -112,4 +112,62 @@ class RawPeer {
   return read_head(bytes.first(head), bytes.subspan(head));
 }
 
+/// A listener that speaks the protocol by hand.
+class RawListener {
+ public:
+  /// Lets in who dials.
+  void welcome() {
+    const auto hello = raw_.receive();
+    ASSERT_EQ(hello.size(), 2U);
+    session_ = read_text(hello[1]).head.session;
+    session_.listener = 7;
+    control_ = hello[0];
+    send({frame_text(
+        {.kind = FrameKind::welcome, .session = session_, .a = 2000, .b = 3},
+        "bad")});
+  }
+  /// On the control lane.
+  void send(std::vector<std::string> parts) {
+    parts.insert(parts.begin(), control_);
+    raw_.send(parts);
+  }
+  /// Answers the next question with these bytes in one part.
+  void answer(const std::string& bytes, std::uint64_t hash) {
+    while (true) {
+      const auto message = raw_.receive();
+      ASSERT_EQ(message.size(), 2U);
+      const ReadHead read = read_text(message[1]);
+      if (read.state != FrameState::good || read.head.kind != FrameKind::want ||
+          read.head.a <= answered_) {
+        continue;
+      }
+      answered_ = read.head.a;
+      const std::uint64_t size = bytes.size();
+      raw_.send(
+          {message[0], frame_text({.kind = FrameKind::found,
+                                   .session = session_,
+                                   .a = answered_,
+                                   .b = size,
+                                   .c = read.head.d},
+                                  {reinterpret_cast<const char*>(&size), 8})});
+      raw_.send({message[0], frame_text({.kind = FrameKind::chunk,
+                                         .flags = kLast,
+                                         .session = session_,
+                                         .a = answered_,
+                                         .c = read.head.d,
+                                         .value_hash = hash},
+                                        bytes)});
+      return;
+    }
+  }
+  [[nodiscard]] std::string endpoint() const { return raw_.endpoint(); }
+  [[nodiscard]] const SessionId& session() const { return session_; }
+
+ private:
+  RawPeer raw_{ZMQ_ROUTER, "tcp://127.0.0.1:*", true};
+  std::string control_;  ///< the route of that lane
+  SessionId session_;
+  std::uint64_t answered_ = 0;  ///< the newest transfer
+};
+
 }  // namespace troupe::net
