@@ -2,9 +2,11 @@
 # Installs what Troupe needs on Debian 12; does nothing when all is there.
 #   scripts/setup.sh           to build and run
 #   scripts/setup.sh parity    also what scripts/parity.sh needs
+#   scripts/setup.sh slurm     also what scripts/slurm_test.sh needs
 set -euo pipefail
 source "$(dirname "$0")/say_why.sh"
-[[ $# == 0 || "$*" == parity ]] || die "got '$*', expected nothing or parity"
+[[ $# == 0 || "$*" =~ ^(parity|slurm)$ ]] ||
+  die "got '$*', expected nothing, parity or slurm"
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config
@@ -18,6 +20,8 @@ packages=(
 if [[ "${1:-}" == parity ]]; then
   # Without OpenBLAS torch multiplies with the reference BLAS, ten times slower.
   packages+=(python3-torch python3-venv python3-numpy libopenblas0-pthread)
+elif [[ "${1:-}" == slurm ]]; then
+  packages+=(slurmctld slurmd slurm-client munge)
 fi
 
 missing=()

@@ -117,6 +117,7 @@ class Scripts(unittest.TestCase):
                         ("hosts.sh", "up", "2", "--loss", "1"),
                         ("hosts.sh", "status", "1"),
                         ("setup.sh", "many"),
+                        ("slurm_test.sh", "many"),
                         ("test.sh", "many")):
             self.assert_refused(run("scripts/" + command[0], *command[1:]), command[0][:-3])
 
