@@ -3,7 +3,7 @@
 # company, an array, a requeue, the signal before the time limit, nodes that are set down
 # in mid-run. Their bytes must be those of one process. Needs root.
 #   scripts/slurm_test.sh [--time-limit]
-# --time-limit waits for a limit to come near, too: some three minutes more.
+# --time-limit waits for a limit to come near, too: one to three minutes more.
 # SLURM_PRESET names a build (release). Exit code 77: this machine cannot do it.
 #
 # Slurm, its nodes and its jobs live in namespaces of their own: processes, network (no
