@@ -3,10 +3,11 @@
 #   scripts/setup.sh           to build and run
 #   scripts/setup.sh parity    also what scripts/parity.sh needs
 #   scripts/setup.sh slurm     also what scripts/slurm_test.sh needs
+#   scripts/setup.sh package   also what scripts/package.sh needs
 set -euo pipefail
 source "$(dirname "$0")/say_why.sh"
-[[ $# == 0 || "$*" =~ ^(parity|slurm)$ ]] ||
-  die "got '$*', expected nothing, parity or slurm"
+[[ $# == 0 || "$*" =~ ^(parity|slurm|package)$ ]] ||
+  die "got '$*', expected nothing, parity, slurm or package"
 
 packages=(
   build-essential cmake ninja-build ccache pkg-config
@@ -22,6 +23,8 @@ if [[ "${1:-}" == parity ]]; then
   packages+=(python3-torch python3-venv python3-numpy libopenblas0-pthread)
 elif [[ "${1:-}" == slurm ]]; then
   packages+=(slurmctld slurmd slurm-client munge)
+elif [[ "${1:-}" == package ]]; then
+  packages+=(debootstrap)
 fi
 
 missing=()

@@ -118,6 +118,7 @@ class Scripts(unittest.TestCase):
                         ("hosts.sh", "status", "1"),
                         ("setup.sh", "many"),
                         ("slurm_test.sh", "many"),
+                        ("package.sh", "many"),
                         ("test.sh", "many")):
             self.assert_refused(run("scripts/" + command[0], *command[1:]), command[0][:-3])
 
