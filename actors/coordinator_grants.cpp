@@ -220,6 +220,7 @@ void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
 SampleList CoordinatorPolicy::apply_results(const GrantResult& event,
                                             const std::vector<Answered>& pass) {
   SampleList accepted;
+  const int process = at(event.worker).traits.process;
   for (const Answered& answered : pass) {
     const SampleTask& work = answered.work;
     Sample* sample = ended_ ? nullptr : sample_of(work);
@@ -229,6 +230,8 @@ SampleList CoordinatorPolicy::apply_results(const GrantResult& event,
     try {
       if (apply_result(*sample, work.task, event.results[answered.place])) {
         accepted.push_back(work.sample_index);
+        tally_.finished_task(process, work.task.op == Op::evaluate ||
+                                          work.task.op == Op::segment);
       }
     } catch (const Error& error) {
       if (!is_of_sample(error.code())) {

@@ -121,6 +121,7 @@ void CoordinatorPolicy::lose_workers(const std::vector<int>& lost) {
   std::vector<SampleTask> tasks;
   for (const int index : lost) {
     set_alive(index, false);
+    tally_.lost_worker(at(index).traits.process);
     ++recoveries_;
     count_losses(index);
     std::ranges::move(take_tasks_of(index), std::back_inserter(tasks));
@@ -238,6 +239,7 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
     sample.values.lose(event.process);
   }
   frees_.erase(event.process);
+  tally_.left(event.process, now_);
   leave(hit, event.cause, {});
 }
 
@@ -249,6 +251,9 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
   for (const int w : leavers) {
     Worker& worker = at(w);
     note_known(w);
+    if (worker.alive) {
+      tally_.lost_worker(worker.traits.process);
+    }
     worker.gone = true;
     if (!worker.drains) {
       groups_.leave(w);

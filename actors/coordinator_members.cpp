@@ -248,6 +248,7 @@ void CoordinatorPolicy::release(int process) {
     sample.values.lose(process);
   }
   frees_.erase(process);
+  tally_.left(process, now_);
   commands_.emplace_back(ReleaseProcess{process});
 }
 

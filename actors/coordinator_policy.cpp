@@ -58,6 +58,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   workers_.emplace_back().traits = traits;
   live_.add(traits.execution_class);
+  tally_.add_worker(traits.process);
   note_class(traits.execution_class);
   ++num_unknown_;
   can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
@@ -131,6 +132,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
   note_known(event.worker);
   groups_.came_up(event.worker);
   set_alive(event.worker, true);
+  tally_.came_up(worker.traits.process, now_);
   worker.epoch = event.epoch;
   worker.ticks = 0;
   worker.settled_ticks = 0;
@@ -233,6 +235,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
   note_speed(worker, event);
   note_load(event.worker);
   note_times(worker.traits.execution_class, event.span.duration);
+  tally_.worked(worker.traits.process, event.span.duration);
   if (!event.failure) {
     Duration& slowest =
         times_of(worker.traits.execution_class).slowest[event.span.op];

@@ -16,6 +16,7 @@
 #include "actors/group_loads.h"
 #include "actors/live_workers.h"
 #include "actors/plan.h"
+#include "actors/process_tally.h"
 #include "actors/value_room.h"
 #include "kernels/core/flat_table.h"
 
@@ -306,6 +307,7 @@ class CoordinatorPolicy {
   GroupLoads groups_;
   std::vector<ClassTimes> times_;  ///< by class
   std::vector<Worker> workers_;
+  ProcessTally tally_;
   LiveWorkers live_;
   std::size_t num_unknown_ = 0;  ///< workers that have not reported yet
   bool has_begun_ = false;       ///< to admit samples

@@ -36,6 +36,8 @@ std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
 
 JobProgress CoordinatorPolicy::progress() const {
   JobProgress sum = ended_totals_;
+  sum.recoveries = recoveries_;
+  sum.processes = tally_.figures(now_);
   sum.samples_total = options_.samples.size();
   sum.calls_total +=
       static_cast<std::int64_t>(options_.samples.size()) * calls_per_sample_;

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "actors/grant.h"
+#include "actors/process_tally.h"
 #include "kernels/core/device.h"
 #include "kernels/core/tensor.h"
 #include "samplers/parallel/method.h"
@@ -44,7 +46,9 @@ struct JobProgress {
   /// What the blocks that ran since stand for, in calls; can be a fraction.
   double calls_under_way = 0;
   std::int64_t nfe = 0;
-  std::int64_t rounds = 0;  ///< of the sample that needed most
+  std::int64_t rounds = 0;                ///< of the sample that needed most
+  std::int64_t recoveries = 0;            ///< see JobResult
+  std::vector<ProcessFigures> processes;  ///< that ever worked, by number
 };
 
 /// A sample that has ended.

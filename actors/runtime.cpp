@@ -81,6 +81,7 @@ JobResult to_result(JobHistory record) {
   result.rounds = record.end.progress.rounds;
   result.recoveries = record.end.recoveries;
   result.lost = std::move(record.end.lost);
+  result.processes = std::move(record.end.progress.processes);
   result.compute_seconds =
       std::chrono::duration<double>(record.end.busy).count();
   return result;

@@ -66,6 +66,8 @@ struct JobResult {
   std::int64_t recoveries = 0;
   std::vector<LostDevice> lost;  ///< in the order of their loss
   double compute_seconds = 0;    ///< of all workers
+  /// Who did what, by number.
+  std::vector<ProcessFigures> processes;
   double wall_seconds = 0;
 
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;

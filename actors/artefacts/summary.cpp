@@ -40,18 +40,6 @@ ordered_json devices_json(const RunSummary& summary) {
   return out;
 }
 
-ordered_json nodes_json(const RunSummary& summary) {
-  ordered_json out = ordered_json::array();
-  for (const NodeSummary& node : summary.nodes) {
-    out.push_back({{"name", node.name},
-                   {"process", node.process},
-                   {"workers", node.workers},
-                   {"status", node.status}});
-    add_if_any(out.back(), "cause", node.cause);
-  }
-  return out;
-}
-
 ordered_json gpus_json(const PlanSummary& plan) {
   ordered_json out = ordered_json::array();
   for (const DevicePlan& gpu : plan.gpus) {
@@ -106,7 +94,7 @@ ordered_json base_json(const RunSummary& s) {
               {"bytes_received", s.bytes_received},
               {"recoveries", s.recoveries},
               {"devices", devices_json(s)},
-              {"nodes", nodes_json(s)},
+              {"nodes", nodes_json(s.nodes)},
               {"execution_class", s.execution_class}});
   add_if_any(out, "latents_xxh3", s.latents_xxh3);
   add_if_any(out, "bits", s.bits);
@@ -129,6 +117,25 @@ ordered_json envelope(const RunSummary& summary) {
           {"verb", summary.verb},
           {"status", summary.status},
           {"exit_code", summary.exit_code}};
+}
+
+ordered_json nodes_json(const std::vector<NodeStatus>& nodes) {
+  ordered_json out = ordered_json::array();
+  for (const NodeStatus& node : nodes) {
+    out.push_back({{"name", node.name},
+                   {"process", node.process},
+                   {"workers", node.workers},
+                   {"tasks", node.tasks},
+                   {"rows", node.rows},
+                   {"busy_seconds", node.busy_seconds},
+                   {"busy_share", node.busy_share},
+                   {"bytes_sent", node.bytes_sent},
+                   {"bytes_received", node.bytes_received},
+                   {"losses", node.losses},
+                   {"status", node.status}});
+    add_if_any(out.back(), "cause", node.cause);
+  }
+  return out;
 }
 
 ordered_json to_json(const Error& error) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/node_status.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
@@ -30,15 +31,6 @@ struct DeviceSummary {
   std::string name;
   std::string status = "used";  ///< "used", "lost"
   std::string cause;            ///< why it was lost
-};
-
-/// A process that came to a run over a link.
-struct NodeSummary {
-  std::string name;  ///< host and process
-  int process = 0;   ///< its number in the job
-  int workers = 0;
-  std::string status = "done";  ///< "done", "left"
-  std::string cause = {};       ///< why it left
 };
 
 /// What a device is to hold, as --dry-run foresees.
@@ -94,10 +86,10 @@ struct RunSummary {
   std::uint64_t bytes_received = 0;  ///< the same, from them
   std::int64_t recoveries = 0;
   std::vector<DeviceSummary> devices;
-  std::vector<NodeSummary> nodes;  ///< of other processes
-  std::string bits;                ///< "invariant", "free", …; empty: no GPU
-  std::string execution_class;     ///< "mixed": see the images
-  std::string latents_xxh3;  ///< of all images; empty: left out, see notes
+  std::vector<NodeStatus> nodes;  ///< this process, and those that came
+  std::string bits;               ///< "invariant", "free", …; empty: no GPU
+  std::string execution_class;    ///< "mixed": see the images
+  std::string latents_xxh3;       ///< of all images; empty: left out, see notes
   std::vector<ImageSummary> images;
   std::vector<std::string> notes;
   std::optional<PlanSummary> plan;
@@ -106,6 +98,10 @@ struct RunSummary {
 /// What the JSON of every verb begins with: schema, version, verb, status and
 /// exit_code.
 [[nodiscard]] nlohmann::ordered_json envelope(const RunSummary& summary);
+
+/// The "nodes" of such an object.
+[[nodiscard]] nlohmann::ordered_json nodes_json(
+    const std::vector<NodeStatus>& nodes);
 
 /// One JSON object on one line, keys as in design §8.
 [[nodiscard]] std::string to_json(const RunSummary& summary);

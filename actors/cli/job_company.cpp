@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/cli/link_options.h"
@@ -50,19 +51,42 @@ JobResult JobCompany::run() {
   return result;
 }
 
-void JobCompany::describe(RunSummary& summary) const {
-  if (!listener_) {
-    return;
+std::vector<NodeStatus> JobCompany::nodes(
+    std::span<const ProcessFigures> figures) const {
+  std::vector<NodeStatus> nodes(1);
+  nodes.front().name = process_name();
+  if (listener_) {
+    nodes.front().bytes_sent = listener_->bytes_given();
+    nodes.front().bytes_received = listener_->bytes_fetched();
+    for (const RemoteProcess& process : listener_->processes()) {
+      nodes.push_back({.name = process.name,
+                       .process = process.process,
+                       .workers = process.num_workers,
+                       .bytes_sent = process.bytes_sent,
+                       .bytes_received = process.bytes_received,
+                       .status = process.gone ? "left" : "done",
+                       .cause = process.gone.value_or("")});
+    }
   }
-  summary.bytes_sent = listener_->bytes_given();
-  summary.bytes_received = listener_->bytes_fetched();
-  for (const RemoteProcess& process : listener_->processes()) {
-    summary.nodes.push_back({.name = process.name,
-                             .process = process.process,
-                             .workers = process.num_workers,
-                             .status = process.gone ? "left" : "done",
-                             .cause = process.gone.value_or("")});
+  for (const ProcessFigures& of : figures) {
+    const auto node =
+        std::ranges::find(nodes, of.process, &NodeStatus::process);
+    if (node != nodes.end()) {
+      node->workers = of.workers;
+      node->tasks = of.tasks;
+      node->rows = of.rows;
+      node->busy_seconds = std::chrono::duration<double>(of.busy).count();
+      node->busy_share = of.busy_share();
+      node->losses = of.losses;
+    }
   }
+  return nodes;
+}
+
+void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
+  summary.nodes = nodes(result.processes);
+  summary.bytes_sent = summary.nodes.front().bytes_sent;
+  summary.bytes_received = summary.nodes.front().bytes_received;
 }
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "actors/artefacts/summary.h"
@@ -21,11 +22,13 @@ class JobCompany {
 
   /// Once. Errors: as run_job.
   [[nodiscard]] JobResult run();
-  /// The processes that came, and the bytes that links took; nothing without
-  /// --listen.
-  void describe(RunSummary& summary) const;
+  /// Who did what, and the bytes that links took.
+  void describe(const JobResult& result, RunSummary& summary) const;
 
  private:
+  [[nodiscard]] std::vector<NodeStatus> nodes(
+      std::span<const ProcessFigures> figures) const;
+
   const JobRunner& runner_;
   JobSpec spec_;
   std::unique_ptr<CompanyListener> listener_;

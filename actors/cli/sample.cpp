@@ -219,7 +219,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .trace = !outputs.trace.empty(),
        .on_class_change = invocation.config.on_class_change});
   run.result = company.run();
-  company.describe(invocation.summary);
+  company.describe(run.result, invocation.summary);
   printer.finish();
   const bool is_cut_short =
       stop.is_set() &&

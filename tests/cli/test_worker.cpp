@@ -37,13 +37,14 @@ TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
   const nlohmann::json together = job.finish();
   EXPECT_EQ(together["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(together["recoveries"], 0);
-  ASSERT_EQ(together["nodes"].size(), 2U);
+  ASSERT_EQ(together["nodes"].size(), 3U);
   int workers = 0;  // the job may be over before the second has joined
   for (const auto& node : together["nodes"]) {
     EXPECT_EQ(node["status"], "done");
     workers += node["workers"].get<int>();
   }
   EXPECT_GE(workers, 1);
+  EXPECT_EQ(together["nodes"][0]["workers"], 0);
   EXPECT_EQ(job.worker(0).wait().exit_code, 0);
   EXPECT_EQ(job.worker(1).wait().exit_code, 0);
 }
@@ -51,6 +52,42 @@ TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
 INSTANTIATE_TEST_SUITE_P(Methods, WorkerProcesses,
                          testing::Values("sequential", "batch", "cfg", "picard",
                                          "picard, exact", "pipeline", "stale"));
+
+TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
+  const Arguments of_job = {"--method", "batch", "-n", "60", "--steps", "50"};
+  LinkJob job(of_job);
+  job.add_worker();
+  job.await_images(2);
+  job.add_worker();
+  const nlohmann::json result = job.finish();
+  std::int64_t rows = 0;
+  double busy = 0;
+  for (const auto& node : result["nodes"]) {
+    rows += node["rows"].get<std::int64_t>();
+    EXPECT_GE(node["tasks"], node["rows"]);
+    busy += node["busy_seconds"].get<double>();
+    EXPECT_GE(node["busy_share"], 0);
+    EXPECT_LE(node["busy_share"], 1);
+    EXPECT_EQ(node["losses"], 0);
+  }
+  EXPECT_EQ(rows, result["nfe"]);
+  EXPECT_NEAR(busy, result["compute_seconds"], 1e-6);
+  const nlohmann::json& head = result["nodes"][0];
+  EXPECT_EQ(head["process"], 0);
+  EXPECT_EQ(head["rows"], 0);
+  EXPECT_EQ(head["busy_share"], 0);
+  EXPECT_EQ(head["bytes_received"], result["bytes_received"]);
+  EXPECT_EQ(head["bytes_sent"], result["bytes_sent"]);
+  EXPECT_GT(head["bytes_received"], 0);
+  EXPECT_GT(result["nodes"][1]["bytes_sent"], 0);
+  EXPECT_GT(result["nodes"][1]["rows"], 0);
+  EXPECT_GT(result["nodes"][1]["busy_share"], 0);
+  const nlohmann::json alone = job.alone();
+  ASSERT_EQ(alone["nodes"].size(), 1U);
+  EXPECT_EQ(alone["nodes"][0]["rows"], alone["nfe"]);
+  EXPECT_EQ(alone["nodes"][0]["workers"], 1);
+  EXPECT_EQ(alone["nodes"][0]["bytes_sent"], 0);
+}
 
 TEST(WorkerProcess, MayBeKilledFrozenOrToldToLeave) {
   for (const int number : {SIGKILL, SIGSTOP, SIGTERM, SIGINT}) {
@@ -62,11 +99,14 @@ TEST(WorkerProcess, MayBeKilledFrozenOrToldToLeave) {
     const nlohmann::json result = job.finish();
     EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]) << number;
     std::set<std::string> ends;  // whoever came first is the first node
+    int losses = 0;
     for (const auto& node : result["nodes"]) {
       ends.insert(node["status"]);
+      losses += node["losses"].get<int>();
     }
     EXPECT_EQ(ends, (std::set<std::string>{"done", "left"})) << number;
     EXPECT_EQ(result["recoveries"], number == SIGTERM ? 0 : 1) << number;
+    EXPECT_EQ(losses, number == SIGTERM ? 0 : 1) << number;
     if (number == SIGSTOP) {
       job.worker(1).signal(SIGKILL);
       job.worker(1).signal(SIGCONT);
@@ -86,8 +126,8 @@ TEST(WorkerProcess, TakesOverWhereTheLastOneWasLost) {
   job.add_worker();
   const nlohmann::json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_EQ(result["nodes"][0]["status"], "left");
-  EXPECT_EQ(result["nodes"][1]["status"], "done");
+  EXPECT_EQ(result["nodes"][1]["status"], "left");
+  EXPECT_EQ(result["nodes"][2]["status"], "done");
 }
 
 TEST(WorkerProcess, NeedsTheKeysOfItsCompany) {
@@ -111,7 +151,7 @@ TEST(WorkerProcess, NeedsTheKeysOfItsCompany) {
   job.add_worker({"--secret-file", keys.path("ours.node")});
   const nlohmann::json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_EQ(result["nodes"].size(), 1U) << "strangers are not seen";
+  EXPECT_EQ(result["nodes"].size(), 2U) << "strangers are not seen";
 }
 
 /// Holds the matrix library, and not our loops: a level without a name, that
@@ -224,19 +264,19 @@ TEST(WorkerVerb, RefusesAJobWhoseModelItHasNot) {
   job.add_worker({"-m", TROUPE_DEMO});
   const nlohmann::json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_EQ(result["nodes"].size(), 3U);
-  EXPECT_EQ(result["nodes"][0]["status"], "left");
+  EXPECT_EQ(result["nodes"].size(), 4U);
+  EXPECT_EQ(result["nodes"][1]["status"], "left");
 }
 
 TEST(WorkerVerb, StaysForTheNextJob) {
   auto first = std::make_unique<LinkJob>(Arguments{"-n", "2"});
   first->add_worker({"--stay"});
   const nlohmann::json one = first->finish();
-  EXPECT_EQ(one["nodes"][0]["status"], "done");
+  EXPECT_EQ(one["nodes"][1]["status"], "done");
   first->listen_again();
   const nlohmann::json two = first->finish();
   EXPECT_EQ(two["latents_xxh3"], one["latents_xxh3"]);
-  EXPECT_EQ(two["nodes"][0]["status"], "done");
+  EXPECT_EQ(two["nodes"][1]["status"], "done");
   first->worker(0).signal(SIGTERM);
   EXPECT_EQ(first->worker(0).wait().exit_code, 75);
 }
