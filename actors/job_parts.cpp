@@ -58,7 +58,9 @@ void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
     pixels = kernels::on_host(ctx, latents).clone();
     return;
   }
-  const models::AutoencoderKlConfig& config = decoder->config();
+  const std::shared_ptr<const models::AutoencoderKl> network =
+      decoder->get(ctx);
+  const models::AutoencoderKlConfig& config = network->config();
   const std::size_t rank = latents.shape().rank();
   const Shape wanted{config.out_channels,
                      latents.dim(rank - 2) * config.scale(),
@@ -68,7 +70,7 @@ void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
   } else if (pixels.shape() != wanted) {
     pixels = Tensor(wanted, DType::f32);
   }
-  decoder->decode(ctx, latents, pixels);
+  network->decode(ctx, latents, pixels);
 }
 
 std::shared_ptr<samplers::NoiseSource> make_noise(

@@ -7,6 +7,7 @@
 #include "kernels/core/device.h"
 #include "models/autoencoder_kl.h"
 #include "models/denoiser.h"
+#include "models/first_use.h"
 #include "samplers/evaluator.h"
 #include "samplers/noise_source.h"
 #include "samplers/options.h"
@@ -17,7 +18,8 @@ namespace troupe::actors {
 /// A model in the memory of a device.
 struct LoadedModel {
   std::shared_ptr<const models::Denoiser> denoiser;
-  std::shared_ptr<const models::AutoencoderKl> decoder;  ///< null: pixel space
+  /// Null: the network works on pixels.
+  std::shared_ptr<models::FirstUse<models::AutoencoderKl>> decoder;
   std::uint64_t weights_hash = 0;
 
   /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;

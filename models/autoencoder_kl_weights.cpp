@@ -108,7 +108,7 @@ class Walker {
     if (source_ == nullptr) {
       return {};
     }
-    ctx_->tick(0);  // a stop ends the loading
+    ctx_->tick(1);  // a stop ends the loading; a worker that reads is alive
     if (!compute_) {
       return {};
     }

@@ -174,7 +174,7 @@ class Loader {
 
  private:
   kernels::PackedLinear pack(const Tensor& weight, const Tensor& bias) {
-    ctx_.tick(0);  // a stop ends the loading
+    ctx_.tick(1);  // a stop ends the loading; a worker that reads is alive
     if (!compute_) {
       return {};
     }

@@ -18,9 +18,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   if (config.listen.empty()) {
     return;
   }
-  // 0 by name: this process directs, and computes nothing.
-  spec_.waits_for_processes =
-      config.num_workers == 0 && config.places.contains("workers");
+  spec_.waits_for_processes = request.only_directs;
   Offer offer = runner.offer();
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;

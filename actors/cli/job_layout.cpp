@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "actors/cli/memory_plan.h"
+#include "actors/denoiser_evaluator.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -59,6 +60,10 @@ void make_plan(const config::Config& config, JobRequest& request) {
                .devices = kinds});
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     request.devices[d].workers = request.plan.device_workers[d];
+  }
+  const int segments = samplers::num_segments(request.plan.method);
+  if (request.is_one_of_several && (segments > 1 || request.only_directs)) {
+    request.cuts = balanced_cuts(request.source.info(DType::f32), segments);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/cli/job_layout.h"
+#include "actors/cli/link_options.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
 #include "actors/cli/versions.h"
@@ -287,6 +288,8 @@ JobRequest make_request(const config::Config& said,
                      .is_emulated = config.emulation.devices.has_value(),
                      .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
+  request.is_one_of_several = !config.listen.empty();
+  request.only_directs = only_directs(config);
   lay_out(config, gpus, request);
   check_method(config, request.plan.method, request.schedule);
   take_init_latents(config, request);

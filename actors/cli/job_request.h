@@ -34,6 +34,11 @@ struct JobRequest {
   /// `given`: torch's generator draws nothing for given latents. `drawn`, only
   /// for recipes of an older Troupe: it makes that draw, which is thrown away.
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
+  bool is_one_of_several = false;  ///< other processes compute too
+  bool only_directs = false;       ///< this one computes nothing
+  /// It reads blocks [cuts[i], cuts[i + 1]) of the network when it first uses
+  /// them. Empty: all at once, before the job.
+  std::vector<int> cuts;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   /// Of that or beside it, for values of samples in flight; 0: no limit.

@@ -78,7 +78,10 @@ void JobRunner::load(const JobDevice& device, StopFlag& stop) {
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     LoadedModel model =
-        request_.source.load(ctx, device.compute, device.placement);
+        request_.cuts.empty()
+            ? request_.source.load(ctx, device.compute, device.placement)
+            : request_.source.load_when_used(ctx, device.compute, request_.cuts,
+                                             device.placement);
     ctx.synchronize();  // others read the weights in queues of their own
     models_.push_back({device.device, std::move(model)});
   } catch (const Error&) {

@@ -27,6 +27,11 @@ net::HubOptions hub_options(const config::Config& config,
   return options;
 }
 
+bool only_directs(const config::Config& config) {
+  return !config.listen.empty() && config.num_workers == 0 &&
+         config.places.contains("workers");
+}
+
 void check_listening(const config::Config& config) {
   require(config.on_class_change != config::ClassChange::wait ||
               !config.listen.empty(),

@@ -12,6 +12,10 @@ namespace troupe::actors {
 inline constexpr std::string_view kCoordinatorRole = "coordinator";
 inline constexpr std::string_view kWorkerRole = "worker";
 
+/// Whether the process lets others compute and does not itself: --workers 0 by
+/// name, where it listens.
+[[nodiscard]] bool only_directs(const config::Config& config);
+
 /// The hub of a process that has this role, with the keys of --secret-file.
 /// Errors: those of net::read_keys.
 [[nodiscard]] net::HubOptions hub_options(const config::Config& config,

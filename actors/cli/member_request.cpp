@@ -116,6 +116,9 @@ JobRequest member_request(const config::Config& own, const JobRecord& job) {
       .notes = std::move(notes)};
   request.classes.resize(job.conditions.size());
   follow_classes(job, request.devices);
+  if (samplers::num_segments(job.method) > 1) {
+    request.cuts = job.cuts;
+  }
   lay_out(config, gpus, request);
   request.plan.method = job.method;
   check_memory(request);

@@ -19,6 +19,27 @@ std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
       .bytes;
 }
 
+/// Of the network's weights, what a process does not hold that reads segments
+/// when it uses them: each worker has one.
+std::uint64_t unread_bytes(const JobRequest& request, const JobDevice& device) {
+  const auto of = [&](models::SegmentRange blocks) {
+    return request.source.denoiser()
+        .memory(request.source.latent_shape(), device.compute,
+                device.device.kind, device.placement, blocks)
+        .weights_bytes;
+  };
+  const std::uint64_t whole = of({});
+  std::uint64_t held = request.cuts.empty() ? whole : 0;
+  if (!request.only_directs) {
+    std::uint64_t largest = 0;
+    for (std::size_t i = 0; i + 1 < request.cuts.size(); ++i) {
+      largest = std::max(largest, of({request.cuts[i], request.cuts[i + 1]}));
+    }
+    held += largest * static_cast<std::uint64_t>(std::max(device.workers, 1));
+  }
+  return whole - std::min(whole, held);
+}
+
 }  // namespace
 
 MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
@@ -79,7 +100,8 @@ std::uint64_t host_bytes(const JobRequest& request) {
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes = required_bytes(request.source, last.compute, contexts,
                            rows * branches) +
-            prepared_bytes(request, last.compute) + sample_value_bytes(request);
+            prepared_bytes(request, last.compute) +
+            sample_value_bytes(request) - unread_bytes(request, last);
   }
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
@@ -103,7 +125,8 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
       needs.network.of_rows(1) *
           static_cast<std::uint64_t>(gpu.rows * branches) +
       needs.network.visiting_bytes + needs.decode_bytes + kGpuOverhead;
-  return needs.weights_bytes + prepared_bytes(request, gpu.compute) +
+  return needs.weights_bytes - unread_bytes(request, gpu) +
+         prepared_bytes(request, gpu.compute) +
          static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
 }
 

@@ -10,6 +10,7 @@
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
+#include "models/parted_denoiser.h"
 #include "models/weight_source.h"
 
 namespace troupe::actors {
@@ -191,18 +192,49 @@ std::string ModelSource::class_name(std::int64_t id) const {
 LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
                               models::WeightPlacement placement) const {
   LoadedModel model;
-  with_weights(
-      ctx, [&](models::WeightSource& denoiser, models::WeightSource& decoder) {
-        model.denoiser = model_.denoiser->load(
-            ctx, compute, denoiser, models::SegmentRange{}, placement);
-        if (model_.decoder) {
-          model.decoder = model_.decoder->load(ctx, compute, decoder);
-        }
+  with_weights(ctx, [&](models::WeightSource& network,
+                        models::WeightSource& weights) {
+    model.denoiser = model_.denoiser->load(ctx, compute, network,
+                                           models::SegmentRange{}, placement);
+    model.weights_hash = model.denoiser->info().weights_hash;
+    if (model_.decoder) {
+      std::shared_ptr<const models::AutoencoderKl> decoder =
+          model_.decoder->load(ctx, compute, weights);
+      model.weights_hash = both(model.weights_hash, decoder->weights_hash());
+      model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
+          std::move(decoder));
+    }
+  });
+  return model;
+}
+
+LoadedModel ModelSource::load_when_used(
+    ExecContext& ctx, DType compute, const std::vector<int>& cuts,
+    models::WeightPlacement placement) const {
+  LoadedModel model;
+  model.weights_hash = weights_hash(ctx);
+  model.denoiser = std::make_shared<models::PartedDenoiser>(
+      denoiser().info(denoiser().latent_shape(), compute), cuts,
+      [this, compute, placement](ExecContext& on, models::SegmentRange blocks) {
+        std::shared_ptr<const models::Denoiser> part;
+        with_weights(on, [&](models::WeightSource& network,
+                             models::WeightSource& /*decoder*/) {
+          part = model_.denoiser->load(on, compute, network, blocks, placement);
+        });
+        on.synchronize();  // others read the weights in queues of their own
+        return part;
       });
-  model.weights_hash = model.denoiser->info().weights_hash;
-  if (model.decoder) {
-    model.weights_hash =
-        both(model.weights_hash, model.decoder->weights_hash());
+  if (model_.decoder) {
+    model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
+        [this, compute](ExecContext& on) {
+          std::shared_ptr<const models::AutoencoderKl> decoder;
+          with_weights(on, [&](models::WeightSource& /*network*/,
+                               models::WeightSource& weights) {
+            decoder = model_.decoder->load(on, compute, weights);
+          });
+          on.synchronize();
+          return decoder;
+        });
   }
   return model;
 }

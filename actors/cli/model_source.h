@@ -94,6 +94,14 @@ class ModelSource {
                                  models::WeightPlacement placement =
                                      models::WeightPlacement::resident) const;
 
+  /// Reads the weights through once for their hash and keeps none. Blocks
+  /// [cuts[i], cuts[i + 1]) of the network, and the decoder, are read again and
+  /// packed when they are first used. This object outlives the model.
+  [[nodiscard]] LoadedModel load_when_used(
+      ExecContext& ctx, DType compute, const std::vector<int>& cuts,
+      models::WeightPlacement placement =
+          models::WeightPlacement::resident) const;
+
   /// The hash that a loaded model has: reads the weights and keeps none.
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/denoiser.h"
+#include "models/first_use.h"
+#include "models/segment.h"
+
+namespace troupe::models {
+
+/// A network in parts, each of which is read when it is first used: a process
+/// that runs one segment holds that segment alone. The bits are those of the
+/// whole. Thread: as Denoiser; a part is read by the thread that needs it.
+class PartedDenoiser final : public Denoiser {
+ public:
+  /// Reads the weights of one part; complete on return.
+  using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,
+                                                             SegmentRange)>;
+
+  /// info: of the whole network. cuts: part i is blocks [cuts[i], cuts[i + 1]);
+  /// the first is 0, the last the number of blocks.
+  /// Errors: Errc::invalid_argument for other cuts.
+  PartedDenoiser(DenoiserInfo info, std::vector<int> cuts, const Read& read);
+
+  [[nodiscard]] const DenoiserInfo& info() const override { return info_; }
+  /// Each part prepares and checks the condition when it first uses it.
+  [[nodiscard]] PreparedPtr prepare(
+      ExecContext& ctx, const Condition& condition,
+      std::span<const double> timesteps = {}) const override;
+  void predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+               std::span<Tensor> outputs) const override;
+  void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+             std::span<Boundary> boundaries) const override;
+  void run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                  int begin, int end,
+                  std::span<Boundary> boundaries) const override;
+  void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+              std::span<const Boundary> boundaries,
+              std::span<Tensor> outputs) const override;
+
+ private:
+  struct Part {
+    SegmentRange blocks;
+    std::unique_ptr<FirstUse<Denoiser>> network;
+  };
+  class Prepared;
+  struct PartRows;
+
+  [[nodiscard]] PartRows rows_of(ExecContext& ctx, std::size_t part,
+                                 const Batch& batch) const;
+
+  DenoiserInfo info_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace troupe::models
