@@ -1,37 +1,96 @@
 #include "net/accepted_connections.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iterator>
 #include <utility>
 
 namespace troupe::net {
+namespace {
 
-void AcceptedConnections::accept(int descriptor) {
-  owners_.insert_or_assign(descriptor, Owner{});
+/// A handshake takes five round trips and a millisecond of computing. In a
+/// crowd it waits for those before it.
+constexpr Duration kHandshakeTime = std::chrono::milliseconds(250);
+
+/// A number that no other socket of this system has had; 0 if it is none.
+[[nodiscard]] std::uint64_t cookie_of(int descriptor) {
+  std::uint64_t cookie = 0;
+  socklen_t size = sizeof(cookie);
+  return getsockopt(descriptor, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0
+             ? cookie
+             : 0;
+}
+
+}  // namespace
+
+void AcceptedConnections::accept(int descriptor, TimePoint now) {
+  Connection connection{.cookie = cookie_of(descriptor)};
+  add_stranger(descriptor, connection, now);
+  connections_.insert_or_assign(descriptor, connection);
+}
+
+void AcceptedConnections::add_stranger(int descriptor, Connection& connection,
+                                       TimePoint now) {
+  connection.owner = {};
+  connection.age = next_age_++;
+  strangers_.emplace(connection.age, Stranger{descriptor, now});
 }
 
 std::optional<AcceptedConnections::Owner> AcceptedConnections::close(
     int descriptor) {
-  const auto found = owners_.find(descriptor);
-  if (found == owners_.end()) {
+  const auto found = connections_.find(descriptor);
+  if (found == connections_.end()) {
     return std::nullopt;
   }
-  const Owner owner = found->second;
-  owners_.erase(found);
-  return owner;
+  const Connection connection = found->second;
+  strangers_.erase(connection.age);
+  connections_.erase(found);
+  return connection.owner;
 }
 
 std::optional<AcceptedConnections::Owner> AcceptedConnections::take(
     int descriptor, const Owner& owner) {
-  const auto found = owners_.find(descriptor);
-  if (found == owners_.end()) {
+  const auto found = connections_.find(descriptor);
+  if (found == connections_.end()) {
     return std::nullopt;
   }
-  return std::exchange(found->second, owner);
+  strangers_.erase(std::exchange(found->second.age, 0));
+  return std::exchange(found->second.owner, owner);
 }
 
-void AcceptedConnections::give_back(int descriptor, const Owner& owner) {
-  const auto found = owners_.find(descriptor);
-  if (found != owners_.end() && found->second == owner) {
-    found->second = Owner{};
+void AcceptedConnections::give_back(int descriptor, const Owner& owner,
+                                    TimePoint now) {
+  const auto found = connections_.find(descriptor);
+  if (found != connections_.end() && found->second.owner == owner) {
+    add_stranger(descriptor, found->second, now);
+  }
+}
+
+void AcceptedConnections::shed(TimePoint now) {
+  while (strangers_.size() > most_strangers_) {
+    auto one = strangers_.begin();
+    if (now - one->second.since < kHandshakeTime) {
+      one = std::prev(strangers_.end());
+    }
+    end(one->second.descriptor);
+    strangers_.erase(one);  // `close` follows
+  }
+}
+
+/// Another thread owns the descriptor, and may have closed it meanwhile; then
+/// it can be anything. A copy cannot change, and the cookie says whether it is
+/// the connection that was accepted.
+void AcceptedConnections::end(int descriptor) const {
+  const int copy = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (copy >= 0) {
+    const std::uint64_t cookie = connections_.at(descriptor).cookie;
+    if (cookie != 0 && cookie_of(copy) == cookie) {
+      shutdown(copy, SHUT_RDWR);
+    }
+    ::close(copy);
   }
 }
 

@@ -192,10 +192,15 @@ struct HubOptions {
   /// Bytes of records that wait for the peer's acknowledgement, per peer. At
   /// least kMostRecordBytes.
   std::size_t room = std::size_t{16} << 20U;
+  /// Connections by which no peer has spoken yet, at all listeners of this hub.
+  /// Never more than half of the descriptors that the process may have.
+  std::size_t most_strangers = 2048;
 };
 
 /// The links of a process: one thread, all sockets. Thread: any, but for the
-/// destructor.
+/// destructor. Each peer takes three descriptors where it is listened to, and
+/// ten where it was dialled. So the process gets as many descriptors as its
+/// hard limit allows.
 ///
 /// Endpoints: "tcp://10.0.0.1:7010" (port 0 or *: any free one),
 /// "tcp://[::1]:7010", "ipc:///run/user/7/troupe/a" (its folder is ours alone,

@@ -155,7 +155,7 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
   stop_monitors(*peer);
   for (std::size_t i = 0; i < kNumLanes; ++i) {
     const LaneEnd& lane = peer->lanes[i];
-    accepted_.give_back(lane.descriptor, {peer->id, static_cast<Lane>(i)});
+    accepted_.give_back(lane.descriptor, {peer->id, static_cast<Lane>(i)}, now);
     const auto source = sources_.find(lane.source);
     if (source != sources_.end() && source->second.peer == peer->id) {
       stop_watching(lane.source);

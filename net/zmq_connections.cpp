@@ -27,7 +27,7 @@ void HubLoop::drain_monitor(std::uint64_t id) {
 /// Of a connection that a listener has accepted.
 void HubLoop::accepted_event(const ZmqEvent& event) {
   if (event.kind == ZMQ_EVENT_ACCEPTED) {
-    accepted_.accept(event.value);
+    accepted_.accept(event.value, clock_.now());
   } else if (const auto owner = accepted_.close(event.value)) {
     closed(*owner);
   }
@@ -82,7 +82,7 @@ void HubLoop::take_connection(Peer& peer, Lane lane, std::uint64_t id,
   drain_monitor(sources_.at(id).monitor);
   LaneEnd& end = peer.lanes[static_cast<std::size_t>(lane)];
   const AcceptedConnections::Owner owner{peer.id, lane};
-  accepted_.give_back(end.descriptor, owner);
+  accepted_.give_back(end.descriptor, owner, now);
   end.descriptor = frame.descriptor();
   const auto before = accepted_.take(end.descriptor, owner);
   session_event(peer.id, LaneOpened{lane}, now);

@@ -24,6 +24,8 @@ HubLoop::HubLoop(ZmqContext context, const HubOptions& options,
       handler_(handler),
       shared_(shared),
       context_(std::move(context)),
+      accepted_(std::min<std::size_t>(options_.most_strangers,
+                                      most_descriptors() / 2)),
       forgotten_since_(clock_.now()) {
   if (options_.keys) {
     authenticator_.emplace(context_);
@@ -116,6 +118,7 @@ void HubLoop::drain(std::uint64_t id) {
   const auto watched = sources_.find(id);
   if (watched != sources_.end() && watched->second.is_monitor) {
     drain_monitor(id);
+    accepted_.shed(clock_.now());
     poller_.touch(id);
     return;
   }

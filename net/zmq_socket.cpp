@@ -1,5 +1,7 @@
 #include "net/zmq_socket.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
@@ -22,9 +24,13 @@ constexpr int kMostQueued = 16'384;
 /// Messages of one connection that wait here to be read: beyond that the
 /// sender's own queue grows.
 constexpr int kMostWaiting = 64;
+constexpr int kMostSockets = 16'384;
+/// Of connections that the system holds until they are accepted. ZeroMQ's
+/// default is 100: a crowd that comes at once would wait a second each.
+constexpr int kBacklog = 1024;
 /// For the last frames of a socket that is closed.
 constexpr int kLingerMs = 200;
-constexpr int kHandshakeMs = 3000;
+constexpr int kHandshakeMs = 2000;
 /// Between two attempts to make a connection anew, at first: a peer must be
 /// back within its grace (HubOptions::reconnect_grace). It doubles.
 constexpr int kReconnectMs = 5;
@@ -59,7 +65,20 @@ ZmqContext make_zmq_context() {
   if (!context) {
     fail(Errc::out_of_memory, "ZeroMQ does not start");
   }
+  // Each dialled peer has seven. The default is 1,023.
+  zmq_ctx_set(context.get(), ZMQ_MAX_SOCKETS, kMostSockets);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+      limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
   return context;
+}
+
+std::size_t most_descriptors() {
+  rlimit limit{};
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 1024;
 }
 
 std::string ZmqFrame::user() { return property(message, "User-Id"); }
@@ -127,6 +146,7 @@ void ZmqSocket::set_link_options(Duration lease) {
   set(ZMQ_RECONNECT_IVL_MAX, kMostReconnectMs);
   if (is_router_) {
     set(ZMQ_ROUTER_MANDATORY, 1);
+    set(ZMQ_BACKLOG, kBacklog);
   }
 }
 

@@ -19,7 +19,10 @@ namespace troupe::net {
 
 /// A ZeroMQ context; it ends with its last owner.
 using ZmqContext = std::shared_ptr<void>;
+/// Raises the process's limit of descriptors to its hard limit, too.
 [[nodiscard]] ZmqContext make_zmq_context();
+/// That this process may have.
+[[nodiscard]] std::size_t most_descriptors();
 
 class ZmqMessage {
  public:

@@ -23,22 +23,6 @@ using namespace std::chrono_literals;
 
 constexpr SessionId kDialler{.dialler = 12345, .listener = 0};
 
-/// A plain connection to this machine; -1 where none can be made.
-[[nodiscard]] int connect_to(std::uint16_t port) {
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  if (descriptor >= 0 &&
-      connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) !=
-          0) {
-    close(descriptor);
-    return -1;
-  }
-  return descriptor;
-}
-
 TEST(HubVersions, ToldToWhoDials) {
   Process a({.role = "coordinator"});
   RawPeer raw(ZMQ_DEALER, a.hub->listen("tcp://127.0.0.1:0"));

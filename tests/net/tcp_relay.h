@@ -167,4 +167,20 @@ class TcpRelay {
       std::stoi(endpoint.substr(endpoint.rfind(':') + 1)));
 }
 
+/// A plain connection to this machine; -1 where none can be made.
+[[nodiscard]] inline int connect_to(std::uint16_t port) {
+  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_port = htons(port);
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (descriptor >= 0 &&
+      connect(descriptor, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) !=
+          0) {
+    close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
 }  // namespace troupe::net
