@@ -1,10 +1,11 @@
-// One sample alone by Picard on two workers, of which one is slower: how much
-// of their summed speed is used. The workers sleep instead of computing.
+// Two workers, of which one is slower, or becomes so in mid-run: how much of
+// their summed speed one sample alone by Picard uses, and several by batch. The
+// workers sleep instead of computing.
 //   bench_unequal [milliseconds of a row on the fast worker] [runs]
 // Prints work ÷ (wall × summed speed): 1 if no worker ever waits. The work is
 // the rows that the method asks for, so it says nothing of what Picard gains.
-// TROUPE_TEST_COMPANY=wire sends every message through the codec
-// (company_suite.h).
+// TROUPE_TEST_COMPANY=wire sends every message through the codec, =sockets
+// makes a process's links for each worker (company_suite.h).
 
 #include <algorithm>
 #include <chrono>
@@ -29,21 +30,35 @@ namespace {
 using namespace troupe;
 using Seconds = std::chrono::duration<double>;
 
-/// How long a row takes on each thread.
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// How long a row takes on a worker: from the change on, `later`.
+struct Pace {
+  Seconds row;
+  Seconds later = row;
+};
+
+/// The pace of each thread. The change comes so long after the first row.
 class Speeds {
  public:
-  void set(Seconds row) {
+  explicit Speeds(Seconds change) : change_(change) {}
+
+  void set(Pace pace) {
     const std::lock_guard lock(mutex_);
-    rows_[std::this_thread::get_id()] = row;
+    paces_[std::this_thread::get_id()] = pace;
   }
-  [[nodiscard]] Seconds here() {
+  [[nodiscard]] Seconds here(SteadyTime now) {
     const std::lock_guard lock(mutex_);
-    return rows_.at(std::this_thread::get_id());
+    begin_ = std::min(begin_, now);
+    const Pace& pace = paces_.at(std::this_thread::get_id());
+    return now - begin_ < change_ ? pace.row : pace.later;
   }
 
  private:
+  Seconds change_;
   std::mutex mutex_;
-  std::map<std::thread::id, Seconds> rows_;
+  SteadyTime begin_ = SteadyTime::max();
+  std::map<std::thread::id, Pace> paces_;
 };
 
 /// Sleeps as long as its thread takes for a row.
@@ -64,7 +79,7 @@ class Sleeper final : public samplers::Evaluator {
     network_.evaluate(ctx, rows);
     std::this_thread::sleep_until(
         start + std::chrono::duration_cast<Duration>(
-                    speeds_.here() * static_cast<double>(rows.size())));
+                    speeds_.here(start) * static_cast<double>(rows.size())));
   }
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override {
@@ -90,24 +105,41 @@ struct Outcome {
   std::int64_t rounds = 0;
 };
 
-/// Of the summed speed of workers that take so long for a row.
-Outcome run(const std::vector<Seconds>& rows, int calls,
-            const samplers::MethodOptions& method) {
-  const samplers::Schedule schedule(actors::ddim_steps(calls));
-  Speeds speeds;
+struct Work {
+  const char* name;
+  samplers::MethodOptions method;
+  int rows_before_change = 0;  ///< of one worker
+  int calls = 50;
+  std::uint64_t samples = 1;
+};
+
+/// Rows that the workers can do in that time, if none waits.
+double rows_in(Seconds wall, const std::vector<Pace>& paces, Seconds change) {
+  const Seconds before = std::min(wall, change);
+  double rows = 0;
+  for (const Pace& pace : paces) {
+    rows += before / pace.row + (wall - before) / pace.later;
+  }
+  return rows;
+}
+
+Outcome run(const std::vector<Pace>& paces, Seconds change, const Work& work) {
+  const samplers::Schedule schedule(actors::ddim_steps(work.calls));
+  Speeds speeds(change);
   Sleeper network(speeds);
   samplers::PhiloxNoise noise(1);
   actors::JobSpec spec;
   spec.parts.schedule = actors::unowned(schedule);
-  spec.parts.method = method;
+  spec.parts.method = work.method;
   spec.parts.evaluator = actors::unowned(network);
   spec.parts.noise = actors::unowned(noise);
+  spec.end = work.samples;
   spec.decode = false;
-  spec.workers = actors::cpu_workers(static_cast<int>(rows.size()));
+  spec.workers = actors::cpu_workers(static_cast<int>(paces.size()));
   spec.make_executor = [&](int worker) {
     auto executor = std::make_unique<ThreadExecutor>();
-    executor->post([&speeds, row = rows[static_cast<std::size_t>(worker)]] {
-      speeds.set(row);
+    executor->post([&speeds, pace = paces[static_cast<std::size_t>(worker)]] {
+      speeds.set(pace);
     });
     return executor;
   };
@@ -116,25 +148,25 @@ Outcome run(const std::vector<Seconds>& rows, int calls,
     std::fprintf(stderr, "%s\n", result.failure->message.c_str());
     std::exit(1);
   }
-  double summed = 0;
-  for (const Seconds row : rows) {
-    summed += 1 / row.count();
-  }
-  return {static_cast<double>(result.nfe) / (result.wall_seconds * summed),
+  return {static_cast<double>(result.nfe) /
+              rows_in(Seconds(result.wall_seconds), paces, change),
           result.nfe, result.rounds};
 }
 
-void print_median(const char* name, const std::vector<Seconds>& rows, int calls,
-                  const samplers::MethodOptions& method, int runs) {
+void print_median(const std::vector<Pace>& paces, Seconds change,
+                  const Work& work, int runs) {
   std::vector<Outcome> outcomes;
   for (int i = 0; i < runs; ++i) {
-    outcomes.push_back(run(rows, calls, method));
+    outcomes.push_back(run(paces, change, work));
   }
   std::ranges::sort(outcomes, {}, &Outcome::share);
   const Outcome& median = outcomes[outcomes.size() / 2];
-  std::printf("%-12s %3d steps  workers", name, calls);
-  for (const Seconds row : rows) {
-    std::printf(" %.3g", rows.front() / row);
+  std::printf("%-12s %3d steps  workers", work.name, work.calls);
+  for (const Pace& pace : paces) {
+    std::printf(" %.3g", paces.front().row / pace.row);
+    if (pace.later != pace.row) {
+      std::printf(", later %.3g", paces.front().row / pace.later);
+    }
   }
   std::printf(
       "  %lld rows in %lld rounds  work / (wall x summed speed) %.3f (%.3f to "
@@ -143,20 +175,36 @@ void print_median(const char* name, const std::vector<Seconds>& rows, int calls,
       median.share, outcomes.front().share, outcomes.back().share, runs);
 }
 
+/// The change comes in the first third of the run.
+std::vector<Work> works() {
+  const auto picard = samplers::MethodKind::picard;
+  std::vector<Work> works;
+  for (const int calls : {50, 100}) {
+    samplers::MethodOptions usual = picard->defaults({}, calls);
+    usual.kind = picard;
+    samplers::MethodOptions exact;
+    exact.kind = picard;
+    works.push_back({"picard", usual, calls, calls});
+    works.push_back({"tolerance 0", exact, calls, calls});
+  }
+  samplers::MethodOptions batch;
+  batch.kind = samplers::MethodKind::batch;
+  works.push_back({"batch of 16", batch, 100, 50, 16});
+  return works;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const Seconds row(1e-3 * (argc > 1 ? std::atof(argv[1]) : 10.0));
   const int runs = argc > 2 ? std::atoi(argv[2]) : 5;
-  for (const int calls : {50, 100}) {
-    const auto picard = samplers::MethodKind::picard;
-    samplers::MethodOptions method = picard->defaults({}, calls);
-    method.kind = picard;
-    samplers::MethodOptions exact{.kind = picard};
-    for (const auto& rows :
-         {std::vector{2 * row, row}, {row, 2 * row}, {row, row}}) {
-      print_median("picard", rows, calls, method, runs);
-      print_median("tolerance 0", rows, calls, exact, runs);
+  const std::vector<std::vector<Pace>> companies = {
+      {{2 * row}, {row}}, {{row}, {2 * row}},      {{row}, {4 * row}},
+      {{row}, {row}},     {{row}, {row, 4 * row}},
+  };
+  for (const Work& work : works()) {
+    for (const std::vector<Pace>& paces : companies) {
+      print_median(paces, work.rows_before_change * row, work, runs);
     }
   }
 }

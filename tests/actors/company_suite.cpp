@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -150,17 +151,16 @@ JobResult run_emulated(const JobSpec& spec) {
 
 std::string class_name(int number) { return "class " + std::to_string(number); }
 
-/// A process of a company whose links stay within this process.
+using MakeHub = decltype(MemberSpec::make_hub);
+
+/// A process of a company that meets at this endpoint.
 void compute(const JobSpec& spec, const WorkerPlace& place,
-             net::Switchboard& board) {
+             const std::string& endpoint, const MakeHub& make_hub) {
   CompanyMember member({.version = "test",
                         .name = "test",
                         .hub = {.role = "worker"},
-                        .endpoint = "inproc://company",
-                        .make_hub = [&board](net::HubOptions options,
-                                             net::LinkHandler& handler) {
-                          return board.make_hub(std::move(options), handler);
-                        }});
+                        .endpoint = endpoint,
+                        .make_hub = make_hub});
   try {
     if (!member.wait_for_offer({})) {
       return;
@@ -179,8 +179,8 @@ void compute(const JobSpec& spec, const WorkerPlace& place,
 }
 
 /// The coordinator's process computes nothing.
-JobResult run_over_links(JobSpec spec) {
-  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+JobResult run_over_links(JobSpec spec, const std::string& endpoint,
+                         const MakeHub& make_hub) {
   Offer offer;
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
@@ -196,17 +196,13 @@ JobResult run_over_links(JobSpec spec) {
   std::vector<std::jthread> processes;
   CompanyListener listener({.version = "test",
                             .hub = {.role = "coordinator"},
-                            .endpoints = {"inproc://company"},
+                            .endpoints = {endpoint},
                             .offer = std::move(offer),
                             .classes = &classes,
-                            .make_hub = [&board](net::HubOptions options,
-                                                 net::LinkHandler& handler) {
-                              return board->make_hub(std::move(options),
-                                                     handler);
-                            }});
+                            .make_hub = make_hub});
   for (const WorkerPlace& place : places) {
     processes.emplace_back(
-        [&spec, &board, place] { compute(spec, place, *board); });
+        [&, place] { compute(spec, place, endpoint, make_hub); });
   }
   try {
     JobResult result = run_company(spec, listener.detours());
@@ -216,6 +212,25 @@ JobResult run_over_links(JobSpec spec) {
     listener.end(current_failure());
     throw;
   }
+}
+
+JobResult run_within_process(JobSpec spec) {
+  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+  return run_over_links(
+      std::move(spec), "inproc://company",
+      [&](net::HubOptions options, net::LinkHandler& handler) {
+        return board->make_hub(std::move(options), handler);
+      });
+}
+
+JobResult run_over_sockets(JobSpec spec) {
+  std::string folder = std::filesystem::temp_directory_path() / "troupe-XXXXXX";
+  require(mkdtemp(folder.data()) != nullptr, Errc::io, folder,
+          "cannot be made");
+  JobResult result =
+      run_over_links(std::move(spec), "ipc://" + folder + "/company", {});
+  std::filesystem::remove_all(folder);
+  return result;
 }
 
 }  // namespace
@@ -239,7 +254,10 @@ JobResult run_in_suite(JobSpec spec) {
     return run_job(spec);
   }
   if (company == "links") {
-    return run_over_links(std::move(spec));
+    return run_within_process(std::move(spec));
+  }
+  if (company == "sockets") {
+    return run_over_sockets(std::move(spec));
   }
   if (company == "emulated") {
     return run_emulated(spec);

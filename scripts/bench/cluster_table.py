@@ -1,0 +1,282 @@
+#!/usr/bin/env python3
+"""What several processes and hosts gain and cost: rows of a table beside their targets.
+
+usage: cluster_table.py BUILD [--quick] [--repeats N] [--model DIR|NAME]… [ROW…]
+"""
+
+import argparse
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from cluster_runs import Bench, Job, end, hosts
+
+# Of a method: its options, its samples, what two workers should gain.
+METHODS = {
+    "batch": (["--method", "batch"], 4, 1.9),
+    "cfg": (["--method", "cfg"], 1, 1.85),
+    "pipeline": (["--method", "pipeline", "--segments", "2"], 4, 1.8),
+    "stale": (["--method", "stale", "--segments", "2"], 1, None),
+    "picard": (["--method", "picard"], 1, None),
+}
+AGAINST_ONE = ("batch", "cfg", "pipeline", "stale")
+WARMUP = 3  # exact calls of stale
+UNPLUG = "scripts/hosts.sh"
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def show(label, value, target=""):
+    print(f"  {label:58}{value:>16}  {target}", flush=True)
+
+
+def times(values, form="{:.2f}"):
+    """The median, and the range where there are several."""
+    text = form.format(median(values))
+    if len(values) > 1:
+        text += f" ({form.format(min(values))}–{form.format(max(values))})"
+    return text
+
+
+class Table:
+    def __init__(self, options, folder):
+        self.build, self.quick = options.build, options.quick
+        self.repeats = 1 if options.quick else options.repeats
+        self.models = options.models or (
+            ["models/demo"] if options.quick else ["models/demo", "dit-xl-2-256"])
+        self.folder = folder
+
+    def bench(self, model):
+        return Bench(f"{self.build}/troupe", model, self.folder)
+
+    def steps(self, model):
+        if self.quick:
+            return 10
+        return 50 if os.path.isdir(model) else 10
+
+    def job(self, model, method, samples=None):
+        options, usual, _ = METHODS[method]
+        arguments = [*options, "--steps", str(self.steps(model)), "-n",
+                     str(samples or usual)]
+        return arguments + (["--warmup", str(WARMUP)] if method == "stale" else [])
+
+    # -- rows ----------------------------------------------------------------------
+
+    def ipc(self):
+        """Two processes with one thread each against one, over ipc."""
+        for model in self.models:
+            print(f"ipc: two processes against one, {model}, {self.steps(model)} steps")
+            factor = None
+            for method in AGAINST_ONE:
+                gains = self.gains(self.bench(model), model, method)
+                factor = factor or median(gains)  # of batch
+                show(method, times(gains), self.target(model, method, factor))
+
+    def gains(self, bench, model, method):
+        gains = []
+        samples = str(METHODS[method][1])
+        for _ in range(self.repeats):
+            one = bench.alone(["--method", "batch", "--steps", str(self.steps(model)),
+                               "-n", samples])
+            two = bench.together(self.job(model, method))
+            if method != "stale":
+                self.compare(one, two, f"{method} over ipc")
+            gains.append(gain_of(one, two, starts_with_all=method in ("pipeline", "stale")))
+        return gains
+
+    def target(self, model, method, factor):
+        wanted = METHODS[method][2]
+        if method == "stale":
+            steps = self.steps(model)
+            bound = steps / (WARMUP + (steps - WARMUP) / 2) * factor / 2
+            wanted = f"{0.95 * bound:.2f} (95 % of {bound:.2f})"
+        return f"stated (>= {wanted})" if os.path.isdir(model) else f">= {wanted}"
+
+    def gigabit(self):
+        self.over_link("1 Gbit/s", ["--mbit", "1000"], 3, AGAINST_ONE, {})
+
+    def slow_link(self):
+        self.over_link("100 Mbit/s, 20 ms one way", ["--mbit", "100", "--delay", "20"], 5,
+                       METHODS, {"batch": 8, "cfg": 8}, delay=0.02)
+
+    def over_link(self, name, link, percent, methods, samples, delay=0.0):
+        """The same job over ipc and over a link, in turns."""
+        with hosts(3, *link) as network:
+            for model in self.models:
+                print(f"{name}: time lost against ipc, {model}, {self.steps(model)} steps")
+                bench = self.bench(model)
+                for method in methods:
+                    arguments = self.job(model, method, samples.get(method))
+                    losses = []
+                    for _ in range(self.repeats):
+                        near = bench.together(arguments)
+                        far = bench.together(arguments, network)
+                        self.compare(near, far, f"{method} over {name}")
+                        all_at_once = method in ("pipeline", "stale")
+                        losses.append(100 * (1 - gain_of(near, far, all_at_once)))
+                    show(method, times(losses, "{:.1f} %"),
+                         self.target_of_link(model, method, percent, samples)
+                         + beside_bound(near, far, method, self.steps(model), delay))
+
+    def target_of_link(self, model, method, percent, samples):
+        is_bound = not os.path.isdir(model) and (not samples or method in samples)
+        return f"<= {percent} %" if is_bound else "stated"
+
+    def coordination(self):
+        print("coordination per task, 16 workers, a network that costs nothing")
+        tasks = "5000" if self.quick else "50000"
+        for company in ("shared", "sockets"):
+            print("  " + company + ": " + self.output(
+                "tests/actors/bench_coordination", "16", tasks,
+                TROUPE_TEST_COMPANY=company).replace("\n", "\n    "))
+        show("", "", "sockets (ipc): <= 25 us per task")
+
+    def lane(self):
+        print("value lane")
+        print(self.output("tests/net/bench_link", "0.3" if self.quick else "3"))
+        show("", "", "without keys >= 3 (ipc) and >= 2 GB/s (tcp); 16 KiB one way <= 100 us")
+
+    def unequal(self):
+        print("unequal workers that sleep, over ipc: used of their summed speed")
+        print(self.output("tests/actors/bench_unequal", "2" if self.quick else "10",
+                          str(self.repeats), TROUPE_TEST_COMPANY="sockets"))
+        show("", "", ">= 0.92; that drops in mid-run >= 0.87")
+
+    def loss(self):
+        """From a fault to the first task of the victim's samples on another worker."""
+        print("a worker is lost: until its samples are worked on elsewhere, demo, batch")
+        bench = self.bench("models/demo")
+        with hosts(3, "--mbit", "1000") as network:
+            show("killed, ipc", self.losses(bench, bench.ipc, kill), "<= 0.5 s")
+            show("killed, 1 Gbit/s", self.losses(bench, network, kill), "<= 0.5 s")
+            show("frozen, 1 Gbit/s", self.losses(bench, network, freeze), "<= 2 s")
+            show("unplugged, 1 Gbit/s", self.losses(bench, network, unplug), "<= 2 s")
+
+    def losses(self, bench, network, fault):
+        found = []
+        for _ in range(self.repeats):
+            job = Job(bench, ["--method", "batch", "-n", "4", "--steps", "50"], network)
+            victim = job.add_worker(), job.add_worker()
+            job.wait_for_share(0.25)
+            fault(victim[1])
+            moment = time.monotonic() - job.zero
+            run = job.finish()
+            if fault is unplug:
+                subprocess.run([UNPLUG, "plug", "3"], check=True)
+            found.append(elsewhere(run, moment))
+        return times(found, "{:.2f} s")
+
+    def join(self):
+        print("a worker joins in mid-run, demo, batch")
+        bench, found = self.bench("models/demo"), []
+        for _ in range(self.repeats):
+            job = Job(bench, ["--method", "batch", "-n", "8", "--steps", "50"], bench.ipc)
+            job.add_worker()
+            job.wait_for_share(0.1)
+            moment = time.monotonic()
+            job.add_worker()
+            run = job.finish()
+            ends = [span.end for span in run.spans if span.worker == 1]
+            if not ends:
+                raise SystemExit("bench_cluster: the job was over before the worker came")
+            found.append(min(ends) - (moment - job.zero))
+        show("from its start to its first result", times(found, "{:.2f} s"), "<= 1.5 s")
+
+    # -- helpers -------------------------------------------------------------------
+
+    def compare(self, one, other, what):
+        if one.latents != other.latents:
+            raise SystemExit(f"bench_cluster: {what}: other bytes: {one.latents} and "
+                             f"{other.latents}")
+
+    def output(self, program, *arguments, **variables):
+        done = subprocess.run([f"{self.build}/{program}", *arguments], text=True,
+                              capture_output=True, env={**os.environ, **variables})
+        if done.returncode != 0:
+            raise SystemExit(f"bench_cluster: {program} ended with exit code "
+                             f"{done.returncode}: {done.stderr}")
+        return done.stdout.rstrip()
+
+
+def gain_of(one, two, starts_with_all):
+    """How much faster the second run is. It may begin with its first worker: then what
+    counts is the work since the last one came."""
+    if starts_with_all:
+        return one.seconds / two.seconds
+    since = [max(run.first_starts().values()) for run in (one, two)]
+    seconds = [max(span.end for span in run.spans) - moment
+               for run, moment in zip((one, two), since)]
+    shares = [run.share_since(moment) for run, moment in zip((one, two), since)]
+    return (seconds[0] / shares[0]) / (seconds[1] / shares[1])
+
+
+def beside_bound(near, far, method, steps, delay):
+    """What the delay allows: a step needs two trips, there and back. In a pipeline
+    those of all samples overlap, in a stale one those of two steps."""
+    if not delay or method not in ("pipeline", "stale"):
+        return ""
+    step = 2 * delay + far.call_seconds()
+    bound = steps * step if method == "pipeline" else (
+        WARMUP * step + (steps - WARMUP) * step / 2)
+    bound = max(bound, near.seconds)
+    return f"; the last took {far.seconds:.2f} s, the delay allows {bound:.2f} s"
+
+
+def kill(process):
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def freeze(process):
+    os.killpg(process.pid, signal.SIGSTOP)
+
+
+def unplug(_):
+    subprocess.run([UNPLUG, "unplug", "3"], check=True)
+
+
+def elsewhere(run, moment):
+    """Seconds from the fault to the first task elsewhere of a sample that the victim had
+    begun."""
+    last = {}
+    for span in run.spans:
+        last[span.worker] = max(span.end, last.get(span.worker, 0))
+    victim = min(last, key=last.get)
+    decoded = {span.sample for span in run.spans
+               if span.name == "decode" and span.worker == victim}
+    held = {span.sample for span in run.spans if span.worker == victim} - decoded
+    starts = [span.start for span in run.spans
+              if span.worker != victim and span.sample in held and span.start > moment]
+    if len(last) < 2 or not starts:
+        raise SystemExit("bench_cluster: the fault came too early or too late")
+    return min(starts) - moment
+
+
+ROWS = {"ipc": Table.ipc, "gigabit": Table.gigabit, "slow-link": Table.slow_link,
+        "coordination": Table.coordination, "lane": Table.lane,
+        "unequal": Table.unequal, "loss": Table.loss, "join": Table.join}
+
+
+def main():
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("build")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--model", action="append", dest="models")
+    parser.add_argument("rows", nargs="*")
+    options = parser.parse_intermixed_args()
+    with tempfile.TemporaryDirectory() as folder:
+        table = Table(options, folder)
+        for name in options.rows or ROWS:
+            start = time.monotonic()
+            ROWS[name](table)
+            print(f"  -- {name}: {time.monotonic() - start:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
