@@ -19,7 +19,13 @@
 //                  ◀──────────── AdmitProcess or RefuseProcess
 //   starts workers … news of the job, both ways …
 //             ProcessReport ───▶ once a second, and last of all
+//                  ◀──────────── PeerAddress of each other one, as they come
 //                  ◀──────────── JobOver
+//
+//   worker's process                       another worker's process
+//     PeerGreeting ──greeting──▶ lets it in, or refuses
+//                  ◀──greeting── PeerGreeting
+//   asks for values, both ways
 
 namespace troupe::actors {
 
@@ -27,14 +33,23 @@ namespace troupe::actors {
 struct Applicant {
   std::string version;  ///< of its Troupe
   std::string name;     ///< for people: host and process
-  /// Where others may ask it for values; empty: nowhere.
+  /// Where others may ask it for values; empty: nowhere. The coordinator puts
+  /// the host that it sees in the place of "0.0.0.0", "*" and "[::]".
   std::vector<std::string> endpoints;
+};
+
+/// By what two processes of a job know each other. Each has its own two, and
+/// the coordinator tells the others of them.
+struct PeerTokens {
+  std::string knock;   ///< who dials the process says it
+  std::string answer;  ///< the process says it to who has knocked
 };
 
 struct Welcome {
   std::string version;   ///< of the coordinator's Troupe
   int process = 0;       ///< the newcomer's number in the job
   bool is_over = false;  ///< the job has ended: there is nothing to join
+  PeerTokens tokens;     ///< the newcomer's
 };
 
 /// The job, and what a process needs of its values to begin.
@@ -65,6 +80,14 @@ struct EndWorker {
 struct PeerAddress {
   int process = 0;
   std::vector<std::string> endpoints;
+  PeerTokens tokens;  ///< its own
+};
+
+/// What a process says when it dials another one of its job, and what that says
+/// when it lets it in.
+struct PeerGreeting {
+  int process = 0;  ///< its own number
+  std::string token;
 };
 
 /// What links have brought to a process and taken from it since it joined, as

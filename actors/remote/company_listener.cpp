@@ -19,25 +19,6 @@ constexpr auto kFarewell = std::chrono::seconds(5);
 
 }  // namespace
 
-/// A process that was let in.
-struct CompanyListener::Guest {
-  net::PeerId peer = 0;
-  int process = 0;
-  std::shared_ptr<Outbox> outbox;
-  Assembler assembler;  ///< of the hub's thread
-  std::optional<Join> join;
-  // Once it was admitted:
-  int first_worker = 0;
-  int num_workers = 0;
-  // While the company is there:
-  ProcessActor actor;
-  std::map<int, WorkerActor> workers;
-
-  [[nodiscard]] bool has(int worker) const {
-    return worker >= first_worker && worker < first_worker + num_workers;
-  }
-};
-
 CompanyListener::CompanyListener(ListenerSpec spec)
     : spec_(std::move(spec)), offer_(wire::encode(News(spec_.offer))) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
@@ -53,21 +34,27 @@ CompanyListener::~CompanyListener() {
 }
 
 Detours CompanyListener::detours() {
-  return {.channel =
-              [this](std::shared_ptr<ValueChannel> own) {
-                const std::lock_guard lock(mutex_);
-                channel_ = std::make_shared<LinkChannel>(std::move(own));
-                channel_->open(*hub_, kHomeProcess);
-                for (const auto& [peer, guest] : guests_) {
-                  channel_->set_peer(guest->process, peer);
-                }
-                return channel_;
-              },
-          .begin =
-              [this](caf::actor_system& system, CoordinatorActor coordinator) {
-                start(system, std::move(coordinator));
-              },
-          .end = [this] { stop(); }};
+  return {
+      .channel =
+          [this](std::shared_ptr<ValueChannel> own) {
+            const std::lock_guard lock(mutex_);
+            channel_ = std::make_shared<LinkChannel>(
+                std::move(own),
+                LinkChannelOptions{
+                    .on_damage = [this](int process, const std::string& what) {
+                      damaged(process, what);
+                    }});
+            channel_->open(*hub_, kHomeProcess);
+            for (const auto& [peer, guest] : guests_.all()) {
+              channel_->set_peer(guest->process, peer);
+            }
+            return channel_;
+          },
+      .begin =
+          [this](caf::actor_system& system, CoordinatorActor coordinator) {
+            start(system, std::move(coordinator));
+          },
+      .end = [this] { stop(); }};
 }
 
 void CompanyListener::start(caf::actor_system& system,
@@ -75,7 +62,7 @@ void CompanyListener::start(caf::actor_system& system,
   const std::lock_guard lock(mutex_);
   system_ = &system;
   coordinator_ = std::move(coordinator);
-  for (const auto& [peer, guest] : guests_) {
+  for (const auto& [peer, guest] : guests_.all()) {
     if (guest->join) {
       present(*guest, *guest->join);
     }
@@ -87,7 +74,7 @@ void CompanyListener::stop() {
   if (channel_) {
     channel_->close();
   }
-  for (const auto& [peer, guest] : guests_) {
+  for (const auto& [peer, guest] : guests_.all()) {
     caf::anon_send_exit(std::exchange(guest->actor, nullptr),
                         caf::exit_reason::user_shutdown);
     for (const auto& [number, worker] : std::exchange(guest->workers, {})) {
@@ -103,7 +90,7 @@ void CompanyListener::end(std::optional<Failure> cause) {
   is_over_ = true;
   cause_ = std::move(cause);
   const std::string over = wire::encode(News(JobOver{cause_}));
-  for (const auto& [peer, guest] : guests_) {
+  for (const auto& [peer, guest] : guests_.all()) {
     guest->outbox->send(over);
   }
   left_.wait_for(lock, kFarewell, [this] { return guests_.empty(); });
@@ -111,7 +98,7 @@ void CompanyListener::end(std::optional<Failure> cause) {
 
 std::vector<RemoteProcess> CompanyListener::processes() const {
   const std::lock_guard lock(mutex_);
-  return known_;
+  return guests_.known();
 }
 
 std::uint64_t CompanyListener::bytes_fetched() const {
@@ -122,6 +109,11 @@ std::uint64_t CompanyListener::bytes_fetched() const {
 std::uint64_t CompanyListener::bytes_given() const {
   const std::lock_guard lock(mutex_);
   return channel_ ? channel_->bytes_given() : 0;
+}
+
+std::uint64_t CompanyListener::bytes_relayed() const {
+  const std::lock_guard lock(mutex_);
+  return channel_ ? channel_->bytes_relayed() : 0;
 }
 
 // ---- who comes and goes
@@ -139,19 +131,16 @@ void CompanyListener::on_knock(net::PeerId peer,
                              ", expected " + own);
     } else if (is_over_) {
       lock.unlock();
-      hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true}));
+      hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true, {}}));
     } else {
-      const auto guest = std::make_shared<Guest>();
-      guest->peer = peer;
-      guest->process = next_process_++;
-      guest->outbox = std::make_shared<Outbox>(*hub_, peer);
-      guests_[peer] = guest;
-      known_.push_back({.process = guest->process, .name = applicant.name});
+      const auto guest =
+          guests_.let_in(*hub_, peer, applicant, greeting.address);
       if (channel_) {
         channel_->set_peer(guest->process, peer);
       }
       lock.unlock();
-      hub_->accept(peer, wire::encode(Welcome{own, guest->process}));
+      hub_->accept(peer, wire::encode(Welcome{own, guest->process, false,
+                                              guest->address.tokens}));
     }
   } catch (const Error& error) {
     hub_->refuse(peer, error.what());
@@ -162,10 +151,11 @@ void CompanyListener::on_up(net::PeerId peer,
                             const net::Greeting& /*greeting*/) {
   if (const auto guest = guest_of(peer)) {
     guest->outbox->send(offer_);
-    // The job may have ended since the knock.
     const std::lock_guard lock(mutex_);
-    if (is_over_) {
+    if (is_over_) {  // since the knock
       guest->outbox->send(wire::encode(News(JobOver{cause_})));
+    } else {
+      guests_.came_up(*guest);
     }
   }
 }
@@ -182,14 +172,12 @@ void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
 
 void CompanyListener::lose(net::PeerId peer, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  const auto found = guests_.find(peer);
-  if (found == guests_.end()) {
+  const std::shared_ptr<Guest> guest = guests_.remove(peer, !is_over_);
+  if (!guest) {
     return;
   }
-  const std::shared_ptr<Guest> guest = found->second;
-  guests_.erase(found);
   if (!is_over_) {
-    known_[static_cast<std::size_t>(guest->process - 1)].gone = why;
+    guests_.known(*guest).gone = why;
   }
   if (channel_) {
     channel_->remove_peer(guest->process);
@@ -214,11 +202,18 @@ void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   lose(peer, what);
 }
 
-std::shared_ptr<CompanyListener::Guest> CompanyListener::guest_of(
-    net::PeerId peer) const {
+/// A value of the process had another hash than it said, or is none.
+void CompanyListener::damaged(int process, const std::string& what) {
+  std::unique_lock lock(mutex_);
+  if (const auto guest = guests_.find_process(process)) {
+    lock.unlock();
+    breach(guest->peer, what);
+  }
+}
+
+std::shared_ptr<Guest> CompanyListener::guest_of(net::PeerId peer) const {
   const std::lock_guard lock(mutex_);
-  const auto found = guests_.find(peer);
-  return found == guests_.end() ? nullptr : found->second;
+  return guests_.find(peer);
 }
 
 // ---- what they say
@@ -278,7 +273,7 @@ void CompanyListener::hear(Guest& guest, News news) {
     pass_on(*drain);
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
     expect(report->process == guest.process);
-    RemoteProcess& known = known_[static_cast<std::size_t>(guest.process - 1)];
+    RemoteProcess& known = guests_.known(guest);
     known.bytes_sent = report->bytes_given;
     known.bytes_received = report->bytes_fetched;
   } else {
@@ -324,27 +319,25 @@ void CompanyListener::join(Guest& guest, Join join) {
 void CompanyListener::present(Guest& guest, const Join& join) {
   const net::PeerId peer = guest.peer;
   guest.actor = spawn_process_proxy(
-      *system_,
-      {.outbox = guest.outbox,
-       .on_answer =
-           [this, peer](const AdmitProcess& admit) {
-             const auto its = guest_of(peer);
-             const std::lock_guard lock(mutex_);
-             if (its) {
-               its->first_worker = admit.first_worker;
-               its->num_workers = admit.num_workers;
-               known_[static_cast<std::size_t>(its->process - 1)].num_workers =
-                   admit.num_workers;
-             }
-           },
-       .on_end =
-           [this, peer] {
-             const auto its = guest_of(peer);
-             const std::lock_guard lock(mutex_);
-             if (its && its->actor) {  // let go by the coordinator
-               its->outbox->send(wire::encode(News(JobOver{})));
-             }
-           }});
+      *system_, {.outbox = guest.outbox,
+                 .on_answer =
+                     [this, peer](const AdmitProcess& admit) {
+                       const auto its = guest_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its) {
+                         its->first_worker = admit.first_worker;
+                         its->num_workers = admit.num_workers;
+                         guests_.known(*its).num_workers = admit.num_workers;
+                       }
+                     },
+                 .on_end =
+                     [this, peer] {
+                       const auto its = guest_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its && its->actor) {  // let go by the coordinator
+                         its->outbox->send(wire::encode(News(JobOver{})));
+                       }
+                     }});
   caf::anon_send(coordinator_, join.joined, guest.actor);
 }
 

@@ -11,24 +11,13 @@
 #include <vector>
 
 #include "actors/job_classes.h"
+#include "actors/remote/company_guests.h"
 #include "actors/remote/link_channel.h"
 #include "actors/remote/proxies.h"
 #include "actors/shells.h"
 #include "net/link.h"
 
 namespace troupe::actors {
-
-/// A process that came over a link, for people.
-struct RemoteProcess {
-  int process = 0;
-  std::string name;
-  int num_workers = 0;
-  /// Bytes of tensors that it has given to others and fetched from them, by its
-  /// newest report: at most a second old, and final once it has left in order.
-  std::uint64_t bytes_sent = 0;
-  std::uint64_t bytes_received = 0;
-  std::optional<std::string> gone;  ///< why it is no more
-};
 
 struct ListenerSpec {
   std::string version;  ///< of Troupe: another is refused
@@ -72,10 +61,10 @@ class CompanyListener final : private net::LinkHandler {
   /// Bytes of tensors that links brought to this process, and took from it.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
   [[nodiscard]] std::uint64_t bytes_given() const;
+  /// Of those taken: what one process asked of another through this one.
+  [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:
-  struct Guest;
-
   void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
   void on_up(net::PeerId peer, const net::Greeting& greeting) override;
   void on_record(net::PeerId peer, std::span<const std::byte> record) override;
@@ -92,6 +81,7 @@ class CompanyListener final : private net::LinkHandler {
   void present(Guest& guest, const Join& join);
   void lose(net::PeerId peer, const std::string& why);
   void breach(net::PeerId peer, const std::string& what);
+  void damaged(int process, const std::string& what);
 
   ListenerSpec spec_;
   std::string offer_;  ///< encoded
@@ -103,9 +93,7 @@ class CompanyListener final : private net::LinkHandler {
   CoordinatorActor coordinator_;
   bool is_over_ = false;
   std::optional<Failure> cause_;  ///< why the job failed
-  int next_process_ = kHomeProcess + 1;
-  std::map<net::PeerId, std::shared_ptr<Guest>> guests_;
-  std::vector<RemoteProcess> known_;
+  CompanyGuests guests_;
   /// Last: its thread calls the handler.
   std::unique_ptr<net::Hub> hub_;
 };

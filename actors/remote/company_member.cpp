@@ -10,7 +10,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
-#include "net/inproc_channel.h"
+#include "net/endpoint.h"
 
 namespace troupe::actors {
 
@@ -22,19 +22,58 @@ namespace {
 /// Between two reports.
 constexpr auto kReportInterval = std::chrono::seconds(1);
 
+net::DialOptions dial_options(const std::optional<PeerSpec>& peers) {
+  net::DialOptions options;
+  if (peers) {
+    options.key = peers->key;
+    options.deadline = peers->deadline;
+  }
+  return options;
+}
+
 }  // namespace
 
-CompanyMember::CompanyMember(MemberSpec spec) : spec_(std::move(spec)) {
+CompanyMember::CompanyMember(MemberSpec spec)
+    : spec_(std::move(spec)),
+      channel_(std::make_shared<LinkChannel>(
+          own_values_, LinkChannelOptions{.relay = kHomeProcess,
+                                          .dial = dial_options(spec_.peers)})) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   net::DialOptions dial = spec_.dial;
-  dial.record = wire::encode(Applicant{spec_.version, spec_.name, {}});
+  dial.record = wire::encode(Applicant{spec_.version, spec_.name, listen()});
   const std::lock_guard lock(mutex_);
   peer_ = hub_->dial(spec_.endpoint, std::move(dial));
   outbox_ = std::make_shared<Outbox>(*hub_, peer_);
 }
 
+/// Where others can dial this process.
+std::vector<std::string> CompanyMember::listen() {
+  if (!spec_.peers || spec_.peers->bind.empty()) {
+    return {};
+  }
+  try {
+    const std::string bound = hub_->listen(spec_.peers->bind);
+    if (spec_.peers->advertise.empty()) {
+      return {bound};
+    }
+    const net::Endpoint shown = net::parse_endpoint(spec_.peers->advertise);
+    return {shown.port == "*"
+                ? "tcp://" + shown.where + ":" + net::parse_endpoint(bound).port
+                : shown.text};
+  } catch (const Error& error) {
+    if (!spec_.peers->may_fail) {
+      throw;
+    }
+    log_message(LogLevel::warning,
+                std::string("the coordinator relays values from here: ") +
+                    error.what());
+    return {};
+  }
+}
+
 CompanyMember::~CompanyMember() {
+  channel_->close();
   hub_ = nullptr;  // no call of the handler from here on
 }
 
@@ -90,17 +129,9 @@ void CompanyMember::leave(const std::string& sentence) {
 
 MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
                                std::stop_token stop) {
-  const auto inproc = std::make_shared<net::InprocValueChannel>();
-  const auto values = std::make_shared<LinkChannel>(inproc, kHomeProcess);
-  values->set_peer(kHomeProcess, peer_);
-  values->open(*hub_, process_);
   const auto context = context_of(std::move(job.parts));
-  const std::shared_ptr<ValueStore> store = make_store(*context, values);
-  inproc->attach(process_, answers_of(store));
-  {
-    const std::lock_guard lock(mutex_);
-    channel_ = values;
-  }
+  const std::shared_ptr<ValueStore> store = make_store(*context, channel_);
+  own_values_->attach(process_, answers_of(store));
   SystemConfig config;
   check_threads(kSystemThreads +
                 (job.make_executor ? 0 : num_threads(job.workers)));
@@ -125,7 +156,7 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
     caf::anon_send_exit(node, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(coordinator, caf::exit_reason::user_shutdown);
   }
-  values->close();
+  channel_->close();
   {
     const std::lock_guard lock(mutex_);
     report();
@@ -205,18 +236,28 @@ void CompanyMember::finish(MemberEnd end) {
 
 // ---- the link
 
-void CompanyMember::on_knock(net::PeerId peer,
-                             const net::Greeting& /*greeting*/) {
-  hub_->refuse(peer, "it lets nobody in");
+bool CompanyMember::is_coordinator(net::PeerId peer) const {
+  const std::lock_guard lock(mutex_);
+  return peer == peer_;
 }
 
-void CompanyMember::on_up(net::PeerId /*peer*/, const net::Greeting& greeting) {
+void CompanyMember::on_knock(net::PeerId peer, const net::Greeting& greeting) {
+  channel_->knock(*hub_, peer, greeting);
+}
+
+void CompanyMember::on_up(net::PeerId peer, const net::Greeting& greeting) {
+  if (!is_coordinator(peer)) {
+    channel_->came_up(peer, greeting);
+    return;
+  }
   try {
     const Welcome welcome = wire::decode_welcome(bytes_of(greeting.record));
     if (welcome.is_over) {
       finish({});
       return;
     }
+    channel_->set_peer(kHomeProcess, peer);
+    channel_->open(*hub_, welcome.process, welcome.tokens);
     const std::lock_guard lock(mutex_);
     process_ = welcome.process;
   } catch (const Error& error) {
@@ -226,7 +267,11 @@ void CompanyMember::on_up(net::PeerId /*peer*/, const net::Greeting& greeting) {
 
 void CompanyMember::on_room(net::PeerId /*peer*/) { outbox_->on_room(); }
 
-void CompanyMember::on_lost(net::PeerId /*peer*/, const net::Loss& loss) {
+void CompanyMember::on_lost(net::PeerId peer, const net::Loss& loss) {
+  if (!is_coordinator(peer)) {
+    channel_->lost(peer, loss.what);
+    return;
+  }
   const bool is_refusal = loss.cause == net::LossCause::refused ||
                           loss.cause == net::LossCause::version;
   finish({is_refusal ? MemberEnd::Kind::refused : MemberEnd::Kind::lost,
@@ -236,8 +281,14 @@ void CompanyMember::on_lost(net::PeerId /*peer*/, const net::Loss& loss) {
                   {}}});
 }
 
-void CompanyMember::on_record(net::PeerId /*peer*/,
+void CompanyMember::on_record(net::PeerId peer,
                               std::span<const std::byte> record) {
+  if (!is_coordinator(peer)) {
+    const std::string what = "a worker's process has no orders to give";
+    hub_->leave(peer, what);
+    channel_->lost(peer, what);
+    return;
+  }
   try {
     if (const auto message = assembler_.add(record, wire::kMostNewsBytes)) {
       hear(wire::decode_news(bytes_of(*message)));
@@ -261,6 +312,12 @@ void CompanyMember::hear(News news) {
   }
   if (auto* refuse = std::get_if<RefuseProcess>(&news)) {
     finish({MemberEnd::Kind::refused, std::move(refuse->cause)});
+    return;
+  }
+  if (const auto* address = std::get_if<PeerAddress>(&news)) {
+    if (spec_.peers) {
+      channel_->told(*address);
+    }
     return;
   }
   const std::lock_guard lock(mutex_);
@@ -291,20 +348,14 @@ void CompanyMember::hear(News news) {
           caf::actor_cast<caf::actor>(found->second),
           caf::exit_msg{found->second.address(), to_caf_error(end->cause)});
     }
-  } else if (!std::holds_alternative<PeerAddress>(news)) {
+  } else {
     throw Error(Errc::corrupt_file, "message", "it is for a coordinator");
   }
 }
 
-std::shared_ptr<LinkChannel> CompanyMember::channel() const {
-  const std::lock_guard lock(mutex_);
-  return channel_;
-}
-
 void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
                               std::string_view key) {
-  const auto values = channel();
-  if (!values || !values->answer(want, key)) {
+  if (!channel_->answer(want, key)) {
     hub_->give_nothing(want);
   }
 }

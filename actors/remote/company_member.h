@@ -18,9 +18,25 @@
 #include "actors/supervisor_policy.h"
 #include "actors/worker_place.h"
 #include "kernels/core/executor.h"
+#include "net/inproc_channel.h"
 #include "net/link.h"
 
 namespace troupe::actors {
+
+/// How this process gets to values of other workers' processes without the
+/// coordinator's.
+struct PeerSpec {
+  std::string bind;  ///< where it listens for them; empty: nowhere
+  /// What they dial instead of that; empty: nothing else. Port "*" or 0: the
+  /// one that was found.
+  std::string advertise = {};
+  /// If it cannot listen: it goes on without, and says so.
+  bool may_fail = false;
+  std::optional<net::PublicKey> key = {};  ///< of the others, if there are keys
+  /// For another process to answer. The first question for one of its values
+  /// waits so long where nobody does; then it is relayed.
+  Duration deadline = std::chrono::seconds(2);
+};
 
 struct MemberSpec {
   std::string version;  ///< of Troupe
@@ -28,6 +44,8 @@ struct MemberSpec {
   net::HubOptions hub;
   std::string endpoint;  ///< of the coordinator's process
   net::DialOptions dial;
+  /// None: it neither listens nor dials, and the coordinator's process relays.
+  std::optional<PeerSpec> peers = {};
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};
@@ -63,7 +81,7 @@ struct MemberEnd {
 /// Thread: one, but for the stop tokens.
 class CompanyMember final : private net::LinkHandler {
  public:
-  /// Dials. Errors: those of net::Hub::dial.
+  /// Listens and dials. Errors: those of net::Hub::listen and net::Hub::dial.
   explicit CompanyMember(MemberSpec spec);
   ~CompanyMember() override;
   CompanyMember(const CompanyMember&) = delete;
@@ -96,6 +114,8 @@ class CompanyMember final : private net::LinkHandler {
                  std::string_view key) override;
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
+  [[nodiscard]] std::vector<std::string> listen();
+  [[nodiscard]] bool is_coordinator(net::PeerId peer) const;
   void hear(wire::News news);
   [[nodiscard]] std::shared_ptr<JobContext> context_of(JobParts parts);
   [[nodiscard]] CoordinatorProxySpec proxy_spec(
@@ -107,7 +127,6 @@ class CompanyMember final : private net::LinkHandler {
   void tell_worker(int worker, const auto& message);
   void finish(MemberEnd end);
   void leave(const std::string& sentence);
-  [[nodiscard]] std::shared_ptr<LinkChannel> channel() const;
 
   MemberSpec spec_;
   mutable std::mutex mutex_;
@@ -119,6 +138,8 @@ class CompanyMember final : private net::LinkHandler {
   std::optional<MemberEnd> end_;
   ProcessActor node_;                   ///< while it serves
   std::map<int, WorkerActor> workers_;  ///< the same
+  const std::shared_ptr<net::InprocValueChannel> own_values_ =
+      std::make_shared<net::InprocValueChannel>();
   std::shared_ptr<LinkChannel> channel_;
   ProcessReport reported_;  ///< the newest
   std::shared_ptr<Outbox> outbox_;

@@ -1,11 +1,14 @@
 #include "actors/remote/link_channel.h"
 
-#include <array>
-#include <charconv>
-#include <cstring>
-#include <span>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
 
+#include "actors/remote/peer_routes.h"
+#include "actors/wire/news_codec.h"
 #include "actors/wire/parcel_codec.h"
+#include "kernels/core/clock.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
@@ -16,127 +19,259 @@ namespace {
 /// with its holder's lease, or when its run is over.
 constexpr auto kDeadline = std::chrono::hours(24);
 
-std::uint64_t num_bytes(const Parcel& parcel) {
-  std::uint64_t bytes = 0;
-  for (const NamedTensor& named : parcel) {
-    bytes += named.tensor.num_bytes();
-  }
-  return bytes;
-}
-
-std::optional<Parcel> parcel_of(net::Fetched fetched) {
-  if (fetched.status == net::FetchStatus::found) {
-    try {
-      return from_link(fetched.value);
-    } catch (const Error& error) {
-      log_message(LogLevel::warning, error.what());
-    }
-  } else if (fetched.status != net::FetchStatus::gone &&
-             fetched.status != net::FetchStatus::lost) {
-    log_message(LogLevel::warning, fetched.what);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
-net::Value to_link(const Parcel& parcel) {
-  net::Value value = {net::share(wire::encode_outline(parcel))};
-  for (const NamedTensor& named : parcel) {
-    if (!named.tensor.empty()) {
-      value.push_back(net::share(named.tensor));
+class LinkChannel::State : public std::enable_shared_from_this<State> {
+ public:
+  struct Question {
+    int holder = 0;
+    ValueName name;
+    Taker taker;
+  };
+
+  explicit State(LinkChannelOptions its_options)
+      : options(std::move(its_options)) {}
+
+  /// `relays`: whatever links there are.
+  void ask(Question question, bool relays) {
+    {
+      const std::lock_guard lock(mutex);
+      if (hub != nullptr && send(question, relays)) {
+        return;
+      }
+    }
+    question.taker(std::nullopt);
+  }
+
+  /// Something was heard of a process: who waits for it asks again.
+  void settle(int process) {
+    std::map<int, std::vector<Question>>::node_type questions;
+    {
+      const std::lock_guard lock(mutex);
+      questions = waiting.extract(process);
+    }
+    if (questions) {
+      for (Question& question : questions.mapped()) {
+        ask(std::move(question), false);
+      }
     }
   }
-  return value;
-}
 
-Parcel from_link(const net::Value& value) {
-  require(!value.empty(), Errc::corrupt_file, "value", "it has no parts");
-  std::vector<wire::Elements> elements;
-  for (const net::SharedBytes& part : std::span(value).subspan(1)) {
-    elements.push_back({part.data, part.size});
+  [[nodiscard]] int own_process() {
+    const std::lock_guard lock(mutex);
+    return routes.own_process();
   }
-  return wire::decode_outline(value.front().span(), elements);
-}
 
-std::string key_of(int holder, const ValueName& name) {
-  return std::to_string(holder) + "/" + std::to_string(name.sample_index) +
-         "/" + std::to_string(name.run) + "/" + std::to_string(name.slot);
-}
+  /// Under the mutex.
+  void carry_out(const PeerRoutes::Moves& moves) {
+    if (hub == nullptr) {
+      return;
+    }
+    for (const net::PeerId peer : moves.leave) {
+      hub->leave(peer, "this link is not needed");
+    }
+    if (moves.dial) {
+      net::DialOptions dial = options.dial;
+      dial.record = wire::encode(moves.dial->greeting);
+      try {
+        routes.dialled(moves.dial->process,
+                       hub->dial(moves.dial->endpoint, std::move(dial)));
+      } catch (const Error& error) {
+        log_message(LogLevel::warning, error.what());
+        carry_out(routes.not_dialled(moves.dial->process, clock.now()));
+      }
+    }
+  }
 
-std::optional<std::pair<int, ValueName>> question_of(std::string_view key) {
-  int holder = 0;
-  ValueName name;
-  const char* at = key.data();
-  const char* const end = at + key.size();
-  const auto read = [&](auto& number, bool is_last) {
-    const auto [next, error] = std::from_chars(at, end, number);
-    const bool fits = error == std::errc() &&
-                      (is_last ? next == end : next != end && *next == '/');
-    at = is_last ? next : next + 1;
-    return fits;
-  };
-  const bool is_question = read(holder, false) &&
-                           read(name.sample_index, false) &&
-                           read(name.run, false) && read(name.slot, true);
-  return is_question && holder >= 0 ? std::optional(std::pair(holder, name))
-                                    : std::nullopt;
-}
+  const LinkChannelOptions options;
+  const SteadyClock clock;
+  std::mutex mutex;
+  net::Hub* hub = nullptr;
+  PeerRoutes routes;
+  std::map<int, std::vector<Question>> waiting;  ///< for a link to a process
+  std::uint64_t bytes_given = 0;
+  std::uint64_t bytes_fetched = 0;
+  std::uint64_t bytes_relayed = 0;
+
+ private:
+  /// Under the mutex. False, and the question is as it was, if there is nobody
+  /// to be asked.
+  [[nodiscard]] bool send(Question& question, bool relays) {
+    PeerRoutes::Route route;
+    if (!relays) {
+      route = routes.ask(question.holder, clock.now());
+      carry_out(route.moves);
+      if (route.way == PeerRoutes::Way::wait) {
+        route = routes.ask(question.holder, clock.now());  // can it be dialled?
+      }
+    }
+    if (route.way == PeerRoutes::Way::wait) {
+      waiting[question.holder].push_back(std::move(question));
+      return true;
+    }
+    const bool is_direct = route.way == PeerRoutes::Way::direct;
+    if (!is_direct && options.relay) {
+      route = routes.ask(*options.relay, clock.now());
+    }
+    if (route.way != PeerRoutes::Way::direct) {
+      return false;
+    }
+    net::FetchOptions fetch;
+    fetch.most_bytes = wire::kMostParcelBytes;
+    fetch.deadline = kDeadline;
+    std::string key = key_of(question.holder, question.name);
+    (void)hub->fetch(route.peer, std::move(key), fetch,
+                     [state = shared_from_this(), is_direct,
+                      question = std::move(question)](net::Fetched fetched) {
+                       state->answered(question, is_direct, fetched);
+                     });
+    return true;
+  }
+
+  void answered(const Question& question, bool is_direct,
+                net::Fetched& fetched) {
+    if (fetched.status == net::FetchStatus::found) {
+      try {
+        const Parcel parcel = from_link(fetched.value);
+        {
+          const std::lock_guard lock(mutex);
+          bytes_fetched += num_bytes(parcel);
+        }
+        question.taker(parcel);
+        return;
+      } catch (const Error& error) {
+        fetched = {net::FetchStatus::corrupt, {}, error.what()};
+      }
+    }
+    const bool is_damaged = fetched.status == net::FetchStatus::corrupt;
+    const bool is_lost = fetched.status == net::FetchStatus::lost;
+    if (is_damaged && is_direct) {
+      damaged(question.holder, fetched.what);
+    } else if (!is_lost && fetched.status != net::FetchStatus::gone) {
+      log_message(LogLevel::warning, fetched.what);
+    }
+    if ((is_lost || is_damaged) && is_direct && may_relay(question.holder)) {
+      ask(question, true);
+    } else {
+      question.taker(std::nullopt);
+    }
+  }
+
+  [[nodiscard]] bool may_relay(int holder) const {
+    return options.relay && holder != *options.relay;
+  }
+
+  void damaged(int process, const std::string& what) {
+    const std::string sentence = "a value of process " +
+                                 std::to_string(process) +
+                                 " came damaged: " + what;
+    log_message(LogLevel::warning, sentence);
+    if (may_relay(process)) {
+      const std::lock_guard lock(mutex);
+      carry_out(routes.distrust(process));
+    } else if (options.on_damage) {
+      options.on_damage(process, sentence);
+    }
+  }
+};
 
 LinkChannel::LinkChannel(std::shared_ptr<ValueChannel> own,
-                         std::optional<int> relay)
-    : own_(std::move(own)), relay_(relay) {}
+                         LinkChannelOptions options)
+    : own_(std::move(own)),
+      state_(std::make_shared<State>(std::move(options))) {}
 
-void LinkChannel::open(net::Hub& hub, int own_process) {
+LinkChannel::~LinkChannel() = default;
+
+void LinkChannel::open(net::Hub& hub, int own_process, PeerTokens tokens) {
   const std::lock_guard lock(state_->mutex);
   state_->hub = &hub;
-  state_->own_process = own_process;
+  state_->routes.begin(own_process, std::move(tokens));
 }
 
 void LinkChannel::close() {
-  const std::lock_guard lock(state_->mutex);
-  state_->hub = nullptr;
+  std::map<int, std::vector<State::Question>> waiting;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->hub = nullptr;
+    waiting.swap(state_->waiting);
+  }
+  for (const auto& [process, questions] : waiting) {
+    for (const State::Question& question : questions) {
+      question.taker(std::nullopt);
+    }
+  }
 }
 
 void LinkChannel::set_peer(int process, net::PeerId peer) {
   const std::lock_guard lock(state_->mutex);
-  state_->peers[process] = peer;
+  state_->routes.link(process, peer);
 }
 
-void LinkChannel::remove_peer(int process) {
-  const std::lock_guard lock(state_->mutex);
-  state_->peers.erase(process);
+void LinkChannel::remove_peer(int process) { told({process, {}, {}}); }
+
+void LinkChannel::told(const PeerAddress& address) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->carry_out(state_->routes.told(address));
+  }
+  state_->settle(address.process);
+}
+
+void LinkChannel::knock(net::Hub& hub, net::PeerId peer,
+                        const net::Greeting& greeting) {
+  try {
+    const PeerGreeting theirs =
+        wire::decode_peer_greeting(net::bytes_of(greeting.record));
+    const std::lock_guard lock(state_->mutex);
+    if (const auto ours = state_->routes.knocked(peer, theirs)) {
+      hub.accept(peer, wire::encode(*ours));
+    } else {
+      hub.refuse(peer, "this process lets in processes of its job only");
+    }
+  } catch (const Error& error) {
+    hub.refuse(peer, error.what());
+  }
+}
+
+void LinkChannel::came_up(net::PeerId peer, const net::Greeting& greeting) {
+  PeerGreeting theirs;
+  try {
+    theirs = wire::decode_peer_greeting(net::bytes_of(greeting.record));
+  } catch (const Error&) {
+    theirs = {};  // no token is empty: it is left
+  }
+  std::optional<int> process;
+  {
+    const std::lock_guard lock(state_->mutex);
+    process = state_->routes.process_of(peer);
+    state_->carry_out(
+        state_->routes.came_up(peer, theirs, state_->clock.now()));
+  }
+  if (process) {
+    state_->settle(*process);
+  }
+}
+
+void LinkChannel::lost(net::PeerId peer, const std::string& why) {
+  std::optional<int> process;
+  {
+    const std::lock_guard lock(state_->mutex);
+    process = state_->routes.process_of(peer);
+    state_->carry_out(state_->routes.lost(peer, state_->clock.now()));
+  }
+  if (process) {
+    log_message(LogLevel::info,
+                "no link to process " + std::to_string(*process) + ": " + why);
+    state_->settle(*process);
+  }
 }
 
 void LinkChannel::get(int holder, const ValueName& name, Taker taker) {
-  std::unique_lock lock(state_->mutex);
-  if (holder == state_->own_process) {
-    lock.unlock();
+  if (holder == state_->own_process()) {
     own_->get(holder, name, std::move(taker));
-    return;
+  } else {
+    state_->ask({holder, name, std::move(taker)}, false);
   }
-  auto peer = state_->peers.find(holder);
-  if (peer == state_->peers.end() && relay_) {
-    peer = state_->peers.find(*relay_);
-  }
-  if (state_->hub == nullptr || peer == state_->peers.end()) {
-    lock.unlock();
-    taker(std::nullopt);
-    return;
-  }
-  net::FetchOptions options;
-  options.most_bytes = wire::kMostParcelBytes;
-  options.deadline = kDeadline;
-  (void)state_->hub->fetch(
-      peer->second, key_of(holder, name), options,
-      [state = state_, taker = std::move(taker)](net::Fetched fetched) {
-        std::optional<Parcel> parcel = parcel_of(std::move(fetched));
-        if (parcel) {
-          const std::lock_guard count(state->mutex);
-          state->bytes_fetched += num_bytes(*parcel);
-        }
-        taker(std::move(parcel));
-      });
 }
 
 bool LinkChannel::answer(net::WantId want, std::string_view key) {
@@ -144,8 +279,12 @@ bool LinkChannel::answer(net::WantId want, std::string_view key) {
   if (!question) {
     return false;
   }
+  const bool is_own = question->first == state_->own_process();
+  if (!is_own && state_->options.relay) {
+    return false;
+  }
   get(question->first, question->second,
-      [state = state_, want](const std::optional<Parcel>& parcel) {
+      [state = state_, want, is_own](const std::optional<Parcel>& parcel) {
         const std::lock_guard lock(state->mutex);
         if (state->hub == nullptr) {
           return;
@@ -157,6 +296,7 @@ bool LinkChannel::answer(net::WantId want, std::string_view key) {
         try {
           state->hub->give(want, to_link(*parcel));
           state->bytes_given += num_bytes(*parcel);
+          state->bytes_relayed += is_own ? 0 : num_bytes(*parcel);
         } catch (const Error& error) {
           log_message(LogLevel::warning, error.what());
           state->hub->give_nothing(want);
@@ -173,6 +313,11 @@ std::uint64_t LinkChannel::bytes_given() const {
 std::uint64_t LinkChannel::bytes_fetched() const {
   const std::lock_guard lock(state_->mutex);
   return state_->bytes_fetched;
+}
+
+std::uint64_t LinkChannel::bytes_relayed() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->bytes_relayed;
 }
 
 }  // namespace troupe::actors

@@ -1,77 +1,79 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "actors/remote/link_values.h"
+#include "actors/session.h"
 #include "kernels/core/value_channel.h"
 #include "net/link.h"
 
 namespace troupe::actors {
 
-/// A value as a link carries it: an outline, then the elements of each tensor,
-/// from where they lie. Thread: any.
-[[nodiscard]] net::Value to_link(const Parcel& parcel);
-/// Shares what arrived. Errors: Errc::corrupt_file for what is no parcel.
-/// Thread: any.
-[[nodiscard]] Parcel from_link(const net::Value& value);
+struct LinkChannelOptions {
+  /// Who is asked for a process without a link; none: it has nothing. A process
+  /// that relays has none.
+  std::optional<int> relay = {};
+  /// How other processes are dialled.
+  net::DialOptions dial = {};
+  /// What came from a process was damaged, and nobody else can be asked. Called
+  /// on the hub's thread.
+  std::function<void(int process, const std::string& what)> on_damage = {};
+};
 
-/// A question for a value, as the key of a link: the process that holds it, and
-/// its name.
-[[nodiscard]] std::string key_of(int holder, const ValueName& name);
-[[nodiscard]] std::optional<std::pair<int, ValueName>> question_of(
-    std::string_view key);
-
-/// The key of a job's given latents, at its coordinator's process: a parcel of
-/// one tensor.
-inline constexpr std::string_view kLatentsKey = "init-latents";
-
-/// The values of other processes, over links. A process without a link of its
-/// own is asked through the coordinator's, which passes question and answer on.
+/// The values of other processes, over links. PeerRoutes decides whether one is
+/// asked over a link of its own or through the coordinator's process. What was
+/// lost with a link, or came damaged, is asked for once more through that.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:
   /// own: answers for this process, whatever number it is asked by.
-  /// relay: who is asked for a process without a link; none: it has nothing.
   explicit LinkChannel(std::shared_ptr<ValueChannel> own,
-                       std::optional<int> relay = {});
+                       LinkChannelOptions options = {});
+  ~LinkChannel() override;
+  LinkChannel(const LinkChannel&) = delete;
+  LinkChannel& operator=(const LinkChannel&) = delete;
 
-  /// From now on, as the process with this number. The hub stays until `close`.
-  void open(net::Hub& hub, int own_process);
+  /// From now on, as the process with this number. `tokens`: by which others
+  /// know it. The hub stays until `close`.
+  void open(net::Hub& hub, int own_process, PeerTokens tokens = {});
   /// Nobody has anything any more, and nobody is answered.
   void close();
   /// Where a process is asked from now on.
   void set_peer(int process, net::PeerId peer);
+  /// It is no more.
   void remove_peer(int process);
 
+  // What a hub says of peers that are other workers' processes.
+  /// Where one can be reached, or that it has left.
+  void told(const PeerAddress& address);
+  /// Lets in processes of this job.
+  void knock(net::Hub& hub, net::PeerId peer, const net::Greeting& greeting);
+  void came_up(net::PeerId peer, const net::Greeting& greeting);
+  void lost(net::PeerId peer, const std::string& why);
+
   void get(int holder, const ValueName& name, Taker taker) override;
-  /// A peer asks (LinkHandler::on_wanted). False for a key that is no question.
+  /// A peer asks (LinkHandler::on_wanted). False for a key that is no question,
+  /// and for the value of another process where nothing is relayed.
   [[nodiscard]] bool answer(net::WantId want, std::string_view key);
 
   /// Bytes of tensors that this process has given to others.
   [[nodiscard]] std::uint64_t bytes_given() const;
   /// And fetched from others.
   [[nodiscard]] std::uint64_t bytes_fetched() const;
+  /// Of those given: what came from another process.
+  [[nodiscard]] std::uint64_t bytes_relayed() const;
 
  private:
-  /// Answers may come after the channel's end.
-  struct State {
-    std::mutex mutex;
-    net::Hub* hub = nullptr;
-    int own_process = 0;
-    std::map<int, net::PeerId> peers;
-    std::uint64_t bytes_given = 0;
-    std::uint64_t bytes_fetched = 0;
-  };
+  class State;
 
   const std::shared_ptr<ValueChannel> own_;
-  const std::optional<int> relay_;
-  const std::shared_ptr<State> state_ = std::make_shared<State>();
+  /// Answers may come after the channel's end.
+  const std::shared_ptr<State> state_;
 };
 
 }  // namespace troupe::actors

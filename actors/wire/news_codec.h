@@ -36,5 +36,8 @@ using News =
 [[nodiscard]] Applicant decode_applicant(std::span<const std::byte> bytes);
 [[nodiscard]] std::string encode(const Welcome& welcome);
 [[nodiscard]] Welcome decode_welcome(std::span<const std::byte> bytes);
+[[nodiscard]] std::string encode(const PeerGreeting& greeting);
+[[nodiscard]] PeerGreeting decode_peer_greeting(
+    std::span<const std::byte> bytes);
 
 }  // namespace troupe::actors::wire

@@ -21,6 +21,15 @@ std::vector<std::string> texts_of(const Field& from) {
   return {from.begin(), from.end()};
 }
 
+void write(const PeerTokens& tokens, proto::PeerTokens& to) {
+  to.set_knock(tokens.knock);
+  to.set_answer(tokens.answer);
+}
+
+PeerTokens read(const proto::PeerTokens& from) {
+  return {from.knock(), from.answer()};
+}
+
 template <typename Message>
 Message parsed(std::span<const std::byte> bytes) {
   limit_fields(bytes, 1, kMostEndpoints + 8);
@@ -110,10 +119,12 @@ void write(const PeerAddress& peer, proto::News& news) {
   for (const std::string& endpoint : peer.endpoints) {
     news.mutable_peer()->add_endpoints(endpoint);
   }
+  write(peer.tokens, *news.mutable_peer()->mutable_tokens());
 }
 
 PeerAddress read(const proto::PeerAddress& from) {
-  return {natural(from.process()), texts_of(from.endpoints())};
+  return {natural(from.process()), texts_of(from.endpoints()),
+          read(from.tokens())};
 }
 
 void write(const JobOver& over, proto::News& news) {
@@ -162,12 +173,26 @@ std::string encode(const Welcome& welcome) {
   message.set_version(welcome.version);
   message.set_process(welcome.process);
   message.set_is_over(welcome.is_over);
+  write(welcome.tokens, *message.mutable_tokens());
   return bytes_of(message, kMostGreeting);
 }
 
 Welcome decode_welcome(std::span<const std::byte> bytes) {
   const auto message = parsed<proto::Welcome>(bytes);
-  return {message.version(), natural(message.process()), message.is_over()};
+  return {message.version(), natural(message.process()), message.is_over(),
+          read(message.tokens())};
+}
+
+std::string encode(const PeerGreeting& greeting) {
+  proto::PeerGreeting message;
+  message.set_process(greeting.process);
+  message.set_token(greeting.token);
+  return bytes_of(message, kMostGreeting);
+}
+
+PeerGreeting decode_peer_greeting(std::span<const std::byte> bytes) {
+  const auto message = parsed<proto::PeerGreeting>(bytes);
+  return {natural(message.process()), message.token()};
 }
 
 }  // namespace troupe::actors::wire

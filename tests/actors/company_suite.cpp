@@ -1,19 +1,17 @@
 #include "tests/actors/company_suite.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "actors/emulation/emulate.h"
-#include "actors/remote/company_listener.h"
-#include "actors/remote/company_member.h"
+#include "actors/remote/link_values.h"
 #include "actors/shells.h"
 #include "actors/wire/news_codec.h"
+#include "tests/actors/linked_company.h"
 
 namespace troupe::actors {
 namespace {
@@ -149,87 +147,13 @@ JobResult run_emulated(const JobSpec& spec) {
   return emulation::emulate(spec, machine, 1).result;
 }
 
-std::string class_name(int number) { return "class " + std::to_string(number); }
-
-using MakeHub = decltype(MemberSpec::make_hub);
-
-/// A process of a company that meets at this endpoint.
-void compute(const JobSpec& spec, const WorkerPlace& place,
-             const std::string& endpoint, const MakeHub& make_hub) {
-  CompanyMember member({.version = "test",
-                        .name = "test",
-                        .hub = {.role = "worker"},
-                        .endpoint = endpoint,
-                        .make_hub = make_hub});
-  try {
-    if (!member.wait_for_offer({})) {
-      return;
-    }
-  } catch (const Error&) {
-    return;  // the job could not begin
-  }
-  MemberJob job{.parts = spec.parts,
-                .workers = {place},
-                .classes = {{.name = class_name(place.execution_class)}},
-                .restart = spec.restart,
-                .make_executor = spec.make_executor};
-  job.workers[0].execution_class = 0;
-  job.workers[0].process = member.process();
-  (void)member.serve(std::move(job), {}, {});
-}
-
-/// The coordinator's process computes nothing.
-JobResult run_over_links(JobSpec spec, const std::string& endpoint,
-                         const MakeHub& make_hub) {
-  Offer offer;
-  offer.previews = spec.preview_every > 0;
-  offer.trajectory = spec.trajectory;
-  for (const WorkerPlace& place : spec.workers) {
-    spec.num_classes = std::max(spec.num_classes, place.execution_class + 1);
-  }
-  for (int number = 0; number < spec.num_classes; ++number) {
-    offer.job.execution_classes.push_back({.name = class_name(number)});
-  }
-  JobClasses classes(offer.job.execution_classes);
-  const std::vector<WorkerPlace> places = std::exchange(spec.workers, {});
-  spec.waits_for_processes = !places.empty();
-  std::vector<std::jthread> processes;
-  CompanyListener listener({.version = "test",
-                            .hub = {.role = "coordinator"},
-                            .endpoints = {endpoint},
-                            .offer = std::move(offer),
-                            .classes = &classes,
-                            .make_hub = make_hub});
-  for (const WorkerPlace& place : places) {
-    processes.emplace_back(
-        [&, place] { compute(spec, place, endpoint, make_hub); });
-  }
-  try {
-    JobResult result = run_company(spec, listener.detours());
-    listener.end(result.failure);
-    return result;
-  } catch (...) {
-    listener.end(current_failure());
-    throw;
-  }
-}
-
-JobResult run_within_process(JobSpec spec) {
-  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
-  return run_over_links(
-      std::move(spec), "inproc://company",
-      [&](net::HubOptions options, net::LinkHandler& handler) {
-        return board->make_hub(std::move(options), handler);
-      });
-}
-
 JobResult run_over_sockets(JobSpec spec) {
-  std::string folder = std::filesystem::temp_directory_path() / "troupe-XXXXXX";
-  require(mkdtemp(folder.data()) != nullptr, Errc::io, folder,
+  LinksOptions options;
+  options.folder = std::filesystem::temp_directory_path() / "troupe-XXXXXX";
+  require(mkdtemp(options.folder.data()) != nullptr, Errc::io, options.folder,
           "cannot be made");
-  JobResult result =
-      run_over_links(std::move(spec), "ipc://" + folder + "/company", {});
-  std::filesystem::remove_all(folder);
+  JobResult result = run_over_links(std::move(spec), options).job;
+  std::filesystem::remove_all(options.folder);
   return result;
 }
 
@@ -254,7 +178,7 @@ JobResult run_in_suite(JobSpec spec) {
     return run_job(spec);
   }
   if (company == "links") {
-    return run_within_process(std::move(spec));
+    return run_over_links(std::move(spec)).job;
   }
   if (company == "sockets") {
     return run_over_sockets(std::move(spec));

@@ -10,7 +10,7 @@ namespace troupe::actors {
 ///   wire    a process for each worker and one for the coordinator; every
 ///           message and every value is encoded and read back on its way
 ///   links   a process for each worker and one for the coordinator, with links
-///           between them, as with `troupe worker`
+///           between all of them, as with `troupe worker`
 ///   sockets the same over ipc; for benches
 ///   emulated  a modelled device for each worker, unlike the others, in virtual
 ///           time; for jobs on the CPU that nothing befalls

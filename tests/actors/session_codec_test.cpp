@@ -26,11 +26,17 @@ TEST(SessionCodec, BringsGreetingsBack) {
   EXPECT_EQ(came.version, applicant.version);
   EXPECT_EQ(came.name, applicant.name);
   EXPECT_EQ(came.endpoints, applicant.endpoints);
-  const Welcome welcome =
-      wire::decode_welcome(bytes_of(wire::encode(Welcome{"0.9", 7, true})));
+  const Welcome welcome = wire::decode_welcome(
+      bytes_of(wire::encode(Welcome{"0.9", 7, true, {"knock", "answer"}})));
   EXPECT_EQ(welcome.version, "0.9");
   EXPECT_EQ(welcome.process, 7);
   EXPECT_TRUE(welcome.is_over);
+  EXPECT_EQ(welcome.tokens.knock, "knock");
+  EXPECT_EQ(welcome.tokens.answer, "answer");
+  const PeerGreeting peer = wire::decode_peer_greeting(
+      bytes_of(wire::encode(PeerGreeting{5, "token"})));
+  EXPECT_EQ(peer.process, 5);
+  EXPECT_EQ(peer.token, "token");
 }
 
 TEST(SessionCodec, RefusesAGreetingWithMoreEndpointsThanAnybodyHas) {
@@ -94,9 +100,11 @@ TEST(SessionCodec, BringsTheRestBack) {
   EXPECT_EQ(there_and_back(end).worker, end.worker);
   EXPECT_EQ(there_and_back(end).cause.code, end.cause.code);
   EXPECT_EQ(there_and_back(end).cause.message, end.cause.message);
-  const PeerAddress peer{4, {"tcp://a:1"}};
+  const PeerAddress peer{4, {"tcp://a:1"}, {"knock", "answer"}};
   EXPECT_EQ(there_and_back(peer).process, 4);
   EXPECT_EQ(there_and_back(peer).endpoints, peer.endpoints);
+  EXPECT_EQ(there_and_back(peer).tokens.knock, "knock");
+  EXPECT_EQ(there_and_back(peer).tokens.answer, "answer");
   EXPECT_EQ(there_and_back(DrainProcess{9}).process, 9);
   const ProcessReport report{fill.small(), fill.big(), fill.big()};
   EXPECT_EQ(there_and_back(report).process, report.process);
@@ -188,8 +196,13 @@ TEST(SessionCodec, LivesThroughChangedAndShortenedBytes) {
   join.joined.workers.resize(2);
   const Parts parts = parts_of({{"x", Filler().tensor()}});
   const std::string messages[] = {
-      wire::encode(News(offer)), wire::encode(News(join)),
-      wire::encode(Applicant{"v", "n", {"a", "b"}}), parts.outline};
+      wire::encode(News(offer)),
+      wire::encode(News(join)),
+      wire::encode(Applicant{"v", "n", {"a", "b"}}),
+      parts.outline,
+      wire::encode(Welcome{"v", 1, false, {"k", "a"}}),
+      wire::encode(PeerGreeting{1, "t"}),
+      wire::encode(News(PeerAddress{1, {"a", "b"}, {"k", "a"}}))};
   std::mt19937 random(11);
   std::size_t num_refused = 0;
   for (int i = 0; i < 20000; ++i) {
@@ -206,6 +219,10 @@ TEST(SessionCodec, LivesThroughChangedAndShortenedBytes) {
         (void)wire::decode_applicant(bytes_of(bytes));
       } else if (which == 3) {
         (void)wire::decode_outline(bytes_of(bytes), parts.elements);
+      } else if (which == 4) {
+        (void)wire::decode_welcome(bytes_of(bytes));
+      } else if (which == 5) {
+        (void)wire::decode_peer_greeting(bytes_of(bytes));
       } else {
         (void)wire::decode_news(bytes_of(bytes));
       }

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/messages.h"
+#include "actors/remote/mail.h"
+#include "actors/session.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+/// A process that came over a link, for people.
+struct RemoteProcess {
+  int process = 0;
+  std::string name;
+  int num_workers = 0;
+  /// Bytes of tensors that it has given to others and fetched from them, by its
+  /// newest report: at most a second old, and final once it has left in order.
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t bytes_received = 0;
+  std::optional<std::string> gone;  ///< why it is no more
+};
+
+/// A process that was let in.
+struct Guest {
+  net::PeerId peer = 0;
+  int process = 0;
+  std::shared_ptr<Outbox> outbox;
+  Assembler assembler;  ///< of the hub's thread
+  std::optional<Join> join;
+  // Of its links to other workers' processes:
+  PeerAddress address;  ///< no endpoints: it cannot be dialled
+  bool is_of_this_host = false;
+  bool is_up = false;
+  // Once it was admitted:
+  int first_worker = 0;
+  int num_workers = 0;
+  // While the company is there:
+  ProcessActor actor;
+  std::map<int, WorkerActor> workers;
+
+  [[nodiscard]] bool has(int worker) const {
+    return worker >= first_worker && worker < first_worker + num_workers;
+  }
+};
+
+/// Endpoints of an applicant that dialled from the host `address`, as others
+/// can dial them: where it listens at any address, that host stands instead.
+/// Those of which no host is known are left out. Errors: Errc::invalid_argument
+/// for an endpoint that is none, or that has no port. Thread: any.
+[[nodiscard]] std::vector<std::string> dialled_endpoints(
+    const std::vector<std::string>& endpoints, const std::string& address);
+
+/// The processes that a job let in. Tells each where the others listen. Thread:
+/// one at a time.
+class CompanyGuests {
+ public:
+  /// A newcomer, with the next number. Errors: those of dialled_endpoints.
+  [[nodiscard]] std::shared_ptr<Guest> let_in(net::Hub& hub, net::PeerId peer,
+                                              const Applicant& applicant,
+                                              const std::string& address);
+  /// It can be told something from now on: where the others are, to begin with.
+  void came_up(Guest& guest);
+  /// Null: nobody.
+  [[nodiscard]] std::shared_ptr<Guest> find(net::PeerId peer) const;
+  [[nodiscard]] std::shared_ptr<Guest> find_process(int process) const;
+  /// It is no more. `tells`: the others hear of it. Null: it was not there.
+  [[nodiscard]] std::shared_ptr<Guest> remove(net::PeerId peer, bool tells);
+
+  [[nodiscard]] const auto& all() const noexcept { return guests_; }
+  [[nodiscard]] bool empty() const noexcept { return guests_.empty(); }
+  /// All that ever came, and one of them.
+  [[nodiscard]] const std::vector<RemoteProcess>& known() const noexcept {
+    return known_;
+  }
+  [[nodiscard]] RemoteProcess& known(const Guest& guest) {
+    return known_[static_cast<std::size_t>(guest.process - 1)];
+  }
+
+ private:
+  std::map<net::PeerId, std::shared_ptr<Guest>> guests_;
+  std::vector<RemoteProcess> known_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,104 @@
+// Who is told where the other processes of a job listen.
+
+#include "actors/remote/company_guests.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/wire/news_codec.h"
+#include "kernels/core/error.h"
+#include "tests/actors/linked_company.h"
+
+namespace troupe::actors {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST(DialledEndpoints, NameTheHostThatTheProcessDialledFrom) {
+  const Texts any = {"tcp://0.0.0.0:7", "tcp://[::]:8", "tcp://*:9"};
+  EXPECT_EQ(
+      dialled_endpoints(any, "10.0.0.7"),
+      (Texts{"tcp://10.0.0.7:7", "tcp://10.0.0.7:8", "tcp://10.0.0.7:9"}));
+  EXPECT_EQ(dialled_endpoints({any[1]}, "fe80::1"), Texts{"tcp://[fe80::1]:8"});
+  EXPECT_EQ(dialled_endpoints({any[1]}, "::ffff:10.0.0.7"),
+            Texts{"tcp://10.0.0.7:8"});
+  EXPECT_EQ(dialled_endpoints(any, ""), Texts{}) << "it came by no host";
+  const Texts named = {"tcp://10.0.0.1:7", "ipc:///a", "inproc://b"};
+  EXPECT_EQ(dialled_endpoints(named, "10.0.0.7"), named);
+  for (const std::string& bad :
+       {std::string("tcp://10.0.0.1:*"), std::string("10.0.0.1:7")}) {
+    EXPECT_THROW((void)dialled_endpoints({bad}, ""), Error) << bad;
+  }
+}
+
+/// Keeps what it is to send.
+class Recorder final : public HubBefore {
+ public:
+  Recorder() : HubBefore(nullptr) {}
+  net::SendResult send(net::PeerId peer, net::SharedBytes record) override {
+    Assembler one;
+    const auto message = one.add(record.span(), wire::kMostNewsBytes);
+    said[peer].push_back(std::get<PeerAddress>(
+        wire::decode_news(net::bytes_of(message.value()))));
+    return net::SendResult::queued;
+  }
+  std::map<net::PeerId, std::vector<PeerAddress>> said;
+};
+
+class Guests : public testing::Test {
+ protected:
+  std::shared_ptr<Guest> add(net::PeerId peer, const Texts& endpoints,
+                             const std::string& address) {
+    auto guest =
+        guests_.let_in(hub_, peer, {"test", "test", endpoints}, address);
+    guests_.came_up(*guest);
+    return guest;
+  }
+
+  Recorder hub_;
+  CompanyGuests guests_;
+};
+
+TEST_F(Guests, HearOfEachOtherAndOfDepartures) {
+  const auto first = add(11, {"ipc:///a"}, "");
+  EXPECT_TRUE(hub_.said.empty());
+  const auto second = add(12, {"ipc:///b"}, "");
+  ASSERT_EQ(hub_.said[11].size(), 1U);
+  ASSERT_EQ(hub_.said[12].size(), 1U);
+  const PeerAddress& told = hub_.said[11].front();
+  EXPECT_EQ(told.process, second->process);
+  EXPECT_EQ(told.endpoints, Texts{"ipc:///b"});
+  EXPECT_EQ(told.tokens.knock, second->address.tokens.knock);
+  EXPECT_EQ(told.tokens.answer, second->address.tokens.answer);
+  EXPECT_EQ(guests_.remove(12, true), second);
+  ASSERT_EQ(hub_.said[11].size(), 2U);
+  EXPECT_EQ(hub_.said[11].back().process, second->process);
+  EXPECT_TRUE(hub_.said[11].back().endpoints.empty());
+  EXPECT_EQ(guests_.remove(12, true), nullptr);
+}
+
+TEST_F(Guests, HaveTokensOfTheirOwn) {
+  const PeerTokens a = add(11, {}, "")->address.tokens;
+  const PeerTokens b = add(12, {}, "")->address.tokens;
+  EXPECT_EQ(
+      std::set<std::string>({a.knock, a.answer, b.knock, b.answer}).size(), 4U);
+  EXPECT_EQ(a.knock.size(), 32U);
+  EXPECT_TRUE(hub_.said.empty()) << "nobody can dial either";
+}
+
+TEST_F(Guests, HearOnlyOfWhatTheyCanDial) {
+  add(11, {"tcp://127.0.0.1:7"}, "127.0.0.1");
+  add(12, {"tcp://0.0.0.0:8"}, "10.0.0.7");
+  EXPECT_EQ(hub_.said[11].at(0).endpoints, Texts{"tcp://10.0.0.7:8"});
+  EXPECT_TRUE(hub_.said[12].empty()) << "that is another machine's loopback";
+  (void)guests_.remove(11, true);
+  EXPECT_TRUE(hub_.said[12].empty());
+}
+
+}  // namespace
+}  // namespace troupe::actors
