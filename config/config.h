@@ -95,6 +95,9 @@ struct Config {
   double wait_seconds = 5;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;
+  std::string bind;
+  std::string advertise;
+  bool no_peer = false;
   // where to
   std::string out;
   std::string grid;

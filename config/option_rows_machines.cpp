@@ -32,6 +32,19 @@ std::span<const Option> machine_rows() {
        kMachines, kWorker, real(&Config::wait_seconds, 0, 1e7)},
       {"stay", "", 0, "", "wait for the next job when one is over", kMachines,
        kWorker, field(&Config::stay)},
+      {"bind", "", 0, "ADDR",
+       "let other workers of the job ask this one for values: tcp://HOST:PORT "
+       "or ipc:///PATH",
+       kMachines, kWorker, field(&Config::bind),
+       "as --join: a free port, or a socket of its own"},
+      {"advertise", "", 0, "ADDR",
+       "what other workers dial instead of --bind, as behind NAT (port 0: the "
+       "one of --bind)",
+       kMachines, kWorker, field(&Config::advertise), "as --bind"},
+      {"no-peer", "", 0, "",
+       "exchange values through the coordinator only: neither listen for other "
+       "workers nor dial them",
+       kMachines, kWorker, field(&Config::no_peer)},
   });
   return kTable;
 }

@@ -12,6 +12,7 @@
 #include "actors/cli/link_options.h"
 #include "actors/cli/member_request.h"
 #include "actors/cli/notes.h"
+#include "actors/cli/peer_options.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "actors/remote/company_member.h"
@@ -57,11 +58,13 @@ void tell(const Invocation& invocation, const std::string& what) {
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                     const Wishes& wishes) {
   const config::Config& config = invocation.config;
+  const PeerPlace place(config);
   CompanyMember member({.version = version(),
                         .name = process_name(),
                         .hub = hub_options(config, kWorkerRole),
                         .endpoint = config.join,
-                        .dial = dial_options(config)});
+                        .dial = dial_options(config),
+                        .peers = place.spec()});
   const std::optional<Offer> offered = member.wait_for_offer(stop.token());
   if (!offered) {
     return {};
@@ -117,6 +120,7 @@ int run_worker(Invocation& invocation) {
   require(!config.join.empty(), Errc::invalid_argument, "--join",
           "missing: where the job listens",
           "troupe sample --listen ADDR says so when it begins");
+  check_peers(config);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const Wishes wishes(invocation, stop);
   SteadyTime reached = std::chrono::steady_clock::now();

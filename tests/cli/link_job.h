@@ -18,10 +18,14 @@ class LinkJob {
  public:
   using Arguments = std::vector<std::string>;
 
-  /// Of a tiny network with random weights, or of a model folder.
+  /// Of a tiny network with random weights, or of a model folder. `endpoint`:
+  /// where it listens; empty: at a socket in its folder.
   explicit LinkJob(Arguments job, const std::string& model = {},
+                   const std::string& endpoint = {},
                    Program::Environment environment = {})
-      : environment_(std::move(environment)),
+      : endpoint_(endpoint.empty() ? "ipc://" + folder_.path("link/a")
+                                   : endpoint),
+        environment_(std::move(environment)),
         job_(model.empty() ? Arguments{"sample", "--random-weights", "dit-tiny",
                                        "--steps", "8", "--threads", "1"}
                            : Arguments{"sample", "-m", model, "--steps", "4",
@@ -45,14 +49,16 @@ class LinkJob {
     head_ = std::make_unique<Program>(arguments, environment_);
   }
 
+  /// What it makes for itself lies in the job's folder: it may be killed.
   void add_worker(const Arguments& more = {},
-                  const Program::Environment& environment = {}) {
+                  Program::Environment environment = {}) {
     Arguments arguments = {"worker", "--join",    endpoint_, "--workers",
                            "1",      "--threads", "1"};
     if (std::ranges::find(more, "--wait") == more.end()) {
       arguments.insert(arguments.end(), {"--wait", "20"});
     }
     arguments.insert(arguments.end(), more.begin(), more.end());
+    environment.push_back("TMPDIR=" + folder_.path());
     workers_.push_back(std::make_unique<Program>(arguments, environment));
   }
   [[nodiscard]] Program& worker(std::size_t index) { return *workers_[index]; }
@@ -103,7 +109,7 @@ class LinkJob {
 
  private:
   TempFolder folder_;
-  std::string endpoint_ = "ipc://" + folder_.path("link/a");
+  std::string endpoint_;
   std::string out_ = folder_.path("out");
   Program::Environment environment_;  ///< of who directs
   Arguments job_;

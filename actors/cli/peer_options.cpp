@@ -1,0 +1,112 @@
+#include "actors/cli/peer_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/text.h"
+#include "net/endpoint.h"
+#include "net/keys.h"
+
+namespace troupe::actors {
+namespace {
+
+using net::Endpoint;
+using net::Transport;
+
+/// A new folder that nobody else may enter; empty if it cannot be made.
+std::string make_private_folder() {
+  std::error_code error;
+  std::string path =
+      std::filesystem::temp_directory_path(error) / "troupe-XXXXXX";
+  return !error && ::mkdtemp(path.data()) != nullptr ? path : std::string{};
+}
+
+/// Where others can be expected who reach the coordinator there.
+std::string default_port(const Endpoint& coordinator) {
+  const bool is_v6 = coordinator.where.starts_with('[');
+  if (net::is_public(coordinator)) {
+    return is_v6 ? "tcp://[::]:0" : "tcp://*:0";
+  }
+  return is_v6 ? "tcp://[::1]:0" : "tcp://127.0.0.1:0";
+}
+
+/// What others dial must lead to where this process listens.
+void check_advertised(const config::Config& config, Transport transport) {
+  const Endpoint shown = net::parse_endpoint(config.advertise);
+  const bool is_any =
+      shown.where == "*" || shown.where == "0.0.0.0" || shown.where == "[::]";
+  if (shown.transport != transport ||
+      (shown.transport == Transport::tcp && is_any)) {
+    throw Error(Errc::invalid_argument, config.place_of("advertise"),
+                "nobody can dial this to reach the process: got " +
+                    in_quotes(config.advertise),
+                "name the host and port that lead to --bind");
+  }
+}
+
+}  // namespace
+
+void check_peers(const config::Config& config) {
+  if (config.no_peer) {
+    require(config.bind.empty() && config.advertise.empty(),
+            Errc::invalid_argument, config.place_of("no-peer"),
+            "excludes --bind and --advertise: it listens for nobody");
+    return;
+  }
+  const Endpoint coordinator = net::parse_endpoint(config.join);
+  Transport transport = coordinator.transport;
+  for (const auto& [key, text] :
+       {std::pair{"bind", &config.bind}, {"advertise", &config.advertise}}) {
+    if (!text->empty()) {
+      const Endpoint endpoint = net::parse_endpoint(*text);
+      require(!config.secret_file.empty() || !net::is_public(endpoint),
+              Errc::invalid_argument, config.place_of(key),
+              "other machines reach this address, and there are no keys: got " +
+                  in_quotes(*text),
+              "give --secret-file (troupe keys new makes it), or use 127.0.0.1 "
+              "or ipc:///PATH");
+    }
+  }
+  if (!config.bind.empty()) {
+    transport = net::parse_endpoint(config.bind).transport;
+  }
+  if (!config.advertise.empty()) {
+    check_advertised(config, transport);
+  }
+}
+
+PeerPlace::PeerPlace(const config::Config& config) {
+  check_peers(config);
+  if (config.no_peer) {
+    return;
+  }
+  spec_.emplace();
+  spec_->bind = config.bind;
+  spec_->advertise = config.advertise;
+  if (!config.secret_file.empty()) {
+    spec_->key =
+        net::read_keys(config.secret_file, net::Role::worker).worker.public_key;
+  }
+  if (config.bind.empty()) {
+    const Endpoint coordinator = net::parse_endpoint(config.join);
+    spec_->may_fail = true;
+    if (coordinator.transport == Transport::ipc) {
+      folder_ = make_private_folder();
+      spec_->bind = folder_.empty() ? "" : "ipc://" + folder_ + "/values";
+    } else if (spec_->key || !net::is_public(coordinator)) {
+      spec_->bind = default_port(coordinator);
+    }
+  }
+}
+
+PeerPlace::~PeerPlace() {
+  if (!folder_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+}
+
+}  // namespace troupe::actors

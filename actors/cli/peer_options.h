@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "actors/remote/company_member.h"
+#include "config/config.h"
+
+namespace troupe::actors {
+
+/// Refuses what --bind, --advertise and --no-peer cannot mean, before work
+/// starts. Errors: Errc::invalid_argument.
+void check_peers(const config::Config& config);
+
+/// Where a worker listens for the others of its job, as --bind, --advertise and
+/// --no-peer say. By default others reach it as they reach the coordinator: at
+/// a socket in a new folder, which is removed with the object; at the loopback
+/// interface; or, with keys, at any interface.
+class PeerPlace {
+ public:
+  /// Errors: those of check_peers and of net::read_keys.
+  explicit PeerPlace(const config::Config& config);
+  ~PeerPlace();
+  PeerPlace(const PeerPlace&) = delete;
+  PeerPlace& operator=(const PeerPlace&) = delete;
+
+  [[nodiscard]] const std::optional<PeerSpec>& spec() const noexcept {
+    return spec_;
+  }
+
+ private:
+  std::optional<PeerSpec> spec_;
+  std::string folder_;  ///< of its socket, if it is ours to remove
+};
+
+}  // namespace troupe::actors
