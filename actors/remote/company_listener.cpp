@@ -28,10 +28,7 @@ CompanyListener::CompanyListener(ListenerSpec spec)
   }
 }
 
-CompanyListener::~CompanyListener() {
-  stop();
-  hub_ = nullptr;  // no call of the handler from here on
-}
+CompanyListener::~CompanyListener() { stop(); }
 
 Detours CompanyListener::detours() {
   return {

@@ -94,7 +94,8 @@ class CompanyListener final : private net::LinkHandler {
   bool is_over_ = false;
   std::optional<Failure> cause_;  ///< why the job failed
   CompanyGuests guests_;
-  /// Last: its thread calls the handler.
+  /// Last, so it ends first: until then its thread calls the handler, which
+  /// calls the hub.
   std::unique_ptr<net::Hub> hub_;
 };
 

@@ -65,17 +65,14 @@ std::vector<std::string> CompanyMember::listen() {
     if (!spec_.peers->may_fail) {
       throw;
     }
-    log_message(LogLevel::warning,
+    log_message(LogLevel::info,
                 std::string("the coordinator relays values from here: ") +
                     error.what());
     return {};
   }
 }
 
-CompanyMember::~CompanyMember() {
-  channel_->close();
-  hub_ = nullptr;  // no call of the handler from here on
-}
+CompanyMember::~CompanyMember() { channel_->close(); }
 
 std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] {

@@ -30,7 +30,7 @@ struct PeerSpec {
   /// What they dial instead of that; empty: nothing else. Port "*" or 0: the
   /// one that was found.
   std::string advertise = {};
-  /// If it cannot listen: it goes on without, and says so.
+  /// If it cannot listen it goes on without; the log says so.
   bool may_fail = false;
   std::optional<net::PublicKey> key = {};  ///< of the others, if there are keys
   /// For another process to answer. The first question for one of its values
@@ -145,7 +145,8 @@ class CompanyMember final : private net::LinkHandler {
   std::shared_ptr<Outbox> outbox_;
   Assembler assembler_;  ///< of the hub's thread
   net::PeerId peer_ = 0;
-  /// Last: its thread calls the handler.
+  /// Last, so it ends first: until then its thread calls the handler, which
+  /// calls the hub.
   std::unique_ptr<net::Hub> hub_;
 };
 
