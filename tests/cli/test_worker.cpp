@@ -35,21 +35,24 @@ class WorkerProcesses : public testing::TestWithParam<const char*> {};
 
 TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
   LinkJob job(method_of(GetParam()));
-  job.add_worker();
-  job.add_worker();
+  job.add_worker({"--wait", "5"});
+  job.add_worker({"--wait", "5"});
   const nlohmann::json together = job.finish();
   EXPECT_EQ(together["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(together["recoveries"], 0);
-  ASSERT_EQ(together["nodes"].size(), 3U);
-  int workers = 0;  // the job may be over before the second has joined
+  // The job may be over before the second comes.
+  ASSERT_GE(together["nodes"].size(), 2U);
+  int workers = 0;
   for (const auto& node : together["nodes"]) {
     EXPECT_EQ(node["status"], "done");
     workers += node["workers"].get<int>();
   }
   EXPECT_GE(workers, 1);
   EXPECT_EQ(together["nodes"][0]["workers"], 0);
-  EXPECT_EQ(job.worker(0).wait().exit_code, 0);
-  EXPECT_EQ(job.worker(1).wait().exit_code, 0);
+  for (const std::size_t worker : {0U, 1U}) {
+    const Outcome left = job.worker(worker).wait();
+    EXPECT_TRUE(left.exit_code == 0 || left.exit_code == 4) << left.err;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, WorkerProcesses,
