@@ -98,6 +98,8 @@ struct Config {
   std::string bind;
   std::string advertise;
   bool no_peer = false;
+  bool follow = false;                   ///< ls
+  std::optional<std::uint64_t> cancels;  ///< cancel: one sample; unset: all
   // where to
   std::string out;
   std::string grid;

@@ -59,12 +59,11 @@ constexpr auto kVerbs = std::to_array<NotYet>({
     {"serve,server,daemon", "a server is not there yet: it is coming",
      "troupe sample runs a job in its own process; --json and --progress json "
      "are made for programs"},
-    {"ls,list,jobs,status,ps",
-     "there is no server whose jobs could be listed: `serve` is coming",
-     "--progress json tells how far a run is"},
-    {"cancel,stop,kill",
-     "there is no server whose jobs could be cancelled: `serve` is coming",
-     "Ctrl-C, SIGTERM or SIGUSR1 stops a run and keeps finished images"},
+    {"list,jobs,status,ps", "the verb is ls",
+     "troupe ls ADDR shows the job that listens there"},
+    {"stop,kill", "the verb is cancel",
+     "troupe cancel ADDR stops the job that listens there and keeps finished "
+     "images, as Ctrl-C and SIGTERM do"},
     {"resume,continue,restart",
      "there is no journal to resume from: it is coming with `serve`",
      "the same troupe sample command with --exists skip goes on where it "

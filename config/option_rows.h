@@ -19,20 +19,22 @@ namespace troupe::config::rows {
 
 using Text = std::string_view;
 
-constexpr std::uint8_t kSample = 1;
-constexpr std::uint8_t kSchedule = 2;
-constexpr std::uint8_t kInspect = 4;
-constexpr std::uint8_t kVerify = 8;
-constexpr std::uint8_t kBench = 16;
-constexpr std::uint8_t kDoctor = 32;
-constexpr std::uint8_t kKeys = 64;
-constexpr std::uint8_t kWorker = 128;
-constexpr std::uint8_t kAll = 255;
-constexpr std::uint8_t kMethods = kSample | kBench;
-constexpr std::uint8_t kRuns = kSample | kBench | kVerify;
+constexpr std::uint16_t kSample = 1;
+constexpr std::uint16_t kSchedule = 2;
+constexpr std::uint16_t kInspect = 4;
+constexpr std::uint16_t kVerify = 8;
+constexpr std::uint16_t kBench = 16;
+constexpr std::uint16_t kDoctor = 32;
+constexpr std::uint16_t kKeys = 64;
+constexpr std::uint16_t kWorker = 128;
+constexpr std::uint16_t kLs = 256;
+constexpr std::uint16_t kCancel = 512;
+constexpr std::uint16_t kAll = 1023;
+constexpr std::uint16_t kMethods = kSample | kBench;
+constexpr std::uint16_t kRuns = kSample | kBench | kVerify;
 /// That compute on this machine.
-constexpr std::uint8_t kComputes = kRuns | kWorker;
-constexpr std::uint8_t kSamplers = kSample | kBench | kSchedule;
+constexpr std::uint16_t kComputes = kRuns | kWorker;
+constexpr std::uint16_t kSamplers = kSample | kBench | kSchedule;
 constexpr double kHuge = std::numeric_limits<double>::max();
 constexpr int kMany = 1'000'000;
 

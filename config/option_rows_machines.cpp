@@ -4,6 +4,15 @@
 #include "config/option_rows.h"
 
 namespace troupe::config::rows {
+namespace {
+
+Field sample_field() {
+  return parsed(&Config::cancels, [](Text place, Text text) {
+    return std::optional(parse_seed(place, text));
+  });
+}
+
+}  // namespace
 
 std::span<const Option> machine_rows() {
   static const auto kTable = std::to_array<Option>({
@@ -22,7 +31,8 @@ std::span<const Option> machine_rows() {
       {"secret-file", "", 0, "FILE",
        "the company's key, or a worker's node file (troupe keys); without one "
        "only this machine is reached",
-       kMachines, kSample | kWorker, field(&Config::secret_file), "none"},
+       kMachines, kSample | kWorker | kLs | kCancel,
+       field(&Config::secret_file), "none"},
       {"model-root", "", 0, "DIR",
        "the folder of model folders: the job's model is looked for there by "
        "its name",
@@ -45,6 +55,10 @@ std::span<const Option> machine_rows() {
        "exchange values through the coordinator only: neither listen for other "
        "workers nor dial them",
        kMachines, kWorker, field(&Config::no_peer)},
+      {"follow", "", 'f', "", "look again every second until the job is over",
+       kMachines, kLs, field(&Config::follow)},
+      {"sample", "", 0, "N", "only the image with this global index", kMachines,
+       kCancel, sample_field(), "none: the whole job"},
   });
   return kTable;
 }

@@ -20,11 +20,13 @@ enum class Verb : std::uint8_t {
   bench,
   doctor,
   keys,
-  worker
+  worker,
+  ls,
+  cancel
 };
 /// As they are typed: see enum_names.h.
 constexpr const char* list_of(Verb) {
-  return "sample schedule inspect verify bench doctor keys worker";
+  return "sample schedule inspect verify bench doctor keys worker ls cancel";
 }
 
 /// What a value is, in TOML's terms.
@@ -49,7 +51,7 @@ struct Option {
   std::string_view value;    ///< placeholder in help; empty: a switch
   std::string_view help;
   std::string_view group;
-  std::uint8_t verbs;  ///< bit n: the Verb n
+  std::uint16_t verbs;  ///< bit n: the Verb n
   Field field;
   /// What holds while it is not set, or how that is chosen. Not needed where
   /// a fresh config says it.

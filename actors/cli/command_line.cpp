@@ -71,6 +71,18 @@ constexpr std::array kVerbs = {
              "node.key --model-root models\n"
              "  troupe worker --join ipc:///tmp/company/a -m models/demo "
              "--threads 2\n"},
+    VerbInfo{Verb::ls, run_ls,
+             "show how a job that listens stands, and who computes for it",
+             "ADDR [--follow] [options]",
+             "  troupe ls tcp://10.0.0.1:7010 --secret-file node.key --follow\n"
+             "  troupe ls ipc:///tmp/company/a --json\n",
+             true},
+    VerbInfo{Verb::cancel, run_cancel,
+             "stop a job that listens, or one of its images",
+             "ADDR [--sample N] [options]",
+             "  troupe cancel tcp://10.0.0.1:7010 --secret-file company.key\n"
+             "  troupe cancel ipc:///tmp/company/a --sample 7\n",
+             true},
 };
 
 /// "--num_steps=3" to "--num-steps=3": both spellings are in use.

@@ -7,21 +7,36 @@
 #include <utility>
 
 #include "actors/cli/link_options.h"
+#include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
 
 namespace troupe::actors {
 
 JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
-                       const JobRunner& runner, const JobSpec& spec)
-    : runner_(runner), spec_(spec) {
+                       const JobRunner& runner, const JobSpec& spec,
+                       std::function<void()> stop)
+    : request_(request),
+      runner_(runner),
+      spec_(spec),
+      watch_({.samples_total = request.samples.size() - spec.skip.size()},
+             SteadyClock().now()) {
   if (config.listen.empty()) {
     return;
   }
+  spec_.observers.push_back(&watch_);
   spec_.waits_for_processes = request.only_directs;
   Offer offer = runner.offer();
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
+  desk_ = std::make_unique<ClientDesk>(
+      DeskSpec{.version = version(),
+               .status = [this] { return status(); },
+               .stop = std::move(stop),
+               .begin = request.samples.begin,
+               .end = request.samples.end,
+               .skip = spec.skip});
+  spec_.observers.push_back(desk_.get());
   listener_ = std::make_unique<CompanyListener>(
       ListenerSpec{.version = version(),
                    .hub = hub_options(config, kCoordinatorRole),
@@ -29,7 +44,9 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                    .offer = std::move(offer),
                    .classes = &runner.classes(),
                    .required_class = RequiredClass::of(config).name,
-                   .init_latents = request.init_latents});
+                   .init_latents = request.init_latents,
+                   .desk = desk_.get()});
+  listening_ = listener_.get();
   if (!config.quiet) {
     say(stderr, fmt::format("troupe: listening at {}",
                             fmt::join(listener_->endpoints(), " and ")));
@@ -38,7 +55,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
 
 JobResult JobCompany::run() {
   if (!listener_) {
-    return runner_.run(spec_);
+    return run_job(runner_.job_of(spec_));
   }
   JobSpec job = runner_.job_of(spec_);
   // Samples may wait for a worker of their class, whoever else has gone.
@@ -50,19 +67,20 @@ JobResult JobCompany::run() {
 }
 
 std::vector<NodeStatus> JobCompany::nodes(
-    std::span<const ProcessFigures> figures) const {
+    std::span<const ProcessFigures> figures, const char* still_here) const {
   std::vector<NodeStatus> nodes(1);
   nodes.front().name = process_name();
-  if (listener_) {
-    nodes.front().bytes_sent = listener_->bytes_given();
-    nodes.front().bytes_received = listener_->bytes_fetched();
-    for (const RemoteProcess& process : listener_->processes()) {
+  nodes.front().status = still_here;
+  if (const CompanyListener* const listener = listening_) {
+    nodes.front().bytes_sent = listener->bytes_given();
+    nodes.front().bytes_received = listener->bytes_fetched();
+    for (const RemoteProcess& process : listener->processes()) {
       nodes.push_back({.name = process.name,
                        .process = process.process,
                        .workers = process.num_workers,
                        .bytes_sent = process.bytes_sent,
                        .bytes_received = process.bytes_received,
-                       .status = process.gone ? "left" : "done",
+                       .status = process.gone ? "left" : still_here,
                        .cause = process.gone.value_or("")});
     }
   }
@@ -81,8 +99,28 @@ std::vector<NodeStatus> JobCompany::nodes(
   return nodes;
 }
 
+JobStatus JobCompany::status() const {
+  const JobProgress progress = watch_.progress();
+  const double elapsed = watch_.elapsed_seconds();
+  const ProgressView view = view_of(progress, elapsed);
+  return {.model = request_.source.name(),
+          .method = std::string(request_.plan.method.kind->name),
+          .images_total = progress.samples_total,
+          .images_done = progress.samples_done,
+          .images_failed = progress.samples_failed,
+          .images_cancelled = progress.samples_cancelled,
+          .calls_done = progress.calls_done,
+          .calls_total = progress.calls_total,
+          .fraction = view.fraction,
+          .calls_per_second = view.calls_per_second,
+          .elapsed_seconds = elapsed,
+          .seconds_left = view.seconds_left,
+          .recoveries = progress.recoveries,
+          .nodes = nodes(progress.processes, "here")};
+}
+
 void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
-  summary.nodes = nodes(result.processes);
+  summary.nodes = nodes(result.processes, "done");
   summary.bytes_sent = summary.nodes.front().bytes_sent;
   summary.bytes_received = summary.nodes.front().bytes_received;
 }

@@ -1,36 +1,50 @@
 #pragma once
 
-#include <cstdint>
+#include <atomic>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "actors/artefacts/summary.h"
 #include "actors/cli/job_runner.h"
+#include "actors/cli/job_watch.h"
+#include "actors/job_status.h"
 #include "actors/remote/company_listener.h"
 
 namespace troupe::actors {
 
 /// Who computes a job: the workers of this process and, with --listen, those of
-/// the processes that come.
+/// the processes that come. It says how the job stands, with --listen to
+/// clients too.
 class JobCompany {
  public:
-  /// Keeps references. Listens from now on, and says where on stderr. Errors:
-  /// those of CompanyListener and of net::read_keys.
+  /// Keeps references. Listens from now on, and says where on stderr. `stop`
+  /// ends the job as SIGTERM does; any thread calls it. Errors: those of
+  /// CompanyListener and of net::read_keys.
   JobCompany(const config::Config& config, const JobRequest& request,
-             const JobRunner& runner, const JobSpec& spec);
+             const JobRunner& runner, const JobSpec& spec,
+             std::function<void()> stop);
 
   /// Once. Errors: as run_job.
   [[nodiscard]] JobResult run();
+  /// How the job stands. Thread: any.
+  [[nodiscard]] JobStatus status() const;
   /// Who did what, and the bytes that links took.
   void describe(const JobResult& result, RunSummary& summary) const;
 
  private:
   [[nodiscard]] std::vector<NodeStatus> nodes(
-      std::span<const ProcessFigures> figures) const;
+      std::span<const ProcessFigures> figures, const char* still_here) const;
 
+  const JobRequest& request_;
   const JobRunner& runner_;
   JobSpec spec_;
+  JobWatch watch_;
+  std::unique_ptr<ClientDesk> desk_;
+  /// The listener once it is there: its thread asks before its constructor has
+  /// returned.
+  std::atomic<const CompanyListener*> listening_ = nullptr;
   std::unique_ptr<CompanyListener> listener_;
 };
 

@@ -297,6 +297,40 @@ constexpr JsonField kKeys[] = {
      "company (good for every process) or worker (a node file)"},
 };
 
+constexpr JsonField kLs[] = {
+    {"model", "string", "folder name or bundled name"},
+    {"method", "string", "parallel method"},
+    {"images_total", "integer", "images of the job, without cancelled ones"},
+    {"images_done", "integer", "images that are done"},
+    {"images_failed", "integer", "images that failed"},
+    {"images_cancelled", "integer", "images that were cancelled"},
+    {"calls_done", "integer", "network calls that are done"},
+    {"calls_total", "integer", "network calls of the job"},
+    {"fraction", "number", "0 to 1, calls under way included"},
+    {"calls_per_second", "number", "since the job began; 0: not known yet"},
+    {"elapsed_seconds", "number", "since the job began"},
+    {"seconds_left", "number or null", "at that speed; null: not known yet"},
+    {"recoveries", "integer", "losses that the job survived"},
+    {"nodes", "array of objects", "processes of the job"},
+    {"nodes[].name", "string", "host and process"},
+    {"nodes[].process", "integer", "its number in the job; 0: it directs"},
+    {"nodes[].workers", "integer", "workers that it brought"},
+    {"nodes[].tasks", "integer", "as nodes[].tasks of sample"},
+    {"nodes[].rows", "integer", "as nodes[].rows of sample"},
+    {"nodes[].busy_seconds", "number", "as nodes[].busy_seconds of sample"},
+    {"nodes[].busy_share", "number", "as nodes[].busy_share of sample"},
+    {"nodes[].bytes_sent", "integer", "as nodes[].bytes_sent of sample"},
+    {"nodes[].bytes_received", "integer",
+     "as nodes[].bytes_received of sample"},
+    {"nodes[].losses", "integer", "as nodes[].losses of sample"},
+    {"nodes[].status", "string", "here, or left"},
+    {"nodes[].cause", "string", "why it left; absent otherwise"},
+};
+
+constexpr JsonField kCancel[] = {
+    {"message", "string", "what was cancelled, or why there was nothing"},
+};
+
 constexpr JsonField kProgress[] = {
     {"event", "string", "progress"},
     {"images_done", "integer", "images that are done"},
@@ -331,6 +365,10 @@ std::span<const JsonSection> json_sections() {
       JsonSection{"bench", "What was measured.", kBench},
       JsonSection{"doctor", "This machine and build.", kDoctor},
       JsonSection{"keys", "What was made. No key is ever printed.", kKeys},
+      JsonSection{"ls",
+                  "How the job stands. With --follow one line for each look.",
+                  kLs},
+      JsonSection{"cancel", "What became of it.", kCancel},
       JsonSection{"--progress json",
                   "Lines on stderr while a job runs, one object each.",
                   kProgress},

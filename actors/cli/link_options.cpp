@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "actors/remote/client_desk.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "net/endpoint.h"
@@ -19,11 +20,13 @@ net::HubOptions hub_options(const config::Config& config,
   if (config.secret_file.empty()) {
     return options;
   }
-  const bool directs = role == kCoordinatorRole;
+  const bool directs = role == kCoordinatorRole || role == kOwnerRole;
   const net::Keys keys = net::read_keys(
       config.secret_file, directs ? net::Role::coordinator : net::Role::worker);
   options.keys = {directs ? *keys.coordinator : keys.worker,
-                  {{keys.worker.public_key, std::string(kWorkerRole)}}};
+                  {{keys.worker.public_key, std::string(kWorkerRole)},
+                   {keys.worker.public_key, std::string(kClientRole)},
+                   {keys.coordinator_key, std::string(kOwnerRole)}}};
   return options;
 }
 

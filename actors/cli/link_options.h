@@ -16,7 +16,9 @@ inline constexpr std::string_view kWorkerRole = "worker";
 /// name, where it listens.
 [[nodiscard]] bool only_directs(const config::Config& config);
 
-/// The hub of a process that has this role, with the keys of --secret-file.
+/// The hub of a process that has this role, with the keys of --secret-file: one
+/// of kCoordinatorRole, kWorkerRole, and the roles of clients. All of a company
+/// may look; the coordinator's key alone directs and cancels.
 /// Errors: those of net::read_keys.
 [[nodiscard]] net::HubOptions hub_options(const config::Config& config,
                                           std::string_view role);

@@ -38,6 +38,8 @@ double seconds_between(TimePoint from, TimePoint to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+}  // namespace
+
 ProgressView view_of(const JobProgress& progress, double elapsed) {
   ProgressView view{.images_done = progress.samples_done,
                     .images_total = progress.samples_total};
@@ -53,8 +55,6 @@ ProgressView view_of(const JobProgress& progress, double elapsed) {
   }
   return view;
 }
-
-}  // namespace
 
 std::string render_seconds(double seconds) {
   const auto whole =

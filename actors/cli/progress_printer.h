@@ -18,6 +18,10 @@ struct ProgressView {
   double seconds_left = -1;     ///< < 0: not known yet
 };
 
+/// At the mean speed since the job began.
+[[nodiscard]] ProgressView view_of(const JobProgress& progress,
+                                   double elapsed_seconds);
+
 /// "  3/8 images  [#####.....] 50 %  12.1 steps/s  0:07 left", at most
 /// `columns` wide (the bar gives way).
 [[nodiscard]] std::string render_bar(const ProgressView& view, int columns);

@@ -217,7 +217,8 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .preview_every = outputs.preview ? outputs.preview_every : 0,
        .trajectory = !outputs.trajectory.empty(),
        .trace = !outputs.trace.empty(),
-       .on_class_change = invocation.config.on_class_change});
+       .on_class_change = invocation.config.on_class_change},
+      [&invocation] { invocation.signals->terminate(); });
   run.result = company.run();
   company.describe(run.result, invocation.summary);
   printer.finish();

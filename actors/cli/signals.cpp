@@ -96,6 +96,11 @@ void SignalWatch::take_last_word() {
   word_is_ours_ = true;
 }
 
+void SignalWatch::terminate() {
+  is_to_end_ = true;
+  ::pthread_kill(thread_.native_handle(), kWake);
+}
+
 std::optional<Errc> SignalWatch::received() const noexcept {
   const int signal = signal_;
   return signal == 0 ? std::nullopt : std::optional(code_of(signal));
@@ -108,7 +113,10 @@ void SignalWatch::wait() {
   ::sigaddset(&set, kWake);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   while (!ended_) {
-    const int signal = ::sigtimedwait(&set, nullptr, &kPatience);
+    int signal = ::sigtimedwait(&set, nullptr, &kPatience);
+    if ((signal <= 0 || signal == kWake) && is_to_end_.exchange(false)) {
+      signal = SIGTERM;
+    }
     if (signal <= 0 || signal == kWake || ended_) {
       // After the end it is too late: the program's last word is out.
       continue;

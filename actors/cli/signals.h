@@ -55,6 +55,10 @@ class SignalWatch {
   /// process is ending. May be called again. Thread: the program's.
   void take_last_word();
 
+  /// As if SIGTERM had come, also where the parent made us ignore that. Thread:
+  /// any.
+  void terminate();
+
   /// Errc::interrupted or Errc::terminated once a signal has come.
   [[nodiscard]] std::optional<Errc> received() const noexcept;
 
@@ -66,6 +70,7 @@ class SignalWatch {
   std::function<void()> handler_;
   LastWords last_words_;
   std::atomic<int> signal_{0};
+  std::atomic<bool> is_to_end_{false};  ///< terminate() was called
   std::atomic<bool> ended_{false};
   std::atomic<bool> word_is_taken_{false};
   bool word_is_ours_ = false;  ///< of the program's thread

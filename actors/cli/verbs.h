@@ -74,5 +74,7 @@ class FileErrors {
 [[nodiscard]] int run_doctor(Invocation& invocation);
 [[nodiscard]] int run_keys(Invocation& invocation);
 [[nodiscard]] int run_worker(Invocation& invocation);
+[[nodiscard]] int run_ls(Invocation& invocation);
+[[nodiscard]] int run_cancel(Invocation& invocation);
 
 }  // namespace troupe::actors

@@ -56,6 +56,9 @@ Detours CompanyListener::detours() {
 
 void CompanyListener::start(caf::actor_system& system,
                             CoordinatorActor coordinator) {
+  if (spec_.desk != nullptr) {
+    spec_.desk->open(coordinator);
+  }
   const std::lock_guard lock(mutex_);
   system_ = &system;
   coordinator_ = std::move(coordinator);
@@ -67,6 +70,9 @@ void CompanyListener::start(caf::actor_system& system,
 }
 
 void CompanyListener::stop() {
+  if (spec_.desk != nullptr) {
+    spec_.desk->close();
+  }
   const std::lock_guard lock(mutex_);
   if (channel_) {
     channel_->close();
@@ -117,6 +123,9 @@ std::uint64_t CompanyListener::bytes_relayed() const {
 
 void CompanyListener::on_knock(net::PeerId peer,
                                const net::Greeting& greeting) {
+  if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
+    return;
+  }
   try {
     const Applicant applicant =
         wire::decode_applicant(bytes_of(greeting.record));
@@ -164,7 +173,9 @@ void CompanyListener::on_room(net::PeerId peer) {
 }
 
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
-  lose(peer, loss.what);
+  if (spec_.desk == nullptr || !spec_.desk->lose(peer)) {
+    lose(peer, loss.what);
+  }
 }
 
 void CompanyListener::lose(net::PeerId peer, const std::string& why) {
@@ -219,6 +230,9 @@ void CompanyListener::on_record(net::PeerId peer,
                                 std::span<const std::byte> record) {
   const auto guest = guest_of(peer);
   if (!guest) {
+    if (spec_.desk != nullptr) {
+      spec_.desk->hear(*hub_, peer, record);
+    }
     return;
   }
   try {

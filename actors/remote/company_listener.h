@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/remote/client_desk.h"
 #include "actors/job_classes.h"
 #include "actors/remote/company_guests.h"
 #include "actors/remote/link_channel.h"
@@ -29,6 +30,8 @@ struct ListenerSpec {
   JobClasses* classes = nullptr;
   std::string required_class = {};  ///< empty: any may join
   Tensor init_latents = {};         ///< of the job, if it has any
+  /// Answers clients; it outlives the listener. Null: they are strangers.
+  ClientDesk* desk = nullptr;
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};

@@ -62,7 +62,9 @@ class LinkJob {
     workers_.push_back(std::make_unique<Program>(arguments, environment));
   }
   [[nodiscard]] Program& worker(std::size_t index) { return *workers_[index]; }
+  [[nodiscard]] Program& head() { return *head_; }
   [[nodiscard]] const TempFolder& folder() const { return folder_; }
+  [[nodiscard]] const std::string& endpoint() const { return endpoint_; }
 
   /// Until so many images are there.
   void await_images(std::size_t count) const {

@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array kVerbs = {"sample", "schedule", "inspect", "verify",
-                               "bench",  "doctor",   "keys",    "worker"};
+                               "bench",  "doctor",   "keys",    "worker",
+                               "ls",     "cancel"};
 
 std::string help(const std::string& topic) {
   const Outcome outcome = run({"help", topic});
@@ -209,11 +210,26 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
     LinkJob job({"-n", "40", "--steps", "50"});
     job.add_worker();
     job.await_images(1);
+    look({"ls", job.endpoint()}, 0);
+    look({"cancel", job.endpoint(), "--sample", "40"}, 2);
     job.worker(0).signal(SIGKILL);
+    job.head().await([&] {
+      const json now = run({"ls", job.endpoint(), "--json"}).json();
+      return now["nodes"][1]["status"] == "left";
+    });
+    look({"ls", job.endpoint()}, 0);
     job.add_worker();
     reader.expect_documented(job.finish(), "sample");
   }
+  {
+    LinkJob job({"-n", "4000", "--steps", "50"});
+    job.add_worker();
+    job.await_images(1);
+    look({"cancel", job.endpoint()}, 0);
+  }
   look({"worker"}, 2);
+  look({"ls"}, 2);
+  look({"cancel"}, 2);
   look({"keys", "new", "--out", folder.path("company.key")}, 0);
   look({"keys", "new"}, 2);
   change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");

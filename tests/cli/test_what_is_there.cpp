@@ -25,13 +25,16 @@ void expect_refused(const std::vector<std::string>& arguments,
 TEST(NotYet, VerbsSayWhatIsComingAndWhatIsThere) {
   for (const auto& [verb, says] : {std::pair{"serve", "troupe sample"},
                                    {"encode", "--class"},
-                                   {"ls", "--progress json"},
-                                   {"cancel", "Ctrl-C"},
                                    {"resume", "--exists skip"},
                                    {"sweep", "a loop in the shell"}}) {
     expect_refused({verb}, {std::string("[") + verb + "]", "coming", says});
     expect_refused({"help", verb}, {"coming"});
   }
+}
+
+TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
+  expect_refused({"ps"}, {"[ps]", "troupe ls ADDR"});
+  expect_refused({"kill"}, {"[kill]", "troupe cancel ADDR"});
 }
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {

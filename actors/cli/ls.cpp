@@ -1,0 +1,131 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "actors/cli/dial_job.h"
+#include "actors/cli/progress_printer.h"
+#include "actors/cli/verbs.h"
+#include "actors/remote/client_desk.h"
+#include "kernels/core/error.h"
+#include "kernels/core/system.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr auto kBetweenLooks = std::chrono::seconds(1);
+
+nlohmann::ordered_json json_of(const RunSummary& summary,
+                               const JobStatus& status) {
+  nlohmann::ordered_json out = envelope(summary);
+  out.update(
+      {{"model", status.model},
+       {"method", status.method},
+       {"images_total", status.images_total},
+       {"images_done", status.images_done},
+       {"images_failed", status.images_failed},
+       {"images_cancelled", status.images_cancelled},
+       {"calls_done", status.calls_done},
+       {"calls_total", status.calls_total},
+       {"fraction", status.fraction},
+       {"calls_per_second", status.calls_per_second},
+       {"elapsed_seconds", status.elapsed_seconds},
+       {"seconds_left", status.seconds_left < 0
+                            ? nlohmann::ordered_json()
+                            : nlohmann::ordered_json(status.seconds_left)},
+       {"recoveries", status.recoveries},
+       {"nodes", nodes_json(status.nodes)}});
+  return out;
+}
+
+/// "dit-tiny, batch: 12 of 60 images done, 1 failed, 20 %, 3.1 calls/s, 0:12
+/// left".
+std::string headline(const JobStatus& status) {
+  std::string line = fmt::format("{}, {}: {} of {} images done",
+                                 printable(status.model, kLongestLine),
+                                 printable(status.method, kLongestLine),
+                                 status.images_done, status.images_total);
+  const auto add = [&line](std::uint64_t count, const char* what) {
+    if (count > 0) {
+      line += fmt::format(", {} {}", count, what);
+    }
+  };
+  add(status.images_failed, "failed");
+  add(status.images_cancelled, "cancelled");
+  line += fmt::format(", {:.0f} %", status.fraction * 100);
+  if (status.calls_per_second > 0) {
+    line += fmt::format(", {:.1f} calls/s", status.calls_per_second);
+  }
+  if (status.seconds_left >= 0) {
+    line += ", " + render_seconds(status.seconds_left) + " left";
+  }
+  return line;
+}
+
+/// A line for the job, one with names, and one for each process.
+std::string table_of(const JobStatus& status) {
+  constexpr const char* kRow =
+      "{:>7}  {:>7}  {:>9}  {:>5}  {:>9}  {:>9}  {:>6}  {}\n";
+  std::string text = headline(status) + "\n";
+  text += fmt::format(fmt::runtime(kRow), "process", "workers", "rows", "busy",
+                      "sent", "received", "losses", "name");
+  for (const NodeStatus& node : status.nodes) {
+    std::string name = printable(node.name, kLongestLine);
+    if (node.status == "left") {
+      name += " (left: " + printable(node.cause, kLongestLine) + ")";
+    }
+    text +=
+        fmt::format(fmt::runtime(kRow), node.process, node.workers, node.rows,
+                    fmt::format("{:.0f} %", node.busy_share * 100),
+                    human_bytes(node.bytes_sent),
+                    human_bytes(node.bytes_received), node.losses, name);
+  }
+  return text;
+}
+
+void show(const Invocation& invocation, const JobStatus& status) {
+  if (invocation.config.json) {
+    say(stdout, dump(json_of(invocation.summary, status)));
+  } else {
+    const bool redraws =
+        invocation.config.follow && ::isatty(STDOUT_FILENO) != 0;
+    const std::string text = (redraws ? "\x1b[H\x1b[J" : "") + table_of(status);
+    (void)std::fwrite(text.data(), 1, text.size(), stdout);
+  }
+  (void)std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_ls(Invocation& invocation) {
+  const std::unique_ptr<JobClient> job = dial_job(invocation, kClientRole);
+  bool has_seen_it = false;
+  while (const auto answer = job->ask(AskStatus{}, kClientPatience, {})) {
+    const auto* status = std::get_if<JobStatus>(&*answer);
+    require(status != nullptr, Errc::corrupt_file, invocation.files.front(),
+            "the job says something else than was asked");
+    if (!invocation.config.follow) {
+      invocation.take_last_word();
+    }
+    show(invocation, *status);
+    if (!invocation.config.follow) {
+      return 0;
+    }
+    has_seen_it = true;
+    std::this_thread::sleep_for(kBetweenLooks);
+  }
+  require(has_seen_it, Errc::unreachable, invocation.files.front(),
+          "the job there is over");
+  invocation.take_last_word();
+  if (!invocation.config.quiet) {
+    say(stderr, "troupe: the job is over");
+  }
+  return 0;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/coordinator_events.h"
+#include "actors/node_status.h"
+
+// What is told of a job while it runs, and what its clients may ask.
+
+namespace troupe::actors {
+
+/// How a job stands.
+struct JobStatus {
+  std::string model;
+  std::string method;
+  std::uint64_t images_total = 0;  ///< without cancelled ones
+  std::uint64_t images_done = 0;
+  std::uint64_t images_failed = 0;
+  std::uint64_t images_cancelled = 0;
+  std::int64_t calls_done = 0;  ///< of the network, of calls_total
+  std::int64_t calls_total = 0;
+  double fraction = 0;          ///< of all calls, those under way included
+  double calls_per_second = 0;  ///< 0: not known yet
+  double elapsed_seconds = 0;
+  double seconds_left = -1;  ///< < 0: not known yet
+  std::int64_t recoveries = 0;
+  std::vector<NodeStatus> nodes;
+
+  friend bool operator==(const JobStatus&, const JobStatus&) = default;
+};
+
+/// How does the job stand? The answer is a JobStatus.
+struct AskStatus {};
+/// The job shall end as at SIGTERM.
+struct AskStop {};
+using ClientQuestion = std::variant<AskStatus, AskStop, CancelSample>;
+
+/// What was asked for is done; in words.
+struct Granted {
+  std::string what;
+};
+using ClientAnswer = std::variant<JobStatus, Granted, Failure>;
+
+}  // namespace troupe::actors

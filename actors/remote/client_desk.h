@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/job_status.h"
+#include "actors/messages.h"
+#include "actors/observer.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+/// Roles of clients in a company, as greetings name them: one may look, the
+/// other may cancel too.
+inline constexpr std::string_view kClientRole = "client";
+inline constexpr std::string_view kOwnerRole = "owner";
+
+struct DeskSpec {
+  std::string version;  ///< of Troupe: another is refused
+  /// Of the job, now. Any thread.
+  std::function<JobStatus()> status;
+  /// Ends the job as SIGTERM does. Must not wait. Any thread.
+  std::function<void()> stop;
+  /// Global indices that the job makes: [begin, end) without `skip`.
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::vector<std::uint64_t> skip = {};
+};
+
+/// Answers clients of a job that listens: those who look at it, and those who
+/// cancel it or one of its samples. A sample's cancel is answered when the
+/// sample has ended. A client that asks what it may not, or nothing that can be
+/// read, is sent away.
+/// Thread: any.
+class ClientDesk final : public Observer {
+ public:
+  explicit ClientDesk(DeskSpec spec);
+
+  // What a LinkHandler hears.
+
+  /// False: the peer is no client, and is not answered.
+  [[nodiscard]] bool knock(net::Hub& hub, net::PeerId peer,
+                           const net::Greeting& greeting);
+  /// Nothing happens for a peer that is no client.
+  void hear(net::Hub& hub, net::PeerId peer, std::span<const std::byte> record);
+  /// Whether it was a client.
+  bool lose(net::PeerId peer);
+
+  /// The company is there; without one, no sample is cancelled.
+  void open(const CoordinatorActor& coordinator);
+  void close();
+
+  void on_sample(const SampleOutcome& outcome) override;
+
+ private:
+  struct Client {
+    net::Hub* hub = nullptr;
+    bool may_cancel = false;
+  };
+
+  void answer(net::PeerId peer, const ClientAnswer& answer);
+  void take(net::PeerId peer, const ClientQuestion& question);
+  void cancel(net::PeerId peer, std::uint64_t sample_index);
+
+  DeskSpec spec_;
+  std::mutex mutex_;
+  CoordinatorActor coordinator_;
+  std::map<net::PeerId, Client> clients_;
+  std::map<std::uint64_t, SampleStatus> ended_;  ///< by sample
+  /// Who waits for a sample's end.
+  std::map<std::uint64_t, std::set<net::PeerId>> waiting_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,112 @@
+// What clients of a job ask, and what they are told.
+
+#include "actors/wire/client_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "net/shared_bytes.h"
+
+namespace troupe::actors {
+namespace {
+
+using net::bytes_of;
+
+JobStatus some_status() {
+  JobStatus status{.model = "dit\xff",
+                   .method = "batch",
+                   .images_total = 1ULL << 63U,
+                   .images_done = 2,
+                   .images_failed = 3,
+                   .images_cancelled = 4,
+                   .calls_done = 5,
+                   .calls_total = 6,
+                   .fraction = 0.1,
+                   .calls_per_second = 1e300,
+                   .elapsed_seconds = std::nextafter(1.0, 2.0),
+                   .seconds_left = -1,
+                   .recoveries = 7};
+  status.nodes.push_back({.name = "host:1",
+                          .process = 3,
+                          .workers = 2,
+                          .tasks = 9,
+                          .rows = 8,
+                          .busy_seconds = 0.5,
+                          .busy_share = 0.25,
+                          .bytes_sent = 1ULL << 40U,
+                          .bytes_received = 1,
+                          .losses = 1,
+                          .status = "left",
+                          .cause = "it fell silent"});
+  status.nodes.push_back({.status = "here"});
+  return status;
+}
+
+TEST(ClientCodec, BringsQuestionsBack) {
+  const auto trip = [](const ClientQuestion& question) {
+    return wire::decode_question(bytes_of(wire::encode(question)));
+  };
+  EXPECT_TRUE(std::holds_alternative<AskStatus>(trip(AskStatus{})));
+  EXPECT_TRUE(std::holds_alternative<AskStop>(trip(AskStop{})));
+  EXPECT_EQ(
+      std::get<CancelSample>(trip(CancelSample{1ULL << 60U})).sample_index,
+      1ULL << 60U);
+}
+
+TEST(ClientCodec, BringsAnswersBack) {
+  const auto trip = [](const ClientAnswer& answer) {
+    return wire::decode_answer(bytes_of(wire::encode(answer)));
+  };
+  EXPECT_EQ(std::get<JobStatus>(trip(some_status())), some_status());
+  EXPECT_EQ(std::get<Granted>(trip(Granted{"done"})).what, "done");
+  const auto refused = std::get<Failure>(
+      trip(Failure{Errc::invalid_argument, "--sample", "no such", "see ls"}));
+  EXPECT_EQ(refused.code, Errc::invalid_argument);
+  EXPECT_EQ(refused.hint, "see ls");
+}
+
+TEST(ClientCodec, FitsTheStatusOfTheLargestJobIntoAnAnswer) {
+  JobStatus status = some_status();
+  const NodeStatus longest{.name = std::string(5000, 'n'),
+                           .process = 1 << 30,
+                           .tasks = ~0ULL,
+                           .rows = ~0ULL,
+                           .bytes_sent = ~0ULL,
+                           .bytes_received = ~0ULL,
+                           .cause = std::string(5000, 'c')};
+  status.nodes.assign(5000, longest);
+  const auto came = std::get<JobStatus>(
+      wire::decode_answer(bytes_of(wire::encode(ClientAnswer(status)))));
+  EXPECT_EQ(came.nodes.size(),
+            static_cast<std::size_t>(wire::kMostClientNodes));
+}
+
+TEST(ClientCodec, TakesChangedBytesForWhatTheyAre) {
+  const std::string whole = wire::encode(ClientAnswer(some_status()));
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20000; ++i) {
+    std::string bytes = whole.substr(0, random() % (whole.size() + 1));
+    for (unsigned change = random() % 4; change > 0 && !bytes.empty();
+         --change) {
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    }
+    try {
+      (void)wire::decode_answer(bytes_of(bytes));
+      (void)wire::decode_question(bytes_of(bytes));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_file);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 10000);
+  EXPECT_THROW((void)wire::decode_question({}), Error);
+  EXPECT_THROW((void)wire::decode_answer({}), Error);
+}
+
+}  // namespace
+}  // namespace troupe::actors

@@ -1,0 +1,212 @@
+// Who looks at a job that runs, and who stops it: troupe ls and troupe cancel.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "tests/cli/link_job.h"
+#include "tests/cli/scrape.h"
+
+namespace troupe::test {
+namespace {
+
+using nlohmann::json;
+using Arguments = std::vector<std::string>;
+
+/// One that takes a second or two.
+const Arguments kSomeImages = {"--method", "batch",   "-n",
+                               "30",       "--steps", "50"};
+/// One that nobody waits for.
+const Arguments kManyImages = {"--method", "batch",   "-n",
+                               "4000",     "--steps", "50"};
+
+json look(const LinkJob& job, const Arguments& more = {}) {
+  Arguments arguments = {"ls", job.endpoint(), "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.json();
+}
+
+void expect_one_line(const Arguments& arguments, int code,
+                     const std::string& says) {
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+}
+
+const json* image_of(const json& summary, std::uint64_t index) {
+  for (const json& image : summary["images"]) {
+    if (image["index"] == index) {
+      return &image;
+    }
+  }
+  return nullptr;
+}
+
+TEST(Ls, ShowsTheJobAndWhoComputes) {
+  LinkJob job(kSomeImages);
+  job.add_worker();
+  job.await_images(1);  // now it listens
+  json now;
+  job.head().await([&] {  // reports come 20 times a second
+    now = look(job);
+    return now["images_done"] >= 2;
+  });
+  EXPECT_EQ(now["model"], "dit-tiny");
+  EXPECT_EQ(now["method"], "batch");
+  EXPECT_EQ(now["images_total"], 30);
+  EXPECT_EQ(now["calls_total"], 30 * 50);
+  ASSERT_EQ(now["nodes"].size(), 2U);
+  EXPECT_EQ(now["nodes"][0]["workers"], 0);
+  EXPECT_EQ(now["nodes"][1]["workers"], 1);
+  EXPECT_EQ(now["nodes"][1]["status"], "here");
+  EXPECT_GE(now["nodes"][1]["rows"], 2 * 50);
+  EXPECT_GT(now["nodes"][1]["busy_share"], 0);
+  const Outcome shown = run({"ls", job.endpoint()});
+  EXPECT_NE(shown.out.find("dit-tiny, batch: "), std::string::npos)
+      << shown.out;
+  EXPECT_NE(shown.out.find(" of 30 images done"), std::string::npos)
+      << shown.out;
+  EXPECT_EQ(std::ranges::count(shown.out, '\n'), 4) << shown.out;
+  const json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(result["nodes"].size(), 2U) << "who looks is no node";
+  EXPECT_LE(now["nodes"][1]["rows"], result["nodes"][1]["rows"]);
+}
+
+TEST(Ls, FollowsTheJobUntilItIsOver) {
+  LinkJob job(kSomeImages);
+  job.add_worker();
+  job.await_images(1);
+  Program follower({"ls", job.endpoint(), "--follow", "--json"});
+  follower.await([&] { return follower.unread() > 0; });
+  (void)job.finish();
+  const Outcome outcome = follower.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "troupe: the job is over\n");
+  std::istringstream lines(outcome.out);
+  std::uint64_t done = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const json now = json::parse(line);
+    EXPECT_GE(now["images_done"], done);
+    done = now["images_done"];
+  }
+  EXPECT_GE(done, 1U);
+}
+
+TEST(Ls, SaysThatNobodyListens) {
+  const TempFolder folder;
+  const std::string nobody = "ipc://" + folder.path("link/none");
+  const std::string closed = "tcp://127.0.0.1:" + std::to_string(free_port());
+  expect_one_line({"ls", nobody}, 4, nobody);
+  expect_one_line({"cancel", closed}, 4, closed);
+  for (const char* const verb : {"ls", "cancel"}) {
+    expect_one_line({verb}, 2, "missing: where the job listens");
+    expect_one_line({verb, nobody, closed}, 2, closed);
+    expect_one_line({verb, "10.0.0.1:7010"}, 2, "10.0.0.1:7010");
+    expect_one_line({verb, "tcp://10.0.0.1:7010"}, 2, "key");
+  }
+}
+
+TEST(Ls, SaysThatAFrozenJobDoesNotAnswer) {
+  LinkJob job(kManyImages);
+  job.add_worker();
+  job.await_images(1);
+  job.head().signal(SIGSTOP);
+  expect_one_line({"ls", job.endpoint()}, 4, job.endpoint());
+  job.head().signal(SIGKILL);
+  job.head().signal(SIGCONT);
+}
+
+TEST(Cancel, StopsTheJobAsSigtermDoes) {
+  LinkJob job(kManyImages);
+  job.add_worker();
+  job.await_images(2);
+  const Outcome outcome = run({"cancel", job.endpoint()});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("was told to stop"), std::string::npos)
+      << outcome.out;
+  const Outcome stopped = job.head().wait();
+  EXPECT_EQ(stopped.exit_code, 75) << stopped.err;
+  EXPECT_NE(stopped.err.find("stopped after"), std::string::npos)
+      << stopped.err;
+  const json result = stopped.json();
+  EXPECT_EQ(result["status"], "stopped");
+  EXPECT_GE(result["images"].size(), 2U) << "finished images stay";
+  EXPECT_EQ(job.worker(0).wait().exit_code, 0);
+}
+
+TEST(Cancel, TakesOneImageOutOfTheJob) {
+  LinkJob job(kSomeImages);
+  job.add_worker();
+  job.await_images(1);
+  for (int twice = 0; twice < 2; ++twice) {
+    const Outcome outcome =
+        run({"cancel", job.endpoint(), "--sample", "29", "--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(outcome.json()["message"], "image 29 was cancelled");
+  }
+  expect_one_line({"cancel", job.endpoint(), "--sample", "30"}, 2,
+                  "[--sample] the job makes no such image");
+  EXPECT_EQ(look(job)["images_cancelled"], 1);
+  const Outcome ended = job.head().wait();
+  EXPECT_EQ(ended.exit_code, 7) << ended.err;
+  const json result = ended.json();
+  EXPECT_EQ(result["status"], "cancelled");
+  const json alone = job.alone();
+  ASSERT_EQ(result["images"].size(), 30U);
+  for (std::uint64_t i = 0; i < 30; ++i) {
+    const json& image = *image_of(result, i);
+    EXPECT_EQ(image["status"], i == 29 ? "cancelled" : "done");
+    if (i != 29) {
+      EXPECT_EQ(image["latents_xxh3"], (*image_of(alone, i))["latents_xxh3"]);
+    }
+  }
+}
+
+TEST(Cancel, NeedsTheCompanysOwnKey) {
+  const TempFolder keys;
+  const auto make = [&keys](const std::string& name) {
+    const std::string company = keys.path(name + ".key");
+    EXPECT_EQ(run({"keys", "new", "--out", company}).exit_code, 0);
+    EXPECT_EQ(run({"keys", "worker", "--from", company, "--out",
+                   keys.path(name + ".node")})
+                  .exit_code,
+              0);
+  };
+  make("ours");
+  make("theirs");
+  Arguments with_key = kManyImages;
+  with_key.insert(with_key.end(), {"--secret-file", keys.path("ours.key")});
+  LinkJob job(with_key);
+  job.add_worker({"--secret-file", keys.path("ours.node")});
+  job.await_images(1);
+  EXPECT_EQ(
+      look(job, {"--secret-file", keys.path("ours.node")})["images_total"],
+      4000);
+  EXPECT_EQ(look(job, {"--secret-file", keys.path("ours.key")})["images_total"],
+            4000);
+  expect_one_line(
+      {"cancel", job.endpoint(), "--secret-file", keys.path("ours.node")}, 2,
+      "ours.node");
+  for (const char* const verb : {"ls", "cancel"}) {
+    expect_one_line(
+        {verb, job.endpoint(), "--secret-file", keys.path("theirs.key")}, 4,
+        job.endpoint());
+    expect_one_line({verb, job.endpoint()}, 4, job.endpoint());
+  }
+  EXPECT_EQ(
+      look(job, {"--secret-file", keys.path("ours.node")})["images_failed"], 0);
+  EXPECT_EQ(
+      run({"cancel", job.endpoint(), "--secret-file", keys.path("ours.key")})
+          .exit_code,
+      0);
+  EXPECT_EQ(job.head().wait().exit_code, 75);
+}
+
+}  // namespace
+}  // namespace troupe::test
