@@ -98,6 +98,7 @@ struct Config {
   std::string bind;
   std::string advertise;
   bool no_peer = false;
+  std::string metrics;                   ///< address; empty: none
   bool follow = false;                   ///< ls
   std::optional<std::uint64_t> cancels;  ///< cancel: one sample; unset: all
   // where to

@@ -55,6 +55,10 @@ std::span<const Option> machine_rows() {
        "exchange values through the coordinator only: neither listen for other "
        "workers nor dial them",
        kMachines, kWorker, field(&Config::no_peer)},
+      {"metrics", "", 0, "ADDR",
+       "while the job runs, its figures for Prometheus at http://ADDR/metrics: "
+       "PORT (this machine only) or HOST:PORT (port 0: any)",
+       kMachines, kSample, field(&Config::metrics), "none"},
       {"follow", "", 'f', "", "look again every second until the job is over",
        kMachines, kLs, field(&Config::follow)},
       {"sample", "", 0, "N", "only the image with this global index", kMachines,

@@ -53,6 +53,7 @@ THIRD_PARTY = {
     "boost/": ("samplers/beta_sigmas.cpp",),
     "fmt/": ("actors/",),
     "google/protobuf/": ("actors/wire/",),
+    "prometheus/": ("actors/cli/job_metrics.cpp",),
     # Three places: checkpoint files, scheduler files and recipes, summaries.
     "nlohmann/": ("models/", "config/", "actors/"),
 }

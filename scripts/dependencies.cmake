@@ -44,6 +44,7 @@ find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(Protobuf REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core pull)
 find_path(TOMLPLUSPLUS_INCLUDE_DIR toml++/toml.h REQUIRED)
 
 # ZeroMQ's package has no CMake file, and its pkg-config file names more than a

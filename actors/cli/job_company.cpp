@@ -21,10 +21,12 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
       spec_(spec),
       watch_({.samples_total = request.samples.size() - spec.skip.size()},
              SteadyClock().now()) {
+  if (!config.listen.empty() || !config.metrics.empty()) {
+    spec_.observers.push_back(&watch_);
+  }
   if (config.listen.empty()) {
     return;
   }
-  spec_.observers.push_back(&watch_);
   spec_.waits_for_processes = request.only_directs;
   Offer offer = runner.offer();
   offer.previews = spec.preview_every > 0;

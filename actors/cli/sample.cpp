@@ -14,6 +14,7 @@
 #include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_company.h"
 #include "actors/cli/job_layout.h"
+#include "actors/cli/job_metrics.h"
 #include "actors/cli/job_of_request.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -196,7 +197,7 @@ struct Run {
 
 Run sample(Invocation& invocation, const JobRequest& request,
            const JobRunner& runner, const RunOutputs& outputs,
-           ArtefactObserver& artefacts, StopFlag& stop) {
+           ArtefactObserver& artefacts, StopFlag& stop, JobMetrics* metrics) {
   const std::stop_callback action(stop.token(),
                                   [&artefacts] { artefacts.request_stop(); });
   const SteadyClock clock;
@@ -219,6 +220,7 @@ Run sample(Invocation& invocation, const JobRequest& request,
        .trace = !outputs.trace.empty(),
        .on_class_change = invocation.config.on_class_change},
       [&invocation] { invocation.signals->terminate(); });
+  const ShownJob shown(metrics, [&company] { return company.status(); });
   run.result = company.run();
   company.describe(run.result, invocation.summary);
   printer.finish();
@@ -315,6 +317,7 @@ int run_sample(Invocation& invocation) {
     invocation.config.dry_run = true;
   }
   check_listening(config);
+  const std::unique_ptr<JobMetrics> metrics = make_metrics(config);
   const RequiredClass required = RequiredClass::of(config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
   RunSummary& summary = invocation.summary;
@@ -353,7 +356,8 @@ int run_sample(Invocation& invocation) {
     warn_of_others(*recipe, request, runner);
   }
   ArtefactObserver artefacts(config, request, runner, required, outputs);
-  const Run run = sample(invocation, request, runner, outputs, artefacts, stop);
+  const Run run = sample(invocation, request, runner, outputs, artefacts, stop,
+                         metrics.get());
   summary.wall_seconds = run.wall_seconds;
   fill_figures(runner, outputs, artefacts, run.result, summary);
   report_lost(request, runner.lost(), summary);

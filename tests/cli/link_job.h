@@ -92,7 +92,7 @@ class LinkJob {
   [[nodiscard]] nlohmann::json alone() const {
     Arguments arguments;
     for (std::size_t i = 0; i < job_.size(); ++i) {
-      if (job_[i] == "--secret-file") {
+      if (job_[i] == "--secret-file" || job_[i] == "--metrics") {
         ++i;
       } else {
         arguments.push_back(job_[i]);

@@ -1,4 +1,5 @@
-// Who looks at a job that runs, and who stops it: troupe ls and troupe cancel.
+// Who looks at a job that runs, and who stops it: troupe ls, troupe cancel and
+// --metrics.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -206,6 +207,57 @@ TEST(Cancel, NeedsTheCompanysOwnKey) {
           .exit_code,
       0);
   EXPECT_EQ(job.head().wait().exit_code, 75);
+}
+
+TEST(Metrics, AreThoseOfTheRun) {
+  const int port = free_port();
+  Arguments arguments = kSomeImages;
+  arguments.insert(arguments.end(), {"--metrics", std::to_string(port)});
+  LinkJob job(arguments);
+  job.add_worker();
+  std::map<std::string, double> figures;
+  job.head().await([&] {
+    figures = figures_of(scrape(port));
+    return figures["troupe_samples_done_total"] >= 2;
+  });
+  const json result = job.finish();
+  const auto at = [&figures](const std::string& name) {
+    const auto found = figures.find(name);
+    EXPECT_NE(found, figures.end()) << name;
+    return found == figures.end() ? -1 : found->second;
+  };
+  EXPECT_EQ(at("troupe_samples"), 30);
+  EXPECT_EQ(at("troupe_workers{process=\"0\"}"), 0);
+  EXPECT_EQ(at("troupe_workers{process=\"1\"}"), 1);
+  EXPECT_GE(at("troupe_rows_total{process=\"1\"}"), 2 * 50);
+  EXPECT_LE(at("troupe_rows_total{process=\"1\"}"),
+            result["nodes"][1]["rows"].get<double>());
+  EXPECT_LE(at("troupe_busy_seconds_total{process=\"1\"}"),
+            result["compute_seconds"].get<double>());
+  EXPECT_LE(at("troupe_bytes_total{direction=\"received\",process=\"0\"}"),
+            result["bytes_received"].get<double>());
+  EXPECT_EQ(at("troupe_recoveries_total"), 0);
+  EXPECT_TRUE(scrape(port).empty()) << "the process has ended";
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+}
+
+TEST(Metrics, NeedAPortThatIsFree) {
+  const TempFolder folder;
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = loopback(0);
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(socket, 1), 0);
+  (void)::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  expect_one_line(tiny_sample({"--class", "1", "-o", folder.path("a.png"),
+                               "--metrics", port}),
+                  2, "[--metrics] cannot listen at 127.0.0.1:" + port);
+  expect_one_line(tiny_sample({"--class", "1", "-o", folder.path("a.png"),
+                               "--metrics", "everywhere"}),
+                  2, "[--metrics] no address");
+  ::close(socket);
+  EXPECT_TRUE(folder.names().empty());
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+// The figures of a job as Prometheus reads them.
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "actors/cli/job_metrics.h"
+#include "kernels/core/error.h"
+#include "tests/cli/scrape.h"
+
+namespace troupe::actors {
+namespace {
+
+JobStatus half_done() {
+  JobStatus status{.images_total = 8,
+                   .images_done = 3,
+                   .images_failed = 1,
+                   .images_cancelled = 2,
+                   .fraction = 0.5,
+                   .elapsed_seconds = 10,
+                   .seconds_left = 10,
+                   .recoveries = 4};
+  status.nodes.push_back({.name = "a:1", .workers = 2, .status = "here"});
+  status.nodes.push_back({.name = "b\"\n:2",
+                          .process = 1,
+                          .workers = 1,
+                          .tasks = 70,
+                          .rows = 60,
+                          .busy_seconds = 7.5,
+                          .bytes_sent = 1000,
+                          .bytes_received = 2000,
+                          .losses = 5,
+                          .status = "left"});
+  return status;
+}
+
+int port_of(const JobMetrics& metrics) {
+  const std::string& address = metrics.address();
+  return std::stoi(address.substr(address.rfind(':') + 1));
+}
+
+TEST(JobMetrics, AreThoseOfTheJob) {
+  JobMetrics metrics("0", "--metrics");
+  metrics.show(half_done);
+  const std::string text = test::scrape(port_of(metrics));
+  EXPECT_TRUE(text.starts_with("HTTP/1.1 200")) << text;
+  auto figures = test::figures_of(text);
+  const std::map<std::string, double> expected = {
+      {"troupe_samples", 8},
+      {"troupe_samples_done_total", 3},
+      {"troupe_samples_failed_total", 1},
+      {"troupe_samples_cancelled_total", 2},
+      {"troupe_recoveries_total", 4},
+      {"troupe_job_progress_ratio", 0.5},
+      {"troupe_job_elapsed_seconds", 10},
+      {"troupe_job_eta_seconds", 10},
+      {"troupe_workers{process=\"0\"}", 2},
+      {"troupe_workers{process=\"1\"}", 1},
+      {"troupe_tasks_total{process=\"0\"}", 0},
+      {"troupe_tasks_total{process=\"1\"}", 70},
+      {"troupe_rows_total{process=\"0\"}", 0},
+      {"troupe_rows_total{process=\"1\"}", 60},
+      {"troupe_busy_seconds_total{process=\"0\"}", 0},
+      {"troupe_busy_seconds_total{process=\"1\"}", 7.5},
+      {"troupe_losses_total{process=\"0\"}", 0},
+      {"troupe_losses_total{process=\"1\"}", 5},
+      {"troupe_bytes_total{direction=\"sent\",process=\"0\"}", 0},
+      {"troupe_bytes_total{direction=\"received\",process=\"0\"}", 0},
+      {"troupe_bytes_total{direction=\"sent\",process=\"1\"}", 1000},
+      {"troupe_bytes_total{direction=\"received\",process=\"1\"}", 2000},
+      {"troupe_process_up{name=\"a:1\",process=\"0\"}", 1},
+      {"troupe_process_up{name=\"b\\\"\\n:2\",process=\"1\"}", 0}};
+  for (const auto& [name, value] : expected) {
+    EXPECT_TRUE(figures.contains(name)) << name << "\n" << text;
+    EXPECT_EQ(figures[name], value) << name;
+  }
+  EXPECT_EQ(figures.size(), expected.size() + 1) << "troupe_build_info";
+}
+
+TEST(JobMetrics, SayOfEachFigureWhatItIs) {
+  JobMetrics metrics("0", "--metrics");
+  metrics.show(half_done);
+  const std::string text = test::scrape(port_of(metrics));
+  for (const auto& [figure, value] : test::figures_of(text)) {
+    const std::string name = figure.substr(0, figure.find('{'));
+    const bool counts = name.ends_with("_total");
+    EXPECT_NE(text.find("# HELP " + name + " "), std::string::npos) << name;
+    EXPECT_NE(text.find("# TYPE " + name + (counts ? " counter" : " gauge")),
+              std::string::npos)
+        << name;
+  }
+}
+
+TEST(JobMetrics, AreOfNothingBeforeTheJobAndWhereNothingIsKnown) {
+  JobMetrics metrics("127.0.0.1:0", "--metrics");
+  const std::string before = test::scrape(port_of(metrics));
+  EXPECT_TRUE(before.starts_with("HTTP/1.1 200")) << before;
+  EXPECT_TRUE(test::figures_of(before).empty());
+  metrics.show([] { return JobStatus{}; });
+  const auto figures = test::figures_of(test::scrape(port_of(metrics)));
+  EXPECT_FALSE(figures.contains("troupe_job_eta_seconds"));
+  EXPECT_TRUE(figures.contains("troupe_samples"));
+}
+
+TEST(JobMetrics, NeedAnAddressThatIsFree) {
+  const JobMetrics first("127.0.0.1:0", "--metrics");
+  EXPECT_TRUE(first.address().starts_with("127.0.0.1:")) << first.address();
+  for (const std::string& address :
+       {first.address(), std::string("203.0.113.9:9464")}) {
+    try {
+      const JobMetrics second(address, "--metrics");
+      ADD_FAILURE() << "listens at " << address;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_NE(error.message().find(address), std::string::npos)
+          << error.what();
+    }
+  }
+}
+
+TEST(JobMetrics, RefuseWhatIsNoAddress) {
+  for (const char* const address :
+       {"", "x", "1.2.3.4", "127.0.0.1:", "127.0.0.1:70000", "9464,9465",
+        "127.0.0.1:9464s", "host:9464", "127.0.0.1:9464 ", "+9464"}) {
+    EXPECT_THROW(JobMetrics(address, "--metrics"), Error) << address;
+  }
+}
+
+}  // namespace
+}  // namespace troupe::actors
