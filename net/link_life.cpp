@@ -29,8 +29,19 @@ constexpr int kSmoothing = 8;
 
 }  // namespace
 
+/// When the beats lane has been silent for too long.
+TimePoint LinkSession::beats_silent_at() const {
+  if (their_stamp_ != 0) {
+    return last_heard_ + options_.lease;
+  }
+  // Where many come at once, the connection of the first beat may be made long
+  // after that of the greeting.
+  return std::min(std::max(last_heard_, control_heard_) + options_.lease,
+                  last_heard_ + kControlLeases * options_.lease);
+}
+
 TimePoint LinkSession::silent_at() const {
-  return std::min(last_heard_ + options_.lease,
+  return std::min(beats_silent_at(),
                   control_heard_ + kControlLeases * options_.lease);
 }
 
@@ -39,7 +50,7 @@ bool LinkSession::is_silent(TimePoint now) {
   if (now < silent_at()) {
     return false;
   }
-  const bool no_beats = now >= last_heard_ + options_.lease;
+  const bool no_beats = now >= beats_silent_at();
   const std::string since = no_beats
                                 ? " for " + to_text(options_.lease)
                                 : " on its control lane for " +

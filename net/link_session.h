@@ -118,7 +118,8 @@ struct SessionOptions {
 /// the other learns from it where its newest connection is.
 ///
 /// A control lane that is dead while beats arrive (a connection that something
-/// between the hosts has forgotten) ends the session after five leases.
+/// between the hosts has forgotten) ends the session after five leases. So does
+/// a beats lane that is never made while the control lane lives.
 ///
 /// A crash closes the connections of a process at once. So does a short
 /// disturbance, after which the side that dialled makes them anew. So a session
@@ -170,6 +171,7 @@ class LinkSession {
   void beat(const FrameArrived& frame, TimePoint now);
   void woken(TimePoint now);
   [[nodiscard]] bool is_silent(TimePoint now);
+  [[nodiscard]] TimePoint beats_silent_at() const;
   [[nodiscard]] TimePoint silent_at() const;
   void send(const SendRecord& event, TimePoint now);
   void accept(const Accept& event, TimePoint now);

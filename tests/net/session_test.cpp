@@ -295,6 +295,20 @@ TEST(Session, GivesAPeerTimeToComeBackAfterThisProcessWasStopped) {
   }
 }
 
+TEST(Session, WaitsForTheFirstBeatWhileTheControlLaneLives) {
+  const TimePoint start{std::chrono::hours(1)};
+  SessionPair pair(1, {.dead_lane = Lane::beats});
+  pair.run(start + 9900ms);
+  EXPECT_FALSE(pair.ends[0].ended);
+  EXPECT_FALSE(pair.ends[1].ended);
+  pair.run(start + 10'100ms);
+  ASSERT_TRUE(pair.ends[0].ended);
+  ASSERT_TRUE(pair.ends[1].ended);
+  EXPECT_TRUE(pair.ends[0].ended->loss->cause == LossCause::silent ||
+              pair.ends[1].ended->loss->cause == LossCause::silent)
+      << "who was first; the other was told";
+}
+
 TEST(Session, IsForgottenByAPeerThatLostIt) {
   SessionPair pair(1, {});
   pair.run(pair.now + 10ms);
