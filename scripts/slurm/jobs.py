@@ -77,8 +77,8 @@ class Job:
         expect(not self.is_over(), f"{self.folder} was over before it was disturbed")
 
     def is_over(self):
-        going = {"PENDING", "RUNNING", "COMPLETING", "SUSPENDED", "REQUEUED"}
-        return not any(task["JobState"] in going for task in self.fields())
+        over = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY"}
+        return all(task["JobState"] in over for task in self.fields())
 
     def said(self):
         return "".join(path.read_text() for path in
@@ -129,6 +129,15 @@ def test_array(alone):
     ends = Job("array", "--nodes=1", "--array=0-4").finish(alone)
     counts = sorted(len(end["images"]) for end in ends)
     expect(counts == [2, 2, 2, 3, 3], f"array: got tasks of {counts} pictures")
+
+
+def test_array_from_1(_):
+    """Its parts would not be those of the array from 0."""
+    job = Job("array-from-1", "--array=1-2")
+    wait_until(job.is_over, "the end of array-from-1")
+    expect({task["ExitCode"] for task in job.fields()} == {"2:0"},
+           f"array from 1: got {job.fields()}")
+    expect(job.said().count("expected 0-N") == 2, f"array from 1: said {job.said()}")
 
 
 def test_requeue(alone):
@@ -191,8 +200,8 @@ def test_first_node_down(alone):
     resume(lost)
 
 
-TESTS = (test_company, test_array, test_requeue, test_signal, test_node_down,
-         test_first_node_down)
+TESTS = (test_company, test_array, test_array_from_1, test_requeue, test_signal,
+         test_node_down, test_first_node_down)
 
 
 def main():
@@ -207,7 +216,7 @@ def main():
             for path in pathlib.Path().glob("*.txt"):
                 print(f"-- {path}", path.read_text(), sep="\n", file=sys.stderr)
             sys.exit(f"slurm_test: {name}: {failure}")
-        print(f"{name:18} bytes equal, {time.monotonic() - start:5.1f} s", flush=True)
+        print(f"{name:18} as expected, {time.monotonic() - start:5.1f} s", flush=True)
 
 
 if __name__ == "__main__":
