@@ -56,9 +56,8 @@ class Table:
         return Bench(f"{self.build}/troupe", model, self.folder)
 
     def steps(self, model):
-        if self.quick:
-            return 10
-        return 50 if os.path.isdir(model) else 10
+        steps = (10, 50) if os.path.isdir(model) else (4, 10)
+        return steps[0 if self.quick else 1]
 
     def job(self, model, method, samples=None):
         options, usual, _ = METHODS[method]
