@@ -12,6 +12,8 @@ import threading
 import time
 
 HOSTS = "scripts/hosts.sh"
+# What a killed bench started ends with it.
+BOUND = ["setpriv", "--pdeathsig", "KILL"]
 
 
 class Network:
@@ -24,7 +26,7 @@ class Network:
         """The first process has the index 0."""
         if self.hosts:
             command = [HOSTS, "run", str(self.hosts[index]), *command]
-        return subprocess.Popen(command, start_new_session=True, **options)
+        return subprocess.Popen([*BOUND, *command], start_new_session=True, **options)
 
 
 @contextlib.contextmanager
@@ -101,7 +103,8 @@ class Job:
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         command = [str(word) for word in command]
         self.head = (network.start(0, command, **options) if network else
-                     subprocess.Popen(command, start_new_session=True, **options))
+                     subprocess.Popen([*BOUND, *command], start_new_session=True,
+                                      **options))
         self.listener = threading.Thread(target=self.listen)
         self.listener.start()
 
@@ -133,10 +136,14 @@ class Job:
 
     def wait_for_share(self, share, patience=600):
         limit = time.monotonic() + patience
-        while self.calls()[0] < share * self.calls()[1]:
-            if self.head.poll() is not None or time.monotonic() > limit:
-                self.fail(f"it did not come to {share:.0%}")
-            time.sleep(0.005)
+        try:
+            while self.calls()[0] < share * self.calls()[1]:
+                if self.head.poll() is not None or time.monotonic() > limit:
+                    self.fail(f"it did not come to {share:.0%}")
+                time.sleep(0.005)
+        except BaseException:
+            self.stop()
+            raise
 
     def fail(self, what):
         self.stop()
@@ -147,10 +154,12 @@ class Job:
             end(process)
 
     def finish(self):
-        out = self.head.stdout.read()
-        self.head.wait()
-        self.listener.join()
-        self.stop()
+        try:
+            out = self.head.stdout.read()
+            self.head.wait()
+            self.listener.join()
+        finally:
+            self.stop()
         if self.head.returncode != 0:
             self.fail(f"exit code {self.head.returncode}")
         return Run(json.loads(out.splitlines()[-1]), self.trace)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 
-from cluster_runs import Bench, Job, end, hosts
+from cluster_runs import HOSTS, Bench, Job, hosts
 
 # Of a method: its options, its samples, what two workers should gain.
 METHODS = {
@@ -25,7 +25,6 @@ METHODS = {
 }
 AGAINST_ONE = ("batch", "cfg", "pipeline", "stale")
 WARMUP = 3  # exact calls of stale
-UNPLUG = "scripts/hosts.sh"
 
 
 def median(values):
@@ -167,7 +166,7 @@ class Table:
             moment = time.monotonic() - job.zero
             run = job.finish()
             if fault is unplug:
-                subprocess.run([UNPLUG, "plug", "3"], check=True)
+                subprocess.run([HOSTS, "plug", "3"], check=True)
             found.append(elsewhere(run, moment))
         return times(found, "{:.2f} s")
 
@@ -236,7 +235,7 @@ def freeze(process):
 
 
 def unplug(_):
-    subprocess.run([UNPLUG, "unplug", "3"], check=True)
+    subprocess.run([HOSTS, "unplug", "3"], check=True)
 
 
 def elsewhere(run, moment):
@@ -269,6 +268,7 @@ def main():
     parser.add_argument("--model", action="append", dest="models")
     parser.add_argument("rows", nargs="*")
     options = parser.parse_intermixed_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         table = Table(options, folder)
         for name in options.rows or ROWS:
