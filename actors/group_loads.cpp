@@ -197,13 +197,23 @@ bool GroupLoads::has_open() const {
   return one && is_open(*one);
 }
 
+bool GroupLoads::has_groups(int execution_class) const {
+  return static_cast<std::size_t>(execution_class) < classes_.size();
+}
+
 std::optional<std::size_t> GroupLoads::fullest(int execution_class) const {
+  if (!has_groups(execution_class)) {
+    return std::nullopt;
+  }
   const Class& of = at(execution_class);
   const std::optional<std::size_t> place = of.negative_loads.first();
   return place ? std::optional(of.groups[*place]) : std::nullopt;
 }
 
 std::optional<std::size_t> GroupLoads::emptiest(int execution_class) const {
+  if (!has_groups(execution_class)) {
+    return std::nullopt;
+  }
   const Class& of = at(execution_class);
   const std::optional<std::size_t> place = of.loads.first();
   return place ? std::optional(of.groups[*place]) : std::nullopt;

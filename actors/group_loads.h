@@ -85,7 +85,8 @@ class GroupLoads {
 
   /// The group of the class (any: −1) that is filled to the least share.
   [[nodiscard]] std::optional<std::size_t> best(int execution_class) const;
-  /// The groups of the class with the most samples, and with the least.
+  /// The groups of the class with the most samples, and with the least. None of
+  /// a class of which nobody has come yet.
   [[nodiscard]] std::optional<std::size_t> fullest(int execution_class) const;
   [[nodiscard]] std::optional<std::size_t> emptiest(int execution_class) const;
   /// The last sample of a group that has one.
@@ -145,6 +146,8 @@ class GroupLoads {
   [[nodiscard]] Worker& worker(int number) {
     return workers_[static_cast<std::size_t>(number)];
   }
+  /// Somebody of it has come.
+  [[nodiscard]] bool has_groups(int execution_class) const;
   void make_room(int worker, int execution_class);
   void take_places(std::size_t g, const std::vector<int>& takers);
   void set_capacity(Group& group, samplers::InFlight capacity);

@@ -226,6 +226,17 @@ class PlainGroups {
   std::map<int, std::vector<int>> spares_;  ///< by class
 };
 
+// A job knows its classes before it has workers of each.
+TEST(GroupLoads, HaveNoGroupOfAClassThatNobodyIsOf) {
+  GroupLoads loads(1);
+  EXPECT_FALSE(loads.fullest(0));
+  EXPECT_FALSE(loads.emptiest(0));
+  loads.add_group({{0}, 0}, {.most = 2, .most_of_long_grants = 2});
+  EXPECT_TRUE(loads.fullest(0));
+  EXPECT_FALSE(loads.fullest(1));
+  EXPECT_FALSE(loads.emptiest(1));
+}
+
 TEST(GroupLoads, AreChosenAsByAPlainSearch) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
