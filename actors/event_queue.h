@@ -21,6 +21,8 @@ class EventQueue {
   }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
   [[nodiscard]] TimePoint now() const noexcept { return now_; }
+  /// When the next event happens; there must be one.
+  [[nodiscard]] TimePoint next() const { return entries_.front().when; }
   /// Calls `look` with everything that is still to happen, in no order.
   template <typename Look>
   void each(const Look& look) const {

@@ -22,6 +22,15 @@ struct LinkModel {
   Duration jitter = std::chrono::microseconds(60);
 };
 
+/// The network between two hosts, each way. A connection keeps the order of its
+/// frames.
+struct NetModel {
+  Duration latency = std::chrono::microseconds(100);
+  Duration jitter = std::chrono::microseconds(100);
+  double bytes_per_second = 125e6;                     ///< of a connection
+  Duration reconnect = std::chrono::milliseconds(50);  ///< after a loss
+};
+
 /// How long a worker takes to start, and until its end is noticed: less than a
 /// message takes, so that the last result may come after the news.
 struct ProcessModel {

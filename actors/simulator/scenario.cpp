@@ -103,8 +103,8 @@ void add_workers(Scenario& scenario, Random& random) {
 
 /// All workers in one process, one or two in each, or none in the
 /// coordinator's.
-void add_processes(Scenario& scenario, Random& random) {
-  const int kind = random.between(0, 3);
+void add_processes(Scenario& scenario, bool is_linked, Random& random) {
+  const int kind = random.between(is_linked ? 1 : 0, 3);
   for (std::size_t w = 0; w < scenario.workers.size(); ++w) {
     const int number = static_cast<int>(w);
     scenario.workers[w].process = kind == 0   ? 0
@@ -177,14 +177,21 @@ void delay_starts(Scenario& scenario, Random& random) {
   }
 }
 
-}  // namespace
-
-const std::vector<Variant>& variants() {
-  static const std::vector<Variant> all = make_variants();
-  return all;
+/// From processes of one machine to hosts that are far from each other.
+LinkPlan plan_links(const Scenario& scenario, const LinkFaultRates& rates,
+                    Duration span, Random& random) {
+  LinkPlan links;
+  const int distance = random.between(0, 2);
+  links.net.latency *= distance == 0 ? 1 : distance == 1 ? 10 : 100;
+  links.net.jitter *= distance == 0 ? 1 : 10;
+  links.net.bytes_per_second *= random.chance(0.5) ? 1 : 8;
+  links.faults = plan_link_faults(rates, scenario.num_processes - 1, span,
+                                  links.times.lease, random);
+  return links;
 }
 
-Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
+Scenario drawn_scenario(std::uint64_t seed, const FaultRates& rates,
+                        const LinkFaultRates* link_rates) {
   Random random(seed);
   Scenario scenario;
   scenario.seed = seed;
@@ -193,18 +200,39 @@ Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
   scenario.max_rows = 1 << random.below(4);
   scenario.decode = random.chance(0.5);
   add_workers(scenario, random);
-  add_processes(scenario, random);
+  add_processes(scenario, link_rates != nullptr, random);
   const Duration span = undisturbed_span(scenario);
   scenario.faults = plan_faults(rates, 0, scenario.num_at_start,
                                 scenario.num_samples, span, random);
-  if (random.chance(0.25)) {
+  if (random.chance(0.25) && link_rates == nullptr) {
     // Most jobs have more events.
     scenario.rebuild_at = 1 + random.below(6000);
   }
   add_joins(scenario, rates, span, random);
   delay_starts(scenario, random);
   add_value_budgets(scenario, random);
+  if (link_rates != nullptr) {
+    // A worker's lease is longer than a link's.
+    scenario.lease.least = std::chrono::seconds(3);
+    scenario.links = plan_links(scenario, *link_rates, span, random);
+  }
   return scenario;
+}
+
+}  // namespace
+
+const std::vector<Variant>& variants() {
+  static const std::vector<Variant> all = make_variants();
+  return all;
+}
+
+Scenario make_scenario(std::uint64_t seed, const FaultRates& rates) {
+  return drawn_scenario(seed, rates, nullptr);
+}
+
+Scenario make_linked_scenario(std::uint64_t seed, const FaultRates& rates,
+                              const LinkFaultRates& link_rates) {
+  return drawn_scenario(seed, rates, &link_rates);
 }
 
 std::uint64_t sample_bytes(const Scenario& scenario, int process,
@@ -227,7 +255,11 @@ std::string to_string(const Scenario& scenario) {
          std::to_string(static_cast<int>(scenario.workers.size()) -
                         scenario.num_at_start) +
          " that join in " + std::to_string(scenario.num_processes) +
-         " processes, " + std::to_string(scenario.faults.size()) + " faults";
+         " processes, " + std::to_string(scenario.faults.size()) + " faults" +
+         (scenario.links ? ", linked, with " +
+                               std::to_string(scenario.links->faults.size()) +
+                               " faults of links"
+                         : "");
 }
 
 }  // namespace troupe::actors::simulator

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/coordinator_policy.h"
 #include "actors/simulator/fault_plan.h"
+#include "actors/simulator/link_faults.h"
 #include "actors/simulator/models.h"
 #include "actors/supervisor_policy.h"
 #include "samplers/options.h"
@@ -52,12 +54,21 @@ struct Scenario {
   std::vector<Fault> faults;
   /// After so many events the whole company ends and is put up again; 0: never.
   std::uint64_t rebuild_at = 0;
+  /// How other processes reach the coordinator's; none: their messages arrive.
+  /// With links all of them join, those of the start with the job, and who is
+  /// gone is followed by another process of the same host.
+  std::optional<LinkPlan> links;
 };
 
 /// At least 20 samples of 12 calls on 4 workers; every method as often as the
 /// others.
 [[nodiscard]] Scenario make_scenario(std::uint64_t seed,
                                      const FaultRates& rates = {});
+
+/// The same over links, with faults of their own. No company is put up again.
+[[nodiscard]] Scenario make_linked_scenario(
+    std::uint64_t seed, const FaultRates& rates = {},
+    const LinkFaultRates& link_rates = {});
 
 /// What one sample holds in a process at most, copies for cuts counted, with as
 /// many tasks ahead.

@@ -18,6 +18,28 @@ namespace troupe::actors::simulator {
 struct Sabotage {
   std::function<void(std::vector<CoordinatorCommand>&)> of_commands;
   std::function<void(CoordinatorOptions&)> of_options = {};
+  LinkSabotage of_links = {};
+  /// The coordinator does not hear that a process is lost.
+  bool hides_losses = false;
+  /// A process goes on computing when its link is lost.
+  bool outlives_links = false;
+};
+
+/// What befell the links of a job.
+struct LinkHazards {
+  int connections_lost = 0;
+  int lost_in_record = 0;    ///< of them, between two pieces of a record
+  int short_partitions = 0;  ///< shorter than a lease
+  int long_partitions = 0;
+  int short_freezes = 0;  ///< of processes
+  int long_freezes = 0;
+  int home_freezes = 0;    ///< of the coordinator's process
+  int kills = 0;           ///< of processes
+  int duplicates = 0;      ///< pieces of records that came again
+  int joins = 0;           ///< when samples were in flight
+  int losses = 0;          ///< links that the coordinator's process gave up
+  int waits_for_room = 0;  ///< records without credit
+  int relayed_values = 0;  ///< questions that the coordinator's passed on
 };
 
 /// What came of one scenario.
@@ -31,7 +53,8 @@ struct Outcome {
   int cancelled_samples = 0;
   Duration took{};  ///< virtual time
   std::uint64_t num_events = 0;
-  std::uint64_t num_tasks = 0;  ///< that workers ended
+  std::uint64_t num_frames = 0;  ///< and timers of links
+  std::uint64_t num_tasks = 0;   ///< that workers ended
   /// Faults that struck a worker that was up, or a sample that had not ended,
   /// by kind.
   std::array<int, kNumFaultKinds> struck{};
@@ -44,6 +67,7 @@ struct Outcome {
   int rebuilds = 0;                   ///< of the whole company
   int restores = 0;                   ///< samples that went back to a cut
   int empty_pulls = 0;  ///< questions for a value that its holder had not
+  LinkHazards links;
 };
 
 /// Runs the production policies of a company through the scenario in virtual

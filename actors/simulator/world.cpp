@@ -16,6 +16,8 @@ constexpr Duration kHang = std::chrono::seconds(60);
 constexpr Duration kForever = std::chrono::minutes(5);
 /// Events between two looks at everything that is on its way.
 constexpr std::uint64_t kWholeCheck = 64;
+/// More than a scenario has, with those that join.
+constexpr int kMostClasses = 8;
 /// What is on its way when a job ends still arrives.
 constexpr Duration kAfterTheEnd = std::chrono::seconds(1);
 
@@ -45,19 +47,25 @@ CoordinatorOptions World::coordinator_options(const Scenario& scenario,
   }
   options.lease = scenario.lease;
   options.cuts = scenario.cuts;
+  if (scenario.links) {
+    options.value_budgets[kHomeProcess] = scenario.value_budgets.front();
+    options.waits_for_processes = num_workers == 0;
+    options.num_classes = kMostClasses;
+  }
   return options;
 }
 
 World::World(const Scenario& scenario, const Sabotage& sabotage)
-    : scenario_(scenario),
+    : plan_(scenario),
+      scenario_(as_begun(scenario)),
       sabotage_(sabotage),
       random_(split_mix(scenario.seed) + 1),
-      stores_(static_cast<std::size_t>(scenario.num_processes)),
-      ledger_(scenario),
+      stores_(static_cast<std::size_t>(scenario_.num_processes)),
+      ledger_(scenario_),
       coordinator_(sabotaged(
-          coordinator_options(scenario, scenario.num_at_start), sabotage)),
-      supervisor_(static_cast<int>(scenario.workers.size()), scenario.restart),
-      workers_(static_cast<std::size_t>(scenario.num_at_start)) {}
+          coordinator_options(scenario_, scenario_.num_at_start), sabotage)),
+      supervisor_(most_workers(scenario), scenario.restart),
+      workers_(static_cast<std::size_t>(scenario_.num_at_start)) {}
 
 Outcome World::run() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -67,21 +75,18 @@ Outcome World::run() {
   for (const Fault& fault : scenario_.faults) {
     queue_.add(fault.when, fault);
   }
+  if (is_linked()) {
+    begin_dialling();
+  }
   try {
-    while (!ledger_.first_error()) {
-      Happening next = queue_.take();
-      if (ledger_.has_ended() && now() > ended_ + kAfterTheEnd) {
-        break;
-      }
+    while (!ledger_.first_error() &&
+           !(ledger_.has_ended() && now() > ended_ + kAfterTheEnd)) {
       ledger_.expect(now() - last_work_ < kHang, "the job hangs");
       ledger_.expect(now() - TimePoint{} < kForever, "the job never ends");
-      std::visit([this](auto& happening) { handle(happening); }, next);
-      if (++outcome_.num_events % kWholeCheck == 0) {
-        check_grants();
-        check_values();
-      }
-      if (outcome_.num_events == scenario_.rebuild_at && !ledger_.has_ended()) {
-        rebuild();
+      if (!link_queue_.empty() && link_queue_.next() <= queue_.next()) {
+        handle_next_of_links();
+      } else {
+        handle_next();
       }
     }
     check_ended_stores();
@@ -94,10 +99,28 @@ Outcome World::run() {
   outcome_.cancelled_samples = ledger_.num_cancelled();
   outcome_.rebuilds = static_cast<int>(num_rebuilds_);
   outcome_.took = ended_ - TimePoint{};
+  count_links();
   return outcome_;
 }
 
-void World::send(int from, int to, Happening message) {
+void World::handle_next() {
+  Happening next = queue_.take();
+  if (const auto runner = runner_of(next);
+      runner && now() < frozen_until(*runner)) {
+    queue_.add(frozen_until(*runner), std::move(next));
+    return;
+  }
+  std::visit([this](auto& happening) { handle(happening); }, next);
+  if (++outcome_.num_events % kWholeCheck == 0) {
+    check_grants();
+    check_values();
+  }
+  if (outcome_.num_events == scenario_.rebuild_at && !ledger_.has_ended()) {
+    rebuild();
+  }
+}
+
+void World::hop(int from, int to, Happening message) {
   TimePoint& last = last_arrival_[{from, to}];
   last = std::max(last, now() + scenario_.link.latency +
                             random_.between(Duration{}, scenario_.link.jitter));
@@ -124,6 +147,8 @@ void World::handle(ToCoordinator& message) {
     ledger_.heard(*ended);
   } else if (const auto* joined = std::get_if<ProcessJoined>(&message.event)) {
     ledger_.heard(*joined);
+  } else if (const auto* drain = std::get_if<DrainProcess>(&message.event)) {
+    ledger_.heard(*drain);
   }
   std::vector<CoordinatorCommand> commands =
       coordinator_.on(message.event, now());
@@ -183,7 +208,7 @@ void World::handle(StartChild& start) {
   worker.slow_until = slow_until;  // it is the device that is slow
   worker.slowness = slowness;
   last_work_ = now();
-  send(kSupervisor, kCoordinator,
+  send(supervisor_of(start.child), kCoordinator,
        ToCoordinator{WorkerUp{start.child, start.epoch}});
 }
 
@@ -212,79 +237,24 @@ void World::handle(Thaws& thaw) {
 
 void World::handle(Pulse& /*pulse*/) {
   queue_.add(now() + scenario_.pulse, Pulse{});
-  ToCoordinator tick{TimeTick{}};
-  handle(tick);
-  if (!ledger_.has_ended()) {
-    check_leases();
+  if (now() >= frozen_until(kHomeProcess)) {
+    ToCoordinator tick{TimeTick{}};
+    handle(tick);
+    if (!ledger_.has_ended()) {
+      check_leases();
+    }
   }
+  check_links();
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
     const Worker& worker = at(w);
-    if (worker.policy) {
-      send(kCoordinator, w,
+    const int process = process_of(w);
+    if (worker.policy && now() >= frozen_until(process)) {
+      // With links a process asks its own.
+      const bool is_remote = is_linked() && process != kHomeProcess;
+      send(is_remote ? actor_of_process(process) : kCoordinator, w,
            ToWorker{w, worker.epoch, BeatAsked{ticks_of(worker)}});
     }
   }
-}
-
-bool World::strikes(const Fault& fault) const {
-  if (fault.kind == FaultKind::join) {
-    return !ledger_.has_ended();
-  }
-  if (fault.kind == FaultKind::cancel) {
-    return fault.sample_index <
-               static_cast<std::uint64_t>(scenario_.num_samples) &&
-           !ledger_.has_ended(fault.sample_index);
-  }
-  const auto worker = static_cast<std::size_t>(fault.worker);
-  if (worker >= workers_.size()) {
-    return false;  // it has not joined yet
-  }
-  return fault.kind == FaultKind::end_process || fault.kind == FaultKind::drain
-             ? process_of(fault.worker) != kHomeProcess &&
-                   !has_ended(process_of(fault.worker))
-             : workers_[worker].policy.has_value();
-}
-
-void World::handle(Fault& fault) {
-  if (!strikes(fault)) {
-    return;
-  }
-  ++outcome_.struck.at(static_cast<std::size_t>(fault.kind));
-  if (fault.kind == FaultKind::join) {
-    join_process(process_of(fault.worker));
-    return;
-  }
-  if (fault.kind == FaultKind::kill) {
-    end_worker(fault.worker, {Errc::job_failed, "worker", "was killed", {}});
-  } else if (fault.kind == FaultKind::end_process) {
-    end_process(process_of(fault.worker));
-  } else if (fault.kind == FaultKind::drain) {
-    const int process = process_of(fault.worker);
-    ledger_.heard(DrainProcess{process});
-    queue_.add(now(), ToCoordinator{DrainProcess{process}});
-  } else if (fault.kind == FaultKind::cancel) {
-    ledger_.heard(CancelSample{fault.sample_index});
-    queue_.add(now(), ToCoordinator{CancelSample{fault.sample_index}});
-  } else if (fault.kind == FaultKind::slow) {
-    at(fault.worker).slow_until = now() + fault.length;
-    at(fault.worker).slowness = fault.factor;
-  } else {
-    freeze(fault);
-  }
-}
-
-void World::freeze(const Fault& fault) {
-  Worker& worker = at(fault.worker);
-  worker.frozen_since =
-      now() < worker.frozen_until ? worker.frozen_since : now();
-  const TimePoint until = std::max(worker.frozen_until, now() + fault.length);
-  const Duration longer = until - std::max(worker.frozen_until, now());
-  worker.frozen_until = until;
-  if (worker.pass) {
-    worker.pass->end += longer;
-    worker.pass->start += longer;  // its blocks so far stay as many
-  }
-  queue_.add(worker.frozen_until, Thaws{fault.worker});
 }
 
 // ---- what the coordinator asks for
@@ -292,7 +262,7 @@ void World::freeze(const Fault& fault) {
 /// A process holds the value, as far as the coordinator can know.
 bool World::is_somewhere(const ValueName& name) const {
   for (int process = 0; process < scenario_.num_processes; ++process) {
-    if (has_ended(process) ||
+    if (has_ended(process) || is_out(process) ||
         stores_[static_cast<std::size_t>(process)].find(name)) {
       return true;
     }
@@ -361,11 +331,13 @@ void World::perform(FenceWorker& fence) {
   const Worker& worker = at(fence.worker);
   const bool is_there =
       worker.policy && worker.epoch == ledger_.epoch_of(fence.worker);
-  ledger_.expect(!is_there || (worker.frozen_until > TimePoint{} &&
-                               now() < worker.frozen_until +
-                                           ledger_.longest_lease(fence.worker) +
-                                           2 * scenario_.pulse),
-                 "a worker that shows life is fenced");
+  const TimePoint troubled =
+      std::max(worker.frozen_until, excused_until(process_of(fence.worker)));
+  ledger_.expect(
+      !is_there || (troubled > TimePoint{} &&
+                    now() < troubled + ledger_.longest_lease(fence.worker) +
+                                2 * scenario_.pulse),
+      "a worker that shows life is fenced");
   ledger_.asked(fence);
   ++outcome_.fences;
   ask_to_end(fence.worker,
@@ -381,7 +353,13 @@ void World::perform(EndJob& end) {
   ledger_.asked(end);
   ended_ = now();
   for (int w = 0; w < static_cast<int>(workers_.size()); ++w) {
-    send(kCoordinator, w, ToWorker{w, ledger_.epoch_of(w), StopWork{}});
+    if (!is_linked() || process_of(w) == kHomeProcess) {
+      send(kCoordinator, w, ToWorker{w, ledger_.epoch_of(w), StopWork{}});
+    }
+  }
+  for (int process = 1; is_linked() && process < scenario_.num_processes;
+       ++process) {
+    send(kCoordinator, actor_of_process(process), Over{process});
   }
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -12,6 +15,7 @@
 #include "actors/coordinator_policy.h"
 #include "actors/event_queue.h"
 #include "actors/simulator/ledger.h"
+#include "actors/simulator/link_pair.h"
 #include "actors/simulator/scenario.h"
 #include "actors/simulator/simulate.h"
 #include "actors/simulator/symbols.h"
@@ -30,8 +34,12 @@ namespace troupe::actors::simulator {
 ///   disk     what has ended leaves the store; nobody waits for a disk yet
 ///   process  workers start and end as a ProcessModel says
 ///   time     pulses, delays, and `now`
-class World {
+///
+/// With links, what goes from one process to another goes over a LinkPair, and
+/// the shells around it are those of actors/remote: see world_links.cpp.
+class World final : private LinkListener {
  public:
+  /// Keeps references to both.
   World(const Scenario& scenario, const Sabotage& sabotage);
   [[nodiscard]] Outcome run();
 
@@ -74,8 +82,17 @@ class World {
   };
   /// A process is asked for a value, and answers.
   struct Question {
+    /// The link that brought it, and its number there.
+    struct Origin {
+      int process = 0;
+      Side side{};
+      net::WantId want = 0;
+
+      friend bool operator==(const Origin&, const Origin&) = default;
+    };
     std::uint64_t fetch = 0;
     RemoteValue value;
+    std::optional<Origin> origin = {};
   };
   struct Answer {
     std::uint64_t fetch = 0;
@@ -83,9 +100,69 @@ class World {
     std::optional<Symbol> symbol;
   };
   struct Pulse {};
+
+  // The same, with links.
+  /// A new process of the host dials.
+  struct Dials {
+    int host = 0;
+  };
+  /// A frame or a timer: most of all events, in a queue of their own.
+  struct LinkDue {
+    int process = 0;
+    std::size_t what = 0;
+  };
+  struct Letter;
+  /// A link is to carry something.
+  struct Post {
+    int process = 0;
+    Side from{};
+    std::shared_ptr<Letter> letter;
+  };
+  /// A process hears of the job, and has the model later.
+  struct Offered {
+    int process = 0;
+    bool is_ready = false;
+  };
+  /// It may start its workers.
+  struct Admitted {
+    AdmitProcess admit;
+  };
+  /// It is to end a worker.
+  struct EndsWorker {
+    int worker = 0;
+    Failure cause;
+  };
+  /// There is nothing to do any more.
+  struct Over {
+    int process = 0;
+  };
   using Happening =
       std::variant<ToCoordinator, ToSupervisor, ToWorker, ToProcess, Question,
-                   Answer, StartChild, PassEnds, Thaws, Pulse, Fault>;
+                   Answer, StartChild, PassEnds, Thaws, Pulse, Fault, Dials,
+                   Post, Offered, Admitted, EndsWorker, Over, LinkFault>;
+  /// What a link carries.
+  struct Letter {
+    int to = 0;
+    Happening news;
+    TimePoint since;  ///< when the link got it
+  };
+
+  /// A process that has dialled, as both sides see it.
+  struct Member {
+    int host = 0;
+    std::unique_ptr<LinkPair> link;
+    /// Letters of each side that have not arrived, and how many have.
+    std::array<std::deque<std::shared_ptr<Letter>>, kNumSides> mail;
+    std::array<std::uint64_t, kNumSides> num_arrived{};
+    bool has_asked = false;    ///< to join, as far as the listener has heard
+    bool is_out = false;       ///< the listener knows it no more
+    bool is_reported = false;  ///< the coordinator is told so
+    bool is_released = false;  ///< the coordinator has let it go
+    std::optional<TimePoint> ended;
+    TimePoint troubled_until;  ///< by faults of its link, of it and of home
+    int first_worker = 0;      ///< once it was admitted
+    int num_workers = 0;
+  };
 
   /// Values that a process has asked others for.
   struct Fetch {
@@ -138,6 +215,26 @@ class World {
   void handle(Answer& answer);
   void handle(Pulse& pulse);
   void handle(Fault& fault);
+  void handle(Dials& dials);
+  void handle_next();
+  void handle_next_of_links();
+  void handle(Post& post);
+  void handle(Offered& offered);
+  void handle(Admitted& admitted);
+  void handle(EndsWorker& ends);
+  void handle(Over& over);
+  void handle(LinkFault& fault);
+
+  // What links say. `link`: the number of the process that dialled.
+  void wake_link(int link, std::size_t what, TimePoint when) override;
+  void link_up(int link, Side side) override;
+  void letter_arrived(int link, Side side, std::uint64_t letter) override;
+  void value_wanted(int link, Side side, net::WantId want,
+                    const std::string& key) override;
+  void value_unwanted(int link, Side side, net::WantId want) override;
+  void link_cut(int link) override;
+  void link_ended(int link, Side side,
+                  const std::optional<net::Loss>& loss) override;
 
   // Commands of the coordinator.
   void perform(Grant& grant);
@@ -174,16 +271,18 @@ class World {
   [[nodiscard]] Duration duration_of(int index, const Grant& grant);
   void end_worker(int index, const Failure& cause);
   void ask_to_end(int worker, const Failure& cause);
+  void tell_to_end(int worker, const Failure& cause);
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
   void end_at_next_block(int index);
   void feed(int index, WorkerEvent event);
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
   void freeze(const Fault& fault);
+  void strike(const Fault& fault);
   void check_cancelled(const CancelSample& cancel);
   void end_process(int process);
   void start_worker(int worker);
-  void join_process(int process);
+  void join_process(int worker);
   [[nodiscard]] bool strikes(const Fault& fault) const;
   void forget_process(int process);
   void rebuild();
@@ -194,6 +293,58 @@ class World {
   [[nodiscard]] bool is_current(const ValueName& name) const;
   [[nodiscard]] bool is_somewhere(const ValueName& name) const;
   [[nodiscard]] bool is_being_dropped(const ValueName& name, int process) const;
+  void ask(int asker, const Question& question);
+  void answer(int process, const Question& question,
+              std::optional<Symbol> symbol);
+
+  // With links.
+  [[nodiscard]] static Scenario as_begun(const Scenario& scenario);
+  [[nodiscard]] std::size_t bytes_of(const Letter& letter);
+  [[nodiscard]] static int most_workers(const Scenario& scenario);
+  [[nodiscard]] bool is_linked() const { return plan_.links.has_value(); }
+  void begin_dialling();
+  void let_in(const AdmitProcess& admit);
+  void end_member(int process);
+  void kill_member(int process);
+  void freeze_process(int process, Duration length);
+  void trouble(Member& member, TimePoint until);
+  [[nodiscard]] std::optional<Fault> as_of_now(const Fault& fault);
+  /// Of the host, if it is there.
+  [[nodiscard]] std::optional<int> process_on(int host) const;
+  [[nodiscard]] Member& member(int process) {
+    return members_.at(static_cast<std::size_t>(process - 1));
+  }
+  [[nodiscard]] const Member& member(int process) const {
+    return members_.at(static_cast<std::size_t>(process - 1));
+  }
+  /// The listener has given it up, or the coordinator has let it go.
+  [[nodiscard]] bool is_out(int process) const {
+    return is_linked() && process != kHomeProcess &&
+           (member(process).is_out || member(process).is_released);
+  }
+  [[nodiscard]] int place_of(int actor) const;
+  [[nodiscard]] std::optional<int> runner_of(const Happening& happening) const;
+  [[nodiscard]] TimePoint frozen_until(int process) const;
+  void check_links();
+  void check_loss(int process, Side side, const std::optional<net::Loss>& loss);
+  [[nodiscard]] TimePoint excused_until(int process) const;
+  void count_links();
+  /// Everything that is on its way to somebody.
+  template <typename Look>
+  void each_on_way(const Look& look) const {
+    queue_.each([&look](const Happening& happening) {
+      const auto* post = std::get_if<Post>(&happening);
+      look(post == nullptr ? happening : post->letter->news);
+    });
+    for (const Member& member : members_) {
+      for (std::size_t side = 0; side < kNumSides && !member.is_out; ++side) {
+        for (const auto& letter : member.mail[side]) {
+          look(letter->news);
+        }
+      }
+    }
+  }
+
   void check_leases();
   void check_grants();
   void check_values();
@@ -202,7 +353,9 @@ class World {
   [[nodiscard]] std::uint64_t bytes_in(int process);
   void check_ended_stores();
 
-  [[nodiscard]] TimePoint now() const { return queue_.now(); }
+  [[nodiscard]] TimePoint now() const {
+    return std::max(queue_.now(), link_queue_.now());
+  }
   [[nodiscard]] Worker& at(int worker) {
     return workers_.at(static_cast<std::size_t>(worker));
   }
@@ -224,12 +377,24 @@ class World {
   [[nodiscard]] static int actor_of_process(int process) {
     return kSupervisor - 1 - process;
   }
+  [[nodiscard]] static int actor_of_link(int process, Side side) {
+    constexpr int kFirst = -1'000'000;
+    return kFirst - process * kNumSides - static_cast<int>(side);
+  }
+  [[nodiscard]] int supervisor_of(int worker) const {
+    return is_linked() ? actor_of_process(process_of(worker)) : kSupervisor;
+  }
   void send(int from, int to, Happening message);
+  /// Within a process.
+  void hop(int from, int to, Happening message);
 
-  const Scenario& scenario_;
+  const Scenario& plan_;
+  /// As it turns out: with links, processes and workers are added as they come.
+  Scenario scenario_;
   const Sabotage& sabotage_;
   Random random_;
   EventQueue<Happening> queue_;
+  EventQueue<LinkDue> link_queue_;
   std::vector<SymbolStore> stores_;  ///< by process
   std::set<int> ended_processes_;
   std::map<std::uint64_t, Fetch> fetches_;
@@ -257,6 +422,12 @@ class World {
   std::set<std::uint64_t>
       countable_;  ///< samples that the result in hand is of
   std::vector<ValueName> granted_inputs_;  ///< by the event in hand
+  // With links.
+  std::deque<Member> members_;       ///< [process - 1]
+  std::map<int, int> process_on_;    ///< by host: the newest one
+  std::map<int, TimePoint> frozen_;  ///< by process: until when
+  std::vector<Question> questions_;  ///< by key, on links
+  bool was_large_ = false;           ///< the letter before
   Outcome outcome_;
 };
 

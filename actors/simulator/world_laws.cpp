@@ -17,8 +17,9 @@ void World::check_leases() {
       worker.last_idle = now();
     } else if (worker.epoch == ledger_.epoch_of(w) &&
                now() < worker.frozen_until && !ledger_.grants_of(w).empty()) {
-      const TimePoint since = std::max(
-          {worker.frozen_since, worker.last_idle, ledger_.held_since(w)});
+      const TimePoint since =
+          std::max({worker.frozen_since, worker.last_idle,
+                    ledger_.held_since(w), excused_until(process_of(w))});
       const Duration most = ledger_.longest_lease(w) + 3 * scenario_.pulse;
       ledger_.expect(now() - since <= most, "a frozen worker keeps its grants");
     }
@@ -31,7 +32,7 @@ void World::check_grants() {
     return;
   }
   std::set<std::uint64_t> seen;
-  queue_.each([&](const Happening& happening) {
+  each_on_way([&](const Happening& happening) {
     if (const auto* to = std::get_if<ToWorker>(&happening)) {
       if (const auto* grant = std::get_if<Grant>(&to->event)) {
         for (const SampleTask& work : grant->tasks) {
@@ -47,7 +48,8 @@ void World::check_grants() {
   for (std::size_t w = 0; w < workers_.size(); ++w) {
     const Worker& worker = workers_[w];
     const int index = static_cast<int>(w);
-    if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
+    if (!worker.policy || worker.epoch != ledger_.epoch_of(index) ||
+        is_out(process_of(index))) {
       continue;  // its end will be heard of
     }
     for (const std::uint64_t id : ledger_.grants_of(index)) {
@@ -74,7 +76,7 @@ bool World::is_current(const ValueName& name) const {
 
 bool World::is_being_dropped(const ValueName& name, int process) const {
   bool found = false;
-  queue_.each([&](const Happening& happening) {
+  each_on_way([&](const Happening& happening) {
     const auto* to = std::get_if<ToProcess>(&happening);
     const auto* drop =
         to == nullptr ? nullptr : std::get_if<DropRuns>(&to->news);
@@ -102,7 +104,7 @@ void World::check_values() {
     return;
   }
   for (int process = 0; process < scenario_.num_processes; ++process) {
-    if (has_ended(process)) {
+    if (has_ended(process) || is_out(process)) {
       continue;
     }
     for (const auto& [index, entry] : store(process).entries()) {
@@ -135,6 +137,7 @@ void World::check_values() {
     for (const auto [slot, copies] : run->values->copies()) {
       for (const RunDirectory::Copy& copy : copies) {
         ledger_.expect(!copy.is_there || has_ended(copy.process) ||
+                           is_out(copy.process) ||
                            store(copy.process).find({index, run->run, slot}),
                        "a holder in the directory has not got the value");
       }
@@ -183,10 +186,12 @@ void World::check_room_with_cuts() {
   ledger_.expect(bytes <= most, "cuts take more than there is room for");
 }
 
-/// Of a job that ended with all its samples.
+/// Of a job that ended with all its samples. Who is linked is asked when it
+/// hears of the end.
 void World::check_ended_stores() {
   for (int process = 0; process < scenario_.num_processes; ++process) {
     ledger_.expect(ledger_.gave_up() || has_ended(process) ||
+                       (is_linked() && process != kHomeProcess) ||
                        store(process).entries().empty(),
                    "a process keeps values after the job");
   }

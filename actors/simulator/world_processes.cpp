@@ -22,11 +22,17 @@ void World::perform(DropRuns& drop) {
        ToProcess{drop.process, drop});
 }
 
-/// Its shell ends it at once.
+/// Its shell ends it at once. Over a link it is told.
 void World::perform(ReleaseProcess& release) {
   ++outcome_.releases;
   ledger_.asked(release);
-  forget_process(release.process);
+  if (is_linked()) {
+    member(release.process).is_released = true;
+    send(kCoordinator, actor_of_process(release.process),
+         Over{release.process});
+  } else {
+    forget_process(release.process);
+  }
 }
 
 void World::start_worker(int worker) {
@@ -34,7 +40,14 @@ void World::start_worker(int worker) {
   queue_.add(now() + delay, ToSupervisor{StartDue{worker}});
 }
 
-void World::join_process(int process) {
+/// `worker`: the first of the process.
+void World::join_process(int worker) {
+  if (is_linked()) {
+    Dials dials{plan_.workers.at(static_cast<std::size_t>(worker)).process};
+    handle(dials);
+    return;
+  }
+  const int process = process_of(worker);
   ProcessJoined joined{
       process,
       {},
@@ -49,6 +62,10 @@ void World::join_process(int process) {
 }
 
 void World::perform(AdmitProcess& admit) {
+  if (is_linked()) {
+    let_in(admit);
+    return;
+  }
   ledger_.asked(admit);
   for (int w = admit.first_worker;
        w < admit.first_worker + admit.num_workers && !ledger_.first_error();
@@ -96,10 +113,17 @@ void World::forget_process(int process) {
     }
   }
   awaited_.erase(process);
+  if (is_linked()) {
+    parked_.erase(process);  // who asked learns it from the link
+  }
   look_after_waiters(process);
 }
 
 void World::end_process(int process) {
+  if (is_linked()) {
+    kill_member(process);
+    return;
+  }
   forget_process(process);
   queue_.add(now() + scenario_.process.process_notice,
              ToCoordinator{ProcessDown{

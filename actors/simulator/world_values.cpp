@@ -134,8 +134,7 @@ void World::begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values) {
     if (store(asker).find(value.name)) {
       answered(id, nullptr);
     } else {
-      send(actor_of_process(asker), actor_of_process(value.process),
-           Question{id, value});
+      ask(asker, {id, value});
     }
   }
   answered(id, nullptr);
@@ -152,6 +151,37 @@ void World::answered(std::uint64_t id, const RemoteValue* gone) {
   }
 }
 
+/// As LinkChannel: a process asks the coordinator's for what another one has.
+void World::ask(int asker, const Question& question) {
+  const RemoteValue& value = question.value;
+  if (!is_linked() || asker == value.process) {
+    send(actor_of_process(asker), actor_of_process(value.process), question);
+    return;
+  }
+  const bool is_home = asker == kHomeProcess;
+  questions_.push_back(question);
+  member(is_home ? value.process : asker)
+      .link->fetch(
+          is_home ? Side::listener : Side::member,
+          std::to_string(questions_.size() - 1),
+          [this, question](std::optional<Symbol> symbol) {
+            queue_.add(now(), Answer{question.fetch, question.value, symbol});
+          },
+          now());
+}
+
+void World::answer(int process, const Question& question,
+                   std::optional<Symbol> symbol) {
+  if (const auto& origin = question.origin) {
+    member(origin->process)
+        .link->give(origin->side, origin->want, symbol, now());
+  } else {
+    send(actor_of_process(process),
+         actor_of_process(fetches_.at(question.fetch).process),
+         Answer{question.fetch, question.value, symbol});
+  }
+}
+
 void World::handle(Question& question) {
   parked_[question.value.process].push_back(question);
   look_after_waiters(question.value.process);
@@ -162,17 +192,19 @@ void World::look_after_waiters(int process) {
   std::vector<Question> parked = std::exchange(parked_[process], {});
   for (const Question& question : parked) {
     const ValueName& name = question.value.name;
-    const Fetch& fetch = fetches_.at(question.fetch);
+    // Who asked may have got an end from its link.
+    const auto fetch = fetches_.find(question.fetch);
     const auto symbol = has_ended(process) ? std::nullopt : own.find(name);
     if (!symbol && !has_ended(process) && !own.will_never_hold(name)) {
       parked_[process].push_back(question);
       continue;
     }
-    ledger_.expect(symbol || has_ended(process) || !fetch.is_awaited(name),
+    ledger_.expect(symbol || has_ended(process) || is_out(process) ||
+                       fetch == fetches_.end() ||
+                       !fetch->second.is_awaited(name),
                    "a holder lacks a value that is waited for");
     outcome_.empty_pulls += symbol ? 0 : 1;
-    send(actor_of_process(process), actor_of_process(fetch.process),
-         Answer{question.fetch, question.value, symbol});
+    answer(process, question, symbol);
   }
   std::vector<std::pair<int, WorkerEvent>> news;
   std::erase_if(awaited_[process], [&](const auto& entry) {

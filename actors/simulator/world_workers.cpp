@@ -147,8 +147,16 @@ std::uint64_t World::ticks_of(const Worker& worker) const {
 /// As send_exit to the incarnation that the coordinator knows: a worker that
 /// computes ends at its next block.
 void World::ask_to_end(int index, const Failure& cause) {
+  if (is_linked() && process_of(index) != kHomeProcess) {
+    send(kCoordinator, index, EndsWorker{index, cause});
+  } else if (at(index).epoch == ledger_.epoch_of(index)) {
+    tell_to_end(index, cause);
+  }
+}
+
+void World::tell_to_end(int index, const Failure& cause) {
   Worker& worker = at(index);
-  if (!worker.policy || worker.epoch != ledger_.epoch_of(index)) {
+  if (!worker.policy) {
     return;
   }
   worker.exit = cause;
@@ -192,7 +200,8 @@ void World::perform(WaitBeforeStart& wait) {
 }
 
 void World::perform(WorkerDown& down) {
-  send(kSupervisor, kCoordinator, ToCoordinator{std::move(down)});
+  const int from = supervisor_of(down.worker);
+  send(from, kCoordinator, ToCoordinator{std::move(down)});
 }
 
 }  // namespace troupe::actors::simulator
