@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -19,25 +18,54 @@ class Hazards {
     std::uint64_t times = 0;
   };
 
+  /// `linked`: those of links count, too.
+  explicit Hazards(bool linked = false) : is_linked_(linked) {
+    if (is_linked_) {
+      // No company is put up again.
+      std::erase_if(counts_,
+                    [](const Count& count) { return count.name == kRebuilds; });
+      for (const std::string_view name :
+           {"connections lost", "connections lost in mid-record",
+            "partitions shorter than a lease", "partitions longer than a lease",
+            "processes frozen for less than a lease",
+            "processes frozen for longer than a lease", "coordinators frozen",
+            "processes killed", "pieces that came again",
+            "processes that joined in mid-run", "links lost",
+            "records that waited for credit", "values passed on"}) {
+        counts_.push_back({name});
+      }
+    }
+  }
+
   void add(const Outcome& one) {
     const auto struck = [&one](FaultKind kind) {
       return one.struck[static_cast<std::size_t>(kind)];
     };
-    const int times[] = {struck(FaultKind::kill),
-                         struck(FaultKind::freeze),
-                         struck(FaultKind::slow),
-                         struck(FaultKind::end_process),
-                         struck(FaultKind::drain),
-                         struck(FaultKind::join),
-                         one.cancelled_samples,
-                         one.fences,
-                         one.late_results,
-                         one.empty_pulls,
-                         one.cuts,
-                         one.restores,
-                         one.rebuilds,
-                         one.releases};
-    for (std::size_t i = 0; i < std::size(times); ++i) {
+    std::vector<int> times = {struck(FaultKind::kill),
+                              struck(FaultKind::freeze),
+                              struck(FaultKind::slow),
+                              struck(FaultKind::end_process),
+                              struck(FaultKind::drain),
+                              struck(FaultKind::join),
+                              one.cancelled_samples,
+                              one.fences,
+                              one.late_results,
+                              one.empty_pulls,
+                              one.cuts,
+                              one.restores,
+                              one.releases};
+    if (is_linked_) {
+      const LinkHazards& links = one.links;
+      times.insert(
+          times.end(),
+          {links.connections_lost, links.lost_in_record, links.short_partitions,
+           links.long_partitions, links.short_freezes, links.long_freezes,
+           links.home_freezes, links.kills, links.duplicates, links.joins,
+           links.losses, links.waits_for_room, links.relayed_values});
+    } else {
+      times.push_back(one.rebuilds);
+    }
+    for (std::size_t i = 0; i < times.size(); ++i) {
       counts_.at(i).times += static_cast<std::uint64_t>(times[i]);
     }
   }
@@ -48,6 +76,9 @@ class Hazards {
   }
 
  private:
+  static constexpr std::string_view kRebuilds = "companies put up again";
+
+  bool is_linked_;
   std::vector<Count> counts_{{"kills"},
                              {"freezes"},
                              {"slow workers"},
@@ -60,8 +91,8 @@ class Hazards {
                              {"empty pulls"},
                              {"cuts"},
                              {"samples that went back to a cut"},
-                             {"companies put up again"},
-                             {"processes let go"}};
+                             {"processes let go"},
+                             {kRebuilds}};
 };
 
 }  // namespace troupe::actors::simulator

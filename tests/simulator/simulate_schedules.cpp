@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 
 #include "actors/simulator/simulate.h"
 #include "tests/simulator/hazards.h"
@@ -15,6 +16,8 @@ namespace {
 using namespace troupe::actors::simulator;
 
 struct Totals {
+  explicit Totals(bool linked) : hazards(linked) {}
+
   Hazards hazards;
   std::uint64_t tasks = 0;
   std::uint64_t events = 0;
@@ -37,19 +40,27 @@ std::uint64_t argument(int argc, char** argv, int place) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  const bool is_linked = argc > 1 && std::string_view(argv[1]) == "--links";
+  if (is_linked) {
+    --argc;
+    ++argv;
+  }
   const std::uint64_t count = argument(argc, argv, 1);
   const std::uint64_t first = argument(argc, argv, 2);
   const std::uint64_t least = argument(argc, argv, 3);
   if (count == 0) {
-    std::fprintf(stderr,
-                 "usage: simulate_schedules COUNT [FIRST_SEED [LEAST]]\n"
-                 "  LEAST: an error if a hazard was met less often\n");
+    std::fprintf(
+        stderr,
+        "usage: simulate_schedules [--links] COUNT [FIRST_SEED [LEAST]]\n"
+        "  --links: processes reach each other over links\n"
+        "  LEAST: an error if a hazard was met less often\n");
     return 2;
   }
   const auto start = std::chrono::steady_clock::now();
-  Totals totals;
+  Totals totals(is_linked);
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    const Scenario scenario = make_scenario(seed);
+    const Scenario scenario =
+        is_linked ? make_linked_scenario(seed) : make_scenario(seed);
     const Outcome outcome = simulate(scenario);
     if (outcome.error) {
       std::fprintf(stderr, "%s: %s\n", to_string(scenario).c_str(),
