@@ -69,7 +69,6 @@ void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
 void CoordinatorPolicy::note_class(int execution_class) {
   const auto c = static_cast<std::size_t>(execution_class);
   times_.resize(std::max(times_.size(), c + 1));
-  groups_.add_class(execution_class);
 }
 
 /// Of a group whose first worker is like this.

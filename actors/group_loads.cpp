@@ -7,15 +7,11 @@ namespace troupe::actors {
 
 // ---- who is there
 
-void GroupLoads::add_class(int execution_class) {
-  const auto c = static_cast<std::size_t>(execution_class);
-  classes_.resize(std::max(classes_.size(), c + 1));
-}
-
 void GroupLoads::make_room(int number, int execution_class) {
   const auto w = static_cast<std::size_t>(number);
+  const auto c = static_cast<std::size_t>(execution_class);
   workers_.resize(std::max(workers_.size(), w + 1));
-  add_class(execution_class);
+  classes_.resize(std::max(classes_.size(), c + 1));
   workers_[w].execution_class = execution_class;
 }
 

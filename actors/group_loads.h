@@ -33,10 +33,7 @@ class GroupLoads {
   explicit GroupLoads(int num_parts)
       : num_parts_(static_cast<std::size_t>(num_parts)) {}
 
-  /// Classes are numbered from 0 on. This one is there, with all below it, also
-  /// if it has no workers.
-  void add_class(int execution_class);
-  /// The group has at most `capacity` samples.
+  /// The group has at most `capacity` samples. Classes are numbered from 0 on.
   void add_group(WorkerGroup group, samplers::InFlight capacity);
   /// A worker that comes later takes an empty place, where the fewest are
   /// empty. If there is none, it waits as a spare for others of its class to
