@@ -18,7 +18,7 @@ using Arguments = std::vector<std::string>;
 
 /// One that takes a second or two.
 const Arguments kSomeImages = {"--method", "batch",   "-n",
-                               "30",       "--steps", "50"};
+                               "60",       "--steps", "50"};
 /// One that nobody waits for.
 const Arguments kManyImages = {"--method", "batch",   "-n",
                                "4000",     "--steps", "50"};
@@ -59,8 +59,8 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
   });
   EXPECT_EQ(now["model"], "dit-tiny");
   EXPECT_EQ(now["method"], "batch");
-  EXPECT_EQ(now["images_total"], 30);
-  EXPECT_EQ(now["calls_total"], 30 * 50);
+  EXPECT_EQ(now["images_total"], 60);
+  EXPECT_EQ(now["calls_total"], 60 * 50);
   ASSERT_EQ(now["nodes"].size(), 2U);
   EXPECT_EQ(now["nodes"][0]["workers"], 0);
   EXPECT_EQ(now["nodes"][1]["workers"], 1);
@@ -70,7 +70,7 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
   const Outcome shown = run({"ls", job.endpoint()});
   EXPECT_NE(shown.out.find("dit-tiny, batch: "), std::string::npos)
       << shown.out;
-  EXPECT_NE(shown.out.find(" of 30 images done"), std::string::npos)
+  EXPECT_NE(shown.out.find(" of 60 images done"), std::string::npos)
       << shown.out;
   EXPECT_EQ(std::ranges::count(shown.out, '\n'), 4) << shown.out;
   const json result = job.finish();
@@ -147,11 +147,11 @@ TEST(Cancel, TakesOneImageOutOfTheJob) {
   job.await_images(1);
   for (int twice = 0; twice < 2; ++twice) {
     const Outcome outcome =
-        run({"cancel", job.endpoint(), "--sample", "29", "--json"});
+        run({"cancel", job.endpoint(), "--sample", "59", "--json"});
     EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    EXPECT_EQ(outcome.json()["message"], "image 29 was cancelled");
+    EXPECT_EQ(outcome.json()["message"], "image 59 was cancelled");
   }
-  expect_one_line({"cancel", job.endpoint(), "--sample", "30"}, 2,
+  expect_one_line({"cancel", job.endpoint(), "--sample", "60"}, 2,
                   "[--sample] the job makes no such image");
   EXPECT_EQ(look(job)["images_cancelled"], 1);
   const Outcome ended = job.head().wait();
@@ -159,11 +159,11 @@ TEST(Cancel, TakesOneImageOutOfTheJob) {
   const json result = ended.json();
   EXPECT_EQ(result["status"], "cancelled");
   const json alone = job.alone();
-  ASSERT_EQ(result["images"].size(), 30U);
-  for (std::uint64_t i = 0; i < 30; ++i) {
+  ASSERT_EQ(result["images"].size(), 60U);
+  for (std::uint64_t i = 0; i < 60; ++i) {
     const json& image = *image_of(result, i);
-    EXPECT_EQ(image["status"], i == 29 ? "cancelled" : "done");
-    if (i != 29) {
+    EXPECT_EQ(image["status"], i == 59 ? "cancelled" : "done");
+    if (i != 59) {
       EXPECT_EQ(image["latents_xxh3"], (*image_of(alone, i))["latents_xxh3"]);
     }
   }
@@ -226,7 +226,7 @@ TEST(Metrics, AreThoseOfTheRun) {
     EXPECT_NE(found, figures.end()) << name;
     return found == figures.end() ? -1 : found->second;
   };
-  EXPECT_EQ(at("troupe_samples"), 30);
+  EXPECT_EQ(at("troupe_samples"), 60);
   EXPECT_EQ(at("troupe_workers{process=\"0\"}"), 0);
   EXPECT_EQ(at("troupe_workers{process=\"1\"}"), 1);
   EXPECT_GE(at("troupe_rows_total{process=\"1\"}"), 2 * 50);
