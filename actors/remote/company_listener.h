@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/remote/client_desk.h"
 #include "actors/job_classes.h"
+#include "actors/remote/client_desk.h"
 #include "actors/remote/company_guests.h"
 #include "actors/remote/link_channel.h"
 #include "actors/remote/proxies.h"

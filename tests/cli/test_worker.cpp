@@ -186,8 +186,7 @@ TEST(LinksOfWorkers, GoOnWhenOneDiesThatTheOtherAsks) {
   for (const auto& node : result["nodes"]) {
     ends.insert(node["status"]);
   }
-  EXPECT_EQ(ends,
-            (std::multiset<std::string>{"done", "done", "done", "left"}));
+  EXPECT_EQ(ends, (std::multiset<std::string>{"done", "done", "done", "left"}));
 }
 
 TEST(WorkerProcess, MayBeKilledFrozenOrToldToLeave) {
