@@ -31,6 +31,13 @@ Gpus machine(std::vector<kernels::CudaDevice> gpus,
           }};
 }
 
+/// As the devices of a class make it.
+config::Recipe recipe_of(const JobRequest& request, std::uint64_t index,
+                         int execution_class) {
+  return request.recipe_of(
+      index, request.device_of(execution_class).class_record("test"));
+}
+
 Gpus no_gpu() {
   return {.found = {{}, "no NVIDIA driver is installed"},
           .memory = [](int) -> kernels::DeviceMemory {
@@ -103,9 +110,9 @@ TEST(Company, PutsDifferentArchitecturesIntoDifferentClasses) {
   }
   EXPECT_EQ(classes, (std::vector<int>{0, 1, 0, 2}));
   EXPECT_FALSE(request.device_of(2).is_gpu());
-  EXPECT_FALSE(request.recipe_of(3, 2).device);
-  EXPECT_EQ(request.recipe_of(3, 1).device, DeviceKind::cuda);
-  EXPECT_EQ(request.recipe_of(3, 1).dtype, "bf16");
+  EXPECT_FALSE(recipe_of(request, 3, 2).device);
+  EXPECT_EQ(recipe_of(request, 3, 1).device, DeviceKind::cuda);
+  EXPECT_EQ(recipe_of(request, 3, 1).dtype, "bf16");
 }
 
 TEST(Company, NamesAGpuThatIsNotThere) {
@@ -215,9 +222,9 @@ TEST(Company, SaysInTheRecipeWhatAGpuTraded) {
   config.tf32 = true;
   const JobRequest request =
       make_request(config, nullptr, machine({gpu(0, "A", 9)}));
-  EXPECT_EQ(request.recipe_of(0, 0).bits, config::BitsMode::free);
-  EXPECT_EQ(request.recipe_of(0, 0).tf32, true);
-  EXPECT_FALSE(request.recipe_of(0, 1).bits);
+  EXPECT_EQ(recipe_of(request, 0, 0).bits, config::BitsMode::free);
+  EXPECT_EQ(recipe_of(request, 0, 0).tf32, true);
+  EXPECT_FALSE(recipe_of(request, 0, 1).bits);
   EXPECT_FALSE(request.devices.front().options.batch_invariant);
   EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
     return contains(note, "--bits free");
