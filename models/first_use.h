@@ -10,7 +10,8 @@
 namespace troupe::models {
 
 /// Something of the weights that is read when it is first used. If that fails,
-/// the next use tries again. Thread: any; who comes meanwhile waits.
+/// or it was let go, the next use reads it again. Thread: any; who comes
+/// meanwhile waits.
 template <typename T>
 class FirstUse {
  public:
@@ -29,6 +30,13 @@ class FirstUse {
       there_ = read_(ctx);
     }
     return there_;
+  }
+  /// Who still uses it keeps it. Does nothing to what was not read here.
+  void let_go() {
+    const std::lock_guard lock(mutex_);
+    if (read_) {
+      there_ = nullptr;
+    }
   }
 
  private:

@@ -58,10 +58,11 @@ PartedDenoiser::PartedDenoiser(DenoiserInfo info, std::vector<int> cuts,
           "expected cuts from 0 to " + std::to_string(info_.blocks.size()));
   for (std::size_t i = 0; i + 1 < cuts.size(); ++i) {
     const SegmentRange blocks{cuts[i], cuts[i + 1]};
-    parts_.push_back({blocks, std::make_unique<FirstUse<Denoiser>>(
-                                  [read, blocks](ExecContext& ctx) {
-                                    return read(ctx, blocks);
-                                  })});
+    auto part = std::make_unique<Part>();
+    part->blocks = blocks;
+    part->network = std::make_unique<FirstUse<Denoiser>>(
+        [read, blocks](ExecContext& ctx) { return read(ctx, blocks); });
+    parts_.push_back(std::move(part));
   }
 }
 
@@ -76,8 +77,15 @@ PreparedPtr PartedDenoiser::prepare(ExecContext& /*ctx*/,
 PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
                                                  std::size_t part,
                                                  const Batch& batch) const {
+  const std::uint64_t pass = ++passes_;
+  parts_[part]->last_pass = pass;
+  for (const auto& other : parts_) {
+    if (other->last_pass + kPassesKept < pass) {
+      other->network->let_go();
+    }
+  }
   PartRows rows;
-  rows.network = parts_[part].network->get(ctx);
+  rows.network = parts_[part]->network->get(ctx);
   for (const PreparedCondition* condition : batch.conditions) {
     rows.prepared.push_back(
         static_cast<const Prepared*>(condition)->of(ctx, part, *rows.network));
@@ -92,7 +100,7 @@ void PartedDenoiser::predict(ExecContext& ctx, ShardContext& shard,
                              std::span<Tensor> outputs) const {
   std::vector<Boundary> boundaries(batch.timesteps.size());
   embed(ctx, shard, batch, boundaries);
-  run_blocks(ctx, shard, batch, 0, parts_.back().blocks.end, boundaries);
+  run_blocks(ctx, shard, batch, 0, parts_.back()->blocks.end, boundaries);
   finish(ctx, shard, batch, boundaries, outputs);
 }
 
@@ -107,8 +115,8 @@ void PartedDenoiser::run_blocks(ExecContext& ctx, ShardContext& shard,
                                 const Batch& batch, int begin, int end,
                                 std::span<Boundary> boundaries) const {
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    const int first = std::max(begin, parts_[i].blocks.begin);
-    const int last = std::min(end, parts_[i].blocks.end);
+    const int first = std::max(begin, parts_[i]->blocks.begin);
+    const int last = std::min(end, parts_[i]->blocks.end);
     if (first < last) {
       const PartRows rows = rows_of(ctx, i, batch);
       rows.network->run_blocks(ctx, shard, rows.batch, first, last, boundaries);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -11,11 +13,17 @@
 
 namespace troupe::models {
 
-/// A network in parts, each of which is read when it is first used: a process
-/// that runs one segment holds that segment alone. The bits are those of the
-/// whole. Thread: as Denoiser; a part is read by the thread that needs it.
+/// A network in parts, each of which is read when it is first used, and let go
+/// when kPassesKept passes through other parts have gone by without it: a
+/// process that runs one segment holds that segment alone. The bits are those
+/// of the whole. Thread: as Denoiser; a part is read by the thread that needs
+/// it.
 class PartedDenoiser final : public Denoiser {
  public:
+  /// Far more than a process that runs several segments makes between two
+  /// passes through one of them.
+  static constexpr std::uint64_t kPassesKept = 256;
+
   /// Reads the weights of one part; complete on return.
   using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,
                                                              SegmentRange)>;
@@ -45,6 +53,7 @@ class PartedDenoiser final : public Denoiser {
   struct Part {
     SegmentRange blocks;
     std::unique_ptr<FirstUse<Denoiser>> network;
+    std::atomic<std::uint64_t> last_pass = 0;
   };
   class Prepared;
   struct PartRows;
@@ -53,7 +62,9 @@ class PartedDenoiser final : public Denoiser {
                                  const Batch& batch) const;
 
   DenoiserInfo info_;
-  std::vector<Part> parts_;
+  /// Behind a pointer: a part cannot be moved.
+  std::vector<std::unique_ptr<Part>> parts_;
+  mutable std::atomic<std::uint64_t> passes_ = 0;
 };
 
 }  // namespace troupe::models

@@ -76,6 +76,24 @@ TEST_P(PartedDit, ReadsOnlyWhatIsUsed) {
 INSTANTIATE_TEST_SUITE_P(Compute, PartedDit, testing::ValuesIn(dit_cases()),
                          name_of_dit);
 
+TEST(Parts, AreLetGoWhenOthersAreUsedForLong) {
+  ExecContext ctx;
+  ShardContext whole;
+  Reads reads;
+  const auto parted = in_parts(ctx, dit_cases().front(), {0, 2, 5}, reads);
+  const Rows rows = small_rows(ctx, *parted, 1);
+  const auto expected = predict(ctx, *parted, rows);
+  EXPECT_EQ(reads.parts.size(), 2U);
+  std::vector<Boundary> boundaries(1);
+  parted->embed(ctx, whole, rows.batch(), boundaries);
+  for (std::uint64_t i = 0; i <= PartedDenoiser::kPassesKept; ++i) {
+    parted->run_blocks(ctx, whole, rows.batch(), 0, 2, boundaries);
+  }
+  EXPECT_TRUE(bytes_equal(predict(ctx, *parted, rows)[0], expected[0]));
+  ASSERT_EQ(reads.parts.size(), 3U) << "the other was read again";
+  EXPECT_EQ(reads.parts[2], (SegmentRange{2, 5}));
+}
+
 TEST(Parts, AreReadAgainAfterAFailure) {
   ExecContext ctx;
   ShardContext whole;
