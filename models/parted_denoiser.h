@@ -22,7 +22,7 @@ class PartedDenoiser final : public Denoiser {
  public:
   /// Far more than a process that runs several segments makes between two
   /// passes through one of them.
-  static constexpr std::uint64_t kPassesKept = 256;
+  static constexpr std::uint64_t kPassesKept = 64;
 
   /// Reads the weights of one part; complete on return.
   using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,

@@ -27,6 +27,10 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 /// Between two tries to reach a coordinator: doubled, from the first on.
 constexpr auto kFirstPause = std::chrono::milliseconds(100);
 constexpr auto kLongestPause = std::chrono::seconds(2);
+/// For the coordinator to answer a greeting.
+constexpr std::chrono::duration<double> kLeastAnswer =
+    std::chrono::milliseconds(500);
+constexpr std::chrono::duration<double> kMostAnswer = std::chrono::seconds(3);
 
 /// What the two signals ask for: SIGTERM to hand back and leave, Ctrl-C to
 /// leave at once.
@@ -54,16 +58,28 @@ void tell(const Invocation& invocation, const std::string& what) {
   }
 }
 
+/// How long a try may take: no longer than --wait has left. `since`: when a job
+/// was last reached.
+Duration answer_within(const config::Config& config, SteadyTime since) {
+  const std::chrono::duration<double> left =
+      std::chrono::duration<double>(config.wait_seconds) -
+      (std::chrono::steady_clock::now() - since);
+  return std::chrono::duration_cast<Duration>(
+      config.stay ? kMostAnswer : std::clamp(left, kLeastAnswer, kMostAnswer));
+}
+
 /// One membership, from dialling to its end.
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
-                    const Wishes& wishes) {
+                    const Wishes& wishes, Duration deadline) {
   const config::Config& config = invocation.config;
   const PeerPlace place(config);
+  net::DialOptions dial = dial_options(config);
+  dial.deadline = deadline;
   CompanyMember member({.version = version(),
                         .name = process_name(),
                         .hub = hub_options(config, kWorkerRole),
                         .endpoint = config.join,
-                        .dial = dial_options(config),
+                        .dial = std::move(dial),
                         .peers = place.spec()});
   const std::optional<Offer> offered = member.wait_for_offer(stop.token());
   if (!offered) {
@@ -128,7 +144,7 @@ int run_worker(Invocation& invocation) {
   for (;;) {
     std::optional<MemberEnd> end;
     try {
-      end = work_once(invocation, stop, wishes);
+      end = work_once(invocation, stop, wishes, answer_within(config, reached));
     } catch (const Error& error) {
       stop.check("worker", "stopped before it had work");
       if (error.code() != Errc::unreachable ||
