@@ -121,7 +121,7 @@ def test_company(alone):
     end, = Job("company", "--nodes=3").finish(alone)
     expect(end["latents_xxh3"] == alone.hash, "company: other latents")
     hosts = sorted(node["name"].split(":")[0] for node in end["nodes"])
-    expect(hosts == ["n2", "n3"], f"company: got workers on {hosts}, expected n2 and n3")
+    expect(hosts == ["n1", "n2", "n3"], f"company: got processes on {hosts}, expected n1 to n3")
     expect(all(node["status"] == "done" for node in end["nodes"]), f"{end['nodes']}")
 
 
