@@ -62,7 +62,7 @@ void make_plan(const config::Config& config, JobRequest& request) {
     request.devices[d].workers = request.plan.device_workers[d];
   }
   const int segments = samplers::num_segments(request.plan.method);
-  if (request.is_one_of_several && (segments > 1 || request.only_directs)) {
+  if (!config.listen.empty() && (segments > 1 || request.only_directs)) {
     request.cuts = balanced_cuts(request.source.info(DType::f32), segments);
   }
 }

@@ -288,7 +288,6 @@ JobRequest make_request(const config::Config& said,
                      .is_emulated = config.emulation.devices.has_value(),
                      .notes = std::move(notes)};
   request.classes = classes_of(config, request.source, request.notes);
-  request.is_one_of_several = !config.listen.empty();
   request.only_directs = only_directs(config);
   lay_out(config, gpus, request);
   check_method(config, request.plan.method, request.schedule);

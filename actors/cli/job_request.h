@@ -34,8 +34,7 @@ struct JobRequest {
   /// `given`: torch's generator draws nothing for given latents. `drawn`, only
   /// for recipes of an older Troupe: it makes that draw, which is thrown away.
   samplers::InitialLatents torch_latents = samplers::InitialLatents::given;
-  bool is_one_of_several = false;  ///< other processes compute too
-  bool only_directs = false;       ///< this one computes nothing
+  bool only_directs = false;  ///< other processes compute, and this one nothing
   /// It reads blocks [cuts[i], cuts[i + 1]) of the network when it first uses
   /// them. Empty: all at once, before the job.
   std::vector<int> cuts;

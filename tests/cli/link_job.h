@@ -12,6 +12,16 @@
 
 namespace troupe::test {
 
+/// A new company's key, NAME.key in the folder, and its node file, NAME.node.
+inline void make_keys(const TempFolder& folder, const std::string& name) {
+  const std::string company = folder.path(name + ".key");
+  EXPECT_EQ(run({"keys", "new", "--out", company}).exit_code, 0);
+  EXPECT_EQ(run({"keys", "worker", "--from", company, "--out",
+                 folder.path(name + ".node")})
+                .exit_code,
+            0);
+}
+
 /// A job whose company is processes of the built program: one that directs and
 /// computes nothing, and its workers. They are killed with the object.
 class LinkJob {

@@ -171,16 +171,8 @@ TEST(Cancel, TakesOneImageOutOfTheJob) {
 
 TEST(Cancel, NeedsTheCompanysOwnKey) {
   const TempFolder keys;
-  const auto make = [&keys](const std::string& name) {
-    const std::string company = keys.path(name + ".key");
-    EXPECT_EQ(run({"keys", "new", "--out", company}).exit_code, 0);
-    EXPECT_EQ(run({"keys", "worker", "--from", company, "--out",
-                   keys.path(name + ".node")})
-                  .exit_code,
-              0);
-  };
-  make("ours");
-  make("theirs");
+  make_keys(keys, "ours");
+  make_keys(keys, "theirs");
   Arguments with_key = kManyImages;
   with_key.insert(with_key.end(), {"--secret-file", keys.path("ours.key")});
   LinkJob job(with_key);
