@@ -31,12 +31,11 @@ class FirstUse {
     }
     return there_;
   }
-  /// Who still uses it keeps it. Does nothing to what was not read here.
-  void let_go() {
+  /// Who still uses it keeps it. Whether it was there; what was not read here
+  /// stays.
+  bool let_go() {
     const std::lock_guard lock(mutex_);
-    if (read_) {
-      there_ = nullptr;
-    }
+    return read_ && std::exchange(there_, nullptr) != nullptr;
   }
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "kernels/core/system.h"
 
 namespace troupe::models {
 
@@ -80,8 +81,8 @@ PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
   const std::uint64_t pass = ++passes_;
   parts_[part]->last_pass = pass;
   for (const auto& other : parts_) {
-    if (other->last_pass + kPassesKept < pass) {
-      other->network->let_go();
+    if (other->last_pass + kPassesKept < pass && other->network->let_go()) {
+      return_free_memory();
     }
   }
   PartRows rows;

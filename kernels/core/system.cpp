@@ -1,5 +1,6 @@
 #include "kernels/core/system.h"
 
+#include <malloc.h>
 #include <sched.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -241,6 +242,8 @@ std::string to_string(const MemoryLimit& limit) {
 std::uint64_t peak_rss_bytes(const fs::path& root) {
   return number_after(root / "proc/self/status", "VmHWM:").value_or(0) * 1024;
 }
+
+void return_free_memory() { ::malloc_trim(0); }
 
 int CoreInfo::usable() const noexcept {
   if (quota <= 0 || quota >= affinity) {

@@ -54,6 +54,10 @@ struct MemoryInfo {
 [[nodiscard]] std::uint64_t peak_rss_bytes(
     const std::filesystem::path& root = "/");
 
+/// Gives memory that was freed back to the machine: the allocator keeps it
+/// otherwise. Takes milliseconds. Thread: any.
+void return_free_memory();
+
 /// What bounds the cores of this process.
 struct CoreInfo {
   int affinity = 1;  ///< cores of its affinity mask
