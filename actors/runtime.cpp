@@ -114,6 +114,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.value_sizes = spec.value_sizes;
   options.value_budgets[kHomeProcess] = spec.value_budget;
   options.lease = spec.lease;
+  options.max_attempts = spec.max_attempts;
   options.cuts = spec.cuts;
   options.ticks_per_call = spec.parts.evaluator->ticks_per_row();
   if (const auto most_rows = spec.parts.method.kind->most_rows) {

@@ -47,7 +47,8 @@ struct JobSpec {
   /// can prepare weights for minutes.
   LeaseOptions lease = {.least = std::chrono::seconds(10),
                         .unmeasured = std::chrono::minutes(10)};
-  CutOptions cuts = {};  ///< see CoordinatorOptions
+  int max_attempts = 3;  ///< see CoordinatorOptions
+  CutOptions cuts = {};  ///< the same
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};
