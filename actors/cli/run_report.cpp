@@ -55,10 +55,26 @@ std::string why_no_hash(const RunSummary& summary) {
                      there == 1 ? "its" : "their");
 }
 
+/// Those of a job of several processes are counted together: their threads are
+/// their own matter.
+std::string company_of(const RunSummary& summary, const std::string& here) {
+  if (summary.nodes.size() < 2) {
+    return here;
+  }
+  int workers = 0;
+  int processes = 0;
+  for (const NodeStatus& node : summary.nodes) {
+    workers += node.workers;
+    processes += node.workers > 0 ? 1 : 0;
+  }
+  return fmt::format("{} of {} process{}", counted(workers, "worker"),
+                     processes, processes == 1 ? "" : "es");
+}
+
 }  // namespace
 
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
-                  const std::string& company) {
+                  const std::string& here) {
   std::string where;
   const bool to_stdout = outputs.images && outputs.images->is_stdout();
   if (to_stdout) {
@@ -76,7 +92,7 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
       "in {}; {}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
-      summary.method, company, summary.dtype,
+      summary.method, company_of(summary, here), summary.dtype,
       counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
       summary.latents_xxh3.empty()
           ? "no hash of all latents: " + why_no_hash(summary)

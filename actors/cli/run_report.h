@@ -13,9 +13,9 @@ namespace troupe::actors {
 
 /// The line that `troupe sample` ends with: what was made, how, where it is and
 /// the hash of the latents. To stdout, or to stderr where the image went to
-/// stdout. `company` is that of describe_company.
+/// stdout. `here` is what describe_company says of this process.
 void print_result(const RunSummary& summary, const RunOutputs& outputs,
-                  const std::string& company);
+                  const std::string& here);
 
 /// Notes why the summary has no hash over all latents, if it has none.
 void note_missing_hash(RunSummary& summary);

@@ -111,6 +111,20 @@ Arguments two_parts(const Arguments& more = {}) {
   return job;
 }
 
+TEST(WorkerProcess, CountsInTheLastLineForPeople) {
+  const TempFolder folder;
+  const std::string endpoint = "ipc://" + folder.path("link/a");
+  Program head({"sample", "--random-weights", "dit-tiny", "--steps", "2",
+                "--workers", "0", "--listen", endpoint, "-o",
+                folder.path("out")});
+  Program worker({"worker", "--join", endpoint, "--workers", "2", "--threads",
+                  "1", "--wait", "20"});
+  const Outcome outcome = head.wait();
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find(" on 2 workers of 1 process,"), std::string::npos)
+      << outcome.out;
+}
+
 TEST(LinksOfWorkers, ExchangeValuesWithoutTheCoordinator) {
   const TempFolder keys;
   const std::string key = keys.path("key");
