@@ -194,6 +194,8 @@ class CoordinatorPolicy {
   [[nodiscard]] Failure no_room(int process, std::uint64_t budget) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
+  [[nodiscard]] bool quicken_slowest(int execution_class);
+  [[nodiscard]] double row_time(std::size_t group) const;
   void share_within(int execution_class);
   void hurry_samples();
   void hurry_to(int execution_class);
@@ -313,7 +315,9 @@ class CoordinatorPolicy {
   bool has_begun_ = false;       ///< to admit samples
   std::size_t next_sample_ = 0;
   std::map<std::uint64_t, Sample> samples_;  ///< in flight, by global index
-  std::set<std::uint64_t> unwritten_;        ///< done, and not yet released
+  /// When to compare the speeds of groups again.
+  TimePoint compare_at_ = TimePoint::min();
+  std::set<std::uint64_t> unwritten_;  ///< done, and not yet released
   /// Tasks of which nobody of the class is alive, or whose inputs were gone.
   std::vector<SampleTask> stranded_;
   std::vector<Grant> outbox_;  ///< to be sent

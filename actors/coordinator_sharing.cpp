@@ -2,6 +2,7 @@
 // belongs to, and when it changes.
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/coordinator_policy.h"
 
@@ -12,9 +13,12 @@ namespace {
 // next one loses little: 20 to 60 us in a trace of two busy cores.
 constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 
-// A sample that begins anew elsewhere wastes what was done of it: only where
-// the gain is clear.
+// Only where the gain is clear does a sample move: its values have to follow,
+// and one that begins anew elsewhere wastes what was done of it.
 constexpr double kWorthMoving = 1.5;
+
+// So often the speeds of groups are compared: it costs some 30 us with 1,024.
+constexpr Duration kCompareEvery = std::chrono::milliseconds(10);
 
 // All samples are looked at again when a whole one has become quicker than this
 // part of what it took, or when a rest takes longer than this part of the time
@@ -100,8 +104,15 @@ void CoordinatorPolicy::share_samples() {
   if (next_sample_ < options_.samples.size() || groups_.size() == 1) {
     return;
   }
+  // Rows that spread go to fast workers as it is.
+  const bool compares = now_ >= compare_at_ && !options_.method.kind->spreads;
+  if (compares) {
+    compare_at_ = now_ + kCompareEvery;
+  }
   for (std::size_t c = 0; c < times_.size(); ++c) {
     share_within(static_cast<int>(c));
+    while (compares && quicken_slowest(static_cast<int>(c))) {
+    }
   }
 }
 
@@ -122,6 +133,52 @@ void CoordinatorPolicy::share_within(int execution_class) {
     place(youngest, *least);
     most = groups_.fullest(execution_class);
   } while (is_late && groups_.load(*most) > groups_.load(*least) + 1);
+}
+
+/// A slow group's sample goes to an idle one that is much faster: the rest of
+/// the job waits for it. It never comes back unless the speeds change as much.
+/// Returns whether one went.
+bool CoordinatorPolicy::quicken_slowest(int execution_class) {
+  std::optional<std::size_t> slowest;
+  std::optional<std::size_t> fastest;  // of those that are idle
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    if (groups_.class_of(g) != execution_class || !groups_.is_open(g) ||
+        row_time(g) == 0) {
+      continue;
+    }
+    if (groups_.load(g) == 0) {
+      fastest = fastest && row_time(*fastest) <= row_time(g) ? fastest : g;
+    } else {
+      slowest = slowest && row_time(*slowest) >= row_time(g) ? slowest : g;
+    }
+  }
+  if (!slowest || !fastest ||
+      row_time(*slowest) < kWorthMoving * row_time(*fastest)) {
+    return false;
+  }
+  Sample& youngest = samples_.at(groups_.youngest(*slowest));
+  if (!fits(*fastest, youngest.room)) {
+    return false;
+  }
+  place(youngest, *fastest);
+  return true;
+}
+
+/// Seconds that a row takes on each of the group's workers, one after the
+/// other; 0: one is not known yet.
+double CoordinatorPolicy::row_time(std::size_t group) const {
+  double sum = 0;
+  for (const int w : groups_.group(group).workers) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    if (worker.gone) {
+      continue;
+    }
+    if (worker.num_rows == 0) {
+      return 0;
+    }
+    sum += worker.row_seconds / worker.num_rows;
+  }
+  return sum;
 }
 
 /// What is left of a sample, as fast as it went so far; before its first call,

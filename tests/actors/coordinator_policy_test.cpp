@@ -24,30 +24,6 @@ TEST(CoordinatorPolicy, WaitsForWorkersThatComeUpBeforeItsFirstTick) {
   EXPECT_FALSE(company.mailboxes[1].empty());
 }
 
-TEST(CoordinatorPolicy, BeginsWithOneWorkerAndSharesWithThoseThatComeLater) {
-  Company company({.kind = MethodKind::batch}, 3, 16, {.workers = alike(3, 8)});
-  company.grant_duration = std::chrono::milliseconds(20);
-  company.on(TimeTick{});
-  EXPECT_TRUE(company.grants.empty()) << "nobody is up";
-  company.raise(1);
-  company.on(TimeTick{});
-  EXPECT_EQ(company.workers_of_run.size(), 8U);
-  // Samples that have not begun go to the next one.
-  company.raise(0);
-  EXPECT_EQ(company.workers_of_run.size(), 16U);
-  // When there are none, what the others have is shared at once.
-  company.raise(2);
-  company.run_to_end();
-  EXPECT_EQ(num_done(company), 16U);
-  std::map<int, int> samples_of;
-  for (const auto& [run, workers] : company.workers_of_run) {
-    for (const int worker : workers) {
-      ++samples_of[worker];
-    }
-  }
-  EXPECT_GE(samples_of[2], 5);
-}
-
 TEST(CoordinatorPolicy, BeginsWithAGroupThatIsWhole) {
   Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 4, 2);
   company.raise(0);
@@ -171,41 +147,6 @@ TEST(CoordinatorPolicy, SaysWhereInputsWillComeFromWhenTheirMakerIsLost) {
   EXPECT_TRUE(is_told);
   company.run_to_end();
   EXPECT_EQ(num_done(company), 1U);
-}
-
-TEST(CoordinatorPolicy, RunsLongSamplesOfABatchOneAfterAnother) {
-  Company company({.kind = MethodKind::batch}, 2, 6);
-  company.grant_duration = std::chrono::milliseconds(20);
-  company.raise_all();
-  company.run_to_end();
-  EXPECT_EQ(company.deepest, 1U);
-  EXPECT_EQ(num_done(company), 6U);
-}
-
-TEST(CoordinatorPolicy, GivesMoreSamplesToAFasterWorker) {
-  Company company({.kind = MethodKind::batch}, 2, 40);
-  company.raise_all();
-  for (int i = 0; company.times_ended == 0 && i < 100000; ++i) {
-    for (int k = 0; k < 3; ++k) {
-      company.run_one(0);
-    }
-    company.run_one(1);
-  }
-  int fast = 0;
-  for (const auto& [sample, workers] : company.step_workers) {
-    fast += workers.contains(0) ? 1 : 0;
-  }
-  EXPECT_GE(fast, 27);
-  EXPECT_EQ(num_done(company), 40U);
-}
-
-TEST(CoordinatorPolicy, KeepsABatchSampleOnOneWorkerUntilTheLastOnes) {
-  Company company({.kind = MethodKind::batch}, 2, 20);
-  company.raise_all();
-  company.run_to_end();
-  for (std::uint64_t i = 0; i < 14; ++i) {
-    EXPECT_EQ(company.step_workers[i].size(), 1U) << i;
-  }
 }
 
 TEST(CoordinatorPolicy, RunsPartsOfAPipelineOnTheirWorkers) {
