@@ -69,10 +69,11 @@ struct Join {
   ProcessJoined joined;
 };
 
-/// The worker's incarnation counts no more. Errc::device_lost: no other shall
-/// be started.
+/// This incarnation of the worker counts no more. If it has ended meanwhile,
+/// the next one goes on. Errc::device_lost: no other shall be started.
 struct EndWorker {
   int worker = 0;
+  std::uint32_t epoch = 0;
   Failure cause;
 };
 

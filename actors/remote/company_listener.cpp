@@ -265,7 +265,7 @@ void CompanyListener::hear(Guest& guest, News news) {
     if (system_ != nullptr) {
       WorkerActor& worker = guest.workers[up->worker];
       caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
-      worker = spawn_worker_proxy(*system_, guest.outbox, up->worker);
+      worker = spawn_worker_proxy(*system_, guest.outbox, *up);
       caf::anon_send(coordinator_, *up, worker);
     }
   } else if (auto* down = std::get_if<WorkerDown>(&news)) {

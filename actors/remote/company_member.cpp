@@ -183,7 +183,7 @@ CoordinatorProxySpec CompanyMember::proxy_spec(
           .on_worker =
               [this](const WorkerUp& up, const WorkerActor& worker) {
                 const std::lock_guard lock(mutex_);
-                workers_[up.worker] = worker;
+                workers_[up.worker] = {up.epoch, worker};
               },
           .on_fault =
               [this](const Failure& cause) {
@@ -298,7 +298,18 @@ void CompanyMember::on_record(net::PeerId peer,
 void CompanyMember::tell_worker(int worker, const auto& message) {
   const auto found = workers_.find(worker);
   if (found != workers_.end()) {
-    caf::anon_send(found->second, message);
+    caf::anon_send(found->second.actor, message);
+  }
+}
+
+void CompanyMember::end_worker(const EndWorker& end) {
+  const auto found = workers_.find(end.worker);
+  // It may have come late: the one that was meant has ended, and its successor
+  // is at work.
+  if (found != workers_.end() && found->second.epoch == end.epoch) {
+    const WorkerActor& worker = found->second.actor;
+    caf::anon_send(caf::actor_cast<caf::actor>(worker),
+                   caf::exit_msg{worker.address(), to_caf_error(end.cause)});
   }
 }
 
@@ -339,12 +350,7 @@ void CompanyMember::hear(News news) {
   } else if (auto* recall = std::get_if<Recall>(&news)) {
     tell_worker(recall->worker, *recall);
   } else if (auto* end = std::get_if<EndWorker>(&news)) {
-    const auto found = workers_.find(end->worker);
-    if (found != workers_.end()) {
-      caf::anon_send(
-          caf::actor_cast<caf::actor>(found->second),
-          caf::exit_msg{found->second.address(), to_caf_error(end->cause)});
-    }
+    end_worker(*end);
   } else {
     throw Error(Errc::corrupt_file, "message", "it is for a coordinator");
   }

@@ -125,6 +125,7 @@ class CompanyMember final : private net::LinkHandler {
                                        std::stop_token stop);
   void report();
   void tell_worker(int worker, const auto& message);
+  void end_worker(const EndWorker& end);
   void finish(MemberEnd end);
   void leave(const std::string& sentence);
 
@@ -136,8 +137,12 @@ class CompanyMember final : private net::LinkHandler {
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
   std::optional<MemberEnd> end_;
+  struct Incarnation {
+    std::uint32_t epoch = 0;
+    WorkerActor actor;
+  };
   ProcessActor node_;                   ///< while it serves
-  std::map<int, WorkerActor> workers_;  ///< the same
+  std::map<int, Incarnation> workers_;  ///< the same; the newest of each
   const std::shared_ptr<net::InprocValueChannel> own_values_ =
       std::make_shared<net::InprocValueChannel>();
   std::shared_ptr<LinkChannel> channel_;

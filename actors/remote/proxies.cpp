@@ -26,12 +26,12 @@ class Proxy : public Base {
 class WorkerProxy final : public Proxy<WorkerActor::base> {
  public:
   WorkerProxy(caf::actor_config& config, std::shared_ptr<Outbox> outbox,
-              int worker)
+              const WorkerUp& of)
       : Proxy(config, std::move(outbox)) {
-    set_exit_handler([this, worker](const caf::exit_msg& exit) {
+    set_exit_handler([this, of](const caf::exit_msg& exit) {
       // Without a cause the link has gone: there is nobody to tell.
       if (exit.reason != caf::exit_reason::user_shutdown) {
-        carry(EndWorker{worker, cause_of(exit.reason, system())});
+        carry(EndWorker{of.worker, of.epoch, cause_of(exit.reason, system())});
       }
       quit(exit.reason);
     });
@@ -115,8 +115,9 @@ void forget_logger() { caf::logger::set_current_actor_system(nullptr); }
 }  // namespace
 
 WorkerActor spawn_worker_proxy(caf::actor_system& system,
-                               std::shared_ptr<Outbox> outbox, int worker) {
-  WorkerActor proxy = system.spawn<WorkerProxy>(std::move(outbox), worker);
+                               std::shared_ptr<Outbox> outbox,
+                               const WorkerUp& of) {
+  WorkerActor proxy = system.spawn<WorkerProxy>(std::move(outbox), of);
   forget_logger();
   return proxy;
 }

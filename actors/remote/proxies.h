@@ -18,7 +18,7 @@ namespace troupe::actors {
 /// it is to end that (EndWorker).
 [[nodiscard]] WorkerActor spawn_worker_proxy(caf::actor_system& system,
                                              std::shared_ptr<Outbox> outbox,
-                                             int worker);
+                                             const WorkerUp& of);
 
 /// In the coordinator's process: another process. `on_answer` hears whether it
 /// was admitted, before the process does. `on_end` is called when the

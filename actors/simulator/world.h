@@ -127,9 +127,10 @@ class World final : private LinkListener {
   struct Admitted {
     AdmitProcess admit;
   };
-  /// It is to end a worker.
+  /// It is to end an incarnation of a worker.
   struct EndsWorker {
     int worker = 0;
+    std::uint32_t epoch = 0;
     Failure cause;
   };
   /// There is nothing to do any more.
@@ -221,7 +222,7 @@ class World final : private LinkListener {
   void handle(Post& post);
   void handle(Offered& offered);
   void handle(Admitted& admitted);
-  void handle(EndsWorker& ends);
+  void handle(const EndsWorker& ends);
   void handle(Over& over);
   void handle(LinkFault& fault);
 

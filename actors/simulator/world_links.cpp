@@ -218,7 +218,12 @@ void World::handle(Admitted& admitted) {
   }
 }
 
-void World::handle(EndsWorker& ends) { tell_to_end(ends.worker, ends.cause); }
+/// As CompanyMember: one that comes late is not for the next incarnation.
+void World::handle(const EndsWorker& ends) {
+  if (at(ends.worker).epoch == ends.epoch) {
+    tell_to_end(ends.worker, ends.cause);
+  }
+}
 
 /// As CompanyMember: it leaves.
 void World::handle(Over& over) {

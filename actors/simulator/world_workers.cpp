@@ -147,10 +147,11 @@ std::uint64_t World::ticks_of(const Worker& worker) const {
 /// As send_exit to the incarnation that the coordinator knows: a worker that
 /// computes ends at its next block.
 void World::ask_to_end(int index, const Failure& cause) {
+  const EndsWorker ends{index, ledger_.epoch_of(index), cause};
   if (is_linked() && process_of(index) != kHomeProcess) {
-    send(kCoordinator, index, EndsWorker{index, cause});
-  } else if (at(index).epoch == ledger_.epoch_of(index)) {
-    tell_to_end(index, cause);
+    send(kCoordinator, index, ends);
+  } else {
+    handle(ends);
   }
 }
 

@@ -107,11 +107,12 @@ Join read(const proto::Join& from) {
 
 void write(const EndWorker& end, proto::News& news) {
   news.mutable_end_worker()->set_worker(end.worker);
+  news.mutable_end_worker()->set_epoch(end.epoch);
   write(end.cause, *news.mutable_end_worker()->mutable_cause());
 }
 
 EndWorker read(const proto::EndWorker& from) {
-  return {natural(from.worker()), read(from.cause())};
+  return {natural(from.worker()), from.epoch(), read(from.cause())};
 }
 
 void write(const PeerAddress& peer, proto::News& news) {

@@ -96,8 +96,9 @@ TEST(SessionCodec, RefusesAWorkerOfAClassThatIsNotThere) {
 
 TEST(SessionCodec, BringsTheRestBack) {
   Filler fill;
-  const EndWorker end{fill.small(), fill.failure()};
+  const EndWorker end{fill.small(), 7, fill.failure()};
   EXPECT_EQ(there_and_back(end).worker, end.worker);
+  EXPECT_EQ(there_and_back(end).epoch, 7U);
   EXPECT_EQ(there_and_back(end).cause.code, end.cause.code);
   EXPECT_EQ(there_and_back(end).cause.message, end.cause.message);
   const PeerAddress peer{4, {"tcp://a:1"}, {"knock", "answer"}};

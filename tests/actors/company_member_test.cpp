@@ -1,0 +1,170 @@
+// What a worker's process does with what it is told over its link.
+
+#include "actors/remote/company_member.h"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "actors/remote/mail.h"
+#include "actors/remote/proxies.h"
+#include "actors/system_config.h"
+#include "actors/wire/news_codec.h"
+#include "tests/actors/observed_job.h"
+
+namespace troupe::actors {
+namespace {
+
+/// A coordinator's process without a coordinator: the test says what is told to
+/// the one process that joins, and takes what that says.
+class Director final : public net::LinkHandler {
+ public:
+  explicit Director(net::Switchboard& board)
+      : hub_(board.make_hub({.role = "coordinator"}, *this)) {
+    hub_->listen("inproc://job");
+  }
+
+  /// The next news of this kind; those before it are dropped. Nothing: the link
+  /// has ended.
+  template <typename Kind>
+  std::optional<Kind> next() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      came_.wait(lock, [this] { return !news_.empty() || is_lost_; });
+      if (news_.empty()) {
+        return std::nullopt;
+      }
+      const wire::News news = std::move(news_.front());
+      news_.pop_front();
+      if (const auto* found = std::get_if<Kind>(&news)) {
+        return *found;
+      }
+    }
+  }
+  void tell(wire::News news) { outbox_->send(wire::encode(std::move(news))); }
+  [[nodiscard]] std::shared_ptr<Outbox> outbox() const { return outbox_; }
+
+ private:
+  void on_knock(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+    hub_->accept(peer, wire::encode(Welcome{.version = "test", .process = 1}));
+  }
+  void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+    outbox_ = std::make_shared<Outbox>(*hub_, peer);
+    tell(Offer{});
+  }
+  void on_record(net::PeerId /*peer*/,
+                 std::span<const std::byte> record) override {
+    if (const auto message = assembler_.add(record, wire::kMostNewsBytes)) {
+      const std::lock_guard lock(mutex_);
+      news_.push_back(wire::decode_news(net::bytes_of(*message)));
+      came_.notify_all();
+    }
+  }
+  void on_room(net::PeerId /*peer*/) override { outbox_->on_room(); }
+  void on_wanted(net::PeerId /*peer*/, net::WantId want,
+                 std::string_view /*key*/) override {
+    hub_->give_nothing(want);
+  }
+  void on_lost(net::PeerId /*peer*/, const net::Loss& /*loss*/) override {
+    const std::lock_guard lock(mutex_);
+    is_lost_ = true;
+    came_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<wire::News> news_;
+  bool is_lost_ = false;
+  Assembler assembler_;
+  std::shared_ptr<Outbox> outbox_;
+  std::unique_ptr<net::Hub> hub_;
+};
+
+/// A process with one worker, member of a job that the test directs.
+class AMember : public testing::Test {
+ protected:
+  AMember() {
+    EXPECT_TRUE(director_.next<Join>());
+    director_.tell(AdmitProcess{1, 0, 1});
+  }
+  ~AMember() override { director_.tell(JobOver{}); }
+
+  void serve() {
+    CompanyMember member({.version = "test",
+                          .name = "test",
+                          .hub = {.role = "worker"},
+                          .endpoint = "inproc://job",
+                          .make_hub = [this](net::HubOptions options,
+                                             net::LinkHandler& handler) {
+                            return board_->make_hub(std::move(options),
+                                                    handler);
+                          }});
+    ASSERT_TRUE(member.wait_for_offer({}));
+    WorkerPlace place;
+    place.process = member.process();
+    (void)member.serve({.parts = job_.spec.parts,
+                        .workers = {place},
+                        .classes = {{.name = "class"}},
+                        .restart = job_.spec.restart},
+                       {}, {});
+  }
+
+  ObservedJob job_;
+  std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
+  Director director_{*board_};
+  std::jthread process_{[this] { serve(); }};
+};
+
+Failure end_for_good() {
+  return {Errc::device_lost, "worker", "its device has gone", {}};
+}
+
+TEST_F(AMember, EndsAWorkerAndStartsItAgain) {
+  const std::optional<WorkerUp> up = director_.next<WorkerUp>();
+  ASSERT_TRUE(up);
+  director_.tell(
+      EndWorker{0, up->epoch, {Errc::job_failed, "worker", "was silent", {}}});
+  const std::optional<WorkerDown> down = director_.next<WorkerDown>();
+  ASSERT_TRUE(down);
+  EXPECT_EQ(down->epoch, up->epoch);
+  EXPECT_FALSE(down->gone);
+  const std::optional<WorkerUp> again = director_.next<WorkerUp>();
+  ASSERT_TRUE(again);
+  director_.tell(EndWorker{0, again->epoch, end_for_good()});
+  EXPECT_TRUE(director_.next<WorkerDown>().value().gone);
+}
+
+TEST_F(AMember, EndsNoWorkerForWhatWasMeantForTheOneBefore) {
+  SystemConfig config;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto end = [&](const WorkerUp& up, Failure cause) {
+    const auto proxy = spawn_worker_proxy(system, director_.outbox(), up);
+    self->send_exit(proxy, to_caf_error(std::move(cause)));
+    self->wait_for(proxy);
+  };
+  const Failure silent{Errc::job_failed, "worker", "was silent", {}};
+  const std::optional<WorkerUp> first = director_.next<WorkerUp>();
+  ASSERT_TRUE(first);
+  end(*first, silent);
+  const std::optional<WorkerUp> second = director_.next<WorkerUp>();
+  ASSERT_TRUE(second);
+  // The first of these two would keep it from being started again.
+  end(*first, end_for_good());
+  end(*second, silent);
+  const std::optional<WorkerDown> down = director_.next<WorkerDown>();
+  ASSERT_TRUE(down);
+  EXPECT_EQ(down->epoch, second->epoch);
+  EXPECT_FALSE(down->gone);
+}
+
+}  // namespace
+}  // namespace troupe::actors
