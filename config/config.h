@@ -92,7 +92,7 @@ struct Config {
   std::string join;
   std::string secret_file;
   std::string model_root;
-  double wait_seconds = 5;
+  double wait_seconds = 4;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;
   std::string bind;
