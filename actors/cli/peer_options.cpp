@@ -1,8 +1,5 @@
 #include "actors/cli/peer_options.h"
 
-#include <cstdlib>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "kernels/core/error.h"
@@ -15,14 +12,6 @@ namespace {
 
 using net::Endpoint;
 using net::Transport;
-
-/// A new folder that nobody else may enter; empty if it cannot be made.
-std::string make_private_folder() {
-  std::error_code error;
-  std::string path =
-      std::filesystem::temp_directory_path(error) / "troupe-XXXXXX";
-  return !error && ::mkdtemp(path.data()) != nullptr ? path : std::string{};
-}
 
 /// Where others can be expected who reach the coordinator there.
 std::string default_port(const Endpoint& coordinator) {
@@ -94,18 +83,11 @@ PeerPlace::PeerPlace(const config::Config& config) {
     const Endpoint coordinator = net::parse_endpoint(config.join);
     spec_->may_fail = true;
     if (coordinator.transport == Transport::ipc) {
-      folder_ = make_private_folder();
-      spec_->bind = folder_.empty() ? "" : "ipc://" + folder_ + "/values";
+      folder_ = SocketFolder::make();
+      spec_->bind = folder_.path().empty() ? "" : folder_.endpoint();
     } else if (spec_->key || !net::is_public(coordinator)) {
       spec_->bind = default_port(coordinator);
     }
-  }
-}
-
-PeerPlace::~PeerPlace() {
-  if (!folder_.empty()) {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/cli/socket_folder.h"
 #include "actors/remote/company_member.h"
 #include "config/config.h"
 
@@ -20,9 +21,6 @@ class PeerPlace {
  public:
   /// Errors: those of check_peers and of net::read_keys.
   explicit PeerPlace(const config::Config& config);
-  ~PeerPlace();
-  PeerPlace(const PeerPlace&) = delete;
-  PeerPlace& operator=(const PeerPlace&) = delete;
 
   [[nodiscard]] const std::optional<PeerSpec>& spec() const noexcept {
     return spec_;
@@ -30,7 +28,7 @@ class PeerPlace {
 
  private:
   std::optional<PeerSpec> spec_;
-  std::string folder_;  ///< of its socket, if it is ours to remove
+  SocketFolder folder_;  ///< of its socket, if nobody named one
 };
 
 }  // namespace troupe::actors

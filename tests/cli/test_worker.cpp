@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -243,6 +244,25 @@ TEST(WorkerProcess, TakesOverWhereTheLastOneWasLost) {
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(result["nodes"][1]["status"], "left");
   EXPECT_EQ(result["nodes"][2]["status"], "done");
+}
+
+TEST(WorkerProcess, RemovesTheSocketOfOneThatWasKilled) {
+  LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
+  const auto num_folders = [&job] {
+    return std::ranges::count_if(job.folder().names(), [](const auto& name) {
+      return name.starts_with("troupe-");
+    });
+  };
+  job.add_worker();
+  job.await_images(1);
+  EXPECT_EQ(num_folders(), 1);
+  job.worker(0).signal(SIGKILL);
+  (void)job.worker(0).wait();
+  EXPECT_EQ(num_folders(), 1) << "a killed process removes nothing";
+  job.add_worker();
+  EXPECT_EQ(job.finish()["images"].size(), 60U);
+  EXPECT_EQ(job.worker(1).wait().exit_code, 0);
+  EXPECT_EQ(num_folders(), 0);
 }
 
 TEST(WorkerProcess, NeedsTheKeysOfItsCompany) {
