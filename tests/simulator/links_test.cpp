@@ -7,26 +7,11 @@
 #include "actors/simulator/simulate.h"
 #include "tests/simulator/hazards.h"
 #include "tests/simulator/link_sabotage.h"
+#include "tests/simulator/no_faults.h"
 #include "tests/simulator/sabotage.h"
 
 namespace troupe::actors::simulator {
 namespace {
-
-constexpr FaultRates kNoFaults{.kills = 0,
-                               .freezes = 0,
-                               .slows = 0,
-                               .process_ends = 0,
-                               .drains = 0,
-                               .joins = 0,
-                               .cancels = 0};
-constexpr LinkFaultRates kNoLinkFaults{.cuts = 0,
-                                       .cuts_in_records = 0,
-                                       .short_partitions = 0,
-                                       .long_partitions = 0,
-                                       .short_freezes = 0,
-                                       .long_freezes = 0,
-                                       .home_freezes = 0,
-                                       .kills = 0};
 
 TEST(LinkedSimulator, EndsUndisturbedJobsWithPlainValues) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

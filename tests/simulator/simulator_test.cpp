@@ -9,18 +9,11 @@
 #include "actors/simulator/simulate.h"
 #include "samplers/parallel/method_row.h"
 #include "tests/simulator/hazards.h"
+#include "tests/simulator/no_faults.h"
 #include "tests/simulator/sabotage.h"
 
 namespace troupe::actors::simulator {
 namespace {
-
-constexpr FaultRates kNoFaults{.kills = 0,
-                               .freezes = 0,
-                               .slows = 0,
-                               .process_ends = 0,
-                               .drains = 0,
-                               .joins = 0,
-                               .cancels = 0};
 
 TEST(Simulator, TriesEveryMethodAsOftenAsTheOthers) {
   const std::size_t methods = samplers::method_table().size();
