@@ -20,7 +20,7 @@
 //
 //   control  records, each delivered once and in order
 //   values   large immutable bytes, asked for by a key
-//   beats    signs of life: the newest payload, and the round trip
+//   beats    signs of life: the newest payload, the round trip, the clock
 //
 // A link moves bytes. What a record, a key or a payload means is not known
 // here.
@@ -100,6 +100,14 @@ enum class SendResult : std::uint8_t {
   no_peer,  ///< it is lost, or not up yet
 };
 
+/// What a beat that was answered tells of its peer.
+struct RoundTrip {
+  Duration taken{};
+  /// The steady clock of the peer's host minus ours, wrong by half of `taken`
+  /// at most.
+  Duration clock_ahead{};
+};
+
 /// How a question for a value ended.
 enum class FetchStatus : std::uint8_t {
   found,
@@ -161,10 +169,10 @@ class LinkHandler {
   virtual void on_record(PeerId peer, std::span<const std::byte> record) = 0;
   /// `Hub::send` had no room; now half of it is free.
   virtual void on_room(PeerId peer) = 0;
-  /// The newest beat. `round_trip` is that of this beat, if it could be
-  /// measured.
+  /// The newest beat. `round_trip`: what it measured, if it answers one of
+  /// ours.
   virtual void on_beat(PeerId /*peer*/, std::span<const std::byte> /*payload*/,
-                       std::optional<Duration> /*round_trip*/) {}
+                       const std::optional<RoundTrip>& /*round_trip*/) {}
   /// A peer asks for a value. Answer with `Hub::give` or `Hub::give_nothing`,
   /// now or as soon as it is made, from any thread. The same question may come
   /// again under another number.

@@ -18,6 +18,8 @@ constexpr int kReconnectRoundTrips = 6;
 /// A grace is so many looks. If this process did not run for a while, that is
 /// one of them, and the peer has the time of the others.
 constexpr int kGraceLooks = 3;
+/// A host is not on for longer (146 years, in ns).
+constexpr std::uint64_t kMostStamp = std::uint64_t{1} << 62U;
 /// What a new round trip counts in the smoothed one: 1/8, as in TCP (RFC 6298).
 constexpr int kSmoothing = 8;
 
@@ -25,6 +27,21 @@ constexpr int kSmoothing = 8;
   return static_cast<std::uint64_t>(
              std::chrono::nanoseconds(now.time_since_epoch()).count()) +
          1;  // 0 is none
+}
+
+/// What a beat that came at `now` tells, if it answers one of ours. Where both
+/// ways take equally long, the peer's clock showed the middle of the time that
+/// the two beats were on their way.
+[[nodiscard]] std::optional<RoundTrip> round_trip_of(const FrameHead& head,
+                                                     std::uint64_t now) {
+  if (head.a > kMostStamp || head.b == 0 || head.b > now ||
+      head.c > now - head.b) {
+    return std::nullopt;
+  }
+  const std::chrono::nanoseconds taken(now - head.b - head.c);
+  const std::chrono::nanoseconds since_sent(static_cast<std::int64_t>(now) -
+                                            static_cast<std::int64_t>(head.a));
+  return RoundTrip{taken, taken / 2 - since_sent};
 }
 
 }  // namespace
@@ -130,12 +147,11 @@ void LinkSession::beat(const FrameArrived& frame, TimePoint now) {
   their_stamp_ = head.a;
   their_stamp_at_ = now;
   last_heard_ = now;
-  std::optional<Duration> round_trip;
-  const std::uint64_t stamp = stamp_of(now);
-  if (head.b != 0 && head.b <= stamp && head.c <= stamp - head.b) {
-    round_trip = std::chrono::nanoseconds(stamp - head.b - head.c);
-    const Duration before = round_trip_.value_or(*round_trip);
-    round_trip_ = before + (*round_trip - before) / kSmoothing;
+  const std::optional<RoundTrip> round_trip =
+      round_trip_of(head, stamp_of(now));
+  if (round_trip) {
+    const Duration before = round_trip_.value_or(round_trip->taken);
+    round_trip_ = before + (round_trip->taken - before) / kSmoothing;
   }
   commands_.emplace_back(
       DeliverBeat{std::string(text_of(frame.payload)), round_trip});

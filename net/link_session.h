@@ -68,7 +68,7 @@ struct DeliverRecord {
 };
 struct DeliverBeat {
   std::string payload;
-  std::optional<Duration> round_trip;
+  std::optional<RoundTrip> round_trip;
 };
 /// The peer has received records that took so much room.
 struct MadeRoom {

@@ -42,7 +42,7 @@ class Holder final : public LinkHandler {
   }
   void on_room(PeerId) override {}
   void on_beat(PeerId, std::span<const std::byte>,
-               std::optional<Duration>) override {}
+               const std::optional<RoundTrip>&) override {}
   void on_wanted(PeerId, WantId want, std::string_view key) override {
     hub->give(want, {key == "large" ? large_ : small_});
   }
@@ -69,7 +69,7 @@ class Asker final : public LinkHandler {
     note([&] { ++num_rooms; });
   }
   void on_beat(PeerId, std::span<const std::byte>,
-               std::optional<Duration>) override {}
+               const std::optional<RoundTrip>&) override {}
   void on_wanted(PeerId, WantId, std::string_view) override {}
   void on_unwanted(WantId) override {}
   void on_lost(PeerId, const Loss& loss) override {

@@ -68,11 +68,11 @@ class Witness final : public LinkHandler {
     note([&] { ++peers_[peer].num_rooms; });
   }
   void on_beat(PeerId peer, std::span<const std::byte> payload,
-               std::optional<Duration> round_trip) override {
+               const std::optional<RoundTrip>& round_trip) override {
     note([&] {
       peers_[peer].beat = text(payload);
       if (round_trip) {
-        peers_[peer].round_trip = round_trip;
+        peers_[peer].round_trip = round_trip->taken;
       }
     });
   }

@@ -32,11 +32,12 @@ struct SessionEnd {
   std::vector<std::string> sent;
   std::vector<std::string> got;
   std::vector<std::string> beats;
-  std::vector<Duration> round_trips;
+  std::vector<RoundTrip> round_trips;
   std::size_t room = 0;  ///< as the shell counts it
 };
 
-/// Two sessions over a wire in virtual time.
+/// Two sessions over a wire in virtual time. The listener's clock may be ahead
+/// of the dialler's.
 class SessionPair {
  public:
   static constexpr std::size_t kRoom = std::size_t{1} << 20U;
@@ -60,9 +61,9 @@ class SessionPair {
   void run(TimePoint until) {
     while (true) {
       TimePoint next = wire_.next();
-      for (const SessionEnd& end : ends) {
-        if (end.session && !end.ended) {
-          next = std::min(next, *end.session->next_deadline());
+      for (int end = 0; end < 2; ++end) {
+        if (ends[end].session && !ends[end].ended) {
+          next = std::min(next, deadline(end));
         }
       }
       if (next > until) {
@@ -75,9 +76,8 @@ class SessionPair {
             [&](int to, const FrameArrived& frame) { arrive(to, frame); });
       } else {
         for (int end = 0; end < 2; ++end) {
-          if (ends[end].session && !ends[end].ended &&
-              *ends[end].session->next_deadline() <= now) {
-            act(end, ends[end].session->on(Woken{}, now));
+          if (ends[end].session && !ends[end].ended && deadline(end) <= now) {
+            act(end, ends[end].session->on(Woken{}, clock(end)));
           }
         }
       }
@@ -94,12 +94,13 @@ class SessionPair {
     from.room -= room;
     EXPECT_EQ(from.room + room, from.session->room());
     from.sent.push_back(record);
-    act(end, from.session->on(SendRecord{share(std::move(record))}, now));
+    act(end,
+        from.session->on(SendRecord{share(std::move(record))}, clock(end)));
     return true;
   }
 
   void event(int end, const SessionEvent& it) {
-    act(end, ends[end].session->on(it, now));
+    act(end, ends[end].session->on(it, clock(end)));
   }
 
   /// All connections are made, or closed, and both sides see it at once.
@@ -123,8 +124,16 @@ class SessionPair {
   VirtualWire& wire() { return wire_; }
   std::mt19937_64& random() { return random_; }
   bool accepts = true;
+  Duration ahead{};  ///< the listener's clock; set it before anything happens
 
  private:
+  [[nodiscard]] TimePoint clock(int end) const {
+    return end == 0 ? now : now + ahead;
+  }
+  /// By the dialler's clock.
+  [[nodiscard]] TimePoint deadline(int end) const {
+    return *ends[end].session->next_deadline() - (clock(end) - now);
+  }
   SessionOptions options_of(int end) {
     SessionOptions options = options_;
     options.peer = end == 0 ? "the listener" : "the dialler";
@@ -135,10 +144,10 @@ class SessionPair {
   void arrive(int to, const FrameArrived& frame) {
     SessionEnd& end = ends[to];
     if (!end.session && frame.head.kind == FrameKind::hello) {
-      end.session = LinkSession::listening(options_of(1), now);
+      end.session = LinkSession::listening(options_of(1), clock(1));
     }
     if (end.session && !end.ended) {
-      act(to, end.session->on(frame, now));
+      act(to, end.session->on(frame, clock(to)));
     } else if (end.ended && frame.head.kind != FrameKind::bye) {
       wire_.send(to,
                  {{.kind = FrameKind::bye,
@@ -158,7 +167,7 @@ class SessionPair {
       } else if (std::get_if<Knocked>(&command) != nullptr) {
         EXPECT_FALSE(std::exchange(end.knocked, true));
         if (accepts) {
-          act(index, end.session->on(Accept{"welcome"}, now));
+          act(index, end.session->on(Accept{"welcome"}, clock(index)));
         }
       } else if (std::get_if<CameUp>(&command) != nullptr) {
         EXPECT_FALSE(std::exchange(end.up, true));

@@ -231,9 +231,39 @@ TEST(Session, BeatsCarryTheNewestPayloadAndMeasureTheRoundTrip) {
                        "step 1"),
             0);
   ASSERT_FALSE(pair.ends[0].round_trips.empty());
-  for (const Duration round_trip : pair.ends[0].round_trips) {
-    EXPECT_EQ(round_trip, 6ms);
+  for (const RoundTrip& round_trip : pair.ends[0].round_trips) {
+    EXPECT_EQ(round_trip.taken, 6ms);
   }
+}
+
+TEST(Session, BeatsTellHowFarThePeersClockIsAhead) {
+  for (const Duration ahead :
+       {Duration(0ms), Duration(90min), Duration(-59min)}) {
+    // Ways take 50 us to 10 ms, so one may be longer than the other.
+    SessionPair pair(1, {.spread = 10ms});
+    pair.ahead = ahead;
+    pair.run(pair.now + 3s);
+    for (const int end : {0, 1}) {
+      const Duration truth = end == 0 ? ahead : -ahead;
+      EXPECT_GE(pair.ends[end].round_trips.size(), 20U);
+      Duration furthest{};
+      for (const RoundTrip& round_trip : pair.ends[end].round_trips) {
+        const Duration off = round_trip.clock_ahead - truth;
+        EXPECT_LE(std::chrono::abs(off), round_trip.taken / 2 + 1ns);
+        furthest = std::max(furthest, std::chrono::abs(off));
+      }
+      EXPECT_LE(furthest, 5ms);
+    }
+  }
+}
+
+TEST(Session, AClockThatNoHostHasIsPassedOver) {
+  SessionPair pair(1, {.least = 3ms});
+  pair.ahead = Duration(std::int64_t{1} << 62U);
+  pair.run(pair.now + 500ms);
+  EXPECT_TRUE(pair.ends[0].round_trips.empty());
+  EXPECT_GE(pair.ends[0].beats.size(), 4U);
+  EXPECT_FALSE(pair.ends[1].round_trips.empty());
 }
 
 TEST(Session, BeatsAsOftenAsThePeersLeaseNeeds) {
