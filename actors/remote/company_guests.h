@@ -8,6 +8,7 @@
 
 #include "actors/messages.h"
 #include "actors/remote/mail.h"
+#include "actors/remote/peer_clock.h"
 #include "actors/session.h"
 #include "net/link.h"
 
@@ -22,6 +23,9 @@ struct RemoteProcess {
   /// newest report: at most a second old, and final once it has left in order.
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
+  /// The largest that a result was placed with (PeerClock); nothing: no beat
+  /// had told yet.
+  std::optional<Duration> clock_error;
   std::optional<std::string> gone;  ///< why it is no more
 };
 
@@ -31,6 +35,7 @@ struct Guest {
   int process = 0;
   std::shared_ptr<Outbox> outbox;
   Assembler assembler;  ///< of the hub's thread
+  PeerClock clock;
   std::optional<Join> join;
   // Of its links to other workers' processes:
   PeerAddress address;  ///< no endpoints: it cannot be dialled

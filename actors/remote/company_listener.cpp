@@ -172,6 +172,16 @@ void CompanyListener::on_room(net::PeerId peer) {
   }
 }
 
+void CompanyListener::on_beat(net::PeerId peer,
+                              std::span<const std::byte> /*payload*/,
+                              const std::optional<net::RoundTrip>& round_trip) {
+  const std::lock_guard lock(mutex_);
+  const std::shared_ptr<Guest> guest = guests_.find(peer);
+  if (guest && round_trip) {
+    guest->clock.hear(*round_trip, SteadyClock().now());
+  }
+}
+
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   if (spec_.desk == nullptr || !spec_.desk->lose(peer)) {
     lose(peer, loss.what);
@@ -276,8 +286,9 @@ void CompanyListener::hear(Guest& guest, News news) {
     pass_on(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
     expect(guest.has(result->worker));
-    // Clocks of two hosts have nothing in common: it ended about now.
-    result->span.start = SteadyClock().now() - result->span.duration;
+    guest.clock.place(result->span, SteadyClock().now());
+    RemoteProcess& known = guests_.known(guest);
+    known.clock_error = std::max(known.clock_error, guest.clock.error());
     pass_on(*result);
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
     expect(drain->process == guest.process);
