@@ -258,7 +258,8 @@ class CoordinatorShell final : public ShellActor::base {
       }
     }
     if (spec_.trace) {
-      send(spec_.observer, in_hand_->span);
+      send(spec_.observer,
+           TracePass{in_hand_->span, in_hand_->made, in_hand_->reads});
     }
   }
   void perform(EndSample& end) {

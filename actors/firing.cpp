@@ -63,6 +63,7 @@ void Firing::run_next() noexcept {
                                                   *spec_.store);
     const auto finish = [self = shared_from_this(), work] {
       GrantResult result = work->finish();
+      result.span.process = self->spec_.process;
       for (RemoteValue& value : result.gone) {
         value.process = self->spec_.process;
       }

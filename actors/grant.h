@@ -110,6 +110,8 @@ struct TrajectoryPoint {
 /// One stretch of work on one worker: what a trace draws as a bar.
 struct TraceSpan {
   int worker = 0;
+  int process = 0;  ///< the worker's
+  Device device;    ///< of that process
   samplers::Op op = samplers::Op::evaluate;
   std::uint64_t sample_index = 0;  ///< of the first row
   int rows = 1;                    ///< tasks that ran together
@@ -117,6 +119,24 @@ struct TraceSpan {
   int segment = 0;
   TimePoint start;
   Duration duration{};
+};
+
+/// A value that a worker read, and its tensors' bytes.
+struct ReadValue {
+  ValueName name;
+  std::uint64_t bytes = 0;
+
+  friend bool operator==(const ReadValue&, const ReadValue&) = default;
+};
+
+/// A stretch of work, and the values at both ends of it: those of one that
+/// another has read are what a trace draws as arrows.
+struct TracePass {
+  TraceSpan span;
+  std::vector<ValueName> made;
+  /// Only what was fetched for it from another process, or read out of another
+  /// device's memory.
+  std::vector<ReadValue> reads;
 };
 
 /// A value that a process holds, and the memory that it lies in.
@@ -147,6 +167,10 @@ struct GrantResult {
   std::vector<TrajectoryPoint> points;
   std::uint64_t ticks = 0;  ///< of the worker, when they were done
   TraceSpan span;           ///< what ran, and when
+  /// Of a job that is traced: what the tasks made, and what of their inputs
+  /// came from elsewhere (see TracePass).
+  std::vector<ValueName> made;
+  std::vector<ReadValue> reads;
 };
 
 /// An incarnation of a worker has begun.

@@ -27,7 +27,7 @@ class ObserversShell final : public ObserverActor::base {
         [this](const TrajectoryPoint& point) {
           tell(&Observer::on_point, point);
         },
-        [this](const TraceSpan& span) { tell(&Observer::on_span, span); },
+        [this](const TracePass& pass) { tell(&Observer::on_pass, pass); },
         [this](const EndJob& end) { finish(end); },
     };
   }

@@ -30,7 +30,7 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
     std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
     std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
-    std::same_as<T, TraceSpan> || std::same_as<T, EndJob> ||
+    std::same_as<T, TracePass> || std::same_as<T, EndJob> ||
     std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
@@ -67,7 +67,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobProgress))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::SampleOutcome))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Preview))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::TrajectoryPoint))
-CAF_ADD_TYPE_ID(troupe, (troupe::actors::TraceSpan))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::TracePass))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::EndJob))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::OutcomeReleased))
 
@@ -119,6 +119,6 @@ using NodeActor = ProcessActor::extend<caf::reacts_to<WorkerUp, WorkerActor>,
 using ObserverActor =
     caf::typed_actor<caf::reacts_to<JobProgress>, caf::reacts_to<SampleOutcome>,
                      caf::reacts_to<Preview>, caf::reacts_to<TrajectoryPoint>,
-                     caf::reacts_to<TraceSpan>, caf::reacts_to<EndJob>>;
+                     caf::reacts_to<TracePass>, caf::reacts_to<EndJob>>;
 
 }  // namespace troupe::actors

@@ -75,7 +75,7 @@ class Observer {
   /// Only when the job collects trajectories.
   virtual void on_point(const TrajectoryPoint& /*point*/) {}
   /// Only when the job collects a trace.
-  virtual void on_span(const TraceSpan& /*span*/) {}
+  virtual void on_pass(const TracePass& /*pass*/) {}
 };
 
 }  // namespace troupe::actors

@@ -136,7 +136,7 @@ JobResult run_job(const JobSpec& spec) { return run_company(spec, {}); }
 JobResult run_company(const JobSpec& spec, const Detours& detours) {
   const auto job = std::make_shared<JobContext>(
       spec.parts, std::make_shared<const SteadyClock>(), spec.preview_every > 0,
-      spec.trajectory);
+      spec.trajectory, spec.trace);
   const TimePoint start = job->clock->now();
   std::promise<JobHistory> promise;
   std::future<JobHistory> over = promise.get_future();

@@ -35,7 +35,7 @@ struct JobSpec {
   std::uint64_t value_budget = 0;
   int preview_every = 0;    ///< model calls between previews; 0: none
   bool trajectory = false;  ///< whether observers get the latents of all calls
-  bool trace = false;       ///< whether observers get spans
+  bool trace = false;       ///< whether observers get passes
 
   /// The company. A class of execution is part of what an evaluator promises:
   /// places with equal numbers must give equal bytes.

@@ -59,6 +59,7 @@ struct Offer {
   std::vector<models::Condition> conditions;
   bool previews = false;    ///< results show previews
   bool trajectory = false;  ///< results show the latents after each call
+  bool trace = false;       ///< results say which values they made and read
 };
 
 /// The process has the model, and can begin.

@@ -118,9 +118,7 @@ void name_device(const ExecContext& ctx, Failure& failure) {
   }
 }
 
-/// Where a value lies: one of its tensors is there, and the others may be on
-/// the host.
-Device memory_of(const samplers::SlotTable::Value& value) {
+std::vector<const Tensor*> tensors_of(const samplers::SlotTable::Value& value) {
   std::vector<const Tensor*> tensors;
   if (const auto* state = std::get_if<samplers::SolverState>(&value)) {
     tensors = {&state->latents, &state->anchor, &state->slope};
@@ -134,10 +132,25 @@ Device memory_of(const samplers::SlotTable::Value& value) {
   } else {
     tensors = {&std::get<Tensor>(value)};
   }
+  return tensors;
+}
+
+/// Where a value lies: one of its tensors is there, and the others may be on
+/// the host.
+Device memory_of(const samplers::SlotTable::Value& value) {
+  const std::vector<const Tensor*> tensors = tensors_of(value);
   const auto far = std::ranges::find_if(tensors, [](const Tensor* tensor) {
     return tensor->device().kind != DeviceKind::cpu;
   });
   return far == tensors.end() ? Device{} : (*far)->device();
+}
+
+std::uint64_t num_bytes(const samplers::SlotTable::Value& value) {
+  std::uint64_t bytes = 0;
+  for (const Tensor* const tensor : tensors_of(value)) {
+    bytes += tensor->num_bytes();
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -161,6 +174,7 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
   result_.epoch = grant.epoch;
   const SampleTask& first = grant.tasks.at(0);
   result_.span = {.worker = grant.worker,
+                  .device = ctx.device(),
                   .op = first.task.op,
                   .sample_index = first.sample_index,
                   .rows = static_cast<int>(grant.tasks.size()),
@@ -183,6 +197,9 @@ Execution::Execution(const Grant& grant, ExecContext& ctx, JobContext& job,
             !is_made_by(bound, tables_.back().get(), slot)) {
           result_.gone.push_back({{work.sample_index, work.run, slot}, 0});
         }
+      }
+      if (job.trace) {
+        note_reads(grant, work, *tables_.back());
       }
       bound.push_back({work.sample_index, work.task, tables_.back().get()});
     }
@@ -219,15 +236,49 @@ bool Execution::is_done() noexcept {
 GrantResult Execution::finish() noexcept {
   try {
     if (queued_) {
+      queued_->end.wait();
+      // Before anybody can read what was made: whoever does so begins later.
+      note_end();
       std::vector<HeldValue> made = made_values();
       result_.results = job_.runner.finish(ctx_, *queued_);
+      if (job_.trace) {
+        std::ranges::transform(made, std::back_inserter(result_.made),
+                               &HeldValue::name);
+      }
       std::ranges::move(made, std::back_inserter(result_.held));
+    } else {
+      note_end();
     }
   } catch (...) {
     fail();
+    note_end();
   }
-  result_.span.duration = job_.clock->now() - result_.span.start;
   return std::move(result_);
+}
+
+void Execution::note_end() noexcept {
+  result_.span.duration = job_.clock->now() - result_.span.start;
+}
+
+/// What a task reads that was fetched for it, or that another device made.
+void Execution::note_reads(const Grant& grant, const SampleTask& work,
+                           const samplers::SlotTable& slots) {
+  for (const samplers::Slot slot : work.task.inputs) {
+    const auto value = slots.find(slot);
+    if (!value) {
+      continue;  // the pass makes it
+    }
+    const ValueName name{work.sample_index, work.run, slot};
+    const bool is_fetched =
+        std::ranges::find(grant.remote_inputs, name, &RemoteValue::name) !=
+        grant.remote_inputs.end();
+    const bool is_known =
+        std::ranges::find(result_.reads, name, &ReadValue::name) !=
+        result_.reads.end();
+    if (!is_known && (is_fetched || memory_of(*value) != ctx_.device())) {
+      result_.reads.push_back({name, num_bytes(*value)});
+    }
+  }
 }
 
 std::vector<HeldValue> Execution::made_values() const {
@@ -246,6 +297,8 @@ std::vector<HeldValue> Execution::made_values() const {
 void Execution::fail() noexcept {
   result_.results.clear();
   // They show what did not happen.
+  result_.made.clear();
+  result_.reads.clear();
   result_.previews.clear();
   result_.points.clear();
   result_.failure = current_failure();

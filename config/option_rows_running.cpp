@@ -180,7 +180,9 @@ std::span<const Option> running_rows() {
        kOutput, kSample, parsed(&Config::preview_samples, parse_range), "all"},
       {"preview-every", "", 0, "K", "steps between previews", kOutput, kSample,
        whole(&Config::preview_every, 1)},
-      {"trace", "", 0, "FILE", "timeline for Perfetto or chrome://tracing",
+      {"trace", "", 0, "FILE",
+       "timeline for Perfetto or chrome://tracing: a track per worker of every "
+       "process, and arrows for values that moved",
        kOutput, kSample, field(&Config::trace), "none"},
       {"plot", "", 0, "FILE", "draw the schedule as SVG", kOutput, kSchedule,
        field(&Config::plot), "none"},

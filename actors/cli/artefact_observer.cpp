@@ -237,15 +237,22 @@ void ArtefactObserver::on_point(const TrajectoryPoint& point) {
   copy(point.latents, row.subspan(offset, size));
 }
 
-void ArtefactObserver::on_span(const TraceSpan& span) { spans_.add(span); }
+void ArtefactObserver::on_pass(const TracePass& pass) { trace_.add(pass); }
 
 std::string ArtefactObserver::trace_note() const {
-  const std::uint64_t dropped = spans_.num_dropped();
-  return dropped == 0 ? std::string()
-                      : fmt::format(
-                            "the trace holds the last {} spans: {} "
-                            "older ones were dropped",
-                            spans_.spans().size(), dropped);
+  std::string note;
+  if (trace_.num_dropped() > 0) {
+    note = fmt::format(
+        "the trace holds the last {} spans: {} older ones were dropped",
+        trace_.spans().size(), trace_.num_dropped());
+  }
+  if (trace_.num_dropped_reads() > 0) {
+    note += fmt::format(
+        "{}the trace holds the last {} arrows: {} older ones were dropped",
+        note.empty() ? "" : "; ", trace_.num_reads(),
+        trace_.num_dropped_reads());
+  }
+  return note;
 }
 
 void ArtefactObserver::write_rows(const std::string& path, const char* name,
@@ -275,8 +282,8 @@ std::string ArtefactObserver::latents_xxh3() {
 }
 
 std::optional<Failure> ArtefactObserver::finish(
-    TimePoint start, std::optional<std::uint64_t> most_bytes) {
-  constexpr std::uint64_t kSpanBytes = 200;  // of JSON, about
+    TimePoint start, std::optional<std::uint64_t> most_bytes,
+    std::span<const TraceProcess> processes) {
   const auto write = [&](const char* flag, std::uint64_t bytes,
                          const auto& body) {
     if (!most_bytes || bytes <= *most_bytes) {
@@ -302,11 +309,12 @@ std::optional<Failure> ArtefactObserver::finish(
   write("--save trajectory", trajectory_ ? trajectory_->num_bytes() : 0,
         [&] { write_rows(outputs_.trajectory, "trajectory", trajectory_); });
   if (!outputs_.trace.empty()) {
-    write("--trace", spans_.spans().size() * kSpanBytes, [&] {
-      const std::string text = trace_json(spans_.spans(), start);
-      write_file(outputs_.trace, std::as_bytes(std::span(text)),
-                 outputs_.rule_for(outputs_.trace));
-    });
+    write("--trace", trace_bytes(trace_.spans().size(), trace_.num_reads()),
+          [&] {
+            const std::string text = trace_json(trace_, processes, start);
+            write_file(outputs_.trace, std::as_bytes(std::span(text)),
+                       outputs_.rule_for(outputs_.trace));
+          });
   }
   if (!most_bytes) {
     attempt([&] { write_sheet(outputs_, std::move(pictures_)); });

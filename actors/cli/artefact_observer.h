@@ -43,7 +43,7 @@ class ArtefactObserver final : public Observer {
   void on_sample(const SampleOutcome& outcome) override;
   void on_preview(const Preview& preview) override;
   void on_point(const TrajectoryPoint& point) override;
-  void on_span(const TraceSpan& span) override;
+  void on_pass(const TracePass& pass) override;
 
   /// Ends a preview under way at its next block. Thread: any.
   void request_stop() noexcept {
@@ -59,9 +59,11 @@ class ArtefactObserver final : public Observer {
   /// failure that writing met.
   /// `most_bytes` is set after a stop, when nobody wants to wait: no contact
   /// sheet is written then (the run that goes on makes it whole), and of the
-  /// rest only what takes at most so much.
+  /// rest only what takes at most so much. `processes`: those of the job, for
+  /// the trace.
   [[nodiscard]] std::optional<Failure> finish(
-      TimePoint start, std::optional<std::uint64_t> most_bytes = {});
+      TimePoint start, std::optional<std::uint64_t> most_bytes = {},
+      std::span<const TraceProcess> processes = {});
   /// The flags whose files were left out for that.
   [[nodiscard]] const std::vector<std::string>& left_out() const noexcept {
     return left_out_;
@@ -109,7 +111,7 @@ class ArtefactObserver final : public Observer {
   std::optional<SampleRows> latents_;
   std::optional<SampleRows> trajectory_;
   std::map<std::uint64_t, Image> pictures_;  ///< for the sheet
-  SpanLog spans_;
+  TraceLog trace_;
   std::optional<Failure> first_failure_;
   std::vector<std::string> left_out_;
   std::mutex written_mutex_;

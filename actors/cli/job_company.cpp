@@ -31,6 +31,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   Offer offer = runner.offer();
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
+  offer.trace = spec.trace;
   desk_ = std::make_unique<ClientDesk>(
       DeskSpec{.version = version(),
                .status = [this] { return status(); },
@@ -125,6 +126,16 @@ void JobCompany::describe(const JobResult& result, RunSummary& summary) const {
   summary.nodes = nodes(result.processes, "done");
   summary.bytes_sent = summary.nodes.front().bytes_sent;
   summary.bytes_received = summary.nodes.front().bytes_received;
+}
+
+std::vector<TraceProcess> JobCompany::traced() const {
+  std::vector<TraceProcess> processes = {{.name = process_name()}};
+  if (listener_) {
+    for (const RemoteProcess& process : listener_->processes()) {
+      processes.push_back({process.process, process.name, process.clock_error});
+    }
+  }
+  return processes;
 }
 
 }  // namespace troupe::actors

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/artefacts/summary.h"
+#include "actors/artefacts/trace_writer.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/job_watch.h"
 #include "actors/job_status.h"
@@ -32,6 +33,8 @@ class JobCompany {
   [[nodiscard]] JobStatus status() const;
   /// Who did what, and the bytes that links took.
   void describe(const JobResult& result, RunSummary& summary) const;
+  /// All that ever were there, for a trace.
+  [[nodiscard]] std::vector<TraceProcess> traced() const;
 
  private:
   [[nodiscard]] std::vector<NodeStatus> nodes(

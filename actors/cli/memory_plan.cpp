@@ -137,8 +137,6 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
     return path.empty() ? 0.0 : path.ends_with(".safetensors") ? 1.0 : 2.0;
   };
   constexpr double kSheetCopies = 3;
-  // A text that grows may hold twice what is in it.
-  constexpr double kSpanBytes = sizeof(TraceSpan) + 2.0 * 200;
   const int num_calls = request.schedule.num_model_calls();
   const auto row =
       static_cast<double>(request.source.latent_shape().num_elements()) *
@@ -154,9 +152,8 @@ std::uint64_t held_bytes(const RunOutputs& outputs, const JobRequest& request) {
   if (!outputs.trace.empty()) {
     constexpr double kDecode = 1;
     const samplers::MethodOptions& method = request.plan.method;
-    const double spans =
-        (method.kind->most_tasks(method, num_calls) + kDecode) * num_samples;
-    bytes += kSpanBytes * std::min(spans, static_cast<double>(SpanLog::kMost));
+    bytes += TraceLog::most_bytes(
+        (method.kind->most_tasks(method, num_calls) + kDecode) * num_samples);
   }
   constexpr double kMost = 1e18;
   return static_cast<std::uint64_t>(std::min(bytes, kMost));

@@ -230,8 +230,10 @@ Run sample(Invocation& invocation, const JobRequest& request,
         return s.status == SampleStatus::unfinished;
       });
   run.unwritten = artefacts.finish(
-      start, is_cut_short ? std::optional(ArtefactObserver::kSoonWritten)
-                          : std::nullopt);
+      start,
+      is_cut_short ? std::optional(ArtefactObserver::kSoonWritten)
+                   : std::nullopt,
+      company.traced());
   run.wall_seconds = std::chrono::duration<double>(clock.now() - start).count();
   return run;
 }

@@ -286,6 +286,8 @@ void CompanyListener::hear(Guest& guest, News news) {
     pass_on(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
     expect(guest.has(result->worker));
+    result->span.worker = result->worker;
+    result->span.process = guest.process;
     guest.clock.place(result->span, SteadyClock().now());
     RemoteProcess& known = guests_.known(guest);
     known.clock_error = std::max(known.clock_error, guest.clock.error());

@@ -166,9 +166,9 @@ MemberEnd CompanyMember::serve(MemberJob job, std::stop_token drain,
 
 std::shared_ptr<JobContext> CompanyMember::context_of(JobParts parts) {
   const std::lock_guard lock(mutex_);
-  return std::make_shared<JobContext>(std::move(parts),
-                                      std::make_shared<const SteadyClock>(),
-                                      shows_previews_, shows_trajectory_);
+  return std::make_shared<JobContext>(
+      std::move(parts), std::make_shared<const SteadyClock>(), shows_previews_,
+      shows_trajectory_, traces_);
 }
 
 CoordinatorProxySpec CompanyMember::proxy_spec(
@@ -337,6 +337,7 @@ void CompanyMember::hear(News news) {
   if (auto* offer = std::get_if<Offer>(&news)) {
     shows_previews_ = offer->previews;
     shows_trajectory_ = offer->trajectory;
+    traces_ = offer->trace;
     offer_ = std::move(*offer);
     news_.notify_all();
   } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {

@@ -136,6 +136,7 @@ class CompanyMember final : private net::LinkHandler {
   std::optional<Offer> offer_;
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
+  bool traces_ = false;
   std::optional<MemberEnd> end_;
   struct Incarnation {
     std::uint32_t epoch = 0;

@@ -55,6 +55,8 @@ void write(const GrantResult& result, proto::News& news) {
   write_all(result.points, *to.mutable_points());
   to.set_ticks(result.ticks);
   write(result.span, *to.mutable_span());
+  write_all(result.made, *to.mutable_made());
+  write_all(result.reads, *to.mutable_reads());
 }
 
 GrantResult read(const proto::GrantResult& from) {
@@ -78,6 +80,8 @@ GrantResult read(const proto::GrantResult& from) {
   }
   result.ticks = from.ticks();
   result.span = read(from.span());
+  read_all(from.made(), result.made);
+  read_all(from.reads(), result.reads);
   return result;
 }
 

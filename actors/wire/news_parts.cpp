@@ -135,6 +135,15 @@ HeldValue read(const proto::HeldValue& from) {
   return value;
 }
 
+void write(const ReadValue& value, proto::ReadValue& to) {
+  write(value.name, *to.mutable_name());
+  to.set_bytes(value.bytes);
+}
+
+ReadValue read(const proto::ReadValue& from) {
+  return {read(from.name()), from.bytes()};
+}
+
 void write(const TraceSpan& span, proto::Span& to) {
   to.set_worker(span.worker);
   to.set_op(static_cast<std::uint32_t>(span.op));
@@ -144,10 +153,18 @@ void write(const TraceSpan& span, proto::Span& to) {
   to.set_segment(span.segment);
   to.set_start(span.start.time_since_epoch().count());
   to.set_duration(span.duration.count());
+  to.set_process(span.process);
+  if (span.device.kind == DeviceKind::cuda) {
+    to.set_gpu(span.device.index);
+  }
 }
 
 TraceSpan read(const proto::Span& from) {
   return {.worker = natural(from.worker()),
+          .process = natural(from.process()),
+          .device = from.has_gpu()
+                        ? Device{DeviceKind::cuda, natural(from.gpu())}
+                        : Device{},
           .op = enum_of(from.op(), Op::decode),
           .sample_index = from.sample_index(),
           .rows = natural(from.rows()),

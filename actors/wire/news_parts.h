@@ -42,6 +42,8 @@ void write(const samplers::TaskResult& result, proto::TaskResult& to);
 samplers::TaskResult read(const proto::TaskResult& from);
 void write(const HeldValue& value, proto::HeldValue& to);
 HeldValue read(const proto::HeldValue& from);
+void write(const ReadValue& value, proto::ReadValue& to);
+ReadValue read(const proto::ReadValue& from);
 void write(const TraceSpan& span, proto::Span& to);
 TraceSpan read(const proto::Span& from);
 void write(const WorkerTraits& traits, proto::Worker& to);

@@ -57,6 +57,7 @@ void write(const Offer& offer, proto::News& news) {
   }
   to.set_previews(offer.previews);
   to.set_trajectory(offer.trajectory);
+  to.set_trace(offer.trace);
 }
 
 Offer read(const proto::Offer& from) {
@@ -68,6 +69,7 @@ Offer read(const proto::Offer& from) {
   }
   offer.previews = from.previews();
   offer.trajectory = from.trajectory();
+  offer.trace = from.trace();
   return offer;
 }
 

@@ -134,6 +134,7 @@ LinksResult run_over_links(JobSpec spec, const LinksOptions& options) {
   Offer offer;
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
+  offer.trace = spec.trace;
   for (const WorkerPlace& place : spec.workers) {
     spec.num_classes = std::max(spec.num_classes, place.execution_class + 1);
   }

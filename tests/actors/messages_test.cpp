@@ -23,7 +23,7 @@ using Types =
     testing::Types<Grant, GrantResult, Recall, DrainProcess, ProcessJoined,
                    AdmitProcess, RefuseProcess, CancelSample, CutTaken,
                    DropRuns, WorkerFault, SampleOutcome, OutcomeReleased,
-                   Preview, TraceSpan, EndJob>;
+                   Preview, TracePass, EndJob>;
 TYPED_TEST_SUITE(InProcessMessages, Types);
 
 TYPED_TEST(InProcessMessages, RefuseToBeSerialised) {

@@ -98,6 +98,8 @@ TEST(NewsCodec, BringsAResultBack) {
   EXPECT_TRUE(bytes_equal(got.points[0].latents, sent.points[0].latents));
   EXPECT_EQ(got.ticks, sent.ticks);
   EXPECT_EQ(got.span.worker, sent.span.worker);
+  EXPECT_EQ(got.span.process, sent.span.process);
+  EXPECT_EQ(got.span.device, sent.span.device);
   EXPECT_EQ(got.span.op, sent.span.op);
   EXPECT_EQ(got.span.sample_index, sent.span.sample_index);
   EXPECT_EQ(got.span.rows, sent.span.rows);
@@ -105,6 +107,9 @@ TEST(NewsCodec, BringsAResultBack) {
   EXPECT_EQ(got.span.segment, sent.span.segment);
   EXPECT_EQ(got.span.start, sent.span.start);
   EXPECT_EQ(got.span.duration, sent.span.duration);
+  EXPECT_EQ(got.made, sent.made);
+  EXPECT_EQ(got.reads, sent.reads);
+  EXPECT_EQ(there_and_back(GrantResult{}).span.device, Device{});
 }
 
 TEST(NewsCodec, BringsTheSmallMessagesBack) {

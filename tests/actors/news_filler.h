@@ -67,7 +67,11 @@ class Filler {
     made.previews = {{big(), small(), tensor()}};
     made.points = {{big(), small(), tensor()}};
     made.ticks = big();
+    made.made = {name(), name()};
+    made.reads = {{name(), big()}, {name(), big()}};
     made.span = {.worker = small(),
+                 .process = small(),
+                 .device = {DeviceKind::cuda, small()},
                  .op = samplers::Op::decode,
                  .sample_index = big(),
                  .rows = small(),

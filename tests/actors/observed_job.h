@@ -34,14 +34,14 @@ class Collector final : public Observer {
   void on_point(const TrajectoryPoint& point) override {
     points[point.sample_index].insert_or_assign(point.calls, point.latents);
   }
-  void on_span(const TraceSpan& span) override { spans.push_back(span); }
+  void on_pass(const TracePass& pass) override { passes.push_back(pass); }
   void on_progress(const JobProgress& progress) override { last = progress; }
 
   std::map<std::uint64_t, Tensor> latents;
   std::map<std::uint64_t, Tensor> pixels;
   std::vector<Preview> previews;
   std::map<std::uint64_t, std::map<int, Tensor>> points;
-  std::vector<TraceSpan> spans;
+  std::vector<TracePass> passes;
   JobProgress last;
   std::function<void()> after_sample;
 };

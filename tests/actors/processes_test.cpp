@@ -30,6 +30,12 @@ class Results final : public Observer {
   std::map<std::uint64_t, Tensor> latents;
 };
 
+class Passes final : public Observer {
+ public:
+  void on_pass(const TracePass& pass) override { all.push_back(pass); }
+  std::vector<TracePass> all;
+};
+
 struct Counts {
   std::atomic<int> asked = 0;
   std::atomic<int> in_vain = 0;
@@ -216,6 +222,42 @@ TEST(Processes, FetchFromEachOtherAndGiveTheBytesOfOne) {
              "that the third worker took over";
     }
     expect_same_latents(run.seen.latents, undisturbed(kind));
+  }
+}
+
+TEST(Processes, AreTracedWithTheValuesThatMovedBetweenThem) {
+  for (const MethodKind kind : kKinds) {
+    SCOPED_TRACE(std::string(kind->name));
+    ToyRun run(kind);
+    Passes seen;
+    run.spec.observers.push_back(&seen);
+    run.spec.trace = true;
+    EXPECT_FALSE(run_company(run.spec, {}).failure);
+    expect_same_latents(run.seen.latents, undisturbed(kind));
+    std::map<ValueName, TraceSpan> makers;
+    for (const TracePass& pass : seen.all) {
+      EXPECT_EQ(pass.span.process, pass.span.worker);
+      for (const ValueName& name : pass.made) {
+        EXPECT_TRUE(makers.emplace(name, pass.span).second);
+      }
+    }
+    int arrows = 0;
+    for (const TracePass& pass : seen.all) {
+      for (const ReadValue& read : pass.reads) {
+        const auto maker = makers.find(read.name);
+        if (maker == makers.end()) {
+          continue;  // it was done when the sample had ended
+        }
+        const TraceSpan& made = maker->second;
+        EXPECT_NE(made.process, pass.span.process);
+        EXPECT_LE(made.start + made.duration, pass.span.start);
+        EXPECT_GT(read.bytes, 0U);
+        ++arrows;
+      }
+    }
+    if (kind == MethodKind::pipeline || kind == MethodKind::stale) {
+      EXPECT_GE(arrows, 2 * 8);
+    }
   }
 }
 

@@ -117,12 +117,12 @@ TEST(RunJob, ShowsPreviewsAndSpansWhenAsked) {
     job.spec.trace = true;
     (void)job.run();
     EXPECT_EQ(job.seen.previews.size(), 2U * 5U);
-    EXPECT_GE(job.seen.spans.size(), 20U);
+    EXPECT_GE(job.seen.passes.size(), 20U);
   }
   ObservedJob quiet({.kind = MethodKind::batch});
   (void)quiet.run();
   EXPECT_TRUE(quiet.seen.previews.empty());
-  EXPECT_TRUE(quiet.seen.spans.empty());
+  EXPECT_TRUE(quiet.seen.passes.empty());
 }
 
 TEST(RunJob, ShowsTheLatentsAfterEveryCall) {

@@ -59,6 +59,9 @@ TEST(SessionCodec, BringsAnOfferBack) {
   EXPECT_EQ(came.conditions[1].hash(), offer.conditions[1].hash());
   EXPECT_TRUE(came.previews);
   EXPECT_FALSE(came.trajectory);
+  EXPECT_FALSE(came.trace);
+  offer.trace = true;
+  EXPECT_TRUE(there_and_back(offer).trace);
 }
 
 TEST(SessionCodec, BringsAJoinBack) {

@@ -66,6 +66,7 @@ TEST(Execute, WritesTheOutputsOfItsTasks) {
   ASSERT_EQ(result.results.size(), 1U);
   const auto slots = shop.samples.open(4);
   EXPECT_TRUE(slots->find(grant.tasks[0].task.outputs[0]).has_value());
+  EXPECT_TRUE(result.made.empty()) << "nobody traces the job";
 }
 
 TEST(Execute, IsHarmlessTwice) {

@@ -113,7 +113,7 @@ TEST(ArtefactObserver, ShowsTheNewestOfWhatWaits) {
 
 class SpanCounter final : public Observer {
  public:
-  void on_span(const TraceSpan& /*span*/) override { ++spans; }
+  void on_pass(const TracePass& /*pass*/) override { ++spans; }
   double spans = 0;
 };
 

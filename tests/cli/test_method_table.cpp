@@ -110,7 +110,7 @@ class Latents final : public Observer {
     const auto bytes = outcome.latents.bytes();
     rows[outcome.report.sample_index].assign(bytes.begin(), bytes.end());
   }
-  void on_span(const TraceSpan& span) override { tasks += span.rows; }
+  void on_pass(const TracePass& pass) override { tasks += pass.span.rows; }
   std::map<std::uint64_t, std::vector<std::byte>> rows;
   int tasks = 0;
 };

@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
-#include <deque>
+#include <chrono>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -89,37 +92,244 @@ TEST(PlotTicks, AreRoundAndCoverTheData) {
   }
 }
 
-TEST(TraceJson, HasATrackPerWorkerAndABarPerSpan) {
-  const TimePoint start{};
-  TraceSpan span;
-  span.worker = 1;
-  span.op = samplers::Op::segment;
-  span.sample_index = 7;
-  span.rows = 2;
-  span.start = start + std::chrono::microseconds(1500);
-  span.duration = std::chrono::milliseconds(2);
-  const std::deque<TraceSpan> spans = {span};
-  const auto json = nlohmann::json::parse(trace_json(spans, start));
-  const auto& events = json["traceEvents"];
-  ASSERT_EQ(events.size(), 3U);
-  EXPECT_EQ(events[1]["args"]["name"], "worker 1");
-  EXPECT_EQ(events[2]["name"], "segment");
-  EXPECT_EQ(events[2]["ts"], 1500.0);
-  EXPECT_EQ(events[2]["dur"], 2000.0);
-  EXPECT_EQ(events[2]["args"]["sample"], 7);
+using std::chrono::microseconds;
+
+TracePass pass(int worker, int process, int start, int end) {
+  TracePass made;
+  made.span.worker = worker;
+  made.span.process = process;
+  made.span.start = TimePoint(microseconds(start));
+  made.span.duration = microseconds(end - start);
+  return made;
 }
 
-TEST(SpanLog, DropsTheOldestAndCountsThem) {
-  SpanLog log(3);
+/// The events of the text that have this phase.
+std::vector<nlohmann::json> events(const nlohmann::json& trace,
+                                   const std::string& phase) {
+  std::vector<nlohmann::json> found;
+  for (const auto& event : trace["traceEvents"]) {
+    if (event["ph"] == phase) {
+      found.push_back(event);
+    }
+  }
+  return found;
+}
+
+/// What the metadata say: by process and worker (none: of the process), and by
+/// kind.
+std::map<std::tuple<int, int, std::string>, nlohmann::json> facts(
+    const nlohmann::json& trace) {
+  std::map<std::tuple<int, int, std::string>, nlohmann::json> found;
+  for (const auto& event : events(trace, "M")) {
+    found[{event["pid"].get<int>(), event.value("tid", -1),
+           event["name"].get<std::string>()}] = event["args"].front();
+  }
+  return found;
+}
+
+nlohmann::json parsed(const TraceLog& log,
+                      const std::vector<TraceProcess>& processes) {
+  return nlohmann::json::parse(trace_json(log, processes, TimePoint{}));
+}
+
+TEST(TraceJson, HasABarPerSpan) {
+  TraceLog log;
+  TracePass one = pass(1, 0, 1500, 3500);
+  one.span.op = samplers::Op::segment;
+  one.span.sample_index = 7;
+  one.span.rows = 2;
+  log.add(one);
+  const auto bars = events(parsed(log, {}), "X");
+  ASSERT_EQ(bars.size(), 1U);
+  EXPECT_EQ(bars[0]["name"], "segment");
+  EXPECT_EQ(bars[0]["pid"], 1);
+  EXPECT_EQ(bars[0]["tid"], 1);
+  EXPECT_EQ(bars[0]["ts"], 1500.0);
+  EXPECT_EQ(bars[0]["dur"], 2000.0);
+  EXPECT_EQ(bars[0]["args"]["sample"], 7);
+  EXPECT_EQ(bars[0]["args"]["rows"], 2);
+}
+
+TEST(TraceJson, HasAGroupPerProcessAndATrackPerWorkerInAStableOrder) {
+  TraceLog log;
+  TracePass on_gpu = pass(4, 1, 0, 1);
+  on_gpu.span.device = {DeviceKind::cuda, 1};
+  log.add(on_gpu);
+  on_gpu.span.worker = 5;
+  on_gpu.span.device.index = 0;
+  log.add(on_gpu);
+  log.add(pass(6, 2, 0, 1));
+  log.add(pass(0, 0, 0, 1));
+  const auto known = facts(parsed(log, {{0, "a:1"},
+                                        {1, "b \"2\"\n", microseconds(120)},
+                                        {2, "c:3", std::nullopt}}));
+  EXPECT_EQ(known.at({1, -1, "process_name"}), "troupe a:1");
+  EXPECT_EQ(known.at({2, -1, "process_name"}), "troupe b \"2\"\n");
+  EXPECT_EQ(known.at({3, -1, "process_name"}), "troupe c:3");
+  EXPECT_EQ(known.at({3, -1, "process_sort_index"}), 2);
+  EXPECT_FALSE(known.contains({1, -1, "process_labels"}));
+  EXPECT_EQ(known.at({2, -1, "process_labels"}), "clock ±0.120 ms");
+  EXPECT_NE(
+      known.at({3, -1, "process_labels"}).get<std::string>().find("not known"),
+      std::string::npos);
+  EXPECT_EQ(known.at({1, 0, "thread_name"}), "cpu, worker 0");
+  EXPECT_EQ(known.at({2, 4, "thread_name"}), "cuda:1, worker 4");
+  EXPECT_EQ(known.at({2, 5, "thread_name"}), "cuda:0, worker 5");
+  EXPECT_EQ(known.at({3, 6, "thread_name"}), "cpu, worker 6");
+  const std::pair<int, int> in_order[] = {{1, 0}, {2, 5}, {2, 4}, {3, 6}};
+  for (int place = 0; place < 4; ++place) {
+    const auto& [process, worker] = in_order[place];
+    EXPECT_EQ(known.at({process, worker, "thread_sort_index"}), place);
+  }
+}
+
+TEST(TraceJson, HasAnArrowPerValueThatMoved) {
+  const ValueName name{7, 1, 12};
+  TraceLog log;
+  // Heard of in another order than it happened.
+  TracePass reader = pass(1, 1, 30, 40);
+  reader.reads = {{name, 4096}, {{7, 1, 99}, 1}};
+  log.add(reader);
+  TracePass neighbour = pass(2, 0, 50, 60);
+  neighbour.reads = {{name, 4096}};
+  log.add(neighbour);
+  TracePass maker = pass(0, 0, 10, 20);
+  maker.made = {{7, 1, 11}, name, {7, 2, 12}};
+  log.add(maker);
+  const auto trace = parsed(log, {});
+  const auto begun = events(trace, "s");
+  const auto ended = events(trace, "f");
+  ASSERT_EQ(begun.size(), 1U) << "one has no maker, one did not move";
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(begun[0]["name"], "sample 7 slot 12");
+  EXPECT_EQ(begun[0]["args"]["bytes"], 4096);
+  EXPECT_EQ(begun[0]["args"]["run"], 1);
+  for (const char* const same : {"id", "cat", "name"}) {
+    EXPECT_EQ(begun[0][same], ended[0][same]);
+  }
+  EXPECT_EQ(ended[0]["bp"], "e");
+  EXPECT_EQ(begun[0]["pid"], 1);
+  EXPECT_EQ(begun[0]["tid"], 0);
+  EXPECT_EQ(begun[0]["ts"], 19.999) << "in its bar";
+  EXPECT_EQ(ended[0]["pid"], 2);
+  EXPECT_EQ(ended[0]["tid"], 1);
+  EXPECT_EQ(ended[0]["ts"], 30.0);
+}
+
+TEST(TraceJson, HasNoArrowBackInTime) {
+  // By clocks that are wrong: the reader began before the maker was done, or
+  // was done before that began.
+  for (const auto& [start, end] : {std::pair{15, 40}, std::pair{5, 9}}) {
+    TraceLog log;
+    TracePass maker = pass(0, 0, 10, 20);
+    maker.made = {{1, 0, 2}};
+    log.add(maker);
+    TracePass reader = pass(1, 1, start, end);
+    reader.reads = {{{1, 0, 2}, 8}};
+    log.add(reader);
+    const auto trace = parsed(log, {});
+    ASSERT_EQ(events(trace, "s").size(), 1U);
+    const double from = events(trace, "s")[0]["ts"];
+    const double to = events(trace, "f")[0]["ts"];
+    EXPECT_LE(from, to);
+    EXPECT_GE(to, start);
+    EXPECT_LE(to, end);
+  }
+}
+
+TEST(TraceLog, TakesTheNewestOfTwoMakersThatWasDone) {
+  TraceLog log;
+  for (const auto& [worker, end] :
+       {std::pair{0, 10}, std::pair{1, 20}, std::pair{2, 90}}) {
+    TracePass maker = pass(worker, worker, 0, end);
+    maker.made = {{1, 0, 2}};
+    log.add(maker);
+  }
+  TracePass reader = pass(3, 3, 50, 60);
+  reader.reads = {{{1, 0, 2}, 8}};
+  log.add(reader);
+  const auto arrows = log.arrows();
+  ASSERT_EQ(arrows.size(), 1U);
+  EXPECT_EQ(arrows[0].from->worker, 1);
+}
+
+TEST(TraceLog, DrawsArrowsBetweenDevicesOfOneProcess) {
+  TraceLog log;
+  TracePass maker = pass(0, 0, 0, 10);
+  maker.span.device = {DeviceKind::cuda, 0};
+  maker.made = {{1, 0, 2}};
+  log.add(maker);
+  for (const int device : {0, 1}) {
+    TracePass reader = pass(1 + device, 0, 20, 30);
+    reader.span.device = {DeviceKind::cuda, device};
+    reader.reads = {{{1, 0, 2}, 8}};
+    log.add(reader);
+  }
+  ASSERT_EQ(log.arrows().size(), 1U);
+  EXPECT_EQ(log.arrows()[0].to->device.index, 1);
+}
+
+TEST(TraceLog, DrawsNoBarOfAWorkerOverAnother) {
+  TraceLog log;
+  log.add(pass(0, 1, 0, 10));
+  log.add(pass(0, 1, 8, 30));
+  log.add(pass(0, 1, 12, 25));
+  log.add(pass(1, 1, 8, 30));
+  EXPECT_EQ(log.spans()[1].start, TimePoint(microseconds(10)));
+  EXPECT_EQ(log.spans()[1].duration, microseconds(20));
+  EXPECT_EQ(log.spans()[2].duration, microseconds(0));
+  EXPECT_EQ(log.spans()[3].start, TimePoint(microseconds(8)));
+}
+
+TEST(TraceLog, DropsTheOldestAndCountsThem) {
+  TraceLog log({.spans = 3, .made = 4, .reads = 2});
   for (int step = 0; step < 5; ++step) {
-    TraceSpan span;
-    span.step = step;
-    log.add(span);
+    TracePass one = pass(step % 2, step % 2, 10 * step, 10 * step + 5);
+    one.span.step = step;
+    const auto slot = static_cast<std::uint32_t>(step);
+    one.made = {{1, 0, slot}};
+    if (step > 0) {
+      one.reads = {{{1, 0, slot - 1}, 8}};
+    }
+    log.add(one);
   }
   ASSERT_EQ(log.spans().size(), 3U);
   EXPECT_EQ(log.spans().front().step, 2);
   EXPECT_EQ(log.spans().back().step, 4);
   EXPECT_EQ(log.num_dropped(), 2U);
+  EXPECT_EQ(log.num_reads(), 2U);
+  EXPECT_EQ(log.num_dropped_reads(), 2U);
+  const auto arrows = log.arrows();
+  ASSERT_EQ(arrows.size(), 2U);
+  EXPECT_EQ(arrows[0].from->step, 2);
+  EXPECT_EQ(arrows[1].to->step, 4);
+  // Whose maker was dropped has none.
+  TraceLog shorter({.spans = 1, .made = 4, .reads = 2});
+  TracePass maker = pass(0, 0, 0, 5);
+  maker.made = {{1, 0, 2}};
+  shorter.add(maker);
+  TracePass reader = pass(1, 1, 10, 15);
+  reader.reads = {{{1, 0, 2}, 8}};
+  shorter.add(reader);
+  EXPECT_TRUE(shorter.arrows().empty());
+}
+
+TEST(TraceLog, IsAsLargeAsTheMemoryPlanSays) {
+  TraceLog log;
+  for (std::uint32_t slot = 0; slot < 1000; ++slot) {
+    TracePass one = pass(static_cast<int>(slot % 2), static_cast<int>(slot % 2),
+                         1'000'000 + static_cast<int>(10 * slot),
+                         1'000'005 + static_cast<int>(10 * slot));
+    one.made = {{100'000, 3, slot}};
+    if (slot > 0) {
+      one.reads = {{{100'000, 3, slot - 1}, std::uint64_t{1} << 24U}};
+    }
+    log.add(one);
+  }
+  ASSERT_EQ(log.arrows().size(), 999U);
+  const std::size_t size = trace_json(log, {}, TimePoint{}).size();
+  EXPECT_LE(size, trace_bytes(1000, 999));
+  EXPECT_GE(TraceLog::most_bytes(1000), 2.0 * static_cast<double>(size));
 }
 
 }  // namespace
