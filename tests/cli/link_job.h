@@ -102,7 +102,8 @@ class LinkJob {
   [[nodiscard]] nlohmann::json alone() const {
     Arguments arguments;
     for (std::size_t i = 0; i < job_.size(); ++i) {
-      if (job_[i] == "--secret-file" || job_[i] == "--metrics") {
+      if (job_[i] == "--secret-file" || job_[i] == "--metrics" ||
+          job_[i] == "--trace") {
         ++i;
       } else {
         arguments.push_back(job_[i]);

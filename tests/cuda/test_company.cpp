@@ -37,6 +37,8 @@ class Results final : public Observer {
     EXPECT_EQ(point.latents.device(), Device{});
     ++points;
   }
+  void on_pass(const TracePass& pass) override { passes.push_back(pass); }
+  std::vector<TracePass> passes;
   std::map<std::uint64_t, Tensor> latents;
   std::map<std::uint64_t, Tensor> pixels;
   int previews = 0;
@@ -130,6 +132,41 @@ TEST_P(EmulatedCompany, GivesTheSameBytesOnOneAndOnTwo) {
   }
   EXPECT_EQ(emulator::bytes_in_use(0), 0U);
   EXPECT_EQ(emulator::bytes_in_use(1), 0U);
+}
+
+TEST_P(EmulatedCompany, IsTracedWithTheValuesThatMovedBetweenGpus) {
+  for (const MethodOptions& method : methods()) {
+    SCOPED_TRACE(std::string(method.kind->name));
+    Job job(method);
+    job.add(kFirst);
+    job.add(kSecond);
+    job.spec.trace = true;
+    ASSERT_FALSE(run_job(job.spec).failure);
+    expect_bytes(method, job);
+    std::map<ValueName, TraceSpan> makers;
+    for (const TracePass& pass : job.seen.passes) {
+      EXPECT_EQ(pass.span.device, pass.span.worker == 0 ? kFirst : kSecond);
+      for (const ValueName& name : pass.made) {
+        makers.emplace(name, pass.span);
+      }
+    }
+    int moved = 0;
+    for (const TracePass& pass : job.seen.passes) {
+      for (const ReadValue& read : pass.reads) {
+        const auto maker = makers.find(read.name);
+        if (maker != makers.end() && maker->second.device != pass.span.device) {
+          ++moved;
+          EXPECT_LE(maker->second.start + maker->second.duration,
+                    pass.span.start);
+          EXPECT_GT(read.bytes, 0U);
+        }
+      }
+    }
+    if (method.kind == MethodKind::pipeline ||
+        method.kind == MethodKind::stale) {
+      EXPECT_GE(moved, 6) << "a boundary for each call";
+    }
+  }
 }
 
 TEST_P(EmulatedCompany, GivesTheSameBytesBesideTheCpu) {
