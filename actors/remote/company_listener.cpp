@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/remote/peer_checks.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
@@ -286,6 +287,7 @@ void CompanyListener::hear(Guest& guest, News news) {
     pass_on(*beat);
   } else if (auto* result = std::get_if<GrantResult>(&news)) {
     expect(guest.has(result->worker));
+    check_result(*result, spec_.offer);
     result->span.worker = result->worker;
     result->span.process = guest.process;
     guest.clock.place(result->span, SteadyClock().now());

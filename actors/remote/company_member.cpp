@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/remote/peer_checks.h"
 #include "actors/shells.h"
 #include "actors/system_config.h"
 #include "actors/worker_core.h"
@@ -338,6 +339,7 @@ void CompanyMember::hear(News news) {
     shows_previews_ = offer->previews;
     shows_trajectory_ = offer->trajectory;
     traces_ = offer->trace;
+    job_ = offer->job;
     offer_ = std::move(*offer);
     news_.notify_all();
   } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {
@@ -347,6 +349,7 @@ void CompanyMember::hear(News news) {
   } else if (auto* drop = std::get_if<DropRuns>(&news)) {
     tell_node(*drop);
   } else if (auto* grant = std::get_if<Grant>(&news)) {
+    check_grant(*grant, job_);
     tell_worker(grant->worker, *grant);
   } else if (auto* recall = std::get_if<Recall>(&news)) {
     tell_worker(recall->worker, *recall);

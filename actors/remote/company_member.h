@@ -134,6 +134,7 @@ class CompanyMember final : private net::LinkHandler {
   std::condition_variable news_;
   int process_ = 0;
   std::optional<Offer> offer_;
+  JobRecord job_;  ///< as offered
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
   bool traces_ = false;

@@ -6,6 +6,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "actors/remote/proxies.h"
 #include "actors/system_config.h"
 #include "actors/wire/news_codec.h"
+#include "tests/actors/linked_company.h"
 #include "tests/actors/observed_job.h"
 
 namespace troupe::actors {
@@ -27,8 +29,9 @@ namespace {
 /// the one process that joins, and takes what that says.
 class Director final : public net::LinkHandler {
  public:
-  explicit Director(net::Switchboard& board)
-      : hub_(board.make_hub({.role = "coordinator"}, *this)) {
+  Director(net::Switchboard& board, Offer offer)
+      : offer_(std::move(offer)),
+        hub_(board.make_hub({.role = "coordinator"}, *this)) {
     hub_->listen("inproc://job");
   }
 
@@ -58,7 +61,7 @@ class Director final : public net::LinkHandler {
   }
   void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {
     outbox_ = std::make_shared<Outbox>(*hub_, peer);
-    tell(Offer{});
+    tell(offer_);
   }
   void on_record(net::PeerId /*peer*/,
                  std::span<const std::byte> record) override {
@@ -79,6 +82,7 @@ class Director final : public net::LinkHandler {
     came_.notify_all();
   }
 
+  Offer offer_;
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<wire::News> news_;
@@ -110,16 +114,17 @@ class AMember : public testing::Test {
     ASSERT_TRUE(member.wait_for_offer({}));
     WorkerPlace place;
     place.process = member.process();
-    (void)member.serve({.parts = job_.spec.parts,
-                        .workers = {place},
-                        .classes = {{.name = "class"}},
-                        .restart = job_.spec.restart},
-                       {}, {});
+    end_.set_value(member.serve({.parts = job_.spec.parts,
+                                 .workers = {place},
+                                 .classes = {{.name = "class"}},
+                                 .restart = job_.spec.restart},
+                                {}, {}));
   }
 
   ObservedJob job_;
   std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
-  Director director_{*board_};
+  Director director_{*board_, offer_of(job_.spec)};
+  std::promise<MemberEnd> end_;
   std::jthread process_{[this] { serve(); }};
 };
 
@@ -164,6 +169,22 @@ TEST_F(AMember, EndsNoWorkerForWhatWasMeantForTheOneBefore) {
   ASSERT_TRUE(down);
   EXPECT_EQ(down->epoch, second->epoch);
   EXPECT_FALSE(down->gone);
+}
+
+TEST_F(AMember, LeavesACoordinatorWhoseGrantsAreNotOfTheJob) {
+  const std::optional<WorkerUp> up = director_.next<WorkerUp>();
+  ASSERT_TRUE(up);
+  SampleTask task;
+  task.sample_index = 5;
+  task.task.inputs = {samplers::kInitialSlot};
+  task.task.outputs = {2};
+  director_.tell(Grant{.worker = 0, .epoch = up->epoch, .tasks = {task}});
+  const MemberEnd end = end_.get_future().get();
+  EXPECT_EQ(end.kind, MemberEnd::Kind::failed);
+  EXPECT_EQ(end.cause.value().code, Errc::corrupt_file);
+  EXPECT_EQ(end.cause->message,
+            "a task of a sample: got 5, expected at least 0 and less than 5");
+  EXPECT_FALSE(director_.next<GrantResult>()) << "it has left";
 }
 
 }  // namespace

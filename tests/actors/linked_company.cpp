@@ -130,11 +130,25 @@ class LinkedCompany {
 
 }  // namespace
 
-LinksResult run_over_links(JobSpec spec, const LinksOptions& options) {
+Offer offer_of(const JobSpec& spec) {
   Offer offer;
   offer.previews = spec.preview_every > 0;
   offer.trajectory = spec.trajectory;
   offer.trace = spec.trace;
+  const samplers::Evaluator& evaluator = *spec.parts.evaluator;
+  const Shape shape = evaluator.latent_shape();
+  offer.job.begin = spec.begin;
+  offer.job.end = spec.end;
+  offer.job.latent_shape = {shape.extents().begin(), shape.extents().end()};
+  offer.job.schedule = spec.parts.schedule->table();
+  for (int cut = 0; cut <= evaluator.num_segments(); ++cut) {
+    offer.job.cuts.push_back(cut);
+  }
+  return offer;
+}
+
+LinksResult run_over_links(JobSpec spec, const LinksOptions& options) {
+  Offer offer = offer_of(spec);
   for (const WorkerPlace& place : spec.workers) {
     spec.num_classes = std::max(spec.num_classes, place.execution_class + 1);
   }

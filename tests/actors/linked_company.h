@@ -86,6 +86,10 @@ struct LinksResult {
   std::vector<RemoteProcess> processes;
 };
 
+/// What processes are told of a job: of its record, what messages are held
+/// against.
+[[nodiscard]] Offer offer_of(const JobSpec& spec);
+
 /// Runs a job with a process for each worker and one for the coordinator, which
 /// computes nothing. They are threads of this process.
 [[nodiscard]] LinksResult run_over_links(JobSpec spec,

@@ -1,0 +1,181 @@
+// Processes that lie about numbers: they are left, and the job goes on.
+
+#include "actors/remote/peer_checks.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "actors/wire/news_codec.h"
+#include "kernels/core/error.h"
+#include "tests/actors/linked_company.h"
+#include "tests/actors/observed_job.h"
+
+namespace troupe::actors {
+namespace {
+
+using samplers::MethodKind;
+using samplers::Op;
+
+constexpr int kMostNumber = std::numeric_limits<int>::max();
+
+/// Samples [0, 5) of 8 calls and one segment.
+Offer an_offer() {
+  ObservedJob job({.kind = MethodKind::batch});
+  job.spec.preview_every = 1;
+  job.spec.trajectory = true;
+  return offer_of(job.spec);
+}
+
+Tensor latents_of(const Offer& offer) {
+  return Tensor(Shape(offer.job.latent_shape), DType::f32);
+}
+
+GrantResult an_honest_result(const Offer& offer) {
+  GrantResult result;
+  result.previews = {{4, 7, latents_of(offer)}};
+  result.points = {{0, 0, latents_of(offer)}, {4, 8, latents_of(offer)}};
+  return result;
+}
+
+using Lie = std::function<void(GrantResult&)>;
+
+void expect_refused(const Offer& offer, const Lie& lie,
+                    const std::string& says) {
+  GrantResult result = an_honest_result(offer);
+  check_result(result, offer);
+  lie(result);
+  try {
+    check_result(result, offer);
+    ADD_FAILURE() << "was taken: " << says;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_file);
+    EXPECT_NE(std::string(error.what()).find(says), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(PeerChecks, RefuseResultsThatAreNotOfTheJob) {
+  const Offer offer = an_offer();
+  const auto expect = [&](const Lie& lie, const std::string& says) {
+    expect_refused(offer, lie, says);
+  };
+  expect([](auto& r) { r.previews[0].sample_index = 5; }, "got 5");
+  expect([](auto& r) { r.previews[0].call = 8; }, "got 8");
+  expect([](auto& r) { r.previews[0].latents = {}; }, "shape");
+  expect([](auto& r) { r.points[0].sample_index = 5; }, "got 5");
+  expect([](auto& r) { r.points[0].calls = 9; }, "got 9");
+  expect([](auto& r) { r.points[0].calls = kMostNumber; }, "a point of a call");
+  expect(
+      [](auto& r) {
+        r.points[0].latents = Tensor(r.points[0].latents.shape(), DType::bf16);
+      },
+      "kind");
+  expect([](auto& r) { r.span.duration = Duration(-1); }, "longer");
+  expect([](auto& r) { r.span.duration = Duration::max(); }, "longer");
+}
+
+TEST(PeerChecks, RefuseWhatNobodyAskedFor) {
+  Offer offer = an_offer();
+  GrantResult result = an_honest_result(offer);
+  offer.previews = false;
+  EXPECT_THROW(check_result(result, offer), Error);
+  result.previews.clear();
+  check_result(result, offer);
+  offer.trajectory = false;
+  EXPECT_THROW(check_result(result, offer), Error);
+  result.points.clear();
+  check_result(result, offer);
+}
+
+TEST(PeerChecks, RefuseGrantsThatAreNotOfTheJob) {
+  const Offer offer = an_offer();
+  SampleTask honest;
+  honest.sample_index = 4;
+  honest.task = {.op = Op::sweep,
+                 .from = 5,
+                 .to = 6,
+                 .timestep_call = 5,
+                 .inputs = {1, 2, 3, 4},
+                 .outputs = {5, 6, 7}};
+  const auto check = [&](const SampleTask& task) {
+    check_grant({.tasks = {task}}, offer.job);
+  };
+  check(honest);
+  const auto refuse = [&](const std::function<void(SampleTask&)>& lie) {
+    SampleTask task = honest;
+    lie(task);
+    EXPECT_THROW(check(task), Error);
+  };
+  refuse([](SampleTask& w) { w.sample_index = 5; });
+  refuse([](SampleTask& w) { w.task.from = 8; });
+  refuse([](SampleTask& w) { w.task.from = kMostNumber; });
+  refuse([](SampleTask& w) { w.task.to = 9; });
+  refuse([](SampleTask& w) { w.task.to = 5; });
+  refuse([](SampleTask& w) { w.task.timestep_call = 8; });
+  refuse([](SampleTask& w) { w.task.segment = 1; });
+  refuse([](SampleTask& w) { w.task.inputs = {1, 2, 3}; });
+  refuse([](SampleTask& w) { w.task.outputs = {}; });
+  refuse([](SampleTask& w) { w.task.outputs = {5, 6, 7, 8}; });
+}
+
+/// Changes the first result that its process sends.
+class LyingHub final : public HubBefore {
+ public:
+  LyingHub(std::unique_ptr<net::Hub> hub, Lie lie, std::atomic<bool>& has_lied)
+      : HubBefore(std::move(hub)), lie_(std::move(lie)), has_lied_(has_lied) {}
+
+  net::SendResult send(net::PeerId peer, net::SharedBytes record) override {
+    const std::span<const std::byte> bytes = record.span();
+    wire::News news = wire::decode_news(bytes.subspan(1));
+    auto* const result = std::get_if<GrantResult>(&news);
+    if (result != nullptr && !result->results.empty() &&
+        !has_lied_.exchange(true)) {
+      lie_(*result);
+      record = net::share(std::string(1, static_cast<char>(bytes[0])) +
+                          wire::encode(news));
+    }
+    return HubBefore::send(peer, std::move(record));
+  }
+
+ private:
+  Lie lie_;
+  std::atomic<bool>& has_lied_;
+};
+
+TEST(PeerChecks, EndWithAProcessThatShowsWhatNobodyAskedFor) {
+  const auto expected = sequential();
+  std::atomic<bool> has_lied = false;
+  ObservedJob job({.kind = MethodKind::batch});
+  const Lie lie = [&job](GrantResult& result) {
+    result.previews = {
+        {0, 0, Tensor(job.evaluator.latent_shape(), DType::f32)}};
+  };
+  LinksOptions options;
+  options.wrap_worker = [&](std::unique_ptr<net::Hub> hub) {
+    return std::make_unique<LyingHub>(std::move(hub), lie, has_lied);
+  };
+  job.spec.workers = cpu_workers(2);
+  const LinksResult result = run_over_links(job.spec, options);
+  EXPECT_FALSE(result.job.failure) << result.job.failure->message;
+  int dropped = 0;
+  for (const RemoteProcess& process : result.processes) {
+    if (process.gone) {
+      ++dropped;
+      EXPECT_NE(process.gone->find("previews that nobody asked for"),
+                std::string::npos)
+          << *process.gone;
+    }
+  }
+  EXPECT_EQ(dropped, 1);
+  expect_same(expected, job.seen.latents, "a process that was dropped");
+}
+
+}  // namespace
+}  // namespace troupe::actors
