@@ -27,6 +27,7 @@ void Outbox::send(const std::string& message) {
     record.reserve(piece.size() + 1);
     record.push_back(left.empty() ? kLast : kMoreFollows);
     record.append(piece);
+    num_waiting_ += record.size();
     waiting_.push_back(net::share(std::move(record)));
   } while (!left.empty());
   flush();
@@ -37,15 +38,22 @@ void Outbox::on_room() {
   flush();
 }
 
+std::size_t Outbox::num_waiting() const {
+  const std::lock_guard lock(mutex_);
+  return num_waiting_;
+}
+
 void Outbox::flush() {
   while (!waiting_.empty()) {
     switch (hub_.send(peer_, waiting_.front())) {
       case net::SendResult::queued:
+        num_waiting_ -= waiting_.front().size;
         waiting_.pop_front();
         break;
       case net::SendResult::no_room:
         return;
       case net::SendResult::no_peer:
+        num_waiting_ = 0;
         waiting_.clear();
         break;
     }

@@ -23,14 +23,17 @@ class Outbox {
   void send(const std::string& message);
   /// The link has room again.
   void on_room();
+  /// Bytes that the link has had no room for.
+  [[nodiscard]] std::size_t num_waiting() const;
 
  private:
   void flush();
 
   net::Hub& hub_;
   net::PeerId peer_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::deque<net::SharedBytes> waiting_;  ///< records
+  std::size_t num_waiting_ = 0;           ///< their bytes
 };
 
 /// Joins what an Outbox split. Thread: one.

@@ -7,6 +7,9 @@
 namespace troupe::actors {
 namespace {
 
+/// Bytes that may wait for a link before what need not be told is left out.
+constexpr std::size_t kCreditOfExtras = std::size_t{4} << 20U;
+
 template <typename Base>
 class Proxy : public Base {
  public:
@@ -91,8 +94,17 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
           carry(up);
         },
         [this](const WorkerDown& down) { carry(down); },
-        [this](const WorkerBeat& beat) { carry(beat); },
-        [this](GrantResult& result) { carry(std::move(result)); },
+        [this](const WorkerBeat& beat) {
+          if (!is_behind()) {
+            carry(beat);
+          }
+        },
+        [this](GrantResult& result) {
+          if (is_behind()) {
+            result.previews.clear();
+          }
+          carry(std::move(result));
+        },
         [](const ValuesFetched&) {},  // the coordinator tells itself
         [this](const JobFault& fault) { spec_.on_fault(fault.cause); },
         [this](const DrainProcess& drain) { carry(drain); },
@@ -105,6 +117,13 @@ class CoordinatorProxy final : public Proxy<CoordinatorActor::base> {
   }
 
  private:
+  /// The link is slower than the workers. What waits is bounded by the grants
+  /// that the coordinator gives before it has their results, if nothing else is
+  /// added: no previews, and no beats, since results are signs of life too.
+  [[nodiscard]] bool is_behind() const {
+    return outbox_->num_waiting() > kCreditOfExtras;
+  }
+
   CoordinatorProxySpec spec_;
 };
 

@@ -1,0 +1,107 @@
+// Messages that wait for a link.
+
+#include "actors/remote/mail.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "actors/remote/proxies.h"
+#include "actors/system_config.h"
+#include "actors/wire/news_codec.h"
+#include "tests/actors/linked_company.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr net::PeerId kPeer = 1;
+
+/// A link without room, until there is.
+class FullHub final : public HubBefore {
+ public:
+  FullHub() : HubBefore(nullptr) {}
+
+  net::SendResult send(net::PeerId /*peer*/, net::SharedBytes record) override {
+    if (has_room) {
+      arrived.push_back(std::move(record));
+    }
+    return has_room ? net::SendResult::queued : net::SendResult::no_room;
+  }
+
+  bool has_room = false;
+  std::vector<net::SharedBytes> arrived;
+};
+
+TEST(Outbox, CountsWhatWaits) {
+  FullHub hub;
+  Outbox outbox(hub, kPeer);
+  outbox.send("ten bytes.");
+  outbox.send(std::string(net::kMostRecordBytes, 'x'));
+  // One byte of each record says whether more follows.
+  EXPECT_EQ(outbox.num_waiting(), 10 + net::kMostRecordBytes + 3);
+  hub.has_room = true;
+  outbox.on_room();
+  EXPECT_EQ(outbox.num_waiting(), 0U);
+  EXPECT_EQ(hub.arrived.size(), 3U);
+  outbox.send("gone at once");
+  EXPECT_EQ(outbox.num_waiting(), 0U);
+}
+
+TEST(Outbox, GrowsByResultsAloneBehindASlowLink) {
+  constexpr int kResults = 100;
+  const Tensor latents(Shape({4, 256, 256}), DType::f32);  // 1 MiB
+  FullHub hub;
+  const auto outbox = std::make_shared<Outbox>(hub, kPeer);
+  {
+    SystemConfig config;
+    caf::actor_system system(config);
+    caf::scoped_actor self(system);
+    const CoordinatorActor proxy = spawn_coordinator_proxy(
+        system, {.outbox = outbox,
+                 .classes = {},
+                 .on_process = [](const ProcessActor&) {},
+                 .on_worker = [](const WorkerUp&, const WorkerActor&) {},
+                 .on_fault = [](const Failure&) {}});
+    for (int i = 0; i < kResults; ++i) {
+      GrantResult result;
+      result.grants = {static_cast<std::uint64_t>(i)};
+      result.previews = {{0, 0, latents}};
+      self->send(proxy, std::move(result));
+      self->send(proxy, WorkerBeat{});
+    }
+    // It answers when it has carried all that came before.
+    self->request(proxy, caf::infinite, halt_atom::value)
+        .receive([] {}, [](const caf::error&) { ADD_FAILURE(); });
+    self->send_exit(proxy, caf::exit_reason::user_shutdown);
+    self->wait_for(proxy);
+  }
+  EXPECT_LT(outbox->num_waiting(), 8U << 20U);
+  hub.has_room = true;
+  outbox->on_room();
+  std::vector<std::uint64_t> grants;
+  std::size_t previews = 0;
+  int beats = 0;
+  for (const net::SharedBytes& record : hub.arrived) {
+    const wire::News news = wire::decode_news(record.span().subspan(1));
+    if (const auto* result = std::get_if<GrantResult>(&news)) {
+      grants.push_back(result->grants.at(0));
+      previews += result->previews.size();
+    } else {
+      ++beats;
+    }
+  }
+  ASSERT_EQ(grants.size(), std::size_t{kResults}) << "results are not lost";
+  for (std::size_t i = 0; i < grants.size(); ++i) {
+    EXPECT_EQ(grants[i], i);
+  }
+  EXPECT_GE(previews, 4U);
+  EXPECT_LE(previews, 6U);
+  EXPECT_LT(beats, 8);
+}
+
+}  // namespace
+}  // namespace troupe::actors
