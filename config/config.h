@@ -92,6 +92,7 @@ struct Config {
   std::string join;
   std::string secret_file;
   std::string model_root;
+  std::string cache;
   double wait_seconds = 4;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;

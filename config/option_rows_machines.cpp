@@ -37,6 +37,10 @@ std::span<const Option> machine_rows() {
        "the folder of model folders: the job's model is looked for there by "
        "its name",
        kMachines, kWorker, field(&Config::model_root), "none"},
+      {"cache", "", 0, "DIR",
+       "keep models here that the job's first process gives: where there is "
+       "neither --model nor a folder of that name in --model-root",
+       kMachines, kWorker, field(&Config::cache), "none"},
       {"wait", "", 0, "X",
        "seconds to look for a job, and for it again when the link is lost",
        kMachines, kWorker, real(&Config::wait_seconds, 0, 1e7)},

@@ -10,8 +10,20 @@
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
+#include "models/checkpoint_files.h"
 
 namespace troupe::actors {
+namespace {
+
+/// None for random weights: everybody makes the same ones.
+std::shared_ptr<ModelGiver> model_giver(const JobRequest& request) {
+  const auto& checkpoint = request.source.checkpoint();
+  return checkpoint ? std::make_shared<ModelGiver>(
+                          checkpoint->folder, models::files_of(*checkpoint))
+                    : nullptr;
+}
+
+}  // namespace
 
 JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                        const JobRunner& runner, const JobSpec& spec,
@@ -48,6 +60,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                    .classes = &runner.classes(),
                    .required_class = RequiredClass::of(config).name,
                    .init_latents = request.init_latents,
+                   .model = model_giver(request),
                    .desk = desk_.get()});
   listening_ = listener_.get();
   if (!config.quiet) {

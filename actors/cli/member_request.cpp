@@ -24,6 +24,12 @@ const ClassRecord* class_on(const JobRecord& job, DeviceKind kind) {
   return found == job.execution_classes.end() ? nullptr : &*found;
 }
 
+bool is_plain(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." &&
+         name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
+
 /// The name comes from another machine: it chooses no path.
 std::string folder_of(const config::Config& config, const std::string& name) {
   if (!config.model_dir.empty()) {
@@ -32,11 +38,9 @@ std::string folder_of(const config::Config& config, const std::string& name) {
   require(!config.model_root.empty(), Errc::invalid_argument, "--model-root",
           "the job needs the model " + in_quotes(name) +
               ", and no folder was named",
-          "give --model DIR, or --model-root with the folder that holds it");
-  const bool is_plain = !name.empty() && name != "." && name != ".." &&
-                        name.find('/') == std::string::npos &&
-                        name.find('\0') == std::string::npos;
-  require(is_plain, Errc::invalid_argument, "--model-root",
+          "give --model DIR, --model-root with the folder that holds it, or "
+          "--cache DIR to fetch it");
+  require(is_plain(name), Errc::invalid_argument, "--model-root",
           "the job's model has no name of a folder: got " + in_quotes(name),
           "give --model DIR");
   return (std::filesystem::path(config.model_root) / name).string();
@@ -87,6 +91,13 @@ void check_model(const ModelSource& source, const JobRecord& job,
 }
 
 }  // namespace
+
+bool lacks_model(const config::Config& own, const JobRecord& job) {
+  return !job.model.random_weights && own.model_dir.empty() &&
+         (own.model_root.empty() || !is_plain(job.model.name) ||
+          !std::filesystem::exists(std::filesystem::path(own.model_root) /
+                                   job.model.name));
+}
 
 JobRequest member_request(const config::Config& own, const JobRecord& job) {
   check(job);

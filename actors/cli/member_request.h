@@ -8,6 +8,11 @@
 
 namespace troupe::actors {
 
+/// Whether neither --model nor --model-root of the process names a folder with
+/// the job's model.
+[[nodiscard]] bool lacks_model(const config::Config& config,
+                               const JobRecord& job);
+
 /// An offered job as a request of this process: its own model folder, devices
 /// and cores, and all that decides bytes from the job. Holds the processor to
 /// the level of the job's class, if it has it. `config` is the worker verb's.

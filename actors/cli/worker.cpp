@@ -11,12 +11,14 @@
 
 #include "actors/cli/link_options.h"
 #include "actors/cli/member_request.h"
+#include "actors/cli/model_cache.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/peer_options.h"
 #include "actors/cli/verbs.h"
 #include "actors/cli/versions.h"
 #include "actors/remote/company_member.h"
 #include "kernels/core/error.h"
+#include "kernels/core/system.h"
 #include "kernels/core/text.h"
 
 namespace troupe::actors {
@@ -68,6 +70,71 @@ Duration answer_within(const config::Config& config, SteadyTime since) {
       config.stay ? kMostAnswer : std::clamp(left, kLeastAnswer, kMostAnswer));
 }
 
+/// What this process computes an offered job with.
+struct Preparation {
+  std::optional<JobRequest> request;
+  std::optional<JobRunner> runner;
+  MemberJob job;
+
+  void run(const config::Config& config, const Offer& offer,
+           CompanyMember& member, StopFlag& stop) {
+    request.emplace(member_request(config, offer.job));
+    print_notes(request->notes);
+    runner.emplace(*request, stop);
+    job = member_job(offer, member.init_latents(offer.job), *request, *runner);
+  }
+  void forget() {
+    job = {};
+    runner.reset();
+    request.reset();
+  }
+};
+
+/// The same with a copy of the model from the job's first process. A copy that
+/// turns out to be damaged is fetched anew, once.
+void run_from_cache(const Invocation& invocation, const Offer& offer,
+                    CompanyMember& member, StopFlag& stop,
+                    Preparation& preparation) {
+  config::Config config = invocation.config;
+  const ModelCache cache(config.cache);
+  const auto check = [&] {
+    stop.check("worker", "stopped while it fetched the model");
+    require(!member.is_over(), Errc::unreachable, config.join,
+            "the job is over");
+  };
+  const auto fetch = [&] {
+    config.model_dir =
+        cache
+            .fetch(
+                offer.job.model,
+                [&member](std::string key, std::size_t most_bytes) {
+                  return member.ask(std::move(key), most_bytes);
+                },
+                [&](std::uint64_t there, std::uint64_t total) {
+                  tell(invocation,
+                       fmt::format("{} of {} of the model fetched",
+                                   human_bytes(there), human_bytes(total)));
+                },
+                check)
+            .string();
+  };
+  fetch();
+  try {
+    preparation.run(config, offer, member, stop);
+  } catch (const Error& error) {
+    if (error.code() != Errc::corrupt_file && error.code() != Errc::not_found &&
+        error.code() != Errc::invalid_argument) {
+      throw;
+    }
+    tell(invocation,
+         std::string("the model in the cache is damaged: ") + error.what());
+    preparation.forget();
+    cache.remove(offer.job.model, check);
+    fetch();
+    preparation.run(config, offer, member, stop);
+  }
+}
+
 /// One membership, from dialling to its end.
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                     const Wishes& wishes, Duration deadline) {
@@ -86,23 +153,25 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
     return {};
   }
   const Offer& offer = *offered;
-  std::optional<JobRequest> request;
-  std::optional<JobRunner> runner;
-  MemberJob job;
+  Preparation ready;
   try {
-    request.emplace(member_request(config, offer.job));
-    print_notes(request->notes);
-    runner.emplace(*request, stop);
-    job = member_job(offer, member.init_latents(offer.job), *request, *runner);
+    if (!config.cache.empty() && lacks_model(config, offer.job)) {
+      run_from_cache(invocation, offer, member, stop, ready);
+    } else {
+      ready.run(config, offer, member, stop);
+    }
   } catch (const Error&) {
     member.decline(current_failure());
+    if (member.is_over()) {
+      return {};
+    }
     throw;
   }
   tell(invocation,
        fmt::format("process {} of the job at {}: {} for {}", member.process(),
-                   config.join, describe_company(*request),
-                   request->source.name()));
-  return member.serve(std::move(job), wishes.drain(), wishes.stop());
+                   config.join, describe_company(*ready.request),
+                   offer.job.model.name));
+  return member.serve(std::move(ready.job), wishes.drain(), wishes.stop());
 }
 
 /// False when a signal came meanwhile.

@@ -14,6 +14,7 @@
 #include "actors/remote/client_desk.h"
 #include "actors/remote/company_guests.h"
 #include "actors/remote/link_channel.h"
+#include "actors/remote/model_files.h"
 #include "actors/remote/proxies.h"
 #include "actors/shells.h"
 #include "net/link.h"
@@ -30,6 +31,8 @@ struct ListenerSpec {
   JobClasses* classes = nullptr;
   std::string required_class = {};  ///< empty: any may join
   Tensor init_latents = {};         ///< of the job, if it has any
+  /// For processes that have not got the model; null: they need their own copy.
+  std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.
   ClientDesk* desk = nullptr;
   /// Makes the hub; empty: net::make_hub.

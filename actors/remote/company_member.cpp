@@ -93,22 +93,29 @@ std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   return std::exchange(offer_, std::nullopt);
 }
 
+std::future<net::Fetched> CompanyMember::ask(std::string key,
+                                             std::size_t most_bytes) {
+  net::FetchOptions options;
+  options.most_bytes = most_bytes;
+  auto promise = std::make_shared<std::promise<net::Fetched>>();
+  (void)hub_->fetch(peer_, std::move(key), options,
+                    [promise](net::Fetched fetched) {
+                      promise->set_value(std::move(fetched));
+                    });
+  return promise->get_future();
+}
+
 Tensor CompanyMember::init_latents(const JobRecord& job) {
   if (job.init_latents.empty()) {
     return {};
   }
   constexpr std::size_t kOutline = 1024;
-  net::FetchOptions options;
-  options.most_bytes =
-      kOutline +
-      job.init_latents.size() * sizeof(float) *
-          static_cast<std::size_t>(Shape(job.latent_shape).num_elements());
-  std::promise<net::Fetched> promise;
-  (void)hub_->fetch(peer_, std::string(kLatentsKey), options,
-                    [&promise](net::Fetched fetched) {
-                      promise.set_value(std::move(fetched));
-                    });
-  const net::Fetched fetched = promise.get_future().get();
+  const net::Fetched fetched =
+      ask(std::string(kLatentsKey),
+          kOutline + job.init_latents.size() * sizeof(float) *
+                         static_cast<std::size_t>(
+                             Shape(job.latent_shape).num_elements()))
+          .get();
   require(fetched.status == net::FetchStatus::found, Errc::unreachable,
           spec_.endpoint, "the job's latents did not come: " + fetched.what);
   const Parcel parcel = from_link(fetched.value);
@@ -222,6 +229,11 @@ void CompanyMember::report() {
     reported_ = now;
     outbox_->send(wire::encode(News(now)));
   }
+}
+
+bool CompanyMember::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return end_ && end_->kind == MemberEnd::Kind::over;
 }
 
 void CompanyMember::finish(MemberEnd end) {

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -91,6 +92,11 @@ class CompanyMember final : private net::LinkHandler {
   /// with a sentence that names the endpoint, Errc::invalid_argument where it
   /// refuses, Errc::interrupted after a stop.
   [[nodiscard]] std::optional<Offer> wait_for_offer(std::stop_token stop);
+  /// Asks the coordinator's process for a value that no task makes (the keys of
+  /// model_files.h). The answer comes in any case, at the latest when the link
+  /// is lost.
+  [[nodiscard]] std::future<net::Fetched> ask(std::string key,
+                                              std::size_t most_bytes);
   /// The job's given latents; empty where it has none. Errors:
   /// Errc::unreachable, Errc::corrupt_file.
   [[nodiscard]] Tensor init_latents(const JobRecord& job);
@@ -104,6 +110,8 @@ class CompanyMember final : private net::LinkHandler {
                                 std::stop_token stop);
 
   [[nodiscard]] int process() const noexcept { return process_; }
+  /// Whether nothing more is to be computed. Thread: any.
+  [[nodiscard]] bool is_over() const;
 
  private:
   void on_knock(net::PeerId peer, const net::Greeting& greeting) override;

@@ -1,0 +1,147 @@
+// The part of CompanyListener for what processes say.
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "actors/remote/company_listener.h"
+#include "actors/remote/peer_checks.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+
+namespace troupe::actors {
+
+using net::bytes_of;
+using wire::News;
+
+void CompanyListener::on_record(net::PeerId peer,
+                                std::span<const std::byte> record) {
+  const auto guest = guest_of(peer);
+  if (!guest) {
+    if (spec_.desk != nullptr) {
+      spec_.desk->hear(*hub_, peer, record);
+    }
+    return;
+  }
+  try {
+    if (const auto message =
+            guest->assembler.add(record, wire::kMostNewsBytes)) {
+      hear(*guest, wire::decode_news(bytes_of(*message)));
+    }
+  } catch (const Error& error) {
+    breach(peer,
+           "process " + std::to_string(guest->process) + ": " + error.what());
+  }
+}
+
+void CompanyListener::hear(Guest& guest, News news) {
+  const auto expect = [&](bool is_its_own) {
+    require(is_its_own, Errc::corrupt_file, "message",
+            "it speaks for somebody else");
+  };
+  const auto pass_on = [&](auto& message) {
+    if (coordinator_) {
+      caf::anon_send(coordinator_, std::move(message));
+    }
+  };
+  const std::lock_guard lock(mutex_);
+  if (auto* join = std::get_if<Join>(&news)) {
+    expect(join->joined.process == guest.process && !guest.join);
+    this->join(guest, std::move(*join));
+  } else if (auto* up = std::get_if<WorkerUp>(&news)) {
+    expect(guest.has(up->worker));
+    if (system_ != nullptr) {
+      WorkerActor& worker = guest.workers[up->worker];
+      caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
+      worker = spawn_worker_proxy(*system_, guest.outbox, *up);
+      caf::anon_send(coordinator_, *up, worker);
+    }
+  } else if (auto* down = std::get_if<WorkerDown>(&news)) {
+    expect(guest.has(down->worker));
+    pass_on(*down);
+  } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
+    expect(guest.has(beat->worker));
+    pass_on(*beat);
+  } else if (auto* result = std::get_if<GrantResult>(&news)) {
+    expect(guest.has(result->worker));
+    check_result(*result, spec_.offer);
+    result->span.worker = result->worker;
+    result->span.process = guest.process;
+    guest.clock.place(result->span, SteadyClock().now());
+    RemoteProcess& known = guests_.known(guest);
+    known.clock_error = std::max(known.clock_error, guest.clock.error());
+    pass_on(*result);
+  } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
+    expect(drain->process == guest.process);
+    pass_on(*drain);
+  } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
+    expect(report->process == guest.process);
+    RemoteProcess& known = guests_.known(guest);
+    known.bytes_sent = report->bytes_given;
+    known.bytes_received = report->bytes_fetched;
+  } else {
+    expect(false);
+  }
+}
+
+/// Its classes get the numbers that they have in the job.
+void CompanyListener::join(Guest& guest, Join join) {
+  const std::string& required = spec_.required_class;
+  const std::vector<ClassRecord>& offered = spec_.offer.job.execution_classes;
+  for (WorkerTraits& worker : join.joined.workers) {
+    const ClassRecord& own =
+        join.classes[static_cast<std::size_t>(worker.execution_class)];
+    if (!required.empty() && own.name != required) {
+      guest.outbox->send(wire::encode(News(RefuseProcess{
+          guest.process,
+          {Errc::another_class, "execution class",
+           "the process computes other bytes than the job: got class " +
+               own.name + ", expected " + required,
+           "use the same build on hosts of one kind, or hold all to one level "
+           "with --isa"}})));
+      return;
+    }
+    worker.execution_class = spec_.classes->number_of(own);
+    if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
+        offered.end()) {
+      log_message(LogLevel::warning,
+                  "process " + std::to_string(guest.process) +
+                      " computes in another execution class: its images have "
+                      "the bytes of class " +
+                      own.name +
+                      " (--isa or --require-class holds all to one)");
+    }
+  }
+  guest.join = std::move(join);
+  if (system_ != nullptr) {
+    present(guest, *guest.join);
+  }
+}
+
+/// Shows the process to the coordinator.
+void CompanyListener::present(Guest& guest, const Join& join) {
+  const net::PeerId peer = guest.peer;
+  guest.actor = spawn_process_proxy(
+      *system_, {.outbox = guest.outbox,
+                 .on_answer =
+                     [this, peer](const AdmitProcess& admit) {
+                       const auto its = guest_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its) {
+                         its->first_worker = admit.first_worker;
+                         its->num_workers = admit.num_workers;
+                         guests_.known(*its).num_workers = admit.num_workers;
+                       }
+                     },
+                 .on_end =
+                     [this, peer] {
+                       const auto its = guest_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its && its->actor) {  // let go by the coordinator
+                         its->outbox->send(wire::encode(News(JobOver{})));
+                       }
+                     }});
+  caf::anon_send(coordinator_, join.joined, guest.actor);
+}
+
+}  // namespace troupe::actors
