@@ -11,12 +11,15 @@ namespace fs = std::filesystem;
 namespace troupe::models {
 namespace {
 
-/// The folder's own JSON: configurations and lists of shards.
+/// The folder's own JSON: configurations and lists of shards. Hidden files are
+/// some other program's.
 void add_json(const fs::path& folder, std::set<fs::path>& files) {
   std::error_code error;
   for (const fs::directory_entry& entry :
        fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".json" && entry.is_regular_file(error)) {
+    const bool is_hidden = entry.path().filename().native().starts_with('.');
+    if (!is_hidden && entry.path().extension() == ".json" &&
+        entry.is_regular_file(error)) {
       files.insert(entry.path());
     }
   }

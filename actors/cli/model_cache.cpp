@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <set>
 #include <span>
 #include <system_error>
 #include <thread>
@@ -160,6 +161,7 @@ class Fetching {
     files_ = decode_model_files(
         {reinterpret_cast<const char*>(list.data.get()), list.size});
     make_folder(folder_);
+    remove_others();
     for (const ModelFile& file : files_) {
       total_ += file.bytes;
       there_ += begun(file);
@@ -185,6 +187,27 @@ class Fetching {
     return size == file.bytes ? size
                               : std::min(size, file.bytes) / kModelChunkBytes *
                                     kModelChunkBytes;
+  }
+  /// What a host with other files of the same model had given.
+  void remove_others() const {
+    std::set<fs::path> wanted;
+    for (const ModelFile& file : files_) {
+      wanted.insert(path_of(file));
+    }
+    std::error_code error;
+    std::vector<fs::path> others;
+    for (fs::recursive_directory_iterator at(folder_, error), end;
+         !error && at != end; at.increment(error)) {
+      if (!at->is_directory(error) && !wanted.contains(at->path())) {
+        others.push_back(at->path());
+      }
+    }
+    for (const fs::path& path : others) {
+      fs::remove(path, error);
+    }
+    if (error) {
+      fail(folder_, "cannot be cleared", error.value());
+    }
   }
   void check_room() const {
     std::error_code error;
@@ -244,9 +267,9 @@ fs::path ModelCache::fetch(const ModelRecord& model, const Ask& ask,
   const fs::path whole = folder_ / hash;
   const fs::path part = folder_ / (hash + ".part");
   const Lock lock(folder_ / (hash + ".lock"), check);
-  if (!fs::exists(whole)) {
+  std::error_code error;
+  if (!fs::exists(whole, error)) {
     Fetching(part, ask, progress, check).run();
-    std::error_code error;
     fs::rename(part, whole, error);
     if (error) {
       fail(whole, "cannot be named", error.value());

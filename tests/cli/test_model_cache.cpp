@@ -122,9 +122,11 @@ TEST_F(ModelCache, GoesOnWhereFetchingWasBroken) {
   ASSERT_GT(fs::file_size(broken), 3U << 20U);
   fs::resize_file(broken, (2U << 20U) + 1000);
   fs::remove(part / "model_index.json");
+  std::ofstream(part / "transformer" / "another.json") << "of another host";
   const ino_t inode = inode_of(broken);
   EXPECT_NE(run_worker().find("fetched"), std::string::npos);
   EXPECT_FALSE(fs::exists(part));
+  EXPECT_FALSE(fs::exists(whole / "transformer" / "another.json"));
   expect_copy_of_demo(only_model(cache_));
   EXPECT_EQ(inode_of(largest_file(whole)), inode) << "it was begun anew";
 }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "models/checkpoint.h"
+#include "models/checkpoint_files.h"
 #include "models/dit_description.h"
 #include "models/weight_source.h"
 #include "tests/models/helpers.h"
@@ -46,6 +47,32 @@ TEST(Checkpoint, ReadsClassNamesWithTheirSynonyms) {
   EXPECT_EQ(checkpoint.class_ids.at("Tinca tinca"), std::set<std::int64_t>{0});
   EXPECT_EQ(checkpoint.class_ids.at("hen"), (std::set<std::int64_t>{4, 7}));
   EXPECT_EQ(checkpoint.class_names.at(0), "tench, Tinca tinca");
+}
+
+TEST(Checkpoint, ListsWhatACopyNeeds) {
+  const TemporaryFolder folder;
+  make_pipeline(folder);
+  for (const char* name :
+       {"README.md", ".lock.json", "unet/config.json",
+        "transformer/diffusion_pytorch_model.bin",
+        "transformer/diffusion_pytorch_model.fp16.safetensors",
+        "transformer/._config.json"}) {
+    folder.write(name, "of no use");
+  }
+  // As in a cache of the Hub.
+  const fs::path weights =
+      folder.path() / "transformer/diffusion_pytorch_model.safetensors";
+  fs::create_directories(folder.path() / "blobs");
+  fs::rename(weights, folder.path() / "blobs/0123");
+  fs::create_symlink("../blobs/0123", weights);
+  EXPECT_EQ(files_of(open_checkpoint(folder.path())),
+            (std::vector<fs::path>{
+                "model_index.json", "scheduler/scheduler_config.json",
+                "transformer/config.json",
+                "transformer/diffusion_pytorch_model.safetensors"}));
+  EXPECT_EQ(files_of(open_checkpoint(folder.path() / "transformer")),
+            (std::vector<fs::path>{"config.json",
+                                   "diffusion_pytorch_model.safetensors"}));
 }
 
 TEST(Checkpoint, OpensATransformerFolderAlone) {
