@@ -239,11 +239,15 @@ ShownJob::~ShownJob() {
 }
 
 std::unique_ptr<JobMetrics> make_metrics(const config::Config& config) {
-  if (config.metrics.empty() || config.dry_run) {
+  if (config.metrics.empty()) {
     return nullptr;
   }
-  auto metrics =
-      std::make_unique<JobMetrics>(config.metrics, config.place_of("metrics"));
+  const std::string place = config.place_of("metrics");
+  (void)host_and_port(config.metrics, place);
+  if (config.dry_run) {
+    return nullptr;
+  }
+  auto metrics = std::make_unique<JobMetrics>(config.metrics, place);
   if (!config.quiet) {
     say(stderr, "troupe: metrics at http://" + metrics->address() + "/metrics");
   }

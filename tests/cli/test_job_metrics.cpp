@@ -126,5 +126,15 @@ TEST(JobMetrics, RefuseWhatIsNoAddress) {
   }
 }
 
+TEST(JobMetrics, AreNotServedByADryRunWhichChecksTheirAddress) {
+  config::Config config;
+  config.dry_run = true;
+  EXPECT_EQ(make_metrics(config), nullptr);
+  config.metrics = "127.0.0.1:0";
+  EXPECT_EQ(make_metrics(config), nullptr);
+  config.metrics = "inf";
+  EXPECT_THROW((void)make_metrics(config), Error);
+}
+
 }  // namespace
 }  // namespace troupe::actors
