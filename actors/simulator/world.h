@@ -200,6 +200,8 @@ class World final : private LinkListener {
   void begin_fetch(Fetch fetch, const std::vector<RemoteValue>& values);
   void answered(std::uint64_t fetch, const RemoteValue* gone);
   [[nodiscard]] bool is_current(const ValueName& name) const;
+  /// Whether the coordinator knows of it, and has not freed it.
+  [[nodiscard]] bool is_listed(const ValueName& name) const;
   [[nodiscard]] bool is_somewhere(const ValueName& name) const;
   [[nodiscard]] bool is_being_dropped(const ValueName& name, int process) const;
   void ask(int asker, const Question& question);

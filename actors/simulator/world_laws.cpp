@@ -74,6 +74,11 @@ bool World::is_current(const ValueName& name) const {
   return run && run->run == name.run;
 }
 
+bool World::is_listed(const ValueName& name) const {
+  const auto run = coordinator_.run_of(name.sample_index);
+  return run && run->values->copies().find(name.slot) != nullptr;
+}
+
 bool World::is_being_dropped(const ValueName& name, int process) const {
   bool found = false;
   each_on_way([&](const Happening& happening) {

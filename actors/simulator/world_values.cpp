@@ -23,7 +23,10 @@ void World::perform(FetchValues& fetch) {
                                    index, run, std::move(gone), is_rescue}});
            },
        .is_awaited =
-           [this](const ValueName& name) { return is_current(name); }},
+           [this, is_rescue](const ValueName& name) {
+             // Somebody may have had it meanwhile, and then it was freed.
+             return is_current(name) && (!is_rescue || is_listed(name));
+           }},
       fetch.values);
 }
 
