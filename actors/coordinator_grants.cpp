@@ -29,8 +29,21 @@ double seconds(TimePoint time) {
 
 }  // namespace
 
+/// Whether any worker of the class may do it, whoever would be done first.
+bool CoordinatorPolicy::spreads(const Task& task) const {
+  return options_.method.kind->spreads && task.op == Op::evaluate;
+}
+
+/// The worker of the sample's group that does this part, or who stands in for
+/// it; −1: nobody of the class is alive.
+int CoordinatorPolicy::planned_worker(const Sample& sample, int part) const {
+  const std::vector<int>& planned = groups_.group(sample.group).workers;
+  const int first = planned[static_cast<std::size_t>(part) % planned.size()];
+  return live_.next(class_of(sample), first);
+}
+
 int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
-  if (options_.method.kind->spreads && task.op == Op::evaluate) {
+  if (spreads(task)) {
     const int least = live_.least_loaded(class_of(sample), seconds(now_));
     // Where there is no room, its own workers do it.
     if (least < 0 || sample.room.contains(at(least).traits.process) ||
@@ -38,10 +51,33 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
       return least;
     }
   }
-  const std::vector<int>& planned = groups_.group(sample.group).workers;
-  const int first =
-      planned[static_cast<std::size_t>(task.part) % planned.size()];
-  return live_.next(class_of(sample), first);
+  return task.op == Op::decode ? decoder_of(sample)
+                               : planned_worker(sample, task.part);
+}
+
+/// Who of the sample's group has the fewest decodes to do, of those that share
+/// the memory of the first: the decoder's weights are there.
+int CoordinatorPolicy::decoder_of(const Sample& sample) {
+  int best = planned_worker(sample, 0);
+  if (best < 0) {
+    return best;
+  }
+  const WorkerTraits first = at(best).traits;
+  const auto load_of = [this](int worker) {
+    const Worker& one = at(worker);
+    const auto decodes = std::ranges::count_if(one.held, [](const auto& held) {
+      return held.second.work.task.op == Op::decode;
+    });
+    return std::pair(decodes, one.heavy);
+  };
+  for (const int other : groups_.group(sample.group).workers) {
+    const Worker& one = at(other);
+    if (one.alive && !one.drains && one.traits.process == first.process &&
+        one.traits.device == first.device && load_of(other) < load_of(best)) {
+      best = other;
+    }
+  }
+  return best;
 }
 
 /// How many tasks of the sample can be open at once: those that its workers
@@ -149,7 +185,9 @@ void CoordinatorPolicy::send_grants() {
     std::erase_if(recall.grants, [&](std::uint64_t number) {
       return !at(recall.worker).held.contains(number);
     });
-    commands_.emplace_back(std::move(recall));
+    if (!recall.grants.empty()) {
+      commands_.emplace_back(std::move(recall));
+    }
   }
 }
 

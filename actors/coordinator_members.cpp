@@ -172,15 +172,77 @@ void CoordinatorPolicy::refuse_class_change(
   }
 }
 
-/// Asks the worker for all that it holds, behind the grants that are still to
-/// be sent. A task goes to somebody else only when it was given back.
-void CoordinatorPolicy::recall(int index) {
-  Recall recall{index, at(index).epoch, {}};
-  for (const auto& [number, granted] : at(index).held) {
-    recall.grants.push_back(number);
+/// Asks the worker for a task, behind the grants that are still to be sent. The
+/// task goes to somebody else only when it was given back.
+void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
+  const std::uint32_t epoch = at(index).epoch;
+  auto asked = std::ranges::find_if(recalls_, [&](const Recall& one) {
+    return one.worker == index && one.epoch == epoch;
+  });
+  if (asked == recalls_.end()) {
+    asked = recalls_.insert(asked, Recall{index, epoch, {}});
   }
-  if (!recall.grants.empty()) {
-    recalls_.push_back(std::move(recall));
+  asked->grants.push_back(grant);
+}
+
+/// The same for all that it holds.
+void CoordinatorPolicy::recall(int index) {
+  for (const auto& [number, granted] : at(index).held) {
+    recall(index, number);
+  }
+}
+
+/// Asks for those of its tasks that other workers are to do by now.
+void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
+  for (const auto& [number, holder] : sample.grants) {
+    const samplers::Task& task = at(holder).held.at(number).work.task;
+    if (!spreads(task) && task.op != samplers::Op::decode &&
+        planned_worker(sample, task.part) != holder) {
+      recall(holder, number);
+    }
+  }
+}
+
+/// The worker does its part from now on, not only of what is granted next: with
+/// long passes that would be long after.
+void CoordinatorPolicy::recall_for(int newcomer) {
+  if (options_.method.kind->spreads) {
+    recall_share(newcomer);
+  }
+  if (const std::optional<std::size_t> group = groups_.group_of(newcomer)) {
+    for (const std::uint64_t index : groups_.samples(*group)) {
+      recall_misplaced(samples_.at(index));
+    }
+  }
+}
+
+/// Rows that any worker may do: those that others have above the average, the
+/// newest first. They go to whoever would be done first.
+void CoordinatorPolicy::recall_share(int newcomer) {
+  const int execution_class = at(newcomer).traits.execution_class;
+  const auto takes_part = [&](const Worker& worker) {
+    return worker.alive && worker.traits.execution_class == execution_class;
+  };
+  int tasks = 0;
+  int alive = 0;
+  for (const Worker& worker : workers_) {
+    tasks += takes_part(worker) ? worker.heavy : 0;
+    alive += takes_part(worker) ? 1 : 0;
+  }
+  const int fair = (tasks + alive - 1) / std::max(alive, 1);
+  for (int w = 0; w < num_workers(); ++w) {
+    const Worker& worker = at(w);
+    std::vector<std::uint64_t> numbers;
+    for (const auto& [number, granted] : worker.held) {
+      if (spreads(granted.work.task)) {
+        numbers.push_back(number);
+      }
+    }
+    for (int surplus = worker.heavy - fair;
+         takes_part(worker) && surplus > 0 && !numbers.empty(); --surplus) {
+      recall(w, numbers.back());
+      numbers.pop_back();
+    }
   }
 }
 

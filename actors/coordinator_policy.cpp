@@ -141,6 +141,7 @@ void CoordinatorPolicy::handle(const WorkerUp& event) {
     find_groups();
   }
   reroute(std::exchange(stranded_, {}));
+  recall_for(event.worker);
 }
 
 void CoordinatorPolicy::note_known(int index) {

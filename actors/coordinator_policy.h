@@ -225,6 +225,10 @@ class CoordinatorPolicy {
   [[nodiscard]] std::optional<std::string> lack_of_room(
       const ProcessJoined& event) const;
   void recall(int worker);
+  void recall(int worker, std::uint64_t grant);
+  void recall_misplaced(const Sample& sample);
+  void recall_for(int newcomer);
+  void recall_share(int newcomer);
   void release_drained();
   bool rescue_values(int process);
   void values_rescued(Sample& sample, const ValuesFetched& event);
@@ -281,6 +285,9 @@ class CoordinatorPolicy {
   [[nodiscard]] std::map<std::uint64_t, double> ticks_by_sample() const;
 
   [[nodiscard]] int worker_of(const Sample& sample, const samplers::Task& task);
+  [[nodiscard]] bool spreads(const samplers::Task& task) const;
+  [[nodiscard]] int planned_worker(const Sample& sample, int part) const;
+  [[nodiscard]] int decoder_of(const Sample& sample);
   [[nodiscard]] int most_open(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());

@@ -42,6 +42,7 @@ void CoordinatorPolicy::place(Sample& sample, std::size_t group) {
   sample.group = group;
   groups_.add(group, sample.index);
   keep_room(sample);
+  recall_misplaced(sample);
 }
 
 /// A writer that keeps up is never waited for: then nothing is unwritten when

@@ -47,6 +47,13 @@ class GroupLoads {
   [[nodiscard]] int class_of(std::size_t g) const {
     return groups_[g].workers.execution_class;
   }
+  /// That the worker has a place in.
+  [[nodiscard]] std::optional<std::size_t> group_of(int worker) const {
+    return workers_[static_cast<std::size_t>(worker)].group;
+  }
+  [[nodiscard]] const std::set<std::uint64_t>& samples(std::size_t g) const {
+    return groups_[g].samples;
+  }
   /// Samples in flight.
   [[nodiscard]] std::size_t load(std::size_t g) const {
     return groups_[g].samples.size();

@@ -130,6 +130,9 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
     }
   }
   for (const ValueName& name : grant.coming_inputs) {
+    // Somebody else was to make it, when the task was granted.
+    std::erase_if(waiting.fetched,
+                  [&](const RemoteValue& value) { return value.name == name; });
     if (is_new_question(name, kOwnProcess)) {
       await.names.push_back(name);
     }

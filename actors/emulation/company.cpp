@@ -105,6 +105,12 @@ void Company::perform(Grant& grant) {
        [this, worker, grant = std::move(grant)] { feed(worker, grant); });
 }
 
+void Company::perform(Recall& recall) {
+  const auto worker = static_cast<std::size_t>(recall.worker);
+  tell(worker,
+       [this, worker, recall = std::move(recall)] { feed(worker, recall); });
+}
+
 void Company::perform(FreeValues& free) {
   const auto process = static_cast<std::size_t>(free.process);
   tell(process, [this, process, free = std::move(free)] {

@@ -58,6 +58,7 @@ class Company {
 
   // Commands of the coordinator.
   void perform(Grant& grant);
+  void perform(Recall& recall);
   void perform(FreeValues& free);
   void perform(DropRuns& drop);
   void perform(FetchValues& fetch);

@@ -36,6 +36,7 @@ std::vector<std::uint64_t> granted_to(const Company& company, int worker) {
 
 TEST(Members, GiveBackWhatTheyHaveNotBegunBeforeOthersGetIt) {
   Company company({.kind = MethodKind::batch}, 2, 8, apart(2));
+  company.keeps_returned = true;
   company.raise_all();
   const std::size_t held = granted_to(company, 1).size();
   const std::size_t sent = company.grants.size();
@@ -53,6 +54,7 @@ TEST(Members, GiveBackWhatTheyHaveNotBegunBeforeOthersGetIt) {
 
 TEST(Members, LeaveWhenAllTheyHoldIsAtHome) {
   Company company({.kind = MethodKind::batch}, 2, 4, apart(2));
+  company.keeps_returned = true;
   company.raise_all();
   company.run_one(1);
   company.on(DrainProcess{1});
@@ -100,6 +102,7 @@ TEST(Members, GetNothingMoreWhenTheyAreStartedAgain) {
 
 TEST(Members, OfTheCoordinatorsProcessStay) {
   Company company({.kind = MethodKind::batch}, 2, 2, apart(2));
+  company.keeps_returned = true;
   company.raise_all();
   company.on(DrainProcess{kHomeProcess});
   EXPECT_TRUE(company.returned.empty());
@@ -195,6 +198,7 @@ TEST(Joiners, TakeRowsOfWindows) {
 
 TEST(Joiners, AreRefusedUnderANumberThatWasInTheJob) {
   Company company({.kind = MethodKind::batch}, 4, 8, apart(4));
+  company.keeps_returned = true;
   company.raise_all();
   company.forget(1);
   company.on(ProcessDown{1, {Errc::job_failed, "process", "ended", {}}});
@@ -317,6 +321,7 @@ TEST(Joiners, GoOnWhereTheLastOfTheOthersLeaves) {
   CoordinatorOptions options = apart(1);
   options.workers[0].process = 1;
   Company company({.kind = MethodKind::batch}, 1, 4, options);
+  company.keeps_returned = true;
   company.raise_all();
   company.run_one(0);
   company.join(2, alike(1, 2));
@@ -347,6 +352,7 @@ TEST(Joiners, CanLeaveAgainOrBeLost) {
       company.forget(1);
       company.on(ProcessDown{1, {Errc::job_failed, "process", "ended", {}}});
     } else {
+      company.keeps_returned = true;
       company.on(DrainProcess{1});
       company.on(company.returned.front());
       while (company.run_one(1)) {
