@@ -63,25 +63,29 @@ class Run:
         self.summary, self.latents = summary, summary["latents_xxh3"]
         events = json.loads(trace.read_text())["traceEvents"]
         self.spans = [Span(event) for event in events if event["ph"] == "X"]
-        self.seconds = max(s.end for s in self.spans) - min(s.start for s in self.spans)
+        self.calls = [s for s in self.spans if s.name in ("evaluate", "segment")]
 
-    def first_starts(self):
-        starts = {}
-        for span in self.spans:
-            starts[span.worker] = min(span.start, starts.get(span.worker, span.start))
-        return starts
+    def seconds(self):
+        """From the first network call to the end of the last one."""
+        return max(s.end for s in self.calls) - min(s.start for s in self.calls)
+
+    def speed(self):
+        """The part of the job's network calls that is done in a second, from when each
+        worker has done its first call: that one reads the weights, and workers do not
+        join at the same moment. Decodes come after the last call."""
+        ends = {}
+        for call in self.calls:
+            ends[call.worker] = min(call.end, ends.get(call.worker, call.end))
+        begin = max(ends.values())
+        rows = sum(call.rows for call in self.calls if call.start >= begin)
+        share = rows / sum(call.rows for call in self.calls)
+        return share / (max(call.end for call in self.calls) - begin)
 
     def call_seconds(self):
         """Of a network call that is cut into segments: medians, summed."""
-        spans = [span for span in self.spans if span.name == "segment"]
-        return sum(statistics.median(s.end - s.start for s in spans if s.segment == number)
-                   for number in {span.segment for span in spans})
-
-    def share_since(self, moment):
-        """Of the network calls: those that began at that moment or later."""
-        calls = [span for span in self.spans if span.name == "evaluate"]
-        return (sum(s.rows for s in calls if s.start >= moment)
-                / sum(s.rows for s in calls))
+        return sum(statistics.median(c.end - c.start for c in self.calls
+                                     if c.segment == number)
+                   for number in {call.segment for call in self.calls})
 
 
 class Job:

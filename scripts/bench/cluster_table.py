@@ -69,7 +69,8 @@ class Table:
     def ipc(self):
         """Two processes with one thread each against one, over ipc."""
         for model in self.models:
-            print(f"ipc: two processes against one, {model}, {self.steps(model)} steps")
+            print(f"ipc: network calls of two processes against those of one, {model}, "
+                  f"{self.steps(model)} steps")
             factor = None
             for method in AGAINST_ONE:
                 gains = self.gains(self.bench(model), model, method)
@@ -85,14 +86,14 @@ class Table:
             two = bench.together(self.job(model, method))
             if method != "stale":
                 self.compare(one, two, f"{method} over ipc")
-            gains.append(gain_of(one, two, starts_with_all=method in ("pipeline", "stale")))
+            gains.append(two.speed() / one.speed())
         return gains
 
     def target(self, model, method, factor):
         wanted = METHODS[method][2]
         if method == "stale":
-            steps = self.steps(model)
-            bound = steps / (WARMUP + (steps - WARMUP) / 2) * factor / 2
+            steps, exact = self.steps(model) - 1, WARMUP - 1  # the first is not counted
+            bound = steps / (exact + (steps - exact) / 2) * factor / 2
             wanted = f"{0.95 * bound:.2f} (95 % of {bound:.2f})"
         return f"stated (>= {wanted})" if os.path.isdir(model) else f">= {wanted}"
 
@@ -202,18 +203,6 @@ class Table:
         return done.stdout.rstrip()
 
 
-def gain_of(one, two, starts_with_all):
-    """How much faster the second run is. It may begin with its first worker: then what
-    counts is the work since the last one came."""
-    if starts_with_all:
-        return one.seconds / two.seconds
-    since = [max(run.first_starts().values()) for run in (one, two)]
-    seconds = [max(span.end for span in run.spans) - moment
-               for run, moment in zip((one, two), since)]
-    shares = [run.share_since(moment) for run, moment in zip((one, two), since)]
-    return (seconds[0] / shares[0]) / (seconds[1] / shares[1])
-
-
 def beside_bound(near, far, method, steps, delay):
     """What the delay allows: a step needs two trips, there and back. In a pipeline
     those of all samples overlap, in a stale one those of two steps."""
@@ -222,8 +211,8 @@ def beside_bound(near, far, method, steps, delay):
     step = 2 * delay + far.call_seconds()
     bound = steps * step if method == "pipeline" else (
         WARMUP * step + (steps - WARMUP) * step / 2)
-    bound = max(bound, near.seconds)
-    return f"; the last took {far.seconds:.2f} s, the delay allows {bound:.2f} s"
+    bound = max(bound, near.seconds())
+    return f"; the last took {far.seconds():.2f} s, the delay allows {bound:.2f} s"
 
 
 def kill(process):
