@@ -11,6 +11,7 @@
 #include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "kernels/conv2d.h"
+#include "kernels/copy.h"
 #include "kernels/core/context.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/pool.h"
@@ -37,25 +38,34 @@ class Probe {
     convolve();
     normalise();
     activate_all();
-    embed();
-    call_library();
+    rotate();
+    if (ctx_.device().kind == DeviceKind::cpu) {
+      make_tables();
+      call_library();
+    }
     return hash_.digest();
   }
 
  private:
-  /// Other numbers each time.
+  /// Other numbers each time, on the host.
   Tensor drawn(const Shape& shape) {
     Tensor tensor(shape, DType::f32);
     fill_varied(kSeed + draws_++, tensor);
     return tensor;
   }
-  Tensor drawn(const Shape& shape, DType dtype) {
-    const Tensor numbers = drawn(shape);
-    Tensor tensor(shape, dtype);
+  /// The same, where they are computed with.
+  Tensor operand(const Shape& shape) { return on_device(ctx_, drawn(shape)); }
+  Tensor operand(const Shape& shape, DType dtype) {
+    return converted(operand(shape), dtype);
+  }
+  Tensor converted(const Tensor& numbers, DType dtype) {
+    Tensor tensor = ctx_.empty(numbers.shape(), dtype);
     convert(ctx_, numbers, tensor);
     return tensor;
   }
-  void take(const Tensor& result) { hash_.update(result.bytes()); }
+  void take(const Tensor& result) {
+    hash_.update(on_host(ctx_, result).bytes());
+  }
 
   /// One row, a part of a block, several blocks; sides that the tile unit takes
   /// and sides that it does not.
@@ -68,8 +78,8 @@ class Probe {
       const PackedLinear packed(ctx_, drawn({side.out, side.in}),
                                 drawn({side.out}), compute_);
       for (const std::int64_t rows : {1, 64, 77, 256}) {
-        Tensor out({1, rows, side.out}, DType::f32);
-        linear(ctx_, drawn({1, rows, side.in}, compute_), packed,
+        Tensor out = ctx_.empty({1, rows, side.out}, DType::f32);
+        linear(ctx_, operand({1, rows, side.in}, compute_), packed,
                Activation::gelu_tanh, out);
         take(out);
       }
@@ -83,10 +93,9 @@ class Probe {
       std::int64_t tokens;
     };
     for (const Heads heads : {Heads{3, 64, 256}, Heads{2, 72, 77}}) {
-      const Tensor qkv =
-          drawn({1, heads.tokens, 3 * heads.count * heads.width}, compute_);
       const std::int64_t columns = heads.count * heads.width;
-      Tensor out({1, heads.tokens, columns}, compute_);
+      const Tensor qkv = operand({1, heads.tokens, 3 * columns}, compute_);
+      Tensor out = ctx_.empty({1, heads.tokens, columns}, compute_);
       attention(ctx_, {qkv, 0}, {qkv, columns}, {qkv, 2 * columns}, heads.count,
                 heads.width, out);
       take(out);
@@ -97,8 +106,8 @@ class Probe {
     for (const std::int64_t channels : {32, 6}) {
       const PackedConv2d packed(ctx_, drawn({channels, channels, 3, 3}),
                                 drawn({channels}), 1, 1, compute_);
-      Tensor out({1, 13, 16, channels}, compute_);
-      conv2d(ctx_, drawn({1, 13, 16, channels}, compute_), packed, out);
+      Tensor out = ctx_.empty({1, 13, 16, channels}, compute_);
+      conv2d(ctx_, operand({1, 13, 16, channels}, compute_), packed, out);
       take(out);
     }
   }
@@ -106,15 +115,16 @@ class Probe {
   void normalise() {
     constexpr std::int64_t kWidth = 197;  // no multiple of a vector
     constexpr float kEps = 1e-6F;
-    const Tensor x = drawn({2, 5, kWidth});
-    Tensor out({2, 5, kWidth}, DType::f32);
-    layer_norm_modulate(ctx_, x, drawn({2, 2 * kWidth}), 0, kWidth, kEps, out);
+    const Tensor x = operand({2, 5, kWidth});
+    Tensor out = ctx_.empty({2, 5, kWidth}, DType::f32);
+    layer_norm_modulate(ctx_, x, operand({2, 2 * kWidth}), 0, kWidth, kEps,
+                        out);
     take(out);
-    rms_norm(ctx_, x, drawn({kWidth}), kEps, out);
+    rms_norm(ctx_, x, operand({kWidth}), kEps, out);
     take(out);
-    Tensor pixels({1, 7, 9, 32}, DType::f32);
-    group_norm(ctx_, drawn(pixels.shape()), drawn({32}), drawn({32}), 8, kEps,
-               Activation::silu, pixels);
+    Tensor pixels = ctx_.empty({1, 7, 9, 32}, DType::f32);
+    group_norm(ctx_, operand(pixels.shape()), operand({32}), operand({32}), 8,
+               kEps, Activation::silu, pixels);
     take(pixels);
     softmax(ctx_, x, out);
     take(out);
@@ -125,29 +135,31 @@ class Probe {
     for (float& value : wide.span<float>()) {
       value *= 4.0F;  // to where they are nearly flat
     }
-    Tensor x(wide.shape(), compute_);
-    convert(ctx_, wide, x);
+    const Tensor x = converted(on_device(ctx_, wide), compute_);
     for (const Activation activation :
          {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
           Activation::mish, Activation::gelu_sigmoid}) {
-      Tensor out(x.shape(), compute_);
+      Tensor out = ctx_.empty(x.shape(), compute_);
       activate(ctx_, x, activation, out);
       take(out);
     }
   }
 
-  void embed() {
+  void rotate() {
+    constexpr std::int64_t kTokens = 9;
+    Tensor heads = operand({1, kTokens, 4 * 64}, compute_);
+    HeadsView view{heads, 0};
+    rms_norm_rope(ctx_, operand({64}), operand({kTokens, 32}),
+                  operand({kTokens, 32}), 4, 64, 1e-6F, view);
+    take(heads);
+  }
+
+  void make_tables() {
     constexpr std::array kTimesteps = {0.0, 1.0, 333.25, 999.0};
     Tensor out({4, 256}, DType::f32);
     timestep_embedding(ctx_, kTimesteps, 1.0, 10000.0, out);
     take(out);
     take(sincos_2d(64, 7, 5, 16, 1.0));
-    constexpr std::int64_t kTokens = 9;
-    Tensor heads = drawn({1, kTokens, 4 * 64}, compute_);
-    HeadsView view{heads, 0};
-    rms_norm_rope(ctx_, drawn({64}), drawn({kTokens, 32}), drawn({kTokens, 32}),
-                  4, 64, 1e-6F, view);
-    take(heads);
   }
 
   /// In doubles and floats, over the values that noise levels have.
@@ -177,13 +189,14 @@ class Probe {
 
 }  // namespace
 
-std::uint64_t numeric_probe(DType compute) {
+std::uint64_t numeric_probe(DType compute, Device device,
+                            const DeviceOptions& options) {
   std::uint64_t hash = 0;
   std::exception_ptr error;
   const auto run = [&] {
     try {
       use_one_openmp_thread();
-      ExecContext ctx;
+      ExecContext ctx(1, device, options);
       hash = Probe(ctx, compute).run();
     } catch (...) {
       error = std::current_exception();

@@ -54,6 +54,7 @@ ExecutionConditions execution_conditions(
   if (device.is_gpu()) {
     conditions.libraries = gpu_library_versions();
     conditions.isa = device.architecture;
+    conditions.probe = device.probe;
     conditions.mode = bits_mode(device.options);
   } else {
     conditions.probe = kernels::numeric_probe(device.compute);

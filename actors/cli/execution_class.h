@@ -17,15 +17,15 @@ struct ExecutionConditions {
   std::string build;                      ///< compiler and sources
   std::vector<LibraryVersion> libraries;  ///< those that are loaded
   std::string isa;          ///< `selected_isa`, or a GPU's architecture
-  std::uint64_t probe = 0;  ///< kernels::numeric_probe; 0 for a GPU
+  std::uint64_t probe = 0;  ///< kernels::numeric_probe of the device
   DType compute = DType::f32;
   std::string plan;       ///< `logical_plan`
   std::string mode = {};  ///< what a GPU may trade; empty: nothing
 };
 
 /// The conditions of a job in this process, on one of its devices. A GPU's are
-/// its name and architecture and the libraries that compute there; neither the
-/// driver nor the processor beside it.
+/// its name and architecture, its probe and the libraries that compute there;
+/// neither the driver nor the processor beside it.
 [[nodiscard]] ExecutionConditions execution_conditions(
     std::uint64_t weights_hash, const JobDevice& device,
     const samplers::MethodOptions& method);

@@ -5,15 +5,18 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/isa_in_force.h"
 #include "config/enum_names.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
 #include "kernels/linear.h"
+#include "kernels/numeric_probe.h"
 
 namespace troupe::actors {
 namespace {
@@ -146,34 +149,47 @@ std::string JobDevice::label() const {
   return is_gpu() ? fmt::format("{} ({})", to_string(device), name) : "cpu";
 }
 
+std::uint64_t probe_of(const JobDevice& gpu) {
+  try {
+    return kernels::numeric_probe(gpu.compute, gpu.device, gpu.options);
+  } catch (const Error& error) {
+    log_message(LogLevel::debug,
+                gpu.label() + " cannot be probed: " + error.what());
+    return 0;
+  }
+}
+
 void number_classes(std::vector<JobDevice>& devices) {
-  std::map<std::pair<DeviceKind, std::string>, int> numbers;
+  std::map<std::tuple<DeviceKind, std::string, std::uint64_t>, int> numbers;
   for (JobDevice& on : devices) {
     const auto next = static_cast<int>(numbers.size());
     on.execution_class =
-        numbers.try_emplace({on.device.kind, on.architecture}, next)
+        numbers.try_emplace({on.device.kind, on.architecture, on.probe}, next)
             .first->second;
   }
 }
 
 std::vector<JobDevice> choose_devices(const config::Config& config,
                                       const config::Recipe* recipe,
-                                      const kernels::CudaDevices& found,
+                                      const Gpus& gpus,
                                       std::vector<std::string>& notes) {
   std::vector<JobDevice> devices;
   if (config.devices.empty()) {
-    devices = automatic_devices(config, recipe, found, notes);
+    devices = automatic_devices(config, recipe, gpus.found, notes);
   }
   bool with_cpu = false;
   for (const config::DeviceChoice& choice : config.devices) {
     if (choice.kind == DeviceKind::cpu) {
       with_cpu = true;
     } else {
-      add_gpus(config, choice, found, devices);
+      add_gpus(config, choice, gpus.found, devices);
     }
   }
   if (with_cpu) {
     devices.push_back(the_cpu(config));
+  }
+  for (JobDevice& on : devices) {
+    on.probe = on.is_gpu() ? gpus.probe(on) : 0;
   }
   number_classes(devices);
   const bool has_gpu = devices.front().is_gpu();

@@ -24,6 +24,9 @@ struct JobDevice {
   std::string name;  ///< as its vendor calls it
   /// What of a GPU decides which kernels its libraries choose; empty: the CPU.
   std::string architecture;
+  /// Of a GPU: kernels::numeric_probe, or 0 where it could not be run. The
+  /// job then finds out why.
+  std::uint64_t probe = 0;
   DType compute = DType::f32;
   std::optional<IsaLevel> isa;  ///< of the CPU, if its level has a name
   DeviceOptions options;
@@ -47,10 +50,14 @@ struct JobDevice {
   [[nodiscard]] ClassRecord class_record(std::string name) const;
 };
 
+/// What a GPU computes: kernels::numeric_probe; 0 where it fails.
+[[nodiscard]] std::uint64_t probe_of(const JobDevice& gpu);
+
 /// The GPUs there are; tests describe others.
 struct Gpus {
   kernels::CudaDevices found = kernels::cuda_devices();
   std::function<kernels::DeviceMemory(int)> memory = kernels::cuda_memory;
+  std::function<std::uint64_t(const JobDevice&)> probe = probe_of;
 };
 
 /// The devices that --device and --dtype mean here, GPUs first. For "auto" all
@@ -60,7 +67,7 @@ struct Gpus {
 /// dtype that a device does not have; in a line, before anything is loaded.
 [[nodiscard]] std::vector<JobDevice> choose_devices(
     const config::Config& config, const config::Recipe* recipe,
-    const kernels::CudaDevices& found, std::vector<std::string>& notes);
+    const Gpus& gpus, std::vector<std::string>& notes);
 
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);

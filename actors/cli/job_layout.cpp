@@ -144,8 +144,7 @@ void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
   if (request.devices.empty()) {
     config::Config on_cpu = config;
     on_cpu.devices = {{DeviceKind::cpu, std::nullopt}};
-    request.devices =
-        choose_devices(on_cpu, nullptr, gpus.found, request.notes);
+    request.devices = choose_devices(on_cpu, nullptr, gpus, request.notes);
   }
   make_plan(config, request);
   (void)fit_gpus(gpus, request);  // check_memory says what still does not fit

@@ -14,6 +14,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
+constexpr std::uint64_t kProbe = 0x1234;
 
 kernels::CudaDevice gpu(int index, const std::string& name, int major) {
   return {.index = index,
@@ -26,9 +27,12 @@ kernels::CudaDevice gpu(int index, const std::string& name, int major) {
 
 Gpus machine(std::vector<kernels::CudaDevice> gpus,
              std::uint64_t free_bytes = 70 * kGiB) {
-  return {.found = {std::move(gpus), {}}, .memory = [free_bytes](int) {
-            return kernels::DeviceMemory{free_bytes, 80 * kGiB};
-          }};
+  return {.found = {std::move(gpus), {}},
+          .memory =
+              [free_bytes](int) {
+                return kernels::DeviceMemory{free_bytes, 80 * kGiB};
+              },
+          .probe = [](const JobDevice&) { return kProbe; }};
 }
 
 /// As the devices of a class make it.
@@ -204,14 +208,14 @@ TEST(Company, RunsARecipeOnTheKindOfDeviceThatMadeIt) {
   config::Recipe by_cpu;
   config::Recipe by_gpu;
   by_gpu.device = DeviceKind::cuda;
-  const kernels::CudaDevices found{{gpu(0, "A", 9)}, {}};
+  const Gpus one = machine({gpu(0, "A", 9)});
   std::vector<std::string> notes;
-  EXPECT_FALSE(choose_devices(job("auto"), &by_cpu, found, notes)[0].is_gpu());
-  EXPECT_TRUE(choose_devices(job("auto"), &by_gpu, found, notes)[0].is_gpu());
-  EXPECT_TRUE(choose_devices(job("cuda"), &by_cpu, found, notes)[0].is_gpu());
+  EXPECT_FALSE(choose_devices(job("auto"), &by_cpu, one, notes)[0].is_gpu());
+  EXPECT_TRUE(choose_devices(job("auto"), &by_gpu, one, notes)[0].is_gpu());
+  EXPECT_TRUE(choose_devices(job("cuda"), &by_cpu, one, notes)[0].is_gpu());
   EXPECT_TRUE(notes.empty());
   EXPECT_FALSE(
-      choose_devices(job("auto"), &by_gpu, no_gpu().found, notes)[0].is_gpu());
+      choose_devices(job("auto"), &by_gpu, no_gpu(), notes)[0].is_gpu());
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(contains(notes[0], "other bytes"));
 }
@@ -231,7 +235,25 @@ TEST(Company, SaysInTheRecipeWhatAGpuTraded) {
   }));
 }
 
-TEST(ExecutionClass, OfAGpuFollowsFromItsArchitectureAndMode) {
+TEST(Company, HasTwoClassesOfGpusThatOnlyLookAlike) {
+  Gpus gpus = machine({gpu(0, "A", 9), gpu(1, "A", 9), gpu(2, "A", 9)});
+  std::vector<std::string> notes;
+  const auto classes = [&] {
+    std::vector<int> numbers;
+    for (const JobDevice& on :
+         choose_devices(job("cuda"), nullptr, gpus, notes)) {
+      numbers.push_back(on.execution_class);
+    }
+    return numbers;
+  };
+  EXPECT_EQ(classes(), (std::vector<int>{0, 0, 0}));
+  gpus.probe = [](const JobDevice& on) {
+    return on.device.index == 1 ? kProbe + 1 : kProbe;
+  };
+  EXPECT_EQ(classes(), (std::vector<int>{0, 1, 0}));
+}
+
+TEST(ExecutionClass, OfAGpuFollowsFromItsArchitectureProbeAndMode) {
   const JobDevice one{.device = {DeviceKind::cuda, 0}, .architecture = "A"};
   JobDevice twin = one;
   twin.device.index = 1;
@@ -242,13 +264,15 @@ TEST(ExecutionClass, OfAGpuFollowsFromItsArchitectureAndMode) {
   EXPECT_EQ(name(one), name(twin));
   JobDevice other = one;
   other.architecture = "B";
+  JobDevice probed = one;
+  probed.probe = kProbe;
   JobDevice free = one;
   free.options.batch_invariant = false;
   JobDevice tf32 = one;
   tf32.options.tf32 = true;
   JobDevice cpu = one;
   cpu.device = {};
-  for (const JobDevice& changed : {other, free, tf32, cpu}) {
+  for (const JobDevice& changed : {other, probed, free, tf32, cpu}) {
     EXPECT_NE(name(changed), name(one));
   }
   for (const LibraryVersion& library :
