@@ -255,8 +255,7 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
 }
 
 /// Takes the open grants that the result is of. Nothing if its parts are not
-/// theirs: which task each is of cannot be known, so another incarnation does
-/// them all.
+/// theirs, or not whole: another incarnation does them all.
 std::optional<std::vector<CoordinatorPolicy::Answered>>
 CoordinatorPolicy::take_answered(const GrantResult& event) {
   const bool has_results =
@@ -271,7 +270,8 @@ CoordinatorPolicy::take_answered(const GrantResult& event) {
     }
     const Task& task = found->work.task;
     fits = !has_results || (event.results[i].id == task.id &&
-                            event.results[i].version == task.version);
+                            event.results[i].version == task.version &&
+                            is_whole(event, found->work, event.results[i]));
     if (fits) {
       pass.push_back({take_grant(event.worker, event.grants[i], true), i});
     }

@@ -208,6 +208,8 @@ class CoordinatorPolicy {
   void send_grants();
   SampleTask take_grant(int worker, std::uint64_t number, bool is_answered);
 
+  [[nodiscard]] bool is_whole(const GrantResult& event, const SampleTask& work,
+                              const samplers::TaskResult& result);
   void note_values(const GrantResult& event);
   void find_values(Sample& sample, const samplers::Task& task, Grant& grant);
   void find_value(const Sample& sample, samplers::Slot slot, Grant& grant);

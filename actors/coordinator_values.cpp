@@ -12,6 +12,24 @@ namespace troupe::actors {
 using samplers::Slot;
 using samplers::Task;
 
+/// Whether the result has what its task makes. Other processes may say
+/// anything.
+bool CoordinatorPolicy::is_whole(const GrantResult& event,
+                                 const SampleTask& work,
+                                 const samplers::TaskResult& result) {
+  if (at(event.worker).traits.process == kHomeProcess ||
+      sample_of(work) == nullptr) {
+    return true;
+  }
+  const auto is_held = [&](Slot slot) {
+    const ValueName name{work.sample_index, work.run, slot};
+    return std::ranges::find(event.held, name, &HeldValue::name) !=
+           event.held.end();
+  };
+  return result.scalars.size() == samplers::num_scalars(work.task.op) &&
+         std::ranges::all_of(work.task.outputs, is_held);
+}
+
 /// Also of a result that came too late: what the process holds is true all the
 /// same.
 void CoordinatorPolicy::note_values(const GrantResult& event) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -64,6 +65,11 @@ struct TaskResult {
   std::uint32_t version = 0;
   std::vector<double> scalars;
 };
+
+/// How many scalars the result of such a task has.
+[[nodiscard]] constexpr std::size_t num_scalars(Op op) {
+  return op == Op::sweep ? 2 : 0;
+}
 
 struct Progress {
   int accepted = 0;  ///< points of the chain that are final

@@ -260,5 +260,32 @@ TEST(CoordinatorValues, EndsTheJobWithTheCoordinatorsProcess) {
   EXPECT_EQ(company.end.failure->place, "node");
 }
 
+/// A worker of another process answers once with less than it made.
+void expect_done_in_spite_of(MethodKind kind, samplers::Op op,
+                             void (*leave_out)(GrantResult&)) {
+  Company company({.kind = kind, .window_size = 3}, 1, 2, in_processes(1, 1));
+  company.raise_all();
+  while (company.mailboxes[0].at(0).tasks.at(0).task.op != op) {
+    ASSERT_TRUE(company.run_one(0));
+  }
+  GrantResult less = company.answer(company.take(0));
+  leave_out(less);
+  company.on(less);
+  EXPECT_EQ(company.fenced, std::vector<int>{0});
+  company.forget(0);
+  company.raise(0);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 2U);
+  EXPECT_FALSE(company.end.failure);
+}
+
+TEST(CoordinatorValues, FencesAWorkerThatSaysLessThanItMade) {
+  expect_done_in_spite_of(MethodKind::batch, samplers::Op::evaluate,
+                          [](GrantResult& less) { less.held.pop_back(); });
+  expect_done_in_spite_of(
+      MethodKind::picard, samplers::Op::sweep,
+      [](GrantResult& less) { less.results.back().scalars.pop_back(); });
+}
+
 }  // namespace
 }  // namespace troupe::actors
