@@ -289,10 +289,8 @@ class CoordinatorShell final : public ShellActor::base {
   void perform(FenceWorker& fence) {
     // It ends at its next block, and the supervisor starts it again: one that
     // was only halted would be missing for the rest of the job.
-    send_exit(
-        at(fence.worker),
-        to_caf_error(
-            {Errc::job_failed, "worker", "showed no life for its lease", {}}));
+    send_exit(at(fence.worker),
+              to_caf_error({Errc::job_failed, "worker", fence.why, {}}));
   }
   void perform(RetireWorker& retire) {
     if (const WorkerActor& worker = at(retire.worker)) {

@@ -241,6 +241,7 @@ struct ReleaseProcess {
 /// The worker is taken for dead: nothing it sends counts any more.
 struct FenceWorker {
   int worker = 0;
+  std::string why;  ///< for the log
 };
 /// The worker's device can do no more: it is to end, and not to be started
 /// again.

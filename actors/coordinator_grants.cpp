@@ -29,7 +29,7 @@ double seconds(TimePoint time) {
 
 }  // namespace
 
-/// Whether any worker of the class may do it, whoever would be done first.
+/// Whether it goes to whichever worker of the class would be done first.
 bool CoordinatorPolicy::spreads(const Task& task) const {
   return options_.method.kind->spreads && task.op == Op::evaluate;
 }
@@ -104,7 +104,7 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
 void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   work.run = sample.run;
   const int index = worker_of(sample, work.task);
-  if (index < 0) {
+  if (index < 0 || reads_of_stranded(work)) {
     stranded_.push_back(std::move(work));
     return;
   }
@@ -127,6 +127,15 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
   }
   sample.grants[work.grant] = index;
   worker.held[work.grant].work = std::move(work);
+}
+
+/// Whether nobody has been granted yet what makes one of its inputs.
+bool CoordinatorPolicy::reads_of_stranded(const SampleTask& work) const {
+  return std::ranges::any_of(stranded_, [&work](const SampleTask& maker) {
+    return maker.sample_index == work.sample_index && maker.run == work.run &&
+           std::ranges::find_first_of(maker.task.outputs, work.task.inputs) !=
+               maker.task.outputs.end();
+  });
 }
 
 /// A task that was lost with its worker, or that was in a pass that failed,

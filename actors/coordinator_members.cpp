@@ -153,6 +153,8 @@ void CoordinatorPolicy::find_groups() {
       begin_anew(sample, any.value_or(sample.group));
     } else if (any && !groups_.is_staffed(sample.group)) {
       place(sample, *any);
+    } else {
+      recall_misplaced(sample);  // a spare may have taken a place
     }
   }
   refuse_class_change(refused);
@@ -173,16 +175,14 @@ void CoordinatorPolicy::refuse_class_change(
 }
 
 /// Asks the worker for a task, behind the grants that are still to be sent. The
-/// task goes to somebody else only when it was given back.
+/// task goes to somebody only when it was given back.
 void CoordinatorPolicy::recall(int index, std::uint64_t grant) {
   const std::uint32_t epoch = at(index).epoch;
-  auto asked = std::ranges::find_if(recalls_, [&](const Recall& one) {
-    return one.worker == index && one.epoch == epoch;
-  });
-  if (asked == recalls_.end()) {
-    asked = recalls_.insert(asked, Recall{index, epoch, {}});
+  if (recalls_.empty() || recalls_.back().worker != index ||
+      recalls_.back().epoch != epoch) {
+    recalls_.push_back({index, epoch, {}});
   }
-  asked->grants.push_back(grant);
+  recalls_.back().grants.push_back(grant);
 }
 
 /// The same for all that it holds.
@@ -192,12 +192,14 @@ void CoordinatorPolicy::recall(int index) {
   }
 }
 
-/// Asks for those of its tasks that other workers are to do by now.
+/// Asks for those of its tasks that other workers are to do by now. What was
+/// lost with a worker stays where it is: it may be what ended that one.
 void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   for (const auto& [number, holder] : sample.grants) {
-    const samplers::Task& task = at(holder).held.at(number).work.task;
-    if (!spreads(task) && task.op != samplers::Op::decode &&
-        planned_worker(sample, task.part) != holder) {
+    const SampleTask& work = at(holder).held.at(number).work;
+    if (!work.alone && !at(holder).drains && !spreads(work.task) &&
+        work.task.op != samplers::Op::decode &&
+        planned_worker(sample, work.task.part) != holder) {
       recall(holder, number);
     }
   }
@@ -216,12 +218,13 @@ void CoordinatorPolicy::recall_for(int newcomer) {
   }
 }
 
-/// Rows that any worker may do: those that others have above the average, the
-/// newest first. They go to whoever would be done first.
+/// Asks for rows that any worker may do: of each worker those that it has above
+/// the average, the newest first. They go to whoever would be done first.
 void CoordinatorPolicy::recall_share(int newcomer) {
   const int execution_class = at(newcomer).traits.execution_class;
   const auto takes_part = [&](const Worker& worker) {
-    return worker.alive && worker.traits.execution_class == execution_class;
+    return worker.alive && !worker.drains &&
+           worker.traits.execution_class == execution_class;
   };
   int tasks = 0;
   int alive = 0;
@@ -232,17 +235,20 @@ void CoordinatorPolicy::recall_share(int newcomer) {
   const int fair = (tasks + alive - 1) / std::max(alive, 1);
   for (int w = 0; w < num_workers(); ++w) {
     const Worker& worker = at(w);
+    if (!takes_part(worker) || worker.heavy <= fair) {
+      continue;
+    }
     std::vector<std::uint64_t> numbers;
     for (const auto& [number, granted] : worker.held) {
-      if (spreads(granted.work.task)) {
+      if (spreads(granted.work.task) && !granted.work.alone) {
         numbers.push_back(number);
       }
     }
-    for (int surplus = worker.heavy - fair;
-         takes_part(worker) && surplus > 0 && !numbers.empty(); --surplus) {
-      recall(w, numbers.back());
-      numbers.pop_back();
-    }
+    const auto surplus = static_cast<std::size_t>(worker.heavy - fair);
+    const std::size_t kept = numbers.size() - std::min(numbers.size(), surplus);
+    std::for_each(numbers.rbegin(),
+                  numbers.rend() - static_cast<std::ptrdiff_t>(kept),
+                  [&](std::uint64_t number) { recall(w, number); });
   }
 }
 

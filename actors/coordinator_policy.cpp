@@ -193,7 +193,7 @@ void CoordinatorPolicy::handle(const TimeTick&) {
         now_ - worker.last_life > options_.lease.least &&
         now_ - worker.last_life > lease_of(w)) {
       silent.push_back(w);
-      commands_.push_back(FenceWorker{w});
+      commands_.push_back(FenceWorker{w, "showed no life for its lease"});
     }
   }
   lose_workers(silent);
@@ -255,7 +255,8 @@ void CoordinatorPolicy::handle(const GrantResult& event) {
 }
 
 /// Takes the open grants that the result is of. Nothing if its parts are not
-/// theirs, or not whole: another incarnation does them all.
+/// theirs, or if one lacks what its task makes: another incarnation does them
+/// all.
 std::optional<std::vector<CoordinatorPolicy::Answered>>
 CoordinatorPolicy::take_answered(const GrantResult& event) {
   const bool has_results =
@@ -279,7 +280,8 @@ CoordinatorPolicy::take_answered(const GrantResult& event) {
   if (fits) {
     return pass;
   }
-  commands_.push_back(FenceWorker{event.worker});
+  commands_.push_back(
+      FenceWorker{event.worker, "gave an answer that is not of its tasks"});
   lose_workers({event.worker});
   reroute(tasks_of(std::move(pass)));
   report_progress();

@@ -60,7 +60,7 @@ namespace troupe::actors {
 /// comes later takes part from then on.
 ///
 /// An event costs the logarithm of workers and samples; ticks, progress
-/// reports, losses and cancels are linear. Thread: one.
+/// reports, losses, cancels and workers that come up are linear. Thread: one.
 class CoordinatorPolicy {
  public:
   explicit CoordinatorPolicy(CoordinatorOptions options);
@@ -203,6 +203,7 @@ class CoordinatorPolicy {
   void note_times(int execution_class, Duration grant);
   void issue_ready(Sample& sample);
   void route(Sample& sample, SampleTask work);
+  [[nodiscard]] bool reads_of_stranded(const SampleTask& work) const;
   void route_alone(std::vector<SampleTask> tasks);
   Grant& grant_for(int worker);
   void send_grants();

@@ -47,7 +47,7 @@ class GroupLoads {
   [[nodiscard]] int class_of(std::size_t g) const {
     return groups_[g].workers.execution_class;
   }
-  /// That the worker has a place in.
+  /// In which the worker has a place; none: it is a spare, or has gone.
   [[nodiscard]] std::optional<std::size_t> group_of(int worker) const {
     return workers_[static_cast<std::size_t>(worker)].group;
   }
