@@ -171,25 +171,22 @@ void number_classes(std::vector<JobDevice>& devices) {
 
 std::vector<JobDevice> choose_devices(const config::Config& config,
                                       const config::Recipe* recipe,
-                                      const Gpus& gpus,
+                                      const kernels::CudaDevices& found,
                                       std::vector<std::string>& notes) {
   std::vector<JobDevice> devices;
   if (config.devices.empty()) {
-    devices = automatic_devices(config, recipe, gpus.found, notes);
+    devices = automatic_devices(config, recipe, found, notes);
   }
   bool with_cpu = false;
   for (const config::DeviceChoice& choice : config.devices) {
     if (choice.kind == DeviceKind::cpu) {
       with_cpu = true;
     } else {
-      add_gpus(config, choice, gpus.found, devices);
+      add_gpus(config, choice, found, devices);
     }
   }
   if (with_cpu) {
     devices.push_back(the_cpu(config));
-  }
-  for (JobDevice& on : devices) {
-    on.probe = on.is_gpu() ? gpus.probe(on) : 0;
   }
   number_classes(devices);
   const bool has_gpu = devices.front().is_gpu();

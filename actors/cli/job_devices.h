@@ -24,8 +24,8 @@ struct JobDevice {
   std::string name;  ///< as its vendor calls it
   /// What of a GPU decides which kernels its libraries choose; empty: the CPU.
   std::string architecture;
-  /// Of a GPU: kernels::numeric_probe, or 0 where it could not be run. The
-  /// job then finds out why.
+  /// Of a GPU that has workers (`lay_out`): kernels::numeric_probe, or 0 where
+  /// that failed.
   std::uint64_t probe = 0;
   DType compute = DType::f32;
   std::optional<IsaLevel> isa;  ///< of the CPU, if its level has a name
@@ -67,7 +67,7 @@ struct Gpus {
 /// dtype that a device does not have; in a line, before anything is loaded.
 [[nodiscard]] std::vector<JobDevice> choose_devices(
     const config::Config& config, const config::Recipe* recipe,
-    const Gpus& gpus, std::vector<std::string>& notes);
+    const kernels::CudaDevices& found, std::vector<std::string>& notes);
 
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);

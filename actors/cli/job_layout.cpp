@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 
 #include "actors/cli/memory_plan.h"
 #include "actors/denoiser_evaluator.h"
@@ -144,10 +146,35 @@ void leave_out_full_gpus(const config::Config& config, const Gpus& gpus,
   if (request.devices.empty()) {
     config::Config on_cpu = config;
     on_cpu.devices = {{DeviceKind::cpu, std::nullopt}};
-    request.devices = choose_devices(on_cpu, nullptr, gpus, request.notes);
+    request.devices =
+        choose_devices(on_cpu, nullptr, gpus.found, request.notes);
   }
   make_plan(config, request);
   (void)fit_gpus(gpus, request);  // check_memory says what still does not fit
+}
+
+/// Classes follow from what GPUs compute. One that does nothing here counts as
+/// another of its architecture.
+void probe_gpus(const Gpus& gpus, JobRequest& request) {
+  std::map<std::string, std::uint64_t> probes;
+  for (JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.workers > 0) {
+      device.probe = gpus.probe(device);
+      probes.try_emplace(device.architecture, device.probe);
+      if (device.probe == 0) {
+        request.notes.push_back(
+            device.label() +
+            " could not be probed: its execution class is of no other GPU");
+      }
+    }
+  }
+  for (JobDevice& device : request.devices) {
+    const auto known = probes.find(device.architecture);
+    if (device.workers == 0 && known != probes.end()) {
+      device.probe = known->second;
+    }
+  }
+  number_classes(request.devices);
 }
 
 }  // namespace
@@ -167,6 +194,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
           device.label()));
     }
   }
+  probe_gpus(gpus, request);
   request.required_bytes = host_bytes(request);
   set_value_budget(request);
   check_cores(request);

@@ -275,7 +275,8 @@ JobRequest make_request(const config::Config& said,
   const double guidance = guidance_of(config, source, notes);
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   check_lists(config.sampler, schedule);
-  std::vector<JobDevice> devices = choose_devices(config, recipe, gpus, notes);
+  std::vector<JobDevice> devices =
+      choose_devices(config, recipe, gpus.found, notes);
   JobRequest request{.source = std::move(source),
                      .schedule = std::move(schedule),
                      .devices = std::move(devices),

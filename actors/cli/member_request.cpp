@@ -115,15 +115,16 @@ JobRequest member_request(const config::Config& own, const JobRecord& job) {
               job.model.random_weights ? job.model.name : config.model_dir);
   std::vector<std::string> notes;
   const Gpus gpus;
-  JobRequest request{.source = std::move(source),
-                     .schedule = samplers::Schedule::from_table(job.schedule),
-                     .devices = choose_devices(config, nullptr, gpus, notes),
-                     .max_rows = config.batch,
-                     .guidance_scale = job.guidance_scale,
-                     .samples = {job.begin, job.end},
-                     .seed = job.seed,
-                     .noise = job.noise,
-                     .notes = std::move(notes)};
+  JobRequest request{
+      .source = std::move(source),
+      .schedule = samplers::Schedule::from_table(job.schedule),
+      .devices = choose_devices(config, nullptr, gpus.found, notes),
+      .max_rows = config.batch,
+      .guidance_scale = job.guidance_scale,
+      .samples = {job.begin, job.end},
+      .seed = job.seed,
+      .noise = job.noise,
+      .notes = std::move(notes)};
   request.classes.resize(job.conditions.size());
   follow_classes(job, request.devices);
   if (samplers::num_segments(job.method) > 1) {

@@ -210,12 +210,15 @@ TEST(Company, RunsARecipeOnTheKindOfDeviceThatMadeIt) {
   by_gpu.device = DeviceKind::cuda;
   const Gpus one = machine({gpu(0, "A", 9)});
   std::vector<std::string> notes;
-  EXPECT_FALSE(choose_devices(job("auto"), &by_cpu, one, notes)[0].is_gpu());
-  EXPECT_TRUE(choose_devices(job("auto"), &by_gpu, one, notes)[0].is_gpu());
-  EXPECT_TRUE(choose_devices(job("cuda"), &by_cpu, one, notes)[0].is_gpu());
+  EXPECT_FALSE(
+      choose_devices(job("auto"), &by_cpu, one.found, notes)[0].is_gpu());
+  EXPECT_TRUE(
+      choose_devices(job("auto"), &by_gpu, one.found, notes)[0].is_gpu());
+  EXPECT_TRUE(
+      choose_devices(job("cuda"), &by_cpu, one.found, notes)[0].is_gpu());
   EXPECT_TRUE(notes.empty());
   EXPECT_FALSE(
-      choose_devices(job("auto"), &by_gpu, no_gpu(), notes)[0].is_gpu());
+      choose_devices(job("auto"), &by_gpu, no_gpu().found, notes)[0].is_gpu());
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_TRUE(contains(notes[0], "other bytes"));
 }
@@ -237,20 +240,34 @@ TEST(Company, SaysInTheRecipeWhatAGpuTraded) {
 
 TEST(Company, HasTwoClassesOfGpusThatOnlyLookAlike) {
   Gpus gpus = machine({gpu(0, "A", 9), gpu(1, "A", 9), gpu(2, "A", 9)});
-  std::vector<std::string> notes;
-  const auto classes = [&] {
+  const auto classes = [&](std::uint64_t samples) {
     std::vector<int> numbers;
     for (const JobDevice& on :
-         choose_devices(job("cuda"), nullptr, gpus, notes)) {
+         make_request(job("cuda", samples), nullptr, gpus).devices) {
       numbers.push_back(on.execution_class);
     }
     return numbers;
   };
-  EXPECT_EQ(classes(), (std::vector<int>{0, 0, 0}));
-  gpus.probe = [](const JobDevice& on) {
+  EXPECT_EQ(classes(8), (std::vector<int>{0, 0, 0}));
+  int probed = 0;
+  gpus.probe = [&probed](const JobDevice& on) {
+    ++probed;
+    EXPECT_EQ(on.compute, DType::bf16);
     return on.device.index == 1 ? kProbe + 1 : kProbe;
   };
-  EXPECT_EQ(classes(), (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(classes(8), (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(probed, 3);
+  EXPECT_EQ(classes(1), (std::vector<int>{0, 1, 0}));
+  EXPECT_EQ(probed, 5) << "a guided image has work for two";
+}
+
+TEST(Company, SaysThatAGpuCouldNotBeProbed) {
+  Gpus gpus = machine({gpu(0, "A", 9)});
+  gpus.probe = [](const JobDevice&) { return std::uint64_t{0}; };
+  const JobRequest request = make_request(job("cuda"), nullptr, gpus);
+  EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
+    return contains(note, "cuda:0 (A) could not be probed");
+  }));
 }
 
 TEST(ExecutionClass, OfAGpuFollowsFromItsArchitectureProbeAndMode) {
