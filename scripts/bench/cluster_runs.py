@@ -76,10 +76,12 @@ class Run:
         ends = {}
         for call in self.calls:
             ends[call.worker] = min(call.end, ends.get(call.worker, call.end))
-        begin = max(ends.values())
-        rows = sum(call.rows for call in self.calls if call.start >= begin)
-        share = rows / sum(call.rows for call in self.calls)
-        return share / (max(call.end for call in self.calls) - begin)
+        begin, end = max(ends.values()), max(call.end for call in self.calls)
+        if begin >= end:
+            raise SystemExit("bench_cluster: a worker came too late to be measured")
+        share = sum(call.rows * max(0, call.end - max(call.start, begin))
+                    / (call.end - call.start) for call in self.calls)
+        return share / sum(call.rows for call in self.calls) / (end - begin)
 
     def call_seconds(self):
         """Of a network call that is cut into segments: medians, summed."""
