@@ -40,6 +40,12 @@ Company::Company(const JobSpec& spec, const Machine& machine, int threads)
   }
 }
 
+Company::~Company() {
+  for (const auto& store : stores_) {
+    store->give_up();
+  }
+}
+
 EmulatedJob Company::run() {
   const std::stop_callback halt(spec_.stop, [this] { ctx_.request_stop(); });
   for (std::size_t w = 0; w < workers_.size(); ++w) {
@@ -168,6 +174,9 @@ void Company::perform(JobProgress& progress) {
 
 /// As Firing: then its device takes the next pass, if it is free.
 void Company::feed(std::size_t worker, WorkerEvent event) {
+  if (end_) {
+    return;
+  }
   for (WorkerCommand& command : workers_[worker].policy.on(std::move(event))) {
     std::visit([&](auto& c) { perform(worker, c); }, command);
   }

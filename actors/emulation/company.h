@@ -22,6 +22,10 @@ namespace troupe::actors::emulation {
 class Company {
  public:
   Company(const JobSpec& spec, const Machine& machine, int threads);
+  /// Questions that nobody has answered hold the stores of those who asked.
+  ~Company();
+  Company(const Company&) = delete;
+  Company& operator=(const Company&) = delete;
   /// Call once.
   [[nodiscard]] EmulatedJob run();
 
