@@ -1,5 +1,7 @@
 #include "kernels/attention.h"
 
+#include <cmath>
+
 #include "kernels/check.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cuda/ops.h"
@@ -33,11 +35,58 @@ WholeItem whole_of(const HeadsView& q, std::int64_t num_heads,
   return item;
 }
 
+void check_lengths(std::span<const std::int64_t> lengths, std::int64_t items,
+                   std::int64_t keys) {
+  if (lengths.empty()) {
+    return;
+  }
+  if (static_cast<std::int64_t>(lengths.size()) != items) {
+    throw Error(Errc::shape_mismatch, "attention",
+                "wrong number of key lengths: got " +
+                    std::to_string(lengths.size()) + ", expected " +
+                    std::to_string(items));
+  }
+  for (const std::int64_t length : lengths) {
+    if (length < 1 || length > keys) {
+      throw Error(Errc::invalid_argument, "attention",
+                  "key length out of range: got " + std::to_string(length) +
+                      ", expected 1 to " + std::to_string(keys));
+    }
+  }
+}
+
+/// `item` has the rows of the whole.
+void check_mask(const ExecContext& ctx, const AttentionMask& mask,
+                const HeadsView& q, const HeadsView& k, std::int64_t num_heads,
+                const WholeItem& item) {
+  const std::int64_t queries = q.base.dim(1);
+  const std::int64_t keys = k.base.dim(1);
+  if (mask.scale && !(*mask.scale > 0.0F && std::isfinite(*mask.scale))) {
+    throw Error(Errc::invalid_argument, "attention",
+                "wrong scale: got " + std::to_string(*mask.scale) +
+                    ", expected a finite number above 0");
+  }
+  if (mask.causal && (queries != keys || item.rows != queries)) {
+    throw Error(Errc::shape_mismatch, "attention",
+                "causal without all rows: got " + std::to_string(queries) +
+                    " of " + std::to_string(item.rows) + " queries for " +
+                    std::to_string(keys) + " keys, expected as many as keys");
+  }
+  check_lengths(mask.key_lengths, q.base.dim(0), keys);
+  if (!mask.bias.empty()) {
+    check_device("attention", ctx.device(), {&mask.bias});
+    check_dtype("attention", "the bias", mask.bias, {DType::f32});
+    check_shape("attention", "the bias", mask.bias.shape(),
+                {num_heads, queries, keys});
+  }
+}
+
 }  // namespace
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out, const WholeItem& whole) {
+               std::int64_t head_dim, Tensor& out, const WholeItem& whole,
+               const AttentionMask& mask) {
   check_device("attention", ctx.device(), {&q.base, &k.base, &v.base, &out});
   if (num_heads < 1 || head_dim < 1) {
     throw Error(Errc::shape_mismatch, "attention",
@@ -65,11 +114,13 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   check_shape("attention", "out", out.shape(),
               {q.base.dim(0), q.base.dim(1), width});
   const WholeItem item = whole_of(q, num_heads, head_dim, whole);
+  check_mask(ctx, mask, q, k, num_heads, item);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
-      return cpu::attention(ctx, q, k, v, num_heads, head_dim, out);
+      return cpu::attention(ctx, q, k, v, num_heads, head_dim, mask, out);
     case DeviceKind::cuda:
-      return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, out);
+      return cuda::attention(ctx, q, k, v, num_heads, head_dim, item, mask,
+                             out);
   }
   throw_no_backend("attention", ctx.device());
 }

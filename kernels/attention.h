@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
@@ -16,29 +18,52 @@ struct HeadsView {
   std::int64_t column = 0;  ///< first column of head 0
 };
 
-/// out = softmax(q·kᵀ / √head_dim) · v, without mask, for every item and head.
+/// What changes the logits of attention, beside the product of q and k.
+/// A caller that records work (ExecContext::replay) puts all of it into its
+/// key: `scale`, `causal`, every length, and which tensor `bias` is.
+struct AttentionMask {
+  /// Factor of the products, above 0; unset: 1/√head_dim. T5 has 1.
+  std::optional<float> scale;
+  /// Query i sees keys 0…i alone (needs Nq == Nk, so all rows of the item).
+  bool causal = false;
+  /// Keys of each item that count, the rest is padding; empty: all. Each 1…Nk.
+  /// Host memory, read before the call returns.
+  std::span<const std::int64_t> key_lengths;
+  /// Added to the scaled logits, the same for every item: [heads, Nq, Nk] f32,
+  /// or empty. Finite. Its heads and rows are those of q: a shard passes the
+  /// heads and the rows that it has, with all keys.
+  Tensor bias;
+};
+
+/// out = softmax(scale · q·kᵀ + bias) · v over the keys that `mask` leaves, for
+/// every item and head. Without a mask: softmax(q·kᵀ / √head_dim) · v.
 ///
 /// Shapes: q [B, Nq, heads·head_dim], k and v [B, Nk, …] as views; out
 ///         [B, Nq, heads·head_dim]. dtype f32 or bf16 (on a GPU also f16), the
 ///         same for all; logits and softmax are f32.
-/// Bits:   an item's bits do not depend on the batch. CPU: two products per
-///         (item, head, block of query rows); see row_blocks.h. GPU: see
-///         DeviceOptions::batch_invariant.
+/// Bits:   an item's bits depend on neither the batch nor its padding: with n
+///         keys that count they are those of the first n keys alone. CPU: two
+///         products per (item, head, block of query rows); see row_blocks.h.
+///         GPU: see DeviceOptions::batch_invariant.
+/// Padding: may hold anything, NaN too. Keys that `causal` hides have a weight
+///         of 0; their values must be finite.
 /// Shards: q may hold some of the rows of larger items, and all operands some
 ///         of their heads (`whole`). k and v have all keys, in the whole's
 ///         order.
-/// Memory: CPU: workspace for copies of q, k and v; per thread the logits of
-///         one block (256 rows, down to 64 as the keys grow). GPU: none with
+/// Memory: CPU: per thread copies of one head's k and v, and the logits of one
+///         block (256 query rows, down to 64 as the keys grow). GPU: none with
 ///         flash attention. For f32, or where head_dim, a column or a row width
 ///         is no multiple of 8: workspace for the logits of one block of rows
 ///         (at most 64 MiB, or one row).
-/// Errors: Errc::shape_mismatch, Errc::invalid_argument; Errc::unsupported for
-///         a shard on a GPU where flash attention cannot serve the whole, or
-///         computes a shard's rows or heads with other bits.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, numbers of the
+///         mask); Errc::unsupported for a shard on a GPU where flash attention
+///         cannot serve the whole, or computes a shard's rows or heads with
+///         other bits.
 /// Thread: any, one ctx per thread.
 /// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out, const WholeItem& whole = {});
+               std::int64_t head_dim, Tensor& out, const WholeItem& whole = {},
+               const AttentionMask& mask = {});
 
 }  // namespace troupe::kernels

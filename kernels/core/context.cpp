@@ -219,6 +219,14 @@ std::byte* ExecContext::scratch(int thread, std::size_t bytes) {
   return buffer.bytes().data();
 }
 
+std::size_t ExecContext::scratch_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const Tensor& buffer : scratch_) {
+    bytes += buffer.num_bytes();
+  }
+  return bytes;
+}
+
 void ExecContext::tick(std::uint64_t rows) {
   ticks_.fetch_add(rows, std::memory_order_relaxed);
   require(!stop_requested_, Errc::interrupted, "run", "stop was requested");

@@ -133,6 +133,8 @@ class ExecContext {
   /// 64 bytes, grown when needed, contents undefined. For the scratchpads of
   /// library objects: an object that two threads share must not own one.
   [[nodiscard]] std::byte* scratch(int thread, std::size_t bytes);
+  /// Bytes of all these buffers. Thread: the context's, not inside a pool run.
+  [[nodiscard]] std::size_t scratch_bytes() const noexcept;
 
   /// Called by models after a block over `rows` rows: reports progress and
   /// honours a stop.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/row_cut.h"
@@ -142,74 +143,169 @@ struct Plan {
   }
 };
 
-/// out = softmax(scale · q · kᵀ) · v for one block; q, k and v are in scratch.
-/// The division by the row sums comes last, on head_dim instead of keys
-/// columns.
-void attend(const Plan& plan, bool last, std::int64_t keys,
-            std::int64_t head_dim, int thread, std::byte* scratch, Target out,
-            std::int64_t out_stride) {
-  const std::int64_t rows = last ? plan.last_rows : plan.rows;
-  auto* logits = reinterpret_cast<float*>(scratch + plan.logits_at);
-  const Target powers(scratch + plan.powers_at, out.dtype);
-  auto* sums = reinterpret_cast<float*>(scratch + plan.sums_at);
-  auto* mixed = reinterpret_cast<float*>(scratch + plan.mixed_at);
-  std::byte* library = scratch + plan.product_at;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+/// The items of a call that have as many keys that count.
+struct Group {
+  std::int64_t keys;
+  RowCut cut;
+  Plan plan;
+};
 
-  (last ? plan.last_logits : plan.logits)
-      ->run(thread, scratch + plan.q_at, scratch + plan.k_at, logits, library);
-  exp_rows(logits, rows, keys, scale, powers, sums);
-  (last ? plan.last_mix : plan.mix)
-      ->run(thread, powers.data, scratch + plan.v_at, mixed, library);
-  divide_rows(mixed, rows, head_dim, sums, out, out_stride);
+constexpr std::int64_t block_rows_for(std::int64_t keys) {
+  return std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
 }
+
+/// One call of `attention`.
+class Job {
+ public:
+  Job(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+      const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
+      const AttentionMask& mask, Tensor& out)
+      : ctx_(ctx),
+        q_(q),
+        k_(k),
+        v_(v),
+        num_heads_(num_heads),
+        head_dim_(head_dim),
+        scale_(mask.scale.value_or(1.0F /
+                                   std::sqrt(static_cast<float>(head_dim)))),
+        mask_(mask),
+        out_(out) {
+    const std::int64_t keys = k.base.dim(1);
+    if (mask.key_lengths.empty()) {
+      group_of_item_.assign(static_cast<std::size_t>(q.base.dim(0)),
+                            add_group(keys));
+      return;
+    }
+    for (const std::int64_t length : mask.key_lengths) {
+      group_of_item_.push_back(add_group(length));
+    }
+  }
+
+  void run() {
+    std::int64_t most_blocks = 0;
+    std::size_t scratch_bytes = 0;
+    for (const Group& group : groups_) {
+      most_blocks = std::max(most_blocks, group.cut.num_blocks);
+      scratch_bytes = std::max(scratch_bytes, group.plan.scratch_bytes);
+    }
+    // A piece is some blocks of one head, so that k and v are copied once for
+    // many blocks; with few heads they are cut finer, for all threads to help.
+    const std::int64_t heads = q_.base.dim(0) * num_heads_;
+    const std::int64_t wanted = kPiecesPerThread * ctx_.num_threads();
+    const std::int64_t parts =
+        std::min(most_blocks, (wanted + heads - 1) / heads);
+    ctx_.pool().run(heads * parts, [&](std::int64_t piece, int thread) {
+      run_piece(piece / parts / num_heads_, piece / parts % num_heads_,
+                piece % parts, parts, thread,
+                ctx_.scratch(thread, scratch_bytes));
+    });
+  }
+
+ private:
+  /// Index of the group for `keys`, which is made if there is none.
+  std::size_t add_group(std::int64_t keys) {
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      if (groups_[i].keys == keys) {
+        return i;
+      }
+    }
+    const Products shapes(keys, head_dim_, q_.base.dtype());
+    const RowCut cut = cut_rows(
+        q_.base.dim(1), block_rows_for(keys), [&](std::int64_t height) {
+          return rows_stand_alone(ctx_, shapes.logits(height)) &&
+                 rows_stand_alone(ctx_, shapes.mix(height));
+        });
+    groups_.push_back({keys, cut, Plan(ctx_, cut, shapes)});
+    return groups_.size() - 1;
+  }
+
+  /// Blocks of part `part` of `parts` of one head.
+  void run_piece(std::int64_t item, std::int64_t head, std::int64_t part,
+                 std::int64_t parts, int thread, std::byte* scratch) const {
+    const Group& group =
+        groups_[group_of_item_[static_cast<std::size_t>(item)]];
+    const Plan& plan = group.plan;
+    const RowCut& cut = group.cut;
+    const std::int64_t begin = part * cut.num_blocks / parts;
+    const std::int64_t end = (part + 1) * cut.num_blocks / parts;
+    if (begin == end) {
+      return;
+    }
+    const std::int64_t column = head * head_dim_;
+    gather_head(k_, item, column, 0, group.keys, head_dim_, plan.depth,
+                scratch + plan.k_at);
+    gather_head(v_, item, column, 0, group.keys, head_dim_, head_dim_,
+                scratch + plan.v_at);
+    const std::int64_t queries = q_.base.dim(1);
+    const std::int64_t width = num_heads_ * head_dim_;
+    for (std::int64_t b = begin; b < end; ++b) {
+      const bool last = b + 1 == cut.num_blocks;
+      const std::int64_t row = b * cut.block_rows;
+      gather_head(q_, item, column, row, last ? plan.last_rows : plan.rows,
+                  head_dim_, plan.depth, scratch + plan.q_at);
+      attend(group, last, mask_of(head, row), thread, scratch,
+             Target(out_).at((item * queries + row) * width + column), width);
+    }
+  }
+
+  [[nodiscard]] LogitsMask mask_of(std::int64_t head, std::int64_t row) const {
+    LogitsMask block{.causal = mask_.causal, .first_row = row};
+    if (!mask_.bias.empty()) {
+      block.bias_stride = mask_.bias.dim(2);
+      block.bias = mask_.bias.data<float>() +
+                   (head * mask_.bias.dim(1) + row) * block.bias_stride;
+    }
+    return block;
+  }
+
+  /// out = softmax(masked scale · q · kᵀ) · v for one block; q, k and v are in
+  /// scratch. The division by the row sums comes last, on head_dim instead of
+  /// keys columns.
+  void attend(const Group& group, bool last, const LogitsMask& mask, int thread,
+              std::byte* scratch, Target out, std::int64_t out_stride) const {
+    const Plan& plan = group.plan;
+    const std::int64_t rows = last ? plan.last_rows : plan.rows;
+    auto* logits = reinterpret_cast<float*>(scratch + plan.logits_at);
+    const Target powers(scratch + plan.powers_at, out.dtype);
+    auto* sums = reinterpret_cast<float*>(scratch + plan.sums_at);
+    auto* mixed = reinterpret_cast<float*>(scratch + plan.mixed_at);
+    std::byte* library = scratch + plan.product_at;
+
+    (last ? plan.last_logits : plan.logits)
+        ->run(thread, scratch + plan.q_at, scratch + plan.k_at, logits,
+              library);
+    if (mask.causal || mask.bias != nullptr) {
+      exp_masked_rows(logits, rows, group.keys, scale_, mask, powers, sums);
+    } else {
+      exp_rows(logits, rows, group.keys, scale_, powers, sums);
+    }
+    (last ? plan.last_mix : plan.mix)
+        ->run(thread, powers.data, scratch + plan.v_at, mixed, library);
+    divide_rows(mixed, rows, head_dim_, sums, out, out_stride);
+  }
+
+  ExecContext& ctx_;
+  const HeadsView& q_;
+  const HeadsView& k_;
+  const HeadsView& v_;
+  std::int64_t num_heads_;
+  std::int64_t head_dim_;
+  float scale_;
+  const AttentionMask& mask_;
+  Tensor& out_;
+  std::vector<Group> groups_;
+  std::vector<std::size_t> group_of_item_;
+};
 
 }  // namespace
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out) {
-  const std::int64_t items = q.base.dim(0);
-  const std::int64_t queries = q.base.dim(1);
-  const std::int64_t keys = k.base.dim(1);
+               std::int64_t head_dim, const AttentionMask& mask, Tensor& out) {
   if (out.empty()) {
     return;
   }
-  const std::int64_t most =
-      std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
-  const Products shapes(keys, head_dim, q.base.dtype());
-  const RowCut cut = cut_rows(queries, most, [&](std::int64_t height) {
-    return rows_stand_alone(ctx, shapes.logits(height)) &&
-           rows_stand_alone(ctx, shapes.mix(height));
-  });
-  const Plan plan(ctx, cut, shapes);
-  const std::int64_t width = num_heads * head_dim;
-
-  // A piece is some blocks of one head, so that k and v are copied once for
-  // many blocks; with few heads they are cut finer, for all threads to help.
-  const std::int64_t heads = items * num_heads;
-  const std::int64_t wanted = kPiecesPerThread * ctx.num_threads();
-  const std::int64_t parts =
-      std::min(cut.num_blocks, (wanted + heads - 1) / heads);
-  ctx.pool().run(heads * parts, [&](std::int64_t piece, int thread) {
-    const std::int64_t item = piece / parts / num_heads;
-    const std::int64_t column = piece / parts % num_heads * head_dim;
-    const std::int64_t part = piece % parts;
-    std::byte* scratch = ctx.scratch(thread, plan.scratch_bytes);
-    gather_head(k, item, column, 0, keys, head_dim, plan.depth,
-                scratch + plan.k_at);
-    gather_head(v, item, column, 0, keys, head_dim, head_dim,
-                scratch + plan.v_at);
-    const std::int64_t end = (part + 1) * cut.num_blocks / parts;
-    for (std::int64_t b = part * cut.num_blocks / parts; b < end; ++b) {
-      const bool last = b + 1 == cut.num_blocks;
-      const std::int64_t row = b * cut.block_rows;
-      gather_head(q, item, column, row, last ? plan.last_rows : plan.rows,
-                  head_dim, plan.depth, scratch + plan.q_at);
-      attend(plan, last, keys, head_dim, thread, scratch,
-             Target(out).at((item * queries + row) * width + column), width);
-    }
-  });
+  Job(ctx, q, k, v, num_heads, head_dim, mask, out).run();
 }
 
 }  // namespace troupe::kernels::cpu

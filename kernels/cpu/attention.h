@@ -7,6 +7,6 @@ namespace troupe::kernels::cpu {
 /// As in kernels/attention.h; arguments are checked by the caller.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, Tensor& out);
+               std::int64_t head_dim, const AttentionMask& mask, Tensor& out);
 
 }  // namespace troupe::kernels::cpu

@@ -72,6 +72,21 @@ void activate_gated_row(Source x, Source gate, std::int64_t count,
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
               float scale, Target out, float* sums);
 
+/// What exp_masked_rows changes in a block of logits.
+struct LogitsMask {
+  const float* bias = nullptr;   ///< of the first row; null: none
+  std::int64_t bias_stride = 0;  ///< from row to row
+  bool causal = false;
+  std::int64_t first_row = 0;  ///< causal: of the block, in its item
+};
+
+/// exp_rows of scale · x + bias, over columns 0…first_row + row alone if
+/// `causal`; the others of `out` are 0. Without bias and causal it has the
+/// bytes of exp_rows. x is scratch afterwards.
+void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,
+                     float scale, const LogitsMask& mask, Target out,
+                     float* sums);
+
 /// out = x / divisors[row]. x: dense rows; out: rows `out_stride` elements
 /// apart; it may be x itself.
 void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,

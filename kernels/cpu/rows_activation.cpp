@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu/rows.h"
 
@@ -243,6 +244,45 @@ void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
 }
 
 template <typename Out>
+void exp_masked_rows_to(float* x, std::int64_t rows, std::int64_t columns,
+                        float scale, const LogitsMask& mask, void* out,
+                        float* sums) {
+  const F32 d;
+  const Vec factor = hn::Set(d, scale);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    float* logits = x + row * columns;
+    Out* to = static_cast<Out*>(out) + row * columns;
+    const std::int64_t seen =
+        mask.causal ? std::min(columns, mask.first_row + row + 1) : columns;
+    if (mask.bias != nullptr) {
+      const float* bias = mask.bias + row * mask.bias_stride;
+      for_vectors(d, static_cast<std::size_t>(seen),
+                  [&](std::size_t i, auto read, auto write) HWY_ATTR {
+                    write(hn::MulAdd(read(logits + i), factor, read(bias + i)),
+                          logits + i);
+                  });
+    }
+    sums[row] = exp_row(logits, seen, mask.bias != nullptr ? 1.0F : scale, to);
+    // All bits zero is 0 in each of the types.
+    std::memset(static_cast<void*>(to + seen), 0,
+                static_cast<std::size_t>(columns - seen) * sizeof(Out));
+  }
+}
+
+void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,
+                     float scale, const LogitsMask& mask, Target out,
+                     float* sums) {
+  if (out.dtype == DType::f32) {
+    exp_masked_rows_to<float>(x, rows, columns, scale, mask, out.data, sums);
+  } else if (writes_native_bfloat16()) {
+    exp_masked_rows_to<NativeBfloat16>(x, rows, columns, scale, mask, out.data,
+                                       sums);
+  } else {
+    exp_masked_rows_to<bfloat16>(x, rows, columns, scale, mask, out.data, sums);
+  }
+}
+
+template <typename Out>
 void divide(const float* x, std::int64_t rows, std::int64_t columns,
             const float* divisors, Out* out, std::int64_t out_stride) {
   const F32 d;
@@ -278,6 +318,7 @@ HWY_EXPORT(finish_product);
 HWY_EXPORT(activate_row);
 HWY_EXPORT(activate_gated_row);
 HWY_EXPORT(exp_rows);
+HWY_EXPORT(exp_masked_rows);
 HWY_EXPORT(divide_rows);
 
 void finish_product(const float* acc, std::int64_t rows, std::int64_t columns,
@@ -300,6 +341,13 @@ void activate_gated_row(Source x, Source gate, std::int64_t count,
 void exp_rows(const float* x, std::int64_t rows, std::int64_t columns,
               float scale, Target out, float* sums) {
   HWY_DYNAMIC_DISPATCH(exp_rows)(x, rows, columns, scale, out, sums);
+}
+
+void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,
+                     float scale, const LogitsMask& mask, Target out,
+                     float* sums) {
+  HWY_DYNAMIC_DISPATCH(exp_masked_rows)
+  (x, rows, columns, scale, mask, out, sums);
 }
 
 void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,

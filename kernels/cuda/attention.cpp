@@ -166,8 +166,14 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, const WholeItem& whole, Tensor& out) {
+               std::int64_t head_dim, const WholeItem& whole,
+               const AttentionMask& mask, Tensor& out) {
   const Backend& backend = Backend::of(ctx);
+  if (mask.scale || mask.causal || !mask.key_lengths.empty() ||
+      !mask.bias.empty()) {
+    throw Error(Errc::unsupported, "attention", "no mask on a GPU yet",
+                "run on the CPU (--device cpu)");
+  }
   if (out.empty() || try_flash(ctx, q, k, v, num_heads, head_dim, whole, out)) {
     return;
   }

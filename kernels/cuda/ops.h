@@ -35,7 +35,7 @@ void activate_gated(ExecContext& ctx, const Tensor& x, Activation activation,
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, const WholeItem& whole,
-               Tensor& out) TROUPE_OP;
+               const AttentionMask& mask, Tensor& out) TROUPE_OP;
 
 // linear.cpp (cuBLASLt)
 

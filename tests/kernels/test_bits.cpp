@@ -127,6 +127,47 @@ TEST(Bits, OfAttentionDependOnTheItemAlone) {
   }
 }
 
+// Items of other lengths side by side. A length is drawn from its item, so that
+// it goes where the item goes.
+TEST(Bits, OfMaskedAttentionDependOnTheItemAlone) {
+  constexpr std::int64_t kHeads = 2;
+  struct Size {
+    std::int64_t tokens, head_dim;
+    bool causal, has_bias;
+  };
+  for (const DType dtype : compute_types()) {
+    for (const Size s :
+         {Size{77, 64, true, false}, Size{120, 24, false, true},
+          Size{300, 72, false, false}, Size{130, 40, true, true}}) {
+      SCOPED_TRACE(std::to_string(s.tokens) + " tokens");
+      const std::int64_t width = kHeads * s.head_dim;
+      const Tensor bias =
+          s.has_bias
+              ? random_tensor({kHeads, s.tokens, s.tokens}, DType::f32, 18, 4)
+              : Tensor();
+      expect_same_bits(
+          [&](ExecContext& c, const Tensor& x) {
+            std::vector<std::int64_t> lengths;
+            for (std::int64_t b = 0; b < x.dim(0); ++b) {
+              const double drawn = value_at(x, b * s.tokens * 3 * width);
+              lengths.push_back(1 +
+                                std::lround((drawn + 1) / 2 *
+                                            static_cast<double>(s.tokens - 1)));
+            }
+            Tensor out({x.dim(0), s.tokens, width}, dtype);
+            attention(c, {x, 0}, {x, width}, {x, 2 * width}, kHeads, s.head_dim,
+                      out, {},
+                      {.scale = 1.0F,
+                       .causal = s.causal,
+                       .key_lengths = lengths,
+                       .bias = bias});
+            return out;
+          },
+          random_tensor({kItems, s.tokens, 3 * width}, dtype, 19));
+    }
+  }
+}
+
 TEST(Bits, OfConv2dDependOnTheItemAlone) {
   for (const DType dtype : compute_types()) {
     ExecContext ctx;
