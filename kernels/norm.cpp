@@ -26,7 +26,41 @@ void check_modulated(std::string_view place, const ExecContext& ctx,
   check_float(place, "out", out, ctx.device());
 }
 
+/// x has rows of as many columns as the vectors `weights` have. Errors:
+/// Errc::shape_mismatch, Errc::invalid_argument.
+void check_rows(std::string_view place, const ExecContext& ctx, const Tensor& x,
+                std::initializer_list<const Tensor*> weights,
+                const Tensor& out) {
+  if (x.shape().rank() < 1) {
+    throw Error(Errc::shape_mismatch, place,
+                "wrong rank of x: got [], expected at least 1 axis");
+  }
+  for (const Tensor* weight : weights) {
+    check_device(place, ctx.device(), {weight});
+    check_shape(place, "a weight", weight->shape(),
+                {x.dim(x.shape().rank() - 1)});
+    check_dtype(place, "a weight", *weight, {DType::f32});
+  }
+  check_device(place, ctx.device(), {&x, &out});
+  check_shape(place, "out", out.shape(), x.shape());
+  check_float(place, "out", out, ctx.device());
+}
+
 }  // namespace
+
+void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, float eps, Tensor& out) {
+  constexpr std::string_view kPlace = "layer_norm";
+  check_dtype(kPlace, "x", x, {DType::f32});
+  check_rows(kPlace, ctx, x, {&weight, &bias}, out);
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::layer_norm(ctx, x, weight, bias, eps, out);
+    case DeviceKind::cuda:
+      return cuda::layer_norm(ctx, x, weight, bias, eps, out);
+  }
+  throw_no_backend(kPlace, ctx.device());
+}
 
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
@@ -71,16 +105,8 @@ void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
               float eps, Tensor& out) {
   constexpr std::string_view kPlace = "rms_norm";
-  check_device(kPlace, ctx.device(), {&x, &weight, &out});
-  if (x.shape().rank() < 1) {
-    throw Error(Errc::shape_mismatch, kPlace,
-                "wrong rank of x: got [], expected at least 1 axis");
-  }
   check_float(kPlace, "x", x, ctx.device());
-  check_shape(kPlace, "weight", weight.shape(), {x.dim(x.shape().rank() - 1)});
-  check_dtype(kPlace, "weight", weight, {DType::f32});
-  check_shape(kPlace, "out", out.shape(), x.shape());
-  check_dtype(kPlace, "out", out, {x.dtype()});
+  check_rows(kPlace, ctx, x, {&weight}, out);
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::rms_norm(ctx, x, weight, eps, out);

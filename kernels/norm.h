@@ -19,6 +19,17 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps, Tensor& out);
 
+/// out = layer_norm(x) · weight + bias over the last axis. With equal numbers
+/// it has the bytes of layer_norm_modulate with a scale of weight − 1, if 1 +
+/// scale is exact.
+///
+/// Shapes: x [..., D] f32; weight and bias [D] f32; out like x, f32 or bf16 (on
+///         a GPU also f16). out may alias x.
+/// Source: Ba et al. 2016, arXiv:1607.06450.
+/// Errors: Errc::shape_mismatch, Errc::invalid_argument.
+void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, float eps, Tensor& out);
+
 /// x += gate · y, then out = layer_norm(x) · (1 + scale) + shift. Has the bits
 /// of add_gated followed by layer_norm_modulate on the same device, but a GPU
 /// reads and writes x only once.
@@ -37,8 +48,9 @@ void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
 
 /// out = x · weight / sqrt(mean(x²) + eps) over the last axis.
 ///
-/// Shapes: x [..., D] f32 or bf16 (on a GPU also f16), weight [D] f32, out like
-///         x. out may alias x.
+/// Shapes: x [..., D] f32 or bf16 (on a GPU also f16), weight [D] f32; out of
+///         x's shape and any of these types. out may alias x if their dtypes
+///         agree.
 /// Source: Zhang & Sennrich 2019, arXiv:1910.07467.
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument.
 void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,

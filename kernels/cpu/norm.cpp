@@ -102,7 +102,20 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
     const float* item =
         modulation.data<float>() + row / rows * modulation.dim(1);
     layer_norm_row(from + row * width, item + shift_column, item + scale_column,
-                   width, eps, Target(out).at(row * width));
+                   true, width, eps, Target(out).at(row * width));
+  });
+}
+
+void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, float eps, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t width = weight.dim(0);
+  for_rows(ctx, x.num_elements() / width, [&](std::int64_t row) {
+    layer_norm_row(x.data<float>() + row * width, bias.data<float>(),
+                   weight.data<float>(), false, width, eps,
+                   Target(out).at(row * width));
   });
 }
 

@@ -92,9 +92,11 @@ void exp_masked_rows(float* x, std::int64_t rows, std::int64_t columns,
 void divide_rows(const float* x, std::int64_t rows, std::int64_t columns,
                  const float* divisors, Target out, std::int64_t out_stride);
 
-/// out = (x − mean)/√(var + eps)·(1 + scale) + shift for one row.
+/// out = (x − mean)/√(var + eps)·factor + shift for one row, where factor is
+/// 1 + scale with `is_offset`, otherwise scale. out may be x itself.
 void layer_norm_row(const float* x, const float* shift, const float* scale,
-                    std::int64_t columns, float eps, Target out);
+                    bool is_offset, std::int64_t columns, float eps,
+                    Target out);
 
 /// out = x · weight / √(mean(x²) + eps) for one row.
 void rms_norm_row(Source x, const float* weight, std::int64_t columns,

@@ -39,7 +39,7 @@ HWY_INLINE float row_sum(F32 d, const In* x, std::size_t columns,
       hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
 }
 
-template <typename Out>
+template <bool is_offset, typename Out>
 void normalise_row(const float* x, const float* shift, const float* scale,
                    std::int64_t columns, float eps, Out* out) {
   const F32 d;
@@ -55,30 +55,43 @@ void normalise_row(const float* x, const float* shift, const float* scale,
                                  }) /
                          width;
   const Vec inverse = hn::Set(d, 1.0F / std::sqrt(variance + eps));
-  const Vec one = hn::Set(d, 1.0F);
   for_vectors(d, count, [&](std::size_t i, auto read, auto write) HWY_ATTR {
     const Vec normal = hn::Mul(hn::Sub(read(x + i), centre), inverse);
-    write(hn::MulAdd(normal, hn::Add(one, read(scale + i)), read(shift + i)),
-          out + i);
+    Vec factor = read(scale + i);
+    if constexpr (is_offset) {
+      factor = hn::Add(hn::Set(d, 1.0F), factor);
+    }
+    write(hn::MulAdd(normal, factor, read(shift + i)), out + i);
   });
 }
 
-void layer_norm_row(const float* x, const float* shift, const float* scale,
-                    std::int64_t columns, float eps, Target out) {
-  if (out.dtype == DType::bf16 && writes_native_bfloat16()) {
-    normalise_row(x, shift, scale, columns, eps,
-                  static_cast<NativeBfloat16*>(out.data));
-  } else if (out.dtype == DType::bf16) {
-    normalise_row(x, shift, scale, columns, eps,
-                  static_cast<bfloat16*>(out.data));
+/// Calls fn(data) with what writes out's type.
+template <typename Fn>
+HWY_INLINE void with_writer(Target out, const Fn& fn) {
+  if (out.dtype == DType::f32) {
+    fn(static_cast<float*>(out.data));
+  } else if (writes_native_bfloat16()) {
+    fn(static_cast<NativeBfloat16*>(out.data));
   } else {
-    normalise_row(x, shift, scale, columns, eps, static_cast<float*>(out.data));
+    fn(static_cast<bfloat16*>(out.data));
   }
 }
 
-template <typename T>
-void rms_row(const T* x, const float* weight, std::int64_t columns, float eps,
-             T* out) {
+void layer_norm_row(const float* x, const float* shift, const float* scale,
+                    bool is_offset, std::int64_t columns, float eps,
+                    Target out) {
+  with_writer(out, [&](auto* to) HWY_ATTR {
+    if (is_offset) {
+      normalise_row<true>(x, shift, scale, columns, eps, to);
+    } else {
+      normalise_row<false>(x, shift, scale, columns, eps, to);
+    }
+  });
+}
+
+template <typename In, typename Out>
+void rms_row(const In* x, const float* weight, std::int64_t columns, float eps,
+             Out* out) {
   const F32 d;
   const auto count = static_cast<std::size_t>(columns);
   const float squares =
@@ -92,12 +105,16 @@ void rms_row(const T* x, const float* weight, std::int64_t columns, float eps,
 
 void rms_norm_row(Source x, const float* weight, std::int64_t columns,
                   float eps, Target out) {
-  if (x.dtype == DType::bf16) {
+  if (x.dtype == DType::f32) {
+    with_writer(out, [&](auto* to) HWY_ATTR {
+      rms_row(static_cast<const float*>(x.data), weight, columns, eps, to);
+    });
+  } else if (out.dtype == DType::f32) {
+    rms_row(static_cast<const bfloat16*>(x.data), weight, columns, eps,
+            static_cast<float*>(out.data));
+  } else {
     rms_row(static_cast<const bfloat16*>(x.data), weight, columns, eps,
             static_cast<bfloat16*>(out.data));
-  } else {
-    rms_row(static_cast<const float*>(x.data), weight, columns, eps,
-            static_cast<float*>(out.data));
   }
 }
 
@@ -187,8 +204,10 @@ HWY_EXPORT(scale_shift_rows);
 HWY_EXPORT(vector_isa);
 
 void layer_norm_row(const float* x, const float* shift, const float* scale,
-                    std::int64_t columns, float eps, Target out) {
-  HWY_DYNAMIC_DISPATCH(layer_norm_row)(x, shift, scale, columns, eps, out);
+                    bool is_offset, std::int64_t columns, float eps,
+                    Target out) {
+  HWY_DYNAMIC_DISPATCH(layer_norm_row)
+  (x, shift, scale, is_offset, columns, eps, out);
 }
 
 void rms_norm_row(Source x, const float* weight, std::int64_t columns,

@@ -4,7 +4,8 @@
 namespace troupe::kernels::cuda {
 namespace {
 
-/// What the rows of an item share: columns of a modulation matrix.
+/// What the rows of an item share: columns of a modulation matrix, or of
+/// weights that all items share (`pitch` 0).
 struct Modulated {
   const float* shift;  ///< of item 0
   const float* scale;
@@ -117,14 +118,19 @@ TROUPE_DEVICE Moments moments_of(Lane& lane, const RowPlan& plan,
   return {mean, inverse_root(add(variance, eps))};
 }
 
-/// out = layer_norm(x) · (1 + scale) + shift; with a Y other than void, after
-/// x += gate · y. One body for both: the second op's bits are those of the
-/// first after add_gated.
+/// As the factor of a layer norm, scale stands for itself, not for 1 + scale.
+struct Affine {};
+
+/// out = layer_norm(x) · (1 + scale) + shift; with a number as Y, after
+/// x += gate · y. Y is Affine: out = layer_norm(x) · scale + shift. One body
+/// for all: the second op's bits are those of the first after add_gated.
 template <typename Y, typename Out, RowAccess access>
 struct LayerNormModulate {
-  static constexpr bool kAdds = !std::is_void_v<Y>;
-  static constexpr const char* kName =
-      kAdds ? "add_gated_layer_norm_modulate" : "layer_norm_modulate";
+  static constexpr bool kIsAffine = std::is_same_v<Y, Affine>;
+  static constexpr bool kAdds = !std::is_void_v<Y> && !kIsAffine;
+  static constexpr const char* kName = kIsAffine ? "layer_norm"
+                                       : kAdds ? "add_gated_layer_norm_modulate"
+                                               : "layer_norm_modulate";
   static constexpr int kThreads = kRowThreads;
   static constexpr bool kCooperates = true;
   static constexpr int kUnit = ResidualRow<access>::kUnit;
@@ -169,28 +175,30 @@ struct LayerNormModulate {
       for (int i = 0; i < kUnit; ++i) {
         const float normal =
             multiply(add(values[i], -moments.mean), moments.inverse);
-        result.values[i] = multiply_add(
-            normal, add(1.0F, scales[slot].values[i]), shifts[slot].values[i]);
+        const float scale = scales[slot].values[i];
+        result.values[i] =
+            multiply_add(normal, kIsAffine ? scale : add(1.0F, scale),
+                         shifts[slot].values[i]);
       }
       store_row<access>(rounded<Out>(result), out + start + first, count);
     });
   }
 };
 
-/// Queues either op; y is null for the first.
+/// Queues one of these ops; y is null where nothing is added.
 template <typename Y>
 void queue_layer_norm(ExecContext& ctx, float* x, const Y* y,
                       const Modulated& modulated, std::int64_t rows, float eps,
                       Tensor& out) {
   Backend& backend = Backend::of(ctx);
   constexpr int kUnit = ResidualRow<RowAccess::held>::kUnit;
-  const std::int64_t width = out.dim(2);
+  const std::int64_t width = out.dim(out.shape().rank() - 1);
   const RowPlan plan = plan_rows(rows, width, kUnit);
   with_element(out.dtype(), [&]<typename Out>(Out) {
     auto* to = out.data<Out>();
     bool aligned = fits<kUnit>(x, width) && fits<kUnit>(to, width) &&
                    modulated.fit<kUnit>();
-    if constexpr (!std::is_void_v<Y>) {
+    if constexpr (!std::is_void_v<Y> && !std::is_same_v<Y, Affine>) {
       aligned = aligned && fits<kUnit>(y, width);
     }
     with_access(plan, aligned, [&](auto access) {
@@ -202,25 +210,25 @@ void queue_layer_norm(ExecContext& ctx, float* x, const Y* y,
 }
 
 /// out = x · weight / √(mean(x²) + eps).
-template <typename T, RowAccess access>
+template <typename T, typename Out, RowAccess access>
 struct RmsNorm {
   static constexpr const char* kName = "rms_norm";
   static constexpr int kThreads = kRowThreads;
   static constexpr bool kCooperates = true;
-  static constexpr int kUnit = kPerLoad<T>;
+  static constexpr int kUnit = kTogether<T, Out>;
   static constexpr std::size_t kSharedBytes = kMaxWarps * sizeof(float);
 
   RowPlan plan;
   const T* x;
   const float* weight;
-  T* out;
+  Out* out;
   float eps;
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
     const RowShare<kUnit, access> share(plan, lane);
     const T* from = x + std::int64_t{share.row} * plan.width;
-    T* to = out + std::int64_t{share.row} * plan.width;
+    Out* to = out + std::int64_t{share.row} * plan.width;
     Unit<T, kUnit> units[RowShare<kUnit, access>::kKept];
     if constexpr (kIsHeld<access>) {
       share.each([&](int slot, int first, int count) {
@@ -254,7 +262,7 @@ struct RmsNorm {
         values.values[i] =
             multiply(multiply(values.values[i], inverse), weights.values[i]);
       }
-      store_row<access>(rounded<T>(values), to + first, count);
+      store_row<access>(rounded<Out>(values), to + first, count);
     });
   }
 };
@@ -274,6 +282,18 @@ void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
   // Without a y nothing is written to x.
   queue_layer_norm<void>(ctx, const_cast<float*>(x.data<float>()), nullptr,
                          modulated, x.dim(0) * x.dim(1), eps, out);
+}
+
+void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, float eps, Tensor& out) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t rows = x.num_elements() / weight.dim(0);
+  const Modulated shared{bias.data<float>(), weight.data<float>(), nullptr, 0,
+                         1};
+  queue_layer_norm<Affine>(ctx, const_cast<float*>(x.data<float>()), nullptr,
+                           shared, rows, eps, out);
 }
 
 void add_gated_layer_norm_modulate(ExecContext& ctx, const Tensor& modulation,
@@ -302,17 +322,19 @@ void rms_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
   Backend& backend = Backend::of(ctx);
   const std::int64_t width = weight.dim(0);
   with_element(x.dtype(), [&]<typename T>(T) {
-    constexpr int kUnit = kPerLoad<T>;
-    const RowPlan plan = plan_rows(x.num_elements() / width, width, kUnit);
-    const auto* from = x.data<T>();
-    const auto* weights = weight.data<float>();
-    auto* to = out.data<T>();
-    const bool aligned = fits<kUnit>(from, width) && fits<kUnit>(to, width) &&
-                         parameters_fit<kUnit>(weights);
-    with_access(plan, aligned, [&](auto access) {
-      using Kernel = RmsNorm<T, access.value>;
-      launch(backend, Kernel{plan, from, weights, to, eps}, {plan.blocks()},
-             plan.block_threads(), Kernel::kSharedBytes);
+    with_element(out.dtype(), [&]<typename Out>(Out) {
+      constexpr int kUnit = kTogether<T, Out>;
+      const RowPlan plan = plan_rows(x.num_elements() / width, width, kUnit);
+      const auto* from = x.data<T>();
+      const auto* weights = weight.data<float>();
+      auto* to = out.data<Out>();
+      const bool aligned = fits<kUnit>(from, width) && fits<kUnit>(to, width) &&
+                           parameters_fit<kUnit>(weights);
+      with_access(plan, aligned, [&](auto access) {
+        using Kernel = RmsNorm<T, Out, access.value>;
+        launch(backend, Kernel{plan, from, weights, to, eps}, {plan.blocks()},
+               plan.block_threads(), Kernel::kSharedBytes);
+      });
     });
   });
 }

@@ -95,6 +95,8 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
                         Tensor& out) TROUPE_OP;
 
 // norm.cu
+void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,
+                const Tensor& bias, float eps, Tensor& out) TROUPE_OP;
 void layer_norm_modulate(ExecContext& ctx, const Tensor& x,
                          const Tensor& modulation, std::int64_t shift_column,
                          std::int64_t scale_column, float eps,

@@ -201,6 +201,20 @@ TEST(Bits, OfNormsDependOnTheItemAlone) {
           return out;
         },
         random_tensor({kItems, 21, 36}, dtype, 11));
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out(x.shape(), dtype);
+          layer_norm(c, x, weight, bias, 1e-6F, out);
+          return out;
+        },
+        random_tensor({kItems, 21, 36}, DType::f32, 20));
+    expect_same_bits(
+        [&](ExecContext& c, const Tensor& x) {
+          Tensor out(x.shape(), dtype);
+          rms_norm(c, x, weight, 1e-6F, out);
+          return out;
+        },
+        random_tensor({kItems, 21, 36}, DType::f32, 21));
   }
   const Tensor one_row = random_tensor({1, 75}, DType::f32, 12);
   expect_same_bits(

@@ -64,6 +64,82 @@ TEST(LayerNormModulate, RefusesWhatDoesNotFit) {
                Error);
 }
 
+TEST(LayerNorm, MatchesADoubleReferenceAndMayAlias) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const std::int64_t width : kWidths) {
+      ExecContext ctx(2);
+      Tensor x = random_tensor({3, 7, width}, DType::f32, 1, 3);
+      const Tensor weight = random_tensor({width}, DType::f32, 2);
+      const Tensor bias = random_tensor({width}, DType::f32, 3);
+      Guarded out(x.shape(), dtype, 1);
+      layer_norm(ctx, x, weight, bias, 1e-5F, out.tensor);
+      EXPECT_TRUE(out.intact());
+      std::vector<double> expected;
+      for (std::int64_t r = 0; r < 21; ++r) {
+        double mean = 0;
+        double variance = 0;
+        for (std::int64_t c = 0; c < width; ++c) {
+          mean += value_at(x, r * width + c) / static_cast<double>(width);
+        }
+        for (std::int64_t c = 0; c < width; ++c) {
+          const double d = value_at(x, r * width + c) - mean;
+          variance += d * d / static_cast<double>(width);
+        }
+        for (std::int64_t c = 0; c < width; ++c) {
+          const double normal = (value_at(x, r * width + c) - mean) /
+                                std::sqrt(variance + double{1e-5F});
+          expected.push_back(normal * value_at(weight, c) + value_at(bias, c));
+        }
+      }
+      expect_near(out.tensor, expected,
+                  dtype == DType::bf16 ? unit_of(dtype) : 1e-6, 4e-6);
+      if (dtype == DType::f32) {
+        layer_norm(ctx, x, weight, bias, 1e-5F, x);
+        EXPECT_TRUE(bytes_equal(x, out.tensor));
+      }
+    }
+  }
+}
+
+TEST(LayerNorm, HasTheBytesOfAModulationByTheSameNumbers) {
+  ExecContext ctx;
+  const Tensor x = random_tensor({1, 5, 77}, DType::f32, 1, 3);
+  Tensor modulation = random_tensor({1, 2 * 77}, DType::f32, 2);
+  Tensor weight({77}, DType::f32);
+  Tensor bias({77}, DType::f32);
+  for (std::int64_t c = 0; c < 77; ++c) {
+    // Multiples of 1/64, so that 1 + scale is exact.
+    const double scale = static_cast<double>(c - 40) / 64;
+    set_value(modulation, 77 + c, scale);
+    set_value(weight, c, 1 + scale);
+    set_value(bias, c, value_at(modulation, c));
+  }
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Tensor expected(x.shape(), dtype);
+    layer_norm_modulate(ctx, x, modulation, 0, 77, 1e-6F, expected);
+    Tensor out(x.shape(), dtype);
+    layer_norm(ctx, x, weight, bias, 1e-6F, out);
+    EXPECT_TRUE(bytes_equal(out, expected));
+  }
+}
+
+TEST(LayerNorm, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  const Tensor x({2, 4}, DType::f32);
+  const Tensor four({4}, DType::f32);
+  Tensor out({2, 4}, DType::f32);
+  const Tensor three({3}, DType::f32);
+  EXPECT_THROW(layer_norm(ctx, x, three, four, 0, out), Error);
+  EXPECT_THROW(layer_norm(ctx, x, four, three, 0, out), Error);
+  EXPECT_THROW(layer_norm(ctx, x, four, Tensor(), 0, out), Error);
+  EXPECT_THROW(layer_norm(ctx, Tensor({2, 4}, DType::bf16), four, four, 0, out),
+               Error);
+  Tensor wrong({4, 2}, DType::f32);
+  EXPECT_THROW(layer_norm(ctx, x, four, four, 0, wrong), Error);
+  Tensor integers({2, 4}, DType::i64);
+  EXPECT_THROW(layer_norm(ctx, x, four, four, 0, integers), Error);
+}
+
 TEST(AddGatedLayerNormModulate, HasTheBitsOfTheTwoOps) {
   for (const DType y_type : {DType::f32, DType::bf16}) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -134,13 +210,38 @@ TEST(RmsNorm, MatchesADoubleReferenceAndMayAlias) {
   }
 }
 
+TEST(RmsNorm, WritesAnotherTypeThanItReads) {
+  for (const DType from : {DType::f32, DType::bf16}) {
+    const DType to = from == DType::f32 ? DType::bf16 : DType::f32;
+    for (const std::int64_t width : kWidths) {
+      ExecContext ctx(2);
+      const Tensor x = random_tensor({3, 7, width}, from, 1, 3);
+      const Tensor weight = random_tensor({width}, DType::f32, 2);
+      Tensor wide({3, 7, width}, DType::f32);
+      convert(ctx, x, wide);
+      Tensor exact({3, 7, width}, DType::f32);
+      rms_norm(ctx, wide, weight, 1e-6F, exact);
+      Tensor expected({3, 7, width}, to);
+      convert(ctx, exact, expected);
+      Guarded out({3, 7, width}, to, 1);
+      rms_norm(ctx, x, weight, 1e-6F, out.tensor);
+      EXPECT_TRUE(out.intact());
+      EXPECT_TRUE(bytes_equal(out.tensor, expected)) << width;
+    }
+  }
+}
+
 TEST(RmsNorm, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   Tensor out({2, 4}, DType::f32);
+  Tensor integers({2, 4}, DType::i64);
+  EXPECT_THROW(rms_norm(ctx, Tensor({2, 4}, DType::f32),
+                        Tensor({4}, DType::f32), 0, integers),
+               Error);
   EXPECT_THROW(rms_norm(ctx, Tensor({2, 4}, DType::f32),
                         Tensor({3}, DType::f32), 0, out),
                Error);
-  EXPECT_THROW(rms_norm(ctx, Tensor({2, 4}, DType::bf16),
+  EXPECT_THROW(rms_norm(ctx, Tensor({2, 4}, DType::f16),
                         Tensor({4}, DType::f32), 0, out),
                Error);
 }

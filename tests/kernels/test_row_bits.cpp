@@ -232,6 +232,7 @@ TEST(RowBits, OfNormsAreThoseOfTheWhole) {
     for (const std::int64_t width : {37, 192}) {
       const Tensor modulation = random_tensor({1, 3 * width}, DType::f32, 13);
       const Tensor weight = random_tensor({width}, DType::f32, 14);
+      const Tensor bias = random_tensor({width}, DType::f32, 31);
       const Tensor branch = random_tensor({1, 300, width}, dtype, 15);
       const Tensor x = random_tensor({1, 300, width}, DType::f32, 16);
       expect_shards_of_the_whole(
@@ -254,10 +255,19 @@ TEST(RowBits, OfNormsAreThoseOfTheWhole) {
       expect_shards_of_the_whole(
           [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out(rows.shape(), dtype);
-            rms_norm(c, rows, weight, 1e-6F, out);
+            layer_norm(c, rows, weight, bias, 1e-6F, out);
             return out;
           },
-          random_tensor({1, 300, width}, dtype, 17));
+          x);
+      for (const DType from : {DType::f32, DType::bf16}) {
+        expect_shards_of_the_whole(
+            [&](ExecContext& c, const Tensor& rows, const RowRange&) {
+              Tensor out(rows.shape(), dtype);
+              rms_norm(c, rows, weight, 1e-6F, out);
+              return out;
+            },
+            random_tensor({1, 300, width}, from, 17));
+      }
     }
   }
 }
