@@ -35,7 +35,10 @@ void activate(ExecContext& ctx, const Tensor& x, Activation activation,
               Tensor& out);
 
 /// A gated linear unit: out = a · activation(b), where the first half of each
-/// row of x is a and the second half is b.
+/// row of x is a and the second half is b. With gelu_erf this is GEGLU as UNets
+/// have it. Where a checkpoint's gate comes first or has weights of its own
+/// (T5: gelu_tanh of wi_0 times wi_1), the order of the packed weights puts it
+/// into the second half.
 ///
 /// Shapes: x [..., 2W], out [..., W]; out must not alias x. Dtypes, errors:
 ///         as `activate`; the product is rounded once.

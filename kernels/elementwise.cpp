@@ -57,6 +57,30 @@ void add(ExecContext& ctx, const Tensor& y, Tensor& x) {
   }
 }
 
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x) {
+  check_device("add_channels", ctx.device(), {&vectors, &x});
+  const std::size_t rank = x.shape().rank();
+  if (rank < 2) {
+    throw Error(Errc::shape_mismatch, "add_channels",
+                "wrong rank of x: got " + to_string(x.shape()) +
+                    ", expected at least 2 axes");
+  }
+  check_number(ctx, "add_channels", "x", x);
+  check_rank("add_channels", "vectors", vectors, 2);
+  check_dtype("add_channels", "vectors", vectors, {DType::f32});
+  check_shape("add_channels", "vectors", vectors.shape(),
+              {x.dim(0), vectors.dim(1)});
+  check_columns("add_channels", "the vectors", column, x.dim(rank - 1),
+                vectors.dim(1));
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::add_channels(ctx, vectors, column, x);
+    case DeviceKind::cuda:
+      return cuda::add_channels(ctx, vectors, column, x);
+  }
+}
+
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("convert", ctx.device(), {&x, &out});
   check_dtype("convert", "x", x, {DType::f32, DType::bf16, DType::f16});

@@ -19,6 +19,12 @@ void add_gated(ExecContext& ctx, const Tensor& modulation,
 /// x += y. Both of one shape, each f32 or bf16 (on a GPU also f16).
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
 
+/// x += a vector of its item, the same for all pixels (or tokens) of the item.
+/// Shapes: x [B, ..., C] f32 or bf16 (on a GPU also f16); the vectors are C
+/// columns of `vectors` [B, W] f32 from `column` on. The sum is rounded once.
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x);
+
 /// out = x in out's dtype, rounded to nearest even. CPU: f32, bf16 and f16 to
 /// f32; f32 and bf16 to bf16. GPU: each of the three to each.
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);

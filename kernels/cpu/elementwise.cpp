@@ -29,6 +29,18 @@ void for_pieces(ExecContext& ctx, std::int64_t count, const Fn& fn) {
                  });
 }
 
+/// Calls fn(row) for rows of [0, count) in pieces.
+template <typename Fn>
+void for_rows(ExecContext& ctx, std::int64_t count, const Fn& fn) {
+  ctx.pool().run((count + kPieceRows - 1) / kPieceRows, [&](std::int64_t piece,
+                                                            int /*thread*/) {
+    const std::int64_t end = std::min(count, (piece + 1) * kPieceRows);
+    for (std::int64_t row = piece * kPieceRows; row < end; ++row) {
+      fn(row);
+    }
+  });
+}
+
 /// Σ value(i) over i < count: element i goes to lane i mod 8, lanes are added
 /// pairwise at the end.
 template <typename Value>
@@ -57,16 +69,26 @@ void add_gated(ExecContext& ctx, const Tensor& modulation,
   }
   const std::int64_t rows_per_item = x.dim(1);
   const std::int64_t width = x.dim(2);
-  const std::int64_t rows = x.dim(0) * rows_per_item;
-  ctx.pool().run((rows + kPieceRows - 1) / kPieceRows, [&](std::int64_t piece,
-                                                           int /*thread*/) {
-    const std::int64_t end = std::min(rows, (piece + 1) * kPieceRows);
-    for (std::int64_t row = piece * kPieceRows; row < end; ++row) {
-      const float* gate = modulation.data<float>() +
-                          row / rows_per_item * modulation.dim(1) + gate_column;
-      add_gated_row(gate, Source(y).at(row * width), width,
-                    x.data<float>() + row * width);
-    }
+  for_rows(ctx, x.dim(0) * rows_per_item, [&](std::int64_t row) {
+    const float* gate = modulation.data<float>() +
+                        row / rows_per_item * modulation.dim(1) + gate_column;
+    add_gated_row(gate, Source(y).at(row * width), width,
+                  x.data<float>() + row * width);
+  });
+}
+
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x) {
+  if (x.empty()) {
+    return;
+  }
+  const std::int64_t width = x.dim(x.shape().rank() - 1);
+  const std::int64_t rows = x.num_elements() / width;
+  const std::int64_t rows_per_item = rows / x.dim(0);
+  const Source from(vectors);
+  for_rows(ctx, rows, [&](std::int64_t row) {
+    add_row(from.at(row / rows_per_item * vectors.dim(1) + column), width,
+            Target(x).at(row * width));
   });
 }
 

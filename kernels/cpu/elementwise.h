@@ -8,6 +8,8 @@ namespace troupe::kernels::cpu {
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x);
 void add(ExecContext& ctx, const Tensor& y, Tensor& x);
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x);
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out);
 void combine(std::span<const Term> terms, Tensor& out);
 void clamp(float low, float high, Tensor& x);

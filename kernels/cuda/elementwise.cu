@@ -108,6 +108,45 @@ struct Add {
   }
 };
 
+/// x += the vector of the element's item. A unit lies within one row.
+template <typename X>
+struct AddChannels {
+  static constexpr const char* kName = "add_channels";
+  static constexpr int kWide = kTogether<float, X>;
+  static constexpr int kUnits = 4;
+
+  const float* vectors;  ///< of item 0
+  std::int64_t pitch;
+  X* x;
+  std::int64_t width;
+  std::int64_t item_elements;
+
+  template <int N>
+  struct Inputs {
+    Unit<float, N> vector;
+    Unit<X, N> x;
+  };
+  [[nodiscard]] bool is_aligned() const {
+    return cuda::is_aligned<kWide>(vectors) && cuda::is_aligned<kWide>(x) &&
+           pitch % kWide == 0 && width % kWide == 0;
+  }
+  template <int N>
+  TROUPE_DEVICE Inputs<N> load(std::int64_t at) const {
+    return {cuda::load<N>(vectors + at / item_elements * pitch + at % width),
+            cuda::load<N>(static_cast<const X*>(x) + at)};
+  }
+  template <int N>
+  TROUPE_DEVICE void store(const Inputs<N>& inputs, std::int64_t at) const {
+    Unit<X, N> sum;
+    TROUPE_UNROLL
+    for (int i = 0; i < N; ++i) {
+      sum.values[i] = from_float<X>(
+          add(to_float(inputs.x.values[i]), inputs.vector.values[i]));
+    }
+    cuda::store<N>(sum, x + at);
+  }
+};
+
 template <typename From, typename To>
 struct Convert {
   static constexpr const char* kName = "convert";
@@ -185,6 +224,21 @@ void add(ExecContext& ctx, const Tensor& y, Tensor& x) {
       launch_each(backend, Add<Y, X>{y.data<Y>(), x.data<X>()},
                   x.num_elements());
     });
+  });
+}
+
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x) {
+  if (x.empty()) {
+    return;
+  }
+  Backend& backend = Backend::of(ctx);
+  with_element(x.dtype(), [&]<typename X>(X) {
+    launch_each(backend,
+                AddChannels<X>{vectors.data<float>() + column, vectors.dim(1),
+                               x.data<X>(), x.dim(x.shape().rank() - 1),
+                               x.num_elements() / x.dim(0)},
+                x.num_elements());
   });
 }
 

@@ -124,6 +124,8 @@ void rms_norm_rope(ExecContext& ctx, const Tensor& weight,
 void add_gated(ExecContext& ctx, const Tensor& modulation,
                std::int64_t gate_column, const Tensor& y, Tensor& x) TROUPE_OP;
 void add(ExecContext& ctx, const Tensor& y, Tensor& x) TROUPE_OP;
+void add_channels(ExecContext& ctx, const Tensor& vectors, std::int64_t column,
+                  Tensor& x) TROUPE_OP;
 void convert(ExecContext& ctx, const Tensor& x, Tensor& out) TROUPE_OP;
 
 // solver.cu

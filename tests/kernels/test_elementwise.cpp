@@ -57,6 +57,46 @@ TEST(Add, RoundsTheSumOnce) {
   }
 }
 
+TEST(AddChannels, AddsAnItemsVectorToEachOfItsPixels) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Shape& shape :
+         {Shape{3, 5, 7, 20}, Shape{2, 37, 33}, Shape{2, 1}, Shape{0, 3, 4}}) {
+      ExecContext ctx(3);
+      const std::int64_t width = shape[shape.rank() - 1];
+      const Tensor vectors =
+          random_tensor({shape[0], width + 5}, DType::f32, 1);
+      const Tensor start = random_tensor(shape, dtype, 2);
+      Guarded x(shape, dtype, 1);
+      if (!start.empty()) {
+        std::memcpy(x.tensor.bytes().data(), start.bytes().data(),
+                    start.num_bytes());
+      }
+      add_channels(ctx, vectors, 2, x.tensor);
+      EXPECT_TRUE(x.intact());
+      Tensor expected(shape, dtype);
+      for (std::int64_t i = 0; i < start.num_elements(); ++i) {
+        const std::int64_t item = i / (start.num_elements() / shape[0]);
+        set_value(
+            expected, i,
+            static_cast<float>(value_at(start, i)) +
+                vectors.data<float>()[item * (width + 5) + 2 + i % width]);
+      }
+      EXPECT_TRUE(bytes_equal(x.tensor, expected));
+    }
+  }
+}
+
+TEST(AddChannels, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  Tensor x({2, 3, 4}, DType::f32);
+  EXPECT_THROW(add_channels(ctx, Tensor({2, 6}, DType::f32), 3, x), Error);
+  EXPECT_THROW(add_channels(ctx, Tensor({2, 6}, DType::f32), -1, x), Error);
+  EXPECT_THROW(add_channels(ctx, Tensor({3, 4}, DType::f32), 0, x), Error);
+  EXPECT_THROW(add_channels(ctx, Tensor({2, 4}, DType::bf16), 0, x), Error);
+  Tensor row({4}, DType::f32);
+  EXPECT_THROW(add_channels(ctx, Tensor({1, 4}, DType::f32), 0, row), Error);
+}
+
 TEST(Convert, RoundsToNearestEvenLikeBfloat16) {
   ExecContext ctx(2);
   for (const std::int64_t count : kCounts) {

@@ -330,6 +330,13 @@ TEST(RowBits, OfElementsAreThoseOfTheWhole) {
           return sum;
         },
         x);
+    expect_shards_of_the_whole(
+        [&](ExecContext& c, const Tensor& rows, const RowRange&) {
+          Tensor sum = rows.clone();
+          add_channels(c, modulation, 0, sum);
+          return sum;
+        },
+        x);
   }
 }
 
