@@ -22,6 +22,11 @@ namespace troupe::models {
 
 /// Memory that a network takes on a device.
 struct NetworkMemory {
+  /// What a sampler keeps of a row beside the network's output: latents before
+  /// and after the step, the network's input, noise, and up to four remembered
+  /// tensors.
+  static constexpr std::int64_t kLatentsPerRow = 8;
+
   /// Packed weights, and what is needed beside them while they are loaded.
   std::uint64_t weights_bytes = 0;
   /// For each context: room for offloaded blocks while they are on the device.

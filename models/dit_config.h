@@ -1,11 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "kernels/activation.h"
 #include "kernels/core/shape.h"
+#include "models/adaln_block.h"
+#include "models/feed_forward.h"
 #include "models/json.h"
+#include "models/patch_grid.h"
 
 namespace troupe::models {
 
@@ -15,11 +16,6 @@ namespace troupe::models {
 /// here.)
 /// Source: diffusers models/transformers/dit_transformer_2d.py.
 struct DitConfig {
-  static constexpr std::int64_t kMostTokens = std::int64_t{1} << 16;
-  /// Most elements of one image's latents or output: 1 GiB of f32. (No tensor
-  /// of a checkpoint limits the size of latents.)
-  static constexpr std::int64_t kMostElements = std::int64_t{1} << 28;
-
   std::int64_t num_attention_heads = 16;
   std::int64_t attention_head_dim = 72;
   std::int64_t in_channels = 4;
@@ -28,11 +24,7 @@ struct DitConfig {
   bool attention_bias = true;
   std::int64_t sample_size = 32;
   std::int64_t patch_size = 2;
-  kernels::Activation activation = kernels::Activation::gelu_tanh;
-  /// The first MLP layer makes 8D values, a and b (D is the width); the second
-  /// reads a · activation(b). Source: diffusers models/activations.py, GEGLU
-  /// and SwiGLU.
-  bool gated_mlp = false;
+  FeedForward feed_forward;
   std::int64_t num_classes = 1000;  ///< num_embeds_ada_norm
   float norm_eps = 1e-5F;
   /// The norm before the MLP has a learned gain and bias beside the modulation.
@@ -41,15 +33,17 @@ struct DitConfig {
   [[nodiscard]] std::int64_t width() const noexcept {
     return num_attention_heads * attention_head_dim;
   }
-  [[nodiscard]] std::int64_t mlp_width() const noexcept { return 4 * width(); }
-  /// [C, H, W] of the size it was trained with.
-  [[nodiscard]] Shape latent_shape() const {
-    return {in_channels, sample_size, sample_size};
+  [[nodiscard]] std::int64_t mlp_width() const noexcept {
+    return block_shape().mlp_width();
   }
-  /// Tokens of latents [C, H, W].
-  [[nodiscard]] std::int64_t num_tokens(const Shape& latents) const noexcept {
-    return (latents[1] / patch_size) * (latents[2] / patch_size);
+  [[nodiscard]] AdalnShape block_shape() const noexcept {
+    return {num_attention_heads, attention_head_dim, feed_forward};
   }
+  /// Diffusers' unpatchify takes squares alone.
+  [[nodiscard]] PatchGrid grid() const noexcept {
+    return {in_channels, out_channels, sample_size, patch_size, true};
+  }
+  [[nodiscard]] Shape latent_shape() const { return grid().latent_shape(); }
 };
 
 /// Reads config.json of DiTTransformer2DModel, or of an old Transformer2DModel

@@ -10,31 +10,19 @@
 namespace troupe::models {
 namespace {
 
-// On the CPU a product is one call per row: more at once only take memory. A
-// GPU wants many. Counted, not timed: a product of DiT-XL/2 into its width is
-// 160 tiles of 128×256 with 4,096 tokens, 61 % of two rounds of an H100's 132
-// processors, and 640 with 16,384, 97 % of five.
-constexpr std::int64_t kHostTokensAtOnce = 4096;
-constexpr std::int64_t kDeviceTokensAtOnce = 16384;
-/// What a sampler keeps of a row beside the network's output: latents before
-/// and after the step, the network's input, noise, and up to four remembered
-/// tensors.
-constexpr std::int64_t kLatentsPerRow = 8;
-
 /// Elements of the matrices of a block that offloading moves.
 std::int64_t block_modulation(const DitConfig& config) {
   return 6 * config.width() * config.width();
 }
 std::int64_t block_products(const DitConfig& config) {
-  return 4 * config.width() * config.width() +
-         (config.gated_mlp ? 3 : 2) * config.width() * config.mlp_width();
+  return config.block_shape().product_parameters();
 }
 
 std::int64_t block_parameters(const DitConfig& config) {
   const std::int64_t width = config.width();
-  const std::int64_t biases =
-      6 * width + (config.attention_bias ? 3 * width : 0) + width +
-      (config.gated_mlp ? 2 : 1) * config.mlp_width() + width;
+  const std::int64_t biases = 6 * width +
+                              (config.attention_bias ? 3 * width : 0) + width +
+                              config.block_shape().mlp_up_width() + width;
   return block_modulation(config) + block_products(config) + biases;
 }
 
@@ -43,52 +31,16 @@ std::int64_t modulation_width(const DitConfig& config) {
   return (6 * config.num_layers + 2) * config.width();
 }
 
-/// Of a token: f32 products in front of what rounds them. On a GPU the one that
-/// is still to be added to the residual stream, and the one in front of an
-/// activation that cuBLASLt has not.
-std::int64_t product_bytes(const DitConfig& config, DType compute,
-                           DeviceKind kind) {
-  if (kind == DeviceKind::cpu) {
-    return 0;
-  }
-  const bool is_apart = compute != DType::f32 && !config.gated_mlp &&
-                        config.activation != kernels::Activation::gelu_tanh;
-  return 4 * (config.width() + (is_apart ? config.mlp_width() : 0));
-}
-
 }  // namespace
-
-SegmentRange checked_segment(const DitConfig& config, SegmentRange segment) {
-  const int num_layers = static_cast<int>(config.num_layers);
-  if (segment.end < 0) {
-    segment.end = num_layers;
-  }
-  if (segment.begin < 0 || segment.begin >= segment.end ||
-      segment.end > num_layers) {
-    throw Error(Errc::invalid_argument, "dit",
-                "segment: got blocks " + std::to_string(segment.begin) +
-                    " to " + std::to_string(segment.end) +
-                    ", expected a part of 0 to " + std::to_string(num_layers),
-                "use fewer segments");
-  }
-  return segment;
-}
-
-std::int64_t dit_rows_at_once(std::int64_t num_tokens,
-                              DeviceKind kind) noexcept {
-  const std::int64_t tokens =
-      kind == DeviceKind::cpu ? kHostTokensAtOnce : kDeviceTokensAtOnce;
-  return std::max<std::int64_t>(1, tokens / num_tokens);
-}
 
 DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
   const auto width = static_cast<double>(config_.width());
-  const auto tokens = static_cast<double>(config_.num_tokens(latents));
+  const auto tokens = static_cast<double>(config_.grid().num_tokens(latents));
   const auto patch =
       static_cast<double>(config_.patch_size * config_.patch_size);
   const BlockInfo block{
       .flops = 2.0 * width * width *
-                   (6.0 + (config_.gated_mlp ? 16.0 : 12.0) * tokens) +
+                   (6.0 + (config_.feed_forward.gated ? 16.0 : 12.0) * tokens) +
                4.0 * tokens * tokens * width,
       .parameter_bytes = static_cast<std::size_t>(block_parameters(config_)) *
                          size_of(compute)};
@@ -113,26 +65,10 @@ DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
   return info;
 }
 
-/// Diffusers' unpatchify takes squares alone.
-Shape DitDescription::nearest_latents(const Shape& wanted) const {
-  const std::int64_t patch = config_.patch_size;
-  const std::int64_t side = std::max(wanted[1], wanted[2]);
-  std::int64_t patches = std::max<std::int64_t>((side + patch / 2) / patch, 1);
-  const std::int64_t most =
-      std::min(DitConfig::kMostTokens,
-               DitConfig::kMostElements /
-                   (patch * patch *
-                    std::max(config_.in_channels, config_.out_channels)));
-  while (patches > most / patches) {
-    patches = patches > 2 * most ? 2 * most : patches - 1;
-  }
-  return {config_.in_channels, patches * patch, patches * patch};
-}
-
 NetworkMemory DitDescription::memory(const Shape& latents, DType compute,
                                      DeviceKind kind, WeightPlacement placement,
                                      SegmentRange segment) const {
-  segment = checked_segment(config_, segment);
+  segment = checked_segment("dit", config_.num_layers, segment);
   const auto element = static_cast<std::int64_t>(size_of(compute));
   std::int64_t parameters = 0;
   std::int64_t largest = 0;
@@ -152,26 +88,23 @@ NetworkMemory DitDescription::memory(const Shape& latents, DType compute,
         static_cast<std::uint64_t>(
             std::max(block_modulation(config_), block_products(config_)));
   }
-  const std::int64_t tokens = config_.num_tokens(latents);
+  const std::int64_t tokens = config_.grid().num_tokens(latents);
   const std::int64_t positions = tokens * config_.width() * 4;
   memory.weights_bytes = static_cast<std::uint64_t>(parameters * element +
                                                     largest * 4 + positions);
-  // The residual stream; normed, qkv and mlp, before its gate too.
-  const std::int64_t gated = config_.gated_mlp ? 2 * config_.mlp_width() : 0;
-  const std::int64_t per_token = config_.width() * (4 + 8 * element) +
-                                 gated * element +
-                                 product_bytes(config_, compute, kind);
   // Images side by side and their patches, going in and coming out; and a
   // row of modulation.
   const std::int64_t pixels = latents[1] * latents[2];
   const std::int64_t per_pixel =
       config_.in_channels * (4 + element) + config_.out_channels * 4;
-  memory.rows_at_once = dit_rows_at_once(tokens, kind);
+  memory.rows_at_once = models::rows_at_once(tokens, kind);
   memory.pass_bytes = static_cast<std::uint64_t>(
-      tokens * per_token + pixels * per_pixel + modulation_width(config_) * 4);
+      tokens * config_.block_shape().bytes_per_token(compute, kind) +
+      pixels * per_pixel + modulation_width(config_) * 4);
   memory.row_bytes = static_cast<std::uint64_t>(
       pixels * 4 *
-      (kLatentsPerRow * config_.in_channels + config_.out_channels));
+      (NetworkMemory::kLatentsPerRow * config_.in_channels +
+       config_.out_channels));
   return memory;
 }
 
@@ -179,12 +112,13 @@ std::vector<NetworkFact> DitDescription::facts() const {
   return {{"blocks", config_.num_layers},
           {"width", config_.width()},
           {"heads", config_.num_attention_heads},
-          {"tokens", config_.num_tokens(latent_shape())}};
+          {"tokens", config_.grid().num_tokens(latent_shape())}};
 }
 
 ClassTensors DitDescription::tensors() const {
   ClassTensors tensors;
-  for (TensorSpec& spec : dit_tensors(config_, checked_segment(config_, {}))) {
+  for (TensorSpec& spec :
+       dit_tensors(config_, checked_segment("dit", config_.num_layers, {}))) {
     tensors.names.push_back(std::move(spec.name));
   }
   return tensors;
@@ -206,7 +140,8 @@ std::unique_ptr<Denoiser> DitDescription::load(
 
 std::uint64_t DitDescription::weights_hash(ExecContext& ctx,
                                            WeightSource& weights) const {
-  return dit_weights_hash(ctx, config_, checked_segment(config_, {}), weights);
+  return dit_weights_hash(
+      ctx, config_, checked_segment("dit", config_.num_layers, {}), weights);
 }
 
 std::string_view DitDescription::config_keys() const {

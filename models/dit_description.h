@@ -9,16 +9,6 @@
 
 namespace troupe::models {
 
-/// The segment with an end < 0 replaced by the number of blocks.
-/// Errors: Errc::invalid_argument for blocks that do not exist.
-[[nodiscard]] SegmentRange checked_segment(const DitConfig& config,
-                                           SegmentRange segment);
-
-/// How many rows are computed together; larger batches are computed in turns.
-/// Bits do not depend on it, memory does.
-[[nodiscard]] std::int64_t dit_rows_at_once(std::int64_t num_tokens,
-                                            DeviceKind kind) noexcept;
-
 /// What is known of a DiT from its configuration.
 class DitDescription final : public DenoiserDescription {
  public:
@@ -27,7 +17,9 @@ class DitDescription final : public DenoiserDescription {
   [[nodiscard]] Shape latent_shape() const override {
     return config_.latent_shape();
   }
-  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override;
+  [[nodiscard]] Shape nearest_latents(const Shape& wanted) const override {
+    return config_.grid().nearest_latents(wanted);
+  }
   [[nodiscard]] DenoiserInfo info(const Shape& latents,
                                   DType compute) const override;
   [[nodiscard]] NetworkMemory memory(

@@ -8,26 +8,12 @@
 
 #include "kernels/copy.h"
 #include "kernels/core/hash.h"
+#include "models/linear_loader.h"
 
 namespace troupe::models {
 namespace {
 
 constexpr std::int64_t kTimestepDim = 256;
-
-struct LinearSpec {
-  TensorSpec weight;
-  TensorSpec bias;  ///< no name: no bias
-};
-
-LinearSpec linear_spec(const std::string& name, std::int64_t out,
-                       std::int64_t in, bool bias = true) {
-  return {{name + ".weight", Shape{out, in}},
-          {bias ? name + ".bias" : std::string(), Shape{out}}};
-}
-
-std::string block_name(std::int64_t index) {
-  return "transformer_blocks." + std::to_string(index) + ".";
-}
 
 struct EmbedderSpec {
   LinearSpec timestep_1, timestep_2;
@@ -44,23 +30,20 @@ EmbedderSpec embedder_spec(const DitConfig& config, std::int64_t block) {
 }
 
 struct BlockSpec {
-  LinearSpec modulation, q, k, v, out, mlp_up, mlp_down;
+  LinearSpec modulation;
+  AttentionSpec attention;
+  LinearSpec mlp_up, mlp_down;
   LinearSpec norm;  ///< gain and bias of the MLP's norm, if it has them
 };
 
 BlockSpec block_spec(const DitConfig& config, std::int64_t block) {
   const std::string name = block_name(block);
+  const AdalnShape shape = config.block_shape();
   const std::int64_t width = config.width();
-  const std::int64_t inner = config.mlp_width();
-  const bool bias = config.attention_bias;
   return {linear_spec(name + "norm1.linear", 6 * width, width),
-          linear_spec(name + "attn1.to_q", width, width, bias),
-          linear_spec(name + "attn1.to_k", width, width, bias),
-          linear_spec(name + "attn1.to_v", width, width, bias),
-          linear_spec(name + "attn1.to_out.0", width, width),
-          linear_spec(name + "ff.net.0.proj",
-                      config.gated_mlp ? 2 * inner : inner, width),
-          linear_spec(name + "ff.net.2", width, inner),
+          attention_spec(name + "attn1", width, config.attention_bias),
+          linear_spec(name + "ff.net.0.proj", shape.mlp_up_width(), width),
+          linear_spec(name + "ff.net.2", width, shape.mlp_width()),
           {{name + "norm3.weight", Shape{width}},
            {name + "norm3.bias", Shape{width}}}};
 }
@@ -81,33 +64,20 @@ LinearSpec proj_out_2_spec(const DitConfig& config) {
   return linear_spec("proj_out_2", p * p * config.out_channels, config.width());
 }
 
-/// Reads and packs in the order of the calls; without a compute type it only
-/// reads.
-class Loader {
+class Loader : public LinearLoader {
  public:
   Loader(ExecContext& ctx, const DitConfig& config,
          std::optional<DType> compute, WeightSource& source)
-      : ctx_(ctx), config_(config), compute_(compute), source_(source) {}
-
-  [[nodiscard]] std::size_t num_bytes() const { return num_bytes_; }
-
-  kernels::PackedLinear linear(const LinearSpec& spec) {
-    Tensor weight = source_.read(spec.weight);
-    const std::int64_t out = weight.dim(0);
-    weight = weight.reshape(Shape{out, weight.num_elements() / out});
-    const Tensor bias =
-        spec.bias.name.empty() ? Tensor() : source_.read(spec.bias);
-    return pack(weight, bias);
-  }
+      : LinearLoader(ctx, compute, source), config_(config) {}
 
   /// (1 + scale)·(gain·x + bias) + shift is (1 + scale')·x + shift' with
   /// scale' = gain·(1 + scale) − 1 and shift' = bias·(1 + scale) + shift. Both
   /// are linear in what scale and shift are made of.
   kernels::PackedLinear modulation(const BlockSpec& spec) {
-    Tensor weight = source_.read_f32(spec.modulation.weight);  // [6D, D]
-    Tensor bias = source_.read_f32(spec.modulation.bias);      // [6D]
-    const Tensor gains = source_.read_f32(spec.norm.weight);   // [D]
-    const Tensor biases = source_.read_f32(spec.norm.bias);    // [D]
+    Tensor weight = source().read_f32(spec.modulation.weight);  // [6D, D]
+    Tensor bias = source().read_f32(spec.modulation.bias);      // [6D]
+    const Tensor gains = source().read_f32(spec.norm.weight);   // [D]
+    const Tensor biases = source().read_f32(spec.norm.bias);    // [D]
     const std::int64_t width = config_.width();
     for (std::int64_t i = 0; i < width; ++i) {
       const float gain = gains.data<float>()[i];
@@ -127,33 +97,24 @@ class Loader {
     return pack(weight, bias);
   }
 
-  kernels::PackedLinear fused(const BlockSpec& spec) {
-    const TensorSpec weights[] = {spec.q.weight, spec.k.weight, spec.v.weight};
-    const TensorSpec biases[] = {spec.q.bias, spec.k.bias, spec.v.bias};
-    const Tensor weight = source_.read_concatenated(weights);
-    const Tensor bias =
-        spec.q.bias.name.empty() ? Tensor() : source_.read_concatenated(biases);
-    return pack(weight, bias);
-  }
-
   /// One object for all blocks whose tensors are equal.
   std::shared_ptr<const DitEmbedder> embedder(std::int64_t block) {
     const EmbedderSpec spec = embedder_spec(config_, block);
-    Tensor parts[] = {source_.read(spec.timestep_1.weight),
-                      source_.read(spec.timestep_1.bias),
-                      source_.read(spec.timestep_2.weight),
-                      source_.read(spec.timestep_2.bias),
-                      source_.read_f32(spec.class_table)};
+    Tensor parts[] = {source().read(spec.timestep_1.weight),
+                      source().read(spec.timestep_1.bias),
+                      source().read(spec.timestep_2.weight),
+                      source().read(spec.timestep_2.bias),
+                      source().read_f32(spec.class_table)};
     Xxh3Stream hash;
     for (const Tensor& part : parts) {
       hash.update(part.bytes());
     }
     auto& shared = embedders_[hash.digest()];
     if (!shared) {
-      num_bytes_ += parts[4].num_bytes();
+      count(parts[4].num_bytes());
       shared = std::make_shared<const DitEmbedder>(
           DitEmbedder{pack(parts[0], parts[1]), pack(parts[2], parts[3]),
-                      kernels::on_device(ctx_, parts[4])});
+                      kernels::on_device(ctx(), parts[4])});
     }
     return shared;
   }
@@ -165,30 +126,17 @@ class Loader {
     block.modulation = config_.norm_elementwise_affine
                            ? modulation(spec)
                            : linear(spec.modulation);
-    block.qkv = fused(spec);
-    block.out = linear(spec.out);
+    block.qkv =
+        fused({&spec.attention.q, &spec.attention.k, &spec.attention.v});
+    block.out = linear(spec.attention.out);
     block.mlp_up = linear(spec.mlp_up);
     block.mlp_down = linear(spec.mlp_down);
     return block;
   }
 
  private:
-  kernels::PackedLinear pack(const Tensor& weight, const Tensor& bias) {
-    ctx_.tick(1);  // a stop ends the loading; a worker that reads is alive
-    if (!compute_) {
-      return {};
-    }
-    kernels::PackedLinear packed(ctx_, weight, bias, *compute_);
-    num_bytes_ += packed.num_bytes();
-    return packed;
-  }
-
-  ExecContext& ctx_;
   const DitConfig& config_;
-  std::optional<DType> compute_;
-  WeightSource& source_;
   std::map<std::uint64_t, std::shared_ptr<const DitEmbedder>> embedders_;
-  std::size_t num_bytes_ = 0;
 };
 
 /// Other pixels come of the same tensors under another configuration: every
@@ -207,22 +155,15 @@ std::uint64_t hash_of(const DitConfig& config, std::uint64_t tensors) {
       number(config.attention_bias),
       number(config.sample_size),
       number(config.patch_size),
-      number(config.activation),
+      number(config.feed_forward.activation),
       number(config.num_classes),
       std::bit_cast<std::uint32_t>(config.norm_eps)};
   // Fields that came later leave the hashes that were before them.
-  if (config.gated_mlp || config.norm_elementwise_affine) {
-    parts.push_back(number(config.gated_mlp));
+  if (config.feed_forward.gated || config.norm_elementwise_affine) {
+    parts.push_back(number(config.feed_forward.gated));
     parts.push_back(number(config.norm_elementwise_affine));
   }
   return xxh3_64(std::as_bytes(std::span(parts)));
-}
-
-void append(std::vector<TensorSpec>& specs, const LinearSpec& spec) {
-  specs.push_back(spec.weight);
-  if (!spec.bias.name.empty()) {
-    specs.push_back(spec.bias);
-  }
 }
 
 void append(std::vector<TensorSpec>& specs, const EmbedderSpec& spec) {
@@ -242,8 +183,10 @@ std::vector<TensorSpec> dit_tensors(const DitConfig& config,
   for (int i = segment.begin; i < segment.end; ++i) {
     append(specs, embedder_spec(config, i));
     const BlockSpec block = block_spec(config, i);
-    for (const LinearSpec& spec : {block.modulation, block.q, block.k, block.v,
-                                   block.out, block.mlp_up, block.mlp_down}) {
+    for (const LinearSpec& spec :
+         {block.modulation, block.attention.q, block.attention.k,
+          block.attention.v, block.attention.out, block.mlp_up,
+          block.mlp_down}) {
       append(specs, spec);
     }
     if (config.norm_elementwise_affine) {

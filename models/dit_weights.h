@@ -22,14 +22,10 @@ struct DitEmbedder {
   Tensor class_table;                ///< [classes + 1, D] f32
 };
 
-struct DitBlockWeights {
+struct DitBlockWeights : AdalnLayers {
   std::shared_ptr<const DitEmbedder> embedder;
   /// D → 6D. Gain and bias of an affine norm are folded in.
   kernels::PackedLinear modulation;
-  kernels::PackedLinear qkv;       ///< D → 3D: queries, keys, values
-  kernels::PackedLinear out;       ///< D → D
-  kernels::PackedLinear mlp_up;    ///< D → 4D, gated: 8D
-  kernels::PackedLinear mlp_down;  ///< 4D → D
 };
 
 /// Weights of blocks [segment.begin, segment.end), of the patch embedding if

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 namespace troupe::models {
 
 /// Blocks [begin, end) of a network; end < 0 means to the last block.
@@ -9,5 +12,12 @@ struct SegmentRange {
 
   friend bool operator==(const SegmentRange&, const SegmentRange&) = default;
 };
+
+/// The segment of a network of `num_layers` blocks, with an end < 0 replaced by
+/// their number. `place` names the network in error messages.
+/// Errors: Errc::invalid_argument for blocks that do not exist.
+[[nodiscard]] SegmentRange checked_segment(std::string_view place,
+                                           std::int64_t num_layers,
+                                           SegmentRange segment);
 
 }  // namespace troupe::models

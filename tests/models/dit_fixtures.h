@@ -81,8 +81,8 @@ inline double workspace_over_forecast(ExecContext& ctx,
                                       bool gated = false) {
   DitConfig config = small_config(64);
   config.sample_size = 32;
-  config.activation = activation;
-  config.gated_mlp = gated;
+  config.feed_forward.activation = activation;
+  config.feed_forward.gated = gated;
   RandomWeights weights(ctx, 11);
   const Dit dit(ctx, config, {}, compute, weights);
   Rows rows;

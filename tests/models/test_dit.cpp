@@ -70,8 +70,8 @@ TEST_P(DitBits, AreTheSameForManyRowsThatAreComputedInTurns) {
   DitConfig config = small_config(GetParam().head_dim);
   config.sample_size = 80;  // 1600 tokens: two rows at once
   config.num_layers = 1;
-  ASSERT_EQ(dit_rows_at_once(config.num_tokens(config.latent_shape()),
-                             DeviceKind::cpu),
+  ASSERT_EQ(rows_at_once(config.grid().num_tokens(config.latent_shape()),
+                         DeviceKind::cpu),
             2);
   RandomWeights weights(ctx, 3);
   const Dit dit(ctx, config, {}, GetParam().compute, weights);
@@ -286,13 +286,13 @@ TEST(Dit, TheHashFollowsTheConfiguration) {
   ASSERT_NE(config.num_attention_heads, small_config().num_attention_heads);
   EXPECT_NE(hash_of(config), before);
   config = small_config();
-  config.activation = kernels::Activation::silu;
+  config.feed_forward.activation = kernels::Activation::silu;
   EXPECT_NE(hash_of(config), before);
   config = small_config();
   config.norm_elementwise_affine = true;
   EXPECT_NE(hash_of(config), before);
   const std::uint64_t affine = hash_of(config);
-  config.gated_mlp = true;
+  config.feed_forward.gated = true;
   EXPECT_NE(hash_of(config), affine);
 }
 
