@@ -9,25 +9,29 @@
 namespace troupe::models {
 
 extern const DenoiserRow kDit;
-extern const DenoiserRow kOldDit;
+extern const DenoiserRow kPixArt;
+extern const DenoiserRow kOldTransformer;
 
 DenoiserTable denoiser_table() {
-  static constexpr const DenoiserRow* kTable[] = {&kDit, &kOldDit};
+  static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt,
+                                                  &kOldTransformer};
   return kTable;
 }
 
 const DenoiserRow& find_denoiser(const Json& config,
                                  std::string_view class_name,
                                  DenoiserTable table) {
+  std::string names;
   for (const DenoiserRow* row : table) {
     if (row->class_name == class_name) {
       return *row;
     }
+    names += (names.empty() ? "" : ", ") + std::string(row->class_name);
   }
   throw Error(Errc::unsupported, config.place(),
-              "_class_name: got " + in_quotes(class_name) + ", expected " +
-                  std::string(table.front()->class_name),
-              "only DiT checkpoints run yet: others are coming");
+              "_class_name: got " + in_quotes(class_name) +
+                  ", expected one of " + names,
+              "this network cannot be run yet");
 }
 
 void DenoiserDescription::check_condition(const Condition& condition) const {

@@ -71,6 +71,9 @@ class DenoiserDescription {
   /// that are conditioned on a class label alone.
   /// Errors: Errc::invalid_argument with the tensor's name.
   virtual void check_condition(const Condition& condition) const;
+  [[nodiscard]] virtual std::int64_t prompt_width() const {
+    return 0;
+  }  ///< width of prompt_embeds; 0: takes no prompt
   [[nodiscard]] virtual NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,

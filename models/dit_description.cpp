@@ -164,8 +164,5 @@ std::unique_ptr<DenoiserDescription> describe(const Json& config) {
 
 extern constinit const DenoiserRow kDit{.class_name = "DiTTransformer2DModel",
                                         .describe = describe};
-/// Before diffusers 0.29; parse_dit_config checks that it is a DiT.
-extern constinit const DenoiserRow kOldDit{.class_name = "Transformer2DModel",
-                                           .describe = describe};
 
 }  // namespace troupe::models

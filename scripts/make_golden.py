@@ -19,7 +19,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "parity"))
 import torch
 import torch_compat  # noqa: F401  (before diffusers)
-from diffusers import AutoencoderKL, DiTTransformer2DModel
+from diffusers import (AutoencoderKL, DiTTransformer2DModel,
+                       PixArtTransformer2DModel)
 from safetensors.torch import save_file
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -66,6 +67,34 @@ def make_dit(folder, seed, shared_embedder=False, **config):
         latents.bfloat16(), timesteps, labels).sample.float()
     save(folder, model, {"latents": latents, "timesteps": timesteps,
                          "labels": labels, "output": output,
+                         "output_bf16": bf16})
+
+
+def prompt_mask(lengths, tokens):
+    """[B, L]: 1 for a token, 0 for padding."""
+    return (torch.arange(tokens)[None] < torch.tensor(lengths)[:, None]).float()
+
+
+@torch.no_grad()
+def make_pixart(folder, seed, lengths, tokens, side=None, **config):
+    torch.manual_seed(seed)
+    model = PixArtTransformer2DModel(**config).eval()
+    shake(model)
+    c = model.config
+    rows = len(lengths)
+    height, width = side or (c.sample_size, c.sample_size)
+    latents = torch.randn(rows, c.in_channels, height, width)
+    timesteps = torch.tensor([999.0, 501.5, 0.0][:rows])
+    prompts = torch.randn(rows, tokens, c.caption_channels)
+    mask = prompt_mask(lengths, tokens)
+    output = model(latents, prompts, timesteps,
+                   encoder_attention_mask=mask).sample
+    bf16 = copy.deepcopy(model).to(torch.bfloat16)(
+        latents.bfloat16(), prompts.bfloat16(), timesteps,
+        encoder_attention_mask=mask).sample.float()
+    save(folder, model, {"latents": latents, "timesteps": timesteps,
+                         "prompt_embeds": prompts,
+                         "lengths": torch.tensor(lengths), "output": output,
                          "output_bf16": bf16})
 
 
@@ -146,6 +175,16 @@ def fixed(out):
     make_vae(path("vae_gelu"), 12, side=(4, 4), block_out_channels=[4],
              layers_per_block=1, norm_num_groups=2, latent_channels=2,
              act_fn="GELU")
+    make_pixart(path("pixart_default"), 13, [7, 1, 4], 7,
+                num_attention_heads=2, attention_head_dim=8, num_layers=2,
+                sample_size=8, patch_size=2, cross_attention_dim=16,
+                caption_channels=12)
+    make_pixart(path("pixart_unusual"), 14, [3, 5], 6, side=(4, 10),
+                num_attention_heads=3, attention_head_dim=4, num_layers=3,
+                sample_size=6, patch_size=2, cross_attention_dim=12,
+                in_channels=3, out_channels=None, caption_channels=5,
+                activation_fn="geglu", attention_bias=False, norm_eps=1e-3,
+                interpolation_scale=2)
 
 
 def drawn(out, count, seed):

@@ -20,10 +20,10 @@ struct Rows {
   std::vector<const PreparedCondition*> conditions;
 
   void add(ExecContext& ctx, const Denoiser& denoiser, const Tensor& x,
-           double timestep, std::int64_t label) {
+           double timestep, const Condition& condition) {
     latents.push_back(x);
     timesteps.push_back(timestep);
-    prepared.push_back(denoiser.prepare(ctx, {label}));
+    prepared.push_back(denoiser.prepare(ctx, condition));
     conditions.push_back(prepared.back().get());
   }
   [[nodiscard]] Batch batch() const { return {latents, timesteps, conditions}; }

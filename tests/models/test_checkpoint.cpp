@@ -143,13 +143,13 @@ TEST(Checkpoint, RefusesClassesNobodyWrote) {
   const TemporaryFolder folder;
   make_pipeline(folder);
   folder.write("transformer/config.json",
-               R"({"_class_name":"PixArtTransformer2DModel"})");
+               R"({"_class_name":"SD3Transformer2DModel"})");
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   ExecContext ctx;
   const Error error = error_of(
       [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
   EXPECT_EQ(error.code(), Errc::unsupported);
-  EXPECT_TRUE(contains(error.what(), "PixArtTransformer2DModel"));
+  EXPECT_TRUE(contains(error.what(), "SD3Transformer2DModel"));
 }
 
 TEST(Checkpoint, ConfigsThatDoNotFitTheWeightsAreRefusedBeforeLoading) {

@@ -1,7 +1,9 @@
 // One forward pass on files, for scripts/parity.sh:
-//   model_probe dit|vae MODEL_DIR f32|bf16 IN.safetensors OUT.safetensors
+//   model_probe dit|pixart|vae MODEL_DIR f32|bf16 IN.safetensors
+//   OUT.safetensors
 // dit reads "latents" [B, C, H, W], "timesteps" [B] f32 and "labels" [B] i64;
-// vae reads "latents". Both write "output" f32.
+// pixart, in place of labels, "prompt_embeds" [B, L, D] and "lengths" [B] i64;
+// vae reads "latents". All write "output" f32.
 
 #include <cstdio>
 #include <exception>
@@ -32,14 +34,37 @@ models::Component transformer_of(const std::filesystem::path& folder) {
       exists(folder / "transformer") ? folder / "transformer" : folder);
 }
 
-Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
-               DType compute, const models::SafetensorsFile& in) {
+/// What each row is conditioned on.
+std::vector<models::Condition> conditions_in(const models::SafetensorsFile& in,
+                                             std::string_view kind,
+                                             std::int64_t count) {
+  std::vector<models::Condition> conditions;
+  if (kind == "pixart") {
+    const Tensor prompts = read(in, "prompt_embeds");
+    const Tensor lengths = read(in, "lengths");
+    for (std::int64_t i = 0; i < count; ++i) {
+      conditions.emplace_back();
+      conditions.back().add("prompt_embeds", prompts.item(i),
+                            lengths.data<std::int64_t>()[i]);
+    }
+    return conditions;
+  }
+  const Tensor labels = read(in, "labels");
+  for (std::int64_t i = 0; i < count; ++i) {
+    conditions.emplace_back(labels.data<std::int64_t>()[i]);
+  }
+  return conditions;
+}
+
+Tensor run_denoiser(ExecContext& ctx, std::string_view kind,
+                    const std::filesystem::path& folder, DType compute,
+                    const models::SafetensorsFile& in) {
   const auto denoiser =
       models::load_denoiser(ctx, transformer_of(folder), compute);
   const Tensor latents = read(in, "latents");
   const Tensor times = read(in, "timesteps");
-  const Tensor labels = read(in, "labels");
   const std::int64_t count = latents.dim(0);
+  const auto wanted = conditions_in(in, kind, count);
   Tensor out(Shape{count, denoiser->info().out_channels, latents.dim(2),
                    latents.dim(3)},
              DType::f32);
@@ -52,7 +77,8 @@ Tensor run_dit(ExecContext& ctx, const std::filesystem::path& folder,
     rows.push_back(latents.item(i));
     outputs.push_back(out.item(i));
     timesteps.push_back(times.data<float>()[i]);
-    prepared.push_back(denoiser->prepare(ctx, labels.data<std::int64_t>()[i]));
+    prepared.push_back(
+        denoiser->prepare(ctx, wanted[static_cast<std::size_t>(i)]));
     conditions.push_back(prepared.back().get());
   }
   ShardContext whole;
@@ -80,7 +106,8 @@ Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
 
 int main(int argc, char** argv) {
   if (argc != 6) {
-    std::fprintf(stderr, "usage: model_probe dit|vae DIR f32|bf16 IN OUT\n");
+    std::fprintf(stderr,
+                 "usage: model_probe dit|pixart|vae DIR f32|bf16 IN OUT\n");
     return 2;
   }
   try {
@@ -89,9 +116,10 @@ int main(int argc, char** argv) {
     const models::SafetensorsFile in(argv[4]);
     const DType compute =
         std::string_view(argv[3]) == "bf16" ? DType::bf16 : DType::f32;
-    const Tensor output = std::string_view(argv[1]) == "vae"
-                              ? run_vae(ctx, argv[2], compute, in)
-                              : run_dit(ctx, argv[2], compute, in);
+    const Tensor output =
+        std::string_view(argv[1]) == "vae"
+            ? run_vae(ctx, argv[2], compute, in)
+            : run_denoiser(ctx, argv[1], argv[2], compute, in);
     const NamedTensor named{"output", output};
     models::write_safetensors(argv[5], {&named, 1});
     return 0;

@@ -15,7 +15,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class DitGolden : public testing::TestWithParam<fs::path> {
+/// What row `index` is conditioned on: a class, or a prompt with padding.
+Condition condition_in(const SafetensorsFile& golden, std::int64_t index) {
+  if (const auto labels = golden.find("labels")) {
+    return golden.read(*labels).data<std::int64_t>()[index];
+  }
+  Condition condition;
+  condition.add(
+      "prompt_embeds", golden.read(*golden.find("prompt_embeds")).item(index),
+      golden.read(*golden.find("lengths")).data<std::int64_t>()[index]);
+  return condition;
+}
+
+/// Of any type that a timestep may have in torch.
+double timestep_in(const Tensor& timesteps, std::int64_t index) {
+  return timesteps.dtype() == DType::i64
+             ? static_cast<double>(timesteps.data<std::int64_t>()[index])
+             : timesteps.data<float>()[index];
+}
+
+class DenoiserGolden : public testing::TestWithParam<fs::path> {
  protected:
   struct Errors {
     double ours = 0.0;
@@ -29,13 +48,11 @@ class DitGolden : public testing::TestWithParam<fs::path> {
     const SafetensorsFile golden(GetParam() / "golden.safetensors");
     const Tensor latents = golden.read(*golden.find("latents"));
     const Tensor timesteps = golden.read(*golden.find("timesteps"));
-    const Tensor labels = golden.read(*golden.find("labels"));
     const Tensor expected = golden.read(*golden.find("output"));
     Rows rows;
     for (std::int64_t i = 0; i < latents.dim(0); ++i) {
-      rows.add(ctx, *denoiser, latents.item(i),
-               static_cast<double>(timesteps.data<std::int64_t>()[i]),
-               labels.data<std::int64_t>()[i]);
+      rows.add(ctx, *denoiser, latents.item(i), timestep_in(timesteps, i),
+               condition_in(golden, i));
     }
     const auto outputs = predict(ctx, *denoiser, rows);
     Tensor all(expected.shape(), DType::f32);
@@ -49,13 +66,13 @@ class DitGolden : public testing::TestWithParam<fs::path> {
   }
 };
 
-TEST_P(DitGolden, MatchesDiffusersInF32) {
+TEST_P(DenoiserGolden, MatchesDiffusersInF32) {
   const double error = compare(DType::f32).ours;
   RecordProperty("relative_l2", std::to_string(error * 1e6) + "e-6");
   EXPECT_LE(error, 2e-5);
 }
 
-TEST_P(DitGolden, Bf16ErrorIsAtMostDiffusersOwn) {
+TEST_P(DenoiserGolden, Bf16ErrorIsAtMostDiffusersOwn) {
   if (!kernels::supports(DType::bf16)) {
     GTEST_SKIP() << "no bf16 on this CPU";
   }
@@ -64,11 +81,14 @@ TEST_P(DitGolden, Bf16ErrorIsAtMostDiffusersOwn) {
   EXPECT_LE(errors.ours, 1.5 * errors.theirs_bf16);
 }
 
-INSTANTIATE_TEST_SUITE_P(Folders, DitGolden,
-                         testing::ValuesIn(golden_folders("dit_")),
-                         [](const auto& item) {
-                           return item.param.filename().string();
-                         });
+std::string name_of(const testing::TestParamInfo<fs::path>& item) {
+  return item.param.filename().string();
+}
+
+INSTANTIATE_TEST_SUITE_P(Dit, DenoiserGolden,
+                         testing::ValuesIn(golden_folders("dit_")), name_of);
+INSTANTIATE_TEST_SUITE_P(PixArt, DenoiserGolden,
+                         testing::ValuesIn(golden_folders("pixart_")), name_of);
 
 TEST(TimestepEmbedding, HasDiffusersValues) {
   const double timesteps[] = {500.0};

@@ -1,0 +1,266 @@
+#include "models/pixart_conditioner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/activation.h"
+#include "kernels/copy.h"
+#include "kernels/core/error.h"
+#include "kernels/elementwise.h"
+#include "kernels/embedding.h"
+#include "kernels/linear.h"
+
+// B rows of a batch, T timesteps, L tokens of the prompt, D width.
+
+namespace troupe::models {
+namespace {
+
+constexpr const char* kName = "prompt_embeds";
+constexpr std::int64_t kTimestepDim = 256;
+/// PixArt-Sigma was trained with 300, alpha with 120.
+constexpr std::int64_t kMostPromptTokens = 4096;
+
+using kernels::Activation;
+
+}  // namespace
+
+const ConditionTensor& checked_prompt(const PixArtConfig& config,
+                                      const Condition& condition) {
+  const ConditionTensor* prompt = condition.find(kName);
+  for (const ConditionTensor& item : condition.tensors()) {
+    require(item.name == kName, Errc::invalid_argument, item.name,
+            "the network does not take it: expected prompt_embeds alone");
+  }
+  require(prompt != nullptr, Errc::invalid_argument, kName,
+          "missing: the network is conditioned on it");
+  const Shape& shape = prompt->tensor.shape();
+  if (shape.rank() != 2 || shape[1] != config.caption_channels) {
+    throw Error(Errc::invalid_argument, kName,
+                "got shape " + to_string(shape) + ", expected [tokens, " +
+                    std::to_string(config.caption_channels) + "]");
+  }
+  const DType dtype = prompt->tensor.dtype();
+  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
+    throw Error(
+        Errc::invalid_argument, kName,
+        "got " + std::string(to_string(dtype)) + ", expected f32, bf16 or f16");
+  }
+  if (prompt->length < 1 || prompt->length > kMostPromptTokens) {
+    throw Error(Errc::invalid_argument, kName,
+                "got " + std::to_string(prompt->length) +
+                    " tokens without padding, expected 1 to " +
+                    std::to_string(kMostPromptTokens));
+  }
+  return *prompt;
+}
+
+PixArtCondition::PixArtCondition(SegmentRange segment,
+                                 std::vector<double> timesteps, Tensor table,
+                                 Tensor key_values)
+    : segment_(segment),
+      timesteps_(std::move(timesteps)),
+      table_(std::move(table)),
+      key_values_(std::move(key_values)) {}
+
+Tensor PixArtCondition::find(double timestep) const {
+  const auto found = std::ranges::lower_bound(timesteps_, timestep);
+  if (found == timesteps_.end() || *found != timestep) {
+    return {};
+  }
+  return table_.item(found - timesteps_.begin());
+}
+
+Tensor PixArtCondition::key_values(int block) const {
+  const std::int64_t index = block - segment_.begin;
+  return key_values_.slice(index, index + 1);
+}
+
+std::int64_t PixArtConditioner::width(int begin, int end) const {
+  const std::int64_t columns = std::int64_t{7} * (end - begin);
+  return (end > config_.num_layers ? columns - 5 : columns) * config_.width();
+}
+
+PreparedPtr PixArtConditioner::prepare(
+    ExecContext& ctx, const Condition& condition,
+    std::span<const double> announced) const {
+  const ConditionTensor& prompt = checked_prompt(config_, condition);
+  std::vector<double> timesteps(announced.begin(), announced.end());
+  std::ranges::sort(timesteps);
+  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
+                  timesteps.end());
+  const std::int64_t width = config_.width();
+  Tensor table = ctx.empty(
+      {static_cast<std::int64_t>(timesteps.size()), 9 * width}, DType::f32);
+  embed(ctx, timesteps, table);
+
+  const SegmentRange segment = weights_.segment;
+  Tensor key_values = ctx.empty(
+      {segment.end - segment.begin, prompt.length, 2 * width}, compute_);
+  const Workspace::Scope scope(ctx.workspace());
+  const Tensor caption = project(ctx, prompt);  // [1, L, D]
+  for (int i = segment.begin; i < segment.end; ++i) {
+    const std::int64_t index = i - segment.begin;
+    weights_.fetch_prompt(ctx, i, std::min(i + 1, segment.end - 1));
+    Tensor out = key_values.slice(index, index + 1);
+    kernels::linear(
+        ctx, caption,
+        weights_.blocks[static_cast<std::size_t>(index)].cross_key_value,
+        Activation::none, out);  // [1, L, 2D]
+    ctx.tick(1);
+  }
+  ctx.synchronize();  // other contexts of the device will read it
+  return std::make_shared<const PixArtCondition>(
+      segment, std::move(timesteps), std::move(table), std::move(key_values));
+}
+
+Tensor PixArtConditioner::project(ExecContext& ctx,
+                                  const ConditionTensor& prompt) const {
+  const Shape shape{1, prompt.length, config_.caption_channels};
+  const auto take = [&](std::int64_t columns, DType dtype) {
+    return ctx.workspace().take({1, prompt.length, columns}, dtype);
+  };
+  Tensor x = kernels::on_device(ctx, prompt.tensor.slice(0, prompt.length))
+                 .reshape(shape);
+  // The CPU turns 16 bits into others by way of f32 only.
+  for (const DType step : {DType::f32, compute_}) {
+    if (x.dtype() != step && x.dtype() != compute_) {
+      Tensor next = take(config_.caption_channels, step);
+      kernels::convert(ctx, x, next);
+      x = next;
+    }
+  }
+  Tensor hidden = take(config_.width(), compute_);
+  kernels::linear(ctx, x, weights_.caption_1, Activation::gelu_tanh,
+                  hidden);  // [1, L, D]
+  Tensor caption = take(config_.width(), compute_);
+  kernels::linear(ctx, hidden, weights_.caption_2, Activation::none,
+                  caption);  // [1, L, D]
+  return caption;
+}
+
+std::vector<const PixArtCondition*> PixArtConditioner::conditions_of(
+    ExecContext& ctx, const Batch& batch) const {
+  std::vector<const PixArtCondition*> conditions;
+  for (const PreparedCondition* prepared : batch.conditions) {
+    const auto* condition = dynamic_cast<const PixArtCondition*>(prepared);
+    require(condition != nullptr && condition->segment() == weights_.segment,
+            Errc::invalid_argument, "pixart",
+            "the condition was not prepared by this network");
+    ctx.keep(condition->all_key_values());
+    conditions.push_back(condition);
+  }
+  return conditions;
+}
+
+void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
+                             int end, Tensor& table) const {
+  const Workspace::Scope scope(ctx.workspace());
+  const std::int64_t width = config_.width();
+  const auto conditions = conditions_of(ctx, batch);
+  const auto count = static_cast<std::int64_t>(conditions.size());
+
+  // One row [9D] for each row of the batch; equal timesteps share it.
+  std::vector<Tensor> bases;
+  std::vector<double> missing;
+  for (std::size_t i = 0; i < conditions.size(); ++i) {
+    bases.push_back(conditions[i]->find(batch.timesteps[i]));
+    if (bases[i].empty()) {
+      missing.push_back(batch.timesteps[i]);
+    } else {
+      ctx.keep(bases[i]);
+    }
+  }
+  std::ranges::sort(missing);
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  Tensor made = ctx.workspace().take(
+      {static_cast<std::int64_t>(missing.size()), 9 * width}, DType::f32);
+  embed(ctx, missing, made);
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    if (bases[i].empty()) {
+      const auto at = std::ranges::lower_bound(missing, batch.timesteps[i]);
+      bases[i] = made.item(at - missing.begin());
+    }
+  }
+
+  // The learned tables, and the timestep's part on top.
+  const std::int64_t first = this->width(weights_.segment.begin, begin);
+  const std::vector<Tensor> learned(
+      conditions.size(),
+      weights_.tables.slice(first, first + this->width(begin, end)));
+  kernels::gather(ctx, learned, table);
+  const std::int64_t blocks =
+      std::min<std::int64_t>(end, config_.num_layers) - begin;
+  const std::int64_t split = 7 * blocks * width;
+  if (blocks > 0) {
+    std::vector<Tensor> parts;
+    for (const Tensor& base : bases) {
+      parts.insert(parts.end(), static_cast<std::size_t>(blocks),
+                   base.slice(0, 7 * width));
+    }
+    Tensor all = ctx.workspace().take({count * blocks, 7 * width}, DType::f32);
+    kernels::gather(ctx, parts, all);
+    for (std::int64_t i = 0; i < count; ++i) {
+      Tensor target = table.item(i).slice(0, split);
+      kernels::add(ctx,
+                   all.slice(i * blocks, (i + 1) * blocks).reshape({split}),
+                   target);
+    }
+  }
+  if (end > config_.num_layers) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Tensor target = table.item(i).slice(split, split + 2 * width);
+      kernels::add(
+          ctx, bases[static_cast<std::size_t>(i)].slice(7 * width, 9 * width),
+          target);
+    }
+  }
+}
+
+void PixArtConditioner::embed(ExecContext& ctx,
+                              std::span<const double> timesteps,
+                              Tensor& base) const {
+  if (timesteps.empty()) {
+    return;
+  }
+  const Workspace::Scope scope(ctx.workspace());
+  const auto count = static_cast<std::int64_t>(timesteps.size());
+  const std::int64_t width = config_.width();
+  const auto take = [&](std::int64_t columns, DType dtype) {
+    return ctx.workspace().take({count, 1, columns}, dtype);
+  };
+  Tensor frequencies = ctx.workspace().take({count, kTimestepDim}, DType::f32);
+  kernels::timestep_embedding(ctx, timesteps, 0.0, 10000.0, frequencies);
+  Tensor in = take(kTimestepDim, compute_);
+  kernels::convert(ctx, frequencies.reshape(in.shape()), in);  // [T, 1, 256]
+  Tensor hidden = take(width, compute_);
+  kernels::linear(ctx, in, weights_.timestep.timestep_1, Activation::silu,
+                  hidden);  // [T, 1, D]
+  Tensor embedding = take(width, DType::f32);
+  kernels::linear(ctx, hidden, weights_.timestep.timestep_2, Activation::none,
+                  embedding);  // [T, 1, D]
+  Tensor activated = take(width, compute_);
+  kernels::activate(ctx, embedding, Activation::silu, activated);
+  Tensor six = take(6 * width, DType::f32);
+  kernels::linear(ctx, activated, weights_.timestep.six, Activation::none,
+                  six);  // [T, 1, 6D]
+
+  // Side by side: six parts of 6D, then three of D.
+  const auto scatter = [&](const Tensor& from, std::int64_t begin,
+                           std::int64_t columns) {
+    std::vector<Tensor> targets;
+    for (std::int64_t i = 0; i < count; ++i) {
+      targets.push_back(base.item(i).slice(begin, begin + columns));
+    }
+    kernels::scatter(ctx, from.reshape({count, columns}), targets);
+  };
+  Tensor zeros = ctx.workspace().take({count, width}, DType::f32);
+  kernels::gather(ctx, std::vector<Tensor>(timesteps.size(), weights_.zeros),
+                  zeros);
+  scatter(six, 0, 6 * width);
+  scatter(zeros, 6 * width, width);
+  scatter(embedding, 7 * width, width);
+  scatter(embedding, 8 * width, width);
+}
+
+}  // namespace troupe::models
