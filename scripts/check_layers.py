@@ -43,6 +43,7 @@ THIRD_PARTY = {
     "sodium": ("net/sodium",),
     "Random123/": ("kernels/core/",),
     "xxhash.h": ("kernels/core/",),
+    "utf8proc.h": ("models/text/",),
     "spdlog/": ("kernels/core/",),
     "omp.h": ("kernels/core/",),
     "caf/": ("actors/",),
@@ -59,8 +60,9 @@ THIRD_PARTY = {
 }
 # May stand in several .cpp files, never in a header.
 NOT_IN_HEADERS = ("oneapi/", "hwy/", "cuda", "cudnn", "cublas", "nccl", "zmq",
-                  "sodium", "Random123/", "xxhash.h", "spdlog/", "omp.h",
-                  "png.h", "CLI/", "toml++/", "boost/", "nlohmann/")
+                  "sodium", "Random123/", "xxhash.h", "utf8proc.h",
+                  "spdlog/", "omp.h", "png.h", "CLI/", "toml++/", "boost/",
+                  "nlohmann/")
 
 
 def layer_of(path):
@@ -107,6 +109,8 @@ def self_test():
         ("samplers/a.cpp", '#include "kernels/linear.h"\n'),
         ("models/a.cpp", '#include <oneapi/dnnl/dnnl.hpp>\n'),
         ("models/a.h", "#include <nlohmann/json.hpp>\n"),
+        ("models/a.cpp", "#include <utf8proc.h>\n"),
+        ("models/text/a.h", "#include <utf8proc.h>\n"),
         ("samplers/a.cpp", "#include <nlohmann/json.hpp>\n"),
         ("samplers/a.cpp", "#include <boost/math/special_functions/beta.hpp>\n"),
         ("kernels/core/a.cpp", "#include <fmt/format.h>\n"),

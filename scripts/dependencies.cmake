@@ -35,6 +35,12 @@ find_library(ZMQ_LIBRARY zmq REQUIRED)
 find_path(ZMQ_INCLUDE_DIR zmq.h REQUIRED)
 find_library(SODIUM_LIBRARY sodium REQUIRED)
 find_path(SODIUM_INCLUDE_DIR sodium.h REQUIRED)
+find_library(UTF8PROC_LIBRARY utf8proc REQUIRED)
+find_path(UTF8PROC_INCLUDE_DIR utf8proc.h REQUIRED)
+add_library(UTF8PROC::utf8proc UNKNOWN IMPORTED)
+set_target_properties(UTF8PROC::utf8proc PROPERTIES
+  IMPORTED_LOCATION ${UTF8PROC_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${UTF8PROC_INCLUDE_DIR})
 find_path(BOOST_INCLUDE_DIR boost/version.hpp REQUIRED)
 find_path(RANDOM123_INCLUDE_DIR Random123/philox.h REQUIRED)
 find_package(spdlog REQUIRED)

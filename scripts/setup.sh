@@ -13,7 +13,7 @@ packages=(
   build-essential cmake ninja-build ccache pkg-config
   libcaf-dev libzmq3-dev cppzmq-dev libsodium-dev libboost-dev libdnnl-dev libhwy-dev
   librandom123-dev nlohmann-json3-dev libtomlplusplus-dev libcli11-dev
-  libspdlog-dev libfmt-dev libpng-dev zlib1g-dev libxxhash-dev
+  libspdlog-dev libfmt-dev libpng-dev zlib1g-dev libxxhash-dev libutf8proc-dev
   libprotobuf-dev protobuf-compiler prometheus-cpp-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev iproute2
   clang-14 clang-format-14 clang-tidy-14 libclang-rt-14-dev python3

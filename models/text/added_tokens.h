@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "models/text/vocabulary.h"
+#include "models/text/word_model.h"
+
+namespace troupe::models {
+
+/// Finds tokens that were typed in a text: from the left, the longest at each
+/// place. Those that look at the text as it is go first; the others look at
+/// what is left, normalised.
+/// Source: tokenizers, tokenizer/added_vocabulary.rs. Thread: any.
+class AddedTokens {
+ public:
+  /// A token that the model knows has its id; others get the next ones. Of
+  /// equal contents the last counts. Errors: Errc::corrupt_file at `place` for
+  /// too many or too long ones.
+  AddedTokens(const std::vector<AddedToken>& tokens, const WordModel& model,
+              std::string_view place);
+
+  /// Appends the tokens of a text, typed ones and the model's.
+  void tokenize(std::string_view text, const WordModel& model,
+                TokenList& to) const;
+  [[nodiscard]] std::optional<std::int32_t> find(
+      std::string_view content) const;
+  [[nodiscard]] std::int32_t largest_id() const noexcept { return largest_; }
+
+ private:
+  struct Entry {
+    AddedToken token;
+    std::int32_t id;
+  };
+  /// Some of the entries, found by what is looked for.
+  struct Patterns {
+    PieceTable texts;
+    std::vector<std::size_t> entries;  ///< of each text
+  };
+
+  /// Calls on_text(part) and on_token(entry, part) from the left.
+  template <typename OnText, typename OnToken>
+  void split(std::string_view text, const Patterns& patterns,
+             const OnText& on_text, const OnToken& on_token) const;
+
+  std::vector<Entry> entries_;
+  Patterns raw_;
+  Patterns normalized_;
+  std::int32_t largest_ = -1;
+};
+
+}  // namespace troupe::models
