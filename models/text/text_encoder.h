@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "kernels/core/context.h"
+#include "kernels/core/dtype.h"
+#include "kernels/core/tensor.h"
+#include "models/class_tensors.h"
+#include "models/json.h"
+#include "models/weight_source.h"
+
+namespace troupe::models {
+
+/// What an encoder makes of one text.
+struct EncodedText {
+  Tensor hidden;  ///< [rows, D] f32 on the host
+  Tensor pooled;  ///< [P] f32 on the host; empty where the encoder has none
+};
+
+/// Which hidden state is wanted.
+struct HiddenState {
+  /// Layers left out at the end: 0 = output of the last layer, 1 = what
+  /// transformers calls hidden_states[-2], …; all of them: the embeddings.
+  int skipped_layers = 0;
+  /// Whether the final norm is applied to it (SD 1.5, T5: yes; SDXL: no).
+  bool final_norm = true;
+};
+
+/// A network that turns the ids of a text into vectors. Immutable. Thread: any,
+/// one ctx per thread, of the device that it was loaded for.
+class TextEncoder {
+ public:
+  virtual ~TextEncoder() = default;
+
+  /// `ids` are all rows that are computed. The first `key_length` of them are
+  /// attended to; that is ids.size() where there is no mask.
+  ///
+  /// Bits:   they do not depend on threads. Those of the first `key_length`
+  ///         rows do not depend on what ids stand behind them.
+  /// Errors: Errc::invalid_argument for an id outside the vocabulary, no ids or
+  ///         too many, a key_length or a layer that does not exist;
+  ///         Errc::non_finite with the first layer that made a NaN or an
+  ///         infinity; Errc::interrupted.
+  [[nodiscard]] virtual EncodedText encode(ExecContext& ctx,
+                                           std::span<const std::int32_t> ids,
+                                           std::int64_t key_length,
+                                           HiddenState wanted) const = 0;
+  /// XXH3-64 of all tensors and of the configuration.
+  [[nodiscard]] virtual std::uint64_t weights_hash() const = 0;
+};
+
+/// What is known of a text encoder from its config.json, before any weight is
+/// read. Immutable. Thread: any.
+class TextEncoderDescription {
+ public:
+  virtual ~TextEncoderDescription() = default;
+
+  /// D of EncodedText::hidden.
+  [[nodiscard]] virtual std::int64_t width() const = 0;
+  /// P of EncodedText::pooled; 0: none.
+  [[nodiscard]] virtual std::int64_t pooled_width() const = 0;
+  [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
+  /// The most ids of one text.
+  [[nodiscard]] virtual std::int64_t max_tokens() const = 0;
+  /// Floating-point operations for one text of so many ids.
+  [[nodiscard]] virtual double flops(std::int64_t tokens) const = 0;
+  /// Bytes of the packed weights, where the embedding table is stored in f32
+  /// (one of 16 bits stays as it is). Loading takes the largest matrix, once or
+  /// twice, beside them.
+  [[nodiscard]] virtual std::uint64_t weights_bytes(DType compute) const = 0;
+  /// Bytes of activations, and of what is kept from text to text, for texts of
+  /// so many ids.
+  [[nodiscard]] virtual std::uint64_t pass_bytes(std::int64_t tokens,
+                                                 DType compute) const = 0;
+  /// Keys that the transformers class has in its config.json, separated by
+  /// spaces.
+  [[nodiscard]] virtual std::string_view config_keys() const = 0;
+  /// Every tensor that files of the transformers class may have.
+  [[nodiscard]] virtual ClassTensors tensors() const = 0;
+
+  /// Checks all tensors, then reads and packs them one after another. Complete
+  /// on return.
+  /// Errors: those of WeightSource and kernels::PackedLinear;
+  /// Errc::interrupted.
+  [[nodiscard]] virtual std::unique_ptr<TextEncoder> load(
+      ExecContext& ctx, DType compute, WeightSource& weights) const = 0;
+  /// The weights_hash that the encoder would have when loaded. One tensor at a
+  /// time is in memory. Errors: those of WeightSource; Errc::interrupted.
+  [[nodiscard]] virtual std::uint64_t weights_hash(
+      ExecContext& ctx, WeightSource& weights) const = 0;
+};
+
+/// One row of the table of text encoders. It stands at the end of the encoder's
+/// own file. To add one: write its file, name its row in text_encoder.cpp and
+/// the file in models/CMakeLists.txt.
+struct TextEncoderRow {
+  /// The class that model_index.json names.
+  std::string_view class_name;
+  /// Errors: Errc::corrupt_file; Errc::unsupported.
+  std::unique_ptr<TextEncoderDescription> (*describe)(const Json& config);
+};
+
+using TextEncoderTable = std::span<const TextEncoderRow* const>;
+/// The text encoders that Troupe has.
+[[nodiscard]] TextEncoderTable text_encoder_table();
+
+/// The row of `class_name`. `config` is where errors say the name comes from.
+/// Errors: Errc::unsupported for a name that is not in the table.
+[[nodiscard]] const TextEncoderRow& find_text_encoder(
+    const Json& config, std::string_view class_name,
+    TextEncoderTable table = text_encoder_table());
+
+}  // namespace troupe::models
