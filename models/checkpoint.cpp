@@ -8,6 +8,7 @@
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/text/prompt_pipeline.h"
 #include "models/unusable_folder.h"
 
 namespace troupe::models {
@@ -15,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kStem = "diffusion_pytorch_model";
 constexpr std::size_t kLargestConfig = std::size_t{16} << 20U;
 
 /// What stands at `path`. Errors: Errc::io where the system does not let us
@@ -79,8 +79,8 @@ std::string shell_word(const std::string& text) {
 
 /// The file or the index of one variant, as diffusers names them.
 std::optional<TensorFiles> find_weights(const fs::path& folder,
+                                        const std::string& stem,
                                         const std::string& variant) {
-  const std::string stem(kStem);
   const std::string dotted = variant.empty() ? variant : "." + variant;
   const fs::path single = folder / (stem + dotted + ".safetensors");
   if (is_there(single)) {
@@ -102,9 +102,10 @@ struct Weights {
   std::string variant;
 };
 
-Weights open_weights(const fs::path& folder, const fs::path& converter) {
+Weights open_weights(const fs::path& folder, const fs::path& converter,
+                     const std::string& stem) {
   for (const char* variant : {"", "fp16", "bf16"}) {
-    if (auto files = find_weights(folder, variant)) {
+    if (auto files = find_weights(folder, stem, variant)) {
       return {std::move(*files), variant};
     }
   }
@@ -112,7 +113,7 @@ Weights open_weights(const fs::path& folder, const fs::path& converter) {
     refuse_pickles(folder, converter);
   }
   throw Error(Errc::not_found, folder.string(),
-              "no weights: expected " + std::string(kStem) + ".safetensors",
+              "no weights: expected " + stem + ".safetensors",
               "give the folder of a diffusers checkpoint");
 }
 
@@ -151,15 +152,37 @@ std::uint64_t Checkpoint::stored_bytes() const noexcept {
          (vae ? vae->weights.data_bytes() : 0);
 }
 
-Component open_component(const fs::path& folder, const fs::path& converter) {
+Component open_component(const fs::path& folder, const fs::path& converter,
+                         std::string_view stem) {
   Json config = Json::read_file(folder / "config.json");
   std::string class_name = config.string("_class_name", "");
-  Weights weights = open_weights(folder, converter);
+  Weights weights = open_weights(folder, converter, std::string(stem));
   return {folder, std::move(class_name), std::move(config),
           std::move(weights.files), std::move(weights.variant)};
 }
 
 namespace {
+
+/// The text encoders that the pipeline has and that are in the folder.
+void open_text_encoders(const Json& index, const fs::path& converter,
+                        Checkpoint& checkpoint) {
+  const PromptPipeline* pipeline =
+      find_prompt_pipeline(checkpoint.pipeline_class);
+  if (pipeline == nullptr) {
+    return;
+  }
+  for (const PromptEncoder& part : pipeline->encoders) {
+    const fs::path folder = checkpoint.folder / part.encoder;
+    if (!is_folder(folder)) {
+      continue;
+    }
+    Component encoder = open_component(folder, converter, "model");
+    encoder.class_name = index.component_class(part.encoder);
+    checkpoint.text_encoders.emplace(
+        part.encoder,
+        TextComponent{std::move(encoder), checkpoint.folder / part.tokenizer});
+  }
+}
 
 /// A folder of another pipeline is called that, not one without weights.
 Component open_transformer(const fs::path& root, const fs::path& folder,
@@ -193,6 +216,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
       .transformer = open_transformer(
           folder, whole ? folder / "transformer" : folder, converter),
       .vae = {},
+      .text_encoders = {},
       .scheduler_config = {},
       .class_ids = {},
       .class_names = {}};
@@ -200,6 +224,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
     const Json index = Json::read_file(path);
     checkpoint.pipeline_class = index.string("_class_name", "");
     read_class_names(index, checkpoint);
+    open_text_encoders(index, converter, checkpoint);
   }
   if (is_folder(folder / "vae")) {
     checkpoint.vae = open_component(folder / "vae", converter);

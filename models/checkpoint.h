@@ -27,6 +27,12 @@ struct Component {
   std::string variant;
 };
 
+/// A text encoder of a pipeline, and where its tokenizer is.
+struct TextComponent {
+  Component encoder;  ///< its class is that of model_index.json
+  std::filesystem::path tokenizer;
+};
+
 /// An opened folder in Hugging Face diffusers layout. Headers and
 /// configurations are read and checked; weights are not loaded.
 struct Checkpoint {
@@ -34,6 +40,8 @@ struct Checkpoint {
   std::string pipeline_class;  ///< of model_index.json; may be empty
   Component transformer;
   std::optional<Component> vae;  ///< none: a pixel-space model
+  /// The text encoders that are there, by the names of their folders.
+  std::map<std::string, TextComponent> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Ids by class name. A label with commas ("tench, Tinca tinca") gives one
   /// entry for each synonym. A name may belong to several classes (ImageNet's
@@ -57,10 +65,12 @@ struct Checkpoint {
     const std::filesystem::path& converter = kConverter);
 
 /// Opens one component folder (config.json and its weights). If the plain
-/// weights are missing, it opens their variant fp16, or else bf16.
+/// weights are missing, it opens their variant fp16, or else bf16. `stem` is
+/// what their files are called: those of transformers are "model".
 /// Errors: as open_checkpoint.
 [[nodiscard]] Component open_component(
     const std::filesystem::path& folder,
-    const std::filesystem::path& converter = kConverter);
+    const std::filesystem::path& converter = kConverter,
+    std::string_view stem = "diffusion_pytorch_model");
 
 }  // namespace troupe::models

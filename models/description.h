@@ -67,13 +67,15 @@ class DenoiserDescription {
   /// Shapes, branches and costs for latents of this shape.
   [[nodiscard]] virtual DenoiserInfo info(const Shape& latents,
                                           DType compute) const = 0;
+  /// Width of prompt_embeds; 0: it takes no prompt.
+  [[nodiscard]] virtual std::int64_t prompt_width() const { return 0; }
+  /// A condition that it takes, to measure its speed: class 0, or random
+  /// prompt_embeds of the longest prompt.
+  [[nodiscard]] virtual Condition any_condition() const { return {0}; }
   /// Checks names, shapes and values of a condition. Here: those of networks
   /// that are conditioned on a class label alone.
   /// Errors: Errc::invalid_argument with the tensor's name.
   virtual void check_condition(const Condition& condition) const;
-  [[nodiscard]] virtual std::int64_t prompt_width() const {
-    return 0;
-  }  ///< width of prompt_embeds; 0: takes no prompt
   [[nodiscard]] virtual NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,
       WeightPlacement placement = WeightPlacement::resident,

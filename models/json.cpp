@@ -193,6 +193,21 @@ std::map<std::string, std::string> Json::strings(std::string_view key) const {
   return result;
 }
 
+std::string Json::component_class(std::string_view key) const {
+  const auto* value = document_->find(key);
+  if (!value) {
+    return {};
+  }
+  const bool is_pair = value->is_array() && value->size() == 2;
+  if (is_pair && (*value)[0].is_null() && (*value)[1].is_null()) {
+    return {};
+  }
+  if (!is_pair || !(*value)[0].is_string() || !(*value)[1].is_string()) {
+    fail(place(), key, shown(*value), "a library and a class");
+  }
+  return (*value)[1].get<std::string>();
+}
+
 std::vector<std::string> Json::keys() const {
   std::vector<std::string> result;
   for (const auto& item : document_->root.items()) {

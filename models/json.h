@@ -60,6 +60,9 @@ class Json {
   /// An object whose values are strings; empty when missing.
   [[nodiscard]] std::map<std::string, std::string> strings(
       std::string_view key) const;
+  /// The class of a component in model_index.json, which is written
+  /// [library, class]; empty when it is missing or [null, null].
+  [[nodiscard]] std::string component_class(std::string_view key) const;
   /// Keys of the object, in alphabetical order.
   [[nodiscard]] std::vector<std::string> keys() const;
 

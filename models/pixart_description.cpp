@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "kernels/core/noise.h"
 #include "models/pixart.h"
 #include "models/pixart_conditioner.h"
 #include "models/pixart_weights.h"
@@ -11,7 +13,7 @@ namespace troupe::models {
 namespace {
 
 /// What PixArt-Sigma's pipeline cuts prompts to.
-constexpr double kPromptTokens = 300;
+constexpr std::int64_t kPromptTokens = 300;
 
 /// Elements of the matrices of a block that offloading moves.
 std::int64_t block_products(const PixArtConfig& config) {
@@ -42,8 +44,9 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   const auto patch =
       static_cast<double>(config_.patch_size * config_.patch_size);
   const BlockInfo block{
-      .flops = 2.0 * tokens * static_cast<double>(block_products(config_)) +
-               4.0 * tokens * (tokens + kPromptTokens) * width,
+      .flops =
+          2.0 * tokens * static_cast<double>(block_products(config_)) +
+          4.0 * tokens * (tokens + static_cast<double>(kPromptTokens)) * width,
       .parameter_bytes = static_cast<std::size_t>(block_parameters(config_)) *
                          size_of(compute)};
   DenoiserInfo info;
@@ -65,6 +68,14 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   info.finish_flops =
       2.0 * tokens * width * patch * static_cast<double>(config_.out_channels);
   return info;
+}
+
+Condition PixArtDescription::any_condition() const {
+  Tensor embeds({kPromptTokens, config_.caption_channels}, DType::f32);
+  fill_normal({}, embeds);
+  Condition condition;
+  condition.add("prompt_embeds", std::move(embeds));
+  return condition;
 }
 
 void PixArtDescription::check_condition(const Condition& condition) const {

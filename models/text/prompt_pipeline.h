@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "models/condition.h"
+#include "models/text/text_encoder.h"
+
+namespace troupe::models {
+
+/// A text encoder of a pipeline and the tokenizer beside it, by the names of
+/// their folders.
+struct PromptEncoder {
+  std::string_view encoder;    ///< "text_encoder"
+  std::string_view tokenizer;  ///< "tokenizer"
+  /// Tokens that it is given at most, with begin and end marks.
+  std::int64_t most_tokens = 0;
+  /// Whether padding is left out of attention, and so never computed. If not,
+  /// it is made of tokens as any other.
+  bool is_masked = false;
+  HiddenState wanted;
+};
+
+/// A prompt that one encoder has made numbers of.
+struct EncodedPrompt {
+  EncodedText text;
+  std::int64_t length = 0;  ///< tokens that are not padding
+};
+
+/// How a pipeline of diffusers makes conditions of prompts. One row of the
+/// table of pipelines; it stands in the pipeline's own file. Its default steps
+/// and guidance stand in config/sampling_defaults.cpp. To add one: see
+/// README.md.
+struct PromptPipeline {
+  std::string_view class_name;  ///< `_class_name` of model_index.json
+  std::span<const PromptEncoder> encoders;
+  /// The text that tokenizers are given for what the user wrote.
+  /// Errors: Errc::invalid_argument for ill-formed UTF-8.
+  std::string (*cleaned)(std::string_view prompt);
+  /// encoded: by each encoder in turn.
+  Condition (*condition)(std::span<const EncodedPrompt> encoded);
+  /// What the pipeline does otherwise than its users may expect; empty:
+  /// nothing.
+  std::string_view note;
+};
+
+using PromptPipelineTable = std::span<const PromptPipeline* const>;
+/// The pipelines that Troupe has.
+[[nodiscard]] PromptPipelineTable prompt_pipeline_table();
+
+/// The row of a `_class_name`, or null.
+[[nodiscard]] const PromptPipeline* find_prompt_pipeline(
+    std::string_view class_name,
+    PromptPipelineTable table = prompt_pipeline_table());
+
+}  // namespace troupe::models
