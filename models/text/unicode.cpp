@@ -3,6 +3,7 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <iterator>
 #include <vector>
 
 #include "kernels/core/text.h"
@@ -43,6 +44,64 @@ void sort_marks(std::vector<std::int32_t>& text) {
     });
     at = end;
   }
+}
+
+constexpr auto kDecompose =
+    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
+constexpr auto kCompose =
+    static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+
+void append_decomposed(char32_t character, std::vector<std::int32_t>& to) {
+  // The longest canonical decomposition has four characters.
+  std::int32_t parts[8];
+  int boundary = 0;
+  const auto count = utf8proc_decompose_char(
+      static_cast<std::int32_t>(character), parts, 8, kDecompose, &boundary);
+  to.insert(to.end(), parts, parts + std::clamp<utf8proc_ssize_t>(count, 0, 8));
+}
+
+/// Sorts and composes a decomposed text, which is empty afterwards.
+void append_composed(std::vector<std::int32_t>& text, std::string& to) {
+  sort_marks(text);
+  const auto size = utf8proc_normalize_utf32(
+      text.data(), static_cast<utf8proc_ssize_t>(text.size()), kCompose);
+  for (utf8proc_ssize_t i = 0; i < size; ++i) {
+    append_utf8(static_cast<char32_t>(text[static_cast<std::size_t>(i)]), to);
+  }
+  text.clear();
+}
+
+struct Range {
+  char32_t first;
+  char32_t last;
+};
+
+/// Characters that have a combining class, or compose, only since Unicode 10.
+/// The library that transformers runs normalises with the tables of Unicode 9:
+/// they neither move nor compose there, nor let others do it across them.
+/// Found by asking it for every character with a class in Unicode 15.
+constexpr Range kNewerMarks[] = {
+    {0x7fd, 0x7fd},     {0x898, 0x89f},     {0x8ca, 0x8d3},
+    {0x9fe, 0x9fe},     {0xc3c, 0xc3c},     {0xd3b, 0xd3c},
+    {0xeba, 0xeba},     {0x1715, 0x1715},   {0x1abf, 0x1ace},
+    {0x1df6, 0x1dfa},   {0xa82c, 0xa82c},   {0x10d24, 0x10d27},
+    {0x10eab, 0x10eac}, {0x10efd, 0x10eff}, {0x10f46, 0x10f50},
+    {0x10f82, 0x10f85}, {0x11070, 0x11070}, {0x1133b, 0x1133b},
+    {0x1145e, 0x1145e}, {0x11839, 0x1183a}, {0x11930, 0x11930},
+    {0x1193d, 0x1193e}, {0x11943, 0x11943}, {0x119e0, 0x119e0},
+    {0x11a34, 0x11a34}, {0x11a47, 0x11a47}, {0x11a99, 0x11a99},
+    {0x11d42, 0x11d42}, {0x11d44, 0x11d45}, {0x11d97, 0x11d97},
+    {0x11f41, 0x11f42}, {0x16ff0, 0x16ff1}, {0x1e08f, 0x1e08f},
+    {0x1e130, 0x1e136}, {0x1e2ae, 0x1e2ae}, {0x1e2ec, 0x1e2ef},
+    {0x1e4ec, 0x1e4ef}};
+
+bool is_newer_mark(char32_t character) noexcept {
+  if (character < kNewerMarks[0].first) {
+    return false;
+  }
+  const Range* const range =
+      std::ranges::upper_bound(kNewerMarks, character, {}, &Range::first);
+  return character <= std::prev(range)->last;
 }
 
 }  // namespace
@@ -98,33 +157,20 @@ void append_utf8(char32_t character, std::string& to) {
 }
 
 std::string composed(std::string_view text) {
-  constexpr auto kCanonical =
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-  constexpr auto kCompose =
-      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-  std::vector<std::int32_t> characters;
-  characters.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const Utf8Character next = first_character(text.substr(at));
-    // The longest canonical decomposition has four characters.
-    std::int32_t parts[8];
-    int boundary = 0;
-    const auto count = utf8proc_decompose_char(
-        static_cast<std::int32_t>(next.code), parts, 8, kCanonical, &boundary);
-    characters.insert(characters.end(), parts,
-                      parts + std::clamp<utf8proc_ssize_t>(count, 0, 8));
-    at += next.size;
-  }
-  sort_marks(characters);
-  const auto size = utf8proc_normalize_utf32(
-      characters.data(), static_cast<utf8proc_ssize_t>(characters.size()),
-      kCompose);
+  std::vector<std::int32_t> part;
   std::string result;
   result.reserve(text.size());
-  for (utf8proc_ssize_t i = 0; i < size; ++i) {
-    append_utf8(static_cast<char32_t>(characters[static_cast<std::size_t>(i)]),
-                result);
+  while (!text.empty()) {
+    const Utf8Character next = first_character(text);
+    if (is_newer_mark(next.code)) {
+      append_composed(part, result);
+      append_utf8(next.code, result);
+    } else {
+      append_decomposed(next.code, part);
+    }
+    text.remove_prefix(next.size);
   }
+  append_composed(part, result);
   return result;
 }
 

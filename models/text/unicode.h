@@ -30,7 +30,8 @@ void check_utf8(std::string_view text, std::string_view place, Errc code);
 
 void append_utf8(char32_t character, std::string& to);
 
-/// Normalization Form C. Time: n log n, whatever the order of marks.
+/// Normalization Form C with the tables of Unicode 9, which are those of the
+/// library that transformers runs. Time: n log n, whatever the order of marks.
 [[nodiscard]] std::string composed(std::string_view text);
 /// Appends the lower case of one character by itself. There is no rule for a
 /// final sigma; U+0130 is the only one that becomes two characters.
