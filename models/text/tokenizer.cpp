@@ -57,16 +57,16 @@ class PipelineTokenizer final : public Tokenizer {
   std::int64_t max_length_;
 };
 
-/// What the tokens from number `kept` on say.
+/// What the tokens from number `kept` on say. A character of which they are a
+/// part is there as a whole.
 std::string text_after(const TokenList& list, std::size_t kept) {
-  const std::size_t begin = kept == 0 ? 0 : list.tokens()[kept - 1].end;
-  std::string_view text = std::string_view(list.text()).substr(begin);
-  // A piece may begin inside a character.
-  while (!text.empty() &&
-         (static_cast<unsigned char>(text.front()) & 0xc0U) == 0x80U) {
-    text.remove_prefix(1);
+  const std::string& text = list.text();
+  std::size_t begin = kept == 0 ? 0 : list.tokens()[kept - 1].end;
+  while (begin > 0 && begin < text.size() &&
+         (static_cast<unsigned char>(text[begin]) & 0xc0U) == 0x80U) {
+    --begin;
   }
-  return std::string(trimmed(text));
+  return std::string(trimmed(std::string_view(text).substr(begin)));
 }
 
 Tokens PipelineTokenizer::encode(std::string_view text,

@@ -85,11 +85,12 @@ def byte_order():
 def train_unigram(lines, size, **options):
     """A spiece.model with the character map nmt_nfkc, as bytes."""
     model = io.BytesIO()
-    options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1, **options}
+    options = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1,
+               "normalization_rule_name": "nmt_nfkc", **options}
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(lines), model_writer=model,
         model_type="unigram", vocab_size=size, hard_vocab_limit=False,
-        normalization_rule_name="nmt_nfkc", minloglevel=2, **options)
+        minloglevel=2, **options)
     return model.getvalue()
 
 
@@ -142,10 +143,10 @@ def write_json(path, value):
     path.write_text(json.dumps(value, ensure_ascii=False))
 
 
-def clip_files(folder, lines):
+def clip_files(folder, lines, size=600, _options=None):
     """As Stable Diffusion 1.5 has them: marks are looked for in the normalised
     text, but the pad token, which is the end mark, is not."""
-    vocab, merges = train_clip(lines, 600)
+    vocab, merges = train_clip(lines, size)
     folder.mkdir()
     write_json(folder / "vocab.json", vocab)
     (folder / "merges.txt").write_text(
@@ -167,25 +168,25 @@ def clip_files(folder, lines):
         vocab[EOS]
 
 
-def clip_json(folder, lines):
+def clip_json(folder, lines, size=300, _options=None):
     """As OpenCLIP's: tokenizer.json, padded with "!", and a token of a
     user's with white space around it."""
-    vocab, merges = train_clip(lines[::2], 300)
+    vocab, merges = train_clip(lines[::2], size)
     tokens = [special("!"), special(BOS), special(EOS),
               AddedToken("<Cat-Toy>", normalized=True, lstrip=True,
                          rstrip=True)]
     tokenizer = clip_pipeline(vocab, merges, tokens)
     folder.mkdir()
-    tokenizer.save(str(folder / "tokenizer.json"))
+    tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
     write_json(folder / "tokenizer_config.json", {
         "model_max_length": 77, "pad_token": "!",
         "tokenizer_class": "CLIPTokenizer"})
     return tokenizer, vocab["!"]
 
 
-def t5_files(folder, lines):
+def t5_files(folder, lines, size=500, options=None):
     """As PixArt's: spiece.model alone."""
-    model = train_unigram(lines, 500)
+    model = train_unigram(lines, size, **(options or {}))
     pieces, unknown, controls = pieces_of(model)
     extra = sentinels(100)
     folder.mkdir()
@@ -199,10 +200,11 @@ def t5_files(folder, lines):
         [special(t) for t in [*controls, "<unk>", *extra]]), 0
 
 
-def umt5_json(folder, lines):
+def umt5_json(folder, lines, size=800, options=None):
     """As UMT5's: tokenizer.json with byte pieces, which go unused."""
-    model = train_unigram(lines, 800, bos_id=2, unk_id=3, byte_fallback=True,
-                          remove_extra_whitespaces=False)
+    model = train_unigram(lines, 256 + size, bos_id=2, unk_id=3,
+                          byte_fallback=True, remove_extra_whitespaces=False,
+                          **(options or {}))
     pieces, unknown, controls = pieces_of(model)
     extra = sentinels(300)
     pieces += [(token, 0.0) for token in extra]
@@ -224,5 +226,7 @@ def umt5_json(folder, lines):
     return tokenizer, 0
 
 
+# Each writes a folder and returns (pipeline, pad id). `size`: merges or pieces;
+# `options`: of the trainer of SentencePiece.
 KINDS = {"clip_files": clip_files, "clip_json": clip_json,
          "t5_files": t5_files, "umt5_json": umt5_json}

@@ -1,0 +1,78 @@
+// Ids as the `tokenizers` library gives them: scripts/make_text_golden.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "tests/models/text/token_helpers.h"
+
+namespace troupe::models {
+namespace {
+
+TEST(TokenizerGolden, GivesTheIdsOfTheLibrary) {
+  std::size_t folders = 0;
+  for (const auto& folder : golden_folders("tokens_")) {
+    ++folders;
+    const auto tokenizer = open_tokenizer(folder);
+    const auto cases =
+        nlohmann::json::parse(std::ifstream(folder / "golden.json"));
+    ASSERT_GT(cases.size(), 80U);
+    for (const auto& item : cases) {
+      const auto text = item["text"].get<std::string>();
+      const auto ids = item["ids"].get<std::vector<std::int32_t>>();
+      const auto size = static_cast<std::int64_t>(ids.size());
+      EXPECT_EQ(tokenizer->encode(text, size).ids, ids)
+          << folder.filename() << ": " << item["text"];
+      const Tokens cut = tokenizer->encode(text, 16);
+      EXPECT_EQ(cut.ids, item["ids16"].get<std::vector<std::int32_t>>())
+          << folder.filename() << ": " << item["text"];
+      EXPECT_EQ(cut.length, std::min<std::int64_t>(size, 16));
+      EXPECT_EQ(cut.cut, std::max<std::int64_t>(size - 16, 0));
+      EXPECT_EQ(cut.cut_text.empty(), cut.cut == 0) << item["text"];
+    }
+  }
+  EXPECT_EQ(folders, 4U);
+}
+
+TEST(TokenizerGolden, ReadsTheSettings) {
+  const auto clip = make_tokenizer(golden_tokenizer("tokens_clip_files"));
+  EXPECT_EQ(clip->max_length(), 77);
+  EXPECT_EQ(clip->encode("", 4).ids.back(), clip->vocab_size() - 1);
+  EXPECT_EQ(clip->encode("", 4).length, 2);
+  const auto open_clip = make_tokenizer(golden_tokenizer("tokens_clip_json"));
+  EXPECT_EQ(open_clip->encode("", 4).ids.back(), 0);  // "!", not the end mark
+  const auto t5 = make_tokenizer(golden_tokenizer("tokens_t5_files"));
+  EXPECT_EQ(t5->max_length(), 512);
+  EXPECT_THAT(t5->encode("", 3).ids, testing::ElementsAre(1, 0, 0));
+  const auto umt5 = make_tokenizer(golden_tokenizer("tokens_umt5_json"));
+  EXPECT_EQ(umt5->max_length(), 0);  // 1e30: none
+}
+
+TEST(TokenizerGolden, SaysWhatWasCut) {
+  const auto clip = make_tokenizer(golden_tokenizer("tokens_clip_files"));
+  const std::string text = "a photo of a Cat, and MORE";
+  const std::int64_t all = clip->encode(text, 100).length;
+  for (std::int64_t size = 2; size < all; ++size) {
+    const Tokens tokens = clip->encode(text, size);
+    EXPECT_EQ(tokens.length, size);
+    EXPECT_EQ(tokens.cut, all - size);
+    EXPECT_TRUE(
+        std::string("a photo of a cat , and more").ends_with(tokens.cut_text))
+        << tokens.cut_text;
+  }
+  EXPECT_EQ(clip->encode(text, 2).cut_text, "a photo of a cat , and more");
+  const auto t5 = make_tokenizer(golden_tokenizer("tokens_t5_files"));
+  EXPECT_EQ(t5->encode("a photo  of cats", 1).cut_text, "a photo of cats");
+  // A character that does not fit whole is shown whole.
+  const std::string wide = "日本語";
+  const std::int64_t pieces = clip->encode(wide, 100).length;
+  for (std::int64_t size = 2; size < pieces; ++size) {
+    const std::string cut = clip->encode(wide, size).cut_text;
+    EXPECT_THAT((std::vector<std::string>{wide, "本語", "語"}),
+                testing::Contains(cut));
+  }
+}
+
+}  // namespace
+}  // namespace troupe::models
