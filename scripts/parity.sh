@@ -4,6 +4,7 @@
 #   scripts/parity.sh                  random models (what CI runs)
 #   scripts/parity.sh --seed 7         the same draw again
 #   scripts/parity.sh --model DIR      your own checkpoint folder
+# PARITY_TEXTS is the number of texts that tokenizers are compared over (20000),
 # PARITY_PYTHON names a Python that already has torch and diffusers,
 # PARITY_PRESET a build (release).
 set -euo pipefail
@@ -23,7 +24,8 @@ if [[ -z "$python" ]]; then
   fi
 fi
 export PARITY_PRESET=${PARITY_PRESET:-release}
-scripts/build.sh "$PARITY_PRESET" troupe model_probe forward_probe schedule_probe
+scripts/build.sh "$PARITY_PRESET" troupe model_probe forward_probe schedule_probe \
+  token_probe
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1
@@ -31,6 +33,10 @@ if [[ "$*" != *--model* ]]; then
   echo "schedules and solvers, full loops:"
   "$python" scripts/parity/compare_schedules.py \
     "build/$PARITY_PRESET/tests/samplers/schedule_probe" --cases 240 || status=1
+  echo "tokenizers:"
+  "$python" scripts/parity/tokens.py \
+    "build/$PARITY_PRESET/tests/probes/token_probe" \
+    --count "${PARITY_TEXTS:-20000}" "$@" || status=1
 fi
 ((status == 0)) || echo "parity: not within the bounds: see above" >&2
 exit "$status"

@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--count", type=int, default=20_000,
                         help="texts for each tokenizer (default 20000)")
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))
-    args = parser.parse_args()
+    args, _ = parser.parse_known_args()  # others are parity.py's
 
     print(f"tokens: --seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
