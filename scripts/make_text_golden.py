@@ -45,7 +45,7 @@ def main():
     strings = texts.FIXED + [texts.random_text(rng, words) for _ in range(60)]
     with tempfile.TemporaryDirectory() as folder:
         options = {"normalization_rule_tsv": rules_file(folder)}
-        for name, make in tokenizers_of.KINDS.items():
+        for name, make in tokenizers_of.TRAINED.items():
             place = ROOT / "tests/golden" / f"tokens_{name}"
             shutil.rmtree(place, ignore_errors=True)
             tokenizer, pad = make(place, prompts * 2, 120, options)

@@ -4,11 +4,14 @@ pipelines of the `tokenizers` library that transformers 5 makes of them."""
 import base64
 import io
 import json
+import pathlib
+import shutil
 
 import sentencepiece
 from tokenizers import (AddedToken, Regex, Tokenizer, models, normalizers,
                         pre_tokenizers, processors, trainers)
 
+BUNDLED = pathlib.Path(__file__).resolve().parents[2] / "models/text/bundled"
 BOS, EOS = "<|startoftext|>", "<|endoftext|>"
 CLIP_WORDS = (r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d"
               r"|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+")
@@ -226,7 +229,26 @@ def umt5_json(folder, lines, size=800, options=None):
     return tokenizer, 0
 
 
+def bundled_clip(folder, _lines):
+    """Ours, as a folder."""
+    shutil.copytree(BUNDLED / "clip", folder)
+    vocab = json.loads((folder / "vocab.json").read_text())
+    lines = (folder / "merges.txt").read_text().splitlines()[1:]
+    return clip_pipeline(vocab, [tuple(line.split(" ")) for line in lines]), \
+        vocab[EOS]
+
+
+def bundled_t5(folder, _lines):
+    """Ours, as a folder."""
+    shutil.copytree(BUNDLED / "t5", folder)
+    model = json.loads((folder / "tokenizer.json").read_text())["model"]
+    return t5_pipeline(
+        [tuple(piece) for piece in model["vocab"]], model["unk_id"], b"",
+        [special(t) for t in ["<pad>", "</s>", "<unk>", *sentinels(100)]]), 0
+
+
 # Each writes a folder and returns (pipeline, pad id). `size`: merges or pieces;
 # `options`: of the trainer of SentencePiece.
-KINDS = {"clip_files": clip_files, "clip_json": clip_json,
-         "t5_files": t5_files, "umt5_json": umt5_json}
+TRAINED = {"clip_files": clip_files, "clip_json": clip_json,
+           "t5_files": t5_files, "umt5_json": umt5_json}
+KINDS = {**TRAINED, "bundled_clip": bundled_clip, "bundled_t5": bundled_t5}

@@ -4,12 +4,15 @@
 //   FOLDER  a tokenizer; "bundled:NAME" one of ours
 //   LENGTH  ids a text becomes; 0: as many as it has
 // A text is its size in bytes (u32, little-endian), then the bytes.
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 
+#include "models/text/bundled_tokenizers.h"
 #include "models/text/tokenizer.h"
 
 namespace {
@@ -26,7 +29,12 @@ bool read(std::string& text) {
 }
 
 void run(const std::string& folder, std::int64_t length) {
-  const auto tokenizer = troupe::models::open_tokenizer(folder);
+  constexpr std::string_view kBundled = "bundled:";
+  const auto tokenizer =
+      folder.starts_with(kBundled)
+          ? troupe::models::open_bundled_tokenizer(
+                std::string_view(folder).substr(kBundled.size()))
+          : troupe::models::open_tokenizer(folder);
   std::string text;
   while (read(text)) {
     const std::int64_t longest =

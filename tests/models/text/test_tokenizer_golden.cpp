@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/text/bundled_tokenizers.h"
 #include "tests/models/text/token_helpers.h"
 
 namespace troupe::models {
@@ -47,6 +48,40 @@ TEST(TokenizerGolden, ReadsTheSettings) {
   EXPECT_THAT(t5->encode("", 3).ids, testing::ElementsAre(1, 0, 0));
   const auto umt5 = make_tokenizer(golden_tokenizer("tokens_umt5_json"));
   EXPECT_EQ(umt5->max_length(), 0);  // 1e30: none
+}
+
+TEST(BundledTokenizers, HaveTheMarksOfTheRealOnes) {
+  const auto clip = open_bundled_tokenizer("clip");
+  EXPECT_EQ(clip->max_length(), 77);
+  EXPECT_EQ(clip->vocab_size(), 49408);
+  const Tokens tokens = clip->encode("a photo of a cat", 77);
+  EXPECT_EQ(tokens.length, 7);
+  EXPECT_EQ(tokens.ids[0], 49406);
+  EXPECT_EQ(tokens.ids[6], 49407);
+  EXPECT_EQ(tokens.ids[76], 49407);
+  const auto t5 = open_bundled_tokenizer("t5");
+  EXPECT_EQ(t5->max_length(), 512);
+  EXPECT_LE(t5->vocab_size(), 32128);
+  EXPECT_THAT(t5->encode("", 3).ids, testing::ElementsAre(1, 0, 0));
+  EXPECT_THAT(t5->encode("\U0001fae0", 5).ids, testing::Contains(2));
+  // Texts differ, and no word of the first is cut into letters.
+  EXPECT_LT(t5->encode("a photo of a cat", 77).length, 10);
+  EXPECT_NE(t5->encode("a red fox", 77).ids, t5->encode("a red car", 77).ids);
+  EXPECT_EQ(error_of([] { (void)open_bundled_tokenizer("CLIP"); }).code(),
+            Errc::not_found);
+}
+
+TEST(BundledTokenizers, AreFoldersThatAnybodyCanOpen) {
+  const TemporaryFolder folder;
+  for (const auto& [path, text] : bundled_tokenizer_files()) {
+    folder.write(path, text);
+  }
+  const std::string text = "A watercolor painting, 1 lighthouse's ☆ light";
+  for (const char* name : {"clip", "t5"}) {
+    const auto opened = open_tokenizer(folder.path() / name);
+    EXPECT_EQ(opened->encode(text, 77).ids,
+              open_bundled_tokenizer(name)->encode(text, 77).ids);
+  }
 }
 
 TEST(TokenizerGolden, SaysWhatWasCut) {
