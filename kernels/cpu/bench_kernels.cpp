@@ -1,5 +1,6 @@
-// Speed of the DiT-XL/2 operations against the best large library product of
-// the same run. Prints ratios: absolute figures mean little on a busy machine.
+// Speed of the DiT-XL/2 operations, and of attention with masks, against the
+// best large library product of the same run. Prints ratios: absolute figures
+// mean little on a busy machine.
 
 #include <algorithm>
 #include <chrono>
@@ -197,6 +198,49 @@ void bench_block(DType dtype, int threads, std::int64_t items, double best) {
          fastest([&] { block.all(ctx); }));
 }
 
+/// Attention as text encoders and cross attention have it. The work is that of
+/// all keys that count, hidden ones too.
+struct MaskedCase {
+  const char* name;
+  std::int64_t queries, keys, heads, head_dim;
+  std::int64_t length;  ///< keys that count
+  bool causal, has_bias;
+};
+
+void bench_masked_attention(DType dtype, int threads, double best) {
+  constexpr MaskedCase kCases[] = {
+      {"CLIP-L, plain", 77, 77, 12, 64, 77, false, false},
+      {"CLIP-L, causal", 77, 77, 12, 64, 77, true, false},
+      {"T5-XXL, plain", 300, 300, 64, 64, 300, false, false},
+      {"T5-XXL, bias", 300, 300, 64, 64, 300, false, true},
+      {"T5-XXL, bias, 40 keys", 300, 300, 64, 64, 40, false, true},
+      {"PixArt cross, plain", 4096, 300, 16, 72, 300, false, false},
+      {"PixArt cross, 40 keys", 4096, 300, 16, 72, 40, false, false},
+      {"SD cross, 64 x 64", 4096, 77, 8, 40, 77, false, false}};
+  ExecContext ctx(threads);
+  std::printf("Attention, %s, 1 item, %d thread(s)\n",
+              std::string(to_string(dtype)).c_str(), threads);
+  for (const MaskedCase& c : kCases) {
+    const std::int64_t width = c.heads * c.head_dim;
+    const Tensor q = filled({1, c.queries, width}, dtype);
+    const Tensor k = filled({1, c.keys, width}, dtype);
+    const Tensor v = filled({1, c.keys, width}, dtype);
+    const Tensor bias = c.has_bias
+                            ? filled({c.heads, c.queries, c.keys}, DType::f32)
+                            : Tensor();
+    Tensor out({1, c.queries, width}, dtype);
+    const AttentionMask mask{
+        .causal = c.causal, .key_lengths = {&c.length, 1}, .bias = bias};
+    const double seconds = fastest([&] {
+      attention(ctx, {q}, {k}, {v}, c.heads, c.head_dim, out, {}, mask);
+    });
+    const double rate =
+        4.0 * static_cast<double>(c.queries * c.length * width) / seconds / 1e9;
+    std::printf("  %-26s %9.1f us %8.1f GFLOP/s  %5.1f %% of the library\n",
+                c.name, seconds * 1e6, rate, rate / best * 100);
+  }
+}
+
 void bench_elementwise(int threads) {
   ExecContext ctx(threads);
   const Shape shape{2, 4096, kWidth};
@@ -221,8 +265,15 @@ void bench_elementwise(int threads) {
          fastest([&] { convert(ctx, y, narrow); }));
   report("gelu_tanh", 2 * bytes,
          fastest([&] { activate(ctx, y, Activation::gelu_tanh, x); }));
+  const Tensor weight = filled({kWidth}, DType::f32);
+  report("layer_norm", 2 * bytes,
+         fastest([&] { layer_norm(ctx, y, weight, weight, 1e-5F, x); }));
+  report("rms_norm to bf16", 1.5 * bytes,
+         fastest([&] { rms_norm(ctx, y, weight, 1e-6F, narrow); }));
+  report("add_channels", 2 * bytes,
+         fastest([&] { add_channels(ctx, modulation, 0, x); }));
   const Term terms[] = {{0.5, &y}, {0.25, &x}};
-  report("combine, 2 terms", 3 * bytes, fastest([&] { combine(terms, x); }));
+  report("combine, 2 terms", 3 * bytes, fastest([&] { combine(ctx, terms, x); }));
 }
 
 void run() {
@@ -236,6 +287,7 @@ void run() {
       for (const std::int64_t items : {1, 2}) {
         bench_block(dtype, threads, items, rate);
       }
+      bench_masked_attention(dtype, threads, rate);
     }
   }
   bench_elementwise(1);

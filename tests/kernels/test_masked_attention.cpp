@@ -29,7 +29,10 @@ std::vector<double> reference(const Operands& x, const AttentionMask& mask) {
   const double scale = mask.scale
                            ? static_cast<double>(*mask.scale)
                            : 1 / std::sqrt(static_cast<double>(x.head_dim));
-  std::vector<double> out(static_cast<std::size_t>(x.q.num_elements()));
+  const std::vector<double> q = values_of(x.q);
+  const std::vector<double> k = values_of(x.k);
+  const std::vector<double> v = values_of(x.v);
+  std::vector<double> out(q.size());
   for (std::int64_t b = 0; b < x.q.dim(0); ++b) {
     const std::int64_t length =
         mask.key_lengths.empty()
@@ -38,12 +41,14 @@ std::vector<double> reference(const Operands& x, const AttentionMask& mask) {
     for (std::int64_t h = 0; h < x.heads; ++h) {
       for (std::int64_t i = 0; i < queries; ++i) {
         const std::int64_t row = (b * queries + i) * width + h * x.head_dim;
+        const auto key_row = [&](std::int64_t j) {
+          return (b * keys + j) * width + h * x.head_dim;
+        };
         std::vector<double> logits;
         for (std::int64_t j = 0; j < length && !(mask.causal && j > i); ++j) {
           double dot = 0;
           for (std::int64_t d = 0; d < x.head_dim; ++d) {
-            dot += value_at(x.q, row + d) *
-                   value_at(x.k, (b * keys + j) * width + h * x.head_dim + d);
+            dot += q[row + d] * k[key_row(j) + d];
           }
           dot *= scale;
           if (!mask.bias.empty()) {
@@ -57,12 +62,10 @@ std::vector<double> reference(const Operands& x, const AttentionMask& mask) {
           logit = std::exp(logit - top);
           total += logit;
         }
-        for (std::int64_t d = 0; d < x.head_dim; ++d) {
-          for (std::size_t j = 0; j < logits.size(); ++j) {
-            const std::int64_t key = b * keys + static_cast<std::int64_t>(j);
-            out[static_cast<std::size_t>(row + d)] +=
-                logits[j] / total *
-                value_at(x.v, key * width + h * x.head_dim + d);
+        for (std::size_t j = 0; j < logits.size(); ++j) {
+          const std::int64_t key = key_row(static_cast<std::int64_t>(j));
+          for (std::int64_t d = 0; d < x.head_dim; ++d) {
+            out[row + d] += logits[j] / total * v[key + d];
           }
         }
       }
@@ -84,7 +87,7 @@ TEST(MaskedAttention, MatchesADoubleReference) {
   for (const DType dtype : compute_types()) {
     for (const Size s :
          {Size{1, 1, 1, 1}, Size{77, 77, 2, 64}, Size{5, 19, 3, 9},
-          Size{300, 120, 2, 72}, Size{130, 130, 1, 40}}) {
+          Size{300, 120, 2, 72}, Size{130, 130, 1, 16}}) {
       const Operands x =
           operands(3, s.queries, s.keys, s.heads, s.head_dim, dtype);
       const Tensor bias =
@@ -217,8 +220,8 @@ TEST(MaskedAttention, KeepsMemoryWithinBlocksOfALongItem) {
     for (const auto& [queries, head_dim] :
          {std::pair<std::int64_t, std::int64_t>{130, 512}, {kTokens, 8}}) {
       ExecContext ctx(2);
-      const Operands x = operands(2, queries, kTokens, 1, head_dim, dtype);
-      const std::int64_t lengths[] = {kTokens, kTokens - 5};
+      const Operands x = operands(1, queries, kTokens, 1, head_dim, dtype);
+      const std::int64_t lengths[] = {kTokens - 5};
       const Tensor out =
           attend(ctx, x, {.scale = 0.5F, .key_lengths = lengths});
       EXPECT_TRUE(std::isfinite(value_at(out, out.num_elements() - 1)));
@@ -226,6 +229,11 @@ TEST(MaskedAttention, KeepsMemoryWithinBlocksOfALongItem) {
           ctx.workspace().capacity_bytes() + ctx.scratch_bytes();
       EXPECT_GT(held, 0U);
       EXPECT_LE(held, kMost) << queries << " queries " << to_string(dtype);
+      std::printf("  %lld queries, head of %lld, %s: %.1f MiB on 2 threads\n",
+                  static_cast<long long>(queries),
+                  static_cast<long long>(head_dim),
+                  std::string(to_string(dtype)).c_str(),
+                  static_cast<double>(held) / 0x1p20);
     }
   }
 }
