@@ -176,6 +176,7 @@ class Job {
                             add_group(keys));
       return;
     }
+    MatmulCache::of(ctx).trim();
     for (const std::int64_t length : mask.key_lengths) {
       group_of_item_.push_back(add_group(length));
     }

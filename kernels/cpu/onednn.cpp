@@ -157,4 +157,10 @@ Matmul& MatmulCache::get(const MatmulShape& shape) {
   return *product;
 }
 
+void MatmulCache::trim() {
+  if (products_.size() > kMostProducts) {
+    products_.clear();
+  }
+}
+
 }  // namespace troupe::kernels::cpu

@@ -90,6 +90,14 @@ class MatmulCache {
   [[nodiscard]] static MatmulCache& of(ExecContext& ctx);
 
   [[nodiscard]] Matmul& get(const MatmulShape& shape);
+  /// Drops all products if there are more than kMostProducts; a product that is
+  /// wanted again is compiled again. For operations whose shapes have no end,
+  /// as attention over prompts of any length. Nobody may hold a product.
+  void trim();
+  [[nodiscard]] std::size_t size() const noexcept { return products_.size(); }
+  /// The products of a network's layers are some dozens. One takes 0.1 to 0.2
+  /// MiB.
+  static constexpr std::size_t kMostProducts = 512;
   /// The answers that `rows_stand_alone` (row_cut.h) has found.
   [[nodiscard]] std::map<MatmulShape, bool>& row_checks() noexcept {
     return row_checks_;

@@ -2,6 +2,7 @@
 
 #include "kernels/attention.h"
 #include "kernels/core/error.h"
+#include "kernels/cpu/onednn.h"
 #include "tests/kernels/reference.h"
 
 namespace troupe::kernels {
@@ -84,6 +85,7 @@ TEST(MaskedAttention, MatchesADoubleReference) {
   struct Size {
     std::int64_t queries, keys, heads, head_dim;
   };
+  ExecContext ctx(2);
   for (const DType dtype : compute_types()) {
     for (const Size s :
          {Size{1, 1, 1, 1}, Size{77, 77, 2, 64}, Size{5, 19, 3, 9},
@@ -110,7 +112,6 @@ TEST(MaskedAttention, MatchesADoubleReference) {
         }
         SCOPED_TRACE(std::to_string(s.keys) + " keys, mask " +
                      std::to_string(parts));
-        ExecContext ctx(2);
         Guarded out(x.q.shape(), dtype, 1);
         attention(ctx, {x.q}, {x.k}, {x.v}, s.heads, s.head_dim, out.tensor, {},
                   mask);
@@ -236,6 +237,23 @@ TEST(MaskedAttention, KeepsMemoryWithinBlocksOfALongItem) {
                   static_cast<double>(held) / 0x1p20);
     }
   }
+}
+
+// Each length has products of its own.
+TEST(MaskedAttention, KeepsNoProductsOfAllLengthsThatItMet) {
+  constexpr std::int64_t kKeys = 400;
+  constexpr std::size_t kPerLength = 2;
+  ExecContext ctx;
+  const Operands x = operands(1, 3, kKeys, 1, 4, DType::f32);
+  const std::int64_t first[] = {7};
+  const Tensor before = attend(ctx, x, {.key_lengths = first});
+  for (std::int64_t length = 1; length <= kKeys; ++length) {
+    const std::int64_t lengths[] = {length};
+    (void)attend(ctx, x, {.key_lengths = lengths});
+    EXPECT_LE(cpu::MatmulCache::of(ctx).size(),
+              cpu::MatmulCache::kMostProducts + kPerLength);
+  }
+  EXPECT_TRUE(bytes_equal(attend(ctx, x, {.key_lengths = first}), before));
 }
 
 TEST(MaskedAttention, RefusesWhatDoesNotFit) {
