@@ -205,10 +205,10 @@ class ClipTextDescription final : public TextEncoderDescription {
   [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
                                          DType compute) const override {
     const auto element = static_cast<std::int64_t>(size_of(compute));
-    // x, the wanted state and the result; normed, qkv, their copies, the MLP.
+    // x, the wanted state and its copy on the host; normed, qkv, the MLP.
     return static_cast<std::uint64_t>(
         tokens *
-        (width() * (12 + 7 * element) + config_.intermediate_size * element));
+        (width() * (12 + 4 * element) + config_.intermediate_size * element));
   }
   [[nodiscard]] std::string_view config_keys() const override {
     return "_name_or_path architectures attention_dropout bos_token_id dropout "

@@ -262,11 +262,11 @@ double T5EncoderDescription::flops(std::int64_t tokens) const {
 std::uint64_t T5EncoderDescription::pass_bytes(std::int64_t tokens,
                                                DType compute) const {
   const auto element = static_cast<std::int64_t>(size_of(compute));
-  // x and the result; normed, qkv and attended with copies, the MLP; and the
-  // bias of all pairs, of which a second one may be kept.
+  // x and its copy on the host; normed, qkv, attended, the MLP; and the bias of
+  // all pairs, which is kept.
   const std::int64_t per_token =
       config_.d_model * (8 + element) +
-      7 * config_.attention_width() * element +
+      4 * config_.attention_width() * element +
       (config_.gated ? 3 : 1) * config_.d_ff * element;
   const std::int64_t bias = config_.num_heads * tokens * tokens * 4;
   return static_cast<std::uint64_t>(tokens * per_token + bias);
