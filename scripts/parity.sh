@@ -25,7 +25,7 @@ if [[ -z "$python" ]]; then
 fi
 export PARITY_PRESET=${PARITY_PRESET:-release}
 scripts/build.sh "$PARITY_PRESET" troupe model_probe forward_probe schedule_probe \
-  token_probe
+  token_probe text_encoder_probe
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 status=0
 "$python" scripts/parity/parity.py "$@" || status=1

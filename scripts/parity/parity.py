@@ -14,6 +14,7 @@ import conversion
 import models
 import probes
 import runs
+import text_encoders
 from report import Report
 
 
@@ -35,6 +36,7 @@ def main():
         bundled.check_bundled(report, rng)
         models.check_dit(report, rng, args.cases)
         models.check_vae(report, rng, args.cases)
+        text_encoders.check_text_encoders(report, rng, args.cases)
         conversion.check_conversion(report, rng, max(2, args.cases // 4))
         runs.check_runs(report, rng, max(2, args.cases // 4))
     report.print_table()

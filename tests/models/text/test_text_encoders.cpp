@@ -1,0 +1,360 @@
+// What a caller of a text encoder relies on.
+
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "kernels/linear.h"
+#include "tests/models/helpers.h"
+#include "tests/models/text/encoder_cases.h"
+
+namespace troupe::models {
+namespace {
+
+constexpr const char* kClipJson = R"({"vocab_size": 64, "hidden_size": 96,
+  "intermediate_size": 160, "num_hidden_layers": 3, "num_attention_heads": 3,
+  "max_position_embeddings": 200, "eos_token_id": 63, "projection_dim": 40})";
+constexpr const char* kT5Json = R"({"vocab_size": 64, "d_model": 96,
+  "d_kv": 24, "d_ff": 160, "num_layers": 3, "num_heads": 5,
+  "feed_forward_proj": "gated-gelu"})";
+
+std::unique_ptr<TextEncoderDescription> described(std::string_view class_name,
+                                                  const char* json) {
+  const Json config = Json::parse(json, "config.json");
+  return find_text_encoder(config, class_name).describe(config);
+}
+
+struct RandomCase {
+  const char* class_name;
+  const char* json;
+  DType compute;
+};
+
+class TextEncoderBits : public testing::TestWithParam<RandomCase> {
+ protected:
+  void SetUp() override {
+    if (!kernels::supports(GetParam().compute)) {
+      GTEST_SKIP() << "no bf16 on this CPU";
+    }
+  }
+  static std::unique_ptr<TextEncoder> load(ExecContext& ctx) {
+    RandomWeights weights(ctx, 7);
+    return described(GetParam().class_name, GetParam().json)
+        ->load(ctx, GetParam().compute, weights);
+  }
+  static std::vector<std::int32_t> ids(int count) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
+    for (int i = 0; i < count; ++i) {
+      ids[static_cast<std::size_t>(i)] = 1 + 7 * i % 61;
+    }
+    return ids;
+  }
+};
+
+TEST_P(TextEncoderBits, DoNotDependOnThreads) {
+  ExecContext one(1);
+  const auto encoder = load(one);
+  for (const int count : {1, 77, 150}) {
+    const EncoderCase text{ids(count), (count + 1) / 2, {}};
+    const EncodedText alone = text.run(one, *encoder);
+    for (const int threads : {2, 3}) {
+      ExecContext many(threads);
+      const EncodedText shared = text.run(many, *encoder);
+      EXPECT_TRUE(bytes_equal(shared.hidden, alone.hidden)) << threads;
+      EXPECT_TRUE(bytes_equal(shared.pooled, alone.pooled)) << threads;
+    }
+  }
+}
+
+TEST_P(TextEncoderBits, DoNotDependOnTextsBefore) {
+  ExecContext ctx;
+  const auto encoder = load(ctx);
+  const EncoderCase text{ids(70), 70, {}};
+  const Tensor first = text.run(ctx, *encoder).hidden;
+  for (const int count : {150, 3, 149}) {
+    (void)EncoderCase{ids(count), count, {}}.run(ctx, *encoder);
+  }
+  EXPECT_TRUE(bytes_equal(text.run(ctx, *encoder).hidden, first));
+}
+
+TEST_P(TextEncoderBits, DoNotDependOnWhatPadsTheText) {
+  ExecContext ctx;
+  const auto encoder = load(ctx);
+  for (const std::int64_t length : {1, 63, 70, 101}) {
+    EncoderCase text{ids(150), length, {}};
+    const Tensor first = text.run(ctx, *encoder).hidden;
+    std::fill(text.ids.begin() + length, text.ids.end(), 0);
+    const Tensor padded = text.run(ctx, *encoder).hidden;
+    EXPECT_TRUE(bytes_equal(padded.slice(0, length), first.slice(0, length)))
+        << length;
+    EXPECT_FALSE(bytes_equal(padded, first)) << length;
+  }
+}
+
+TEST_P(TextEncoderBits, OfALayerAreThoseOfTheLastOneOfAShorterEncoder) {
+  ExecContext ctx;
+  std::string json = GetParam().json;
+  for (const std::string key : {"num_hidden_layers\": ", "num_layers\": "}) {
+    if (const auto at = json.find(key); at != std::string::npos) {
+      json[at + key.size()] = '2';
+    }
+  }
+  RandomWeights weights(ctx, 7);
+  const auto shorter = described(GetParam().class_name, json.c_str())
+                           ->load(ctx, GetParam().compute, weights);
+  const auto whole = load(ctx);
+  for (const bool norm : {true, false}) {
+    const EncodedText skipped =
+        EncoderCase{ids(20), 20, {1, norm}}.run(ctx, *whole);
+    const EncodedText last =
+        EncoderCase{ids(20), 20, {0, norm}}.run(ctx, *shorter);
+    EXPECT_TRUE(bytes_equal(skipped.hidden, last.hidden)) << norm;
+  }
+  // A pooled vector is made of the last layer, whichever state is wanted.
+  const Tensor pooled = EncoderCase{ids(20), 20, {}}.run(ctx, *whole).pooled;
+  EXPECT_TRUE(bytes_equal(
+      EncoderCase{ids(20), 20, {1, false}}.run(ctx, *whole).pooled, pooled));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, TextEncoderBits,
+    testing::Values(RandomCase{"CLIPTextModel", kClipJson, DType::f32},
+                    RandomCase{"CLIPTextModelWithProjection", kClipJson,
+                               DType::bf16},
+                    RandomCase{"T5EncoderModel", kT5Json, DType::f32},
+                    RandomCase{"T5EncoderModel", kT5Json, DType::bf16}),
+    [](const auto& item) {
+      return std::string(item.param.class_name) + "_" +
+             std::string(to_string(item.param.compute));
+    });
+
+/// Random weights with one NaN in the first tensor whose name has `where`.
+class Poisoned final : public WeightSource {
+ public:
+  Poisoned(ExecContext& ctx, std::string where)
+      : inner_(ctx, 7), where_(std::move(where)) {}
+  [[nodiscard]] bool has(std::string_view name) const override {
+    return inner_.has(name);
+  }
+  void check(std::span<const TensorSpec> specs) const override {
+    inner_.check(specs);
+  }
+
+ protected:
+  [[nodiscard]] DType stored_dtype(std::string_view /*name*/) const override {
+    return DType::f32;
+  }
+  void fill(const TensorSpec& spec, Tensor& out) override {
+    const Tensor values = inner_.read_f32(spec);
+    std::ranges::copy(values.span<float>(), out.data<float>());
+    if (contains(spec.name, where_)) {
+      out.data<float>()[0] = std::nanf("");
+    }
+  }
+
+ private:
+  RandomWeights inner_;
+  std::string where_;
+};
+
+std::string first_broken(const char* class_name, const char* json,
+                         const char* where) {
+  ExecContext ctx;
+  Poisoned weights(ctx, where);
+  const auto encoder =
+      described(class_name, json)->load(ctx, DType::f32, weights);
+  const Error error = error_of([&] {
+    (void)EncoderCase{{0, 5, 63}, 3, {}}.run(ctx, *encoder);
+  });
+  EXPECT_EQ(error.code(), Errc::non_finite);
+  return error.message();
+}
+
+TEST(TextEncoder, NamesTheLayerThatMadeTheFirstNan) {
+  const char* clip = "CLIPTextModelWithProjection";
+  EXPECT_TRUE(contains(first_broken(clip, kClipJson, "token_embedding"),
+                       "embeddings:"));
+  EXPECT_TRUE(contains(first_broken(clip, kClipJson, "layers.1.mlp.fc2.bias"),
+                       "layer 1:"));
+  EXPECT_TRUE(
+      contains(first_broken(clip, kClipJson, "final_layer"), "final norm:"));
+  EXPECT_TRUE(contains(first_broken(clip, kClipJson, "text_projection"),
+                       "pooled vector:"));
+  const char* t5 = "T5EncoderModel";
+  EXPECT_TRUE(contains(first_broken(t5, kT5Json, "shared"), "embeddings:"));
+  EXPECT_TRUE(contains(first_broken(t5, kT5Json, "block.2.layer.1.DenseReluD"),
+                       "layer 2:"));
+  EXPECT_TRUE(
+      contains(first_broken(t5, kT5Json, "final_layer"), "final norm:"));
+}
+
+TEST(TextEncoder, RefusesWhatDoesNotExist) {
+  ExecContext ctx;
+  for (const auto& [class_name, json, most] :
+       {std::tuple{"CLIPTextModel", kClipJson, 200},
+        std::tuple{"T5EncoderModel", kT5Json, 1024}}) {
+    const auto description = described(class_name, json);
+    EXPECT_EQ(description->max_tokens(), most);
+    RandomWeights weights(ctx, 7);
+    const auto encoder = description->load(ctx, DType::f32, weights);
+    const auto too_many = static_cast<std::size_t>(most + 1);
+    const EncoderCase wrong[] = {
+        {{}, 0, {}},
+        {std::vector<std::int32_t>(too_many, 1), 1, {}},
+        {{1, 64}, 2, {}},
+        {{1, -1}, 2, {}},
+        {{1, 2}, 0, {}},
+        {{1, 2}, 3, {}},
+        {{1, 2}, 2, {-1, true}},
+        {{1, 2}, 2, {4, true}},
+    };
+    for (const EncoderCase& one : wrong) {
+      const Error error = error_of([&] { (void)one.run(ctx, *encoder); });
+      EXPECT_EQ(error.code(), Errc::invalid_argument) << error.what();
+    }
+    const EncodedText all =
+        EncoderCase{{1, 63}, 2, {3, true}}.run(ctx, *encoder);
+    EXPECT_EQ(all.hidden.shape(), Shape({2, 96}));
+  }
+}
+
+TEST(TextEncoder, RunsNoLayerThatNobodyWants) {
+  ExecContext ctx;
+  const auto layers = [&](const char* class_name, const char* json,
+                          int skipped) {
+    RandomWeights weights(ctx, 7);
+    const auto encoder =
+        described(class_name, json)->load(ctx, DType::f32, weights);
+    const std::uint64_t before = ctx.ticks();
+    (void)EncoderCase{{1, 2}, 2, {skipped, true}}.run(ctx, *encoder);
+    return ctx.ticks() - before;
+  };
+  EXPECT_EQ(layers("T5EncoderModel", kT5Json, 0), 3U);
+  EXPECT_EQ(layers("T5EncoderModel", kT5Json, 2), 1U);
+  // The pooled vector needs the last layer.
+  EXPECT_EQ(layers("CLIPTextModel", kClipJson, 2), 3U);
+}
+
+TEST(TextEncoder, StopsWhenAsked) {
+  ExecContext ctx;
+  RandomWeights weights(ctx, 7);
+  const auto description = described("T5EncoderModel", kT5Json);
+  const auto encoder = description->load(ctx, DType::f32, weights);
+  ctx.request_stop();
+  const auto code = [](const auto& call) { return error_of(call).code(); };
+  EXPECT_EQ(code([&] {
+              (void)EncoderCase{{1}, 1, {}}.run(ctx, *encoder);
+            }),
+            Errc::interrupted);
+  EXPECT_EQ(code([&] { (void)description->load(ctx, DType::f32, weights); }),
+            Errc::interrupted);
+  EXPECT_EQ(code([&] { (void)description->weights_hash(ctx, weights); }),
+            Errc::interrupted);
+}
+
+TEST(TextEncoder, HashCoversTheConfiguration) {
+  ExecContext ctx;
+  const auto hash = [&](const char* json) {
+    RandomWeights weights(ctx, 7);
+    return described("T5EncoderModel", json)->weights_hash(ctx, weights);
+  };
+  const char* other = R"({"vocab_size": 64, "d_model": 96, "d_kv": 24,
+    "d_ff": 160, "num_layers": 3, "num_heads": 5,
+    "feed_forward_proj": "gated-silu"})";
+  EXPECT_EQ(hash(kT5Json), hash(kT5Json));
+  EXPECT_NE(hash(kT5Json), hash(other));
+}
+
+TEST(TextEncoderConfig, RefusesWhatNoEncoderHas) {
+  const auto code = [](const char* class_name, const char* json) {
+    return error_of([&] { (void)described(class_name, json); }).code();
+  };
+  EXPECT_EQ(code("UMT5EncoderModel", "{}"), Errc::unsupported);
+  EXPECT_EQ(code("CLIPTextModel", R"({"hidden_act": "laplace"})"),
+            Errc::unsupported);
+  EXPECT_EQ(code("CLIPTextModel", R"({"text_config": {}})"), Errc::unsupported);
+  EXPECT_EQ(code("CLIPTextModel", R"({"hidden_size": 511})"),
+            Errc::corrupt_file);
+  EXPECT_EQ(code("CLIPTextModel", R"({"num_hidden_layers": 0})"),
+            Errc::corrupt_file);
+  EXPECT_EQ(code("CLIPTextModel", R"({"layer_norm_eps": -1})"),
+            Errc::corrupt_file);
+  EXPECT_EQ(code("T5EncoderModel", R"({"feed_forward_proj": "gated-x"})"),
+            Errc::unsupported);
+  EXPECT_EQ(code("T5EncoderModel", R"({"relative_attention_num_buckets": 2})"),
+            Errc::corrupt_file);
+  EXPECT_EQ(code("T5EncoderModel", R"({"relative_attention_max_distance": 8})"),
+            Errc::corrupt_file);
+  EXPECT_EQ(code("T5EncoderModel", R"({"layer_norm_epsilon": -1})"),
+            Errc::corrupt_file);
+}
+
+TEST(TextEncoderConfig, RefusesWeightsOfAnotherShape) {
+  ExecContext ctx;
+  const EncoderFolder folder(std::filesystem::path(TROUPE_GOLDEN_DIR) /
+                             "text_t5");
+  FileWeights weights(folder.files);
+  const auto other = described("T5EncoderModel", R"({"vocab_size": 99,
+    "d_model": 32, "d_kv": 8, "d_ff": 38, "num_layers": 3, "num_heads": 4,
+    "relative_attention_num_buckets": 8, "feed_forward_proj": "gated-gelu"})");
+  const Error error =
+      error_of([&] { (void)other->load(ctx, DType::f32, weights); });
+  EXPECT_EQ(error.code(), Errc::corrupt_file);
+  EXPECT_TRUE(contains(error.what(), "wi_1.weight")) << error.what();
+}
+
+// Parameters and operations as counted from the shapes of published models.
+TEST(TextEncoderDescription, KnowsPublishedModels) {
+  const auto clip_l = described("CLIPTextModel", R"({"hidden_size": 768,
+    "intermediate_size": 3072, "num_attention_heads": 12})");
+  EXPECT_EQ(clip_l->width(), 768);
+  EXPECT_EQ(clip_l->pooled_width(), 768);
+  EXPECT_EQ(clip_l->max_tokens(), 77);
+  EXPECT_NEAR(static_cast<double>(clip_l->weights_bytes(DType::f32)),
+              4.0 * 123.06e6, 4.0 * 0.01e6);
+  EXPECT_NEAR(clip_l->flops(77), 0.0134e12, 0.0002e12);
+  const auto big = described("CLIPTextModelWithProjection",
+                             R"({"hidden_size": 1280,
+    "intermediate_size": 5120, "num_hidden_layers": 32,
+    "num_attention_heads": 20, "hidden_act": "gelu", "projection_dim": 1280})");
+  EXPECT_EQ(big->pooled_width(), 1280);
+  EXPECT_NEAR(static_cast<double>(big->weights_bytes(DType::f32)),
+              4.0 * 694.66e6, 4.0 * 0.01e6);
+  const auto xxl = described("T5EncoderModel", R"({"d_model": 4096,
+    "d_ff": 10240, "num_layers": 24, "num_heads": 64,
+    "feed_forward_proj": "gated-gelu"})");
+  EXPECT_EQ(xxl->pooled_width(), 0);
+  EXPECT_EQ(xxl->vocab_size(), 32128);
+  EXPECT_NEAR(static_cast<double>(xxl->weights_bytes(DType::f32)),
+              4.0 * 4762.3e6, 4.0 * 0.1e6);
+  EXPECT_NEAR(static_cast<double>(xxl->weights_bytes(DType::bf16)),
+              2.0 * 4762.3e6 + 2.0 * 32128 * 4096, 2e6);
+  EXPECT_NEAR(xxl->flops(300), 2.81e12, 0.01e12);
+}
+
+// All but the residual stream and the result, which are small.
+TEST(TextEncoderDescription, ForecastsThePass) {
+  const char* clip = R"({"vocab_size": 64, "hidden_size": 768,
+    "intermediate_size": 4096, "num_hidden_layers": 1,
+    "num_attention_heads": 4, "max_position_embeddings": 300})";
+  const char* t5 = R"({"vocab_size": 64, "d_model": 768, "d_kv": 192,
+    "d_ff": 4096, "num_layers": 1, "num_heads": 4,
+    "feed_forward_proj": "gated-gelu"})";
+  for (const auto& [class_name, json] :
+       {std::pair{"CLIPTextModel", clip}, std::pair{"T5EncoderModel", t5}}) {
+    ExecContext ctx;
+    RandomWeights weights(ctx, 7);
+    const auto description = described(class_name, json);
+    const auto encoder = description->load(ctx, DType::f32, weights);
+    const std::vector<std::int32_t> ids(300, 3);
+    (void)encoder->encode(ctx, ids, 300, {});
+    const auto forecast =
+        static_cast<double>(description->pass_bytes(300, DType::f32));
+    const auto taken = static_cast<double>(ctx.workspace().capacity_bytes());
+    EXPECT_LE(taken, forecast) << class_name;
+    EXPECT_GE(taken, 0.7 * forecast) << class_name;
+  }
+}
+
+}  // namespace
+}  // namespace troupe::models
