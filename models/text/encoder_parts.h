@@ -70,7 +70,6 @@ class EncoderLoader {
                 WeightSource& source)
       : ctx_(ctx), compute_(compute), source_(source) {}
 
-  [[nodiscard]] ExecContext& ctx() { return ctx_; }
   /// An embedding table on the host, as it is stored.
   [[nodiscard]] Tensor table(const TensorSpec& spec);
   /// f32 on the host.
@@ -91,9 +90,9 @@ class EncoderLoader {
 /// the end.
 class FiniteCheck {
  public:
-  /// `num_layers`: at most so many calls of `look`.
-  FiniteCheck(ExecContext& ctx, std::int64_t num_layers)
-      : readings_(ctx, static_cast<std::size_t>(num_layers)) {}
+  /// `most`: of the calls of `look`.
+  FiniteCheck(ExecContext& ctx, std::int64_t most)
+      : readings_(ctx, static_cast<std::size_t>(most)) {}
 
   /// Queues a look at `x` f32, the output of what `name` says.
   void look(std::string name, const Tensor& x);
