@@ -20,6 +20,17 @@ constexpr std::string_view kSdVae = R"({
   "act_fn": "silu", "latent_channels": 4, "norm_num_groups": 32,
   "scaling_factor": 0.18215})";
 
+/// The same network with other weights.
+constexpr std::string_view kSdxlVae = R"({
+  "_class_name": "AutoencoderKL", "in_channels": 3, "out_channels": 3,
+  "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D",
+                       "DownEncoderBlock2D", "DownEncoderBlock2D"],
+  "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D",
+                     "UpDecoderBlock2D", "UpDecoderBlock2D"],
+  "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,
+  "act_fn": "silu", "latent_channels": 4, "norm_num_groups": 32,
+  "scaling_factor": 0.13025})";
+
 constexpr std::string_view kTinyVae = R"({
   "_class_name": "AutoencoderKL", "in_channels": 3, "out_channels": 3,
   "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D"],
@@ -32,6 +43,15 @@ constexpr std::string_view kDdim = R"({
   "_class_name": "DDIMScheduler", "num_train_timesteps": 1000,
   "beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear",
   "prediction_type": "epsilon", "clip_sample": false})";
+
+/// All defaults of its class.
+constexpr std::string_view kDpmSolver = R"({
+  "_class_name": "DPMSolverMultistepScheduler", "num_train_timesteps": 1000,
+  "beta_start": 0.0001, "beta_end": 0.02, "beta_schedule": "linear",
+  "prediction_type": "epsilon", "solver_order": 2,
+  "algorithm_type": "dpmsolver++", "solver_type": "midpoint",
+  "lower_order_final": true, "timestep_spacing": "linspace",
+  "final_sigmas_type": "zero"})";
 
 /// What the bundled transformers differ in.
 struct DitSize {
@@ -63,10 +83,42 @@ std::string dit(const DitSize& size) {
       .dump();
 }
 
+struct PixArtSize {
+  int heads;
+  int head_dim;
+  int layers;
+  int sample_size;
+  double interpolation_scale;
+  int caption_channels;
+};
+
+std::string pixart(const PixArtSize& size) {
+  return nlohmann::json{{"_class_name", "PixArtTransformer2DModel"},
+                        {"num_attention_heads", size.heads},
+                        {"attention_head_dim", size.head_dim},
+                        {"in_channels", 4},
+                        {"out_channels", 8},
+                        {"num_layers", size.layers},
+                        {"cross_attention_dim", size.heads * size.head_dim},
+                        {"sample_size", size.sample_size},
+                        {"patch_size", 2},
+                        {"attention_bias", true},
+                        {"activation_fn", "gelu-approximate"},
+                        {"num_embeds_ada_norm", 1000},
+                        {"norm_type", "ada_norm_single"},
+                        {"norm_elementwise_affine", false},
+                        {"norm_eps", 1e-6},
+                        {"interpolation_scale", size.interpolation_scale},
+                        {"use_additional_conditions", false},
+                        {"caption_channels", size.caption_channels}}
+      .dump();
+}
+
 }  // namespace
 
 std::span<const BundledModel> bundled_models() {
-  // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1.
+  // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1; Chen et al. 2024,
+  // arXiv:2403.04692.
   static const std::vector<BundledModel> kModels = {
       {"dit-xl-2-256", "DiT-XL/2, 256x256 pixels, 1000 ImageNet classes",
        dit({16, 72, 4, 8, 28, 32}), kSdVae, kDdim},
@@ -82,6 +134,12 @@ std::span<const BundledModel> bundled_models() {
        dit({4, 16, 3, 3, 4, 16, 10}), "", kDdim},
       {"dit-tiny-vae", "4 blocks of width 64 with a small VAE, for tests",
        dit({4, 16, 4, 8, 4, 8, 10}), kTinyVae, kDdim},
+      {"pixart-sigma-xl-2",
+       "PixArt-Sigma-XL/2, 1024x1024 pixels, from a prompt",
+       pixart({16, 72, 28, 128, 2.0, 4096}), kSdxlVae, kDpmSolver},
+      {"tiny-pixart-sigma",
+       "3 blocks of width 72 with a small VAE, from a prompt, for tests",
+       pixart({3, 24, 3, 16, 1.0, 32}), kTinyVae, kDpmSolver},
   };
   return kModels;
 }

@@ -144,6 +144,8 @@ constexpr JsonField kInspect[] = {
     {"items[].network.width", "integer", "channels of a token"},
     {"items[].network.heads", "integer", "attention heads"},
     {"items[].network.tokens", "integer", "tokens of an image"},
+    {"items[].network.caption_width", "integer",
+     "channels of a prompt's token"},
     {"items[].latents", "string", "checkpoint: shape of one sample's latents"},
     {"items[].autoencoder", "string", "checkpoint: class of the VAE, or empty"},
     {"items[].parameters", "integer", "checkpoint: of the network"},

@@ -36,7 +36,10 @@ def check_bundled(report, rng):
         torch.manual_seed(rng.getrandbits(31))
         config, model = peer(name)
         models.spread_weights(model, generator)
-        inputs = models.dit_inputs(config, rng, generator)
+        kind = (models.PIXART if config["_class_name"].startswith("PixArt")
+                else models.DIT)
+        inputs = kind.inputs(config, rng, generator)
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
-            models.compare_dit(report, model, inputs, folder, f"{name}, one block")
+            models.compare_denoiser(report, kind, model, inputs, folder,
+                                    f"{name}, one block")

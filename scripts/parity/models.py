@@ -1,9 +1,11 @@
-"""One forward pass of DiT and AutoencoderKL against diffusers."""
+"""One forward pass of DiT, PixArt and AutoencoderKL against diffusers."""
 
 import tempfile
+from typing import Callable, NamedTuple
 
 import torch
-from diffusers import AutoencoderKL, DiTTransformer2DModel
+from diffusers import (AutoencoderKL, DiTTransformer2DModel,
+                       PixArtTransformer2DModel)
 
 import probes
 from report import DRAWS, relative_l2
@@ -20,11 +22,16 @@ FEED_FORWARDS = ["gelu-approximate", "gelu", "geglu", "geglu-approximate",
 UP_BLOCKS = ["UpDecoderBlock2D", "UpDecoderBlock2D", "AttnUpDecoderBlock2D"]
 
 
-def random_dit_config(rng):
+def random_heads(rng):
     heads = rng.randint(1, 5)
     head_dim = rng.choice([4, 8, 12, 20, 32, 36, 72])
     while heads * head_dim % 4 or heads * head_dim < 16:
         heads += 1
+    return heads, head_dim
+
+
+def random_dit_config(rng):
+    heads, head_dim = random_heads(rng)
     channels = rng.choice([1, 3, 4])
     patch = rng.choice([1, 2, 4])
     return dict(
@@ -79,24 +86,96 @@ def compare(report, kind, case, ours, theirs):
     report.add(f"{kind}, bf16 (ratio)", case, ratio, BF16_LIMIT)
 
 
-def compare_dit(report, model, inputs, folder, case):
+def random_pixart_config(rng):
+    heads, head_dim = random_heads(rng)
+    channels = rng.choice([1, 3, 4])
+    patch = rng.choice([1, 2, 4])
+    return dict(
+        num_attention_heads=heads, attention_head_dim=head_dim,
+        cross_attention_dim=heads * head_dim, in_channels=channels,
+        out_channels=rng.choice([None, channels, 2 * channels]),
+        num_layers=rng.randint(1, 4), patch_size=patch,
+        sample_size=patch * rng.randint(2, 9),
+        attention_bias=rng.random() < 0.8,
+        activation_fn=rng.choice(FEED_FORWARDS),
+        interpolation_scale=rng.choice([None, 0.5, 1, 2, 3]),
+        caption_channels=rng.choice([3, 17, 32, 100, 257]),
+        norm_eps=rng.choice([1e-6, 1e-5, 1e-3]))
+
+
+def pixart_inputs(config, rng, generator):
+    batch = rng.randint(1, 3)
+    sides = [config["sample_size"]] * 2
+    if rng.random() < 0.7:  # another rectangle than it was trained with
+        sides = [config["patch_size"] * rng.randint(1, 9) for _ in range(2)]
+    tokens = rng.choice([1, 2, 7, 64, 120, 300])
+    lengths = [rng.choice([1, tokens, rng.randint(1, tokens)])
+               for _ in range(batch)]
+    return {
+        "latents": torch.randn(batch, config["in_channels"], *sides,
+                               generator=generator),
+        "timesteps": torch.tensor([float(rng.randint(0, 999))
+                                   for _ in range(batch)]),
+        "prompt_embeds": torch.randn(batch, tokens, config["caption_channels"],
+                                     generator=generator),
+        "lengths": torch.tensor(lengths),
+    }
+
+
+def pixart_forward(model, inputs):
+    prompts = inputs["prompt_embeds"]
+    places = torch.arange(prompts.shape[1])[None]
+    return model(inputs["latents"].to(model.dtype), prompts.to(model.dtype),
+                 inputs["timesteps"],
+                 encoder_attention_mask=(
+                     places < inputs["lengths"][:, None]).to(model.dtype),
+                 ).sample.float()
+
+
+class Kind(NamedTuple):
+    """A denoising network, as it is drawn and called."""
+    name: str
+    probe: str
+    network: type
+    config: Callable
+    inputs: Callable
+    forward: Callable
+
+
+DIT = Kind("DiT", "dit", DiTTransformer2DModel, random_dit_config, dit_inputs,
+           dit_forward)
+PIXART = Kind("PixArt", "pixart", PixArtTransformer2DModel,
+              random_pixart_config, pixart_inputs, pixart_forward)
+
+
+def compare_denoiser(report, kind, model, inputs, folder, case):
     sent = {**inputs, "timesteps": inputs["timesteps"].float()}
-    compare(report, "DiT forward", case,
-            lambda dtype: probes.forward("dit", folder, sent, dtype),
-            lambda dtype: dit_forward(model.to(dtype), inputs))
+    with torch.no_grad():
+        compare(report, f"{kind.name} forward", case,
+                lambda dtype: probes.forward(kind.probe, folder, sent, dtype),
+                lambda dtype: kind.forward(model.to(dtype), inputs))
+
+
+def check_denoiser(report, kind, rng, count):
+    for _ in range(count):
+        config = kind.config(rng)
+        generator = torch.Generator().manual_seed(rng.getrandbits(31))
+        torch.manual_seed(rng.getrandbits(31))
+        model = kind.network(**config).eval()
+        spread_weights(model, generator)
+        inputs = kind.inputs(config, rng, generator)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save_pretrained(folder)
+            compare_denoiser(report, kind, model, inputs, folder,
+                             f"{config}, latents {list(inputs['latents'].shape)}")
 
 
 def check_dit(report, rng, count):
-    for _ in range(count):
-        config = random_dit_config(rng)
-        generator = torch.Generator().manual_seed(rng.getrandbits(31))
-        torch.manual_seed(rng.getrandbits(31))
-        model = DiTTransformer2DModel(**config).eval()
-        spread_weights(model, generator)
-        inputs = dit_inputs(config, rng, generator)
-        with tempfile.TemporaryDirectory() as folder:
-            model.save_pretrained(folder)
-            compare_dit(report, model, inputs, folder, str(config))
+    check_denoiser(report, DIT, rng, count)
+
+
+def check_pixart(report, rng, count):
+    check_denoiser(report, PIXART, rng, count)
 
 
 def random_vae_config(rng):

@@ -35,6 +35,7 @@ def main():
     else:
         bundled.check_bundled(report, rng)
         models.check_dit(report, rng, args.cases)
+        models.check_pixart(report, rng, args.cases)
         models.check_vae(report, rng, args.cases)
         text_encoders.check_text_encoders(report, rng, args.cases)
         conversion.check_conversion(report, rng, max(2, args.cases // 4))

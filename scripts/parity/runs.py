@@ -224,7 +224,8 @@ def check_checkpoint(report, folder, rng):
     for _ in range(3):
         model = load(DiTTransformer2DModel, transformer)
         inputs = models.dit_inputs(model.config, rng, generator)
-        models.compare_dit(report, model, inputs, folder, str(folder))
+        models.compare_denoiser(report, models.DIT, model, inputs, folder,
+                                str(folder))
     model = load(DiTTransformer2DModel, transformer)
     vae = None
     if (folder / "vae").is_dir():

@@ -31,9 +31,10 @@ TEST(Checkpoint, WithATruncatedConfigIsCorrupt) {
 TEST(Checkpoint, OfAnotherArchitectureIsRefusedEvenForADryRun) {
   const Pipeline pipeline;
   auto config = nlohmann::json::parse(pipeline.file("transformer/config.json"));
-  config["_class_name"] = "PixArtTransformer2DModel";
+  config["_class_name"] = "SD3Transformer2DModel";
   pipeline.replace("transformer/config.json", config.dump());
-  expect_refused(pipeline, pipeline.sample({"--dry-run"}), 2, "PixArt");
+  expect_refused(pipeline, pipeline.sample({"--dry-run"}), 2,
+                 "SD3Transformer2DModel");
 }
 
 TEST(Checkpoint, WithNanWeightsNamesTheTensorOfTheBlock) {

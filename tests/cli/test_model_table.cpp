@@ -316,7 +316,7 @@ TEST(ModelTable, HasADifferentNameInEachRow) {
   }
 }
 
-TEST(ModelTable, KnowsEveryKeyOfTheFilesOfDit) {
+TEST(ModelTable, KnowsEveryKeyOfItsNetworksFiles) {
   const auto note_of = [](std::string_view text, const char* class_name) {
     const models::Json json = models::Json::parse(text, "c");
     const models::DenoiserRow& row = models::find_denoiser(json, class_name);
@@ -325,7 +325,9 @@ TEST(ModelTable, KnowsEveryKeyOfTheFilesOfDit) {
                                      row.describe(json)->config_keys(), keys);
   };
   for (const config::BundledModel& model : config::bundled_models()) {
-    EXPECT_EQ(note_of(model.transformer, "DiTTransformer2DModel"), "");
+    const std::string class_name =
+        models::Json::parse(model.transformer, "c").string("_class_name", "");
+    EXPECT_EQ(note_of(model.transformer, class_name.c_str()), "");
   }
   for (const config::BundledModel& model : config::bundled_models()) {
     if (!model.vae.empty()) {

@@ -12,9 +12,12 @@ namespace {
 TEST(BundledModels, AreReadableConfigurations) {
   for (const BundledModel& model : bundled_models()) {
     const auto transformer = nlohmann::json::parse(model.transformer);
-    EXPECT_EQ(transformer["_class_name"], "DiTTransformer2DModel");
+    const bool is_pixart = model.name.find("pixart") != std::string_view::npos;
+    EXPECT_EQ(transformer["_class_name"],
+              is_pixart ? "PixArtTransformer2DModel" : "DiTTransformer2DModel");
     const auto scheduler = nlohmann::json::parse(model.scheduler);
-    EXPECT_EQ(scheduler["_class_name"], "DDIMScheduler");
+    EXPECT_EQ(scheduler["_class_name"],
+              is_pixart ? "DPMSolverMultistepScheduler" : "DDIMScheduler");
     if (!model.vae.empty()) {
       EXPECT_EQ(nlohmann::json::parse(model.vae)["latent_channels"],
                 transformer["in_channels"])
@@ -39,6 +42,19 @@ TEST(BundledModels, HaveThePublishedSizes) {
     EXPECT_EQ(config["patch_size"], 2) << name;
     EXPECT_EQ(config["sample_size"], 32) << name;
   }
+}
+
+TEST(BundledModels, PixArtSigmaHasThePublishedSize) {
+  const auto config = nlohmann::json::parse(
+      find_bundled_model("pixart-sigma-xl-2").transformer);
+  EXPECT_EQ(config["num_attention_heads"], 16);
+  EXPECT_EQ(config["attention_head_dim"], 72);
+  EXPECT_EQ(config["cross_attention_dim"], 1152);
+  EXPECT_EQ(config["num_layers"], 28);
+  EXPECT_EQ(config["sample_size"], 128);
+  EXPECT_EQ(config["interpolation_scale"], 2.0);
+  EXPECT_EQ(config["caption_channels"], 4096);
+  EXPECT_EQ(config["use_additional_conditions"], false);
 }
 
 TEST(BundledModels, SuggestsTheNearestName) {

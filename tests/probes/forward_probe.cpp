@@ -1,8 +1,11 @@
-// Times one guided forward pass (a pair cond, uncond per sample) of a DiT with
-// random weights or of a folder, for scripts/bench_forward.sh and
-// scripts/gpu_check.sh. Prints one JSON line. On a GPU also the time of a pass
-// when the next ones are queued behind it (`queued_s`).
-//   forward_probe NAME|DIR f32|bf16|f16 THREADS REPEATS
+// Times one guided forward pass (a pair cond, uncond per sample) of a network
+// with random weights or of a folder, for scripts/bench_forward.sh and
+// scripts/gpu_check.sh. A network with prompts gets one of 300 tokens and one
+// of
+// 1. Prints one JSON line. On a GPU also the time of a pass when the next ones
+// are queued behind it (`queued_s`). SIDE: latents of another size than it was
+// trained with.
+//   forward_probe NAME|DIR[@SIDE] f32|bf16|f16 THREADS REPEATS
 //                 [cpu|cuda:N [SAMPLES [invariant|free]]]
 //   forward_probe models         the bundled models, one name a line
 //   forward_probe config NAME    what a bundled model consists of, as JSON:
@@ -37,22 +40,36 @@ namespace {
 
 using namespace troupe;  // NOLINT(google-build-using-namespace)
 
-std::unique_ptr<models::Denoiser> load(ExecContext& ctx,
-                                       const std::string& what, DType compute) {
+struct Network {
+  std::unique_ptr<models::DenoiserDescription> description;
+  std::unique_ptr<models::Denoiser> denoiser;
+};
+
+Network load(ExecContext& ctx, const std::string& what, DType compute) {
+  Network network;
   if (std::filesystem::is_directory(what)) {
-    return models::load_denoiser(ctx, models::open_checkpoint(what).transformer,
-                                 compute);
+    const models::Component component =
+        models::open_checkpoint(what).transformer;
+    models::FileWeights weights(component.weights);
+    network.description =
+        models::find_denoiser(component.config, component.class_name)
+            .describe(component.config);
+    network.denoiser = network.description->load(ctx, compute, weights);
+    return network;
   }
   const models::Json config =
       models::Json::parse(config::find_bundled_model(what).transformer, what);
   models::RandomWeights weights(ctx, 0);
-  return models::find_denoiser(config, "DiTTransformer2DModel")
-      .describe(config)
-      ->load(ctx, compute, weights);
+  network.description =
+      models::find_denoiser(config, config.string("_class_name", ""))
+          .describe(config);
+  network.denoiser = network.description->load(ctx, compute, weights);
+  return network;
 }
 
 struct Options {
   std::string model;
+  int side = 0;  ///< of the latents; 0: that of training
   DType compute = DType::f32;
   int threads = 1;
   int repeats = 1;
@@ -62,7 +79,7 @@ struct Options {
 };
 
 constexpr const char* kUsage =
-    "usage: forward_probe NAME|DIR f32|bf16|f16 THREADS REPEATS "
+    "usage: forward_probe NAME|DIR[@SIDE] f32|bf16|f16 THREADS REPEATS "
     "[cpu|cuda:N [SAMPLES [invariant|free]]] | models | config NAME";
 
 int whole_number(const char* what, std::string_view text, int least) {
@@ -94,7 +111,12 @@ Options parse(std::span<char* const> words) {
           "got " + std::to_string(words.size()) + " arguments, expected 4 to 7",
           kUsage);
   Options options;
-  options.model = words[0];
+  const std::string_view model = words[0];
+  const std::size_t at = std::min(model.find('@'), model.size());
+  options.model = model.substr(0, at);
+  if (at < model.size()) {
+    options.side = whole_number("SIDE", model.substr(at + 1), 1);
+  }
   options.compute = std::array{DType::f32, DType::bf16,
                                DType::f16}[choice("dtype", words[1], kDTypes)];
   options.threads = whole_number("THREADS", words[2], 1);
@@ -129,20 +151,28 @@ void print_config(const std::string& name) {
 /// A guided forward pass over `samples` samples, ready to be repeated.
 class Pass {
  public:
-  Pass(ExecContext& ctx, const models::Denoiser& denoiser, int samples)
-      : ctx_(ctx), denoiser_(denoiser), timesteps_(2 * samples, 500.0) {
-    const models::DenoiserInfo& info = denoiser.info();
-    const Shape& shape = info.latent_shape;
-    conditions_ = {prepare(0), prepare(info.num_classes)};
+  Pass(ExecContext& ctx, const Network& network, int samples, int side)
+      : ctx_(ctx),
+        denoiser_(*network.denoiser),
+        timesteps_(static_cast<std::size_t>(2 * samples), 500.0) {
+    Shape shape = network.description->latent_shape();
+    if (side > 0) {
+      shape = network.description->nearest_latents({shape[0], side, side});
+    }
+    info_ = network.description->info(shape, denoiser_.info().compute);
+    prepare(network.description->prompt_width());
     for (int i = 0; i < 2 * samples; ++i) {
       Tensor latents(shape, DType::f32);
       fill_normal({.seed = static_cast<std::uint64_t>(i / 2)}, latents);
       latents_.push_back(kernels::on_device(ctx, latents));
       outputs_.push_back(
-          ctx.empty(with_channels(shape, info.out_channels), DType::f32));
+          ctx.empty(with_channels(shape, info_.out_channels), DType::f32));
       rows_.push_back(conditions_[static_cast<std::size_t>(i % 2)].get());
     }
   }
+
+  /// Costs of a row of this size.
+  [[nodiscard]] const models::DenoiserInfo& info() const { return info_; }
 
   void operator()() {
     ShardContext whole;
@@ -150,17 +180,29 @@ class Pass {
   }
 
  private:
-  models::PreparedPtr prepare(std::int64_t label) {
+  void prepare(std::int64_t prompt_width) {
     // On a GPU a step is timed as a job has it: what follows from timestep and
-    // class alone is made before. On the CPU the pass makes it, as PyTorch's.
+    // condition alone is made before. On the CPU the pass makes it, as
+    // PyTorch's; but keys and values of a prompt are made before on both.
     const bool announces = ctx_.device().kind != DeviceKind::cpu;
-    return denoiser_.prepare(ctx_, label,
-                             announces ? std::span<const double>(timesteps_)
-                                       : std::span<const double>());
+    const std::span<const double> announced =
+        announces ? std::span<const double>(timesteps_)
+                  : std::span<const double>();
+    for (const std::int64_t tokens : {300, 1}) {
+      models::Condition condition(tokens == 1 ? info_.num_classes : 0);
+      if (prompt_width > 0) {
+        Tensor prompt({tokens, prompt_width}, DType::f32);
+        fill_normal({.seed = static_cast<std::uint64_t>(tokens)}, prompt);
+        condition = {};
+        condition.add("prompt_embeds", prompt);
+      }
+      conditions_.push_back(denoiser_.prepare(ctx_, condition, announced));
+    }
   }
 
   ExecContext& ctx_;
   const models::Denoiser& denoiser_;
+  models::DenoiserInfo info_;
   std::vector<double> timesteps_;
   std::vector<models::PreparedPtr> conditions_;
   std::vector<Tensor> latents_;
@@ -190,8 +232,8 @@ double median_seconds(ExecContext& ctx, Pass& pass, int repeats) {
 void time_passes(const Options& options) {
   use_one_openmp_thread();
   ExecContext ctx(options.threads, options.device, options.device_options);
-  const auto denoiser = load(ctx, options.model, options.compute);
-  Pass pass(ctx, *denoiser, options.samples);
+  const Network network = load(ctx, options.model, options.compute);
+  Pass pass(ctx, network, options.samples, options.side);
   for (int i = 0; i < 3; ++i) {  // to warm up; on a GPU the third is played
     (void)seconds_of(ctx, pass);
   }
@@ -208,8 +250,9 @@ void time_passes(const Options& options) {
       "\"parameter_bytes\": %zu, \"workspace_bytes\": %zu, "
       "\"peak_rss_bytes\": %llu}\n",
       median, queued,
-      2.0 * options.samples * denoiser->info().flops() / median * 1e-9,
-      denoiser->info().parameter_bytes, ctx.workspace().capacity_bytes(),
+      2.0 * options.samples * pass.info().flops() / median * 1e-9,
+      network.denoiser->info().parameter_bytes,
+      ctx.workspace().capacity_bytes(),
       static_cast<unsigned long long>(peak_rss_bytes()));
 }
 

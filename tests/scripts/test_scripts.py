@@ -60,7 +60,8 @@ class Scripts(unittest.TestCase):
             done = run(PROBE, "config", name)
             self.assertEqual(done.returncode, 0, done.stderr)
             config = json.loads(done.stdout)
-            self.assertEqual(config["transformer"]["_class_name"], "DiTTransformer2DModel")
+            self.assertIn(config["transformer"]["_class_name"],
+                          ("DiTTransformer2DModel", "PixArtTransformer2DModel"))
             self.assertGreater(config["transformer"]["num_layers"], 0)
             self.assertIn("_class_name", config["scheduler"])
             self.assertIn("vae", config)
