@@ -53,6 +53,21 @@ constexpr std::string_view kDpmSolver = R"({
   "lower_order_final": true, "timestep_spacing": "linspace",
   "final_sigmas_type": "zero"})";
 
+/// T5 v1.1 XXL, its encoder.
+constexpr std::string_view kT5Xxl = R"({
+  "architectures": ["T5EncoderModel"], "model_type": "t5",
+  "d_model": 4096, "d_kv": 64, "d_ff": 10240, "num_layers": 24,
+  "num_heads": 64, "vocab_size": 32128, "feed_forward_proj": "gated-gelu",
+  "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
+  "layer_norm_epsilon": 1e-6, "pad_token_id": 0, "eos_token_id": 1})";
+
+constexpr std::string_view kTinyT5 = R"({
+  "architectures": ["T5EncoderModel"], "model_type": "t5",
+  "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2,
+  "num_heads": 4, "vocab_size": 32128, "feed_forward_proj": "gated-gelu",
+  "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
+  "layer_norm_epsilon": 1e-6, "pad_token_id": 0, "eos_token_id": 1})";
+
 /// What the bundled transformers differ in.
 struct DitSize {
   int heads;
@@ -136,10 +151,18 @@ std::span<const BundledModel> bundled_models() {
        dit({4, 16, 4, 8, 4, 8, 10}), kTinyVae, kDdim},
       {"pixart-sigma-xl-2",
        "PixArt-Sigma-XL/2, 1024x1024 pixels, from a prompt",
-       pixart({16, 72, 28, 128, 2.0, 4096}), kSdxlVae, kDpmSolver},
+       pixart({16, 72, 28, 128, 2.0, 4096}),
+       kSdxlVae,
+       kDpmSolver,
+       "PixArtSigmaPipeline",
+       {{"text_encoder", "T5EncoderModel", kT5Xxl, "t5"}}},
       {"tiny-pixart-sigma",
        "3 blocks of width 72 with a small VAE, from a prompt, for tests",
-       pixart({3, 24, 3, 16, 1.0, 32}), kTinyVae, kDpmSolver},
+       pixart({3, 24, 3, 16, 1.0, 32}),
+       kTinyVae,
+       kDpmSolver,
+       "PixArtSigmaPipeline",
+       {{"text_encoder", "T5EncoderModel", kTinyT5, "t5"}}},
   };
   return kModels;
 }

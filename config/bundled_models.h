@@ -3,8 +3,17 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::config {
+
+/// A text encoder of a bundled pipeline.
+struct BundledEncoder {
+  std::string_view name;        ///< of its folder in a checkpoint
+  std::string_view class_name;  ///< as model_index.json says it
+  std::string_view config;      ///< config.json
+  std::string_view tokenizer;   ///< name of a bundled tokenizer
+};
 
 /// A well-known model's configuration files, for runs with random weights:
 /// speed and memory on your hardware without a download.
@@ -14,6 +23,9 @@ struct BundledModel {
   std::string transformer;     ///< config.json
   std::string_view vae;        ///< config.json; empty: pixel space
   std::string_view scheduler;  ///< scheduler_config.json
+  /// `_class_name` of model_index.json; empty where it takes no prompts.
+  std::string_view pipeline = {};
+  std::vector<BundledEncoder> encoders = {};
 };
 
 [[nodiscard]] std::span<const BundledModel> bundled_models();

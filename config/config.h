@@ -68,8 +68,14 @@ struct Config {
   std::string model_dir;
   std::string random_weights;
   std::vector<std::string> classes;  ///< names or ids; cycles over samples
-  std::optional<PictureSize> size;   ///< unset: as the model was trained
+  std::string prompt;
+  std::string prompt_file;  ///< a prompt on each line; cycles over samples
+  std::optional<std::string> negative_prompt;
+  std::string prompt_embeds;  ///< a file of encoded prompts in their place
+  std::optional<PictureSize> size;  ///< unset: as the model was trained
   SampleRange samples;
+  /// `samples` is a count, and so many are made of each prompt.
+  bool samples_per_prompt = true;
   std::uint64_t seed = 0;
   NoiseKind noise = NoiseKind::philox;
   std::string from;  ///< an image with a recipe; of keys: a company's key file

@@ -8,6 +8,7 @@
 #include <map>
 #include <utility>
 
+#include "config/bundled_models.h"
 #include "config/enum_names.h"
 #include "config/method_plan.h"
 #include "config/not_yet.h"
@@ -38,6 +39,14 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   }
   if (says(settings, "random-weights")) {
     config.model_dir.clear();
+  }
+  // What the pictures show.
+  for (const char* key : {"prompt", "prompt-file", "prompt-embeds"}) {
+    if (says(settings, key)) {
+      config.prompt.clear();
+      config.prompt_file.clear();
+      config.prompt_embeds.clear();
+    }
   }
   const bool lists = says(settings, "sigmas") || says(settings, "timesteps");
   if (lists) {
@@ -99,8 +108,14 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.sampler = {};
   config.method = {};
   config.size.reset();
+  config.prompt.clear();
+  config.prompt_file.clear();
+  config.negative_prompt.reset();
   if (!sources.recipe_needs_latents) {
     config.init_latents.clear();
+  }
+  if (!sources.recipe_needs_embeds) {
+    config.prompt_embeds.clear();
   }
   try {
     apply(config, sources.recipe);
@@ -169,9 +184,19 @@ void check_repeated(const std::vector<Setting>& settings) {
 
 void check_exclusive(const std::vector<Setting>& settings) {
   constexpr std::pair<const char*, const char*> kPairs[] = {
-      {"model", "random-weights"}, {"sigmas", "timesteps"},
-      {"steps", "sigmas"},         {"steps", "timesteps"},
-      {"karras", "sigma-spacing"}, {"quiet", "verbose"}};
+      {"model", "random-weights"},
+      {"sigmas", "timesteps"},
+      {"prompt", "prompt-file"},
+      {"prompt", "prompt-embeds"},
+      {"class", "prompt"},
+      {"prompt-file", "prompt-embeds"},
+      {"class", "prompt-file"},
+      {"class", "prompt-embeds"},
+      {"negative-prompt", "prompt-embeds"},
+      {"steps", "sigmas"},
+      {"steps", "timesteps"},
+      {"karras", "sigma-spacing"},
+      {"quiet", "verbose"}};
   for (const auto& [one, other] : kPairs) {
     if (says(settings, one) && says(settings, other)) {
       throw Error(Errc::invalid_argument, std::string("--") + one,
@@ -239,6 +264,21 @@ void check_printing(const Config& config) {
   }
 }
 
+/// What the model says of how it is sampled.
+std::vector<Setting> defaults_of(const Config& config) {
+  if (!config.model_dir.empty()) {
+    return read_sampling_defaults(config.model_dir);
+  }
+  // A name that is not bundled is refused where the model is opened.
+  const auto models = bundled_models();
+  const auto found =
+      std::ranges::find(models, config.random_weights, &BundledModel::name);
+  return found == models.end()
+             ? std::vector<Setting>()
+             : pipeline_defaults(found->pipeline,
+                                 "bundled " + config.random_weights);
+}
+
 }  // namespace
 
 Sources read_environment() {
@@ -283,8 +323,8 @@ Config load_config(Verb verb, const Sources& sources) {
   }
   Config config = merge(sources, file, {});
   const bool samples = find_option("sampler")->serves(verb);
-  if (samples && !config.model_dir.empty() && sources.recipe.empty()) {
-    const auto defaults = read_sampling_defaults(config.model_dir);
+  if (samples && sources.recipe.empty()) {
+    const auto defaults = defaults_of(config);
     if (!defaults.empty()) {
       config = merge(sources, file, defaults);
     }

@@ -17,6 +17,7 @@ struct Sources {
   std::vector<Setting> environment;   ///< keys without TROUPE_
   std::string file;                   ///< TOML; empty: none
   bool recipe_needs_latents = false;  ///< it was made from given latents
+  bool recipe_needs_embeds = false;   ///< it was made from given embeddings
 };
 
 /// The TROUPE_* variables of this process. TROUPE_CONFIG is not an option but

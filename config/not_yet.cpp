@@ -18,8 +18,8 @@ struct NotYet {
   std::string_view hint;   ///< what to do today
 };
 
-constexpr std::string_view kClassesToday =
-    "models conditioned on classes run today: --class NAME";
+constexpr std::string_view kPromptsToday =
+    "--prompt TEXT or --class NAME say what a picture shows";
 constexpr std::string_view kMachinesToday =
     "troupe sample --listen ADDR takes workers of other machines, which begin "
     "with troupe worker --join ADDR";
@@ -27,13 +27,12 @@ constexpr std::string_view kLatentsToday =
     "--init-latents FILE starts from latents";
 
 constexpr auto kOptions = std::to_array<NotYet>({
-    {"prompt,prompts,prompt-file,text,p",
-     "text prompts are not there yet: text encoders are coming", kClassesToday},
-    {"negative-prompt,prompt-embeds,negative-prompt-embeds,pooled-prompt-"
-     "embeds,"
-     "max-sequence-length,clip-skip",
-     "prompts and their embeddings are not there yet: text encoders are coming",
-     kClassesToday},
+    {"negative-prompt-embeds,pooled-prompt-embeds,prompt-attention-mask",
+     "all tensors of encoded prompts are in one file",
+     "give it with --prompt-embeds FILE, as troupe encode writes it"},
+    {"prompt-2,negative-prompt-2,max-sequence-length,clip-skip",
+     "pipelines that have this are not there yet: they are coming",
+     kPromptsToday},
     {"lora,loras,lora-weights,lora-scale,adapter,lora-path",
      "LoRA adapters are not read",
      "merge one into its checkpoint first: in diffusers fuse_lora(), then "
@@ -47,7 +46,7 @@ constexpr auto kOptions = std::to_array<NotYet>({
      "starting from a picture is not there", kLatentsToday},
     {"mask,mask-image,inpaint", "inpainting is not there", kLatentsToday},
     {"controlnet,control-image,ip-adapter,t2i-adapter",
-     "controlled generation is not there", kClassesToday},
+     "controlled generation is not there", kPromptsToday},
     {"vae,vae-path,unet,transformer,text-encoder,tokenizer",
      "parts of a pipeline are not given one by one",
      "put them in one folder in diffusers layout and give --model DIR"},
@@ -68,8 +67,8 @@ constexpr auto kVerbs = std::to_array<NotYet>({
      "there is no journal to resume from: it is coming with `serve`",
      "the same troupe sample command with --exists skip goes on where it "
      "stopped"},
-    {"encode,prompt,text2image,txt2img",
-     "text encoders are not there yet: they are coming", kClassesToday},
+    {"prompt,text2image,txt2img,generate", "the verb is sample",
+     "troupe sample --model DIR --prompt TEXT --out FILE.png"},
     {"sweep,grid", "sweeps over options are not there yet: they are coming",
      "a loop in the shell runs troupe sample for each value"},
     {"convert", "checkpoints are converted outside of troupe",

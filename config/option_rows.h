@@ -29,7 +29,8 @@ constexpr std::uint16_t kKeys = 64;
 constexpr std::uint16_t kWorker = 128;
 constexpr std::uint16_t kLs = 256;
 constexpr std::uint16_t kCancel = 512;
-constexpr std::uint16_t kAll = 1023;
+constexpr std::uint16_t kEncode = 1024;
+constexpr std::uint16_t kAll = 2047;
 constexpr std::uint16_t kMethods = kSample | kBench;
 constexpr std::uint16_t kRuns = kSample | kBench | kVerify;
 /// That compute on this machine.

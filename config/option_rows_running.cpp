@@ -121,11 +121,11 @@ std::span<const Option> running_rows() {
        kComputes, whole(&Config::batch, 0, 1024)},
       {"dtype", "", 0, "KIND",
        "auto (bf16 where the device has it), f32, bf16 or f16 (GPU)",
-       kResources, kRuns, field(&Config::compute)},
+       kResources, kRuns | kEncode, field(&Config::compute)},
       {"isa", "", 0, "LEVEL",
        "hold the CPU to avx2, avx512, avx512_bf16 or amx: unlike machines that "
        "are held to one level compute in one execution class",
-       kResources, kRuns, isa_field()},
+       kResources, kRuns | kEncode, isa_field()},
       {"bits", "", 0, "MODE",
        "of GPUs: invariant (an image's bytes are its own), or free", kResources,
        kRuns, field(&Config::bits)},
@@ -160,12 +160,12 @@ std::span<const Option> running_rows() {
        kEmulation, kBench, real(&Emulation::link_us, 0, 1e7), "50"},
       {"out", "output", 'o', "PATH",
        "FILE.png, a folder, a pattern with {index:05}, or - for stdout; keys: "
-       "the key file to write",
-       kOutput, kSample | kKeys, field(&Config::out), "none"},
+       "the key file to write; encode: FILE.safetensors or FILE.npz",
+       kOutput, kSample | kKeys | kEncode, field(&Config::out), "none"},
       {"grid", "", 0, "FILE", "a contact sheet of all samples", kOutput,
        kSample, field(&Config::grid), "none"},
       {"exists", "", 0, "WHAT", "error, skip or replace outputs that are there",
-       kOutput, kSample, field(&Config::exists)},
+       kOutput, kSample | kEncode, field(&Config::exists)},
       {"save", "", 0, "KIND=FILE",
        "latents=FILE, the final ones [n, C, H, W]; trajectory=FILE, after "
        "every "

@@ -16,6 +16,20 @@ void set_karras(Config& config, Text place, Text text) {
   }
 }
 
+/// A count is of each prompt, a range of all pictures.
+Field samples_field() {
+  return {[](Config& config, Text place, Text text) {
+            config.samples = parse_range(place, text);
+            config.samples_per_prompt = text.find(':') == Text::npos;
+          },
+          [](const Config& config) {
+            const SampleRange& range = config.samples;
+            return config.samples_per_prompt || range.begin > 0
+                       ? to_string(range)
+                       : "0:" + to_string(range);
+          }};
+}
+
 Field final_sigmas_field() {
   static const Names kNames = {"zero", "sigma_min"};
   Field final_sigmas =
@@ -34,19 +48,35 @@ Field final_sigmas_field() {
 std::span<const Option> sampling_rows() {
   static const auto kTable = std::to_array<Option>({
       {"model", "", 'm', "DIR", "checkpoint folder in diffusers layout", kModel,
-       kComputes | kSchedule, field(&Config::model_dir), "none"},
+       kComputes | kSchedule | kEncode, field(&Config::model_dir), "none"},
       {"random-weights", "", 0, "NAME",
-       "a bundled model shape with random weights", kModel, kRuns,
+       "a bundled model shape with random weights", kModel, kRuns | kEncode,
        field(&Config::random_weights), "none"},
       {"class", "class-labels,classes,label", 'c', "LIST",
        "class names or ids; several cycle over the samples", kModel, kRuns,
        parsed(&Config::classes, parse_list), "all in turn, from 0"},
+      {"prompt", "text", 'p', "TEXT", "what the pictures shall show", kModel,
+       kRuns | kEncode, field(&Config::prompt), "none"},
+      {"prompt-file", "prompts", 0, "FILE",
+       "a prompt on each line, blank ones left out; image i shows prompt i "
+       "modulo their number",
+       kModel, kSample | kBench | kEncode, field(&Config::prompt_file), "none"},
+      {"negative-prompt", "", 0, "TEXT", "what guidance leads away from",
+       kModel, kRuns | kEncode,
+       parsed(&Config::negative_prompt,
+              [](Text, Text text) { return std::string(text); }),
+       "the pipeline's own, which is mostly no text"},
+      {"prompt-embeds", "", 0, "FILE",
+       "prompts that are encoded already, as troupe encode or diffusers makes "
+       "them (.safetensors, .npz)",
+       kModel, kRuns, field(&Config::prompt_embeds), "none"},
       {"size", "resolution", 0, "WxH",
        "width and height of the pictures, in pixels", kModel, kRuns,
        parsed(&Config::size, parse_size), "as the model was trained"},
       {"samples", "num-samples,batch-count", 'n', "N|A:B",
-       "how many images, or global indices [A, B)", kModel, kSample | kBench,
-       parsed(&Config::samples, parse_range)},
+       "how many images, of each prompt if there are several; or global "
+       "indices [A, B)",
+       kModel, kSample | kBench, samples_field()},
       {"seed", "", 's', "N",
        "the same seed gives the same images; -1 is 2^64 - 1", kModel, kRuns,
        parsed(&Config::seed, parse_seed)},
@@ -69,12 +99,13 @@ std::span<const Option> sampling_rows() {
        "what the model's files say, else ddim"},
       {"steps", "num-inference-steps,num-steps", 0, "N", "denoising steps",
        kSamplerGroup, kSamplers, whole(&Sampler::steps, 1),
-       "what the model's sampling.json says, else 50"},
+       "what the model's sampling.json says, else its pipeline's default, "
+       "else 50"},
       {"guidance", "guidance-scale,cfg-scale", 0, "W",
        "classifier-free guidance; 1 is off", kSamplerGroup, kRuns,
        real(&Config::guidance_scale, -1000, 1000),
-       "what the model's sampling.json says, else 4; 1 for models without "
-       "classes"},
+       "what the model's sampling.json says, else its pipeline's default, "
+       "else 4; 1 for models without classes and prompts"},
       {"eta", "", 0, "X", "DDIM: 0 deterministic, 1 like DDPM", kSamplerGroup,
        kSamplers, real(&Sampler::eta, 0, 1), "0"},
       {"order", "solver-order", 0, "N", "order of a multistep solver, 1 to 3",

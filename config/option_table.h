@@ -22,11 +22,13 @@ enum class Verb : std::uint8_t {
   keys,
   worker,
   ls,
-  cancel
+  cancel,
+  encode
 };
 /// As they are typed: see enum_names.h.
 constexpr const char* list_of(Verb) {
-  return "sample schedule inspect verify bench doctor keys worker ls cancel";
+  return "sample schedule inspect verify bench doctor keys worker ls cancel "
+         "encode";
 }
 
 /// What a value is, in TOML's terms.

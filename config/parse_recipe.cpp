@@ -130,6 +130,13 @@ class JsonReader : public FieldReader<JsonReader, json> {
     }
   }
 
+  void read(const char* key, const json& in, Verbatim& value) {
+    expect(in.is_string(), key, in, "a text");
+    value.text = in.get<std::string>();
+    expect(value.text.size() <= kLongestPrompt, key, in,
+           "a text of at most 64 KiB");
+  }
+
   const std::string& place_;
   const json& in_;
   std::string name_;

@@ -16,7 +16,6 @@ namespace {
 /// Noise keys hold 48 bits of sample index.
 constexpr std::uint64_t kMaxSampleIndex = std::uint64_t{1} << 48U;
 /// More samples than this in one command is a typing error.
-constexpr std::uint64_t kMaxSamples = 10'000'000;
 
 [[noreturn]] void fail(std::string_view place, std::string_view text,
                        std::string_view expected, std::string_view hint = {}) {

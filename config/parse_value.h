@@ -42,6 +42,9 @@ template <typename T>
 [[nodiscard]] std::vector<std::string> parse_list(std::string_view place,
                                                   std::string_view text);
 
+/// The most samples of one command.
+inline constexpr std::uint64_t kMaxSamples = 10'000'000;
+
 /// Samples [begin, end) of a job, as global indices.
 struct SampleRange {
   std::uint64_t begin = 0;

@@ -38,6 +38,8 @@ class JsonWriter {
       }
     } else if constexpr (std::is_same_v<T, std::string>) {
       out_[key] = readable(value);
+    } else if constexpr (std::is_same_v<T, Verbatim>) {
+      out_[key] = value.text;
     } else {
       out_[key] = value;
     }
@@ -71,7 +73,14 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     }
   };
   say("random-weights", recipe.random_weights);
-  say("class", std::to_string(recipe.class_id));
+  if (recipe.prompt) {
+    say("prompt", recipe.prompt->text);
+  } else if (!recipe.prompt_embeds_xxh3) {
+    say("class", std::to_string(recipe.class_id));
+  }
+  if (recipe.negative_prompt) {
+    say("negative-prompt", recipe.negative_prompt->text);
+  }
   say("samples", to_string(SampleRange{recipe.index, recipe.index + 1}));
   if (recipe.width || recipe.height) {  // one alone is 0 by the other: refused
     say("size", to_string(PictureSize{recipe.width.value_or(0),

@@ -12,6 +12,13 @@
 
 namespace troupe::config {
 
+/// A text that must come back as it was written, whatever it holds.
+struct Verbatim {
+  std::string text;
+
+  friend bool operator==(const Verbatim&, const Verbatim&) = default;
+};
+
 /// Everything that decides the pixels of one image, and nothing about the run
 /// that made it: a recovered, resumed or differently placed run writes the
 /// same bytes. It never holds paths, hosts or keys.
@@ -22,6 +29,13 @@ struct Recipe {
   std::string weights_xxh3;
   std::int64_t class_id = 0;
   std::string class_name;
+  // Of a model that takes prompts.
+  std::optional<Verbatim> prompt;
+  std::optional<Verbatim> negative_prompt;  ///< unset: the pipeline's own
+  /// The execution class in which its encoders made tensors of them.
+  std::optional<std::string> encoder_class;
+  /// Hash of the given tensors, where a file had them in place of prompts.
+  std::optional<std::string> prompt_embeds_xxh3;
   std::uint64_t seed = 0;
   std::uint64_t index = 0;  ///< global sample index
   NoiseKind noise = NoiseKind::philox;

@@ -11,6 +11,8 @@ namespace troupe::config {
 constexpr int kRecipeSchema = 1;
 /// Bytes of one text.
 constexpr std::size_t kLongestRecipeText = 4096;
+/// Bytes of a prompt.
+constexpr std::size_t kLongestPrompt = std::size_t{64} << 10U;
 
 /// Visits the fields of an options struct with their key, in the direction of
 /// the visitor.
@@ -89,6 +91,10 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit("weights_xxh3", r.weights_xxh3);
   visit("class_id", r.class_id);
   visit("class_name", r.class_name);
+  visit("prompt", r.prompt);
+  visit("negative_prompt", r.negative_prompt);
+  visit("encoder_class", r.encoder_class);
+  visit("prompt_embeds_xxh3", r.prompt_embeds_xxh3);
   visit("seed", r.seed);
   visit("index", r.index);
   visit("noise", r.noise);

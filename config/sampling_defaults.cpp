@@ -1,6 +1,7 @@
 #include "config/sampling_defaults.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,6 +19,16 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMaxSamplingBytes = std::size_t{64} << 10U;
+
+/// What a pipeline's __call__ takes by default, as sampling.json would say it.
+struct PipelineDefaults {
+  std::string_view class_name;
+  std::string_view settings;
+};
+/// Source: diffusers pipelines/*/pipeline_*.py.
+constexpr std::array<PipelineDefaults, 1> kPipelines = {{
+    {"PixArtSigmaPipeline", R"({"steps": 20, "guidance": 4.5})"},
+}};
 
 constexpr std::string_view kKnownKeys =
     "sampler steps guidance eta order timestep_spacing sigma_spacing shift";
@@ -108,11 +119,23 @@ std::vector<Setting> parse(std::string_view text, const std::string& place) {
   return settings;
 }
 
-}  // namespace
+/// The class in model_index.json. What is wrong with that file is said where
+/// the model is opened.
+std::string pipeline_of(const std::filesystem::path& index) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(index, error)) {
+    return {};
+  }
+  try {
+    const json found =
+        json::parse(read_file(index, kMaxSamplingBytes), nullptr, false);
+    return found.value("_class_name", "");
+  } catch (const std::exception&) {
+    return {};
+  }
+}
 
-std::vector<Setting> read_sampling_defaults(
-    const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / kSamplingDefaults;
+std::vector<Setting> read_file_of(const std::filesystem::path& path) {
   std::error_code error;
   // A folder that cannot be looked into is refused where the model is opened.
   if (!std::filesystem::exists(path, error)) {
@@ -125,6 +148,26 @@ std::vector<Setting> read_sampling_defaults(
     refuse(path.string(), "got more than 64 KiB, expected a short JSON file");
   }
   return parse(read_file(path, kMaxSamplingBytes), path.string());
+}
+
+}  // namespace
+
+std::vector<Setting> pipeline_defaults(std::string_view class_name,
+                                       const std::string& place) {
+  const auto found =
+      std::ranges::find(kPipelines, class_name, &PipelineDefaults::class_name);
+  return found == kPipelines.end() ? std::vector<Setting>()
+                                   : parse(found->settings, place);
+}
+
+std::vector<Setting> read_sampling_defaults(
+    const std::filesystem::path& folder) {
+  const std::filesystem::path index = folder / "model_index.json";
+  std::vector<Setting> settings =
+      pipeline_defaults(pipeline_of(index), index.string());
+  std::vector<Setting> own = read_file_of(folder / kSamplingDefaults);
+  settings.insert(settings.end(), own.begin(), own.end());
+  return settings;
 }
 
 }  // namespace troupe::config

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,8 +13,9 @@ namespace troupe::config {
 /// does not read it, and it is no part of the weights' hash.
 inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 
-/// The settings of DIR/sampling.json; none where there is no such file. It is
-/// one flat JSON object:
+/// How a model's folder is sampled when nobody says otherwise: the defaults of
+/// the pipeline that DIR/model_index.json names, and then the settings of
+/// DIR/sampling.json, which are stronger. That file is one flat JSON object:
 ///   {"guidance": 1.5, "steps": 50, "sampler": "ddim"}
 /// with the keys sampler, steps, guidance, eta, order, timestep_spacing,
 /// sigma_spacing and shift (or their other spellings, as --help has them);
@@ -23,5 +25,10 @@ inline constexpr std::string_view kSamplingDefaults = "sampling.json";
 /// unknown or repeated keys, wrong types, unknown solvers); Errc::io.
 [[nodiscard]] std::vector<Setting> read_sampling_defaults(
     const std::filesystem::path& folder);
+
+/// The defaults of a pipeline of diffusers, by its class; none for one that is
+/// not known. `place` says where the class stood.
+[[nodiscard]] std::vector<Setting> pipeline_defaults(
+    std::string_view class_name, const std::string& place);
 
 }  // namespace troupe::config
