@@ -146,12 +146,15 @@ void check_samples(const JobRecord& job) {
              " hashes, expected none, one, or one per sample");
 }
 
-void check_branches(const JobRecord& job, const models::DenoiserInfo& info) {
+void check_branches(const JobRecord& job,
+                    const models::DenoiserDescription& denoiser,
+                    const models::DenoiserInfo& info) {
   expect(std::isfinite(job.guidance_scale), "guidance_scale",
          "expected a finite number");
   expect(!job.conditions.empty(), "conditions", "there are none");
-  expect(!job.unconditional || info.num_classes > 0, "unconditional",
-         "the model has one branch");
+  expect(
+      !job.unconditional || info.num_classes > 0 || denoiser.prompt_width() > 0,
+      "unconditional", "the model has one branch");
 }
 
 void check_classes(const JobRecord& job) {
@@ -189,7 +192,7 @@ models::ModelDescription checked_model(const JobRecord& job,
          "latent_shape", "the model takes no latents of " + to_string(latents));
   const models::DenoiserInfo info = model.denoiser->info(latents, DType::f32);
   check_samples(job);
-  check_branches(job, info);
+  check_branches(job, *model.denoiser, info);
   check_classes(job);
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });

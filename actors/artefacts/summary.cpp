@@ -26,6 +26,7 @@ ordered_json image_json(const ImageSummary& image) {
       {"class", image.class_id}, {"class_name", image.class_name},
       {"path", image.path},      {"latents_xxh3", image.latents_xxh3},
       {"status", image.status}};
+  add_if_any(out, "prompt", image.prompt);
   add_if_any(out, "message", image.message);
   add_if_any(out, "execution_class", image.execution_class);
   return out;
@@ -86,6 +87,7 @@ ordered_json base_json(const RunSummary& s) {
               {"threads", s.threads},
               {"dtype", s.dtype},
               {"wall_seconds", s.wall_seconds},
+              {"encode_seconds", s.encode_seconds},
               {"load_seconds", s.load_seconds},
               {"compute_seconds", s.compute_seconds},
               {"images_per_second", s.images_per_second},

@@ -17,6 +17,7 @@ struct ImageSummary {
   std::uint64_t seed = 0;  ///< that draws this image; torch noise: seed + index
   std::int64_t class_id = 0;
   std::string class_name = {};
+  std::string prompt = {};  ///< empty: it shows a class
   std::string path = {};
   std::string latents_xxh3 = {};
   /// "done", "skipped", "failed", "cancelled"
@@ -76,6 +77,7 @@ struct RunSummary {
   int threads = 0;
   std::string dtype;
   double wall_seconds = 0;
+  double encode_seconds = 0;  ///< of prompts
   double load_seconds = 0;
   double compute_seconds = 0;
   double images_per_second = 0;

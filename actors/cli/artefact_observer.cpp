@@ -94,6 +94,7 @@ void ArtefactObserver::on_sample(const SampleOutcome& outcome) {
                        .seed = request_.seed_of(index),
                        .class_id = recipe.class_id,
                        .class_name = recipe.class_name,
+                       .prompt = request_.prompt_of(index),
                        .latents_xxh3 = recipe.latents_xxh3,
                        .execution_class = recipe.execution_class};
   if (latents_) {

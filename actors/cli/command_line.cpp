@@ -22,6 +22,9 @@ using config::Verb;
 constexpr std::array kVerbs = {
     VerbInfo{Verb::sample, run_sample, "make images with a company of workers",
              "(--model DIR | --random-weights NAME) [options]",
+             "  troupe sample -m DIR -p 'a lighthouse in a storm' -o "
+             "lighthouse.png\n"
+             "  troupe sample -m DIR --prompt-file prompts.txt -n 4 -o out\n"
              "  troupe sample -m DIR --class 207 -o dog.png\n"
              "  troupe sample -m DIR -c 207,360 -n 16 -o out --grid grid.png\n"
              "  troupe sample -m DIR -n 64:128 --exists skip -o "
@@ -83,6 +86,13 @@ constexpr std::array kVerbs = {
              "  troupe cancel tcp://10.0.0.1:7010 --secret-file company.key\n"
              "  troupe cancel ipc:///tmp/company/a --sample 7\n",
              true},
+    VerbInfo{Verb::encode, run_encode,
+             "make a file of encoded prompts, for --prompt-embeds",
+             "--model DIR (--prompt TEXT | --prompt-file FILE) --out FILE",
+             "  troupe encode -m DIR -p 'a lighthouse in a storm' -o "
+             "lighthouse.safetensors\n"
+             "  troupe encode -m DIR --prompt-file prompts.txt -o "
+             "prompts.safetensors\n"},
 };
 
 /// "--num_steps=3" to "--num-steps=3": both spellings are in use.

@@ -194,10 +194,11 @@ int print_job(Invocation& invocation, const JobRequest& request,
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   required.check(request, weights);
+  const JobConditions conditions = conditions_of(request, *invocation.stop);
   const JobRecord job =
-      record_of(request, request.plan, weights,
+      record_of(request, conditions, request.plan, weights,
                 execution_classes(request, request.plan, weights));
-  check(job, values_of(request), request.source.table());
+  check(job, values_of(request, conditions), request.source.table());
   invocation.summary.status = "planned";
   invocation.take_last_word();
   const bool is_json = invocation.config.json;

@@ -100,7 +100,8 @@ std::unique_ptr<models::Denoiser> random_model(
 /// Seconds of a forward pass: the median, without those that warm up (the
 /// library makes its code, the workspace takes its size) where there is time.
 double forward_seconds(const models::Denoiser& model, const Shape& shape,
-                       ExecContext& ctx, int rows) {
+                       const models::Condition& condition, ExecContext& ctx,
+                       int rows) {
   constexpr std::size_t kWarmUp = 2;
   constexpr double kEnough = 0.6;
   constexpr double kTooLong = 2;
@@ -115,8 +116,7 @@ double forward_seconds(const models::Denoiser& model, const Shape& shape,
         ctx.empty(with_channels(shape, model.info().out_channels), DType::f32));
   }
   const std::vector<double> timesteps(count, 500.0);
-  const models::PreparedPtr prepared =
-      model.prepare(ctx, models::Condition(0), timesteps);
+  const models::PreparedPtr prepared = model.prepare(ctx, condition, timesteps);
   const std::vector<const models::PreparedCondition*> conditions(
       count, prepared.get());
   ShardContext whole;
@@ -192,6 +192,7 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   });
   const std::unique_ptr<models::Denoiser> model =
       random_model(*network, device);
+  const models::Condition condition = network->any_condition();
   double seconds = 0;
   try {
     std::vector<std::future<double>> times;
@@ -199,7 +200,7 @@ std::optional<Pace> measure_pace(const JobRequest& request,
     for (const auto& ctx : contexts) {
       times.push_back(std::async(std::launch::async, [&, context = ctx.get()] {
         use_one_openmp_thread();
-        return forward_seconds(*model, latents, *context, rows);
+        return forward_seconds(*model, latents, condition, *context, rows);
       }));
     }
     for (std::future<double>& time : times) {

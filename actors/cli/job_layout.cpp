@@ -54,7 +54,7 @@ void make_plan(const config::Config& config, JobRequest& request) {
     kinds.push_back(device.device.kind);
   }
   request.plan = config::make_plan(
-      config, {.num_samples = config.samples.size(),
+      config, {.num_samples = request.samples.size(),
                .is_guided = request.guidance_scale > 1,
                .num_blocks = request.source.num_blocks(),
                .num_calls = request.schedule.num_model_calls(),

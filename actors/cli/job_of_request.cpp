@@ -1,6 +1,5 @@
 #include "actors/cli/job_of_request.h"
 
-#include <optional>
 #include <utility>
 
 #include "actors/cli/execution_class.h"
@@ -11,11 +10,16 @@ namespace troupe::actors {
 namespace {
 
 /// A network without classes reads no label.
-std::optional<models::Condition> unconditional_of(const JobRequest& request) {
+JobConditions class_conditions(const JobRequest& request) {
+  JobConditions conditions;
+  for (const std::int64_t id : request.classes) {
+    conditions.each.emplace_back(id);
+  }
   const std::int64_t num_classes = request.source.info(DType::f32).num_classes;
-  return request.guidance_scale > 1 && num_classes > 0
-             ? std::optional(models::Condition(num_classes))
-             : std::nullopt;
+  if (request.guidance_scale > 1 && num_classes > 0) {
+    conditions.unconditional.emplace(num_classes);
+  }
+  return conditions;
 }
 
 void add_init_latents(const JobRequest& request, JobRecord& job) {
@@ -53,8 +57,14 @@ std::vector<std::string> execution_classes(const JobRequest& request,
   return classes;
 }
 
-JobRecord record_of(const JobRequest& request, const config::Plan& plan,
-                    std::uint64_t weights_hash,
+JobConditions conditions_of(const JobRequest& request, StopFlag& stop) {
+  return request.prompts.empty() ? class_conditions(request)
+                                 : encode(request.prompts, request.source,
+                                          request.encoder_dtype(), stop);
+}
+
+JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
+                    const config::Plan& plan, std::uint64_t weights_hash,
                     const std::vector<std::string>& classes) {
   JobRecord job;
   job.model = request.source.record(weights_hash);
@@ -70,11 +80,11 @@ JobRecord record_of(const JobRequest& request, const config::Plan& plan,
   job.latent_shape.assign(extents.begin(), extents.end());
   job.begin = request.samples.begin;
   job.end = request.samples.end;
-  for (const std::int64_t id : request.classes) {
-    job.conditions.push_back(models::Condition(id).hash());
+  for (const models::Condition& condition : conditions.each) {
+    job.conditions.push_back(condition.hash());
   }
-  if (const auto other = unconditional_of(request)) {
-    job.unconditional = other->hash();
+  if (conditions.unconditional) {
+    job.unconditional = conditions.unconditional->hash();
   }
   job.noise = request.noise;
   job.seed = request.seed;
@@ -83,17 +93,15 @@ JobRecord record_of(const JobRequest& request, const config::Plan& plan,
   return job;
 }
 
-JobValues values_of(const JobRequest& request) {
+JobValues values_of(const JobRequest& request,
+                    const JobConditions& conditions) {
   JobValues values;
-  const auto add = [&](models::Condition condition) {
-    const std::uint64_t hash = condition.hash();
-    values.conditions.emplace(hash, std::move(condition));
-  };
-  for (const std::int64_t id : request.classes) {
-    add(models::Condition(id));
+  for (const models::Condition& condition : conditions.each) {
+    values.conditions.emplace(condition.hash(), condition);
   }
-  if (auto other = unconditional_of(request)) {
-    add(*std::move(other));
+  if (conditions.unconditional) {
+    values.conditions.emplace(conditions.unconditional->hash(),
+                              *conditions.unconditional);
   }
   values.init_latents = request.init_latents;
   return values;

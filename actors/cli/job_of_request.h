@@ -22,10 +22,17 @@ namespace troupe::actors {
 /// bench's baselines). The plan's cuts and graph are drawn here, once.
 /// `classes`: those of execution_classes.
 [[nodiscard]] JobRecord record_of(const JobRequest& request,
+                                  const JobConditions& conditions,
                                   const config::Plan& plan,
                                   std::uint64_t weights_hash,
                                   const std::vector<std::string>& classes);
 /// What that record names by hash.
-[[nodiscard]] JobValues values_of(const JobRequest& request);
+[[nodiscard]] JobValues values_of(const JobRequest& request,
+                                  const JobConditions& conditions);
+
+/// The conditions of a request. Prompts are encoded first, and their encoders
+/// let go. Errors: those of `encode`.
+[[nodiscard]] JobConditions conditions_of(const JobRequest& request,
+                                          StopFlag& stop);
 
 }  // namespace troupe::actors

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "actors/cli/execution_class.h"
 #include "actors/cli/job_layout.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/notes.h"
@@ -110,10 +111,10 @@ void check_method(const config::Config& config,
   }
 }
 
-/// A network without classes has one branch.
+/// A network without classes and prompts has one branch.
 double guidance_of(const config::Config& config, const ModelSource& source,
                    std::vector<std::string>& notes) {
-  if (source.info(DType::f32).num_classes > 0) {
+  if (source.takes_prompts() || source.info(DType::f32).num_classes > 0) {
     return config.guidance_scale.value_or(kDefaultGuidance);
   }
   if (config.guidance_scale.value_or(1.0) > 1) {
@@ -131,7 +132,9 @@ std::vector<std::int64_t> classes_of(const config::Config& config,
     require(config.classes.empty() ||
                 config.classes == std::vector<std::string>{"0"},
             Errc::invalid_argument, config.place_of("class"),
-            "the model has no classes", "leave it out");
+            "the model has no classes",
+            source.takes_prompts() ? "say with --prompt what the pictures show"
+                                   : "leave it out");
     return {0};
   }
   std::vector<std::int64_t> ids;
@@ -165,11 +168,11 @@ void take_init_latents(const config::Config& config, JobRequest& request) {
   request.init_latents =
       read_latents(config.init_latents, request.source.latent_shape());
   const std::int64_t rows = request.init_latents.dim(0);
-  if (rows != 1 && static_cast<std::uint64_t>(rows) < config.samples.end) {
+  if (rows != 1 && static_cast<std::uint64_t>(rows) < request.samples.end) {
     throw Error(
         Errc::invalid_argument, "--init-latents",
         fmt::format("fewer latents than samples: got {}, expected at least {}",
-                    rows, config.samples.end),
+                    rows, request.samples.end),
         "row i of the file belongs to sample i");
   }
 }
@@ -187,6 +190,22 @@ void keep_stream(const config::Recipe* recipe, JobRequest& request) {
       "this recipe was made by an older Troupe, which skipped one torch draw "
       "that diffusers makes; the run repeats the old order, so that the image "
       "comes back");
+}
+
+/// A count is of each prompt.
+config::SampleRange samples_of(const config::Config& config,
+                               const JobPrompts& prompts) {
+  config::SampleRange samples = config.samples;
+  if (config.samples_per_prompt && prompts.size() > 1) {
+    const std::uint64_t most = config::kMaxSamples / prompts.size();
+    require(samples.end <= most, Errc::invalid_argument,
+            config.place_of("samples"),
+            fmt::format("got {} of each of {} prompts, expected at most {}",
+                        samples.end, prompts.size(), most),
+            "split the prompts over several runs");
+    samples.end *= prompts.size();
+  }
+  return samples;
 }
 
 /// Each emulated device is one worker with one thread, of the CPU.
@@ -207,6 +226,12 @@ const JobDevice& JobRequest::device_of(int execution_class) const {
   require(found != devices.end(), Errc::internal, "devices",
           "a class of execution without a device");
   return *found;
+}
+
+DType JobRequest::encoder_dtype() const {
+  const JobDevice& last = devices.back();
+  return !last.is_gpu() || last.compute == DType::f32 ? last.compute
+                                                      : automatic_dtype();
 }
 
 std::string JobRequest::dtypes() const {
@@ -232,6 +257,15 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.random_weights = source.is_random() ? source.name() : std::string();
   recipe.class_id = class_of(index);
   recipe.class_name = source.class_name(recipe.class_id);
+  if (!prompts.texts.empty()) {
+    recipe.prompt = config::Verbatim{prompt_of(index)};
+    if (prompts.negative) {
+      recipe.negative_prompt = config::Verbatim{*prompts.negative};
+    }
+  } else if (!prompts.given.empty()) {
+    recipe.prompt_embeds_xxh3 =
+        to_hex(prompts.given[index % prompts.given.size()].hash());
+  }
   recipe.seed = seed;
   recipe.index = index;
   recipe.noise = noise;
@@ -273,6 +307,7 @@ JobRequest make_request(const config::Config& said,
   ModelSource source = ModelSource::open(config, table);
   std::vector<std::string> notes;
   const double guidance = guidance_of(config, source, notes);
+  JobPrompts prompts = read_prompts(config, source, guidance > 1, notes);
   samplers::Schedule schedule(base_schedule(config, source, recipe, notes));
   check_lists(config.sampler, schedule);
   std::vector<JobDevice> devices =
@@ -282,11 +317,12 @@ JobRequest make_request(const config::Config& said,
                      .devices = std::move(devices),
                      .max_rows = config.batch,
                      .guidance_scale = guidance,
-                     .samples = config.samples,
+                     .prompts = std::move(prompts),
                      .seed = config.seed,
                      .noise = config.noise,
                      .is_emulated = config.emulation.devices.has_value(),
                      .notes = std::move(notes)};
+  request.samples = samples_of(config, request.prompts);
   request.classes = classes_of(config, request.source, request.notes);
   request.only_directs = only_directs(config);
   lay_out(config, gpus, request);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/cli/job_devices.h"
+#include "actors/cli/job_prompts.h"
 #include "actors/cli/model_source.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"
@@ -27,6 +28,7 @@ struct JobRequest {
   int max_rows = 0;  ///< of --batch
   double guidance_scale = 1.0;
   std::vector<std::int64_t> classes;  ///< cycles over global indices
+  JobPrompts prompts;                 ///< the same, where the model takes them
   config::SampleRange samples;
   std::uint64_t seed = 0;
   config::NoiseKind noise = config::NoiseKind::philox;
@@ -47,15 +49,22 @@ struct JobRequest {
   [[nodiscard]] std::int64_t class_of(std::uint64_t index) const {
     return classes[index % classes.size()];
   }
+  /// As it was written; empty where there are no words.
+  [[nodiscard]] std::string prompt_of(std::uint64_t index) const {
+    return prompts.texts.empty() ? std::string()
+                                 : prompts.texts[index % prompts.texts.size()];
+  }
   /// What a generator would be given to draw image `index` alone: seed + index
   /// under torch noise; under ours the seed, the index being told apart.
   [[nodiscard]] std::uint64_t seed_of(std::uint64_t index) const {
     return noise == config::NoiseKind::torch ? seed + index : seed;
   }
   [[nodiscard]] std::size_t num_conditions() const {
-    return static_cast<std::size_t>(
-        std::min<std::uint64_t>(classes.size(), samples.size()));
+    return static_cast<std::size_t>(std::min<std::uint64_t>(
+        std::max(classes.size(), prompts.size()), samples.size()));
   }
+  /// What the prompts are encoded in, on the CPU.
+  [[nodiscard]] DType encoder_dtype() const;
   /// Whether the steps draw from a torch generator after given latents.
   [[nodiscard]] bool draws_after_given_latents() const {
     return noise == config::NoiseKind::torch && !init_latents.empty() &&

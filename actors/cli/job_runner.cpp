@@ -12,6 +12,7 @@
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -22,6 +23,11 @@ std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
       source.latent_shape().num_elements() +
       (decode ? source.pixel_shape().num_elements() : 0);
   return static_cast<std::uint64_t>(elements) * sizeof(float);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
+      .count();
 }
 
 }  // namespace
@@ -39,6 +45,7 @@ std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
 
 JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
     : request_(request) {
+  encode_prompts(stop);
   const auto start = std::chrono::steady_clock::now();
   const auto in_use = [](const JobDevice& device) {
     return device.workers > 0;
@@ -60,9 +67,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
       lost_.push_back({device.device, current_failure()});
     }
   }
-  load_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
+  load_seconds_ = seconds_since(start);
   execution_classes_ =
       actors::execution_classes(request, request.plan, weights_hash());
   classes_ =
@@ -71,6 +76,20 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
               fmt::format("model: {} loaded in {:.2f} s, execution class {}",
                           request.source.name(), load_seconds_,
                           fmt::join(execution_classes_, " and ")));
+}
+
+void JobRunner::encode_prompts(StopFlag& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  conditions_ = conditions_of(request_, stop);
+  encoder_class_ = encoder_class(conditions_, request_.encoder_dtype());
+  if (!encoder_class_.empty()) {
+    encode_seconds_ = seconds_since(start);
+    log_message(LogLevel::info,
+                fmt::format("prompts: {} encoded in {:.2f} s, execution class "
+                            "{}; the encoders are not in memory any more",
+                            counted(conditions_.each.size(), "prompt"),
+                            encode_seconds_, encoder_class_));
+  }
 }
 
 void JobRunner::load(const JobDevice& device, StopFlag& stop) {
@@ -96,6 +115,9 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
       request_.recipe_of(index, classes_->at(execution_class));
   recipe.weights_xxh3 = to_hex(weights_hash());
   recipe.latents_xxh3 = to_hex(xxh3_64(latents.bytes()));
+  if (!encoder_class_.empty()) {
+    recipe.encoder_class = encoder_class_;
+  }
   return recipe;
 }
 
@@ -125,9 +147,9 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
       other == nullptr
           ? execution_classes_
           : actors::execution_classes(request_, plan, weights_hash());
-  spec.parts =
-      make_parts(record_of(request_, plan, weights_hash(), classes),
-                 values_of(request_), models_, request_.source.table());
+  spec.parts = make_parts(
+      record_of(request_, conditions_, plan, weights_hash(), classes),
+      values_of(request_, conditions_), models_, request_.source.table());
   spec.outcome_bytes = outcome_bytes(request_.source, spec.decode);
   spec.value_sizes = value_sizes(request_, spec.decode);
   spec.value_budget = request_.value_budget;
@@ -154,9 +176,9 @@ std::vector<WorkerPlace> JobRunner::places(const config::Plan& plan) const {
 
 Offer JobRunner::offer() const {
   Offer offer;
-  offer.job =
-      record_of(request_, request_.plan, weights_hash(), execution_classes_);
-  for (auto& [hash, condition] : values_of(request_).conditions) {
+  offer.job = record_of(request_, conditions_, request_.plan, weights_hash(),
+                        execution_classes_);
+  for (auto& [hash, condition] : values_of(request_, conditions_).conditions) {
     offer.conditions.push_back(condition);
   }
   return offer;

@@ -36,6 +36,7 @@ constexpr JsonField kSample[] = {
     {"threads", "integer", "threads of each CPU worker"},
     {"dtype", "string", "f32, bf16, f16; several with commas"},
     {"wall_seconds", "number", "from the first task to the last file"},
+    {"encode_seconds", "number", "reading text encoders and encoding prompts"},
     {"load_seconds", "number", "reading and packing the weights"},
     {"compute_seconds", "number", "busy time, summed over workers"},
     {"images_per_second", "number", "images made by the time they took"},
@@ -72,8 +73,9 @@ constexpr JsonField kSample[] = {
     {"images", "array of objects", "one per image, by index"},
     {"images[].index", "integer", "global index of the sample"},
     {"images[].seed", "integer", "seed that draws it"},
-    {"images[].class", "integer", "class id"},
+    {"images[].class", "integer", "class id; 0 where there are prompts"},
     {"images[].class_name", "string", "its name; empty if it has none"},
+    {"images[].prompt", "string", "what it shows; absent where it has a class"},
     {"images[].path", "string", "the file; - for stdout; empty if not written"},
     {"images[].latents_xxh3", "string", "XXH3-64 of its final latents' bytes"},
     {"images[].status", "string",
@@ -293,6 +295,19 @@ constexpr JsonField kDoctor[] = {
     {"advice", "array of strings", "what would make this machine do more"},
 };
 
+constexpr JsonField kEncode[] = {
+    {"path", "string", "the file"},
+    {"prompts", "array of objects", "in the order of the file"},
+    {"prompts[].prompt", "string", "as it was written"},
+    {"prompts[].tokens", "array of integers", "of each encoder"},
+    {"prompts[].cut", "array of integers", "tokens that did not fit"},
+    {"dtype", "string", "f32 or bf16: what products were computed in"},
+    {"encode_seconds", "number", "reading encoders and encoding"},
+    {"encoder_class", "string", "what computed, 16 hexadecimal digits"},
+    {"peak_memory_bytes", "integer", "most memory of the process"},
+    {"notes", "array of strings", "what the user should know"},
+};
+
 constexpr JsonField kKeys[] = {
     {"path", "string", "the key file"},
     {"kind", "string",
@@ -367,6 +382,7 @@ std::span<const JsonSection> json_sections() {
       JsonSection{"bench", "What was measured.", kBench},
       JsonSection{"doctor", "This machine and build.", kDoctor},
       JsonSection{"keys", "What was made. No key is ever printed.", kKeys},
+      JsonSection{"encode", "The file of encoded prompts.", kEncode},
       JsonSection{"ls",
                   "How the job stands. With --follow one line for each look.",
                   kLs},

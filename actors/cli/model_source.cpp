@@ -18,9 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fixed: random weights shall be the same everywhere.
-constexpr std::uint64_t kRandomWeightsSeed = 0;
-
 /// Of a bundled config; empty where there is none.
 std::string canonical(std::string_view config) {
   return config.empty() ? std::string()
@@ -74,6 +71,7 @@ ModelSource ModelSource::open(const config::Config& config,
                       .random_weights = true};
     source.model_ = describe(source.record_, table);
     source.scheduler_config_ = bundled.scheduler;
+    source.pipeline_ = models::find_prompt_pipeline(bundled.pipeline);
   } else {
     source.open_checkpoint(config);
   }
@@ -125,6 +123,7 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   }
   record_.name = folder_name(config);
   scheduler_config_ = checkpoint_->scheduler_config;
+  pipeline_ = models::find_prompt_pipeline(checkpoint_->pipeline_class);
 }
 
 std::int64_t ModelSource::the_only_class(

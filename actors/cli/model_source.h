@@ -12,8 +12,12 @@
 #include "actors/job_parts.h"
 #include "config/config.h"
 #include "models/description.h"
+#include "models/text/prompt_pipeline.h"
 
 namespace troupe::actors {
+
+/// Fixed: random weights shall be the same everywhere.
+inline constexpr std::uint64_t kRandomWeightsSeed = 0;
 
 /// Where convert_checkpoint.py lies for the program at `program`: in the share
 /// folder beside it if it is installed, in the source tree above it if it was
@@ -76,6 +80,14 @@ class ModelSource {
   [[nodiscard]] Shape pixel_shape() const {
     return model_.pixel_shape(latents_);
   }
+  /// How its prompts are encoded, and what it does by default; null where the
+  /// folder names no such pipeline.
+  [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {
+    return pipeline_;
+  }
+  [[nodiscard]] bool takes_prompts() const {
+    return denoiser().prompt_width() > 0;
+  }
   [[nodiscard]] const std::optional<models::Checkpoint>& checkpoint()
       const noexcept {
     return checkpoint_;
@@ -121,6 +133,7 @@ class ModelSource {
   Shape latents_;
   std::optional<config::PictureSize> size_;
   std::string scheduler_config_;
+  const models::PromptPipeline* pipeline_ = nullptr;
   std::optional<models::Checkpoint> checkpoint_;
 };
 

@@ -65,6 +65,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
                              .class_id = request.class_of(index),
                              .class_name = request.source.class_name(
                                  request.class_of(index)),
+                             .prompt = request.prompt_of(index),
                              .path = outputs.images->path(index).string(),
                              .latents_xxh3 = earlier.latents_xxh3,
                              .status = "skipped",
@@ -79,6 +80,7 @@ void fill_images(const JobRequest& request, const RunOutputs& outputs,
               .index = report.sample_index,
               .seed = request.seed_of(report.sample_index),
               .class_id = request.class_of(report.sample_index),
+              .prompt = request.prompt_of(report.sample_index),
               .status = is_failed ? "failed" : "cancelled",
               .message = is_failed ? report.failure.value().message : ""});
     }
@@ -98,6 +100,7 @@ void fill_figures(const JobRunner& runner, const RunOutputs& outputs,
   summary.rounds = result.rounds;
   summary.recoveries =
       result.recoveries + static_cast<std::int64_t>(runner.lost().size());
+  summary.encode_seconds = runner.encode_seconds();
   summary.load_seconds = runner.load_seconds();
   summary.compute_seconds = result.compute_seconds;
   summary.images_per_second =
@@ -300,9 +303,17 @@ std::optional<config::Recipe> take_recipe(Invocation& invocation) {
           Errc::invalid_argument, "--from",
           "the image was made from given latents, which its recipe cannot hold",
           "add --init-latents FILE");
+  require(!recipe.prompt_embeds_xxh3 ||
+              !invocation.config.prompt_embeds.empty() ||
+              !invocation.config.prompt.empty(),
+          Errc::invalid_argument, "--from",
+          "the image was made from given embeddings, which its recipe cannot "
+          "hold",
+          "add --prompt-embeds FILE");
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
+  sources.recipe_needs_embeds = recipe.prompt_embeds_xxh3.has_value();
   const bool is_held = names_level(invocation.config);
   invocation.config = config::load_config(config::Verb::sample, sources);
   require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
@@ -322,6 +333,9 @@ int run_sample(Invocation& invocation) {
   const std::unique_ptr<JobMetrics> metrics = make_metrics(config);
   const RequiredClass required = RequiredClass::of(config);
   JobRequest request = make_request(config, recipe ? &*recipe : nullptr);
+  // How many prompts a count stands for is known now.
+  invocation.config.samples = request.samples;
+  invocation.config.samples_per_prompt = false;
   RunSummary& summary = invocation.summary;
   describe(request, summary);
   const bool measures_only = request.source.is_random();

@@ -76,5 +76,6 @@ class FileErrors {
 [[nodiscard]] int run_worker(Invocation& invocation);
 [[nodiscard]] int run_ls(Invocation& invocation);
 [[nodiscard]] int run_cancel(Invocation& invocation);
+[[nodiscard]] int run_encode(Invocation& invocation);
 
 }  // namespace troupe::actors

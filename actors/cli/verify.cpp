@@ -73,6 +73,13 @@ config::ProgressKind bar_kind(const config::Config& config) {
              : kind;
 }
 
+/// What computed an image: what encoded its prompt, too.
+std::string classes_of(const config::Recipe& recipe) {
+  return recipe.encoder_class
+             ? recipe.execution_class + " after " + *recipe.encoder_class
+             : recipe.execution_class;
+}
+
 /// Adds both classes to what was found. Bytes of two classes cannot be
 /// compared, so different bytes mean nothing then. Different weights are still
 /// a difference, though they are a part of the class.
@@ -101,8 +108,8 @@ Finding judge(const std::string& path, const Image& image,
   const bool same_weights = here.weights_xxh3 == there.weights_xxh3;
   Finding finding{
       .path = path,
-      .class_here = here.execution_class,
-      .class_there = there.execution_class,
+      .class_here = classes_of(here),
+      .class_there = classes_of(there),
       .has_other_level = here.isa && there.isa && here.isa != there.isa};
   const Image again = to_image(outcome.pixels);
   if (here.latents_xxh3 != there.latents_xxh3) {
@@ -127,6 +134,10 @@ Finding sample_again(Invocation& invocation, const std::string& path,
   require(recipe.init_latents_xxh3.empty(), Errc::unsupported, path,
           "the image was made from given latents, which its recipe cannot hold",
           "sample it anew with --from and --init-latents, then use --against");
+  require(!recipe.prompt_embeds_xxh3, Errc::unsupported, path,
+          "the image was made from given embeddings, which its recipe cannot "
+          "hold",
+          "sample it anew with --from and --prompt-embeds, then use --against");
   config::Sources sources = invocation.sources;
   sources.recipe = config::to_settings(recipe, path);
   config::Config config = config::load_config(config::Verb::verify, sources);

@@ -1,0 +1,155 @@
+#include "actors/cli/embeds_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "actors/cli/tensor_file.h"
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::string_view kEmbeds = "prompt_embeds";
+constexpr std::string_view kMask = "prompt_attention_mask";
+
+/// A tensor of encoded prompts: [n, …], where `rank` counts one prompt's axes.
+Tensor rows_of(const NamedTensor& named, std::size_t rank,
+               const std::string& path) {
+  const Shape& shape = named.tensor.shape();
+  require(shape.rank() == rank || shape.rank() == rank + 1,
+          Errc::shape_mismatch, path,
+          named.name + ": got " + to_string(shape) + ", expected " +
+              std::to_string(rank) + " axes, or one more for several prompts",
+          "troupe encode writes such files");
+  return shape.rank() == rank ? named.tensor.reshape(with_rows(1, shape))
+                              : named.tensor;
+}
+
+/// How many tokens count. Padding stands at the end.
+std::int64_t length_of(const Tensor& mask, const std::string& path) {
+  const auto value = [&](std::int64_t i) -> double {
+    switch (mask.dtype()) {
+      case DType::i64:
+        return static_cast<double>(mask.data<std::int64_t>()[i]);
+      case DType::u8:
+        return mask.data<std::uint8_t>()[i];
+      case DType::f32:
+        return mask.data<float>()[i];
+      default:
+        return -1;
+    }
+  };
+  std::int64_t length = 0;
+  for (std::int64_t i = 0; i < mask.num_elements(); ++i) {
+    require(value(i) == 0 || (value(i) == 1 && length == i),
+            Errc::invalid_argument, path,
+            std::string(kMask) +
+                ": expected ones and then zeros, as integers or float32",
+            "padding stands behind a prompt's tokens");
+    length += value(i) == 1 ? 1 : 0;
+  }
+  return length;
+}
+
+/// The conditions of one branch. prefix: "" or "negative_".
+std::vector<models::Condition> conditions_in(
+    const std::vector<NamedTensor>& tensors, const std::string& prefix,
+    const models::DenoiserDescription& network, const std::string& path) {
+  const auto find = [&](std::string_view name) -> const NamedTensor* {
+    const auto found = std::ranges::find(tensors, prefix + std::string(name),
+                                         &NamedTensor::name);
+    return found == tensors.end() ? nullptr : &*found;
+  };
+  const NamedTensor* embeds = find("prompt_embeds");
+  if (embeds == nullptr) {
+    return {};
+  }
+  const Tensor all = rows_of(*embeds, 2, path);
+  std::optional<Tensor> masks;
+  if (const NamedTensor* mask = find(kMask)) {
+    masks = rows_of(*mask, 1, path);
+    require(masks->shape() == Shape{all.dim(0), all.dim(1)},
+            Errc::shape_mismatch, path,
+            mask->name + ": got " + to_string(mask->tensor.shape()) +
+                " beside embeddings of " + to_string(embeds->tensor.shape()));
+  }
+  std::vector<models::Condition> conditions;
+  for (std::int64_t i = 0; i < all.dim(0); ++i) {
+    models::Condition condition;
+    condition.add("prompt_embeds", all.item(i),
+                  masks ? length_of(masks->item(i), path) : -1);
+    try {
+      network.check_condition(condition);
+    } catch (const Error& error) {
+      throw Error(error.code(), path, error.place() + ": " + error.message(),
+                  "give embeddings that were made for this model");
+    }
+    conditions.push_back(std::move(condition));
+  }
+  return conditions;
+}
+
+/// Adds the tensors of one branch, each prompt padded to the longest.
+void add_branch(const std::vector<models::Condition>& conditions,
+                const std::string& prefix, std::vector<NamedTensor>& tensors) {
+  std::int64_t longest = 1;
+  std::int64_t width = 0;
+  for (const models::Condition& condition : conditions) {
+    const models::ConditionTensor& embeds = *condition.find(kEmbeds);
+    longest = std::max(longest, embeds.length);
+    width = embeds.tensor.dim(1);
+  }
+  const auto count = static_cast<std::int64_t>(conditions.size());
+  Tensor all({count, longest, width}, DType::f32);
+  Tensor masks({count, longest}, DType::i64);
+  std::ranges::fill(all.span<float>(), 0.0F);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const models::ConditionTensor& embeds =
+        *conditions[static_cast<std::size_t>(i)].find(kEmbeds);
+    std::memcpy(
+        all.item(i).bytes().data(), embeds.tensor.bytes().data(),
+        static_cast<std::size_t>(embeds.length * width) * sizeof(float));
+    for (std::int64_t t = 0; t < longest; ++t) {
+      masks.item(i).data<std::int64_t>()[t] = t < embeds.length ? 1 : 0;
+    }
+  }
+  tensors.push_back({prefix + std::string(kEmbeds), std::move(all)});
+  tensors.push_back({prefix + std::string(kMask), std::move(masks)});
+}
+
+}  // namespace
+
+JobConditions read_embeds(const std::string& path,
+                          const models::DenoiserDescription& network,
+                          bool is_guided) {
+  const std::vector<NamedTensor> tensors = read_tensors(path);
+  JobConditions conditions{conditions_in(tensors, "", network, path), {}, 0};
+  require(!conditions.each.empty(), Errc::invalid_argument, path,
+          "no tensor prompt_embeds is in it",
+          "troupe encode writes such files; diffusers' encode_prompt returns "
+          "the tensors");
+  if (!is_guided) {
+    return conditions;
+  }
+  const auto negative = conditions_in(tensors, "negative_", network, path);
+  require(negative.size() == 1, Errc::invalid_argument, path,
+          fmt::format("guidance needs one negative_prompt_embeds: got {}",
+                      negative.size()),
+          "add it to the file, or give --guidance 1");
+  conditions.unconditional = negative.front();
+  return conditions;
+}
+
+std::vector<NamedTensor> embeds_of(const JobConditions& conditions) {
+  std::vector<NamedTensor> tensors;
+  add_branch(conditions.each, "", tensors);
+  if (conditions.unconditional) {
+    add_branch({*conditions.unconditional}, "negative_", tensors);
+  }
+  return tensors;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,181 @@
+#include "actors/cli/job_prompts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/cli/embeds_file.h"
+#include "actors/cli/execution_class.h"
+#include "actors/cli/notes.h"
+#include "config/option_table.h"
+#include "config/recipe_fields.h"
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
+#include "kernels/core/pool.h"
+#include "kernels/core/system.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::size_t kLargestPromptFile = std::size_t{16} << 20U;
+
+/// The lines of a file that hold more than white space.
+std::vector<std::string> lines_of(const std::string& path) {
+  std::string content = read_file(path, kLargestPromptFile);
+  if (content.starts_with("\xEF\xBB\xBF")) {
+    content.erase(0, 3);
+  }
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < content.size();) {
+    const std::size_t end = std::min(content.find('\n', begin), content.size());
+    std::string line = content.substr(begin, end - begin);
+    if (line.ends_with('\r')) {
+      line.pop_back();
+    }
+    if (!trimmed(line).empty()) {
+      lines.push_back(std::move(line));
+    }
+    begin = end + 1;
+  }
+  require(!lines.empty(), Errc::invalid_argument, path, "no prompt is in it",
+          "write a prompt on each line");
+  return lines;
+}
+
+void check_length(const std::string& text, const std::string& place) {
+  require(text.size() <= config::kLongestPrompt, Errc::invalid_argument, place,
+          "a prompt is too long: got " + std::to_string(text.size()) +
+              " bytes, expected at most " +
+              std::to_string(config::kLongestPrompt));
+}
+
+/// Says what the encoders are not told.
+void note_cut(const std::string& text,
+              const std::vector<models::Tokens>& tokens,
+              std::vector<std::string>& notes) {
+  for (const models::Tokens& one : tokens) {
+    if (one.cut > 0) {
+      add_note(
+          notes,
+          fmt::format("the prompt {} is longer than the model takes: its "
+                      "last {} {} left out, {}",
+                      in_quotes(text), counted(one.cut, "token"),
+                      one.cut == 1 ? "is" : "are", in_quotes(one.cut_text)));
+    }
+  }
+}
+
+/// "(word:1.2)" is how other programs write that a word counts more.
+void note_weights(const std::string& text, std::vector<std::string>& notes) {
+  const std::size_t open = text.find('(');
+  const std::size_t colon = text.find(':', std::min(open, text.size()));
+  if (open != std::string::npos && colon != std::string::npos &&
+      text.find(')', colon) != std::string::npos) {
+    add_note(notes,
+             "a prompt has brackets with a colon, as in (word:1.2): they are "
+             "taken literally, as diffusers takes them");
+  }
+}
+
+void tokenize(const PromptSource& source, bool is_guided, JobPrompts& prompts,
+              std::vector<std::string>& notes) {
+  for (const std::string& text : prompts.texts) {
+    prompts.tokens.push_back(source.tokens(text));
+    note_cut(text, prompts.tokens.back(), notes);
+    note_weights(text, notes);
+  }
+  if (is_guided) {
+    const std::string negative = prompts.negative.value_or("");
+    prompts.tokens.push_back(source.tokens(negative));
+    note_cut(negative, prompts.tokens.back(), notes);
+  }
+  if (!source.pipeline().note.empty()) {
+    add_note(notes, std::string(source.pipeline().note));
+  }
+}
+
+}  // namespace
+
+JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
+                        bool is_guided, std::vector<std::string>& notes) {
+  JobPrompts prompts;
+  for (const char* key : {"prompt", "prompt-file", "prompt-embeds"}) {
+    require(
+        source.takes_prompts() || config::find_option(key)->get(config).empty(),
+        Errc::invalid_argument, config.place_of(key),
+        "the model takes classes and no prompts",
+        "say with --class what the pictures show");
+  }
+  if (!source.takes_prompts()) {
+    return prompts;
+  }
+  if (!config.prompt_embeds.empty()) {
+    auto [each, unconditional, hash] =
+        read_embeds(config.prompt_embeds, source.denoiser(), is_guided);
+    prompts.given = std::move(each);
+    prompts.given_negative = std::move(unconditional);
+    return prompts;
+  }
+  if (!config.prompt_file.empty()) {
+    prompts.texts = lines_of(config.prompt_file);
+  } else if (!config.prompt.empty()) {
+    prompts.texts = {config.prompt};
+  }
+  if (prompts.texts.empty() && source.is_random()) {
+    prompts.given = {source.denoiser().any_condition()};
+    if (is_guided) {
+      prompts.given_negative = prompts.given.front();
+    }
+    add_note(notes, "no --prompt given: random numbers stand in its place");
+    return prompts;
+  }
+  require(
+      !prompts.texts.empty(), Errc::invalid_argument, "--prompt",
+      "the model needs a prompt",
+      "say with --prompt TEXT or --prompt-file FILE what the pictures show");
+  for (const std::string& text : prompts.texts) {
+    check_length(
+        text,
+        config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
+  }
+  prompts.negative = config.negative_prompt;
+  check_length(prompts.negative.value_or(""),
+               config.place_of("negative-prompt"));
+  tokenize(PromptSource(source), is_guided, prompts, notes);
+  return prompts;
+}
+
+JobConditions encode(const JobPrompts& prompts, const ModelSource& source,
+                     DType compute, StopFlag& stop) {
+  if (!prompts.given.empty()) {
+    return {prompts.given, prompts.given_negative};
+  }
+  ExecContext ctx(num_usable_cores());
+  const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
+  try {
+    auto [conditions, hash] =
+        PromptSource(source).encode(ctx, compute, prompts.tokens);
+    JobConditions result{std::move(conditions), std::nullopt, hash};
+    if (result.each.size() > prompts.texts.size()) {
+      result.unconditional = std::move(result.each.back());
+      result.each.pop_back();
+    }
+    return result;
+  } catch (const Error&) {
+    stop.check("prompt", "stopped while it was encoded");
+    throw;
+  }
+}
+
+std::string encoder_class(const JobConditions& conditions, DType compute) {
+  if (conditions.encoders_hash == 0) {
+    return {};
+  }
+  const JobDevice cpu{.compute = compute};
+  return execution_class(
+      execution_conditions(conditions.encoders_hash, cpu, {}));
+}
+
+}  // namespace troupe::actors

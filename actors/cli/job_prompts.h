@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/cli/job_conditions.h"
+#include "actors/cli/model_source.h"
+#include "actors/cli/prompt_source.h"
+#include "actors/cli/signals.h"
+#include "config/config.h"
+#include "models/condition.h"
+
+namespace troupe::actors {
+
+/// What a job's pictures show in words, or as tensors that were made of words
+/// before. Empty for a model that takes classes.
+struct JobPrompts {
+  /// As they were written. Sample i shows entry i modulo their number.
+  std::vector<std::string> texts;
+  std::optional<std::string> negative;  ///< unset: the pipeline's own
+  /// Of `texts` and then, where the job is guided, of the negative prompt.
+  std::vector<std::vector<models::Tokens>> tokens;
+  /// In place of texts: the conditions in a file.
+  std::vector<models::Condition> given;
+  std::optional<models::Condition> given_negative;
+
+  [[nodiscard]] std::size_t size() const noexcept {
+    return texts.size() + given.size();
+  }
+  [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+};
+
+/// The prompts that the options name for this model, as tokens. `is_guided`:
+/// there is another branch. Notes say what was cut off.
+/// Errors: Errc::invalid_argument for prompts of a model that takes none, and
+/// for none where one is needed; those of PromptSource and of files.
+[[nodiscard]] JobPrompts read_prompts(const config::Config& config,
+                                      const ModelSource& source, bool is_guided,
+                                      std::vector<std::string>& notes);
+
+/// Encodes the prompts on the CPU with all cores. Errors: those of
+/// PromptSource::encode; Errc::interrupted, Errc::terminated on a signal.
+[[nodiscard]] JobConditions encode(const JobPrompts& prompts,
+                                   const ModelSource& source, DType compute,
+                                   StopFlag& stop);
+
+/// The name of the execution class that encoded them; empty: none did.
+[[nodiscard]] std::string encoder_class(const JobConditions& conditions,
+                                        DType compute);
+
+}  // namespace troupe::actors

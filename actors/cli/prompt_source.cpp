@@ -1,0 +1,142 @@
+#include "actors/cli/prompt_source.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "config/bundled_models.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/text.h"
+#include "models/text/bundled_tokenizers.h"
+#include "models/weight_source.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kEmbedsHint =
+    "give encoded prompts with --prompt-embeds FILE, as troupe encode or "
+    "diffusers makes them";
+
+}  // namespace
+
+PromptSource::PromptSource(const ModelSource& model)
+    : model_(model), pipeline_(model.pipeline()) {
+  require(pipeline_ != nullptr, Errc::not_found, model.name(),
+          "no pipeline says how prompts are encoded", kEmbedsHint);
+  for (const models::PromptEncoder& part : pipeline_->encoders) {
+    parts_.push_back(model.checkpoint() ? open_part(part) : bundled_part(part));
+  }
+}
+
+PromptSource::Part PromptSource::open_part(
+    const models::PromptEncoder& of) const {
+  const auto& encoders = model_.checkpoint()->text_encoders;
+  const auto found = encoders.find(std::string(of.encoder));
+  if (found == encoders.end()) {
+    throw Error(Errc::not_found,
+                (model_.checkpoint()->folder / of.encoder).string(),
+                "the pipeline has no text encoder", kEmbedsHint);
+  }
+  const models::TextComponent& component = found->second;
+  const models::Component& files = component.encoder;
+  std::shared_ptr<const models::TextEncoderDescription> encoder =
+      models::find_text_encoder(files.config, files.class_name)
+          .describe(files.config);
+  (void)models::check_class_tensors(files.weights, files.folder.string(),
+                                    files.class_name, encoder->tensors());
+  std::error_code error;
+  if (!std::filesystem::is_directory(component.tokenizer, error)) {
+    throw Error(Errc::not_found, component.tokenizer.string(),
+                "the pipeline has no tokenizer", kEmbedsHint);
+  }
+  return {&of, std::move(encoder), models::open_tokenizer(component.tokenizer),
+          &files};
+}
+
+PromptSource::Part PromptSource::bundled_part(
+    const models::PromptEncoder& of) const {
+  const config::BundledModel& bundled =
+      config::find_bundled_model(model_.name());
+  const auto found = std::ranges::find(bundled.encoders, of.encoder,
+                                       &config::BundledEncoder::name);
+  require(found != bundled.encoders.end(), Errc::not_found, model_.name(),
+          "the bundled model has no text encoder", kEmbedsHint);
+  const models::Json config =
+      models::Json::parse(found->config, "bundled " + std::string(of.encoder));
+  return {&of,
+          models::find_text_encoder(config, found->class_name).describe(config),
+          models::open_bundled_tokenizer(found->tokenizer), nullptr};
+}
+
+std::vector<models::Tokens> PromptSource::tokens(
+    const std::string& prompt) const {
+  const std::string text = pipeline_->cleaned(prompt);
+  std::vector<models::Tokens> tokens;
+  for (const Part& part : parts_) {
+    tokens.push_back(part.tokenizer->encode(text, part.of->most_tokens));
+    require(*std::ranges::max_element(tokens.back().ids) <
+                part.encoder->vocab_size(),
+            Errc::corrupt_file, std::string(part.of->tokenizer),
+            "tokens that the encoder does not know",
+            "the tokenizer belongs to another model");
+  }
+  return tokens;
+}
+
+std::uint64_t PromptSource::required_bytes(DType compute) const {
+  std::uint64_t most = 0;
+  for (const Part& part : parts_) {
+    most = std::max(
+        most, part.encoder->weights_bytes(compute) +
+                  part.encoder->pass_bytes(part.of->most_tokens, compute));
+  }
+  return most;
+}
+
+PromptSource::Encoded PromptSource::encode(
+    ExecContext& ctx, DType compute,
+    const std::vector<std::vector<models::Tokens>>& prompts) const {
+  std::vector<std::vector<models::EncodedPrompt>> encoded(prompts.size());
+  std::vector<std::uint64_t> hashes;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    const std::unique_ptr<models::TextEncoder> encoder =
+        load(ctx, compute, parts_[p]);
+    hashes.push_back(encoder->weights_hash());
+    const models::PromptEncoder& of = *parts_[p].of;
+    // Equal prompts share the tensors.
+    std::map<std::vector<std::int32_t>, models::EncodedPrompt> known;
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      const models::Tokens& tokens = prompts[i][p];
+      std::vector<std::int32_t> ids = tokens.ids;
+      if (of.is_masked) {
+        ids.resize(static_cast<std::size_t>(tokens.length));
+      }
+      const auto [at, is_new] = known.try_emplace(std::move(ids));
+      if (is_new) {
+        const auto length = static_cast<std::int64_t>(at->first.size());
+        at->second = {encoder->encode(ctx, at->first, length, of.wanted),
+                      length};
+      }
+      encoded[i].push_back(at->second);
+    }
+  }
+  Encoded result;
+  for (const auto& prompt : encoded) {
+    result.conditions.push_back(pipeline_->condition(prompt));
+  }
+  result.weights_hash = xxh3_64(std::as_bytes(std::span(hashes)));
+  return result;
+}
+
+std::unique_ptr<models::TextEncoder> PromptSource::load(
+    ExecContext& ctx, DType compute, const Part& part) const {
+  if (part.files == nullptr) {
+    models::RandomWeights weights(ctx, kRandomWeightsSeed);
+    return part.encoder->load(ctx, compute, weights);
+  }
+  models::FileWeights weights(part.files->weights);
+  return part.encoder->load(ctx, compute, weights);
+}
+
+}  // namespace troupe::actors

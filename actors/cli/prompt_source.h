@@ -1,0 +1,63 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/cli/model_source.h"
+#include "models/text/prompt_pipeline.h"
+#include "models/text/tokenizer.h"
+
+namespace troupe::actors {
+
+/// What turns prompts into conditions: the text encoders of a model and their
+/// tokenizers, known before any weight is read. Immutable. Thread: any.
+class PromptSource {
+ public:
+  /// Keeps a reference to `model`.
+  /// Errors: Errc::not_found for a model without a pipeline, an encoder or a
+  /// tokenizer; Errc::unsupported for an encoder that Troupe does not have;
+  /// those of their files.
+  explicit PromptSource(const ModelSource& model);
+
+  [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
+    return *pipeline_;
+  }
+  /// The tokens of a prompt for each encoder. Errors: those of the pipeline's
+  /// `cleaned` and of Tokenizer::encode.
+  [[nodiscard]] std::vector<models::Tokens> tokens(
+      const std::string& prompt) const;
+  /// Bytes of the largest encoder while it encodes: they are in memory one
+  /// after another.
+  [[nodiscard]] std::uint64_t required_bytes(DType compute) const;
+
+  /// Conditions, and the hash of the encoders' weights and configurations.
+  struct Encoded {
+    std::vector<models::Condition> conditions;
+    std::uint64_t weights_hash = 0;
+  };
+  /// Encodes what `tokens` gave for each prompt: reads one encoder after
+  /// another with all cores, and lets each go before the next.
+  /// Errors: those of TextEncoder; Errc::interrupted.
+  [[nodiscard]] Encoded encode(
+      ExecContext& ctx, DType compute,
+      const std::vector<std::vector<models::Tokens>>& prompts) const;
+
+ private:
+  struct Part {
+    const models::PromptEncoder* of = nullptr;
+    std::shared_ptr<const models::TextEncoderDescription> encoder;
+    std::shared_ptr<const models::Tokenizer> tokenizer;
+    const models::Component* files = nullptr;  ///< null: random weights
+  };
+  [[nodiscard]] Part open_part(const models::PromptEncoder& of) const;
+  [[nodiscard]] Part bundled_part(const models::PromptEncoder& of) const;
+  [[nodiscard]] std::unique_ptr<models::TextEncoder> load(
+      ExecContext& ctx, DType compute, const Part& part) const;
+
+  const ModelSource& model_;
+  const models::PromptPipeline* pipeline_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace troupe::actors
