@@ -22,8 +22,8 @@ constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
 // Beside the tensors that were planned.
 constexpr std::size_t kSlack = std::size_t{1} << 20U;
 
-/// The most that prepared conditions take of a device's memory beside those
-/// that a pass uses.
+}  // namespace
+
 std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
   std::size_t weights = 0;
   for (const models::BlockInfo& block : info.blocks) {
@@ -31,8 +31,6 @@ std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
   }
   return std::max(kPreparedFloor, weights / kPreparedShare);
 }
-
-}  // namespace
 
 std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
                                int num_segments) {

@@ -35,6 +35,10 @@ struct EvaluatorOptions {
 [[nodiscard]] std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
                                              int num_segments);
 
+/// The most that prepared conditions take of a device's memory beside those
+/// that a pass uses.
+[[nodiscard]] std::size_t most_prepared_bytes(const models::DenoiserInfo& info);
+
 /// The conditions for which the network is told a job's timesteps. This takes
 /// `bytes` of memory: at most a sixteenth of the blocks' weights, or 96 MiB if
 /// that is more.

@@ -180,7 +180,8 @@ void open_text_encoders(const Json& index, const fs::path& converter,
     encoder.class_name = index.component_class(part.encoder);
     checkpoint.text_encoders.emplace(
         part.encoder,
-        TextComponent{std::move(encoder), checkpoint.folder / part.tokenizer});
+        std::make_shared<const TextComponent>(TextComponent{
+            std::move(encoder), checkpoint.folder / part.tokenizer}));
   }
 }
 

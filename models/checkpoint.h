@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -41,7 +42,7 @@ struct Checkpoint {
   Component transformer;
   std::optional<Component> vae;  ///< none: a pixel-space model
   /// The text encoders that are there, by the names of their folders.
-  std::map<std::string, TextComponent> text_encoders;
+  std::map<std::string, std::shared_ptr<const TextComponent>> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Ids by class name. A label with commas ("tench, Tinca tinca") gives one
   /// entry for each synonym. A name may belong to several classes (ImageNet's

@@ -39,6 +39,8 @@ struct DenoiserInfo {
   /// Bytes that a prepared condition holds for each timestep given to
   /// `prepare`.
   std::size_t bytes_per_timestep = 0;
+  /// Bytes that it holds beside, of the longest prompt that pipelines give.
+  std::size_t bytes_per_prompt = 0;
   std::uint64_t weights_hash = 0;  ///< XXH3-64: tensors, config
 
   /// Floating-point operations of one row through the whole network.

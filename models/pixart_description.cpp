@@ -63,6 +63,11 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   // Six D of all blocks, zeros, twice the embedding.
   info.bytes_per_timestep =
       static_cast<std::size_t>(9 * config_.width()) * sizeof(float);
+  // Keys and values of cross attention, in every block.
+  info.bytes_per_prompt =
+      static_cast<std::size_t>(2 * kPromptTokens * config_.width() *
+                               config_.num_layers) *
+      size_of(compute);
   info.embed_flops =
       2.0 * tokens * width * patch * static_cast<double>(config_.in_channels);
   info.finish_flops =

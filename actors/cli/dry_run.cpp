@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <concepts>
 #include <nlohmann/json.hpp>
@@ -166,7 +167,8 @@ int run_dry(Invocation& invocation, const JobRequest& request,
   PlanSummary plan =
       forecast(request, request.samples.size() - outputs.skipped.size(),
                outputs.pictures(), *invocation.stop);
-  plan.memory_bytes = request.required_bytes;
+  // The encoders are let go before the network is read.
+  plan.memory_bytes = std::max(request.required_bytes, request.encoder_bytes);
   const MemoryInfo memory = memory_info();
   plan.available_memory_bytes = memory.available_bytes;
   plan.memory_limit = to_string(memory.binding());

@@ -38,8 +38,6 @@ void check_out(const config::Config& config) {
           "--exists replace overwrites");
 }
 
-/// The folder's pipeline decides what is encoded; what only pictures need is
-/// not looked at.
 DType dtype_of(const config::Config& config) {
   switch (config.compute) {
     case config::ComputeType::f32:
@@ -56,8 +54,8 @@ DType dtype_of(const config::Config& config) {
   return automatic_dtype();
 }
 
-void check_memory(const ModelSource& source, DType compute) {
-  const std::uint64_t needed = PromptSource(source).required_bytes(compute);
+void check_memory(const PromptSource& source, DType compute) {
+  const std::uint64_t needed = source.required_bytes(compute);
   const MemoryInfo memory = memory_info();
   require(needed <= memory.available_bytes, Errc::out_of_memory, "memory",
           "the text encoder does not fit: got " +
@@ -95,11 +93,11 @@ int run_encode(Invocation& invocation) {
   const JobPrompts prompts =
       read_prompts(config, source, /*is_guided=*/true, notes);
   const DType compute = dtype_of(config);
-  check_memory(source, compute);
+  check_memory(*prompts.source, compute);
   print_notes(notes);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const auto start = std::chrono::steady_clock::now();
-  const JobConditions conditions = encode(prompts, source, compute, stop);
+  const JobConditions conditions = encode(prompts, compute, stop);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();

@@ -196,6 +196,10 @@ void lay_out(const config::Config& config, const Gpus& gpus,
   }
   probe_gpus(gpus, request);
   request.required_bytes = host_bytes(request);
+  if (request.prompts.source != nullptr) {
+    request.encoder_bytes =
+        request.prompts.source->required_bytes(request.encoder_dtype());
+  }
   set_value_budget(request);
   check_cores(request);
 }
@@ -214,6 +218,14 @@ void set_value_budget(JobRequest& request) {
 void check_memory(const JobRequest& request) {
   check_gpu_memory(request);
   const MemoryInfo memory = memory_info();
+  require(request.encoder_bytes <= memory.available_bytes, Errc::out_of_memory,
+          "memory",
+          "the text encoder does not fit: got " +
+              human_bytes(memory.available_bytes) + " free, expected " +
+              human_bytes(request.encoder_bytes) + " (" +
+              to_string(memory.binding()) + ")",
+          "encode the prompts elsewhere with troupe encode, and give "
+          "--prompt-embeds FILE");
   if (request.required_bytes > memory.available_bytes) {
     const bool could_halve = request.devices.back().compute == DType::f32 &&
                              kernels::supports(DType::bf16);

@@ -58,9 +58,9 @@ std::vector<std::string> execution_classes(const JobRequest& request,
 }
 
 JobConditions conditions_of(const JobRequest& request, StopFlag& stop) {
-  return request.prompts.empty() ? class_conditions(request)
-                                 : encode(request.prompts, request.source,
-                                          request.encoder_dtype(), stop);
+  return request.prompts.empty()
+             ? class_conditions(request)
+             : encode(request.prompts, request.encoder_dtype(), stop);
 }
 
 JobRecord record_of(const JobRequest& request, const JobConditions& conditions,

@@ -79,20 +79,21 @@ void note_weights(const std::string& text, std::vector<std::string>& notes) {
   }
 }
 
-void tokenize(const PromptSource& source, bool is_guided, JobPrompts& prompts,
+void tokenize(bool is_guided, JobPrompts& prompts,
               std::vector<std::string>& notes) {
+  const PromptSource& source = *prompts.source;
   for (const std::string& text : prompts.texts) {
     prompts.tokens.push_back(source.tokens(text));
     note_cut(text, prompts.tokens.back(), notes);
     note_weights(text, notes);
+    if (source.pipeline().cleaned(text) != text) {
+      add_note(notes, std::string(source.pipeline().note));
+    }
   }
   if (is_guided) {
     const std::string negative = prompts.negative.value_or("");
     prompts.tokens.push_back(source.tokens(negative));
     note_cut(negative, prompts.tokens.back(), notes);
-  }
-  if (!source.pipeline().note.empty()) {
-    add_note(notes, std::string(source.pipeline().note));
   }
 }
 
@@ -143,12 +144,12 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.negative = config.negative_prompt;
   check_length(prompts.negative.value_or(""),
                config.place_of("negative-prompt"));
-  tokenize(PromptSource(source), is_guided, prompts, notes);
+  prompts.source = std::make_shared<const PromptSource>(source);
+  tokenize(is_guided, prompts, notes);
   return prompts;
 }
 
-JobConditions encode(const JobPrompts& prompts, const ModelSource& source,
-                     DType compute, StopFlag& stop) {
+JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {
   if (!prompts.given.empty()) {
     return {prompts.given, prompts.given_negative};
   }
@@ -156,7 +157,7 @@ JobConditions encode(const JobPrompts& prompts, const ModelSource& source,
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     auto [conditions, hash] =
-        PromptSource(source).encode(ctx, compute, prompts.tokens);
+        prompts.source->encode(ctx, compute, prompts.tokens);
     JobConditions result{std::move(conditions), std::nullopt, hash};
     if (result.each.size() > prompts.texts.size()) {
       result.unconditional = std::move(result.each.back());

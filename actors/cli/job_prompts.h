@@ -21,6 +21,8 @@ struct JobPrompts {
   /// As they were written. Sample i shows entry i modulo their number.
   std::vector<std::string> texts;
   std::optional<std::string> negative;  ///< unset: the pipeline's own
+  /// What encodes them; null where nothing is to be encoded.
+  std::shared_ptr<const PromptSource> source;
   /// Of `texts` and then, where the job is guided, of the negative prompt.
   std::vector<std::vector<models::Tokens>> tokens;
   /// In place of texts: the conditions in a file.
@@ -43,8 +45,7 @@ struct JobPrompts {
 
 /// Encodes the prompts on the CPU with all cores. Errors: those of
 /// PromptSource::encode; Errc::interrupted, Errc::terminated on a signal.
-[[nodiscard]] JobConditions encode(const JobPrompts& prompts,
-                                   const ModelSource& source, DType compute,
+[[nodiscard]] JobConditions encode(const JobPrompts& prompts, DType compute,
                                    StopFlag& stop);
 
 /// The name of the execution class that encoded them; empty: none did.

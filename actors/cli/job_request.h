@@ -42,7 +42,10 @@ struct JobRequest {
   std::vector<int> cuts;
   bool is_emulated = false;  ///< workers are modelled: one computes at a time
   std::uint64_t required_bytes = 0;  ///< of the host's memory
-  /// Of that or beside it, for values of samples in flight; 0: no limit.
+  /// Of the host's memory while prompts are encoded, before the rest is needed.
+  std::uint64_t encoder_bytes = 0;
+  /// Of required_bytes or beside it, for values of samples in flight; 0: no
+  /// limit.
   std::uint64_t value_budget = 0;
   std::vector<std::string> notes;  ///< what the user should know
 

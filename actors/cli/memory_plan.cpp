@@ -11,12 +11,16 @@
 namespace troupe::actors {
 namespace {
 
-/// What conditions that are prepared for all timesteps take.
+/// What prepared conditions take: those for all timesteps, and prompts.
 std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
-  return plan_preparation(request.source.info(compute),
-                          request.schedule.timesteps().size(),
-                          request.num_conditions(), request.guidance_scale > 1)
-      .bytes;
+  const models::DenoiserInfo info = request.source.info(compute);
+  const bool is_guided = request.guidance_scale > 1;
+  const std::size_t conditions = request.num_conditions() + (is_guided ? 1 : 0);
+  return plan_preparation(info, request.schedule.timesteps().size(),
+                          request.num_conditions(), is_guided)
+             .bytes +
+         std::min(conditions * info.bytes_per_prompt,
+                  most_prepared_bytes(info));
 }
 
 /// Of the network's weights, what a process does not hold that reads segments

@@ -248,6 +248,12 @@ void explain(const config::Config& config, const JobRequest& request,
     }
   }
   const MemoryInfo memory = memory_info();
+  if (request.encoder_bytes > 0) {
+    say(
+        fmt::format("memory: {} needed while prompts are encoded, which is let "
+                    "go before the network is read",
+                    human_bytes(request.encoder_bytes)));
+  }
   say(fmt::format(
       "memory: {} needed, {} free ({})", human_bytes(request.required_bytes),
       human_bytes(memory.available_bytes), to_string(memory.binding())));

@@ -21,46 +21,42 @@ constexpr const char* kEmbedsHint =
 }  // namespace
 
 PromptSource::PromptSource(const ModelSource& model)
-    : model_(model), pipeline_(model.pipeline()) {
+    : pipeline_(model.pipeline()) {
   require(pipeline_ != nullptr, Errc::not_found, model.name(),
           "no pipeline says how prompts are encoded", kEmbedsHint);
   for (const models::PromptEncoder& part : pipeline_->encoders) {
-    parts_.push_back(model.checkpoint() ? open_part(part) : bundled_part(part));
+    parts_.push_back(model.checkpoint() ? open_part(*model.checkpoint(), part)
+                                        : bundled_part(model.name(), part));
   }
 }
 
-PromptSource::Part PromptSource::open_part(
-    const models::PromptEncoder& of) const {
-  const auto& encoders = model_.checkpoint()->text_encoders;
-  const auto found = encoders.find(std::string(of.encoder));
-  if (found == encoders.end()) {
-    throw Error(Errc::not_found,
-                (model_.checkpoint()->folder / of.encoder).string(),
+PromptSource::Part PromptSource::open_part(const models::Checkpoint& checkpoint,
+                                           const models::PromptEncoder& of) {
+  const auto found = checkpoint.text_encoders.find(std::string(of.encoder));
+  if (found == checkpoint.text_encoders.end()) {
+    throw Error(Errc::not_found, (checkpoint.folder / of.encoder).string(),
                 "the pipeline has no text encoder", kEmbedsHint);
   }
-  const models::TextComponent& component = found->second;
-  const models::Component& files = component.encoder;
+  const models::Component& files = found->second->encoder;
+  const std::filesystem::path& tokenizer = found->second->tokenizer;
   std::shared_ptr<const models::TextEncoderDescription> encoder =
       models::find_text_encoder(files.config, files.class_name)
           .describe(files.config);
   (void)models::check_class_tensors(files.weights, files.folder.string(),
                                     files.class_name, encoder->tensors());
   std::error_code error;
-  if (!std::filesystem::is_directory(component.tokenizer, error)) {
-    throw Error(Errc::not_found, component.tokenizer.string(),
-                "the pipeline has no tokenizer", kEmbedsHint);
-  }
-  return {&of, std::move(encoder), models::open_tokenizer(component.tokenizer),
-          &files};
+  require(std::filesystem::is_directory(tokenizer, error), Errc::not_found,
+          tokenizer.string(), "the pipeline has no tokenizer", kEmbedsHint);
+  return {&of, std::move(encoder), models::open_tokenizer(tokenizer),
+          found->second};
 }
 
-PromptSource::Part PromptSource::bundled_part(
-    const models::PromptEncoder& of) const {
-  const config::BundledModel& bundled =
-      config::find_bundled_model(model_.name());
+PromptSource::Part PromptSource::bundled_part(const std::string& model,
+                                              const models::PromptEncoder& of) {
+  const config::BundledModel& bundled = config::find_bundled_model(model);
   const auto found = std::ranges::find(bundled.encoders, of.encoder,
                                        &config::BundledEncoder::name);
-  require(found != bundled.encoders.end(), Errc::not_found, model_.name(),
+  require(found != bundled.encoders.end(), Errc::not_found, model,
           "the bundled model has no text encoder", kEmbedsHint);
   const models::Json config =
       models::Json::parse(found->config, "bundled " + std::string(of.encoder));
@@ -135,7 +131,7 @@ std::unique_ptr<models::TextEncoder> PromptSource::load(
     models::RandomWeights weights(ctx, kRandomWeightsSeed);
     return part.encoder->load(ctx, compute, weights);
   }
-  models::FileWeights weights(part.files->weights);
+  models::FileWeights weights(part.files->encoder.weights);
   return part.encoder->load(ctx, compute, weights);
 }
 

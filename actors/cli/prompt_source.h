@@ -14,7 +14,6 @@ namespace troupe::actors {
 /// tokenizers, known before any weight is read. Immutable. Thread: any.
 class PromptSource {
  public:
-  /// Keeps a reference to `model`.
   /// Errors: Errc::not_found for a model without a pipeline, an encoder or a
   /// tokenizer; Errc::unsupported for an encoder that Troupe does not have;
   /// those of their files.
@@ -48,14 +47,16 @@ class PromptSource {
     const models::PromptEncoder* of = nullptr;
     std::shared_ptr<const models::TextEncoderDescription> encoder;
     std::shared_ptr<const models::Tokenizer> tokenizer;
-    const models::Component* files = nullptr;  ///< null: random weights
+    /// Null: its weights are random.
+    std::shared_ptr<const models::TextComponent> files;
   };
-  [[nodiscard]] Part open_part(const models::PromptEncoder& of) const;
-  [[nodiscard]] Part bundled_part(const models::PromptEncoder& of) const;
+  [[nodiscard]] static Part open_part(const models::Checkpoint& checkpoint,
+                                      const models::PromptEncoder& of);
+  [[nodiscard]] static Part bundled_part(const std::string& model,
+                                         const models::PromptEncoder& of);
   [[nodiscard]] std::unique_ptr<models::TextEncoder> load(
       ExecContext& ctx, DType compute, const Part& part) const;
 
-  const ModelSource& model_;
   const models::PromptPipeline* pipeline_;
   std::vector<Part> parts_;
 };

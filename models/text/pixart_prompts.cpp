@@ -33,6 +33,6 @@ extern constinit const PromptPipeline kPixartSigma{
     .encoders = kEncoders,
     .cleaned = cleaned,
     .condition = condition,
-    .note = "prompts are in lower case, as the pipeline makes them"};
+    .note = "the pipeline puts prompts in lower case"};
 
 }  // namespace troupe::models

@@ -42,8 +42,7 @@ struct PromptPipeline {
   std::string (*cleaned)(std::string_view prompt);
   /// encoded: by each encoder in turn.
   Condition (*condition)(std::span<const EncodedPrompt> encoded);
-  /// What the pipeline does otherwise than its users may expect; empty:
-  /// nothing.
+  /// What `cleaned` does to a prompt that it changes.
   std::string_view note;
 };
 
