@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr std::array kVerbs = {"sample", "schedule", "inspect", "verify",
                                "bench",  "doctor",   "keys",    "worker",
-                               "ls",     "cancel"};
+                               "ls",     "cancel",   "encode"};
 
 std::string help(const std::string& topic) {
   const Outcome outcome = run({"help", topic});
@@ -231,6 +231,21 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"ls"}, 2);
   look({"cancel"}, 2);
   look({"keys", "new", "--out", folder.path("company.key")}, 0);
+  const std::vector<std::string> tiny = {"--random-weights",
+                                         "tiny-pixart-sigma"};
+  const auto look_at_prompts = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), tiny.begin(), tiny.end());
+    look(arguments, 0);
+  };
+  const std::string embeds = folder.path("fox.safetensors");
+  look_at_prompts({"sample", "-p", "a fox", "--negative-prompt", "rain", "-o",
+                   folder.path("fox.png")});
+  look_at_prompts({"encode", "-p", "a fox", "-o", embeds});
+  look_at_prompts(
+      {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
+  look({"inspect", folder.path("fox.png")}, 0);
+  look({"inspect", folder.path("same.png")}, 0);
+  look({"inspect", std::string(TROUPE_GOLDEN) + "/pixart_default"}, 0);
   look({"keys", "new"}, 2);
   change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");
   look({"verify", image}, 5);

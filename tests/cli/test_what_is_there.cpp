@@ -24,7 +24,6 @@ void expect_refused(const std::vector<std::string>& arguments,
 
 TEST(NotYet, VerbsSayWhatIsComingAndWhatIsThere) {
   for (const auto& [verb, says] : {std::pair{"serve", "troupe sample"},
-                                   {"encode", "--class"},
                                    {"resume", "--exists skip"},
                                    {"sweep", "a loop in the shell"}}) {
     expect_refused({verb}, {std::string("[") + verb + "]", "coming", says});
@@ -38,18 +37,18 @@ TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
 }
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
-  expect_refused({"sample", "--prompt", "a cat"},
-                 {"[--prompt]", "coming", "--class"});
-  expect_refused({"sample", "--negative_prompt=x"},
-                 {"[--negative-prompt]", "coming", "--class"});
+  expect_refused({"sample", "--prompt_2", "a cat"},
+                 {"[--prompt-2]", "coming", "--prompt TEXT"});
+  expect_refused({"sample", "--clip_skip=2"},
+                 {"[--clip-skip]", "coming", "--prompt TEXT"});
   expect_refused({"sample", "--lora", "x.safetensors"},
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--server", "tcp://a:1"},
                  {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
-  const Outcome variable = run({"sample"}, {"TROUPE_PROMPT=a cat"});
+  const Outcome variable = run({"sample"}, {"TROUPE_PROMPT_2=a cat"});
   EXPECT_EQ(variable.exit_code, 2);
-  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_PROMPT] text prompts"))
+  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_PROMPT_2] pipelines"))
       << variable.err;
 }
 

@@ -1,0 +1,250 @@
+// From a prompt to a picture, with a tiny pipeline of random weights.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+Arguments joined(Arguments one, const Arguments& more) {
+  one.insert(one.end(), more.begin(), more.end());
+  return one;
+}
+
+/// A job of the tiny pipeline in four steps.
+Outcome sample(const Arguments& more) {
+  return run(joined({"sample", "--random-weights", "tiny-pixart-sigma",
+                     "--steps", "4", "--progress", "none", "--json"},
+                    more));
+}
+
+nlohmann::json done(const Arguments& more) {
+  const Outcome outcome = sample(more);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.json();
+}
+
+void expect_refused(const Outcome& outcome, int exit_code,
+                    const std::string& says) {
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+}
+
+const Arguments kFox = {"--prompt", "a red fox in the snow"};
+
+class PromptMethods : public testing::TestWithParam<const char*> {};
+
+TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
+  const std::string name = GetParam();
+  for (const char* dtype : {"f32", "bf16"}) {
+    const Arguments job =
+        joined(kFox, {"-n", "3", "--dtype", dtype, "--sampler", "ddim"});
+    const Outcome one =
+        sample(joined(job, {"--method", "sequential", "--workers", "1"}));
+    if (std::string(dtype) == "bf16" && one.exit_code == 2) {
+      continue;  // this processor has none
+    }
+    ASSERT_EQ(one.exit_code, 0) << one.err;
+    Arguments method = {"--method", name, "--workers", "2", "--threads", "1"};
+    if (name == "pipeline") {
+      method = joined(method, {"--segments", "2"});
+    } else if (name == "picard") {
+      method = joined(method, {"--tolerance", "0"});
+    }
+    EXPECT_EQ(done(joined(job, method))["latents_xxh3"],
+              one.json()["latents_xxh3"])
+        << dtype;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, PromptMethods,
+                         testing::Values("batch", "cfg", "pipeline", "picard"));
+
+TEST(Prompts, OfStalePipelinesDrawAPicture) {
+  const auto job =
+      joined(kFox, {"--method", "stale", "--segments", "2", "--workers", "2"});
+  EXPECT_EQ(done(job)["latents_xxh3"], done(job)["latents_xxh3"]);
+}
+
+TEST(Prompts, AndTheNegativeOneDecideThePicture) {
+  const auto latents = [](const Arguments& more) {
+    return done(more)["latents_xxh3"];
+  };
+  const auto fox = latents(kFox);
+  EXPECT_NE(latents({"--prompt", "a red fox in the rain"}), fox);
+  EXPECT_NE(latents(joined(kFox, {"--negative-prompt", "snow"})), fox);
+  // The pipeline puts prompts in lower case, and strips them.
+  EXPECT_EQ(latents({"--prompt", "  A RED fox in the snow "}), fox);
+}
+
+TEST(Prompts, TakeWhatThePipelineDoesByDefault) {
+  const Outcome outcome =
+      run(joined({"sample", "--random-weights", "tiny-pixart-sigma",
+                  "--progress", "none", "--json"},
+                 kFox));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["steps"], 20);
+  EXPECT_EQ(outcome.json()["guidance"], 4.5);
+  EXPECT_EQ(outcome.json()["sampler"], "dpm++2m");
+  const Outcome printed =
+      run({"sample", "--random-weights", "tiny-pixart-sigma", "--prompt", "x",
+           "--print-config"});
+  EXPECT_NE(printed.out.find("guidance = 4.5"), std::string::npos);
+  EXPECT_NE(printed.out.find("prompt = \"x\""), std::string::npos);
+}
+
+TEST(Prompts, StandInTheRecipeAsTheyWereWritten) {
+  const TempFolder folder;
+  const std::string text = "Ein \"Fuchs\"\n\tim Schnee \xF0\x9F\xA6\x8A";
+  const auto first = done({"--prompt", text, "--negative-prompt", "Regen", "-o",
+                           folder.path("fox.png")});
+  EXPECT_EQ(first["images"][0]["prompt"], text);
+  const Outcome shown = run({"inspect", folder.path("fox.png"), "--json"});
+  const auto recipe = shown.json()["items"][0]["recipe"];
+  EXPECT_EQ(recipe["prompt"], text);
+  EXPECT_EQ(recipe["negative_prompt"], "Regen");
+  EXPECT_EQ(recipe["encoder_class"].get<std::string>().size(), 16U);
+  const Outcome again = run({"sample", "--from", folder.path("fox.png"), "-o",
+                             folder.path("again.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
+  EXPECT_EQ(run({"verify", folder.path("fox.png")}).exit_code, 0);
+  // What is said beside --from counts more.
+  const Outcome other = run({"sample", "--from", folder.path("fox.png"), "-p",
+                             "a hen", "-o", folder.path("hen.png")});
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_NE(folder.read("hen.png"), folder.read("fox.png"));
+}
+
+TEST(Prompts, OfAnotherRunAreNotSkipped) {
+  const TempFolder folder;
+  (void)done(joined(kFox, {"-o", folder.path("a.png")}));
+  const Outcome outcome = sample(
+      {"--prompt", "a hen", "-o", folder.path("a.png"), "--exists", "skip"});
+  expect_refused(outcome, 2, "prompt is");
+}
+
+TEST(PromptFile, HasAPromptOnEachLine) {
+  const TempFolder folder;
+  const std::string file = folder.write("prompts.txt",
+                                        "\xEF\xBB\xBF"
+                                        "a fox\r\n\n  \na hen\n");
+  const auto all =
+      done({"--prompt-file", file, "-n", "2", "-o", folder.path("out")});
+  ASSERT_EQ(all["images"].size(), 4U);
+  for (const auto& image : all["images"]) {
+    EXPECT_EQ(image["prompt"],
+              image["index"].get<int>() % 2 == 0 ? "a fox" : "a hen");
+  }
+  // A range is of all pictures, and a part has the bytes of the whole.
+  const auto part = done({"--prompt-file", file, "-n", "1:3"});
+  ASSERT_EQ(part["images"].size(), 2U);
+  for (const int i : {0, 1}) {
+    EXPECT_EQ(part["images"][i]["latents_xxh3"],
+              all["images"][i + 1]["latents_xxh3"]);
+  }
+  EXPECT_NE(all["images"][0]["latents_xxh3"], all["images"][2]["latents_xxh3"]);
+  expect_refused(sample({"--prompt-file", folder.write("none", " \n\n")}), 2,
+                 "no prompt is in it");
+  expect_refused(sample({"--prompt-file", folder.path("missing")}), 2,
+                 "missing");
+}
+
+TEST(Encode, MakesWhatPromptEmbedsTakes) {
+  const TempFolder folder;
+  const std::string prompts =
+      folder.write("prompts.txt", "a fox\nthe hen sat\n");
+  const std::string embeds = folder.path("e.safetensors");
+  const Outcome encoded =
+      run({"encode", "--random-weights", "tiny-pixart-sigma", "--prompt-file",
+           prompts, "--negative-prompt", "rain", "-o", embeds, "--json"});
+  ASSERT_EQ(encoded.exit_code, 0) << encoded.err;
+  EXPECT_EQ(encoded.json()["prompts"].size(), 2U);
+  EXPECT_EQ(done({"--prompt-embeds", embeds, "-n", "2"})["latents_xxh3"],
+            done({"--prompt-file", prompts, "--negative-prompt", "rain", "-n",
+                  "2"})["latents_xxh3"]);
+  expect_refused(run({"encode", "--random-weights", "tiny-pixart-sigma", "-p",
+                      "x", "-o", embeds}),
+                 2, "there already");
+  // NumPy's archive holds the same.
+  const std::string npz = folder.path("e.npz");
+  ASSERT_EQ(
+      run({"encode", "--random-weights", "tiny-pixart-sigma", "--prompt-file",
+           prompts, "--negative-prompt", "rain", "-o", npz})
+          .exit_code,
+      0);
+  EXPECT_EQ(done({"--prompt-embeds", npz})["latents_xxh3"],
+            done({"--prompt-embeds", embeds})["latents_xxh3"]);
+}
+
+TEST(PromptEmbeds, AreNotInTheRecipe) {
+  const TempFolder folder;
+  const std::string embeds = folder.path("e.safetensors");
+  ASSERT_EQ(run({"encode", "--random-weights", "tiny-pixart-sigma", "-p",
+                 "a fox", "-o", embeds})
+                .exit_code,
+            0);
+  const std::string picture = folder.path("fox.png");
+  (void)done({"--prompt-embeds", embeds, "-o", picture});
+  expect_refused(run({"sample", "--from", picture, "-o", folder.path("b.png")}),
+                 2, "add --prompt-embeds FILE");
+  expect_refused(run({"verify", picture}), 2, "given embeddings");
+  const Outcome again = run({"sample", "--from", picture, "--prompt-embeds",
+                             embeds, "-o", folder.path("b.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("b.png"), folder.read("fox.png"));
+}
+
+TEST(Prompts, ThatCannotBeAreRefused) {
+  expect_refused(sample({"--prompt", "a\xFFz"}), 2, "UTF-8");
+  expect_refused(sample(joined(kFox, {"--class", "1"})), 2,
+                 "cannot stand beside");
+  expect_refused(sample({"--class", "1"}), 2, "--prompt");
+  expect_refused(run(tiny_sample({"--prompt", "a fox"})), 2,
+                 "takes classes and no prompts");
+  expect_refused(sample({"--prompt", std::string(70'000, 'x')}), 2, "too long");
+  const TempFolder folder;
+  const std::string latents = folder.path("latents.safetensors");
+  (void)done(joined(kFox, {"--save", "latents=" + latents}));
+  expect_refused(sample({"--prompt-embeds", latents}), 2, "prompt_embeds");
+}
+
+TEST(Prompts, SayWhatIsCutOffOrTakenLiterally) {
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += "lighthouse ";
+  }
+  const Outcome cut = sample({"--prompt", text});
+  EXPECT_EQ(cut.exit_code, 0) << cut.err;
+  EXPECT_NE(cut.err.find("left out"), std::string::npos) << cut.err;
+  const Outcome weighted = sample({"--prompt", "a (fox:1.3)"});
+  EXPECT_NE(weighted.err.find("taken literally"), std::string::npos)
+      << weighted.err;
+  EXPECT_EQ(sample(kFox).err, "");
+}
+
+TEST(Prompts, OfARandomModelMayBeMissing) {
+  const Outcome outcome = sample({});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("random numbers stand in its place"),
+            std::string::npos)
+      << outcome.err;
+}
+
+TEST(Prompts, MakePicturesOfOtherSizes) {
+  const TempFolder folder;
+  (void)done(joined(kFox, {"--size", "40x24", "-o", folder.path("a.png")}));
+  const Outcome shown = run({"inspect", folder.path("a.png"), "--json"});
+  EXPECT_EQ(shown.json()["items"][0]["width"], 40);
+  EXPECT_EQ(shown.json()["items"][0]["height"], 24);
+  expect_refused(sample(joined(kFox, {"--size", "41x24"})), 2, "nearest");
+}
+
+}  // namespace
+}  // namespace troupe::test
