@@ -8,13 +8,14 @@
 
 #include "kernels/core/text.h"
 #include "models/json.h"
+#include "models/text/prompt_pipeline.h"
 
 namespace troupe::models {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kRuns = "DiTPipeline";
+constexpr std::string_view kClassPipeline = "DiTPipeline";
 constexpr std::string_view kWanted =
     "give the folder of a diffusers checkpoint";
 
@@ -53,9 +54,10 @@ Error of_a_file(const fs::path& path) {
 Error of_another_pipeline(const fs::path& folder, const std::string& pipeline) {
   return {Errc::unsupported, folder.string(),
           "another pipeline: got " + pipeline + ", expected " +
-              std::string(kRuns) + " (other pipelines are coming)",
-          "models conditioned on classes run today, such as "
-          "facebook/DiT-XL-2-256"};
+              std::string(kClassPipeline) + " or one of " +
+              prompt_pipeline_names() + " (others are coming)",
+          "facebook/DiT-XL-2-256 and "
+          "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS run, for example"};
 }
 
 }  // namespace
@@ -64,7 +66,9 @@ std::string other_pipeline(const fs::path& folder) {
   try {
     const Json index = Json::read_file(folder / "model_index.json");
     const std::string name = index.string("_class_name", "");
-    return name == kRuns ? std::string() : name;
+    const bool runs =
+        name == kClassPipeline || find_prompt_pipeline(name) != nullptr;
+    return runs ? std::string() : name;
   } catch (const Error&) {
     return {};
   }

@@ -22,8 +22,15 @@ constexpr const char* kEmbedsHint =
 
 PromptSource::PromptSource(const ModelSource& model)
     : pipeline_(model.pipeline()) {
-  require(pipeline_ != nullptr, Errc::not_found, model.name(),
-          "no pipeline says how prompts are encoded", kEmbedsHint);
+  if (pipeline_ == nullptr) {
+    const std::string name =
+        model.checkpoint() ? model.checkpoint()->pipeline_class : "";
+    throw Error(Errc::unsupported, model.name(),
+                "no pipeline that encodes prompts: got " +
+                    (name.empty() ? std::string("none") : in_quotes(name)) +
+                    ", expected one of " + models::prompt_pipeline_names(),
+                kEmbedsHint);
+  }
   for (const models::PromptEncoder& part : pipeline_->encoders) {
     parts_.push_back(model.checkpoint() ? open_part(*model.checkpoint(), part)
                                         : bundled_part(model.name(), part));

@@ -18,4 +18,12 @@ const PromptPipeline* find_prompt_pipeline(std::string_view class_name,
   return found == table.end() ? nullptr : *found;
 }
 
+std::string prompt_pipeline_names(PromptPipelineTable table) {
+  std::string names;
+  for (const PromptPipeline* row : table) {
+    names.append(names.empty() ? "" : ", ").append(row->class_name);
+  }
+  return names;
+}
+
 }  // namespace troupe::models

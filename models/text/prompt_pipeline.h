@@ -55,4 +55,8 @@ using PromptPipelineTable = std::span<const PromptPipeline* const>;
     std::string_view class_name,
     PromptPipelineTable table = prompt_pipeline_table());
 
+/// Their classes, for messages: "PixArtSigmaPipeline".
+[[nodiscard]] std::string prompt_pipeline_names(
+    PromptPipelineTable table = prompt_pipeline_table());
+
 }  // namespace troupe::models

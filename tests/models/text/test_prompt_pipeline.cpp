@@ -1,0 +1,113 @@
+#include <gtest/gtest.h>
+
+#include "models/checkpoint.h"
+#include "models/text/prompt_pipeline.h"
+#include "models/text/python_text.h"
+#include "tests/models/helpers.h"
+
+namespace troupe::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Expected texts are what Python 3.11 prints.
+TEST(PythonText, LowersAsPythonDoes) {
+  EXPECT_EQ(python_lowered("A Red FOX"), "a red fox");
+  EXPECT_EQ(python_lowered("ÄÖÜ ÇŞ ĐŁ"), "äöü çş đł");
+  // The dotted capital I becomes two characters.
+  EXPECT_EQ(python_lowered("\xC4\xB0"), "i\xCC\x87");
+  // A sigma that ends a word, also before marks and signs; none that begins or
+  // stands alone.
+  EXPECT_EQ(python_lowered("ΟΔΥΣΣΕΥΣ ΣΑΣ"), "οδυσσευς σας");
+  EXPECT_EQ(python_lowered("ΑΣ'"), "ας'");
+  EXPECT_EQ(python_lowered("ΑΣ'Α"), "ασ'α");
+  EXPECT_EQ(python_lowered("Σ"), "σ");
+  EXPECT_EQ(python_lowered("ΑΣ\xCC\x81"), "ας\xCC\x81");
+  EXPECT_EQ(python_lowered(""), "");
+}
+
+TEST(PythonText, StripsAsPythonDoes) {
+  EXPECT_EQ(python_stripped(" \t\n a b \r\x1C"), "a b");
+  // No-break and ideographic spaces, and the next-line character.
+  EXPECT_EQ(python_stripped("\xC2\xA0\xE3\x80\x80"
+                            "x"
+                            "\xC2\x85"),
+            "x");
+  // What takes no room is no white space.
+  EXPECT_EQ(python_stripped("\xE2\x80\x8B"), "\xE2\x80\x8B");
+  EXPECT_EQ(python_stripped(" \n "), "");
+  EXPECT_EQ(python_stripped(""), "");
+}
+
+TEST(PythonText, RefusesWhatIsNotUtf8) {
+  EXPECT_EQ(error_of([] { (void)python_lowered("a\xFF"); }).code(),
+            Errc::invalid_argument);
+  EXPECT_EQ(error_of([] { (void)python_stripped("\xC3"); }).code(),
+            Errc::invalid_argument);
+}
+
+TEST(PromptPipeline, IsFoundByItsClass) {
+  const PromptPipeline* pixart = find_prompt_pipeline("PixArtSigmaPipeline");
+  ASSERT_NE(pixart, nullptr);
+  ASSERT_EQ(pixart->encoders.size(), 1U);
+  EXPECT_EQ(pixart->encoders[0].most_tokens, 300);
+  EXPECT_TRUE(pixart->encoders[0].is_masked);
+  EXPECT_EQ(pixart->cleaned(" A Fox "), "a fox");
+  EXPECT_EQ(find_prompt_pipeline("DiTPipeline"), nullptr);
+  EXPECT_EQ(find_prompt_pipeline(""), nullptr);
+}
+
+TEST(PromptPipeline, MakesAConditionOfWhatIsEncoded) {
+  const PromptPipeline& pixart = *find_prompt_pipeline("PixArtSigmaPipeline");
+  Tensor hidden({3, 4}, DType::f32);
+  std::ranges::fill(hidden.span<float>(), 0.5F);
+  const std::vector<EncodedPrompt> encoded = {{{hidden, {}}, 2}};
+  const Condition condition = pixart.condition(encoded);
+  const ConditionTensor* embeds = condition.find("prompt_embeds");
+  ASSERT_NE(embeds, nullptr);
+  EXPECT_EQ(embeds->length, 2);
+  EXPECT_EQ(embeds->tensor.shape(), (Shape{3, 4}));
+}
+
+/// A PixArt-Sigma folder around the golden networks.
+void make_pipeline(const TemporaryFolder& folder,
+                   const std::string& text_encoder) {
+  const fs::path golden = TROUPE_GOLDEN_DIR;
+  fs::copy(golden / "pixart_default", folder.path() / "transformer");
+  fs::copy(golden / "text_t5", folder.path() / "text_encoder");
+  fs::copy(golden / "tokens_t5_files", folder.path() / "tokenizer");
+  folder.write("model_index.json",
+               R"({"_class_name": "PixArtSigmaPipeline", "text_encoder": )" +
+                   text_encoder + "}");
+}
+
+TEST(Checkpoint, OpensTheTextEncodersOfItsPipeline) {
+  const TemporaryFolder folder;
+  make_pipeline(folder, R"(["transformers", "T5EncoderModel"])");
+  const Checkpoint checkpoint = open_checkpoint(folder.path());
+  ASSERT_EQ(checkpoint.text_encoders.size(), 1U);
+  const TextComponent& text = *checkpoint.text_encoders.at("text_encoder");
+  EXPECT_EQ(text.encoder.class_name, "T5EncoderModel");
+  EXPECT_EQ(text.tokenizer, folder.path() / "tokenizer");
+}
+
+TEST(Checkpoint, DoesWithoutTextEncoders) {
+  const TemporaryFolder folder;
+  make_pipeline(folder, "[null, null]");
+  fs::remove_all(folder.path() / "text_encoder");
+  EXPECT_TRUE(open_checkpoint(folder.path()).text_encoders.empty());
+  // A folder of another pipeline's name is not looked at.
+  folder.write("text_encoder/config.json", "no JSON");
+  folder.write("model_index.json", R"({"_class_name": "DiTPipeline"})");
+  EXPECT_TRUE(open_checkpoint(folder.path()).text_encoders.empty());
+}
+
+TEST(Checkpoint, RefusesAComponentThatIsNoClass) {
+  const TemporaryFolder folder;
+  make_pipeline(folder, R"({"class": "T5EncoderModel"})");
+  EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
+            Errc::corrupt_file);
+}
+
+}  // namespace
+}  // namespace troupe::models
