@@ -59,8 +59,10 @@ namespace troupe::actors {
 /// the plan's needs are met: one group whose workers have all reported. Whoever
 /// comes later takes part from then on.
 ///
-/// An event costs the logarithm of workers and samples; ticks, progress
-/// reports, losses, cancels and workers that come up are linear. Thread: one.
+/// An event costs the logarithm of workers and samples. Ticks, progress
+/// reports, losses, cancels and workers that come up are linear. When no sample
+/// waits to begin any more, so are `quicken_slowest`, every 10 ms at most, and
+/// `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
   explicit CoordinatorPolicy(CoordinatorOptions options);
