@@ -27,6 +27,9 @@ struct Fault {
   Duration length{};  ///< of freeze and slow
   double factor = 1.0;
   std::uint64_t sample_index = 0;  ///< of cancel
+  /// Of end_process: from then on it waits until the process is asked for a
+  /// value of a cut, and strikes while that is under way.
+  bool in_cut = false;
 };
 
 /// How often a worker, or a sample, meets a fault in an undisturbed job's time;

@@ -167,6 +167,13 @@ void add_value_budgets(Scenario& scenario, Random& random) {
 }
 
 /// In one job of four, some workers come up when others have begun.
+/// A cut takes two messages: by chance few processes would end in one.
+void aim_ends_at_cuts(Scenario& scenario, Random& random) {
+  for (Fault& fault : scenario.faults) {
+    fault.in_cut = fault.kind == FaultKind::end_process && random.chance(0.5);
+  }
+}
+
 void delay_starts(Scenario& scenario, Random& random) {
   if (random.chance(0.25)) {
     for (Duration& delay : scenario.delays) {
@@ -211,7 +218,9 @@ Scenario drawn_scenario(std::uint64_t seed, const FaultRates& rates,
   add_joins(scenario, rates, span, random);
   delay_starts(scenario, random);
   add_value_budgets(scenario, random);
-  if (link_rates != nullptr) {
+  if (link_rates == nullptr) {
+    aim_ends_at_cuts(scenario, random);
+  } else {
     // A worker's lease is longer than a link's.
     scenario.lease.least = std::chrono::seconds(3);
     scenario.links = plan_links(scenario, *link_rates, span, random);

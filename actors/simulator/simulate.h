@@ -60,9 +60,11 @@ struct Outcome {
   std::array<int, kNumFaultKinds> struck{};
   int fences = 0;        ///< of workers past their lease
   int late_results = 0;  ///< that nobody waited for any more
+  int kept_recalls = 0;  ///< of tasks that their worker had begun
   int cuts = 0;
-  int new_runs = 0;  ///< of samples that lost something, or moved
-  int releases = 0;  ///< of processes that wanted to leave
+  int lost_cuts = 0;  ///< of which a holder was lost before it had answered
+  int new_runs = 0;   ///< of samples that lost something, or moved
+  int releases = 0;   ///< of processes that wanted to leave
   std::uint64_t tasks_of_joined = 0;  ///< of num_tasks
   int rebuilds = 0;                   ///< of the whole company
   int restores = 0;                   ///< samples that went back to a cut

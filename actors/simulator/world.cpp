@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -187,12 +188,31 @@ void World::handle(ToWorker& message) {
 
 /// As Firing: then its executor takes the next pass, if it is free.
 void World::feed(int index, WorkerEvent event) {
-  if (at(index).policy) {
-    for (WorkerCommand& command : at(index).policy->on(std::move(event))) {
-      std::visit([&](auto& c) { perform(index, c); }, command);
-    }
-    start_pass(index);
+  if (!at(index).policy) {
+    return;
   }
+  std::vector<std::uint64_t> recalled;
+  if (const auto* recall = std::get_if<Recall>(&event)) {
+    recalled = held_of(index, recall->grants);
+  }
+  std::vector<WorkerCommand> commands = at(index).policy->on(std::move(event));
+  outcome_.kept_recalls += held_of(index, recalled).empty() ? 0 : 1;
+  for (WorkerCommand& command : commands) {
+    std::visit([&](auto& c) { perform(index, c); }, command);
+  }
+  start_pass(index);
+}
+
+/// Those of the grants that the worker holds.
+std::vector<std::uint64_t> World::held_of(
+    int index, const std::vector<std::uint64_t>& grants) {
+  const std::vector<std::uint64_t>& held = at(index).policy->held();
+  std::vector<std::uint64_t> both;
+  std::ranges::copy_if(grants, std::back_inserter(both),
+                       [&held](std::uint64_t grant) {
+                         return std::ranges::binary_search(held, grant);
+                       });
+  return both;
 }
 
 void World::handle(StartChild& start) {

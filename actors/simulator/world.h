@@ -184,9 +184,12 @@ class World final : private LinkListener {
   [[nodiscard]] std::uint64_t ticks_of(const Worker& worker) const;
   void end_at_next_block(int index);
   void feed(int index, WorkerEvent event);
+  [[nodiscard]] std::vector<std::uint64_t> held_of(
+      int index, const std::vector<std::uint64_t>& grants);
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
   void freeze(const Fault& fault);
+  void end_in_cut(const std::vector<RemoteValue>& asked);
   void strike(const Fault& fault);
   void check_cancelled(const CancelSample& cancel);
   void end_process(int process);
@@ -308,6 +311,7 @@ class World final : private LinkListener {
   EventQueue<LinkDue> link_queue_;
   std::vector<SymbolStore> stores_;  ///< by process
   std::set<int> ended_processes_;
+  std::vector<Fault> ends_in_cuts_;  ///< ends of processes that wait for cuts
   std::map<std::uint64_t, Fetch> fetches_;
   /// Questions to a process for values that are still to be made, and values of
   /// it that its workers wait for.

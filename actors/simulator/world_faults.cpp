@@ -27,7 +27,9 @@ bool World::strikes(const Fault& fault) const {
 
 void World::handle(Fault& fault) {
   const auto here = is_linked() ? as_of_now(fault) : std::optional(fault);
-  if (here && strikes(*here)) {
+  if (here && here->in_cut) {
+    ends_in_cuts_.push_back(*here);
+  } else if (here && strikes(*here)) {
     ++outcome_.struck.at(static_cast<std::size_t>(fault.kind));
     strike(*here);
   }
@@ -56,6 +58,25 @@ void World::strike(const Fault& fault) {
   } else {
     freeze(fault);
   }
+}
+
+/// The coordinator's process asks for these values of a cut. Holders that were
+/// to end in one end before the question has come.
+void World::end_in_cut(const std::vector<RemoteValue>& asked) {
+  std::erase_if(ends_in_cuts_, [&](Fault fault) {
+    const int process = process_of(fault.worker);
+    const bool is_asked =
+        std::ranges::any_of(asked, [&](const RemoteValue& value) {
+          return value.process == process &&
+                 !store(kHomeProcess).find(value.name);
+        });
+    if (is_asked) {
+      fault.in_cut = false;
+      queue_.add(now() + random_.between(Duration{}, scenario_.link.latency),
+                 fault);
+    }
+    return is_asked;
+  });
 }
 
 void World::freeze(const Fault& fault) {

@@ -39,6 +39,7 @@ void World::perform(TakeCut& take) {
   std::ranges::copy_if(
       take.values, std::back_inserter(remote),
       [](const RemoteValue& value) { return value.process != kHomeProcess; });
+  end_in_cut(remote);
   begin_fetch({.process = kHomeProcess,
                .then =
                    [this, take](std::vector<RemoteValue> gone) {
@@ -66,6 +67,14 @@ void World::keep_cut(const TakeCut& take, std::vector<RemoteValue> gone) {
                                              std::move(values)};
     check_room_with_cuts();
   } else {
+    outcome_.lost_cuts +=
+        std::ranges::any_of(gone,
+                            [this](const RemoteValue& value) {
+                              return has_ended(value.process) ||
+                                     is_out(value.process);
+                            })
+            ? 1
+            : 0;
     gone = take.values;
   }
   queue_.add(now(), ToCoordinator{CutTaken{take.sample_index, take.run,

@@ -53,7 +53,9 @@ class Hazards {
                               one.empty_pulls,
                               one.cuts,
                               one.restores,
-                              one.releases};
+                              one.releases,
+                              one.kept_recalls,
+                              one.lost_cuts};
     if (is_linked_) {
       const LinkHazards& links = one.links;
       times.insert(
@@ -92,6 +94,8 @@ class Hazards {
                              {"cuts"},
                              {"samples that went back to a cut"},
                              {"processes let go"},
+                             {"recalls of tasks that had begun"},
+                             {"cuts whose holder was lost"},
                              {kRebuilds}};
 };
 
