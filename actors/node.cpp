@@ -93,7 +93,7 @@ class NodeShell final : public NodeActor::base {
           });
         },
         [this](const RefuseProcess& refuse) {
-          quit(to_caf_error(refuse.cause));
+          guarded([&] { quit(to_caf_error(refuse.cause)); });
         },
         [this](pulse_atom) { guarded([&] { pulse(); }); },
     };

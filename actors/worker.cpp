@@ -60,7 +60,9 @@ class WorkerShell final : public WorkerActor::base {
         [this](Grant& grant) { firing_->on(std::move(grant)); },
         [this](const Recall& recall) { firing_->on(recall); },
         [this](const DropRuns& drop) { firing_->on(drop); },
-        [this](const WorkerFault& fault) { quit(to_caf_error(fault.cause)); },
+        [this](const WorkerFault& fault) {
+          guard(this, [&] { quit(to_caf_error(fault.cause)); });
+        },
         [this](halt_atom) { firing_->on(StopWork{}); },
         [this](pulse_atom) { firing_->on(BeatAsked{ctx_->ticks()}); },
     };
