@@ -7,9 +7,9 @@
 
 namespace troupe::models {
 
-/// What a copy of the folder needs to be opened as the folder itself: weights
-/// and JSON. Paths within the folder, sorted. Symbolic links are named as what
-/// they lead to would be. Errors: Errc::io.
+/// The files that make a copy of the checkpoint's folder as good as the folder:
+/// its weights and its JSON. Paths within the folder, sorted. A symbolic link
+/// is listed by its own path, and a copy has a file there. Errors: Errc::io.
 [[nodiscard]] std::vector<std::filesystem::path> files_of(
     const Checkpoint& checkpoint);
 

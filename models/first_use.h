@@ -9,17 +9,17 @@
 
 namespace troupe::models {
 
-/// Something of the weights that is read when it is first used. If that fails,
-/// or it was let go, the next use reads it again. Thread: any; who comes
-/// meanwhile waits.
+/// A part of the weights that is read when it is first used. If reading fails,
+/// or if the part was let go, the next use reads it again. Thread: any. Who
+/// comes while it is read waits.
 template <typename T>
 class FirstUse {
  public:
   using Read = std::function<std::shared_ptr<const T>(ExecContext& ctx)>;
 
-  /// `read` is complete on return, also on the device.
+  /// When `read` returns, the part is complete, on the device too.
   explicit FirstUse(Read read) : read_(std::move(read)) {}
-  /// It is there already.
+  /// A part that is there already. It is never let go.
   explicit FirstUse(std::shared_ptr<const T> there)
       : there_(std::move(there)) {}
 
@@ -31,8 +31,8 @@ class FirstUse {
     }
     return there_;
   }
-  /// Who still uses it keeps it. Whether it was there; what was not read here
-  /// stays.
+  /// Forgets the part, unless it was there from the beginning. Who still uses
+  /// it keeps it. Returns whether something was forgotten.
   bool let_go() {
     const std::lock_guard lock(mutex_);
     return read_ && std::exchange(there_, nullptr) != nullptr;

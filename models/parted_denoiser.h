@@ -13,23 +13,23 @@
 
 namespace troupe::models {
 
-/// A network in parts, each of which is read when it is first used, and let go
-/// when kPassesKept passes through other parts have gone by without it: a
-/// process that runs one segment holds that segment alone. The bits are those
-/// of the whole. Thread: as Denoiser; a part is read by the thread that needs
-/// it.
+/// A network in parts. A part is read when it is first used. It is let go when
+/// kPassesKept passes have gone through other parts since it was last used. So
+/// a process that runs one segment holds that segment alone. The bits are those
+/// of the whole network. Thread: as Denoiser. A part is read by the thread that
+/// needs it.
 class PartedDenoiser final : public Denoiser {
  public:
-  /// Far more than a process that runs several segments makes between two
-  /// passes through one of them.
+  /// A process that runs several segments makes far fewer passes between two
+  /// through the same one.
   static constexpr std::uint64_t kPassesKept = 64;
 
-  /// Reads the weights of one part; complete on return.
+  /// Reads the weights of one part. They are complete when it returns.
   using Read = std::function<std::shared_ptr<const Denoiser>(ExecContext&,
                                                              SegmentRange)>;
 
-  /// info: of the whole network. cuts: part i is blocks [cuts[i], cuts[i + 1]);
-  /// the first is 0, the last the number of blocks.
+  /// info: of the whole network. cuts: part i is blocks [cuts[i], cuts[i + 1]).
+  /// The first cut is 0, the last one is the number of blocks.
   /// Errors: Errc::invalid_argument for other cuts.
   PartedDenoiser(DenoiserInfo info, std::vector<int> cuts, const Read& read);
 

@@ -11,11 +11,12 @@
 
 namespace troupe {
 
-/// A map for few entries at a time, whose keys mostly rise as they come: keys
-/// lie sorted side by side, each with the place of its value. Adding the
-/// largest key costs as much as appending to a vector, and no memory once there
-/// were as many entries before. References to values end when an entry is
-/// added. Thread: one.
+/// A map for few entries at a time. Keys lie sorted side by side, each with the
+/// place of its value. A key that is larger than all others is added as quickly
+/// as a vector is appended to: best for keys that mostly rise as they come.
+/// Memory is taken only when there are more entries than ever before. A
+/// reference to a value ends when an entry is added, or when its own is taken
+/// out. Thread: one.
 template <typename Key, typename Value>
 class FlatTable {
   struct Entry {
@@ -79,7 +80,7 @@ class FlatTable {
     require(found != nullptr, Errc::internal, "table", "lacks an entry");
     return *found;
   }
-  /// The entry of the key, with Value{} if it is new.
+  /// The value of the key. A new key gets Value{}.
   Value& operator[](Key key) {
     const auto entry = search(entries_, key);
     if (entry != entries_.end() && entry->key == key) {
@@ -89,7 +90,8 @@ class FlatTable {
     entries_.insert(entry, {key, place});
     return values_[place];
   }
-  /// Takes the entry out; nothing: there is none.
+  /// Takes the entry out and returns its value. Nothing: there is no such
+  /// entry.
   std::optional<Value> take(Key key) {
     const auto entry = search(entries_, key);
     if (entry == entries_.end() || entry->key != key) {

@@ -13,9 +13,9 @@
 
 namespace troupe {
 
-/// A vector of trivial values, of which the first N need no memory of their
-/// own: for lists that are nearly always short and are copied often. Longer
-/// ones lie on the heap. References into it end when it grows, moves or dies.
+/// A vector of trivial values. Up to N of them lie in the vector itself, more
+/// lie on the heap. For lists that are nearly always short and are copied
+/// often. References to its values end when it grows, moves or dies.
 /// Thread: one.
 template <typename T, std::size_t N>
 class InlineVector {

@@ -24,21 +24,23 @@ struct ValueName {
   friend auto operator<=>(const ValueName&, const ValueName&) = default;
 };
 
-/// A value on its way: tensors on the host, and what its owner calls them.
+/// A value as it travels: tensors on the host, each with the name that its
+/// owner gives it.
 using Parcel = std::vector<NamedTensor>;
 
 /// Port: how an immutable value gets from one process to another. Processes of
 /// a job are numbered.
 class ValueChannel {
  public:
-  /// Gets the value, or nothing: its holder has not got it, or has gone.
+  /// Is given the value. Nothing: its holder will not have it, or has gone.
   using Taker = std::function<void(std::optional<Parcel>)>;
 
   virtual ~ValueChannel() = default;
-  /// Asks `holder` for a value, which stays there: any number of processes may
-  /// ask. Who asks before the value is made gets it as soon as it is. `taker`
-  /// is called once, perhaps before `get` returns, and must not throw. Thread:
-  /// any; that of the taker is any, too.
+  /// Asks the process `holder` for a value. It stays there: any number of
+  /// processes may ask. Who asks before the value is made gets it as soon as it
+  /// is.
+  /// `taker` is called once, perhaps before `get` returns. It must not throw.
+  /// Thread: any. The taker may be called on any thread.
   virtual void get(int holder, const ValueName& name, Taker taker) = 0;
 };
 

@@ -7,19 +7,19 @@
 
 namespace troupe::samplers {
 
-/// Where a firing of a stale pipeline stands between the solver's steps.
+/// Between which of the solver's steps a firing of a stale pipeline can run.
 struct Reach {
   int after = -1;     ///< the last solver step that it needs; -1: none
   int needed_by = 0;  ///< the first solver step that needs it
 };
 
-/// By slot: first the initial state's, then those of the firings in their
-/// order.
+/// Of each slot: first that of the initial state, then those of the firings, in
+/// their order.
 [[nodiscard]] std::vector<Reach> reaches(const MarkedGraph& graph,
                                          const std::vector<Firing>& firings,
                                          int num_calls);
 
-/// Steps that so many tasks of a run take.
+/// How many solver steps `num_tasks` tasks of a run are for, rounded up.
 [[nodiscard]] int steps_of(int num_tasks, std::size_t num_firings,
                            int num_calls);
 
