@@ -1,0 +1,203 @@
+// What a worker's process does with a job that makes no sense.
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "actors/cli/job_runner.h"
+#include "actors/cli/signals.h"
+#include "actors/remote/mail.h"
+#include "actors/wire/condition_codec.h"
+#include "actors/wire/job_codec.h"
+#include "actors/wire/news_codec.h"
+#include "config/config.h"
+#include "net/link.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+using actors::Offer;
+
+/// A coordinator's process that tells whoever comes one message. Who asks to
+/// join is told that the job is over.
+class Director final : public net::LinkHandler {
+ public:
+  explicit Director(std::string message)
+      : message_(std::move(message)),
+        hub_(net::make_hub({.role = "coordinator"}, *this)) {
+    hub_->listen(endpoint());
+  }
+
+  [[nodiscard]] std::string endpoint() const {
+    return "ipc://" + folder_.path("link/a");
+  }
+  [[nodiscard]] bool was_joined() const {
+    const std::lock_guard lock(mutex_);
+    return was_joined_;
+  }
+
+ private:
+  void on_knock(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+    hub_->accept(peer, actors::wire::encode(
+                           actors::Welcome{.version = "test", .process = 1}));
+  }
+  void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {
+    outbox_ = std::make_unique<actors::Outbox>(*hub_, peer);
+    outbox_->send(message_);
+  }
+  void on_record(net::PeerId /*peer*/,
+                 std::span<const std::byte> record) override {
+    const auto message = assembler_.add(record, actors::wire::kMostNewsBytes);
+    if (message && std::holds_alternative<actors::Join>(
+                       actors::wire::decode_news(net::bytes_of(*message)))) {
+      const std::lock_guard lock(mutex_);
+      was_joined_ = true;
+      outbox_->send(
+          actors::wire::encode(actors::wire::News(actors::JobOver{})));
+    }
+  }
+  void on_room(net::PeerId /*peer*/) override { outbox_->on_room(); }
+  void on_wanted(net::PeerId /*peer*/, net::WantId want,
+                 std::string_view /*key*/) override {
+    hub_->give_nothing(want);
+  }
+  void on_lost(net::PeerId /*peer*/, const net::Loss& /*loss*/) override {}
+
+  TempFolder folder_;
+  std::string message_;
+  mutable std::mutex mutex_;
+  bool was_joined_ = false;
+  actors::Assembler assembler_;
+  std::unique_ptr<actors::Outbox> outbox_;
+  std::unique_ptr<net::Hub> hub_;  // last: it calls what stands above
+};
+
+struct Answer {
+  Outcome outcome;
+  bool joined = false;
+};
+
+Answer answer_to(std::string message) {
+  const Director director(std::move(message));
+  Answer answer;
+  answer.outcome = run({"worker", "--join", director.endpoint(), "--workers",
+                        "1", "--threads", "1", "--wait", "20"});
+  answer.joined = director.was_joined();
+  return answer;
+}
+
+/// A job that the program can compute, as its coordinator's process offers it.
+Offer good_offer() {
+  config::Config config;
+  config.random_weights = "dit-tiny";
+  config.classes = {"1"};
+  config.samples = {0, 2};
+  config.compute = config::ComputeType::f32;
+  config.sampler.steps = 4;
+  config.method.kind = samplers::MethodKind::stale;
+  config.num_workers = 2;
+  config.num_threads = 1;
+  const actors::JobRequest request = actors::make_request(config);
+  actors::SignalWatch signals;
+  actors::StopFlag stop(signals);
+  return actors::JobRunner(request, stop).offer();
+}
+
+/// A field of a protobuf message that is itself bytes.
+std::string field(int number, const std::string& bytes) {
+  std::string text(1, static_cast<char>(number << 3 | 2));
+  std::size_t rest = bytes.size();
+  for (; rest >= 128; rest >>= 7U) {
+    text.push_back(static_cast<char>(rest % 128 + 128));
+  }
+  text.push_back(static_cast<char>(rest));
+  return text + bytes;
+}
+
+/// The offer of a job whose bytes nobody has looked at: numbers of wire.proto.
+std::string offer_with(const std::string& job, const Offer& offer) {
+  std::string message = field(1, job);
+  for (const models::Condition& condition : offer.conditions) {
+    message += field(2, actors::wire::encode(condition));
+  }
+  return field(14, message);
+}
+
+TEST(OfferedJob, IsTakenIfItMakesSense) {
+  const Offer offer = good_offer();
+  const std::string message =
+      offer_with(actors::wire::encode(offer.job), offer);
+  EXPECT_EQ(message, actors::wire::encode(actors::wire::News(offer)));
+  const Answer answer = answer_to(message);
+  EXPECT_EQ(answer.outcome.exit_code, 0) << answer.outcome.err;
+  EXPECT_TRUE(answer.joined);
+}
+
+/// The worker's process says what is wrong in one line, and ends.
+void expect_refusal(std::string message, int exit_code,
+                    const std::string& words) {
+  const Answer answer = answer_to(std::move(message));
+  const Outcome& outcome = answer.outcome;
+  EXPECT_FALSE(answer.joined) << words;
+  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_NE(outcome.err.find(words), std::string::npos) << outcome.err;
+  if (!is_sanitized()) {
+    EXPECT_LT(outcome.peak_rss_bytes, std::uint64_t{256} << 20U) << words;
+  }
+}
+
+TEST(OfferedJob, IsRefusedIfItsBytesAreNoJob) {
+  const Offer offer = good_offer();
+  const std::string job = actors::wire::encode(offer.job);
+  const std::string message = offer_with(job, offer);
+  expect_refusal(message.substr(0, message.size() / 2), 6, "cut on its way");
+  expect_refusal(offer_with(job.substr(0, job.size() / 2), offer), 6,
+                 "cut on its way");
+  expect_refusal(offer_with("", offer), 6, "format 0");
+  // Field 1, a varint, is the format; the last value counts.
+  expect_refusal(offer_with(job + "\x08\x02", offer), 6, "format 2");
+  // Field 1000, a varint: a newer Troupe's.
+  expect_refusal(offer_with(job + "\xc0\x3e\x01", offer), 6, "newer");
+}
+
+void expect_refusal_of(const std::function<void(Offer&)>& change, int exit_code,
+                       const std::string& words) {
+  Offer offer = good_offer();
+  change(offer);
+  expect_refusal(actors::wire::encode(actors::wire::News(offer)), exit_code,
+                 words);
+}
+
+TEST(OfferedJob, IsRefusedIfItsNumbersAreOutOfRange) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  expect_refusal_of([](Offer& o) { o.job.end = o.job.begin; }, 6,
+                    "no range of samples");
+  expect_refusal_of([](Offer& o) { o.job.guidance_scale = kNan; }, 6,
+                    "guidance_scale");
+  expect_refusal_of(
+      [](Offer& o) {
+        o.job.latent_shape = {4, 1 << 30, 1 << 30};
+      },
+      6, "latent_shape");
+  expect_refusal_of([](Offer& o) { o.job.schedule.timesteps[0] = kNan; }, 6,
+                    "timesteps[0]");
+  expect_refusal_of([](Offer& o) { o.job.method.warmup_steps = -1; }, 6,
+                    "warmup_steps");
+  expect_refusal_of([](Offer& o) { o.job.cuts = {0, 1 << 30}; }, 6, "cuts");
+  expect_refusal_of([](Offer& o) { o.job.model.denoiser_config = "{"; }, 6,
+                    "denoiser_config");
+  expect_refusal_of([](Offer& o) { o.conditions.clear(); }, 6,
+                    "no value with the hash");
+}
+
+}  // namespace
+}  // namespace troupe::test
