@@ -15,11 +15,6 @@ void InprocValueChannel::attach(int process, Holder holder) {
           "process " + std::to_string(process) + " is there already");
 }
 
-void InprocValueChannel::detach(int process) {
-  const std::lock_guard lock(mutex_);
-  holders_.erase(process);
-}
-
 void InprocValueChannel::get(int holder, const ValueName& name, Taker taker) {
   std::shared_ptr<const Holder> asked;
   {

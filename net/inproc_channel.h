@@ -20,8 +20,6 @@ class InprocValueChannel final : public ValueChannel {
   /// From now on `process` is asked through `holder`. Errors:
   /// Errc::invalid_argument if the number is taken.
   void attach(int process, Holder holder);
-  /// It is not asked any more. Who asks meanwhile may still get a value.
-  void detach(int process);
   void get(int holder, const ValueName& name, Taker taker) override;
 
  private:

@@ -55,8 +55,6 @@ class OrderedHash {
 
   /// Tensors that came.
   [[nodiscard]] std::size_t num_added() const noexcept { return num_added_; }
-  /// Tensors held back.
-  [[nodiscard]] std::size_t num_held() const noexcept { return held_.size(); }
   /// Over all that came; what never came is passed. Empty if nothing came.
   [[nodiscard]] std::string finish();
 
