@@ -133,6 +133,13 @@ Field real(T Part::*member, double min, double max) {
     return parse_real(place, text, min, max);
   });
 }
+/// A time, in seconds.
+template <typename Part>
+Field seconds(double Part::*member, double min, double max) {
+  return parsed(member, [=](Text place, Text text) {
+    return parse_seconds(place, text, min, max);
+  });
+}
 
 constexpr Text kModel = "Model and job";
 constexpr Text kSamplerGroup = "Sampler";

@@ -41,9 +41,10 @@ std::span<const Option> machine_rows() {
        "keep models here that the job's first process gives: where there is "
        "neither --model nor a folder of that name in --model-root",
        kMachines, kWorker, field(&Config::cache), "none"},
-      {"wait", "", 0, "X",
-       "seconds to look for a job, and for it again when the link is lost",
-       kMachines, kWorker, real(&Config::wait_seconds, 0, 1e7)},
+      {"wait", "", 0, "TIME",
+       "how long to look for a job, and for it again when the link is lost: "
+       "seconds, or with a unit (90s, 5m, 1h)",
+       kMachines, kWorker, seconds(&Config::wait_seconds, 0, 1e7)},
       {"stay", "", 0, "", "wait for the next job when one is over", kMachines,
        kWorker, field(&Config::stay)},
       {"bind", "", 0, "ADDR",

@@ -139,6 +139,22 @@ double parse_real(std::string_view place, std::string_view text, double min,
   return value;
 }
 
+double parse_seconds(std::string_view place, std::string_view text, double min,
+                     double max) {
+  const std::string_view whole = trimmed(text);
+  const char unit = whole.empty() ? '\0' : whole.back();
+  const double factor = unit == 'h' ? 3600 : unit == 'm' ? 60 : 1;
+  const bool has_unit = unit == 's' || unit == 'm' || unit == 'h';
+  double value = 0;
+  if (!read_number(whole.substr(0, whole.size() - (has_unit ? 1 : 0)), value) ||
+      !std::isfinite(value) || value * factor < min || value * factor > max) {
+    fail(place, text,
+         "a time from " + to_text(min) + " to " + to_text(max) +
+             " seconds, such as 90, 90s, 1.5m or 2h");
+  }
+  return value * factor;
+}
+
 bool is_no(std::string_view text) {
   return text == "false" || text == "no" || text == "off" || text == "0";
 }

@@ -33,6 +33,10 @@ template <typename T>
 /// Finite, in [min, max].
 [[nodiscard]] double parse_real(std::string_view place, std::string_view text,
                                 double min, double max);
+/// A time in seconds, in [min, max]: "90", "1.5s", "2m" or "0.5h".
+[[nodiscard]] double parse_seconds(std::string_view place,
+                                   std::string_view text, double min,
+                                   double max);
 /// true/false, yes/no, on/off, 1/0.
 [[nodiscard]] bool parse_bool(std::string_view place, std::string_view text);
 /// Whether parse_bool reads `text` as false.

@@ -8,6 +8,7 @@
 #include "config/enum_names.h"
 #include "config/load_config.h"
 #include "config/method_plan.h"
+#include "config/print_config.h"
 #include "config/schedule_options.h"
 #include "kernels/core/error.h"
 
@@ -165,6 +166,25 @@ TEST(LoadConfig, ReadsListsNumbersAndSwitchesFromToml) {
   EXPECT_EQ(config.sampler.sigmas, (std::vector<double>{3.5, 1}));
   EXPECT_TRUE(config.json);
   EXPECT_EQ(config.guidance_scale, 4.5);
+}
+
+TEST(LoadConfig, ReadsATimeWithAUnitAndWhatIsPrintedOfIt) {
+  const Config said = load_config(
+      Verb::worker,
+      {.flags = {flag("wait", "1.5m")}, .environment = {}, .file = {}});
+  EXPECT_EQ(said.wait_seconds, 90);
+  const TempFile printed(to_toml(Verb::worker, said));
+  EXPECT_EQ(
+      load_config(Verb::worker,
+                  {.flags = {}, .environment = {}, .file = printed.path()})
+          .wait_seconds,
+      90);
+  const TempFile written("wait = \"2h\"\n");
+  EXPECT_EQ(
+      load_config(Verb::worker,
+                  {.flags = {}, .environment = {}, .file = written.path()})
+          .wait_seconds,
+      7200);
 }
 
 TEST(LoadConfig, AStrongerSourceReplacesTheRivalChoice) {

@@ -44,6 +44,30 @@ TEST(ParseReal, SaysWhatItGotAndExpected) {
             "from 0 to 1");
 }
 
+TEST(ParseSeconds, ReadsPlainSecondsAndUnits) {
+  const auto read = [](const char* text) {
+    return parse_seconds("--wait", text, 0, 1e7);
+  };
+  EXPECT_EQ(read("60"), 60);
+  EXPECT_EQ(read("0.25"), 0.25);
+  EXPECT_EQ(read("60s"), 60);
+  EXPECT_EQ(read(" 1.5m "), 90);
+  EXPECT_EQ(read("2h"), 7200);
+  EXPECT_EQ(read("1e3s"), 1000);
+  EXPECT_EQ(read("0"), 0);
+}
+
+TEST(ParseSeconds, RefusesWhatIsNoTime) {
+  for (const char* bad :
+       {"", " ", "s", "h", "60 s", "60S", "1m30s", "5d", "60ss", "ms", "5ms",
+        "-1s", "nan", "infs", "nanh", "1e999", "3000h", "10000001"}) {
+    EXPECT_THROW((void)parse_seconds("--wait", bad, 0, 1e7), Error) << bad;
+  }
+  EXPECT_EQ(message_of([] { (void)parse_seconds("--wait", "2d", 0, 600); }),
+            "[--wait] cannot use this value: got '2d', expected a time from 0 "
+            "to 600 seconds, such as 90, 90s, 1.5m or 2h");
+}
+
 TEST(ParseSeed, TakesWhatTorchTakes) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
   EXPECT_EQ(parse_seed("x", "0"), 0U);
