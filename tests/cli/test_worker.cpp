@@ -246,23 +246,50 @@ TEST(WorkerProcess, TakesOverWhereTheLastOneWasLost) {
   EXPECT_EQ(result["nodes"][2]["status"], "done");
 }
 
+/// Of the workers of a job.
+std::ptrdiff_t num_socket_folders(const LinkJob& job) {
+  return std::ranges::count_if(job.folder().names(), [](const auto& name) {
+    return name.starts_with("troupe-");
+  });
+}
+
 TEST(WorkerProcess, RemovesTheSocketOfOneThatWasKilled) {
   LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
-  const auto num_folders = [&job] {
-    return std::ranges::count_if(job.folder().names(), [](const auto& name) {
-      return name.starts_with("troupe-");
-    });
-  };
   job.add_worker();
   job.await_images(1);
-  EXPECT_EQ(num_folders(), 1);
+  EXPECT_EQ(num_socket_folders(job), 1);
   job.worker(0).signal(SIGKILL);
   (void)job.worker(0).wait();
-  EXPECT_EQ(num_folders(), 1) << "a killed process removes nothing";
+  EXPECT_EQ(num_socket_folders(job), 1) << "a killed process removes nothing";
   job.add_worker();
   EXPECT_EQ(job.finish()["images"].size(), 60U);
   EXPECT_EQ(job.worker(1).wait().exit_code, 0);
-  EXPECT_EQ(num_folders(), 0);
+  EXPECT_EQ(num_socket_folders(job), 0);
+}
+
+TEST(WorkerProcess, EndsWhenTheFirstProcessWasKilled) {
+  LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
+  job.add_worker({"--quiet", "--wait", "2"});
+  job.await_images(1);
+  job.head().signal(SIGKILL);
+  const Outcome left = job.worker(0).wait();
+  EXPECT_EQ(left.exit_code, 4) << left.err;
+  EXPECT_EQ(left.err_lines(), 1) << left.err;
+  EXPECT_NE(left.err.find(job.endpoint()), std::string::npos) << left.err;
+  EXPECT_EQ(num_socket_folders(job), 0);
+}
+
+TEST(WorkerProcess, JoinsTheNextFirstProcessWhenOneWasKilled) {
+  LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
+  job.add_worker();
+  job.await_images(1);
+  job.head().signal(SIGKILL);
+  (void)job.outcome();
+  job.listen_again();
+  const nlohmann::json result = job.finish();
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+  EXPECT_EQ(result["nodes"][1]["status"], "done");
+  EXPECT_EQ(job.worker(0).wait().exit_code, 0);
 }
 
 TEST(WorkerProcess, NeedsTheKeysOfItsCompany) {
