@@ -1,5 +1,7 @@
 #include "actors/remote/company_member.h"
 
+#include <fmt/format.h>
+
 #include <future>
 #include <utility>
 #include <variant>
@@ -24,12 +26,18 @@ namespace {
 constexpr auto kReportInterval = std::chrono::seconds(1);
 
 net::DialOptions dial_options(const std::optional<PeerSpec>& peers) {
-  net::DialOptions options;
-  if (peers) {
-    options.key = peers->key;
-    options.deadline = peers->deadline;
-  }
-  return options;
+  return peers ? net::DialOptions{{}, peers->key, peers->deadline}
+               : net::DialOptions{};
+}
+
+/// The coordinator's process lives, but does not do what it is waited for.
+Failure does_not(const char* what, const MemberSpec& spec) {
+  const std::chrono::duration<double> patience = spec.patience;
+  return {
+      Errc::unreachable,
+      spec.endpoint,
+      fmt::format("the first process {} within {} s", what, patience.count()),
+      {}};
 }
 
 }  // namespace
@@ -81,7 +89,11 @@ std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
     news_.notify_all();
   });
   std::unique_lock lock(mutex_);
-  news_.wait(lock, [&] { return offer_ || end_ || stop.stop_requested(); });
+  if (!news_.wait_for(lock, spec_.patience, [&] {
+        return offer_ || end_ || stop.stop_requested();
+      })) {
+    throw to_error(does_not("offered no job", spec_));
+  }
   if (end_ && end_->kind == MemberEnd::Kind::over) {
     return std::nullopt;
   }
@@ -210,10 +222,14 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
     finish({MemberEnd::Kind::failed,
             Failure{Errc::interrupted, "worker", "stopped by a signal", {}}});
   });
+  const TimePoint deadline = SteadyClock().now() + spec_.patience;
   std::unique_lock lock(mutex_);
   while (!news_.wait_for(lock, kReportInterval,
                          [this] { return end_.has_value(); })) {
     report();
+    if (!is_admitted_ && SteadyClock().now() >= deadline) {
+      end_ = {MemberEnd::Kind::lost, does_not("did not admit this one", spec_)};
+    }
   }
   node_ = nullptr;
   workers_.clear();
@@ -355,6 +371,7 @@ void CompanyMember::hear(News news) {
     offer_ = std::move(*offer);
     news_.notify_all();
   } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {
+    is_admitted_ = true;
     tell_node(*admit);
   } else if (auto* free = std::get_if<FreeValues>(&news)) {
     tell_node(*free);

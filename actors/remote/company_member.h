@@ -47,6 +47,9 @@ struct MemberSpec {
   net::DialOptions dial;
   /// None: it neither listens nor dials, and the coordinator's process relays.
   std::optional<PeerSpec> peers = {};
+  /// For the coordinator's process to offer the job once it is dialled, and to
+  /// admit this one once it has joined.
+  Duration patience = std::chrono::seconds(10);
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};
@@ -89,8 +92,8 @@ class CompanyMember final : private net::LinkHandler {
   CompanyMember& operator=(const CompanyMember&) = delete;
 
   /// Waits for the job; nothing: it is over already. Errors: Errc::unreachable
-  /// with a sentence that names the endpoint, Errc::invalid_argument where it
-  /// refuses, Errc::interrupted after a stop.
+  /// at the endpoint, also if no job came within MemberSpec::patience;
+  /// Errc::invalid_argument where it refuses, Errc::interrupted after a stop.
   [[nodiscard]] std::optional<Offer> wait_for_offer(std::stop_token stop);
   /// Asks the coordinator's process for a value that no task makes (the keys of
   /// model_files.h). The answer comes in any case, at the latest when the link
@@ -105,7 +108,8 @@ class CompanyMember final : private net::LinkHandler {
   /// Joins, and computes until the job is over or the link is lost. `drain`:
   /// gives back what has not begun, hands over what it alone holds, and leaves.
   /// `stop`: leaves at the next block.
-  /// Errors: as run_job.
+  /// Who is not admitted within MemberSpec::patience takes the coordinator for
+  /// lost. Errors: as run_job.
   [[nodiscard]] MemberEnd serve(MemberJob job, std::stop_token drain,
                                 std::stop_token stop);
 
@@ -146,6 +150,7 @@ class CompanyMember final : private net::LinkHandler {
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
   bool traces_ = false;
+  bool is_admitted_ = false;
   std::optional<MemberEnd> end_;
   struct Incarnation {
     std::uint32_t epoch = 0;

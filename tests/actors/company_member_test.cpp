@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -26,10 +27,11 @@ namespace troupe::actors {
 namespace {
 
 /// A coordinator's process without a coordinator: the test says what is told to
-/// the one process that joins, and takes what that says.
+/// the one process that joins, and takes what that says. Without an offer it
+/// lets that in and says nothing.
 class Director final : public net::LinkHandler {
  public:
-  Director(net::Switchboard& board, Offer offer)
+  Director(net::Switchboard& board, std::optional<Offer> offer)
       : offer_(std::move(offer)),
         hub_(board.make_hub({.role = "coordinator"}, *this)) {
     hub_->listen("inproc://job");
@@ -61,7 +63,9 @@ class Director final : public net::LinkHandler {
   }
   void on_up(net::PeerId peer, const net::Greeting& /*greeting*/) override {
     outbox_ = std::make_shared<Outbox>(*hub_, peer);
-    tell(offer_);
+    if (offer_) {
+      tell(*offer_);
+    }
   }
   void on_record(net::PeerId /*peer*/,
                  std::span<const std::byte> record) override {
@@ -82,7 +86,7 @@ class Director final : public net::LinkHandler {
     came_.notify_all();
   }
 
-  Offer offer_;
+  std::optional<Offer> offer_;
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<wire::News> news_;
@@ -91,6 +95,56 @@ class Director final : public net::LinkHandler {
   std::shared_ptr<Outbox> outbox_;
   std::unique_ptr<net::Hub> hub_;
 };
+
+MemberSpec member_of(net::Switchboard& board, Duration patience) {
+  return {
+      .version = "test",
+      .name = "test",
+      .hub = {.role = "worker"},
+      .endpoint = "inproc://job",
+      .patience = patience,
+      .make_hub = [&board](net::HubOptions options, net::LinkHandler& handler) {
+        return board.make_hub(std::move(options), handler);
+      }};
+}
+
+/// Computes a job with one worker.
+MemberEnd serve_alone(CompanyMember& member, const ObservedJob& job) {
+  WorkerPlace place;
+  place.process = member.process();
+  return member.serve({.parts = job.spec.parts,
+                       .workers = {place},
+                       .classes = {{.name = "class"}},
+                       .restart = job.spec.restart},
+                      {}, {});
+}
+
+TEST(AMemberOfASilentJob, IsOfferedNothing) {
+  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+  const Director silent(*board, std::nullopt);
+  CompanyMember member(member_of(*board, std::chrono::milliseconds(200)));
+  try {
+    (void)member.wait_for_offer({});
+    FAIL() << "it was offered a job";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unreachable);
+    EXPECT_EQ(error.place(), "inproc://job");
+    EXPECT_EQ(error.message(), "the first process offered no job within 0.2 s");
+  }
+}
+
+TEST(AMemberOfASilentJob, IsNotAdmitted) {
+  const std::unique_ptr<net::Switchboard> board = net::make_switchboard();
+  ObservedJob job;
+  const Director silent(*board, offer_of(job.spec));
+  CompanyMember member(member_of(*board, std::chrono::seconds(3)));
+  ASSERT_TRUE(member.wait_for_offer({}));
+  const MemberEnd end = serve_alone(member, job);
+  EXPECT_EQ(end.kind, MemberEnd::Kind::lost) << "it dials again";
+  EXPECT_EQ(end.cause.value().code, Errc::unreachable);
+  EXPECT_EQ(end.cause->place, "inproc://job");
+  EXPECT_NE(end.cause->message.find("did not admit"), std::string::npos);
+}
 
 /// A process with one worker, member of a job that the test directs.
 class AMember : public testing::Test {
@@ -102,23 +156,9 @@ class AMember : public testing::Test {
   ~AMember() override { director_.tell(JobOver{}); }
 
   void serve() {
-    CompanyMember member({.version = "test",
-                          .name = "test",
-                          .hub = {.role = "worker"},
-                          .endpoint = "inproc://job",
-                          .make_hub = [this](net::HubOptions options,
-                                             net::LinkHandler& handler) {
-                            return board_->make_hub(std::move(options),
-                                                    handler);
-                          }});
+    CompanyMember member(member_of(*board_, std::chrono::minutes(1)));
     ASSERT_TRUE(member.wait_for_offer({}));
-    WorkerPlace place;
-    place.process = member.process();
-    end_.set_value(member.serve({.parts = job_.spec.parts,
-                                 .workers = {place},
-                                 .classes = {{.name = "class"}},
-                                 .restart = job_.spec.restart},
-                                {}, {}));
+    end_.set_value(serve_alone(member, job_));
   }
 
   ObservedJob job_;

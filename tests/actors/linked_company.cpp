@@ -15,6 +15,9 @@
 namespace troupe::actors {
 namespace {
 
+/// However slow the machine is.
+constexpr auto kPatience = std::chrono::minutes(1);
+
 std::string class_name(int number) { return "class " + std::to_string(number); }
 
 /// Hears what the coordinator's process hears, after it.
@@ -90,6 +93,7 @@ class LinkedCompany {
                           .hub = {.role = "worker"},
                           .endpoint = endpoint("company"),
                           .peers = peers(worker),
+                          .patience = kPatience,
                           .make_hub = hub_maker(options_.wrap_worker)});
     try {
       if (!member.wait_for_offer({})) {
@@ -115,7 +119,7 @@ class LinkedCompany {
       return std::nullopt;
     }
     PeerSpec spec;
-    spec.deadline = std::chrono::minutes(1);  // however slow the machine is
+    spec.deadline = kPatience;
     if (how == LinksOptions::Peers::both) {
       spec.bind = endpoint("worker-" + std::to_string(worker));
     }
