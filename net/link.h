@@ -114,7 +114,7 @@ enum class FetchStatus : std::uint8_t {
   gone,       ///< the holder has not got it and will not have it
   too_large,  ///< larger than `FetchOptions::most_bytes`
   corrupt,    ///< its hash is not that of the bytes that arrived
-  late,       ///< not here at the deadline
+  late,       ///< not here at the deadline, or nothing came of it for too long
   lost,       ///< the holder is lost
   cancelled,
 };
@@ -139,6 +139,11 @@ struct FetchOptions {
   /// From the question to the whole value. Who asks before the value is made
   /// waits for that too.
   Duration deadline = std::chrono::seconds(60);
+  /// The longest time in which nothing of it comes: before it is found, which
+  /// may be before it is made, and between any two pieces. Then it is late,
+  /// too. Zero: until the deadline. A value that waits for others of the same
+  /// holder to come first is not waited for.
+  Duration silence{};
 };
 
 struct DialOptions {

@@ -75,6 +75,7 @@ void ValueAsker::open_waiting(TimePoint now) {
 void ValueAsker::sign_of_life(Transfer& transfer, TimePoint now) {
   transfer.patience = kPatience;
   transfer.probe_due = now + kPatience;
+  transfer.heard = now;
   check_due_ =
       std::min(check_due_.value_or(transfer.probe_due), transfer.probe_due);
 }
@@ -323,10 +324,9 @@ void ValueAsker::woken(TimePoint now) {
   };
   for (auto at = open_.begin(); at != open_.end();) {
     Transfer& transfer = (at++)->second;
-    if (now >= transfer.ask.deadline) {
+    if (now >= transfer.ask.deadline || transfer.is_silent(now)) {
       end(std::prev(at), FetchStatus::late,
-          of_value(transfer.ask.key) + " of " + peer_ +
-              " was not here at its deadline",
+          of_value(transfer.ask.key) + " of " + peer_ + " was not here in time",
           now);
       continue;
     }

@@ -54,6 +54,7 @@ struct AskFor {
   std::string key;
   std::size_t most_bytes = 0;
   TimePoint deadline;
+  Duration silence{};  ///< as FetchOptions::silence
 };
 struct CancelFetch {
   FetchId fetch = 0;
@@ -88,6 +89,7 @@ class ValueAsker {
     std::uint64_t until = kFirstCredit;  ///< how far the holder may send
     Duration patience{};                 ///< from a sign of life to a probe
     TimePoint probe_due;
+    TimePoint heard;  ///< the last sign of life
     bool is_found = false;
     bool is_under_way = false;  ///< counts towards kMostUnderWay
     bool is_queued = false;     ///< waits for that
@@ -97,6 +99,12 @@ class ValueAsker {
     std::size_t part = 0;        ///< where the next byte goes
     std::size_t part_offset = 0;
     std::unique_ptr<Xxh3Stream> hash;
+
+    /// For too long. Probes are answered by the peer's hub, not its process.
+    [[nodiscard]] bool is_silent(TimePoint now) const {
+      return ask.silence > Duration{} && !is_queued &&
+             now - heard >= ask.silence;
+    }
   };
   using Open = std::map<FetchId, Transfer>;
 

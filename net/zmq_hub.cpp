@@ -163,7 +163,9 @@ class ZmqHub final : public Hub {
     const FetchId fetch = next_fetch_++;
     push([=, key = std::move(key), taker = std::move(taker)](HubLoop& loop,
                                                              TimePoint now) {
-      loop.fetch(peer, {fetch, key, options.most_bytes, deadline}, taker, now);
+      loop.fetch(peer,
+                 {fetch, key, options.most_bytes, deadline, options.silence},
+                 taker, now);
     });
     return fetch;
   }

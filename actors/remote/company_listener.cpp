@@ -42,6 +42,7 @@ Detours CompanyListener::detours() {
             channel_ = std::make_shared<LinkChannel>(
                 std::move(own),
                 LinkChannelOptions{
+                    .silence = spec_.silence,
                     .on_damage = [this](int process, const std::string& what) {
                       damaged(process, what);
                     }});

@@ -35,6 +35,8 @@ struct ListenerSpec {
   std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.
   ClientDesk* desk = nullptr;
+  /// As LinkChannelOptions::silence.
+  Duration silence = LinkChannelOptions{}.silence;
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};

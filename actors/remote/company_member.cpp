@@ -46,7 +46,8 @@ CompanyMember::CompanyMember(MemberSpec spec)
     : spec_(std::move(spec)),
       channel_(std::make_shared<LinkChannel>(
           own_values_, LinkChannelOptions{.relay = kHomeProcess,
-                                          .dial = dial_options(spec_.peers)})) {
+                                          .dial = dial_options(spec_.peers),
+                                          .silence = spec_.silence})) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   net::DialOptions dial = spec_.dial;

@@ -50,6 +50,8 @@ struct MemberSpec {
   /// For the coordinator's process to offer the job once it is dialled, and to
   /// admit this one once it has joined.
   Duration patience = std::chrono::seconds(10);
+  /// As LinkChannelOptions::silence.
+  Duration silence = LinkChannelOptions{}.silence;
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
       make_hub = {};

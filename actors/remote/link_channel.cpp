@@ -15,8 +15,9 @@
 namespace troupe::actors {
 namespace {
 
-/// Who asks before a value is made waits until it is. What is lost ends sooner:
-/// with its holder's lease, or when its run is over.
+/// For what comes piece by piece, however slow the link is. What does not come
+/// ends sooner: with LinkChannelOptions::silence, with its holder's lease, or
+/// when its run is over.
 constexpr auto kDeadline = std::chrono::hours(24);
 
 }  // namespace
@@ -119,6 +120,7 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     net::FetchOptions fetch;
     fetch.most_bytes = wire::kMostParcelBytes;
     fetch.deadline = kDeadline;
+    fetch.silence = is_direct ? options.silence : 2 * options.silence;
     std::string key = key_of(question.holder, question.name);
     (void)hub->fetch(route.peer, std::move(key), fetch,
                      [state = shared_from_this(), is_direct,
@@ -144,13 +146,16 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
       }
     }
     const bool is_damaged = fetched.status == net::FetchStatus::corrupt;
-    const bool is_lost = fetched.status == net::FetchStatus::lost;
+    const bool has_not_come = fetched.status == net::FetchStatus::lost ||
+                              fetched.status == net::FetchStatus::late;
     if (is_damaged && is_direct) {
       damaged(question.holder, fetched.what);
-    } else if (!is_lost && fetched.status != net::FetchStatus::gone) {
+    } else if (fetched.status != net::FetchStatus::lost &&
+               fetched.status != net::FetchStatus::gone) {
       log_message(LogLevel::warning, fetched.what);
     }
-    if ((is_lost || is_damaged) && is_direct && may_relay(question.holder)) {
+    if ((has_not_come || is_damaged) && is_direct &&
+        may_relay(question.holder)) {
       ask(question, true);
     } else {
       question.taker(std::nullopt);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +21,10 @@ struct LinkChannelOptions {
   std::optional<int> relay = {};
   /// How other processes are dialled.
   net::DialOptions dial = {};
+  /// How long nothing may come of a value that was asked for: it may not be
+  /// made yet. Then it is asked for through the relay, or has gone. A relay
+  /// brings all of it at once, and is waited for twice as long.
+  Duration silence = std::chrono::seconds(30);
   /// What came from a process was damaged, and nobody else can be asked. Called
   /// on the hub's thread.
   std::function<void(int process, const std::string& what)> on_damage = {};
@@ -27,7 +32,8 @@ struct LinkChannelOptions {
 
 /// The values of other processes, over links. PeerRoutes decides whether one is
 /// asked over a link of its own or through the coordinator's process. What was
-/// lost with a link, or came damaged, is asked for once more through that.
+/// lost with a link, came damaged or does not come is asked for once more
+/// through that.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:

@@ -94,6 +94,7 @@ class LinkedCompany {
                           .endpoint = endpoint("company"),
                           .peers = peers(worker),
                           .patience = kPatience,
+                          .silence = options_.silence,
                           .make_hub = hub_maker(options_.wrap_worker)});
     try {
       if (!member.wait_for_offer({})) {
@@ -170,6 +171,7 @@ LinksResult run_over_links(JobSpec spec, const LinksOptions& options) {
        .endpoints = {company.endpoint("company")},
        .offer = std::move(offer),
        .classes = &classes,
+       .silence = options.silence,
        .make_hub = [&company](net::HubOptions hub, net::LinkHandler& handler) {
          return company.listening_hub(std::move(hub), handler);
        }});

@@ -71,6 +71,8 @@ struct LinksOptions {
       std::function<std::unique_ptr<net::Hub>(std::unique_ptr<net::Hub>)>;
   Wrap wrap_worker = {};       ///< the hub of each worker's process
   Wrap wrap_coordinator = {};  ///< that of the other one
+  /// Of all of them.
+  Duration silence = LinkChannelOptions{}.silence;
   /// Of their ipc sockets; empty: the links stay within this process.
   std::string folder = {};
   /// The coordinator was told that a worker is up: what it grants from the next

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/remote/link_values.h"
 #include "actors/wire/news_codec.h"
 #include "tests/actors/linked_company.h"
 #include "tests/actors/observed_job.h"
@@ -215,6 +216,80 @@ TEST(PeerLinks, EndWithAProcessThatGivesTheCoordinatorDamagedValues) {
   }
   EXPECT_EQ(dropped, 1);
   expect_same(expected, job.seen.latents, "a process that was dropped");
+}
+
+/// Asks the coordinator's process as it is told, and others for values that
+/// they will never make: they live, and never answer.
+class AsksInVain final : public HubBefore {
+ public:
+  using HubBefore::HubBefore;
+
+  net::PeerId dial(const std::string& endpoint,
+                   net::DialOptions options) override {
+    const net::PeerId peer = HubBefore::dial(endpoint, std::move(options));
+    net::PeerId none = 0;
+    (void)coordinator_.compare_exchange_strong(none, peer);
+    return peer;
+  }
+  net::FetchId fetch(net::PeerId peer, std::string key,
+                     net::FetchOptions options,
+                     net::FetchTaker taker) override {
+    const auto question = question_of(key);
+    if (peer != coordinator_ && question) {
+      ValueName never = question->second;
+      never.slot += 1U << 20U;
+      key = key_of(question->first, never);
+    }
+    return HubBefore::fetch(peer, std::move(key), options, std::move(taker));
+  }
+
+ private:
+  std::atomic<net::PeerId> coordinator_ = 0;
+};
+
+TEST(PeerLinks, AreNotWaitedForWhenAHolderNeverAnswers) {
+  const auto expected = sequential();
+  LinksOptions options;
+  options.silence = std::chrono::seconds(1);
+  options.wrap_worker = [](std::unique_ptr<net::Hub> hub) {
+    return std::make_unique<AsksInVain>(std::move(hub));
+  };
+  TwoParts two;
+  const LinksResult result = two.run(options);
+  EXPECT_GT(result.bytes_relayed, 0U);
+  EXPECT_EQ(result.job.recoveries, 0) << "no task failed for it";
+  expect_same(expected, two.job.seen.latents, "holders that never answer");
+}
+
+/// Leaves the first questions that it is asked without an answer.
+class AnswersLate final : public HubBefore {
+ public:
+  AnswersLate(std::unique_ptr<net::Hub> hub, std::atomic<int>& ignored)
+      : HubBefore(std::move(hub)), ignored_(ignored) {}
+
+  void give(net::WantId want, net::Value value) override {
+    if (--ignored_ < 0) {
+      HubBefore::give(want, std::move(value));
+    }
+  }
+
+ private:
+  std::atomic<int>& ignored_;
+};
+
+TEST(PeerLinks, SendASampleBackWhoseHolderNeverAnswers) {
+  const auto expected = sequential();
+  std::atomic<int> ignored = 2;
+  LinksOptions options = with_peers(Peers::neither, Peers::neither);
+  options.silence = std::chrono::seconds(1);
+  options.wrap_worker = [&ignored](std::unique_ptr<net::Hub> hub) {
+    return std::make_unique<AnswersLate>(std::move(hub), ignored);
+  };
+  TwoParts two;
+  const LinksResult result = two.run(options);
+  EXPECT_LT(ignored, 0);
+  EXPECT_GE(result.job.recoveries, 1);
+  expect_same(expected, two.job.seen.latents, "answers that never came");
 }
 
 /// Somebody who knocks at a worker's process.

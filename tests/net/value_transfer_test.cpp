@@ -135,6 +135,36 @@ TEST(ValueTransfer, IsLateAtItsDeadline) {
   EXPECT_TRUE(pair.open_wants.empty()) << "the holder is told";
 }
 
+TEST(ValueTransfer, IsLateWhenNothingComesForTooLong) {
+  ValuePair pair(1, {});
+  pair.event(AskFor{1, "a", kMost, pair.now + 1h, 5s});
+  pair.run(pair.now + 4900ms);
+  EXPECT_TRUE(pair.ended.empty()) << "the holder's hub answers probes";
+  pair.run(pair.now + 2100ms);
+  EXPECT_EQ(pair.ended.at(1).status, FetchStatus::late);
+  EXPECT_TRUE(pair.open_wants.empty());
+}
+
+TEST(ValueTransfer, MayTakeLongerThanItsSilenceWhilePiecesCome) {
+  ValuePair pair(1, {});
+  pair.event(AskFor{1, "a", kMost, pair.now + 1h, 5s});
+  const auto send = [&pair](FrameHead head, std::string bytes) {
+    head.a = 1;
+    head.c = 1;
+    pair.wire().send(1, {head, share(std::move(bytes))}, pair.now);
+    pair.run(pair.now + 4s);
+  };
+  const std::uint64_t size = 4;
+  send({.kind = FrameKind::found, .b = size},
+       std::string(reinterpret_cast<const char*>(&size), 8));
+  for (const std::uint64_t offset : {0U, 1U, 2U}) {
+    send({.kind = FrameKind::chunk, .b = offset}, "x");
+  }
+  EXPECT_TRUE(pair.ended.empty()) << "sixteen seconds have passed";
+  pair.run(pair.now + 4s);
+  EXPECT_EQ(pair.ended.at(1).status, FetchStatus::late);
+}
+
 TEST(ValueTransfer, ForgetsAnAskerThatIsSilent) {
   ValuePair pair(1, {});
   pair.wire().send(0,
