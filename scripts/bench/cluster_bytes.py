@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Jobs over three hosts of scripts/hosts.sh, a worker of each killed or frozen at a
-random moment, against the same jobs in one process: their bytes must be equal.
+"""Jobs over three hosts of scripts/hosts.sh, a worker of each killed, frozen, unplugged or
+slowed at a random moment, against the same jobs in one process: their bytes must be equal.
 
 usage: cluster_bytes.py TROUPE MODEL TRIALS SEED
 """
@@ -25,10 +25,17 @@ METHODS = {
     "picard, tolerance 0": ["--method", "picard", "--tolerance", "0", "-n", "1"],
     "pipeline": ["--method", "pipeline", "--segments", "2", "-n", "3"],
     "stale": ["--method", "stale", "--segments", "2", "--warmup", "3", "-n", "2"],
+    "stale, ages of 2": ["--method", "stale", "--segments", "2", "--ages", "2",
+                         "--warmup", "3", "-n", "2"],
     "batch, SDE solver": ["--method", "batch", "--sampler", "dpm++2m-sde", "-n", "4"],
     "batch, multistep solver": ["--method", "batch", "--sampler", "unipc", "-n", "4"],
+    "pipeline, two processes": ["--method", "pipeline", "--segments", "2", "-n", "3"],
 }
-WORKERS = (2, 3)
+# The first process of these computes, and one worker joins it.
+OF_TWO_PROCESSES = {"pipeline, two processes"}
+# In turn: the methods are 11, so in 44 trials each meets each.
+FAULTS = ("kill", "stop", "unplug", "slow")
+LEASE = 1  # seconds: after so much silence a link is lost, on both sides
 
 
 def on_host(host, command, **options):
@@ -79,53 +86,73 @@ class Trial:
             self.alone[name, seed] = out["latents_xxh3"], out["wall_seconds"]
         return self.alone[name, seed]
 
-    def run(self, name, seed, rng):
-        """What befell a worker, and whether the bytes are those of one process."""
+    def harm(self, fault, worker, host):
+        """When it returns, another worker may come to the host."""
+        if fault == "kill":
+            os.killpg(worker.pid, signal.SIGKILL)
+        elif fault == "stop":
+            os.killpg(worker.pid, signal.SIGSTOP)
+        elif fault == "unplug":
+            subprocess.run([HOSTS, "unplug", str(host)], check=True)
+            time.sleep(LEASE + 0.5)
+            subprocess.run([HOSTS, "plug", str(host)], check=True)
+        else:
+            for _ in range(8):
+                os.killpg(worker.pid, signal.SIGSTOP)
+                time.sleep(0.4 * LEASE)
+                os.killpg(worker.pid, signal.SIGCONT)
+                time.sleep(0.15 * LEASE)
+
+    def run(self, name, seed, fault, rng):
+        """Whether the bytes are those of one process, and whether a worker was lost."""
         bytes_alone, seconds = self.expected(name, seed)
-        head = on_host(1, [*self.job(name, seed), "--workers", "0", "--listen", ENDPOINT,
+        is_of_two = name in OF_TWO_PROCESSES
+        head = on_host(1, [*self.job(name, seed), "--workers", "1" if is_of_two else "0",
+                           "--listen", ENDPOINT,
                            "--secret-file", self.folder / "company.key",
                            "-o", self.folder / "together"],
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        workers = [self.worker(host) for host in WORKERS]
-        number = rng.choice([signal.SIGKILL, signal.SIGSTOP])
+        hosts = (2,) if is_of_two else (2, 3)
+        workers = [self.worker(host) for host in hosts]
         time.sleep(0.3 + rng.uniform(0, 1.2 * seconds))
         victim = rng.randrange(len(workers))
-        os.killpg(workers[victim].pid, number)
-        workers.append(self.worker(WORKERS[victim]))  # comes back as another one
         try:
+            self.harm(fault, workers[victim], hosts[victim])
+            if fault != "slow":
+                workers.append(self.worker(hosts[victim]))  # comes back as another one
             out, err = head.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             out, err = "", "not over after two minutes"
-        for process in [*workers, head]:
-            end(process)
+        finally:
+            for process in [*workers, head]:
+                end(process)
         if head.returncode != 0:
             print(f"{name}, seed {seed}: {err}", file=sys.stderr)
-            return number.name, False, False
+            return False, False
         result = json.loads(out.splitlines()[-1])
-        return (number.name, result["latents_xxh3"] == bytes_alone,
-                result["recoveries"] > 0)
+        return result["latents_xxh3"] == bytes_alone, result["recoveries"] > 0
 
 
 def main():
     troupe, model, trials, seed = sys.argv[1:]
     rng = random.Random(int(seed))
-    counts = {}
+    of_methods, of_faults = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         trial = Trial(troupe, model, pathlib.Path(folder))
         for number in range(int(trials)):
             name = list(METHODS)[number % len(METHODS)]
-            what, is_equal, was_hit = trial.run(name, rng.randrange(3), rng)
-            row = counts.setdefault(name, [0, 0, 0])
-            row[0] += 1
-            row[1] += is_equal
-            row[2] += was_hit
+            fault = FAULTS[(number + int(seed)) % len(FAULTS)]
+            is_equal, was_hit = trial.run(name, rng.randrange(3), fault, rng)
+            for counts, key in ((of_methods, name), (of_faults, fault)):
+                row = counts.setdefault(key, [0, 0, 0])
+                for i, count in enumerate((1, is_equal, was_hit)):
+                    row[i] += count
             if not is_equal:
-                print(f"trial {number}: {name}, {what}: other bytes", file=sys.stderr)
-    print(f"{'method':26}{'jobs':>6}{'equal':>7}{'worker lost in mid-job':>24}")
-    for name, (jobs, equal, hit) in counts.items():
-        print(f"{name:26}{jobs:6}{equal:7}{hit:24}")
-    total = [sum(row[i] for row in counts.values()) for i in range(3)]
-    print(f"{'all':26}{total[0]:6}{total[1]:7}{total[2]:24}")
+                print(f"trial {number}: {name}, {fault}: other bytes", file=sys.stderr)
+    print(f"{'':26}{'jobs':>6}{'equal':>7}{'worker lost in mid-job':>24}")
+    total = [sum(row[i] for row in of_methods.values()) for i in range(3)]
+    for name, row in [*of_methods.items(), *of_faults.items(), ("all", total)]:
+        print(f"{name:26}{row[0]:6}{row[1]:7}{row[2]:24}")
     sys.exit(0 if total[0] == total[1] else 1)
 
 
