@@ -76,8 +76,8 @@ ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
 echo "== hostile checkpoints =="
 scripts/fuzz_safetensors.sh 400000
 
-echo "== hostile job records =="
-scripts/fuzz_job_record.sh 200000
+echo "== hostile records =="
+scripts/fuzz_records.sh 200000
 
 echo "== hostile inputs to the program =="
 scripts/corpus.sh --self-test
