@@ -23,6 +23,12 @@ constexpr std::int64_t kMostPromptTokens = 4096;
 
 using kernels::Activation;
 
+void sort_and_unite(std::vector<double>& timesteps) {
+  std::ranges::sort(timesteps);
+  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
+                  timesteps.end());
+}
+
 }  // namespace
 
 const ConditionTensor& checked_prompt(const PixArtConfig& config,
@@ -86,9 +92,7 @@ PreparedPtr PixArtConditioner::prepare(
     std::span<const double> announced) const {
   const ConditionTensor& prompt = checked_prompt(config_, condition);
   std::vector<double> timesteps(announced.begin(), announced.end());
-  std::ranges::sort(timesteps);
-  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
-                  timesteps.end());
+  sort_and_unite(timesteps);
   const std::int64_t width = config_.width();
   Tensor table = ctx.empty(
       {static_cast<std::int64_t>(timesteps.size()), 9 * width}, DType::f32);
@@ -153,14 +157,9 @@ std::vector<const PixArtCondition*> PixArtConditioner::conditions_of(
   return conditions;
 }
 
-void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
-                             int end, Tensor& table) const {
-  const Workspace::Scope scope(ctx.workspace());
-  const std::int64_t width = config_.width();
-  const auto conditions = conditions_of(ctx, batch);
-  const auto count = static_cast<std::int64_t>(conditions.size());
-
-  // One row [9D] for each row of the batch; equal timesteps share it.
+std::vector<Tensor> PixArtConditioner::bases_of(
+    ExecContext& ctx, const Batch& batch,
+    std::span<const PixArtCondition* const> conditions) const {
   std::vector<Tensor> bases;
   std::vector<double> missing;
   for (std::size_t i = 0; i < conditions.size(); ++i) {
@@ -171,10 +170,10 @@ void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
       ctx.keep(bases[i]);
     }
   }
-  std::ranges::sort(missing);
-  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  sort_and_unite(missing);
   Tensor made = ctx.workspace().take(
-      {static_cast<std::int64_t>(missing.size()), 9 * width}, DType::f32);
+      {static_cast<std::int64_t>(missing.size()), 9 * config_.width()},
+      DType::f32);
   embed(ctx, missing, made);
   for (std::size_t i = 0; i < bases.size(); ++i) {
     if (bases[i].empty()) {
@@ -182,37 +181,39 @@ void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
       bases[i] = made.item(at - missing.begin());
     }
   }
+  return bases;
+}
 
-  // The learned tables, and the timestep's part on top.
+void PixArtConditioner::fill(ExecContext& ctx, const Batch& batch, int begin,
+                             int end, Tensor& table) const {
+  const Workspace::Scope scope(ctx.workspace());
+  const std::int64_t width = config_.width();
+  const auto conditions = conditions_of(ctx, batch);
+  const std::vector<Tensor> bases = bases_of(ctx, batch, conditions);
+
+  // The learned tables first, then the timestep's part on top.
   const std::int64_t first = this->width(weights_.segment.begin, begin);
-  const std::vector<Tensor> learned(
-      conditions.size(),
-      weights_.tables.slice(first, first + this->width(begin, end)));
-  kernels::gather(ctx, learned, table);
+  const Tensor learned =
+      weights_.tables.slice(first, first + this->width(begin, end));
+  kernels::gather(ctx, std::vector<Tensor>(bases.size(), learned), table);
   const std::int64_t blocks =
       std::min<std::int64_t>(end, config_.num_layers) - begin;
   const std::int64_t split = 7 * blocks * width;
-  if (blocks > 0) {
-    std::vector<Tensor> parts;
-    for (const Tensor& base : bases) {
-      parts.insert(parts.end(), static_cast<std::size_t>(blocks),
-                   base.slice(0, 7 * width));
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    const Tensor row = table.item(static_cast<std::int64_t>(i));
+    if (blocks > 0) {
+      const Workspace::Scope repeated(ctx.workspace());
+      Tensor six = ctx.workspace().take({blocks, 7 * width}, DType::f32);
+      kernels::gather(ctx,
+                      std::vector<Tensor>(static_cast<std::size_t>(blocks),
+                                          bases[i].slice(0, 7 * width)),
+                      six);
+      Tensor target = row.slice(0, split);
+      kernels::add(ctx, six.reshape({split}), target);
     }
-    Tensor all = ctx.workspace().take({count * blocks, 7 * width}, DType::f32);
-    kernels::gather(ctx, parts, all);
-    for (std::int64_t i = 0; i < count; ++i) {
-      Tensor target = table.item(i).slice(0, split);
-      kernels::add(ctx,
-                   all.slice(i * blocks, (i + 1) * blocks).reshape({split}),
-                   target);
-    }
-  }
-  if (end > config_.num_layers) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      Tensor target = table.item(i).slice(split, split + 2 * width);
-      kernels::add(
-          ctx, bases[static_cast<std::size_t>(i)].slice(7 * width, 9 * width),
-          target);
+    if (end > config_.num_layers) {
+      Tensor target = row.slice(split, split + 2 * width);
+      kernels::add(ctx, bases[i].slice(7 * width, 9 * width), target);
     }
   }
 }

@@ -91,6 +91,11 @@ class PixArtConditioner {
             Tensor& table) const;
 
  private:
+  /// For each row of the batch its timestep's part [9D]; equal timesteps that
+  /// no condition holds share one, in the workspace.
+  [[nodiscard]] std::vector<Tensor> bases_of(
+      ExecContext& ctx, const Batch& batch,
+      std::span<const PixArtCondition* const> conditions) const;
   /// base [T, 9D]: six D of all blocks, zeros, twice the embedding.
   void embed(ExecContext& ctx, std::span<const double> timesteps,
              Tensor& base) const;
