@@ -191,16 +191,22 @@ void ExecContext::replay(const std::shared_ptr<const void>& owner,
     fn();
     return;
   }
-  if (replayed_generation_ != workspace_.generation()) {
-    replayed_generation_ = workspace_.generation();
+  const auto forget = [&] {
     device_backend_->forget_recordings();
     replayed_.clear();
+  };
+  if (replayed_generation_ != workspace_.generation()) {
+    replayed_generation_ = workspace_.generation();
+    forget();
   }
   const Workspace::Position at = workspace_.position();
   std::vector<std::uint64_t> whole = {
       static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(owner.get())),
       at.chunk, at.used};
   whole.insert(whole.end(), key.begin(), key.end());
+  if (replayed_.size() >= kMostReplayed && !replayed_.contains(whole)) {
+    forget();
+  }
   replayed_[whole].owner = owner;
   const std::uint64_t before = ticks_;
   if (device_backend_->replay(whole, fn)) {

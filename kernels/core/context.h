@@ -124,7 +124,9 @@ class ExecContext {
   /// workspace alone; this function adds the workspace's position to the key.
   /// `owner` tells the keys of different objects apart. A recording holds its
   /// owner, so the owner's address stays its own. Ticks inside fn are counted
-  /// on every call.
+  /// on every call. With more than `kMostReplayed` keys all are forgotten: keys
+  /// may name operands that come and go.
+  static constexpr std::size_t kMostReplayed = 128;
   void replay(const std::shared_ptr<const void>& owner,
               std::span<const std::uint64_t> key,
               const std::function<void()>& fn);

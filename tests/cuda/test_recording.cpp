@@ -70,6 +70,39 @@ TEST_F(RecordingTest, KeysAreReplayedApart) {
   }
 }
 
+TEST_F(RecordingTest, OfTooManyKeysAllAreForgotten) {
+  const Tensor start = random({33}, DType::f32, 12);
+  ExecContext ctx(1, kGpu);
+  Tensor x = upload(ctx, start);
+  Tensor scratch = ctx.empty(x.shape(), x.dtype());
+  int calls = 0;
+  int steps = 0;
+  const auto replay = [&](std::uint64_t key) {
+    ++steps;
+    ctx.replay(nullptr, Key{key}, [&] {
+      ++calls;
+      step(ctx, x, scratch);
+    });
+  };
+  for (int i = 0; i < 3; ++i) {
+    replay(0);
+  }
+  EXPECT_EQ(calls, 2);
+  for (std::uint64_t key = 1; key < ExecContext::kMostReplayed; ++key) {
+    replay(key);
+  }
+  const int all = 1 + static_cast<int>(ExecContext::kMostReplayed);
+  EXPECT_EQ(calls, all);
+  replay(0);  // is still known
+  EXPECT_EQ(calls, all);
+  replay(ExecContext::kMostReplayed);  // one too many
+  for (int i = 0; i < 3; ++i) {
+    replay(0);
+  }
+  EXPECT_EQ(calls, all + 3);
+  expect_same_bits(download(ctx, x), after_steps(start, steps));
+}
+
 TEST_F(RecordingTest, WhatThrowsWhileItIsRecordedLeavesNothingBehind) {
   const Tensor start = random({77}, DType::f32, 10);
   ExecContext ctx(1, kGpu);
