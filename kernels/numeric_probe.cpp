@@ -35,6 +35,7 @@ class Probe {
   std::uint64_t run() {
     products();
     attend();
+    attend_masked();
     convolve();
     normalise();
     activate_all();
@@ -102,6 +103,26 @@ class Probe {
     }
   }
 
+  /// As CLIP (causal), T5 (a bias, another scale) and a cross attention (keys
+  /// that count) do.
+  void attend_masked() {
+    constexpr std::int64_t kTokens = 77;
+    constexpr std::int64_t kHeads = 2;
+    constexpr std::int64_t kColumns = kHeads * 64;
+    constexpr std::array<std::int64_t, 1> kLengths = {41};
+    const Tensor qkv = operand({1, kTokens, 3 * kColumns}, compute_);
+    for (const AttentionMask& mask :
+         {AttentionMask{.causal = true},
+          AttentionMask{.scale = 1.0F,
+          .bias = operand({kHeads, kTokens, kTokens})},
+          AttentionMask{.key_lengths = kLengths}}) {
+      Tensor out = ctx_.empty({1, kTokens, kColumns}, compute_);
+      attention(ctx_, {qkv, 0}, {qkv, kColumns}, {qkv, 2 * kColumns}, kHeads,
+                64, out, {}, mask);
+      take(out);
+    }
+  }
+
   void convolve() {
     for (const std::int64_t channels : {32, 6}) {
       const PackedConv2d packed(ctx_, drawn({channels, channels, 3, 3}),
@@ -120,8 +141,13 @@ class Probe {
     layer_norm_modulate(ctx_, x, operand({2, 2 * kWidth}), 0, kWidth, kEps,
                         out);
     take(out);
+    layer_norm(ctx_, x, operand({kWidth}), operand({kWidth}), kEps, out);
+    take(out);
     rms_norm(ctx_, x, operand({kWidth}), kEps, out);
     take(out);
+    Tensor narrow = ctx_.empty(x.shape(), compute_);
+    rms_norm(ctx_, x, operand({kWidth}), kEps, narrow);
+    take(narrow);
     Tensor pixels = ctx_.empty({1, 7, 9, 32}, DType::f32);
     group_norm(ctx_, operand(pixels.shape()), operand({32}), operand({32}), 8,
                kEps, Activation::silu, pixels);
