@@ -52,13 +52,13 @@ struct AttentionMask {
 ///         order.
 /// Memory: CPU: per thread copies of one head's k and v, and the logits of one
 ///         block (256 query rows, down to 64 as the keys grow). GPU: none with
-///         flash attention. For f32, or where head_dim, a column or a row width
-///         is no multiple of 8: workspace for the logits of one block of rows
-///         (at most 64 MiB, or one row).
+///         flash attention. For f32, for a bias or `causal`, or where head_dim,
+///         a column or a row width is no multiple of 8: workspace for the
+///         logits of one block of rows (at most 64 MiB, or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, numbers of the
 ///         mask); Errc::unsupported for a shard on a GPU where flash attention
-///         cannot serve the whole, or computes a shard's rows or heads with
-///         other bits.
+///         cannot serve the whole (a bias is one reason), or computes a
+///         shard's rows or heads with other bits.
 /// Thread: any, one ctx per thread.
 /// Source: Vaswani et al. 2017, arXiv:1706.03762, eq. 1.
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <map>
 #include <optional>
 #include <utility>
@@ -111,9 +110,11 @@ DnnPlans* plans_of_shard(ExecContext& ctx, const AttentionProblem& whole,
 /// False when the library has no engine for it; nothing is queued then.
 bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
-               std::int64_t head_dim, const WholeItem& whole, Tensor& out) {
-  if (q.base.dtype() == DType::f32 || head_dim % kPerRead != 0 ||
-      !flash_can_read(q) || !flash_can_read(k) || !flash_can_read(v)) {
+               std::int64_t head_dim, const WholeItem& whole,
+               const AttentionMask& mask, Tensor& out) {
+  if (mask.causal || !mask.bias.empty() || q.base.dtype() == DType::f32 ||
+      head_dim % kPerRead != 0 || !flash_can_read(q) || !flash_can_read(k) ||
+      !flash_can_read(v)) {
     return false;
   }
   const AttentionProblem problem{.queries = q.base.dim(1),
@@ -150,7 +151,7 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   const HeadsView k_here = readable(k);
   const HeadsView v_here = readable(v);
   AlignedOutput output(ctx, out, kReadBytes);
-  float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+  float scale = scale_of(mask, head_dim);
   if (!plans->run(ctx, q.base.dim(0),
                   attention_operands(
                       problem, {first_element(q_here), first_element(k_here),
@@ -162,32 +163,75 @@ bool try_flash(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   return true;
 }
 
+/// Attention over all keys that k has: `mask` has no lengths.
+void attend(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
+            const HeadsView& v, std::int64_t num_heads, std::int64_t head_dim,
+            const WholeItem& whole, const AttentionMask& mask, Tensor& out) {
+  if (try_flash(ctx, q, k, v, num_heads, head_dim, whole, mask, out)) {
+    return;
+  }
+  if (is_shard(q, k, v, num_heads, whole) &&
+      Backend::of(ctx).options().batch_invariant) {
+    throw Error(Errc::unsupported, "attention",
+                "a shard has the bits of the whole only with flash attention, "
+                "without a bias: got " +
+                    std::string(to_string(out.dtype())) + " heads of " +
+                    std::to_string(head_dim) + " columns in rows of " +
+                    std::to_string(whole.row_width),
+                "use --dtype bf16, or give each GPU whole items");
+  }
+  attend_by_products(ctx, q, k, v, num_heads, head_dim, mask, out);
+}
+
+/// Items [begin, end).
+HeadsView items_of(const HeadsView& view, std::int64_t begin,
+                   std::int64_t end) {
+  return {view.base.slice(begin, end), view.column};
+}
+
+/// The first `keys` tokens of item `item`.
+HeadsView first_tokens(const HeadsView& view, std::int64_t item,
+                       std::int64_t keys) {
+  return {
+      view.base.item(item).slice(0, keys).reshape({1, keys, view.base.dim(2)}),
+      view.column};
+}
+
 }  // namespace
 
 void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, const WholeItem& whole,
                const AttentionMask& mask, Tensor& out) {
-  const Backend& backend = Backend::of(ctx);
-  if (mask.scale || mask.causal || !mask.key_lengths.empty() ||
-      !mask.bias.empty()) {
-    throw Error(Errc::unsupported, "attention", "no mask on a GPU yet",
-                "run on the CPU (--device cpu)");
-  }
-  if (out.empty() || try_flash(ctx, q, k, v, num_heads, head_dim, whole, out)) {
+  if (out.empty()) {
     return;
   }
-  if (is_shard(q, k, v, num_heads, whole) &&
-      backend.options().batch_invariant) {
-    throw Error(Errc::unsupported, "attention",
-                "a shard has the bits of the whole only with flash attention: "
-                "got " +
-                    std::string(to_string(out.dtype())) + " heads of " +
-                    std::to_string(head_dim) + " columns in rows of " +
-                    std::to_string(whole.row_width),
-                "use --dtype bf16, or give each GPU whole items");
+  AttentionMask rest = mask;
+  rest.key_lengths = {};
+  if (mask.key_lengths.empty()) {
+    return attend(ctx, q, k, v, num_heads, head_dim, whole, rest, out);
   }
-  attend_by_products(ctx, q, k, v, num_heads, head_dim, out);
+  // An item that is cut is a problem of its own, the same as its first keys
+  // alone. Items without padding that lie side by side share their calls.
+  const std::int64_t keys = k.base.dim(1);
+  const auto length = [&](std::int64_t item) {
+    return mask.key_lengths[static_cast<std::size_t>(item)];
+  };
+  std::int64_t end = 0;
+  for (std::int64_t item = 0; item < q.base.dim(0); item = end) {
+    end = item + 1;
+    while (length(item) == keys && end < q.base.dim(0) && length(end) == keys) {
+      ++end;
+    }
+    const bool whole_keys = length(item) == keys;
+    Tensor part = out.slice(item, end);
+    attend(ctx, items_of(q, item, end),
+           whole_keys ? items_of(k, item, end)
+                      : first_tokens(k, item, length(item)),
+           whole_keys ? items_of(v, item, end)
+                      : first_tokens(v, item, length(item)),
+           num_heads, head_dim, whole, rest, part);
+  }
 }
 
 }  // namespace troupe::kernels::cuda

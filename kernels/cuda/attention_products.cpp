@@ -209,12 +209,28 @@ struct HeadRows {
   }
 };
 
+/// The mask of query rows [begin, begin + rows).
+LogitsBlock block_of(const AttentionMask& mask, std::int64_t begin,
+                     std::int64_t rows) {
+  LogitsBlock block{.rows = rows, .first_row = begin, .causal = mask.causal};
+  if (!mask.bias.empty()) {
+    block.bias = mask.bias.data<float>();
+    block.bias_rows = mask.bias.dim(1);
+    block.bias_row = mask.bias.dim(2);
+  }
+  return block;
+}
+
 }  // namespace
+
+float scale_of(const AttentionMask& mask, std::int64_t head_dim) {
+  return mask.scale.value_or(1.0F / std::sqrt(static_cast<float>(head_dim)));
+}
 
 void attend_by_products(ExecContext& ctx, const HeadsView& q,
                         const HeadsView& k, const HeadsView& v,
                         std::int64_t num_heads, std::int64_t head_dim,
-                        Tensor& out) {
+                        const AttentionMask& mask, Tensor& out) {
   auto& products = Backend::of(ctx).state<HeadProducts>();
   const DType dtype = out.dtype();
   const Workspace::Scope scope(ctx.workspace());
@@ -235,7 +251,7 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
       std::clamp(kLogitsBytes / row_bytes, std::int64_t{1}, queries);
   const std::int64_t num_blocks = (queries + most - 1) / most;
   const std::int64_t block = (queries + num_blocks - 1) / num_blocks;
-  const float scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+  const float scale = scale_of(mask, head_dim);
 
   Tensor scratch = ctx.workspace().take({kScratchBytes}, DType::u8);
   const Tensor all_logits =
@@ -263,7 +279,7 @@ void attend_by_products(ExecContext& ctx, const HeadsView& q,
                     .transposes_a = true},
                    scale, k_rows.at(item, 0), q_rows.at(item, begin),
                    logits.bytes().data(), scratch.bytes().data());
-      attention_weights(ctx, logits, powers);
+      attention_weights(ctx, logits, block_of(mask, begin, rows), powers);
       square.dtype = dtype;
       products.run({.a = v_rows.matrices(keys, head_dim, keys),
                     .b = square,

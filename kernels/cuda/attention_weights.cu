@@ -35,9 +35,49 @@ TROUPE_DEVICE float joined(Lane& lane, float value, float* shared, Join join) {
   return value;
 }
 
-/// A block per row: weights = exp(x − max) / Σ exp(x − max). A row with NaN
-/// becomes NaN.
-template <typename To>
+/// How a row's logits are read: as they are, all of them.
+struct Plain {
+  static constexpr bool kHides = false;
+
+  struct Row {
+    std::int64_t seen;
+    TROUPE_DEVICE float logit(const float* row, std::int64_t i) const {
+      return row[i];
+    }
+  };
+  TROUPE_DEVICE Row row(std::int64_t /*index*/, std::int64_t keys) const {
+    return {keys};
+  }
+};
+
+/// With a bias, or without the keys behind the query.
+struct Masked {
+  static constexpr bool kHides = true;
+
+  LogitsBlock block;
+
+  struct Row {
+    std::int64_t seen;
+    const float* bias;  ///< null: none
+    TROUPE_DEVICE float logit(const float* row, std::int64_t i) const {
+      return bias == nullptr ? row[i] : add(row[i], bias[i]);
+    }
+  };
+  TROUPE_DEVICE Row row(std::int64_t index, std::int64_t keys) const {
+    const std::int64_t head = index / block.rows;
+    const std::int64_t query = block.first_row + index - head * block.rows;
+    const std::int64_t seen =
+        block.causal && query + 1 < keys ? query + 1 : keys;
+    return {seen, block.bias == nullptr
+                      ? nullptr
+                      : block.bias +
+                            (head * block.bias_rows + query) * block.bias_row};
+  }
+};
+
+/// A block per row: weights = exp(x − max) / Σ exp(x − max) over the keys that
+/// the mask leaves, 0 for the others. A row with NaN becomes NaN.
+template <typename To, typename Mask>
 struct Softmax {
   static constexpr const char* kName = "attention weights";
   static constexpr int kThreads = kRowThreads;
@@ -46,25 +86,34 @@ struct Softmax {
   const float* logits;
   To* weights;
   std::int64_t keys;
+  Mask mask;
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
     auto* shared = lane.template shared<float>();
     const float* row = logits + lane.block() * keys;
     To* out = weights + lane.block() * keys;
-    float most = row[0];
-    for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
-      most = row[i] > most ? row[i] : most;
+    const auto masked = mask.row(lane.block(), keys);
+    float most = masked.logit(row, 0);
+    for (std::int64_t i = lane.thread(); i < masked.seen; i += kThreads) {
+      const float x = masked.logit(row, i);
+      most = x > most ? x : most;
     }
     most = joined(lane, most, shared,
                   [](float a, float b) { return b > a ? b : a; });
     float sum = 0;
-    for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
-      sum = add(sum, exponential(row[i] - most));
+    for (std::int64_t i = lane.thread(); i < masked.seen; i += kThreads) {
+      sum = add(sum, exponential(masked.logit(row, i) - most));
     }
     sum = joined(lane, sum, shared, [](float a, float b) { return add(a, b); });
-    for (std::int64_t i = lane.thread(); i < keys; i += kThreads) {
-      out[i] = from_float<To>(exponential(row[i] - most) / sum);
+    for (std::int64_t i = lane.thread(); i < masked.seen; i += kThreads) {
+      out[i] = from_float<To>(exponential(masked.logit(row, i) - most) / sum);
+    }
+    if constexpr (Mask::kHides) {
+      for (std::int64_t i = masked.seen + lane.thread(); i < keys;
+           i += kThreads) {
+        out[i] = from_float<To>(0.0F);
+      }
     }
   }
 };
@@ -72,13 +121,20 @@ struct Softmax {
 }  // namespace
 
 void attention_weights(ExecContext& ctx, const Tensor& logits,
-                       Tensor& weights) {
+                       const LogitsBlock& block, Tensor& weights) {
   Backend& backend = Backend::of(ctx);
-  with_element(weights.dtype(), [&](auto to) {
-    using To = decltype(to);
-    launch(backend,
-           Softmax<To>{logits.data<float>(), weights.data<To>(), logits.dim(1)},
-           {logits.dim(0)}, kRowThreads, kRowWarps * sizeof(float));
+  with_element(weights.dtype(), [&]<typename To>(To) {
+    const auto queue = [&](auto mask) {
+      launch(backend,
+             Softmax<To, decltype(mask)>{
+                 logits.data<float>(), weights.data<To>(), logits.dim(1), mask},
+             {logits.dim(0)}, kRowThreads, kRowWarps * sizeof(float));
+    };
+    if (block.causal || block.bias != nullptr) {
+      queue(Masked{block});
+    } else {
+      queue(Plain{});
+    }
   });
 }
 

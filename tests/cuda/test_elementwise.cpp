@@ -71,6 +71,34 @@ TEST_F(ElementwiseOnGpu, AddGatedOfARowDoesNotDependOnItsBatch) {
   }
 }
 
+TEST_F(ElementwiseOnGpu, AddChannelsHasTheCpusBits) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  struct Vectors {
+    Shape x;
+    std::int64_t columns, first, shift;
+  };
+  const Vectors cases[] = {{{3, 5, 7, 20}, 40, 4, 0},   {{2, 9, 16}, 16, 0, 0},
+                           {{2, 9, 16}, 48, 16, 1},     {{2, 9, 16}, 50, 16, 0},
+                           {{2, 3, 15}, 33, 3, 0},      {{3, 1}, 1, 0, 0},
+                           {{1, 64, 64, 72}, 72, 0, 0}, {{0, 4, 8}, 8, 0, 0}};
+  std::uint64_t seed = 400;
+  for (const Vectors& c : cases) {
+    for (const DType dtype : kFloats) {
+      const Tensor vectors = random({c.x[0], c.columns}, DType::f32, ++seed);
+      const Tensor start = random(c.x, dtype, ++seed);
+      // f16 through f32, where the sum is exact enough to round once.
+      Tensor want = as(start, DType::f32);
+      add_channels(cpu, vectors, c.first, want);
+      GuardedOutput x(ctx, c.x, dtype, c.shift);
+      copy(ctx, start, x.tensor);
+      add_channels(ctx, upload(ctx, vectors), c.first, x.tensor);
+      expect_same_bits(download(ctx, x.tensor), as(want, dtype));
+      EXPECT_TRUE(x.intact(ctx));
+    }
+  }
+}
+
 TEST_F(ElementwiseOnGpu, AddRoundsTheSumOnce) {
   ExecContext ctx(1, kGpu);
   std::uint64_t seed = 100;

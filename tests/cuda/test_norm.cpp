@@ -118,6 +118,41 @@ TEST_F(LayerNormOnGpu, EmptyTensorsAreNoWork) {
   }
 }
 
+TEST_F(LayerNormOnGpu, WithWeightsAgreesWithTheCpuAndMayAlias) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 1;
+  for (const std::int64_t width : kWidths) {
+    const Tensor x = random({2, 5, width}, DType::f32, ++seed, 3);
+    const Tensor weight = random({width}, DType::f32, ++seed);
+    const Tensor bias = random({width}, DType::f32, ++seed);
+    Tensor want(x.shape(), DType::f32);
+    layer_norm(cpu, x, weight, bias, 1e-5F, want);
+    for (const DType dtype : kFloatTypes) {
+      Tensor out = poisoned(ctx, x.shape(), dtype);
+      layer_norm(ctx, upload(ctx, x), upload(ctx, weight), upload(ctx, bias),
+                 1e-5F, out);
+      const Tensor got = download(ctx, out);
+      expect_close(got, want, rounding_of(dtype), 4);
+      Tensor moved = poisoned_at(ctx, x.shape(), dtype, 1);
+      layer_norm(ctx, upload_at(ctx, x, 1), upload_at(ctx, weight, 1),
+                 upload_at(ctx, bias, 1), 1e-5F, moved);
+      expect_same_bits(download(ctx, moved), got);
+      if (dtype == DType::f32) {
+        Tensor inout = upload(ctx, x);
+        layer_norm(ctx, inout, upload(ctx, weight), upload(ctx, bias), 1e-5F,
+                   inout);
+        expect_same_bits(download(ctx, inout), got);
+      }
+      Tensor row = poisoned(ctx, {1, 1, width}, dtype);
+      layer_norm(ctx, upload(ctx, x.item(1).slice(3, 4).reshape(row.shape())),
+                 upload(ctx, weight), upload(ctx, bias), 1e-5F, row);
+      expect_same_bits(download(ctx, row),
+                       got.item(1).slice(3, 4).reshape(row.shape()));
+    }
+  }
+}
+
 class AddGatedLayerNormOnGpu : public CudaTest {};
 
 TEST_F(AddGatedLayerNormOnGpu, HasTheBitsOfTheTwoSteps) {
@@ -167,6 +202,30 @@ TEST_F(RmsNormOnGpu, AgreesWithTheCpuInPlaceAndIgnoresAlignment) {
       Tensor inout = upload_at(ctx, x, 1);
       rms_norm(ctx, inout, upload_at(ctx, weight, 1), 1e-5F, inout);
       expect_same_bits(download(ctx, inout), got);
+    }
+  }
+}
+
+TEST_F(RmsNormOnGpu, WritesAnotherTypeThanItReads) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 1;
+  for (const std::int64_t width : {1L, 7L, 33L, 192L, 1153L, 4096L, 20001L}) {
+    for (const DType from : kFloatTypes) {
+      for (const DType to : kFloatTypes) {
+        const Tensor x = random({2, 5, width}, from, ++seed, 3);
+        const Tensor weight = random({width}, DType::f32, ++seed);
+        Tensor want(x.shape(), DType::f32);
+        rms_norm(cpu, as(x, DType::f32), weight, 1e-6F, want);
+        Tensor out = poisoned(ctx, x.shape(), to);
+        rms_norm(ctx, upload(ctx, x), upload(ctx, weight), 1e-6F, out);
+        const Tensor got = download(ctx, out);
+        expect_close(got, want, rounding_of(to));
+        Tensor moved = poisoned_at(ctx, x.shape(), to, 1);
+        rms_norm(ctx, upload_at(ctx, x, 1), upload_at(ctx, weight, 1), 1e-6F,
+                 moved);
+        expect_same_bits(download(ctx, moved), got);
+      }
     }
   }
 }

@@ -65,8 +65,9 @@ std::vector<double> reference(const Operands& x, const AttentionMask& mask) {
         }
         for (std::size_t j = 0; j < logits.size(); ++j) {
           const std::int64_t key = key_row(static_cast<std::int64_t>(j));
+          const double weight = logits[j] / total;
           for (std::int64_t d = 0; d < x.head_dim; ++d) {
-            out[row + d] += logits[j] / total * v[key + d];
+            out[row + d] += weight * v[key + d];
           }
         }
       }
