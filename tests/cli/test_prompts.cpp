@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/cli/program.h"
+#include "tests/cli/link_job.h"
 
 namespace troupe::test {
 namespace {
@@ -65,6 +65,24 @@ TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, PromptMethods,
                          testing::Values("batch", "cfg", "pipeline", "picard"));
+
+/// The first process encodes; the others get conditions and need no encoder.
+TEST(Prompts, GoToWorkersOfOtherProcesses) {
+  for (const Arguments& method :
+       {Arguments{"--method", "batch"}, Arguments{"--method", "cfg"},
+        Arguments{"--method", "picard"},
+        Arguments{"--method", "pipeline", "--segments", "2"},
+        Arguments{"--method", "stale", "--segments", "2"}}) {
+    LinkJob job(joined(joined({"--random-weights", "tiny-pixart-sigma", "-n",
+                               "3", "--negative-prompt", "rain"},
+                              kFox),
+                       method));
+    job.add_worker();
+    job.add_worker({"--wait", "2"});
+    EXPECT_EQ(job.finish()["latents_xxh3"], job.alone()["latents_xxh3"])
+        << method[1];
+  }
+}
 
 TEST(Prompts, OfStalePipelinesDrawAPicture) {
   const auto job =
