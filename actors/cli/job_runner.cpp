@@ -81,7 +81,7 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
 void JobRunner::encode_prompts(StopFlag& stop) {
   const auto start = std::chrono::steady_clock::now();
   conditions_ = conditions_of(request_, stop);
-  encoder_class_ = encoder_class(conditions_, request_.encoder_dtype());
+  encoder_class_ = actors::encoder_class(conditions_, request_.encoder_dtype());
   if (!encoder_class_.empty()) {
     encode_seconds_ = seconds_since(start);
     log_message(LogLevel::info,

@@ -33,6 +33,10 @@ class JobRunner {
     return models_.front().model.weights_hash;
   }
   [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
+  /// The execution class that encoded the prompts; empty: none did.
+  [[nodiscard]] const std::string& encoder_class() const noexcept {
+    return encoder_class_;
+  }
   /// Seconds that prompts took; 0 where there are none.
   [[nodiscard]] double encode_seconds() const noexcept {
     return encode_seconds_;

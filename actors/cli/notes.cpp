@@ -205,13 +205,30 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
                             "come back",
                             recipe.execution_class, fmt::join(classes, ", ")));
   }
+  if (recipe.index < request.samples.begin ||
+      recipe.index >= request.samples.end) {
+    return;
+  }
+  const config::Recipe here = request.recipe_of(recipe.index);
   const std::string& latents = recipe.init_latents_xxh3;
-  if (!latents.empty() && request.samples.begin <= recipe.index &&
-      recipe.index < request.samples.end &&
-      request.recipe_of(recipe.index).init_latents_xxh3 != latents) {
+  if (!latents.empty() && here.init_latents_xxh3 != latents) {
     log_message(LogLevel::warning,
                 "--init-latents holds other latents than those the image was "
                 "made from: its pixels will not come back");
+  }
+  if (recipe.prompt_embeds_xxh3 && here.prompt_embeds_xxh3 &&
+      here.prompt_embeds_xxh3 != recipe.prompt_embeds_xxh3) {
+    log_message(LogLevel::warning,
+                "--prompt-embeds holds other embeddings than those the image "
+                "was made from: its pixels will not come back");
+  }
+  if (recipe.encoder_class && here.prompt == recipe.prompt &&
+      runner.encoder_class() != *recipe.encoder_class) {
+    log_message(LogLevel::warning,
+                fmt::format("the image's prompt was encoded by another "
+                            "execution class ({}) than this run's ({}): its "
+                            "bytes may not come back",
+                            *recipe.encoder_class, runner.encoder_class()));
   }
 }
 
