@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import statistics
 import subprocess
@@ -139,6 +140,12 @@ class Job:
                 event = json.loads(line)
                 return event["calls_done"], event["calls_total"]
         return 0, 1
+
+    @staticmethod
+    def resident(process):
+        """MiB of memory that a process of the job holds now."""
+        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) / 1024
 
     def wait_for_share(self, share, patience=600):
         limit = time.monotonic() + patience

@@ -6,6 +6,7 @@ usage: cluster_table.py BUILD [--quick] [--repeats N] [--model DIR|NAME]… [ROW
 
 import argparse
 import os
+import re
 import signal
 import statistics
 import subprocess
@@ -128,12 +129,20 @@ class Table:
 
     def coordination(self):
         print("coordination per task, 16 workers, a network that costs nothing")
-        tasks = "5000" if self.quick else "50000"
         for company in ("shared", "sockets"):
-            print("  " + company + ": " + self.output(
-                "tests/actors/bench_coordination", "16", tasks,
-                TROUPE_TEST_COMPANY=company).replace("\n", "\n    "))
+            print("  " + company + ": " + self.coordinate(16, company).replace(
+                "\n", "\n    "))
         show("", "", "sockets (ipc): <= 25 us per task")
+        # Workers that wait for their coordinator only: it is never idle.
+        rates = {workers: 1e6 / float(re.search(r"([0-9.]+) us per task", self.coordinate(
+            workers, "sockets"))[1]) for workers in (4, 16, 64)}
+        most = max(rates, key=rates.get)
+        show("tasks/s where one coordinator saturates, over ipc",
+             f"{rates[most]:,.0f}", f"with {most} workers; stated")
+
+    def coordinate(self, workers, company):
+        return self.output("tests/actors/bench_coordination", str(workers),
+                           "5000" if self.quick else "50000", TROUPE_TEST_COMPANY=company)
 
     def lane(self):
         print("value lane")
@@ -185,6 +194,37 @@ class Table:
                 raise SystemExit("bench_cluster: the job was over before the worker came")
             found.append(min(ends) - (moment - job.zero))
         show("from its start to its first result", times(found, "{:.2f} s"), "<= 1.5 s")
+
+    def crowd(self):
+        print("sessions that join over tcp with keys, and killed ones, beside one at work")
+        print(self.output("tests/net/bench_crowd", "join", "30" if self.quick else "300"))
+        show("", "", "300 within a minute: all in, no stall over 100 ms")
+        print(self.output("tests/net/bench_crowd", "crash", "3" if self.quick else "50"))
+        show("", "", "noticed within 50 ms")
+
+    def memory(self):
+        """Resident memory of processes that hold a segment each, in mid-run."""
+        model = "models/demo" if self.quick else "dit-xl-2-256"
+        bench, steps = self.bench(model), str(self.steps(model))
+        print(f"memory of 4 segments on 4 processes against that of the whole, {model}")
+        whole, parts = [], []
+        for _ in range(self.repeats):
+            job = Job(bench, ["--method", "batch", "-n", "2", "--steps", steps])
+            job.wait_for_share(0.5)
+            whole.append(job.resident(job.head))
+            job.finish()
+            job = Job(bench, ["--method", "pipeline", "--segments", "4", "-n", "8",
+                              "--steps", steps], bench.ipc)
+            workers = [job.add_worker() for _ in range(4)]
+            # Who came first has read others' segments, and has let them go by then.
+            job.wait_for_share(0.7)
+            parts += [100 * job.resident(worker) / whole[-1] for worker in workers]
+            four = job.finish()
+            if len({call.worker for call in four.calls}) != 4:
+                raise SystemExit("bench_cluster: a segment had no worker of its own")
+        show("the whole, in one process", times(whole, "{:.0f} MiB"))
+        show("of it in each process of four", times(parts, "{:.0f} %"),
+             "<= 30 % at DiT-XL/2 size" if not self.quick else "stated")
 
     # -- helpers -------------------------------------------------------------------
 
@@ -245,7 +285,8 @@ def elsewhere(run, moment):
 
 ROWS = {"ipc": Table.ipc, "gigabit": Table.gigabit, "slow-link": Table.slow_link,
         "coordination": Table.coordination, "lane": Table.lane,
-        "unequal": Table.unequal, "loss": Table.loss, "join": Table.join}
+        "unequal": Table.unequal, "loss": Table.loss, "join": Table.join,
+        "crowd": Table.crowd, "memory": Table.memory}
 
 
 def main():
