@@ -82,6 +82,21 @@ TEST_F(Guests, HearOfEachOtherAndOfDepartures) {
   EXPECT_EQ(guests_.remove(12, true), nullptr);
 }
 
+TEST_F(Guests, MayHaveOneName) {
+  const auto first = add(11, {"ipc:///a"}, "");
+  const auto second = add(12, {"ipc:///b"}, "");
+  ASSERT_EQ(first->address.endpoints, Texts{"ipc:///a"});
+  EXPECT_EQ(guests_.known(*first).name, guests_.known(*second).name);
+  EXPECT_NE(first->process, second->process) << "numbers tell them apart";
+  EXPECT_EQ(guests_.find_process(second->process), second);
+  EXPECT_EQ(guests_.remove(11, true), first);
+  EXPECT_EQ(guests_.find_process(second->process), second);
+  const auto third = add(13, {}, "");
+  EXPECT_EQ(guests_.known(*third).name, "test");
+  EXPECT_NE(third->process, first->process) << "nor is a number used again";
+  EXPECT_EQ(guests_.known().size(), 3U);
+}
+
 TEST_F(Guests, HaveTokensOfTheirOwn) {
   const PeerTokens a = add(11, {}, "")->address.tokens;
   const PeerTokens b = add(12, {}, "")->address.tokens;

@@ -1,7 +1,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
+
+#include <memory>
 
 #include "actors/artefacts/png.h"
+#include "tests/cli/link_job.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -82,6 +86,26 @@ TEST(SlowDiskBytes, AreThoseOfAQuickOne) {
   ASSERT_EQ(quick.names().size(), 100U);
   EXPECT_EQ(slow.names(), quick.names());
   expect_files_of(quick, slow);
+}
+
+TEST(FullDisk, EndsAJobOfSeveralProcesses) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  // A file limit fails a write as a full disk does. The first process inherits
+  // it, the worker does not.
+  const rlimit lowered{rlim_t{64}, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &lowered), 0);
+  const auto job = std::make_unique<LinkJob>(
+      LinkJob::Arguments{"--method", "batch", "-n", "3"});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  job->add_worker();
+  const Outcome first = job->outcome();
+  EXPECT_EQ(first.exit_code, 3) << first.err;
+  EXPECT_NE(first.err.find("; make room there"), std::string::npos)
+      << first.err;
+  const Outcome worker = job->worker(0).wait();
+  EXPECT_EQ(worker.exit_code, 0) << worker.err;
+  EXPECT_NE(worker.err.find("the job failed"), std::string::npos) << worker.err;
 }
 
 }  // namespace
