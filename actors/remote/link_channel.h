@@ -21,10 +21,11 @@ struct LinkChannelOptions {
   std::optional<int> relay = {};
   /// How other processes are dialled.
   net::DialOptions dial = {};
-  /// How long nothing may come of a value that was asked for: it may not be
-  /// made yet. Then it is asked for through the relay, or has gone. A relay
-  /// brings all of it at once, and is waited for twice as long.
-  Duration silence = std::chrono::seconds(30);
+  /// How long nothing may come of a value that was asked for. It may not be
+  /// made yet, and one pass of a large network takes minutes on a CPU: so this
+  /// is longer than any pass. Then it is asked for through the relay, or has
+  /// gone. A relay brings all of it at once, and is waited for twice as long.
+  Duration silence = std::chrono::minutes(20);
   /// What came from a process was damaged, and nobody else can be asked. Called
   /// on the hub's thread.
   std::function<void(int process, const std::string& what)> on_damage = {};
