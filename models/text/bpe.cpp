@@ -7,14 +7,12 @@
 #include <tuple>
 #include <utility>
 
-#include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 #include "models/text/unicode.h"
 
 namespace troupe::models {
 namespace {
-
-constexpr std::string_view kHint = "download the file again";
 
 /// The character that stands for a byte in the vocabulary: itself where it can
 /// be printed, otherwise the next one from U+0100 on.
@@ -52,10 +50,9 @@ std::vector<Merge> merges_of(const Vocabulary& vocabulary,
     joined.assign(pieces[left]).append(pieces[right]);
     const auto number = pieces.find(joined);
     if (!number) {
-      throw Error(Errc::corrupt_file, place,
-                  "merge " + std::to_string(merges.size()) + " gives " +
-                      in_quotes(joined) + ", which is not in the vocabulary",
-                  kHint);
+      corrupt(place, "merge " + std::to_string(merges.size()) + " gives " +
+                         in_quotes(joined) +
+                         ", which is not in the vocabulary");
     }
     merges.push_back({pair_of(vocabulary.ids[left], vocabulary.ids[right]),
                       static_cast<std::uint32_t>(merges.size()),
@@ -168,11 +165,9 @@ ClipBpe::ClipBpe(Vocabulary vocabulary, std::string_view place)
   const auto id_of = [&](const std::string& piece) {
     const auto id = find(piece);
     if (!id && !unknown) {
-      throw Error(Errc::corrupt_file, place,
-                  "neither " + in_quotes(piece) + " nor the unknown piece " +
-                      in_quotes(vocabulary.unknown_piece) +
-                      " is in the vocabulary",
-                  kHint);
+      corrupt(place, "neither " + in_quotes(piece) + " nor the unknown piece " +
+                         in_quotes(vocabulary.unknown_piece) +
+                         " is in the vocabulary");
     }
     return id ? *id : *unknown;
   };
@@ -303,11 +298,11 @@ void ClipBpe::tokenize_word(std::string_view word, TokenList& to) const {
 
 std::unique_ptr<const WordModel> make_clip_bpe(Vocabulary vocabulary,
                                                std::string_view place) {
-  require(vocabulary.ids.size() == vocabulary.pieces.size() &&
-              !vocabulary.ids.empty(),
-          Errc::corrupt_file, place,
-          "a vocabulary without ids: expected an object of pieces and ids",
-          kHint);
+  if (vocabulary.ids.empty() ||
+      vocabulary.ids.size() != vocabulary.pieces.size()) {
+    corrupt(place,
+            "a vocabulary without ids: expected an object of pieces and ids");
+  }
   return std::make_unique<ClipBpe>(std::move(vocabulary), place);
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 #include "models/text/unicode.h"
 
 namespace troupe::models {
@@ -23,11 +24,6 @@ std::uint64_t children(std::uint64_t position, std::uint32_t unit) {
   return position ^ (std::uint64_t{unit >> 10U} << ((unit & 0x200U) >> 6U));
 }
 
-[[noreturn]] void fail(std::string_view place, const std::string& problem) {
-  throw Error(Errc::corrupt_file, place, "character map: " + problem,
-              "the file is damaged: download it again");
-}
-
 std::uint32_t word_at(std::string_view bytes, std::size_t at) {
   std::uint32_t word = 0;
   for (unsigned i = 0; i < 4; ++i) {
@@ -41,21 +37,21 @@ std::uint32_t word_at(std::string_view bytes, std::size_t at) {
 
 Charsmap::Charsmap(std::string_view blob, std::string_view place) {
   if (blob.size() < 4 || word_at(blob, 0) > blob.size() - 4) {
-    fail(place,
-         "ends inside its trie: got " + std::to_string(blob.size()) + " bytes");
+    corrupt(place, "ends inside its trie: got " + std::to_string(blob.size()) +
+                       " bytes");
   }
   const std::size_t trie_bytes = word_at(blob, 0);
   read_trie(blob.substr(4, trie_bytes), place);
   replacements_ = blob.substr(4 + trie_bytes / 4 * 4);
   if (!is_utf8(replacements_)) {
-    fail(place, "a replacement is not UTF-8");
+    corrupt(place, "character map: a replacement is not UTF-8");
   }
   check_trie(place);
 }
 
 void Charsmap::read_trie(std::string_view bytes, std::string_view place) {
   if (bytes.size() < 4) {
-    fail(place, "an empty trie");
+    corrupt(place, "character map: an empty trie");
   }
   trie_.reserve(bytes.size() / 4);
   for (std::size_t at = 0; at + 4 <= bytes.size(); at += 4) {
@@ -73,8 +69,8 @@ void Charsmap::check_trie(std::string_view place) const {
     const std::uint32_t unit = trie_[position];
     const std::uint64_t base = children(position, unit);
     if ((base | 0xffU) >= trie_.size()) {
-      fail(place,
-           "the trie leads outside itself: unit " + std::to_string(position));
+      corrupt(place, "the trie leads outside itself: unit " +
+                         std::to_string(position));
     }
     if (position != 0 && has_leaf(unit)) {
       const std::size_t at = value(trie_[base]);
@@ -86,9 +82,11 @@ void Charsmap::check_trie(std::string_view place) const {
           !rest.empty() &&
           (static_cast<unsigned char>(rest[0]) & 0xc0U) != 0x80U;
       if (!begins || rest.find('\0') == std::string_view::npos) {
-        fail(place, "a replacement that is none, or one of more than " +
-                        std::to_string(kLongestReplacement) + " bytes: unit " +
-                        std::to_string(position));
+        corrupt(
+            place,
+            "character map: a replacement that is none, or one of more than " +
+                std::to_string(kLongestReplacement) + " bytes: unit " +
+                std::to_string(position));
       }
     }
     for (std::uint32_t byte = 1; byte < 256; ++byte) {

@@ -3,23 +3,19 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/core/error.h"
-#include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 
 namespace troupe::models {
 
 void PieceTable::add(std::string_view piece, std::string_view place) {
   if (piece.size() > kLongestPiece) {
-    throw Error(Errc::corrupt_file, place,
-                "a piece is too long: got " + std::to_string(piece.size()) +
-                    " bytes, expected at most " + std::to_string(kLongestPiece),
-                "download the file again");
+    corrupt(place, "a piece is too long: got " + std::to_string(piece.size()) +
+                       " bytes, expected at most " +
+                       std::to_string(kLongestPiece));
   }
   if (ends_.size() == kMostPieces) {
-    throw Error(
-        Errc::corrupt_file, place,
-        "too many pieces: expected at most " + std::to_string(kMostPieces),
-        "download the file again");
+    corrupt(place,
+            "too many pieces: expected at most " + std::to_string(kMostPieces));
   }
   texts_ += piece;
   ends_.push_back(static_cast<std::uint32_t>(texts_.size()));

@@ -3,16 +3,12 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 #include "models/text/tokenizer_files.h"
 #include "models/text/unicode.h"
 
 namespace troupe::models {
 namespace {
-
-[[noreturn]] void fail(std::string_view place, const std::string& problem) {
-  throw Error(Errc::corrupt_file, place, problem,
-              "the file is damaged: download it again");
-}
 
 /// A field of a message. Source: protobuf's encoding, "Message Structure".
 struct Field {
@@ -54,7 +50,8 @@ class Message {
         field.bytes = taken(varint());
         return true;
       default:
-        fail(place_, "a field of unknown type " + std::to_string(field.type));
+        corrupt(place_,
+                "a field of unknown type " + std::to_string(field.type));
     }
   }
 
@@ -68,11 +65,11 @@ class Message {
         return value;
       }
     }
-    fail(place_, "a number of more than ten bytes");
+    corrupt(place_, "a number of more than ten bytes");
   }
   std::string_view taken(std::uint64_t size) {
     if (size > rest_.size()) {
-      fail(place_, "ends inside a field");
+      corrupt(place_, "ends inside a field");
     }
     const std::string_view bytes = rest_.substr(0, size);
     rest_.remove_prefix(size);
@@ -158,7 +155,7 @@ Vocabulary read_spiece_model(std::string_view bytes, std::string_view place) {
     }
   }
   if (vocabulary.pieces.size() == 0) {
-    fail(place, "no pieces");
+    corrupt(place, "no pieces");
   }
   return vocabulary;
 }

@@ -71,18 +71,18 @@ std::string text_after(const TokenList& list, std::size_t kept) {
 
 Tokens PipelineTokenizer::encode(std::string_view text,
                                  std::int64_t max_length) const {
-  constexpr std::string_view kPlace = "tokenizer";
+  constexpr std::string_view kSelf = "tokenizer";
   const std::int64_t num_marks = marks_.begin ? 2 : 1;
   require(max_length >= num_marks && max_length <= kLongestSequence,
-          Errc::invalid_argument, kPlace,
+          Errc::invalid_argument, kSelf,
           "the length of a sequence: got " + std::to_string(max_length) +
               ", expected " + std::to_string(num_marks) + " to " +
               std::to_string(kLongestSequence));
-  require(text.size() <= kLongestText, Errc::invalid_argument, kPlace,
+  require(text.size() <= kLongestText, Errc::invalid_argument, kSelf,
           "a text that is too long: got " + std::to_string(text.size()) +
               " bytes, expected at most " + std::to_string(kLongestText),
           "encoders read some hundred words; shorten the prompt");
-  check_utf8(text, kPlace, Errc::invalid_argument);
+  check_utf8(text, kSelf, Errc::invalid_argument);
 
   TokenList list;
   added_.tokenize(text, *model_, list);

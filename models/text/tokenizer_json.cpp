@@ -9,6 +9,7 @@
 #include "kernels/core/key_walk.h"
 #include "kernels/core/text.h"
 #include "models/text/base64.h"
+#include "models/text/corrupt.h"
 #include "models/text/tokenizer_files.h"
 #include "models/text/unicode.h"
 
@@ -17,13 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kHint = "download the file again";
 /// Values outside the long lists.
 constexpr std::size_t kMostValues = 200'000;
-
-[[noreturn]] void fail(std::string_view place, const std::string& problem) {
-  throw Error(Errc::corrupt_file, place, problem, kHint);
-}
 
 /// What the long lists hold.
 struct Lists {
@@ -43,7 +39,7 @@ class ListReader final : public nlohmann::json_sax<json> {
     if (list_ == List::none) {
       tree_open(json::object());
     } else if (list_ == List::merges || level_ != list_level()) {
-      fail(place_, "an object where none belongs, in a list of pieces");
+      corrupt(place_, "an object where none belongs, in a list of pieces");
     }
     return true;
   }
@@ -55,14 +51,14 @@ class ListReader final : public nlohmann::json_sax<json> {
     } else if (level_ == list_level() + 1) {
       items_ = 0;
     } else if (level_ > list_level()) {
-      fail(place_, "a list where none belongs, in a list of pieces");
+      corrupt(place_, "a list where none belongs, in a list of pieces");
     }
     return true;
   }
   bool end_array() override {
     if (list_ != List::none && level_ == list_level() + 1 && items_ != 2) {
-      fail(place_, "an item of a list of pieces: got " +
-                       std::to_string(items_) + " values, expected 2");
+      corrupt(place_, "an item of a list of pieces: got " +
+                          std::to_string(items_) + " values, expected 2");
     }
     return end();
   }
@@ -99,7 +95,7 @@ class ListReader final : public nlohmann::json_sax<json> {
   bool binary(json::binary_t& /*bytes*/) override { return false; }
   bool parse_error(std::size_t /*position*/, const std::string& /*token*/,
                    const json::exception& error) override {
-    fail(place_, "not valid JSON: " + printable(error.what()));
+    corrupt(place_, "not valid JSON: " + printable(error.what()));
   }
 
   Lists lists;
@@ -126,8 +122,9 @@ class ListReader final : public nlohmann::json_sax<json> {
   }
   json* tree_add(json item) {
     if (++values_ > kMostValues) {
-      fail(place_, "too many values: expected at most " +
-                       std::to_string(kMostValues) + " beside the vocabulary");
+      corrupt(place_, "too many values: expected at most " +
+                          std::to_string(kMostValues) +
+                          " beside the vocabulary");
     }
     if (tree_.empty()) {
       root = std::move(item);
@@ -146,9 +143,9 @@ class ListReader final : public nlohmann::json_sax<json> {
     } else if (level_ < list_level()) {
       list_ = List::none;  // a single value instead of the list
     } else {
-      fail(place_,
-           "a value that is neither text nor number, in a list of "
-           "pieces");
+      corrupt(place_,
+              "a value that is neither text nor number, in a list of "
+              "pieces");
     }
     return true;
   }
@@ -163,15 +160,15 @@ class ListReader final : public nlohmann::json_sax<json> {
     if (list_ == List::merges && !is_item) {
       const std::size_t space = text.find(' ');
       if (space == std::string::npos || text.rfind(' ') != space) {
-        fail(place_, "a merge: got " + in_quotes(text) +
-                         ", expected two pieces and a space between them");
+        corrupt(place_, "a merge: got " + in_quotes(text) +
+                            ", expected two pieces and a space between them");
       }
       lists.merges.add(std::string_view(text).substr(0, space), place_);
       lists.merges.add(std::string_view(text).substr(space + 1), place_);
       return true;
     }
     if (!is_item || (list_ == List::pieces && items_ != 0) || ++items_ > 2) {
-      fail(place_, "text where none belongs, in a list of pieces");
+      corrupt(place_, "text where none belongs, in a list of pieces");
     }
     (list_ == List::merges ? lists.merges : lists.vocabulary.pieces)
         .add(text, place_);
@@ -182,19 +179,19 @@ class ListReader final : public nlohmann::json_sax<json> {
       return value(number);
     }
     if (list_ != List::pieces) {
-      fail(place_, "a number among the merges");
+      corrupt(place_, "a number among the merges");
     }
     if (level_ == list_level() + 1) {
       if (items_++ != 1) {
-        fail(place_, "a score that belongs to no piece");
+        corrupt(place_, "a score that belongs to no piece");
       }
       lists.vocabulary.scores.push_back(number);
       return true;
     }
     if (!(number >= 0 && number <= static_cast<double>(kLargestId)) ||
         number != std::floor(number)) {
-      fail(place_, "the id of a piece: expected a whole number from 0 to " +
-                       std::to_string(kLargestId));
+      corrupt(place_, "the id of a piece: expected a whole number from 0 to " +
+                          std::to_string(kLargestId));
     }
     lists.vocabulary.ids.push_back(static_cast<std::int32_t>(number));
     return true;
@@ -215,8 +212,8 @@ void resolve_merges(Lists& lists, std::string_view place) {
   const auto number_of = [&](std::string_view piece) {
     const auto number = lists.vocabulary.pieces.find(piece);
     if (!number) {
-      fail(place, "a merge of " + in_quotes(piece) +
-                      ", which is not in the vocabulary");
+      corrupt(place, "a merge of " + in_quotes(piece) +
+                         ", which is not in the vocabulary");
     }
     return *number;
   };
@@ -235,10 +232,11 @@ void read_lists(std::string_view text, std::string_view place,
   const std::size_t values = vocabulary.ids.size() + vocabulary.scores.size();
   if (vocabulary.pieces.size() != values || values == 0 ||
       (!vocabulary.ids.empty() && !vocabulary.scores.empty())) {
-    fail(place, "a vocabulary of " + std::to_string(vocabulary.pieces.size()) +
-                    " pieces with " + std::to_string(vocabulary.ids.size()) +
-                    " ids and " + std::to_string(vocabulary.scores.size()) +
-                    " scores, expected as many of one of them");
+    corrupt(place, "a vocabulary of " +
+                       std::to_string(vocabulary.pieces.size()) +
+                       " pieces with " + std::to_string(vocabulary.ids.size()) +
+                       " ids and " + std::to_string(vocabulary.scores.size()) +
+                       " scores, expected as many of one of them");
   }
   vocabulary.pieces.sort();
 }
@@ -312,9 +310,9 @@ std::vector<AddedToken> added_tokens(const json& list, std::string_view place) {
     const bool has_id = item.is_object() && item.contains("id") &&
                         item["id"].is_number_unsigned();
     if (!has_id || flag_of(item, "single_word", false)) {
-      fail(place,
-           "added_tokens: expected objects with an id, and no "
-           "single_word");
+      corrupt(place,
+              "added_tokens: expected objects with an id, and no "
+              "single_word");
     }
     by_id.emplace_back(
         item["id"].get<std::int64_t>(),
@@ -353,8 +351,8 @@ Vocabulary read_vocab_and_merges(std::string_view vocab,
     }
     const std::size_t space = line.find(' ');
     if (space == std::string_view::npos || line.rfind(' ') != space) {
-      fail(place, "merges.txt: got " + in_quotes(line) +
-                      ", expected two pieces and a space between them");
+      corrupt(place, "merges.txt: got " + in_quotes(line) +
+                         ", expected two pieces and a space between them");
     }
     reader.lists.merges.add(line.substr(0, space), place);
     reader.lists.merges.add(line.substr(space + 1), place);
@@ -370,7 +368,7 @@ TokenizerJson read_tokenizer_json(std::string_view text,
   const json& root = reader.root;
   const json model = root.is_object() ? root.value("model", json()) : json();
   if (!model.is_object()) {
-    fail(place, "expected an object with a model");
+    corrupt(place, "expected an object with a model");
   }
   resolve_merges(reader.lists, place);
   TokenizerJson result;
@@ -388,7 +386,7 @@ TokenizerJson read_tokenizer_json(std::string_view text,
   if (const auto encoded = encoded_charsmap(normalizer)) {
     const auto bytes = from_base64(*encoded);
     if (!bytes) {
-      fail(place, "precompiled_charsmap is not base64");
+      corrupt(place, "precompiled_charsmap is not base64");
     }
     result.vocabulary.charsmap = Charsmap(*bytes, place);
   }

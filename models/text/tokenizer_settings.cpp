@@ -7,6 +7,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/key_walk.h"
 #include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 #include "models/text/tokenizer_files.h"
 
 namespace troupe::models {
@@ -17,29 +18,24 @@ using nlohmann::json;
 /// That of UMT5, with 300 added tokens, has 60 kB.
 constexpr std::size_t kLargestSettings = std::size_t{4} << 20U;
 constexpr std::int64_t kMostExtraIds = 100'000;
-constexpr std::string_view kHint = "download the file again";
-/// Named tokens, in the order in which transformers adds them.
+/// Ends the keys of named tokens.
 constexpr std::string_view kTokenEnd = "_token";
-
-[[noreturn]] void fail(std::string_view place, const std::string& problem) {
-  throw Error(Errc::corrupt_file, place, problem, kHint);
-}
 
 json read_object(std::string_view text, std::string_view place) {
   if (text.size() > kLargestSettings) {
-    fail(place, "too long: got " + std::to_string(text.size()) +
-                    " bytes, expected at most " +
-                    std::to_string(kLargestSettings));
+    corrupt(place, "too long: got " + std::to_string(text.size()) +
+                       " bytes, expected at most " +
+                       std::to_string(kLargestSettings));
   }
   (void)check_keys<nlohmann::json_sax, json>(text, place, Errc::corrupt_file);
   json root;
   try {
     root = json::parse(text.begin(), text.end());
   } catch (const json::exception& error) {
-    fail(place, "not valid JSON: " + printable(error.what()));
+    corrupt(place, "not valid JSON: " + printable(error.what()));
   }
   if (!root.is_object()) {
-    fail(place, "expected a JSON object");
+    corrupt(place, "expected a JSON object");
   }
   return root;
 }
@@ -51,8 +47,8 @@ bool flag(const json& object, const char* key, bool missing,
     return missing;
   }
   if (!found->is_boolean()) {
-    fail(place,
-         "key " + in_quotes(key) + " of a token: expected true or false");
+    corrupt(place,
+            "key " + in_quotes(key) + " of a token: expected true or false");
   }
   return found->get<bool>();
 }
@@ -65,7 +61,7 @@ AddedToken token_of(const json& value, std::string_view place,
   }
   const auto content = value.is_object() ? value.find("content") : value.end();
   if (!value.is_object() || content == value.end() || !content->is_string()) {
-    fail(place, "a token: expected its text, or an object with its content");
+    corrupt(place, "a token: expected its text, or an object with its content");
   }
   require(!flag(value, "single_word", false, place), Errc::unsupported, place,
           "a token with single_word: expected one that may stand anywhere",
@@ -79,7 +75,7 @@ AddedToken token_of(const json& value, std::string_view place,
 void read_added(const json& list, std::string_view place,
                 TokenizerSettings& to) {
   if (!list.is_object()) {
-    fail(place, "added_tokens_decoder: expected an object");
+    corrupt(place, "added_tokens_decoder: expected an object");
   }
   std::vector<std::pair<std::int64_t, AddedToken>> by_id;
   for (const auto& [key, value] : list.items()) {
@@ -87,8 +83,8 @@ void read_added(const json& list, std::string_view place,
     const auto [end, error] =
         std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0) {
-      fail(place,
-           "added_tokens_decoder: got " + in_quotes(key) + ", expected an id");
+      corrupt(place, "added_tokens_decoder: got " + in_quotes(key) +
+                         ", expected an id");
     }
     by_id.emplace_back(id, token_of(value, place, false));
   }
@@ -142,7 +138,8 @@ std::int64_t bounded(const json& object, const char* key, std::int64_t missing,
     return missing;
   }
   if (!found->is_number() || !(found->get<double>() >= 0)) {
-    fail(place, "key " + in_quotes(key) + ": expected a number of at least 0");
+    corrupt(place,
+            "key " + in_quotes(key) + ": expected a number of at least 0");
   }
   const double number = found->get<double>();
   return number > static_cast<double>(most) ? -1
@@ -176,8 +173,8 @@ TokenizerSettings read_settings(const TokenizerFiles& files) {
     settings.extra_ids =
         bounded(config, "extra_ids", 100, kMostExtraIds, place);
     if (settings.extra_ids < 0) {
-      fail(place,
-           "extra_ids: expected at most " + std::to_string(kMostExtraIds));
+      corrupt(place,
+              "extra_ids: expected at most " + std::to_string(kMostExtraIds));
     }
   }
   if (const auto text = files.texts.find("special_tokens_map.json");

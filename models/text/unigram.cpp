@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/text/corrupt.h"
 #include "models/text/unicode.h"
 
 namespace troupe::models {
@@ -162,19 +162,21 @@ std::unique_ptr<const WordModel> make_unigram(Vocabulary vocabulary,
                                               std::string_view place) {
   const auto count = static_cast<std::int64_t>(vocabulary.pieces.size());
   const std::int64_t unknown = vocabulary.unknown_id.value_or(-1);
-  constexpr std::string_view kHint = "download the file again";
-  require(unknown >= 0 && unknown < count, Errc::corrupt_file, place,
-          "the id of the unknown piece: got " + std::to_string(unknown) +
-              ", expected one of " + std::to_string(count) + " pieces",
-          kHint);
-  require(vocabulary.scores.size() == vocabulary.pieces.size(),
-          Errc::corrupt_file, place,
-          "a vocabulary without scores: expected a list of pieces and scores",
-          kHint);
+  if (unknown < 0 || unknown >= count) {
+    corrupt(place, "the id of the unknown piece: got " +
+                       std::to_string(unknown) + ", expected one of " +
+                       std::to_string(count) + " pieces");
+  }
+  if (vocabulary.scores.size() != vocabulary.pieces.size()) {
+    corrupt(place,
+            "a vocabulary without scores: expected a list of pieces and "
+            "scores");
+  }
   for (const double score : vocabulary.scores) {
     // Sums over a text of any length stay finite, too.
-    require(std::abs(score) <= 1e30, Errc::corrupt_file, place,
-            "the score of a piece is not a finite number", kHint);
+    if (!(std::abs(score) <= 1e30)) {
+      corrupt(place, "the score of a piece is not a finite number");
+    }
   }
   return std::make_unique<Unigram>(std::move(vocabulary),
                                    static_cast<std::int32_t>(unknown));
