@@ -117,6 +117,12 @@ constexpr AttentionCase kAttention[] = {
     {"odd tokens", 16, 72, 77, 333, false},
     {"a shard of the tokens", 16, 72, 85, 256, false},
     {"one token", 3, 8, 1, 1},
+    // Cross attention is cut to the keys that count, so any number may come.
+    {"PixArt 1024, whole prompt", 16, 72, 4096, 300, false},
+    {"PixArt 1024, short prompt", 16, 72, 4096, 41, false},
+    {"PixArt 1024, empty prompt", 16, 72, 4096, 1, false},
+    {"SD 512, prompt", 8, 40, 4096, 77, false},
+    {"SD 512, deepest", 8, 160, 64, 77, false},
 };
 
 std::string name_of(const AttentionCase& c, DType dtype, std::int64_t items) {
@@ -160,14 +166,16 @@ struct ConvCase {
   std::int64_t stride = 1;
 };
 
-// The decoder of SD's VAE for 512 × 512 pixels, then shapes that fit nothing.
+// The decoder of SD's VAE for 512 × 512 pixels, then shapes that fit nothing,
+// and a halving of SD's UNet.
 constexpr ConvCase kDecoder[] = {
-    {4, 4, 64, 1},      {4, 512, 64, 3},    {512, 512, 64, 3},
-    {512, 512, 128, 3}, {512, 512, 256, 3}, {512, 256, 256, 3},
-    {512, 256, 256, 1}, {256, 256, 256, 3}, {256, 256, 512, 3},
-    {256, 128, 512, 3}, {256, 128, 512, 1}, {128, 128, 512, 3},
-    {128, 3, 512, 3},   {16, 512, 128, 3},  {3, 5, 7, 3},
-    {5, 7, 33, 3},      {1, 1, 8, 1},       {9, 8, 6, 5, 2}};
+    {4, 4, 64, 1},       {4, 512, 64, 3},    {512, 512, 64, 3},
+    {512, 512, 128, 3},  {512, 512, 256, 3}, {512, 256, 256, 3},
+    {512, 256, 256, 1},  {256, 256, 256, 3}, {256, 256, 512, 3},
+    {256, 128, 512, 3},  {256, 128, 512, 1}, {128, 128, 512, 3},
+    {128, 3, 512, 3},    {16, 512, 128, 3},  {3, 5, 7, 3},
+    {5, 7, 33, 3},       {1, 1, 8, 1},       {9, 8, 6, 5, 2},
+    {320, 320, 64, 3, 2}};
 
 ConvProblem problem_of(const ConvCase& c, DType compute, DType out) {
   const std::int64_t padding = c.kernel / 2;

@@ -98,6 +98,19 @@ TEST_F(MaskedAttentionOnGpu, AgreesWithTheCpu) {
   }
 }
 
+// So many logits that the rows are cut: the mask goes on where a block begins.
+TEST_F(MaskedAttentionOnGpu, GoesOnInTheNextBlockOfRows) {
+  constexpr std::int64_t kBlockBytes = std::int64_t{64} << 20U;
+  ExecContext ctx(1, kGpu);
+  Masked m({1, 300, 300, 200, 1}, DType::f32, 40);
+  ASSERT_GT(m.c.num_heads * m.c.queries * m.c.keys *
+                static_cast<std::int64_t>(sizeof(float)),
+            kBlockBytes);
+  m.causal = true;
+  m.set_bias(41);
+  expect_close(on_gpu(ctx, m), expected(m), tolerance_of(DType::f32));
+}
+
 /// Item `item` of `m` alone, without the padding that it has there.
 Masked cut(const Masked& m, std::int64_t item) {
   Masked one = m;
