@@ -76,6 +76,9 @@ ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
 echo "== hostile checkpoints =="
 scripts/fuzz_safetensors.sh 400000
 
+echo "== hostile tokenizers =="
+scripts/fuzz_tokenizers.sh 100000
+
 echo "== hostile records =="
 scripts/fuzz_records.sh 200000
 
