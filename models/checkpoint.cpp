@@ -173,11 +173,13 @@ void open_text_encoders(const Json& index, const fs::path& converter,
   }
   for (const PromptEncoder& part : pipeline->encoders) {
     const fs::path folder = checkpoint.folder / part.encoder;
-    if (!is_folder(folder)) {
+    std::string class_name = index.component_class(part.encoder);
+    // [null, null] says that the pipeline was saved without it.
+    if (class_name.empty() || !is_folder(folder)) {
       continue;
     }
     Component encoder = open_component(folder, converter, "model");
-    encoder.class_name = index.component_class(part.encoder);
+    encoder.class_name = std::move(class_name);
     checkpoint.text_encoders.emplace(
         part.encoder,
         std::make_shared<const TextComponent>(TextComponent{

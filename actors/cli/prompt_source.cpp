@@ -18,18 +18,24 @@ constexpr const char* kEmbedsHint =
     "give encoded prompts with --prompt-embeds FILE, as troupe encode or "
     "diffusers makes them";
 
+/// How prompts are encoded is a matter of the pipeline, not of the network.
+Error no_pipeline(const ModelSource& model) {
+  const std::string got =
+      model.checkpoint() ? model.checkpoint()->pipeline_class : std::string();
+  return {
+      Errc::not_found, model.name(),
+      "no pipeline says how prompts are encoded: got " +
+          (got.empty() ? "no model_index.json with a class" : in_quotes(got)) +
+          ", expected one of " + models::prompt_pipeline_names(),
+      kEmbedsHint};
+}
+
 }  // namespace
 
 PromptSource::PromptSource(const ModelSource& model)
     : pipeline_(model.pipeline()) {
   if (pipeline_ == nullptr) {
-    const std::string name =
-        model.checkpoint() ? model.checkpoint()->pipeline_class : "";
-    throw Error(Errc::unsupported, model.name(),
-                "no pipeline that encodes prompts: got " +
-                    (name.empty() ? std::string("none") : in_quotes(name)) +
-                    ", expected one of " + models::prompt_pipeline_names(),
-                kEmbedsHint);
+    throw no_pipeline(model);
   }
   for (const models::PromptEncoder& part : pipeline_->encoders) {
     parts_.push_back(model.checkpoint() ? open_part(*model.checkpoint(), part)
