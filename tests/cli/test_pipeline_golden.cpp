@@ -1,0 +1,180 @@
+// Whole runs against what diffusers' pipelines draw: from a prompt to a
+// picture.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "actors/artefacts/png.h"
+#include "models/safetensors.h"
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kGoldenPixart = fs::path(TROUPE_GOLDEN) / "pipeline_pixart";
+
+nlohmann::json read_json(const fs::path& path) {
+  std::ifstream file(path);
+  return nlohmann::json::parse(file);
+}
+
+/// ‖a − b‖ / ‖b‖.
+double relative_l2(std::span<const float> a, std::span<const float> b) {
+  double difference = 0.0;
+  double norm = 0.0;
+  for (std::size_t i = 0; i < b.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - b[i];
+    difference += d * d;
+    norm += static_cast<double>(b[i]) * b[i];
+  }
+  return std::sqrt(difference / norm);
+}
+
+/// A copy of the golden pipeline that a test may change.
+class PromptPipelineFolder {
+ public:
+  PromptPipelineFolder() {
+    fs::copy(kGoldenPixart, folder_.path("model"), fs::copy_options::recursive);
+  }
+
+  void remove(const std::string& name) const {
+    fs::remove_all(fs::path(folder_.path("model")) / name);
+  }
+  /// Sets one key of model_index.json.
+  void set(const std::string& key, const nlohmann::json& value) const {
+    nlohmann::json index =
+        nlohmann::json::parse(folder_.read("model/model_index.json"));
+    index[key] = value;
+    (void)folder_.write("model/model_index.json", index.dump());
+  }
+  [[nodiscard]] Outcome run_verb(const std::string& verb,
+                                 std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {
+        verb, "--model", folder_.path("model"), "--dtype", "f32"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run(std::move(arguments));
+  }
+  /// Nothing that encodes prompts is here, and the program says what helps.
+  void expect_no_prompts(const std::string& says) const {
+    const Outcome outcome =
+        sample({"--prompt", "a cat", "--out", path("a.png")});
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("--prompt-embeds"), std::string::npos)
+        << outcome.err;
+    EXPECT_FALSE(fs::exists(path("a.png")));
+  }
+  [[nodiscard]] Outcome sample(std::vector<std::string> more) const {
+    return run_verb("sample", std::move(more));
+  }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return folder_.path(name);
+  }
+  [[nodiscard]] std::string read(const std::string& name) const {
+    return folder_.read(name);
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+class PipelineGolden : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
+  const nlohmann::json golden =
+      read_json(kGoldenPixart / "golden.json").at(GetParam());
+  const models::SafetensorsFile expected(kGoldenPixart / "golden.safetensors");
+  const auto expect = [&](const std::string& name) {
+    return expected.read(
+        *expected.find(std::to_string(GetParam()) + "." + name));
+  };
+  const PromptPipelineFolder folder;
+  std::vector<std::string> arguments = {
+      "--prompt", golden.at("prompt"),
+      "--size",   golden.at("size"),
+      "--seed",   std::to_string(golden.at("seed").get<int>()),
+      "--noise",  "torch",
+      "--save",   "latents=" + folder.path("out.safetensors"),
+      "--out",    folder.path("out.png")};
+  if (golden.at("negative") != "") {
+    arguments.insert(arguments.end(),
+                     {"--negative-prompt", golden.at("negative")});
+  }
+  const Outcome outcome = folder.sample(arguments);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+
+  const models::SafetensorsFile saved(folder.path("out.safetensors"));
+  const Tensor latents = saved.read(*saved.find("latents")).item(0);
+  const Tensor their_latents = expect("latents");
+  ASSERT_EQ(latents.shape(), their_latents.shape());
+  const double error =
+      relative_l2(latents.span<float>(), their_latents.span<float>());
+  EXPECT_LE(error, 1e-4);
+  RecordProperty("relative_l2", std::to_string(error * 1e6) + "e-6");
+
+  const std::string file = folder.read("out.png");
+  const actors::Image image =
+      actors::decode_png("out.png", std::as_bytes(std::span(file)));
+  const Tensor picture = expect("picture");
+  ASSERT_EQ(picture.shape(), Shape({image.height, image.width, 3}));
+  double furthest = 0.0;
+  for (std::size_t i = 0; i < image.rgb.size(); ++i) {
+    furthest = std::max(
+        furthest, std::abs(image.rgb[i] / 255.0 - picture.span<float>()[i]));
+  }
+  EXPECT_LE(furthest, 1.0 / 255.0);
+}
+INSTANTIATE_TEST_SUITE_P(Prompts, PipelineGolden,
+                         testing::Range(std::size_t{0}, std::size_t{2}));
+
+TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {
+  const PromptPipelineFolder folder;
+  folder.remove("text_encoder");
+  folder.expect_no_prompts("the pipeline has no text encoder");
+}
+
+TEST(PromptPipeline, NeedsItsTokenizerForAPrompt) {
+  const PromptPipelineFolder folder;
+  folder.remove("tokenizer");
+  folder.expect_no_prompts("the pipeline has no tokenizer");
+}
+
+TEST(PromptPipeline, TakesAnEncoderOfNullsForNone) {
+  const PromptPipelineFolder folder;
+  folder.set("text_encoder", {nullptr, nullptr});
+  folder.expect_no_prompts("the pipeline has no text encoder");
+}
+
+TEST(PromptPipeline, NamesThePipelinesThereAre) {
+  const PromptPipelineFolder folder;
+  folder.set("_class_name", "PixArtAlphaPipeline");
+  folder.expect_no_prompts(
+      "got 'PixArtAlphaPipeline', expected PixArtSigmaPipeline");
+}
+
+TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {
+  const PromptPipelineFolder folder;
+  const std::string embeds = folder.path("embeds.safetensors");
+  ASSERT_EQ(folder.run_verb("encode", {"--prompt", "A cat", "--out", embeds})
+                .exit_code,
+            0);
+  const Outcome by_prompt = folder.sample(
+      {"--prompt", "A cat", "--out", folder.path("a.png"), "--json"});
+  ASSERT_EQ(by_prompt.exit_code, 0) << by_prompt.err;
+  folder.remove("text_encoder");
+  folder.remove("tokenizer");
+  const Outcome by_embeds = folder.sample(
+      {"--prompt-embeds", embeds, "--out", folder.path("b.png"), "--json"});
+  ASSERT_EQ(by_embeds.exit_code, 0) << by_embeds.err;
+  EXPECT_EQ(by_embeds.json()["latents_xxh3"], by_prompt.json()["latents_xxh3"]);
+}
+
+}  // namespace
+}  // namespace troupe::test
