@@ -29,20 +29,7 @@ else
   peer=(--config "$scratch/config.json")
 fi
 
-python=${BENCH_PYTHON:-}
-if [[ -z "$python" ]]; then
-  venv=${XDG_CACHE_HOME:-$HOME/.cache}/troupe/bench-venv
-  python=$venv/bin/python
-  if ! cmp -s scripts/bench/requirements.txt "$venv/requirements.txt"; then
-    echo "bench_forward: installing PyTorch into $venv, some gigabytes" >&2
-    rm -rf "$venv"
-    python3 -m venv "$venv"
-    "$venv/bin/pip" install --quiet --disable-pip-version-check \
-      -r scripts/bench/requirements.txt
-    cp scripts/bench/requirements.txt "$venv/"
-  fi
-fi
-command -v "$python" >/dev/null || die "BENCH_PYTHON: no such program: $python"
+source scripts/bench_python.sh
 
 for ((round = 0; round < rounds; ++round)); do
   "$probe" "$model" "$dtype" "$threads" 5 >>"$scratch/lines"

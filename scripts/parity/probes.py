@@ -40,12 +40,17 @@ def forward(kind, model_dir, tensors, dtype="f32"):
         return load_file(target)["output"]
 
 
-def sample(arguments):
-    """troupe sample; returns the summary that --json prints."""
-    done = subprocess.run([find("troupe"), "sample", "--json", "-q",
+def troupe(verb, arguments):
+    """A verb of the program; returns the summary that --json prints."""
+    done = subprocess.run([find("troupe"), verb, "--json", "-q",
                            *map(str, arguments)],
                           capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"parity: troupe sample failed: {done.stdout}"
+        raise SystemExit(f"parity: troupe {verb} failed: {done.stdout}"
                          f"{done.stderr}")
-    return json.loads(done.stdout.strip().splitlines()[-1])
+    # Not splitlines(): a prompt may have other ends of lines in it.
+    return json.loads(done.stdout.strip().split("\n")[-1])
+
+
+def sample(arguments):
+    return troupe("sample", arguments)

@@ -1,0 +1,233 @@
+"""Entry point of scripts/parity_pipelines.sh: whole runs of `troupe sample
+--prompt` against the pipelines of diffusers, called as their documentation
+shows."""
+
+import argparse
+import importlib.util
+import pathlib
+import random
+import secrets
+import sys
+import tempfile
+from typing import NamedTuple
+
+import diffusers
+import numpy as np
+import tokenizers
+import torch
+import transformers
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+import pipelines_golden
+import probes
+import texts
+import tiny_pipelines
+from report import DRAWS, Report, relative_l2
+
+RUN_LIMIT = 1e-4
+ENCODER_LIMIT = 2e-5
+IMAGE_LIMIT = 1  # of 255: our pictures are rounded to whole levels
+
+
+class Case(NamedTuple):
+    """What a pipeline is asked for. None: neither side is told."""
+    name: str
+    prompts: tuple
+    negative: str | None = None
+    size: tuple | None = None  # of the latents: height, width
+    pictures: int = 1  # of each prompt
+    guidance: float | None = None
+    steps: int | None = None
+    given: bool = False  # by --prompt-embeds
+
+
+def cases(rng):
+    words = sorted({w for line in texts.training_lines() for w in line.split()})
+    drawn = tuple("a " + " ".join(texts.random_text(rng, words).split())
+                  for _ in range(3))  # each on one line of a file
+    cat = "A small cat, oil on canvas"
+    return [
+        Case("plain", (cat.lower(),)),
+        # troupe refuses "", which a shell makes of a variable that is not set.
+        Case("nothing", (" ",)),
+        Case("white space", (" \t\n\u00a0\u3000 ",)),
+        Case("capitals and edges", ("  A Red CUBE\nON\tThe  TABLE \n",)),
+        Case("unicode", ("Ölgemälde: ΣΊΣΥΦΟΣ İstanbul ﬁne １２３ 猫 кошка 👩‍👩‍👧 x\u0303\u0085",)),
+        Case("marks", ("a </s> cat <pad> <extra_id_7> <unk> dog",)),
+        Case("weights", ("a (cat:1.3) & <b>dog</b> https://a.example/x #tag",)),
+        Case("too long", ("a " + " ".join(rng.choices(words, k=400)),)),
+        Case("drawn", drawn),
+        Case("negative", (cat,), negative="Blurry, LOW quality"),
+        Case("long negative", (cat,),
+             negative="a " + " ".join(rng.choices(words, k=400))),
+        Case("wide", (cat,), size=(8, 16)),
+        Case("tall", (cat,), size=(24, 8)),
+        Case("two pictures", (cat,), pictures=2),
+        Case("several prompts", (cat, "dog", "a house on a hill by the sea")),
+        Case("no guidance", (cat,), guidance=1.0),
+        Case("other steps and guidance", (cat,), guidance=7.5, steps=11),
+        Case("given", (cat, "a dog"), negative="ugly", given=True),
+        Case("given, no guidance", (cat,), guidance=1.0, given=True),
+    ]
+
+
+def asked(case):
+    """Of both sides of a diffusers call."""
+    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
+            "negative_prompt": case.negative}
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def pixels(case, sizes):
+    return [side * sizes.scale for side in case.size]
+
+
+def encoded(row, pipeline, case):
+    """Tensors by their names, of all prompts."""
+    options = {"negative_prompt": case.negative or "", **row.encoding}
+    tensors = zip(row.returns, pipeline.encode_prompt(
+        list(case.prompts), do_classifier_free_guidance=True, **options))
+    return {name: tensor.contiguous() for name, tensor in tensors}
+
+
+def theirs(row, pipeline, case, sizes, seed, output):
+    """The latents, or pictures [n, H, W, 3] from 0 to 1."""
+    count = len(case.prompts) * case.pictures
+    options = {**row.call, **asked(case)}
+    if case.size:
+        options["height"], options["width"] = pixels(case, sizes)
+    return pipeline(
+        prompt=list(case.prompts), num_images_per_prompt=case.pictures,
+        generator=[torch.Generator().manual_seed(seed + i)
+                   for i in range(count)],
+        output_type=output, **options).images
+
+
+def prompt_options(case, scratch):
+    """Of troupe."""
+    options = []
+    if len(case.prompts) == 1:
+        options += ["--prompt", case.prompts[0]]
+    else:
+        lines = scratch / "prompts.txt"
+        lines.write_text("".join(f"{p}\n" for p in case.prompts))
+        options += ["--prompt-file", lines]
+    if case.negative is not None:
+        options += ["--negative-prompt", case.negative]
+    return options
+
+
+def ours(folder, case, sizes, seed, scratch, given):
+    options = ["--model", folder, "--noise", "torch", "--seed", seed,
+               "--dtype", "f32", "--samples", case.pictures,
+               "--save", f"latents={scratch / 'latents.safetensors'}",
+               "--out", scratch / "{index}.png"]
+    if given:
+        save_file(given, scratch / "embeds.safetensors")
+        options += ["--prompt-embeds", scratch / "embeds.safetensors"]
+    else:
+        options += prompt_options(case, scratch)
+    if case.size:
+        height, width = pixels(case, sizes)
+        options += ["--size", f"{width}x{height}"]
+    if case.guidance is not None:
+        options += ["--guidance", case.guidance]
+    if case.steps is not None:
+        options += ["--steps", case.steps]
+    summary = probes.troupe("sample", options)
+    pictures = [np.asarray(Image.open(image["path"]).convert("RGB"))
+                for image in summary["images"]]
+    return load_file(scratch / "latents.safetensors")["latents"], \
+        np.stack(pictures)
+
+
+def compare_encoded(report, folder, case, scratch, expected):
+    target = scratch / "encoded.safetensors"
+    probes.troupe("encode", ["--model", folder, "--dtype", "f32", "--out",
+                             target, *prompt_options(case, scratch)])
+    got = load_file(target)
+    for prefix in ("", "negative_"):
+        masks = expected[prefix + "prompt_attention_mask"]
+        rows = expected[prefix + "prompt_embeds"]
+        lengths = masks.sum(dim=1).tolist()
+        found = got[prefix + "prompt_attention_mask"].sum(dim=1).tolist()
+        if prefix:  # one of ours stands for those of all prompts
+            lengths, found = lengths[:1], found[:1]
+        report.add("tokens that count", f"{case}: {found} {lengths}",
+                   float(found != lengths), 0.5)
+        for i, length in enumerate(lengths[:len(found)]):
+            report.add("encoded prompts", str(case), relative_l2(
+                got[prefix + "prompt_embeds"][i, :length], rows[i, :length]),
+                ENCODER_LIMIT)
+
+
+def compare_case(report, row, folder, pipeline, sizes, case, seed):
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        given = encoded(row, pipeline, case)
+        if not case.given:
+            compare_encoded(report, folder, case, scratch, given)
+        # One negative prompt for all.
+        given = {name: tensor[:1].contiguous() if "negative" in name else tensor
+                 for name, tensor in given.items()}
+        latents, pictures = ours(folder, case, sizes, seed, scratch,
+                                 given if case.given else None)
+        report.add("latents", str(case), relative_l2(latents, theirs(
+            row, pipeline, case, sizes, seed, "latent")), RUN_LIMIT)
+        expected = theirs(row, pipeline, case, sizes, seed, "np")
+        report.add("pictures, of 255", str(case), float(
+            np.abs(pictures - 255.0 * expected).max()), IMAGE_LIMIT)
+
+
+def check(report, name, row, sizes, rng):
+    """Every case with DRAWS pipelines; the middle one counts."""
+    with tempfile.TemporaryDirectory() as scratch:
+        made = []
+        for i in range(DRAWS):
+            folder = pathlib.Path(scratch) / str(i)
+            torch.manual_seed(rng.getrandbits(31))
+            row.make(folder, sizes)
+            made.append((folder, tiny_pipelines.load(row, folder)))
+        for case in cases(rng):
+            seed = rng.getrandbits(31)
+            with report.middle_of_draws() as draws:
+                for folder, pipeline in made:
+                    compare_case(draws, row, folder, pipeline, sizes, case,
+                                 seed)
+        print(f"{name}: {sizes}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=secrets.randbits(31))
+    parser.add_argument("--golden", type=pathlib.Path,
+                        help="write the folders pipeline_* here instead")
+    args = parser.parse_args()
+
+    for name in ("bs4", "ftfy"):
+        if importlib.util.find_spec(name):
+            raise SystemExit(f"parity: {name} is installed: diffusers would "
+                             "rewrite prompts, which Troupe does not do")
+    diffusers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    diffusers.utils.logging.disable_progress_bar()
+    torch.set_grad_enabled(False)
+    if args.golden:
+        pipelines_golden.write(args.golden)
+        return 0
+    print(f"pipelines: --seed {args.seed}; diffusers {diffusers.__version__}, "
+          f"transformers {transformers.__version__}, tokenizers "
+          f"{tokenizers.__version__}, torch {torch.__version__}", flush=True)
+    rng = random.Random(args.seed)
+    report = Report()
+    for name, row in tiny_pipelines.PIPELINES.items():
+        for sizes in tiny_pipelines.SMALL:
+            check(report, name, row, sizes, rng)
+    report.print_table()
+    return 0 if report.ok() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
