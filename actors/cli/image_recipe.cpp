@@ -2,6 +2,9 @@
 
 #include <span>
 
+#include "actors/cli/isa_in_force.h"
+#include "actors/cli/verbs.h"
+#include "config/load_config.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "samplers/parallel/method.h"
@@ -34,6 +37,36 @@ config::Recipe runnable_recipe_in(const std::string& path, const Image& image) {
     throw Error(Errc::corrupt_file, path + ": " + error.place(),
                 error.message(), kHint);
   }
+  return recipe;
+}
+
+std::optional<config::Recipe> take_recipe(Invocation& invocation) {
+  const std::string& path = invocation.config.from;
+  if (path.empty()) {
+    return std::nullopt;
+  }
+  config::Recipe recipe = runnable_recipe_in(path, read_image(path));
+  require(recipe.init_latents_xxh3.empty() ||
+              !invocation.config.init_latents.empty(),
+          Errc::invalid_argument, "--from",
+          "the image was made from given latents, which its recipe cannot hold",
+          "add --init-latents FILE");
+  require(!recipe.prompt_embeds_xxh3 ||
+              !invocation.config.prompt_embeds.empty() ||
+              !invocation.config.prompt.empty(),
+          Errc::invalid_argument, "--from",
+          "the image was made from given embeddings, which its recipe cannot "
+          "hold",
+          "add --prompt-embeds FILE");
+  config::Sources sources = invocation.sources;
+  sources.recipe = config::to_settings(recipe, path);
+  sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
+  sources.recipe_needs_embeds = recipe.prompt_embeds_xxh3.has_value();
+  const bool is_held = names_level(invocation.config);
+  invocation.config = config::load_config(config::Verb::sample, sources);
+  require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
+          Errc::internal, "--isa",
+          "something was computed before the recipe was read");
   return recipe;
 }
 

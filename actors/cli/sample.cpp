@@ -11,7 +11,6 @@
 #include "actors/cli/earlier_run.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
-#include "actors/cli/isa_in_force.h"
 #include "actors/cli/job_company.h"
 #include "actors/cli/job_layout.h"
 #include "actors/cli/job_metrics.h"
@@ -291,36 +290,6 @@ int nothing_to_do(Invocation& invocation, const JobRequest& request,
 }
 
 }  // namespace
-
-std::optional<config::Recipe> take_recipe(Invocation& invocation) {
-  const std::string& path = invocation.config.from;
-  if (path.empty()) {
-    return std::nullopt;
-  }
-  config::Recipe recipe = runnable_recipe_in(path, read_image(path));
-  require(recipe.init_latents_xxh3.empty() ||
-              !invocation.config.init_latents.empty(),
-          Errc::invalid_argument, "--from",
-          "the image was made from given latents, which its recipe cannot hold",
-          "add --init-latents FILE");
-  require(!recipe.prompt_embeds_xxh3 ||
-              !invocation.config.prompt_embeds.empty() ||
-              !invocation.config.prompt.empty(),
-          Errc::invalid_argument, "--from",
-          "the image was made from given embeddings, which its recipe cannot "
-          "hold",
-          "add --prompt-embeds FILE");
-  config::Sources sources = invocation.sources;
-  sources.recipe = config::to_settings(recipe, path);
-  sources.recipe_needs_latents = !recipe.init_latents_xxh3.empty();
-  sources.recipe_needs_embeds = recipe.prompt_embeds_xxh3.has_value();
-  const bool is_held = names_level(invocation.config);
-  invocation.config = config::load_config(config::Verb::sample, sources);
-  require(is_held || try_hold_as_recipe(invocation.config, invocation.isa_held),
-          Errc::internal, "--isa",
-          "something was computed before the recipe was read");
-  return recipe;
-}
 
 int run_sample(Invocation& invocation) {
   const std::optional<config::Recipe> recipe = take_recipe(invocation);

@@ -273,7 +273,8 @@ void bench_elementwise(int threads) {
   report("add_channels", 2 * bytes,
          fastest([&] { add_channels(ctx, modulation, 0, x); }));
   const Term terms[] = {{0.5, &y}, {0.25, &x}};
-  report("combine, 2 terms", 3 * bytes, fastest([&] { combine(ctx, terms, x); }));
+  report("combine, 2 terms", 3 * bytes,
+         fastest([&] { combine(ctx, terms, x); }));
 }
 
 void run() {

@@ -156,7 +156,7 @@ TEST(PromptPipeline, NamesThePipelinesThereAre) {
   const PromptPipelineFolder folder;
   folder.set("_class_name", "PixArtAlphaPipeline");
   folder.expect_no_prompts(
-      "got 'PixArtAlphaPipeline', expected PixArtSigmaPipeline");
+      "got 'PixArtAlphaPipeline', expected one of PixArtSigmaPipeline");
 }
 
 TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {

@@ -97,6 +97,7 @@ TEST(Prompts, AndTheNegativeOneDecideThePicture) {
   const auto fox = latents(kFox);
   EXPECT_NE(latents({"--prompt", "a red fox in the rain"}), fox);
   EXPECT_NE(latents(joined(kFox, {"--negative-prompt", "snow"})), fox);
+  EXPECT_EQ(latents(joined(kFox, {"--negative-prompt", ""})), fox);
   // The pipeline puts prompts in lower case, and strips them.
   EXPECT_EQ(latents({"--prompt", "  A RED fox in the snow "}), fox);
 }
