@@ -4,6 +4,7 @@
 #   scripts/bench_forward.sh MODEL DTYPE [ROUNDS]
 #   scripts/bench_forward.sh dit-xl-2-256 bf16     any bundled model
 #   scripts/bench_forward.sh models/demo f32       a checkpoint folder
+#   scripts/bench_forward.sh pixart-sigma-xl-2@64 bf16    latents of another side
 # DTYPE is f32 or bf16; BENCH_THREADS sets the threads (2). Needs a Python with
 # torch 2.x and diffusers: BENCH_PYTHON, or a venv that is made once from PyPI
 # (bench/requirements.txt, some gigabytes). FORWARD_PROBE names a forward_probe
@@ -22,11 +23,16 @@ probe=${FORWARD_PROBE:-build/release/tests/probes/forward_probe}
 [[ -n "${FORWARD_PROBE:-}" ]] || scripts/build.sh release forward_probe
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-if [[ -d "$model" ]]; then
-  peer=(--folder "$model")
+name=${model%@*}
+if [[ -d "$name" ]]; then
+  peer=(--folder "$name")
 else
-  "$probe" config "$model" >"$scratch/config.json" || exit # it has said why
+  "$probe" config "$name" >"$scratch/config.json" || exit # it has said why
   peer=(--config "$scratch/config.json")
+fi
+if [[ "$model" == *@* ]]; then
+  need_number SIDE "${model##*@}"
+  peer+=(--side "${model##*@}")
 fi
 
 source scripts/bench_python.sh

@@ -80,7 +80,10 @@ TEST(CommandLine, WantsAValueThatIsNotEmptyForEveryOption) {
       if (option.is_switch()) {
         continue;
       }
-      EXPECT_NE(hint_of({verb_name, name, ""}), "no error") << name;
+      // No text is a text, where it is said to lead away from something.
+      EXPECT_EQ(hint_of({verb_name, name, ""}) == "no error",
+                option.key == "negative-prompt")
+          << name;
       EXPECT_NE(hint_of({verb_name, name, "--json"}), "no error") << name;
       EXPECT_EQ(value_of(parse_command_line({verb_name, name + "=--json"}),
                          std::string(option.key)),
