@@ -10,7 +10,7 @@
 namespace troupe::models {
 namespace {
 
-constexpr const char* kHint = "only PixArt-Sigma checkpoints can be run";
+constexpr const char* kOnlySigma = "only PixArt-Sigma checkpoints can be run";
 constexpr std::int64_t kMostCaptionChannels = 65536;
 
 bool is_null(const Json& json, std::string_view key) {
@@ -25,7 +25,7 @@ void check_word(const Json& json, const char* key, std::string_view expected,
     throw Error(Errc::unsupported, json.place(),
                 std::string(key) + ": got " + in_quotes(got) + ", expected " +
                     std::string(expected),
-                kHint);
+                kOnlySigma);
   }
 }
 
@@ -36,7 +36,7 @@ void check_kind(const Json& json, std::int64_t sample_size) {
   check_word(json, "attention_type", "default", "default");
   require(!json.boolean("norm_elementwise_affine", false), Errc::unsupported,
           json.place(), "norm_elementwise_affine: got true, expected false",
-          kHint);
+          kOnlySigma);
   const bool by_size = sample_size == 128;
   require(!json.boolean("use_additional_conditions", by_size),
           Errc::unsupported, json.place(),
@@ -51,12 +51,12 @@ void check_kind(const Json& json, std::int64_t sample_size) {
 /// The projected prompt is as wide as the network.
 void check_prompt(const Json& json, const PixArtConfig& config) {
   require(json.has("caption_channels"), Errc::unsupported, json.place(),
-          "caption_channels: got nothing, expected a number", kHint);
+          "caption_channels: got nothing, expected a number", kOnlySigma);
   const std::int64_t width =
       json.integer("cross_attention_dim", 1152, 1, 1 << 20);
   require(!is_null(json, "cross_attention_dim"), Errc::unsupported,
           json.place(), "cross_attention_dim: got null, expected a number",
-          kHint);
+          kOnlySigma);
   if (width != config.width()) {
     throw Error(Errc::unsupported, json.place(),
                 "cross_attention_dim: got " + std::to_string(width) +
