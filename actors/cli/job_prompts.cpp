@@ -102,7 +102,8 @@ void tokenize(bool is_guided, JobPrompts& prompts,
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
                         bool is_guided, std::vector<std::string>& notes) {
   JobPrompts prompts;
-  for (const char* key : {"prompt", "prompt-file", "prompt-embeds"}) {
+  for (const char* key :
+       {"prompt", "prompt-file", "prompt-embeds", "negative-prompt"}) {
     require(
         source.takes_prompts() || config::find_option(key)->get(config).empty(),
         Errc::invalid_argument, config.place_of(key),

@@ -227,6 +227,8 @@ TEST(Prompts, ThatCannotBeAreRefused) {
   expect_refused(sample({"--class", "1"}), 2, "--prompt");
   expect_refused(run(tiny_sample({"--prompt", "a fox"})), 2,
                  "takes classes and no prompts");
+  expect_refused(run(tiny_sample({"--negative-prompt", "rain"})), 2,
+                 "takes classes and no prompts");
   expect_refused(sample({"--prompt", std::string(70'000, 'x')}), 2, "too long");
   const TempFolder folder;
   const std::string latents = folder.path("latents.safetensors");
