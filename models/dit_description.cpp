@@ -6,6 +6,7 @@
 #include "kernels/core/error.h"
 #include "models/dit.h"
 #include "models/dit_weights.h"
+#include "models/transformer_keys.h"
 
 namespace troupe::models {
 namespace {
@@ -145,13 +146,7 @@ std::uint64_t DitDescription::weights_hash(ExecContext& ctx,
 }
 
 std::string_view DitDescription::config_keys() const {
-  return "activation_fn attention_bias attention_head_dim attention_type "
-         "caption_channels cross_attention_dim double_self_attention dropout "
-         "in_channels interpolation_scale norm_elementwise_affine norm_eps "
-         "norm_num_groups norm_type num_attention_heads num_embeds_ada_norm "
-         "num_layers num_vector_embeds only_cross_attention out_channels "
-         "patch_size sample_size upcast_attention use_additional_conditions "
-         "use_linear_projection";
+  return kTransformerKeys;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include "models/pixart.h"
 #include "models/pixart_conditioner.h"
 #include "models/pixart_weights.h"
+#include "models/transformer_keys.h"
 
 namespace troupe::models {
 namespace {
@@ -165,13 +166,7 @@ std::uint64_t PixArtDescription::weights_hash(ExecContext& ctx,
 }
 
 std::string_view PixArtDescription::config_keys() const {
-  return "activation_fn attention_bias attention_head_dim attention_type "
-         "caption_channels cross_attention_dim double_self_attention dropout "
-         "in_channels interpolation_scale norm_elementwise_affine norm_eps "
-         "norm_num_groups norm_type num_attention_heads num_embeds_ada_norm "
-         "num_layers num_vector_embeds only_cross_attention out_channels "
-         "patch_size sample_size upcast_attention use_additional_conditions "
-         "use_linear_projection";
+  return kTransformerKeys;
 }
 
 namespace {

@@ -63,7 +63,7 @@ std::vector<models::Condition> conditions_in(
                                          &NamedTensor::name);
     return found == tensors.end() ? nullptr : &*found;
   };
-  const NamedTensor* embeds = find("prompt_embeds");
+  const NamedTensor* embeds = find(kEmbeds);
   if (embeds == nullptr) {
     return {};
   }
@@ -79,7 +79,7 @@ std::vector<models::Condition> conditions_in(
   std::vector<models::Condition> conditions;
   for (std::int64_t i = 0; i < all.dim(0); ++i) {
     models::Condition condition;
-    condition.add("prompt_embeds", all.item(i),
+    condition.add(std::string(kEmbeds), all.item(i),
                   masks ? length_of(masks->item(i), path) : -1);
     try {
       network.check_condition(condition);

@@ -51,21 +51,35 @@ void check_length(const std::string& text, const std::string& place) {
               std::to_string(config::kLongestPrompt));
 }
 
-/// Says what the encoders are not told.
-void note_cut(const std::string& text,
-              const std::vector<models::Tokens>& tokens,
-              std::vector<std::string>& notes) {
-  for (const models::Tokens& one : tokens) {
-    if (one.cut > 0) {
-      add_note(
-          notes,
-          fmt::format("the prompt {} is longer than the model takes: its "
-                      "last {} {} left out, {}",
-                      in_quotes(text), counted(one.cut, "token"),
-                      one.cut == 1 ? "is" : "are", in_quotes(one.cut_text)));
+/// Says what of the prompts the encoders are not told: of the first in words.
+class CutNote {
+ public:
+  void look(const std::string& text,
+            const std::vector<models::Tokens>& tokens) {
+    const auto cut = std::ranges::find_if(
+        tokens, [](const auto& one) { return one.cut > 0; });
+    if (cut != tokens.end() && count_++ == 0) {
+      first_ = fmt::format(
+          "the prompt {} is longer than the model takes: its last {} {} left "
+          "out, {}",
+          in_quotes(text), counted(cut->cut, "token"),
+          cut->cut == 1 ? "is" : "are", in_quotes(cut->cut_text));
     }
   }
-}
+  void add_to(std::vector<std::string>& notes) const {
+    if (count_ > 0) {
+      add_note(notes, count_ == 1
+                          ? first_
+                          : fmt::format("{}; {} too long, too", first_,
+                                        counted(count_ - 1, "prompt") +
+                                            (count_ == 2 ? " is" : " are")));
+    }
+  }
+
+ private:
+  std::uint64_t count_ = 0;
+  std::string first_;
+};
 
 /// "(word:1.2)" is how other programs write that a word counts more.
 void note_weights(const std::string& text, std::vector<std::string>& notes) {
@@ -82,9 +96,10 @@ void note_weights(const std::string& text, std::vector<std::string>& notes) {
 void tokenize(bool is_guided, JobPrompts& prompts,
               std::vector<std::string>& notes) {
   const PromptSource& source = *prompts.source;
+  CutNote cut;
   for (const std::string& text : prompts.texts) {
     prompts.tokens.push_back(source.tokens(text));
-    note_cut(text, prompts.tokens.back(), notes);
+    cut.look(text, prompts.tokens.back());
     note_weights(text, notes);
     if (source.pipeline().cleaned(text) != text) {
       add_note(notes, std::string(source.pipeline().note));
@@ -93,8 +108,9 @@ void tokenize(bool is_guided, JobPrompts& prompts,
   if (is_guided) {
     const std::string negative = prompts.negative.value_or("");
     prompts.tokens.push_back(source.tokens(negative));
-    note_cut(negative, prompts.tokens.back(), notes);
+    cut.look(negative, prompts.tokens.back());
   }
+  cut.add_to(notes);
 }
 
 }  // namespace

@@ -41,6 +41,17 @@ PromptSource::PromptSource(const ModelSource& model)
     parts_.push_back(model.checkpoint() ? open_part(*model.checkpoint(), part)
                                         : bundled_part(model.name(), part));
   }
+  // Found before gigabytes of weights are read.
+  std::int64_t width = 0;
+  for (const Part& part : parts_) {
+    width += part.encoder->width();
+  }
+  require(width == model.denoiser().prompt_width(), Errc::corrupt_file,
+          model.name(),
+          "the text encoder belongs to another model: it makes vectors of " +
+              std::to_string(width) + " numbers, the network takes " +
+              std::to_string(model.denoiser().prompt_width()),
+          "compare the config.json of both");
 }
 
 PromptSource::Part PromptSource::open_part(const models::Checkpoint& checkpoint,
@@ -83,7 +94,8 @@ std::vector<models::Tokens> PromptSource::tokens(
   const std::string text = pipeline_->cleaned(prompt);
   std::vector<models::Tokens> tokens;
   for (const Part& part : parts_) {
-    tokens.push_back(part.tokenizer->encode(text, part.of->most_tokens));
+    tokens.push_back(part.tokenizer->encode(
+        text, std::min(part.of->most_tokens, part.encoder->max_tokens())));
     require(*std::ranges::max_element(tokens.back().ids) <
                 part.encoder->vocab_size(),
             Errc::corrupt_file, std::string(part.of->tokenizer),

@@ -210,14 +210,6 @@ class ClipTextDescription final : public TextEncoderDescription {
         tokens *
         (width() * (12 + 4 * element) + config_.intermediate_size * element));
   }
-  [[nodiscard]] std::string_view config_keys() const override {
-    return "_name_or_path architectures attention_dropout bos_token_id dropout "
-           "dtype eos_token_id gradient_checkpointing hidden_act hidden_size "
-           "initializer_factor initializer_range intermediate_size "
-           "layer_norm_eps max_position_embeddings model_type "
-           "num_attention_heads num_hidden_layers pad_token_id projection_dim "
-           "torch_dtype transformers_version use_cache vocab_size";
-  }
   [[nodiscard]] ClassTensors tensors() const override;
   [[nodiscard]] std::unique_ptr<TextEncoder> load(
       ExecContext& ctx, DType compute, WeightSource& weights) const override {

@@ -224,17 +224,6 @@ class T5EncoderDescription final : public TextEncoderDescription {
   }
   [[nodiscard]] std::uint64_t pass_bytes(std::int64_t tokens,
                                          DType compute) const override;
-  [[nodiscard]] std::string_view config_keys() const override {
-    return "_name_or_path architectures classifier_dropout d_ff d_kv d_model "
-           "decoder_start_token_id dense_act_fn dropout_rate dtype "
-           "eos_token_id feed_forward_proj gradient_checkpointing "
-           "initializer_factor is_encoder_decoder is_gated_act "
-           "layer_norm_epsilon model_type n_positions num_decoder_layers "
-           "num_heads num_layers output_past pad_token_id "
-           "relative_attention_max_distance relative_attention_num_buckets "
-           "task_specific_params tie_word_embeddings torch_dtype "
-           "transformers_version use_cache vocab_size";
-  }
   [[nodiscard]] ClassTensors tensors() const override;
   [[nodiscard]] std::unique_ptr<TextEncoder> load(
       ExecContext& ctx, DType compute, WeightSource& weights) const override {

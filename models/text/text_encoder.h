@@ -75,9 +75,6 @@ class TextEncoderDescription {
   /// so many ids.
   [[nodiscard]] virtual std::uint64_t pass_bytes(std::int64_t tokens,
                                                  DType compute) const = 0;
-  /// Keys that the transformers class has in its config.json, separated by
-  /// spaces.
-  [[nodiscard]] virtual std::string_view config_keys() const = 0;
   /// Every tensor that files of the transformers class may have.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
 

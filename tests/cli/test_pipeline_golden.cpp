@@ -146,6 +146,19 @@ TEST(PromptPipeline, NeedsItsTokenizerForAPrompt) {
   folder.expect_no_prompts("the pipeline has no tokenizer");
 }
 
+TEST(PromptPipeline, RefusesTheEncoderOfAnotherModel) {
+  const PromptPipelineFolder folder;
+  folder.remove("text_encoder");
+  fs::copy(std::string(TROUPE_GOLDEN) + "/text_t5",
+           folder.path("model/text_encoder"));
+  const Outcome outcome =
+      folder.sample({"--prompt", "a cat", "--out", folder.path("a.png")});
+  EXPECT_EQ(outcome.exit_code, 6) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("makes vectors of 32 numbers"), std::string::npos)
+      << outcome.err;
+}
+
 TEST(PromptPipeline, TakesAnEncoderOfNullsForNone) {
   const PromptPipelineFolder folder;
   folder.set("text_encoder", {nullptr, nullptr});

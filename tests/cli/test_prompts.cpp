@@ -244,6 +244,11 @@ TEST(Prompts, SayWhatIsCutOffOrTakenLiterally) {
   const Outcome cut = sample({"--prompt", text});
   EXPECT_EQ(cut.exit_code, 0) << cut.err;
   EXPECT_NE(cut.err.find("left out"), std::string::npos) << cut.err;
+  const TempFolder folder;
+  const Outcome several = sample(
+      {"--prompt-file", folder.write("p.txt", text + "\n" + text + "\nfox\n")});
+  EXPECT_NE(several.err.find("1 prompt is too long, too"), std::string::npos)
+      << several.err;
   const Outcome weighted = sample({"--prompt", "a (fox:1.3)"});
   EXPECT_NE(weighted.err.find("taken literally"), std::string::npos)
       << weighted.err;
