@@ -5,7 +5,7 @@
 
 #include "actors/job_record.h"
 #include "config/enum_names.h"
-#include "config/recipe_fields.h"
+#include "samplers/option_fields.h"
 #include "samplers/parallel/marked_graph.h"
 
 /// The fields of a job's record, listed once: for its hash, its messages
@@ -39,7 +39,7 @@ void visit_fields(Visitor& visit, T& r) {
 
 template <typename Visitor, AnyConst<samplers::ScheduleOptions> T>
 void visit_fields(Visitor& visit, T& r) {
-  config::visit_schedule(visit, r);
+  samplers::visit_schedule(visit, r);
 }
 
 /// Four numbers of one array in a message.
@@ -94,7 +94,7 @@ void visit_fields(Visitor& visit, T& r) {
 
 template <typename Visitor, AnyConst<samplers::MethodOptions> T>
 void visit_fields(Visitor& visit, T& r) {
-  config::visit_method(visit, r);
+  samplers::visit_method(visit, r);
   visit("graph", r.graph);
 }
 

@@ -183,8 +183,8 @@ Recipe parse_recipe(const std::string& place, std::string_view text) {
   JsonReader schedule = top.section("schedule");
   JsonReader method = top.section("method");
   visit_recipe(top, recipe);
-  visit_schedule(schedule, recipe.schedule);
-  visit_method(method, recipe.method);
+  samplers::visit_schedule(schedule, recipe.schedule);
+  samplers::visit_method(method, recipe.method);
   const bool by_newer = numbers_of(recipe.version) > numbers_of(TROUPE_VERSION);
   for (const JsonReader* reader : {&top, &schedule, &method}) {
     reader->check_keys(by_newer);

@@ -110,13 +110,13 @@ std::string to_json(const Recipe& recipe) {
   JsonWriter top(document);
   visit_recipe(top, recipe);
   JsonWriter schedule(document["schedule"]);
-  visit_schedule(schedule, recipe.schedule);
+  samplers::visit_schedule(schedule, recipe.schedule);
   const samplers::MethodOptions options = logical_method(recipe.method);
   JsonWriter method(document["method"]);
   if (options.kind == samplers::MethodKind::sequential) {
     method("kind", options.kind);
   } else {
-    visit_method(method, options);
+    samplers::visit_method(method, options);
   }
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }

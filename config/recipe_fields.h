@@ -2,8 +2,11 @@
 
 #include <cstddef>
 
-/// The fields of a recipe, listed once for writing, reading and checking. Those
-/// of schedule and method stand in a job's record too (actors/job_fields.h).
+#include "samplers/option_fields.h"
+
+/// The fields of a recipe, listed once for writing, reading, checking and
+/// `troupe help json`. Those of schedule and method stand in
+/// samplers/option_fields.h: a job's record has them too (actors/job_fields.h).
 namespace troupe::config {
 
 /// Changes when an old reader would misread a new recipe. A field that is only
@@ -14,102 +17,44 @@ constexpr std::size_t kLongestRecipeText = 4096;
 /// Bytes of a prompt.
 constexpr std::size_t kLongestPrompt = std::size_t{64} << 10U;
 
-/// Visits the fields of an options struct with their key, in the direction of
-/// the visitor.
-template <typename Visitor, typename Options>
-void visit_schedule(Visitor& visit, Options& o) {
-  visit("solver", o.solver);
-  visit("num_inference_steps", o.num_inference_steps);
-  visit("num_train_timesteps", o.num_train_timesteps);
-  visit("beta_start", o.beta_start);
-  visit("beta_end", o.beta_end);
-  visit("beta_schedule", o.beta_schedule);
-  visit("trained_betas", o.trained_betas);
-  visit("rescale_betas_zero_snr", o.rescale_betas_zero_snr);
-  visit("prediction_type", o.prediction_type);
-  visit("timestep_spacing", o.timestep_spacing);
-  visit("steps_offset", o.steps_offset);
-  visit("sigma_spacing", o.sigma_spacing);
-  visit("set_alpha_to_one", o.set_alpha_to_one);
-  visit("final_sigma_zero", o.final_sigma_zero);
-  visit("sigma_min", o.sigma_min);
-  visit("sigma_max", o.sigma_max);
-  visit("clip_sample", o.clip_sample);
-  visit("clip_sample_range", o.clip_sample_range);
-  visit("thresholding", o.thresholding);
-  visit("dynamic_thresholding_ratio", o.dynamic_thresholding_ratio);
-  visit("sample_max_value", o.sample_max_value);
-  visit("eta", o.eta);
-  visit("variance_type", o.variance_type);
-  visit("solver_order", o.solver_order);
-  visit("algorithm", o.algorithm);
-  visit("solver_type", o.solver_type);
-  visit("lower_order_final", o.lower_order_final);
-  visit("euler_at_final", o.euler_at_final);
-  visit("predict_x0", o.predict_x0);
-  visit("disable_corrector", o.disable_corrector);
-  visit("lambda_min_clipped", o.lambda_min_clipped);
-  visit("use_lu_lambdas", o.use_lu_lambdas);
-  visit("use_flow_sigmas", o.use_flow_sigmas);
-  visit("flow_shift", o.flow_shift);
-  visit("shift", o.shift);
-  visit("use_dynamic_shifting", o.use_dynamic_shifting);
-  visit("time_shift_linear", o.time_shift_linear);
-  visit("base_shift", o.base_shift);
-  visit("max_shift", o.max_shift);
-  visit("base_image_seq_len", o.base_image_seq_len);
-  visit("max_image_seq_len", o.max_image_seq_len);
-  visit("mu", o.mu);
-  visit("shift_terminal", o.shift_terminal);
-  visit("invert_sigmas", o.invert_sigmas);
-  visit("stochastic_sampling", o.stochastic_sampling);
-  visit("sigmas", o.sigmas);
-  visit("timesteps", o.timesteps);
-}
-
-template <typename Visitor, typename Options>
-void visit_method(Visitor& visit, Options& o) {
-  visit("kind", o.kind);
-  visit("window_size", o.window_size);
-  visit("tolerance", o.tolerance);
-  visit("carry", o.carry);
-  visit("initial_guess", o.initial_guess);
-  visit("accept", o.accept);
-  visit("num_segments", o.num_segments);
-  visit("age", o.age);
-  visit("ages", o.ages);
-  visit("stride", o.stride);
-  visit("warmup_steps", o.warmup_steps);
-  visit("final_fresh_steps", o.final_fresh_steps);
-}
-
+/// As samplers::visit_schedule.
 template <typename Visitor, typename AnyRecipe>
 void visit_recipe(Visitor& visit, AnyRecipe& r) {
-  visit("version", r.version);
-  visit("model", r.model);
-  visit("random_weights", r.random_weights);
-  visit("weights_xxh3", r.weights_xxh3);
-  visit("class_id", r.class_id);
-  visit("class_name", r.class_name);
-  visit("prompt", r.prompt);
-  visit("negative_prompt", r.negative_prompt);
-  visit("encoder_class", r.encoder_class);
-  visit("prompt_embeds_xxh3", r.prompt_embeds_xxh3);
-  visit("seed", r.seed);
-  visit("index", r.index);
-  visit("noise", r.noise);
-  visit("init_latents_xxh3", r.init_latents_xxh3);
-  visit("init_latents_drawn", r.init_latents_drawn);
-  visit("width", r.width);
-  visit("height", r.height);
-  visit("guidance_scale", r.guidance_scale);
-  visit("dtype", r.dtype);
-  visit("isa", r.isa);
-  visit("device", r.device);
-  visit("bits", r.bits);
-  visit("tf32", r.tf32);
-  visit("execution_class", r.execution_class);
-  visit("latents_xxh3", r.latents_xxh3);
+  using Key = samplers::FieldKey;
+  visit(Key{"version", "version of Troupe that made the image"}, r.version);
+  visit(Key{"model", "folder name or bundled name"}, r.model);
+  visit(Key{"random_weights", "bundled name; empty for a checkpoint"},
+        r.random_weights);
+  visit(Key{"weights_xxh3", "XXH3-64 of weights and configuration"},
+        r.weights_xxh3);
+  visit(Key{"class_id", "class"}, r.class_id);
+  visit(Key{"class_name", "its name"}, r.class_name);
+  visit(Key{"prompt", "what it shows; absent: a class"}, r.prompt);
+  visit(Key{"negative_prompt",
+            "what guidance led away from; absent: the pipeline's own"},
+        r.negative_prompt);
+  visit(Key{"encoder_class", "what encoded the prompts"}, r.encoder_class);
+  visit(Key{"prompt_embeds_xxh3", "of given tensors in place of prompts"},
+        r.prompt_embeds_xxh3);
+  visit(Key{"seed", "seed of the run"}, r.seed);
+  visit(Key{"index", "global index of the sample"}, r.index);
+  visit(Key{"noise", "philox or torch"}, r.noise);
+  visit(Key{"init_latents_xxh3", "of given latents; empty: drawn"},
+        r.init_latents_xxh3);
+  visit(Key{"init_latents_drawn", "whether torch drew them before"},
+        r.init_latents_drawn);
+  visit(Key{"width", "of the picture; absent: as the model was trained"},
+        r.width);
+  visit(Key{"height", "the same"}, r.height);
+  visit(Key{"guidance_scale", "1: none"}, r.guidance_scale);
+  visit(Key{"dtype", "f32, bf16 or f16"}, r.dtype);
+  visit(Key{"isa", "level of the CPU, as --isa names it"}, r.isa);
+  visit(Key{"device", "kind of device; absent: the CPU"}, r.device);
+  visit(Key{"bits", "of a GPU: free; absent: invariant"}, r.bits);
+  visit(Key{"tf32", "of a GPU; absent: false"}, r.tf32);
+  visit(Key{"execution_class", "what computed it"}, r.execution_class);
+  visit(Key{"latents_xxh3", "XXH3-64 of the final latents' bytes"},
+        r.latents_xxh3);
 }
 
 }  // namespace troupe::config

@@ -9,9 +9,9 @@
 #include "config/field_reader.h"
 #include "config/known_keys.h"
 #include "config/python_json.h"
-#include "config/recipe_fields.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "samplers/option_fields.h"
 
 namespace troupe::config {
 namespace {
@@ -257,7 +257,7 @@ ScheduleOptions parse_scheduler_config(
   ScheduleOptions options;
   take_defaults(choice.solver, options);
   Reader in(object, place, choice.solver);
-  visit_schedule(in, options);
+  samplers::visit_schedule(in, options);
   read_renamed(in, place, options);
   if (!solver) {
     check_beta_schedule(object, place, options);

@@ -1,99 +1,58 @@
-// A table file: one row per key.
 #include "actors/cli/recipe_json_fields.h"
+
+#include <concepts>
+#include <deque>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "config/recipe.h"
+#include "config/recipe_fields.h"
 
 namespace troupe::actors {
 namespace {
 
-constexpr JsonField kRecipe[] = {
-    {"schema", "integer", "1; changes when an old reader would misread it"},
-    {"version", "string", "version of Troupe that made the image"},
-    {"model", "string", "folder name or bundled name"},
-    {"random_weights", "string", "bundled name; empty for a checkpoint"},
-    {"weights_xxh3", "string", "XXH3-64 of weights and configuration"},
-    {"class_id", "integer", "class"},
-    {"class_name", "string", "its name"},
-    {"prompt", "string", "what it shows; absent: a class"},
-    {"negative_prompt", "string",
-     "what guidance led away from; absent: the pipeline's own"},
-    {"encoder_class", "string", "what encoded the prompts"},
-    {"prompt_embeds_xxh3", "string", "of given tensors in place of prompts"},
-    {"seed", "integer", "seed of the run"},
-    {"index", "integer", "global index of the sample"},
-    {"noise", "string", "philox or torch"},
-    {"init_latents_xxh3", "string", "of given latents; empty: drawn"},
-    {"init_latents_drawn", "boolean", "whether torch drew them before"},
-    {"width", "integer", "of the picture; absent: as the model was trained"},
-    {"height", "integer", "the same"},
-    {"guidance_scale", "number", "1: none"},
-    {"dtype", "string", "f32, bf16 or f16"},
-    {"isa", "string", "level of the CPU, as --isa names it"},
-    {"device", "string", "kind of device; absent: the CPU"},
-    {"bits", "string", "of a GPU: free; absent: invariant"},
-    {"tf32", "boolean", "of a GPU; absent: false"},
-    {"execution_class", "string", "what computed it"},
-    {"latents_xxh3", "string", "XXH3-64 of the final latents' bytes"},
-    {"method", "object", "what of the method decides the bytes"},
-    {"method.kind", "string", "sequential stands for every exact method"},
-    {"method.window_size", "integer", "picard: points iterated together"},
-    {"method.tolerance", "number", "picard: 0 is exact"},
-    {"method.carry", "string", "picard: identity, coefficient or deviation"},
-    {"method.accept", "string", "picard: settled or first_failing"},
-    {"method.initial_guess", "string", "picard: of points that enter"},
-    {"method.num_segments", "integer", "stale: parts of the network"},
-    {"method.age", "integer", "stale: steps a cut may lag"},
-    {"method.ages", "array of integers", "stale: the same, by cut"},
-    {"method.stride", "integer", "stale: steps per round"},
-    {"method.warmup_steps", "integer", "stale: exact calls at the start"},
-    {"method.final_fresh_steps", "integer", "stale: exact steps at the end"},
-    {"schedule", "object", "the noise schedule, resolved"},
-    {"schedule.solver", "string", "solver"},
-    {"schedule.num_inference_steps", "integer", "steps"},
-    {"schedule.num_train_timesteps", "integer", "steps of training"},
-    {"schedule.beta_start", "number", "first training variance"},
-    {"schedule.beta_end", "number", "last training variance"},
-    {"schedule.beta_schedule", "string", "how variances grow"},
-    {"schedule.trained_betas", "array of numbers", "variances, if given"},
-    {"schedule.rescale_betas_zero_snr", "boolean", "ends in pure noise"},
-    {"schedule.prediction_type", "string", "what the network predicts"},
-    {"schedule.timestep_spacing", "string or null", "null: the solver's own"},
-    {"schedule.steps_offset", "integer", "added to leading timesteps"},
-    {"schedule.sigma_spacing", "string", "none, karras, exponential or beta"},
-    {"schedule.set_alpha_to_one", "boolean", "last level is noise-free"},
-    {"schedule.final_sigma_zero", "boolean", "last sigma is 0"},
-    {"schedule.sigma_min", "number or null", "null: the table's"},
-    {"schedule.sigma_max", "number or null", "null: the table's"},
-    {"schedule.clip_sample", "boolean or null", "null: the solver's own"},
-    {"schedule.clip_sample_range", "number", "bound of clipping"},
-    {"schedule.thresholding", "boolean", "dynamic thresholding"},
-    {"schedule.dynamic_thresholding_ratio", "number", "quantile of it"},
-    {"schedule.sample_max_value", "number", "bound of it"},
-    {"schedule.eta", "number", "DDIM: noise of a step"},
-    {"schedule.variance_type", "string", "DDPM: variance of a step"},
-    {"schedule.solver_order", "integer", "of a multistep solver"},
-    {"schedule.algorithm", "string", "DPM-Solver's variant"},
-    {"schedule.solver_type", "string", "formula of order 2; empty: default"},
-    {"schedule.lower_order_final", "boolean", "order falls at the end"},
-    {"schedule.euler_at_final", "boolean", "last step is Euler's"},
-    {"schedule.predict_x0", "boolean", "UniPC: form of the update"},
-    {"schedule.disable_corrector", "array of integers", "UniPC: by step"},
-    {"schedule.lambda_min_clipped", "number or string or null",
-     "lower bound of log SNR / 2"},
-    {"schedule.use_lu_lambdas", "boolean", "spacing of Lu"},
-    {"schedule.use_flow_sigmas", "boolean", "levels of flow matching"},
-    {"schedule.flow_shift", "number", "time shift of these"},
-    {"schedule.shift", "number", "time shift of flow_euler"},
-    {"schedule.use_dynamic_shifting", "boolean", "shift by image size"},
-    {"schedule.time_shift_linear", "boolean", "linear, not exponential"},
-    {"schedule.base_shift", "number", "shift of the smallest images"},
-    {"schedule.max_shift", "number", "shift of the largest images"},
-    {"schedule.base_image_seq_len", "integer", "tokens of the smallest"},
-    {"schedule.max_image_seq_len", "integer", "tokens of the largest"},
-    {"schedule.mu", "number or null", "exponent of dynamic shifting"},
-    {"schedule.shift_terminal", "number or null", "level of the last step"},
-    {"schedule.invert_sigmas", "boolean", "1 - sigma"},
-    {"schedule.stochastic_sampling", "boolean", "flow_euler draws noise"},
-    {"schedule.sigmas", "array of numbers", "levels that were given"},
-    {"schedule.timesteps", "array of numbers", "timesteps that were given"},
+template <typename T>
+constexpr std::string_view kJsonType = "string";  // names of things, too
+template <std::integral T>
+constexpr std::string_view kJsonType<T> = "integer";
+template <>
+constexpr std::string_view kJsonType<bool> = "boolean";
+template <>
+constexpr std::string_view kJsonType<double> = "number";
+template <>
+constexpr std::string_view kJsonType<std::vector<int>> = "array of integers";
+template <>
+constexpr std::string_view kJsonType<std::vector<double>> = "array of numbers";
+/// What is unset is left out.
+template <typename T>
+constexpr std::string_view kJsonType<std::optional<T>> = kJsonType<T>;
+
+/// Makes a row of every field that it visits.
+class Rows {
+ public:
+  template <typename T>
+  void operator()(const samplers::FieldKey& key, const T& /*value*/) {
+    add(key.name, key.json_type != nullptr ? key.json_type : kJsonType<T>,
+        key.meaning);
+  }
+  void add(const std::string& key, std::string_view type,
+           std::string_view meaning) {
+    rows_.push_back({paths_.emplace_back(section_ + key), type, meaning});
+  }
+  /// The fields that follow are those of an object.
+  void begin(const std::string& object, std::string_view meaning) {
+    section_.clear();
+    add(object, "object", meaning);
+    section_ = object + ".";
+  }
+  [[nodiscard]] std::span<const JsonField> rows() const { return rows_; }
+
+ private:
+  std::string section_;
+  std::deque<std::string> paths_;  ///< a deque: they stay where they are
+  std::vector<JsonField> rows_;
 };
 
 constexpr JsonField kJob[] = {
@@ -125,7 +84,21 @@ constexpr JsonField kJob[] = {
 
 }  // namespace
 
-std::span<const JsonField> recipe_json_fields() { return kRecipe; }
+std::span<const JsonField> recipe_json_fields() {
+  static const Rows kRecipe = [] {
+    const config::Recipe recipe;
+    Rows rows;
+    rows.add("schema", "integer",
+             "1; changes when an old reader would misread it");
+    config::visit_recipe(rows, recipe);
+    rows.begin("method", "what of the method decides the bytes");
+    samplers::visit_method(rows, recipe.method);
+    rows.begin("schedule", "the noise schedule, resolved");
+    samplers::visit_schedule(rows, recipe.schedule);
+    return rows;
+  }();
+  return kRecipe.rows();
+}
 
 std::span<const JsonField> job_json_fields() { return kJob; }
 

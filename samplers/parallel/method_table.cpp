@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/core/text.h"
+#include "samplers/option_fields.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::samplers {
@@ -43,28 +44,11 @@ int num_segments(const MethodOptions& options) {
   return options.kind->takes("segments") ? options.num_segments : 1;
 }
 
-namespace {
-
-/// Each choice with its option; those of the ages apart.
-template <typename Choices, typename Options, typename Visit>
-void visit_pairs(Choices& choices, Options& options, Visit visit) {
-  visit(choices.window_size, options.window_size);
-  visit(choices.tolerance, options.tolerance);
-  visit(choices.carry, options.carry);
-  visit(choices.initial_guess, options.initial_guess);
-  visit(choices.accept, options.accept);
-  visit(choices.num_segments, options.num_segments);
-  visit(choices.stride, options.stride);
-  visit(choices.warmup_steps, options.warmup_steps);
-  visit(choices.final_fresh_steps, options.final_fresh_steps);
-}
-
-}  // namespace
-
 void apply_choices(const MethodChoices& choices, MethodOptions& options) {
-  visit_pairs(choices, options, [](const auto& choice, auto& option) {
+  const auto put = [](FieldKey, const auto& choice, auto& option) {
     option = choice.value_or(option);
-  });
+  };
+  visit_choices(put, choices, options);
   if (choices.ages.size() == 1) {
     options.age = choices.ages.front();
   } else if (!choices.ages.empty()) {
@@ -75,8 +59,10 @@ void apply_choices(const MethodChoices& choices, MethodOptions& options) {
 MethodChoices choices_of(const MethodOptions& options) {
   MethodChoices choices;
   choices.kind = options.kind;
-  visit_pairs(choices, options,
-              [](auto& choice, const auto& option) { choice = option; });
+  const auto put = [](FieldKey, auto& choice, const auto& option) {
+    choice = option;
+  };
+  visit_choices(put, choices, options);
   choices.ages = options.ages.empty() ? std::vector{options.age} : options.ages;
   return choices;
 }
