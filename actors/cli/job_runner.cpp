@@ -17,14 +17,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Of the tensors that a finished sample is.
-std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
-  const std::int64_t elements =
-      source.latent_shape().num_elements() +
-      (decode ? source.pixel_shape().num_elements() : 0);
-  return static_cast<std::uint64_t>(elements) * sizeof(float);
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
       .count();

@@ -11,6 +11,10 @@
 namespace troupe::actors {
 namespace {
 
+std::uint64_t f32_bytes(const Shape& shape) {
+  return static_cast<std::uint64_t>(shape.num_elements()) * sizeof(float);
+}
+
 /// What prepared conditions take: those for all timesteps, and prompts.
 std::uint64_t prepared_bytes(const JobRequest& request, DType compute) {
   const models::DenoiserInfo info = request.source.info(compute);
@@ -70,19 +74,19 @@ std::uint64_t required_bytes(const ModelSource& source, DType compute,
 ValueSizes value_sizes(const JobRequest& request, bool decode) {
   const models::DenoiserInfo info =
       request.source.info(request.devices.back().compute);
-  const auto bytes = [](std::int64_t elements) {
-    return static_cast<std::uint64_t>(elements) * sizeof(float);
-  };
   const Shape& latents = request.source.latent_shape();
   const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
-  return {
-      .state = bytes(latents.num_elements()) *
-               static_cast<std::uint64_t>(
-                   samplers::most_state_tensors(request.schedule)),
-      .output = bytes(with_channels(latents, info.out_channels).num_elements()),
-      .boundary = branches * info.boundary_bytes,
-      .pixels =
-          decode ? bytes(request.source.pixel_shape().num_elements()) : 0};
+  return {.state = f32_bytes(latents) *
+                   static_cast<std::uint64_t>(
+                       samplers::most_state_tensors(request.schedule)),
+          .output = f32_bytes(with_channels(latents, info.out_channels)),
+          .boundary = branches * info.boundary_bytes,
+          .pixels = decode ? f32_bytes(request.source.pixel_shape()) : 0};
+}
+
+std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
+  return f32_bytes(source.latent_shape()) +
+         (decode ? f32_bytes(source.pixel_shape()) : 0);
 }
 
 std::uint64_t sample_value_bytes(const JobRequest& request) {
