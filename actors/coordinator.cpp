@@ -121,6 +121,7 @@ class CoordinatorShell final : public ShellActor::base {
             feed(down);
           });
         },
+        [this](const RoundTripMeasured& news) { guarded([&] { feed(news); }); },
         [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
         [this](const CutTaken& news) { guarded([&] { feed(news); }); },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },

@@ -134,6 +134,12 @@ struct ProcessDown {
   int process = 0;
   Failure cause;
 };
+/// A message to a process of another host and its answer take this long, as the
+/// link measures it. Not known: nothing to speak of.
+struct RoundTripMeasured {
+  int process = 0;
+  Duration taken{};
+};
 /// A process wants to leave. It is let go once nothing of the job is there any
 /// more. The coordinator's own stays.
 struct DrainProcess {
@@ -178,7 +184,8 @@ struct OutcomeReleased {
 using CoordinatorEvent =
     std::variant<WorkerUp, WorkerDown, WorkerBeat, GrantResult, ValuesFetched,
                  CutTaken, TimeTick, StopRequested, JobFault, ProcessDown,
-                 DrainProcess, ProcessJoined, CancelSample, OutcomeReleased>;
+                 RoundTripMeasured, DrainProcess, ProcessJoined, CancelSample,
+                 OutcomeReleased>;
 
 // Commands.
 /// The coordinator's process is to fetch these: the result of a run, or what a

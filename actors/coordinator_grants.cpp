@@ -20,8 +20,11 @@ using samplers::Task;
 constexpr double kRememberedRows = 64;
 constexpr std::size_t kMostTasksOfAGrant = 16;
 
-// Work ahead that hides what the coordinator takes to answer, and no more.
+// Work ahead that hides what the coordinator takes to answer, and no more. A
+// worker that is far away hears of new work a round trip after its results have
+// left; a lost packet, sent again, makes that several.
 constexpr Duration kHorizon = std::chrono::milliseconds(20);
+constexpr int kRoundTripsAhead = 4;
 
 double seconds(TimePoint time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -90,14 +93,36 @@ int CoordinatorPolicy::most_open(const Sample& sample) const {
   if (times.num_results > 0 && times.busy > Duration{}) {
     const double pass =
         Seconds(times.busy).count() / static_cast<double>(times.num_results);
-    const double horizon =
-        std::min(std::max(2 * pass, Seconds(kHorizon).count()), 1.0);
+    const Seconds way =
+        std::max(kHorizon, kRoundTripsAhead * round_trip_of(sample));
+    const double horizon = std::min(std::max(2 * pass, way.count()), 1.0);
     const auto share = static_cast<double>(
         std::max<std::size_t>(groups_.load(sample.group), 1));
     calls = std::max(calls, std::ceil(horizon / pass / share));
   }
   return static_cast<int>(
       std::min(calls * tasks_per_call_, static_cast<double>(most_ahead_)));
+}
+
+/// The longest to a process that works on it.
+Duration CoordinatorPolicy::round_trip_of(const Sample& sample) const {
+  Duration longest{};
+  if (round_trips_.empty()) {
+    return longest;
+  }
+  if (options_.method.kind->spreads) {
+    for (const auto& [process, taken] : round_trips_) {
+      longest = std::max(longest, taken);
+    }
+    return longest;
+  }
+  for (const int w : groups_.group(sample.group).workers) {
+    const Worker& worker = workers_[static_cast<std::size_t>(w)];
+    if (const Duration* taken = round_trips_.find(worker.traits.process)) {
+      longest = std::max(longest, *taken);
+    }
+  }
+  return longest;
 }
 
 /// Gives the task to its worker; the grant leaves at the end of the event.

@@ -239,6 +239,7 @@ void CoordinatorPolicy::handle(const ProcessDown& event) {
     sample.values.lose(event.process);
   }
   frees_.erase(event.process);
+  round_trips_.erase(event.process);
   tally_.left(event.process, now_);
   leave(hit, event.cause, {});
 }

@@ -48,6 +48,12 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
       AdmitProcess{event.process, first_worker, num_workers() - first_worker});
 }
 
+void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
+  if (!lost_processes_.contains(event.process)) {
+    round_trips_[event.process] = event.taken;
+  }
+}
+
 /// Why it cannot join.
 std::optional<std::string> CoordinatorPolicy::flaw_of(
     const ProcessJoined& event) const {
@@ -316,6 +322,7 @@ void CoordinatorPolicy::release(int process) {
     sample.values.lose(process);
   }
   frees_.erase(process);
+  round_trips_.erase(process);
   tally_.left(process, now_);
   commands_.emplace_back(ReleaseProcess{process});
 }

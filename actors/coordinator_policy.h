@@ -166,6 +166,7 @@ class CoordinatorPolicy {
   void handle(const StopRequested& event);
   void handle(const JobFault& event);
   void handle(const ProcessDown& event);
+  void handle(const RoundTripMeasured& event);
   void handle(const DrainProcess& event);
   void handle(const ProcessJoined& event);
   void handle(const CancelSample& event);
@@ -294,6 +295,7 @@ class CoordinatorPolicy {
   [[nodiscard]] int planned_worker(const Sample& sample, int part) const;
   [[nodiscard]] int decoder_of(const Sample& sample);
   [[nodiscard]] int most_open(const Sample& sample) const;
+  [[nodiscard]] Duration round_trip_of(const Sample& sample) const;
   [[nodiscard]] int num_workers() const {
     return static_cast<int>(workers_.size());
   }
@@ -323,6 +325,7 @@ class CoordinatorPolicy {
   std::vector<Worker> workers_;
   ProcessTally tally_;
   LiveWorkers live_;
+  FlatTable<int, Duration> round_trips_;  ///< of processes that are far away
   std::size_t num_unknown_ = 0;  ///< workers that have not reported yet
   bool has_begun_ = false;       ///< to admit samples
   std::size_t next_sample_ = 0;

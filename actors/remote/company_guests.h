@@ -36,6 +36,8 @@ struct Guest {
   std::shared_ptr<Outbox> outbox;
   Assembler assembler;  ///< of the hub's thread
   PeerClock clock;
+  Duration round_trip{};       ///< smoothed
+  Duration told_round_trip{};  ///< to the coordinator
   std::optional<Join> join;
   // Of its links to other workers' processes:
   PeerAddress address;  ///< no endpoints: it cannot be dialled

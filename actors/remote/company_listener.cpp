@@ -184,6 +184,25 @@ void CompanyListener::on_beat(net::PeerId peer,
   const std::shared_ptr<Guest> guest = guests_.find(peer);
   if (guest && round_trip) {
     guest->clock.hear(*round_trip, SteadyClock().now());
+    tell_round_trip(*guest, round_trip->taken);
+  }
+}
+
+/// One that is short, or as long as before, changes nothing for anybody.
+void CompanyListener::tell_round_trip(Guest& guest, Duration taken) {
+  constexpr int kSmoothing = 8;
+  constexpr Duration kShort = std::chrono::milliseconds(1);
+  guest.round_trip =
+      guest.round_trip == Duration{}
+          ? taken
+          : guest.round_trip + (taken - guest.round_trip) / kSmoothing;
+  const Duration change =
+      std::chrono::abs(guest.round_trip - guest.told_round_trip);
+  if (coordinator_ && !is_over_ &&
+      change > std::max(kShort, guest.told_round_trip / 4)) {
+    guest.told_round_trip = guest.round_trip;
+    caf::anon_send(coordinator_,
+                   RoundTripMeasured{guest.process, guest.round_trip});
   }
 }
 

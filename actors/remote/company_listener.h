@@ -89,6 +89,7 @@ class CompanyListener final : private net::LinkHandler {
   void hear(Guest& guest, wire::News news);
   void join(Guest& guest, Join join);
   void present(Guest& guest, const Join& join);
+  void tell_round_trip(Guest& guest, Duration taken);
   void lose(net::PeerId peer, const std::string& why);
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);

@@ -185,6 +185,10 @@ void LinkPair::hear(Side side, const net::SessionEvent& event, TimePoint now) {
       listener_.letter_arrived(
           number_, side,
           number_of<std::uint64_t>(std::as_bytes(std::span(record->record))));
+    } else if (const auto* beat = std::get_if<net::DeliverBeat>(&command)) {
+      if (beat->round_trip) {
+        listener_.round_trip_measured(number_, side, beat->round_trip->taken);
+      }
     } else if (const auto* made = std::get_if<net::MadeRoom>(&command)) {
       made_room(side, made->room, now);
     } else if (const auto* ended = std::get_if<net::Ended>(&command)) {

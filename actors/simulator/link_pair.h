@@ -49,6 +49,7 @@ class LinkListener {
   /// `LinkPair::due` is to be called then with `what`.
   virtual void wake_link(int link, std::size_t what, TimePoint when) = 0;
   virtual void link_up(int link, Side side) = 0;
+  virtual void round_trip_measured(int link, Side side, Duration taken) = 0;
   virtual void letter_arrived(int link, Side side, std::uint64_t letter) = 0;
   virtual void value_wanted(int link, Side side, net::WantId want,
                             const std::string& key) = 0;

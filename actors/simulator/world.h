@@ -141,6 +141,7 @@ class World final : private LinkListener {
   void value_wanted(int link, Side side, net::WantId want,
                     const std::string& key) override;
   void value_unwanted(int link, Side side, net::WantId want) override;
+  void round_trip_measured(int link, Side side, Duration taken) override;
   void link_cut(int link) override;
   void link_ended(int link, Side side,
                   const std::optional<net::Loss>& loss) override;

@@ -316,6 +316,13 @@ void World::letter_arrived(int link, Side side, std::uint64_t letter) {
   hop(actor_of_link(link, side), arrived->to, std::move(arrived->news));
 }
 
+void World::round_trip_measured(int link, Side side, Duration taken) {
+  if (side == Side::listener && !member(link).is_out) {
+    hop(actor_of_link(link, side), kCoordinator,
+        ToCoordinator{RoundTripMeasured{link, taken}});
+  }
+}
+
 void World::link_cut(int link) {
   trouble(member(link), now() + plan_.links->net.reconnect);
 }
