@@ -67,23 +67,31 @@ class Workshop {
   /// Microseconds of the policy for each task.
   double run() {
     while (!is_over_) {
-      std::vector<CoordinatorEvent> events;
+      std::vector<int> workers;
       for (std::size_t w = 0; w < ready_.size(); ++w) {
         if (!ready_[w].empty()) {
-          events.emplace_back(answer(static_cast<int>(w)));
+          workers.push_back(static_cast<int>(w));
         }
       }
-      if (events.empty()) {
+      if (workers.empty() && recalls_.empty()) {
         std::fprintf(stderr, "bench_policy: nobody has anything to do\n");
         std::exit(1);
       }
-      std::ranges::shuffle(events, random_);
+      for (const Recall& recall : std::exchange(recalls_, {})) {
+        feed(give_back(recall));
+      }
+      // Each answer is made when it is its turn: a message that lay behind a
+      // thousand others would have left the caches, and its cost is not the
+      // policy's.
+      std::ranges::shuffle(workers, random_);
+      for (const int w : workers) {
+        if (!ready_[static_cast<std::size_t>(w)].empty()) {
+          feed(answer(w));
+        }
+      }
       if (now_ - last_tick_ > std::chrono::milliseconds(250)) {
         last_tick_ = now_;
-        events.emplace_back(TimeTick{});
-      }
-      for (const CoordinatorEvent& event : events) {
-        feed(event);
+        feed(TimeTick{});
       }
       now_ += pass_;
     }
@@ -107,8 +115,12 @@ class Workshop {
     if (spent < kInterrupted) {
       spent_ += spent;
     }
-    for (CoordinatorCommand& command : grants_) {
-      take(std::get<Grant>(command));
+    for (CoordinatorCommand& command : std::exchange(grants_, {})) {
+      if (auto* grant = std::get_if<Grant>(&command)) {
+        take(*grant);
+      } else if (const auto* recall = std::get_if<Recall>(&command)) {
+        recalls_.push_back(*recall);
+      }
     }
     for (const CoordinatorCommand& command : commands_) {
       if (const auto* end = std::get_if<EndSample>(&command)) {
@@ -183,6 +195,25 @@ class Workshop {
     return result;
   }
 
+  /// Of what lies ready; what waits for its inputs stays.
+  GrantResult give_back(const Recall& recall) {
+    GrantResult result;
+    result.worker = recall.worker;
+    result.epoch = recall.epoch;
+    result.returned = true;
+    std::erase_if(ready_[static_cast<std::size_t>(recall.worker)],
+                  [&](const SampleTask& work) {
+                    const bool goes =
+                        std::ranges::find(recall.grants, work.grant) !=
+                        recall.grants.end();
+                    if (goes) {
+                      result.grants.push_back(work.grant);
+                    }
+                    return goes;
+                  });
+    return result;
+  }
+
   struct Made {
     bool is_made = false;
     std::vector<std::shared_ptr<Waiting>> waiters;
@@ -200,6 +231,7 @@ class Workshop {
   bool is_over_ = false;
   std::vector<CoordinatorCommand> commands_;  ///< of an event
   std::vector<CoordinatorCommand> grants_;
+  std::vector<Recall> recalls_;  ///< to be answered
   CoordinatorPolicy policy_;
 };
 
