@@ -15,7 +15,7 @@ void CoordinatorPolicy::handle(const CancelSample& event) {
   if (found == samples_.end()) {
     cancel_waiting(index);
   } else if (!is_coming_home(found->second)) {
-    ended_totals_.calls_total += found->second.method->progress().accepted;
+    ended_totals_.calls_total += found->second.method->accepted();
     forget_wanted(index);
     end_sample(index, SampleStatus::cancelled, {});
   }

@@ -15,7 +15,7 @@ using samplers::Slot;
 /// room for it: samples that began before the first process joined count
 /// without cuts.
 void CoordinatorPolicy::cut_if_due(Sample& sample) {
-  const int calls = sample.method->progress().accepted;
+  const int calls = sample.method->accepted();
   if (!can_lose_values_ || sample.next_cut ||
       now_ - sample.cut_began < options_.cuts.interval ||
       calls - sample.calls_when_cut < options_.cuts.calls ||
@@ -92,7 +92,7 @@ bool CoordinatorPolicy::begin_with_cut(Sample& sample) {
   }
   const auto& [number, cut] = *sample.last_cut;
   sample.method->restore(cut.snapshot);
-  sample.calls_when_cut = sample.method->progress().accepted;
+  sample.calls_when_cut = sample.method->accepted();
   commands_.emplace_back(RestoreCut{sample.index, sample.run, number});
   const std::uint64_t when = next_grant_++;
   for (const Slot slot : cut.slots) {

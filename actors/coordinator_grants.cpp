@@ -322,13 +322,13 @@ bool CoordinatorPolicy::apply_result(Sample& sample, const Task& task,
     bring_home(sample);
     return true;
   }
-  const int accepted = sample.method->progress().accepted;
+  const int accepted = sample.method->accepted();
   const bool was_done = sample.method->done();
   const std::optional<samplers::Slots> dead = sample.method->apply(result);
   if (!dead) {
     return false;
   }
-  if (sample.method->progress().accepted > accepted) {
+  if (sample.method->accepted() > accepted) {
     sample.ticks = 0;
   }
   free_slots(sample, *dead);

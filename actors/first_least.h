@@ -33,6 +33,9 @@ class FirstLeast {
 
   /// Without a key the place takes no part.
   void set(std::size_t place, std::optional<Key> key) {
+    if (!keys_[place] && !key) {
+      return;
+    }
     keys_[place] = std::move(key);
     std::size_t node = winners_.size() / 2 + place;
     winners_[node] = keys_[place] ? place : kNobody;

@@ -106,6 +106,8 @@ class Method {
   /// way.
   [[nodiscard]] virtual bool done() const = 0;
   [[nodiscard]] virtual Progress progress() const = 0;
+  /// Progress::accepted, for those who ask with every result.
+  [[nodiscard]] virtual int accepted() const { return progress().accepted; }
   /// The slot of the newest final state: x of the last accepted point, and of
   /// the finished sample once done() is true.
   [[nodiscard]] virtual Slot result_slot() const = 0;

@@ -46,6 +46,7 @@ class Picard final : public BookedMethod {
   [[nodiscard]] std::vector<Task> ready(int max_open) override;
   [[nodiscard]] bool done() const override { return begin_ == num_calls_; }
   [[nodiscard]] Progress progress() const override;
+  [[nodiscard]] int accepted() const override { return begin_; }
   [[nodiscard]] Slot result_slot() const override { return result_; }
   [[nodiscard]] std::string snapshot() const override;
   void restore(const std::string& bytes) override;
