@@ -64,6 +64,10 @@ void LiveWorkers::set_load(int w, const Load& load) {
 }
 
 int LiveWorkers::next(int execution_class, int worker) const {
+  const Worker& planned = workers_[static_cast<std::size_t>(worker)];
+  if (planned.is_alive && planned.execution_class == execution_class) {
+    return worker;
+  }
   const std::set<int>& alive = at(execution_class).alive;
   if (alive.empty()) {
     return -1;

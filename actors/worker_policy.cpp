@@ -127,6 +127,8 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
     }
     if (contains(waiting.missing, value.name)) {
       waiting.fetched.push_back(value);
+      // Nobody makes it here any more: who was to has been recalled.
+      erase_first(wanted_[value.name].asked, kOwnProcess);
     }
   }
   for (const ValueName& name : grant.coming_inputs) {

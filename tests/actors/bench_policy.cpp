@@ -134,6 +134,11 @@ class Workshop {
   }
 
   void take(Grant& grant) {
+    for (const FreedSlots& freed : grant.frees) {
+      for (const samplers::Slot slot : freed.slots) {
+        made_.erase({freed.sample_index, slot});
+      }
+    }
     for (SampleTask& work : grant.tasks) {
       auto waiting = std::make_shared<Waiting>();
       waiting->worker = grant.worker;

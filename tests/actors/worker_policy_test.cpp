@@ -243,6 +243,26 @@ TEST(WorkerPolicy, SaysWhichInputsWereGone) {
   EXPECT_EQ(policy.held(), Numbers{9});
 }
 
+TEST(WorkerPolicy, DoesNotWaitForItsOwnProcessAfterOthersAreToMakeTheInput) {
+  WorkerPolicy policy(3, 1);
+  const ValueName name{1, 0, 5};
+  Grant before = grant({task(7, 1, {5})});
+  before.coming_inputs = {name};
+  (void)policy.on(before);
+  ASSERT_EQ(policy.on(Recall{3, 1, {7}}).size(), 1U);
+  // Granted once more, when another process has the input.
+  Grant after = grant({task(8, 1, {5})});
+  after.remote_inputs = {{name, 2}};
+  const auto questions = policy.on(after);
+  ASSERT_EQ(questions.size(), 1U);
+  EXPECT_EQ(std::get<FetchInputs>(questions[0]).values, after.remote_inputs);
+  // That process has left.
+  const auto commands = policy.on(InputGone{{name, 2}});
+  ASSERT_EQ(commands.size(), 1U);
+  EXPECT_EQ(std::get<GrantResult>(commands[0]).grants, Numbers{8});
+  EXPECT_TRUE(policy.held().empty());
+}
+
 TEST(WorkerPolicy, SaysInItsBeatThatItWaits) {
   WorkerPolicy policy(3, 1);
   const auto waits = [&] {
