@@ -79,7 +79,7 @@ void CoordinatorPolicy::find_value(const Sample& sample, Slot slot,
   require(source.has_value(), Errc::internal, "coordinator",
           "a task was granted whose inputs nobody holds or makes");
   const RemoteValue value{name, *source};
-  // What the grant says of it already may have been true before.
+  // An earlier entry in this grant may say something else: this is newer.
   if (*source != process) {
     std::erase(grant.coming_inputs, name);
     if (std::ranges::find(grant.remote_inputs, value) ==

@@ -127,7 +127,7 @@ void WorkerPolicy::look_for_inputs(const Grant& grant, Waiting& waiting,
     }
     if (contains(waiting.missing, value.name)) {
       waiting.fetched.push_back(value);
-      // Nobody makes it here any more: who was to has been recalled.
+      // It was to be made here before. Another process makes it now.
       erase_first(wanted_[value.name].asked, kOwnProcess);
     }
   }

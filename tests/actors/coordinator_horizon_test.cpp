@@ -48,10 +48,10 @@ TEST_F(AFarProcess, IsGivenNoMoreThanANearOneOnceItIsNear) {
   EXPECT_EQ(calls_ahead(), 3);
 }
 
-TEST_F(AFarProcess, IsForgottenWithItsWorkers) {
+TEST_F(AFarProcess, MayBeMeasuredAfterItWasLost) {
   company.on(RoundTripMeasured{1, milliseconds(12)});
   company.on(ProcessDown{1, {Errc::unreachable, "process", "lost", {}}});
-  // Said on its way while the process was lost.
+  // This message was under way when the process was lost.
   company.on(RoundTripMeasured{1, milliseconds(12)});
   company.join(2, alike(2, 1));
   company.raise_all();

@@ -58,8 +58,8 @@ int main(int argc, char** argv) {
         "  LEAST: an error if a hazard was met less often\n");
     return 2;
   }
-  // What a company held goes to the next one: to give it to the system and to
-  // take it again is some 7 % of the time.
+  // The memory of one company is kept for the next. Over links, giving it back
+  // to the system took some 7 % of the time.
   constexpr int kKept = 256 << 20;
   mallopt(M_TRIM_THRESHOLD, kKept);
   mallopt(M_TOP_PAD, kKept / 4);
