@@ -33,7 +33,15 @@ struct WorkerTraits {
   int max_rows = 1;
   /// Whose values it reads and writes; see kHomeProcess.
   int process = 0;
+  /// Of a GPU: bytes that its own memory keeps for values, those of all its
+  /// workers. See CoordinatorOptions::value_budgets.
+  std::uint64_t value_budget = 0;
 };
+
+/// Of a worker: where its values lie.
+[[nodiscard]] inline ValueMemory memory_of(const WorkerTraits& traits) {
+  return memory_of(traits.process, traits.device);
+}
 
 /// The coordinator's process: results are brought there. It lives as long as
 /// the job.
@@ -98,9 +106,11 @@ struct CoordinatorOptions {
   /// Bytes of a sample's values, by kind. All 0: not known, and budgets do not
   /// count.
   ValueSizes value_sizes = {};
-  /// Bytes that a process keeps for values. A sample begins only if all that it
-  /// may hold at once (MethodRow::most_live) fits into every process that it
-  /// uses. A process that is not listed, or has 0, sets no limit.
+  /// Bytes that a process keeps for values in the host's memory. A sample
+  /// begins only if all that it may hold at once (MethodRow::most_live) fits
+  /// into every process that it uses, and into every GPU
+  /// (WorkerTraits::value_budget). A process that is not listed, or has 0, sets
+  /// no limit.
   std::map<int, std::uint64_t> value_budgets = {};
   LeaseOptions lease = {};
   /// A sample fails when one of its tasks was lost so often with its worker.

@@ -49,8 +49,7 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
   if (spreads(task)) {
     const int least = live_.least_loaded(class_of(sample), seconds(now_));
     // Where there is no room, its own workers do it.
-    if (least < 0 || sample.room.contains(at(least).traits.process) ||
-        room_.fits(at(least).traits.process)) {
+    if (least < 0 || !full_memory_of(at(least).traits, sample.room)) {
       return least;
     }
   }
@@ -141,7 +140,7 @@ void CoordinatorPolicy::route(Sample& sample, SampleTask work) {
     worker.heavy_since = now_;
   }
   note_load(index);
-  keep_room(sample, worker.traits.process);
+  keep_room(sample, worker.traits);
   const bool was_granted = work.grant != 0;
   work.grant = next_grant_++;
   Grant& grant = grant_for(index);

@@ -88,16 +88,18 @@ std::optional<std::string> CoordinatorPolicy::flaw_of(
 /// from now on.
 std::optional<std::string> CoordinatorPolicy::lack_of_room(
     const ProcessJoined& event) const {
-  const auto home = options_.value_budgets.find(kHomeProcess);
-  const std::pair<int, std::uint64_t> budgets[] = {
-      {event.process, event.value_budget},
-      {kHomeProcess, home == options_.value_budgets.end() ? 0 : home->second}};
-  for (const auto& [process, budget] : budgets) {
-    const std::uint64_t needed = sample_bytes(process, true);
+  std::vector<std::pair<ValueMemory, std::uint64_t>> budgets = {
+      {{event.process}, event.value_budget},
+      {{kHomeProcess}, budget_of({kHomeProcess})}};
+  for (const WorkerTraits& traits : event.workers) {
+    budgets.emplace_back(memory_of(event.process, traits.device),
+                         traits.value_budget);
+  }
+  for (const auto& [memory, budget] : budgets) {
+    const std::uint64_t needed = sample_bytes(memory, true);
     if (budget > 0 && budget < needed) {
-      return human_bytes(budget) + " for values in process " +
-             std::to_string(process) + ", expected " + human_bytes(needed) +
-             " for one sample";
+      return human_bytes(budget) + " for values in " + to_string(memory) +
+             ", expected " + human_bytes(needed) + " for one sample";
     }
   }
   return std::nullopt;

@@ -86,8 +86,8 @@ class CoordinatorPolicy {
   [[nodiscard]] bool will_free(const ValueName& name, int process) const;
 
  private:
-  /// Processes that keep room for a sample.
-  using RoomKept = FlatTable<int, std::monostate>;
+  /// Memories that keep room for a sample.
+  using RoomKept = FlatTable<ValueMemory, std::monostate>;
   struct Sample {
     std::uint64_t index = 0;
     std::unique_ptr<samplers::Method> method;
@@ -96,8 +96,8 @@ class CoordinatorPolicy {
     RunDirectory values;
     /// That are not answered, by number: which worker has them.
     FlatTable<std::uint64_t, int> grants;
-    /// Processes that may hold something of it, or may have held it in this
-    /// run, and so keep room for it.
+    /// Memories that may hold something of it, or may have held it in this run,
+    /// and so keep room for it.
     RoomKept room;
     bool is_decoded = false;
     TimePoint began;       ///< this run
@@ -185,16 +185,21 @@ class CoordinatorPolicy {
   [[nodiscard]] bool has_place(std::size_t group) const;
   void plan_room();
   void set_room();
-  [[nodiscard]] std::uint64_t sample_bytes(int process, bool is_cut) const;
+  [[nodiscard]] std::uint64_t sample_bytes(ValueMemory memory,
+                                           bool is_cut) const;
+  [[nodiscard]] std::uint64_t budget_of(ValueMemory memory) const;
   [[nodiscard]] bool fits(std::size_t group, const RoomKept& kept) const;
-  [[nodiscard]] std::optional<int> full_process_of(std::size_t group,
-                                                   const RoomKept& kept) const;
+  [[nodiscard]] std::optional<ValueMemory> full_memory_of(
+      std::size_t group, const RoomKept& kept) const;
+  [[nodiscard]] std::optional<ValueMemory> full_memory_of(
+      const WorkerTraits& worker, const RoomKept& kept) const;
   void keep_room(Sample& sample);
-  void keep_room(Sample& sample, int process);
+  void keep_room(Sample& sample, const WorkerTraits& worker);
+  void keep_room(Sample& sample, ValueMemory memory);
   void give_room_back(Sample& sample);
-  void note_full(std::size_t group, int process);
+  void note_full(std::size_t group, ValueMemory memory);
   void end_if_no_room();
-  [[nodiscard]] Failure no_room(int process, std::uint64_t budget) const;
+  [[nodiscard]] Failure no_room(ValueMemory memory) const;
   void place(Sample& sample, std::size_t group);
   void share_samples();
   [[nodiscard]] bool quicken_slowest(int execution_class);
@@ -315,8 +320,8 @@ class CoordinatorPolicy {
   int tasks_per_call_ = 0;  ///< at most
   int most_ahead_ = 0;      ///< tasks that a sample may have open
   ValueRoom room_;
-  /// Groups that wait for room in a process.
-  FlatTable<int, std::vector<std::size_t>> full_groups_;
+  /// Groups that wait for room in a memory.
+  FlatTable<ValueMemory, std::vector<std::size_t>> full_groups_;
   /// Only what lies on the host of the coordinator's process is lost with the
   /// job alone.
   bool can_lose_values_ = false;

@@ -10,29 +10,35 @@
 
 namespace troupe::actors {
 
+namespace {
+
+/// The coordinator's: results come there, and cuts.
+constexpr ValueMemory kHome{kHomeProcess};
+
+}  // namespace
+
 /// Work ahead takes room: there is as much of it as leaves room, in each
-/// process, for the samples that its groups want to have in flight. But two
+/// memory, for the samples that its groups want to have in flight. But two
 /// calls, which hide the way of a result, are always ahead.
 void CoordinatorPolicy::plan_room() {
   most_ahead_ = std::max(kMostAhead, tasks_per_call_);
   const int least = least_ahead(options_.method);
-  std::map<int, std::uint64_t> wanted;  // samples, by process
+  std::map<ValueMemory, std::uint64_t> wanted;  // samples
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    std::set<int> processes{kHomeProcess};
+    std::set<ValueMemory> memories{kHome};
     for (const int w : groups_.group(g).workers) {
-      processes.insert(at(w).traits.process);
+      memories.insert({at(w).traits.process});
+      memories.insert(memory_of(at(w).traits));
     }
-    for (const int process : processes) {
-      wanted[process] += groups_.most(g);
+    for (const ValueMemory& memory : memories) {
+      wanted[memory] += groups_.most(g);
     }
   }
   const auto has_all = [&](const auto& entry) {
-    const auto budget = options_.value_budgets.find(entry.first);
-    return budget == options_.value_budgets.end() || budget->second == 0 ||
-           budget->second /
-                   std::max<std::uint64_t>(
-                       sample_bytes(entry.first, can_lose_values_), 1) >=
-               entry.second;
+    const std::uint64_t budget = budget_of(entry.first);
+    const std::uint64_t each = sample_bytes(entry.first, can_lose_values_);
+    return budget == 0 ||
+           budget / std::max<std::uint64_t>(each, 1) >= entry.second;
   };
   while (most_ahead_ > least && !std::ranges::all_of(wanted, has_all)) {
     most_ahead_ = std::max(most_ahead_ / 2, least);
@@ -41,109 +47,159 @@ void CoordinatorPolicy::plan_room() {
 }
 
 void CoordinatorPolicy::set_room() {
+  const auto set = [this](ValueMemory memory) {
+    room_.set(memory, budget_of(memory),
+              sample_bytes(memory, can_lose_values_));
+  };
   for (const auto& [process, budget] : options_.value_budgets) {
-    room_.set(process, budget, sample_bytes(process, can_lose_values_));
+    set({process});
+  }
+  for (const Worker& worker : workers_) {
+    if (worker.traits.value_budget > 0) {
+      set(memory_of(worker.traits));
+    }
   }
 }
 
-/// At most, of one sample in the process. What is being cut is not freed until
+/// Bytes that it keeps for values; 0: no limit.
+std::uint64_t CoordinatorPolicy::budget_of(ValueMemory memory) const {
+  if (memory.gpu < 0) {
+    const auto budget = options_.value_budgets.find(memory.process);
+    return budget == options_.value_budgets.end() ? 0 : budget->second;
+  }
+  const auto worker = std::ranges::find_if(
+      workers_,
+      [&memory](const Worker& one) { return memory_of(one.traits) == memory; });
+  return worker == workers_.end() ? 0 : worker->traits.value_budget;
+}
+
+/// At most, of one sample in the memory. What is being cut is not freed until
 /// the cut is over; the coordinator's process keeps the values of the last cut
 /// beside that.
-std::uint64_t CoordinatorPolicy::sample_bytes(int process, bool is_cut) const {
+std::uint64_t CoordinatorPolicy::sample_bytes(ValueMemory memory,
+                                              bool is_cut) const {
   const std::uint64_t bytes =
       bytes_of(options_.method.kind->most_live(options_.method,
                                                calls_per_sample_, most_ahead_),
                options_.value_sizes);
-  const std::uint64_t for_cuts = process == kHomeProcess ? 2 : 1;
+  const std::uint64_t for_cuts = memory == kHome ? 2 : 1;
   return bytes * (is_cut ? 1 + for_cuts : 1);
 }
 
-/// Whether a sample that has room in the processes `kept` can come to the
+/// Whether a sample that has room in the memories `kept` can come to the
 /// group.
 bool CoordinatorPolicy::fits(std::size_t group, const RoomKept& kept) const {
-  return !full_process_of(group, kept);
+  return !full_memory_of(group, kept);
 }
 
-std::optional<int> CoordinatorPolicy::full_process_of(
+std::optional<ValueMemory> CoordinatorPolicy::full_memory_of(
     std::size_t group, const RoomKept& kept) const {
   for (const int w : groups_.group(group).workers) {
-    const int process = workers_[static_cast<std::size_t>(w)].traits.process;
-    if (!kept.contains(process) && !room_.fits(process)) {
-      return process;
+    const auto full =
+        full_memory_of(workers_[static_cast<std::size_t>(w)].traits, kept);
+    if (full) {
+      return full;
     }
   }
   return std::nullopt;
 }
 
-/// In the group's processes, and in the coordinator's: the result comes there,
-/// and cuts.
+/// What a GPU reads from elsewhere passes through the host's memory.
+std::optional<ValueMemory> CoordinatorPolicy::full_memory_of(
+    const WorkerTraits& worker, const RoomKept& kept) const {
+  const auto is_full = [&](ValueMemory memory) {
+    return !kept.contains(memory) && !room_.fits(memory);
+  };
+  const ValueMemory own = memory_of(worker);
+  const ValueMemory host{own.process};
+  if (is_full(host)) {
+    return host;
+  }
+  return own.gpu >= 0 && is_full(own) ? std::optional(own) : std::nullopt;
+}
+
+/// In the memories of the group, and in the coordinator's.
 void CoordinatorPolicy::keep_room(Sample& sample) {
-  keep_room(sample, kHomeProcess);
+  keep_room(sample, kHome);
   for (const int w : groups_.group(sample.group).workers) {
-    keep_room(sample, at(w).traits.process);
+    keep_room(sample, at(w).traits);
+  }
+}
+
+void CoordinatorPolicy::keep_room(Sample& sample, const WorkerTraits& worker) {
+  const ValueMemory own = memory_of(worker);
+  keep_room(sample, ValueMemory{own.process});
+  if (own.gpu >= 0) {
+    keep_room(sample, own);
   }
 }
 
 /// Even if there is none (see Sample::room).
-void CoordinatorPolicy::keep_room(Sample& sample, int process) {
-  if (!sample.room.contains(process)) {
-    (void)sample.room[process];
-    room_.take(process);
+void CoordinatorPolicy::keep_room(Sample& sample, ValueMemory memory) {
+  if (!sample.room.contains(memory)) {
+    (void)sample.room[memory];
+    room_.take(memory);
   }
 }
 
 /// The groups that waited for it are looked at again.
 void CoordinatorPolicy::give_room_back(Sample& sample) {
-  for (const auto& [process, is_kept] : std::exchange(sample.room, {})) {
-    room_.give_back(process);
-    if (room_.fits(process)) {
+  for (const auto& [memory, is_kept] : std::exchange(sample.room, {})) {
+    room_.give_back(memory);
+    if (room_.fits(memory)) {
       for (const std::size_t group :
-           full_groups_.take(process).value_or(std::vector<std::size_t>{})) {
+           full_groups_.take(memory).value_or(std::vector<std::size_t>{})) {
         groups_.set_full(group, false);
       }
     }
   }
 }
 
-/// The group is passed over until the process has room.
-void CoordinatorPolicy::note_full(std::size_t group, int process) {
+/// The group is passed over until the memory has room.
+void CoordinatorPolicy::note_full(std::size_t group, ValueMemory memory) {
   groups_.set_full(group, true);
-  full_groups_[process].push_back(group);
+  full_groups_[memory].push_back(group);
 }
 
 /// Nothing is in flight, so all room is free. If nobody can ever take a sample,
 /// nothing more comes of the job.
 void CoordinatorPolicy::end_if_no_room() {
-  std::optional<int> lacking;
-  if (!room_.could_fit(kHomeProcess)) {
-    lacking = kHomeProcess;
+  const auto lacks = [this](ValueMemory memory) {
+    return !room_.could_fit(memory);
+  };
+  std::optional<ValueMemory> lacking;
+  if (lacks(kHome)) {
+    lacking = kHome;
   }
-  for (std::size_t g = 0; g < groups_.size() && lacking != kHomeProcess; ++g) {
+  for (std::size_t g = 0; g < groups_.size() && lacking != kHome; ++g) {
     if (!groups_.is_staffed(g)) {
       continue;
     }
     const auto& workers = groups_.group(g).workers;
-    const auto full = std::ranges::find_if(workers, [this](int w) {
-      return !room_.could_fit(at(w).traits.process);
+    const auto full = std::ranges::find_if(workers, [&](int w) {
+      const ValueMemory own = memory_of(at(w).traits);
+      return lacks({own.process}) || lacks(own);
     });
     if (full == workers.end()) {
       return;
     }
-    lacking = lacking.value_or(at(*full).traits.process);
+    const ValueMemory own = memory_of(at(*full).traits);
+    const ValueMemory host{own.process};
+    lacking = lacking.value_or(lacks(host) ? host : own);
   }
   if (lacking) {
-    end_job(false, no_room(*lacking, options_.value_budgets.at(*lacking)));
+    end_job(false, no_room(*lacking));
   }
 }
 
-Failure CoordinatorPolicy::no_room(int process, std::uint64_t budget) const {
-  return {Errc::out_of_memory, "coordinator",
-          "the values of one sample do not fit in process " +
-              std::to_string(process) + ": got " + human_bytes(budget) +
-              " for values, expected " +
-              human_bytes(sample_bytes(process, can_lose_values_)),
-          "use a smaller --size or --window, fewer --segments, or a host with "
-          "more memory"};
+Failure CoordinatorPolicy::no_room(ValueMemory memory) const {
+  return {
+      Errc::out_of_memory, "coordinator",
+      "the values of one sample do not fit in " + to_string(memory) + ": got " +
+          human_bytes(budget_of(memory)) + " for values, expected " +
+          human_bytes(sample_bytes(memory, can_lose_values_)),
+      "use a smaller --size or --window, fewer --segments, or a " +
+          std::string(memory.gpu < 0 ? "host" : "GPU") + " with more memory"};
 }
 
 }  // namespace troupe::actors

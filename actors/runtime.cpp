@@ -92,7 +92,7 @@ JobResult to_result(JobHistory record) {
 WorkerTraits traits_of(const WorkerPlace& place,
                        const samplers::MethodOptions& method) {
   return {place.execution_class, place.device, rows_per_forward(place, method),
-          place.process};
+          place.process, place.value_budget};
 }
 
 CoordinatorOptions coordinator_options(const JobSpec& spec) {

@@ -12,36 +12,43 @@ std::uint64_t bytes_of(const samplers::LiveValues& values,
          sizes.pixels;
 }
 
-void ValueRoom::set(int process, std::uint64_t budget,
-                    std::uint64_t sample_bytes) {
-  rooms_[process].most = budget == 0 || sample_bytes == 0
-                             ? std::numeric_limits<std::uint64_t>::max()
-                             : budget / sample_bytes;
+std::string to_string(const ValueMemory& memory) {
+  const std::string process = "process " + std::to_string(memory.process);
+  return memory.gpu < 0 ? process
+                        : to_string(Device{DeviceKind::cuda, memory.gpu}) +
+                              " of " + process;
 }
 
-bool ValueRoom::fits(int process) const {
-  const Room* const room = rooms_.find(process);
+void ValueRoom::set(ValueMemory memory, std::uint64_t budget,
+                    std::uint64_t sample_bytes) {
+  rooms_[memory].most = budget == 0 || sample_bytes == 0
+                            ? std::numeric_limits<std::uint64_t>::max()
+                            : budget / sample_bytes;
+}
+
+bool ValueRoom::fits(ValueMemory memory) const {
+  const Room* const room = rooms_.find(memory);
   return room == nullptr || room->taken < room->most;
 }
 
-bool ValueRoom::could_fit(int process) const {
-  const Room* const room = rooms_.find(process);
+bool ValueRoom::could_fit(ValueMemory memory) const {
+  const Room* const room = rooms_.find(memory);
   return room == nullptr || room->most > 0;
 }
 
-bool ValueRoom::is_over(int process) const {
-  const Room* const room = rooms_.find(process);
+bool ValueRoom::is_over(ValueMemory memory) const {
+  const Room* const room = rooms_.find(memory);
   return room != nullptr && room->taken > room->most;
 }
 
-void ValueRoom::take(int process) {
-  if (Room* const room = rooms_.find(process)) {
+void ValueRoom::take(ValueMemory memory) {
+  if (Room* const room = rooms_.find(memory)) {
     ++room->taken;
   }
 }
 
-void ValueRoom::give_back(int process) {
-  if (Room* const room = rooms_.find(process)) {
+void ValueRoom::give_back(ValueMemory memory) {
+  if (Room* const room = rooms_.find(memory)) {
     --room->taken;
   }
 }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <string>
 
+#include "kernels/core/device.h"
 #include "kernels/core/flat_table.h"
 #include "samplers/parallel/method_row.h"
 
@@ -21,31 +24,48 @@ struct ValueSizes {
 [[nodiscard]] std::uint64_t bytes_of(const samplers::LiveValues& values,
                                      const ValueSizes& sizes);
 
-/// How many samples' values the processes of a job have room for, and how many
-/// use it. A process that is not listed has room for all.
-/// Cost: logarithmic in processes. Thread: one.
+/// Where values lie: in a process's own memory, or in that of a GPU of its own.
+struct ValueMemory {
+  int process = 0;
+  int gpu = -1;  ///< its number in the process; −1: the host's memory
+
+  friend auto operator<=>(const ValueMemory&, const ValueMemory&) = default;
+};
+
+/// Where a worker's values lie.
+[[nodiscard]] inline ValueMemory memory_of(int process, const Device& device) {
+  return {process, device.kind == DeviceKind::cpu ? -1 : device.index};
+}
+
+/// "process 1", "cuda:0 of process 1".
+[[nodiscard]] std::string to_string(const ValueMemory& memory);
+
+/// How many samples' values the memories of a job have room for, and how many
+/// use it. A memory that is not listed has room for all.
+/// Cost: logarithmic in memories. Thread: one.
 class ValueRoom {
  public:
-  /// The process keeps `budget` bytes for values, of which each sample may take
+  /// The memory keeps `budget` bytes for values, of which each sample may take
   /// `sample_bytes`. 0, each: no limit. What is taken stays so.
-  void set(int process, std::uint64_t budget, std::uint64_t sample_bytes);
+  void set(ValueMemory memory, std::uint64_t budget,
+           std::uint64_t sample_bytes);
 
   /// One more sample fits.
-  [[nodiscard]] bool fits(int process) const;
+  [[nodiscard]] bool fits(ValueMemory memory) const;
   /// One fits if there are no others.
-  [[nodiscard]] bool could_fit(int process) const;
+  [[nodiscard]] bool could_fit(ValueMemory memory) const;
   /// More is taken than there is.
-  [[nodiscard]] bool is_over(int process) const;
+  [[nodiscard]] bool is_over(ValueMemory memory) const;
   /// May take more than there is: then nothing fits until that is given back.
-  void take(int process);
-  void give_back(int process);
+  void take(ValueMemory memory);
+  void give_back(ValueMemory memory);
 
  private:
   struct Room {
     std::uint64_t most = 0;  ///< samples
     std::uint64_t taken = 0;
   };
-  FlatTable<int, Room> rooms_;
+  FlatTable<ValueMemory, Room> rooms_;
 };
 
 }  // namespace troupe::actors

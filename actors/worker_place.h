@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/core/device.h"
@@ -21,6 +22,8 @@ struct WorkerPlace {
   /// Workers with equal numbers share their values, as in one process. Numbers
   /// rise by one at most from one worker to the next; 0 is the coordinator's.
   int process = 0;
+  /// Of a GPU: bytes that its memory keeps for values; 0: no limit.
+  std::uint64_t value_budget = 0;
 };
 
 /// The threads of the host that they compute on.

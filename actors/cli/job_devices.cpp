@@ -214,7 +214,8 @@ std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,
                         .threads = on.is_gpu() ? 1 : plan.num_threads,
                         .options = on.options,
                         .execution_class = on.execution_class,
-                        .max_rows = on.is_gpu() ? on.rows : max_rows});
+                        .max_rows = on.is_gpu() ? on.rows : max_rows,
+                        .value_budget = on.value_budget});
     }
   }
   return places;

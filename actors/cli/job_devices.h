@@ -36,6 +36,7 @@ struct JobDevice {
   models::WeightPlacement placement = models::WeightPlacement::resident;
   std::uint64_t required_bytes = 0;   ///< of its own memory; the CPU: 0
   std::uint64_t available_bytes = 0;  ///< the same
+  std::uint64_t value_budget = 0;     ///< the same, that it keeps for values
 
   [[nodiscard]] bool is_gpu() const noexcept {
     return device.kind == DeviceKind::cuda;

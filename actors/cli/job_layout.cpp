@@ -205,14 +205,20 @@ void lay_out(const config::Config& config, const Gpus& gpus,
 }
 
 void set_value_budget(JobRequest& request) {
-  const bool has_gpus =
-      std::ranges::any_of(request.devices, [](const JobDevice& device) {
-        return device.is_gpu() && device.workers > 0;
-      });
-  const std::uint64_t available = memory_info().available_bytes;
-  const std::uint64_t spare =
-      available - std::min(available, request.required_bytes);
-  request.value_budget = has_gpus ? 0 : spare + sample_value_bytes(request);
+  // What the job requires holds the values of one sample.
+  const auto budget = [&](std::uint64_t available, std::uint64_t required,
+                          DeviceKind kind) {
+    return available - std::min(available, required) +
+           sample_value_bytes(request, kind);
+  };
+  request.value_budget = budget(memory_info().available_bytes,
+                                request.required_bytes, DeviceKind::cpu);
+  for (JobDevice& device : request.devices) {
+    if (device.is_gpu() && device.workers > 0) {
+      device.value_budget = budget(device.available_bytes,
+                                   device.required_bytes, DeviceKind::cuda);
+    }
+  }
 }
 
 void check_memory(const JobRequest& request) {

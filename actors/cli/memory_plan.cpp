@@ -89,16 +89,24 @@ std::uint64_t outcome_bytes(const ModelSource& source, bool decode) {
          (decode ? f32_bytes(source.pixel_shape()) : 0);
 }
 
-std::uint64_t sample_value_bytes(const JobRequest& request) {
+std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
   const samplers::MethodOptions& method = request.plan.method;
-  return bytes_of(
+  const std::uint64_t bytes = bytes_of(
       method.kind->most_live(method, request.schedule.num_model_calls(),
                              least_ahead(method)),
       value_sizes(request, true));
+  const bool has_gpus =
+      std::ranges::any_of(request.devices, [](const JobDevice& device) {
+        return device.is_gpu() && device.workers > 0;
+      });
+  if (!has_gpus) {
+    return bytes;
+  }
+  return bytes * (memory == DeviceKind::cpu ? 3 : 2);
 }
 
 std::uint64_t host_bytes(const JobRequest& request) {
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = sample_value_bytes(request, DeviceKind::cpu);
   const JobDevice& last = request.devices.back();
   if (!last.is_gpu() && last.workers > 0) {
     const int rows = rows_per_forward(
@@ -106,10 +114,10 @@ std::uint64_t host_bytes(const JobRequest& request) {
         request.plan.method);
     const int branches = request.guidance_scale > 1 ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
-    bytes = required_bytes(request.source, last.compute, contexts,
-                           rows * branches) +
-            prepared_bytes(request, last.compute) +
-            sample_value_bytes(request) - unread_bytes(request, last);
+    bytes += required_bytes(request.source, last.compute, contexts,
+                            rows * branches) +
+             prepared_bytes(request, last.compute) -
+             unread_bytes(request, last);
   }
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {
@@ -135,6 +143,7 @@ std::uint64_t gpu_bytes(const JobDevice& gpu, const JobRequest& request) {
       needs.network.visiting_bytes + needs.decode_bytes + kGpuOverhead;
   return needs.weights_bytes - unread_bytes(request, gpu) +
          prepared_bytes(request, gpu.compute) +
+         sample_value_bytes(request, DeviceKind::cuda) +
          static_cast<std::uint64_t>(std::max(gpu.workers, 1)) * worker;
 }
 

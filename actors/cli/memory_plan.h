@@ -41,15 +41,18 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 [[nodiscard]] std::uint64_t outcome_bytes(const ModelSource& source,
                                           bool decode);
 
-/// What one sample holds at once, at most, in the host's memory, with as little
-/// ahead as there can be.
-[[nodiscard]] std::uint64_t sample_value_bytes(const JobRequest& request);
+/// What one sample holds at once, at most, in a GPU's memory or in the host's,
+/// with as little ahead as there can be. If there are GPUs, cuts hold as much
+/// again, and two cuts lie in the host's memory.
+[[nodiscard]] std::uint64_t sample_value_bytes(const JobRequest& request,
+                                               DeviceKind memory);
 
-/// Of the host's memory: workers of the CPU with the values of one sample, and
+/// Of the host's memory: workers of the CPU, the values of one sample, and
 /// blocks that visit a GPU.
 [[nodiscard]] std::uint64_t host_bytes(const JobRequest& request);
 
-/// Of a GPU's memory, with `gpu.rows` images at once for each of its workers.
+/// Of a GPU's memory, with the values of one sample, and `gpu.rows` images at
+/// once for each of its workers.
 [[nodiscard]] std::uint64_t gpu_bytes(const JobDevice& gpu,
                                       const JobRequest& request);
 

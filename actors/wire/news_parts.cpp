@@ -180,6 +180,7 @@ void write(const WorkerTraits& traits, proto::Worker& to) {
     to.set_gpu(traits.device.index);
   }
   to.set_max_rows(traits.max_rows);
+  to.set_value_budget(traits.value_budget);
 }
 
 WorkerTraits read(const proto::Worker& from) {
@@ -189,6 +190,7 @@ WorkerTraits read(const proto::Worker& from) {
     traits.device = {DeviceKind::cuda, natural(from.gpu())};
   }
   traits.max_rows = natural(from.max_rows());
+  traits.value_budget = from.value_budget();
   return traits;
 }
 

@@ -154,11 +154,14 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
 
 TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
   Filler fill;
-  const ProcessJoined joined{
-      fill.small(),
-      {{fill.small(), {}, fill.small()},
-       {fill.small(), {DeviceKind::cuda, fill.small()}, fill.small()}},
-      std::uint64_t{1} << 40U};
+  const ProcessJoined joined{fill.small(),
+                             {{fill.small(), {}, fill.small()},
+                              {fill.small(),
+                               {DeviceKind::cuda, fill.small()},
+                               fill.small(),
+                               0,
+                               std::uint64_t{1} << 36U}},
+                             std::uint64_t{1} << 40U};
   const auto got = there_and_back(joined);
   EXPECT_EQ(got.process, joined.process);
   EXPECT_EQ(got.value_budget, joined.value_budget);
@@ -168,6 +171,7 @@ TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
               joined.workers[w].execution_class);
     EXPECT_EQ(got.workers[w].device, joined.workers[w].device);
     EXPECT_EQ(got.workers[w].max_rows, joined.workers[w].max_rows);
+    EXPECT_EQ(got.workers[w].value_budget, joined.workers[w].value_budget);
   }
   const AdmitProcess admit{fill.small(), fill.small(), fill.small()};
   const auto got_admit = there_and_back(admit);

@@ -171,5 +171,76 @@ TEST(ValueRoom, IsAConditionForJoining) {
   EXPECT_EQ(other.admitted.size(), 1U);
 }
 
+/// One worker on each GPU of the coordinator's process. `budgets` are theirs.
+Company on_gpus(const std::vector<std::uint64_t>& budgets,
+                std::uint64_t samples) {
+  CoordinatorOptions options{.value_sizes = kStates};
+  for (std::size_t gpu = 0; gpu < budgets.size(); ++gpu) {
+    options.workers.push_back(
+        {.device = {DeviceKind::cuda, static_cast<int>(gpu)},
+         .max_rows = 2,
+         .value_budget = budgets[gpu]});
+  }
+  return {{.kind = MethodKind::batch},
+          static_cast<int>(budgets.size()),
+          samples,
+          options};
+}
+
+TEST(ValueRoom, OfAGpuLetsAsManySamplesBeginThereAsFit) {
+  Company company = on_gpus({kEachWithCuts, 0}, 9);
+  company.raise_all();
+  const auto begun_on = [&company](int worker) {
+    std::set<std::uint64_t> samples;
+    for (const auto& [name, workers] : company.workers_of_run) {
+      if (workers.contains(worker)) {
+        samples.insert(name.first);
+      }
+    }
+    return samples.size();
+  };
+  EXPECT_EQ(begun_on(0), 1U);
+  EXPECT_EQ(begun_on(1), 2U);
+  run_and(company, [] {});
+  EXPECT_EQ(num_done(company), 9U);
+  EXPECT_GT(begun_on(0), 1U) << "room was not given back";
+}
+
+TEST(ValueRoom, LeavesSamplesToGpusThatHaveIt) {
+  Company company = on_gpus({kEachWithCuts - 1, kEachWithCuts}, 5);
+  company.raise_all();
+  run_and(company, [] {});
+  EXPECT_EQ(num_done(company), 5U);
+  EXPECT_EQ(workers_of(company), std::set<int>{1});
+}
+
+TEST(ValueRoom, NamesTheGpuThatLacksIt) {
+  Company company = on_gpus({kEachWithCuts - 1}, 3);
+  company.raise_all();
+  ASSERT_EQ(company.times_ended, 1);
+  ASSERT_TRUE(company.end.failure.has_value());
+  EXPECT_NE(company.end.failure->message.find(
+                "in cuda:0 of process 0: got 11 B for values, expected 12 B"),
+            std::string::npos)
+      << company.end.failure->message;
+}
+
+TEST(ValueRoom, OfAGpuIsAConditionForJoining) {
+  Company company = in_processes({0}, 3);
+  company.raise_all();
+  std::vector<WorkerTraits> gpu = alike(1, 1);
+  gpu.front().device = {DeviceKind::cuda, 2};
+  gpu.front().value_budget = kEachWithCuts - 1;
+  company.on(ProcessJoined{1, gpu});
+  ASSERT_EQ(company.refused.size(), 1U);
+  EXPECT_NE(company.refused[0].cause.message.find(
+                "got 11 B for values in cuda:2 of process 1, expected 12 B"),
+            std::string::npos)
+      << company.refused[0].cause.message;
+  gpu.front().value_budget = kEachWithCuts;
+  company.on(ProcessJoined{2, gpu});
+  EXPECT_EQ(company.admitted.size(), 1U);
+}
+
 }  // namespace
 }  // namespace troupe::actors

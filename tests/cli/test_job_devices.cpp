@@ -7,6 +7,7 @@
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
+#include "actors/cli/memory_plan.h"
 #include "config/parse_value.h"
 #include "kernels/core/error.h"
 
@@ -80,10 +81,16 @@ TEST(Company, TakesEveryGpuByItself) {
   EXPECT_EQ(request.devices.front().compute, DType::bf16);
   EXPECT_EQ(request.devices[0].execution_class, 0);
   EXPECT_EQ(request.devices[1].execution_class, 0);
-  EXPECT_EQ(request.required_bytes, 0U);
+  EXPECT_EQ(request.required_bytes,
+            sample_value_bytes(request, DeviceKind::cpu))
+      << "the host holds results and cuts alone";
   const std::vector<WorkerPlace> places =
       worker_places(request.devices, request.plan, request.max_rows);
   ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[1].value_budget,
+            request.devices[1].available_bytes -
+                request.devices[1].required_bytes +
+                sample_value_bytes(request, DeviceKind::cuda));
   EXPECT_EQ(places[1].device, (Device{DeviceKind::cuda, 1}));
   EXPECT_EQ(places[1].threads, 1);
   EXPECT_EQ(places[1].max_rows, 4) << "half of eight small images";
