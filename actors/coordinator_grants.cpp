@@ -19,6 +19,8 @@ using samplers::Task;
 /// Rows whose time is remembered: older ones count for half.
 constexpr double kRememberedRows = 64;
 constexpr std::size_t kMostTasksOfAGrant = 16;
+// Of a Picard round, say: fewer leave the rest of the memory unused.
+constexpr std::size_t kUsualTasksOfAGrant = 4;
 
 // Work ahead that hides what the coordinator takes to answer, and no more. A
 // worker that is far away hears of new work a round trip after its results have
@@ -183,6 +185,7 @@ Grant& CoordinatorPolicy::grant_for(int index) {
     grant.worker = index;
     grant.epoch = worker.epoch;
     grant.max_rows = worker.traits.max_rows;
+    grant.tasks.reserve(kUsualTasksOfAGrant);
   }
   return outbox_[*worker.outgoing];
 }

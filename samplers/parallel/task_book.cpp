@@ -81,12 +81,12 @@ void TaskBook::open(Task task) {
 }
 
 void TaskBook::release(Slot slot) {
-  slots_.at(slot).is_released = true;
-  bury_if_dead(slot);
+  SlotUse& use = slots_.at(slot);
+  use.is_released = true;
+  bury_if_dead(slot, use);
 }
 
-void TaskBook::bury_if_dead(Slot slot) {
-  const SlotUse& use = slots_.at(slot);
+void TaskBook::bury_if_dead(Slot slot, const SlotUse& use) {
   if (use.is_made && use.is_released && use.readers == 0) {
     dead_.push_back(slot);
     slots_.erase(slot);
@@ -123,17 +123,19 @@ std::optional<Task> TaskBook::finish(const TaskResult& result) {
   Task task = open_.take(result.id)->task;
   --num_out_;
   for (const Slot slot : task.outputs) {
-    slots_.at(slot).is_made = true;
+    SlotUse& use = slots_.at(slot);
+    use.is_made = true;
     for (const std::uint64_t id : waiting_) {
       OpenTask& waiting = open_.at(id);
       waiting.missing -= static_cast<std::size_t>(
           std::ranges::count(waiting.task.inputs, slot));
     }
-    bury_if_dead(slot);
+    bury_if_dead(slot, use);
   }
   for (const Slot slot : task.inputs) {
-    --slots_.at(slot).readers;
-    bury_if_dead(slot);
+    SlotUse& use = slots_.at(slot);
+    --use.readers;
+    bury_if_dead(slot, use);
   }
   return task;
 }

@@ -69,7 +69,7 @@ class TaskBook {
     bool is_released = false;
   };
 
-  void bury_if_dead(Slot slot);
+  void bury_if_dead(Slot slot, const SlotUse& use);
   void open(Task task);
 
   FlatTable<std::uint64_t, OpenTask> open_;

@@ -1,7 +1,9 @@
 // The coordinator's policy alone: no thread, no actor, no network. Workers are
 // simulated in the same thread, and only the policy is timed. Prints
 // microseconds per task for 64 and 1,024 workers, medians of 5.
-//   bench_policy [tasks] [microseconds of a pass] [method]
+//   bench_policy [tasks] [microseconds of a pass] [method [workers]]
+// With a number of workers it runs once, with those: README.md counts its
+// instructions so.
 
 #include <algorithm>
 #include <chrono>
@@ -257,6 +259,7 @@ int main(int argc, char** argv) {
   const Duration pass =
       std::chrono::microseconds(argc > 2 ? std::atol(argv[2]) : 5000);
   const std::string only = argc > 3 ? argv[3] : "";
+  const int workers = argc > 4 ? std::atoi(argv[4]) : 0;
   struct Row {
     samplers::MethodOptions method;
     long tasks_per_call;
@@ -273,6 +276,11 @@ int main(int argc, char** argv) {
     }
     const auto samples =
         static_cast<std::uint64_t>(tasks / (row.tasks_per_call * kCalls));
+    if (workers > 0) {
+      std::printf("%-8s  %d workers %.2f us per task\n", name.c_str(), workers,
+                  Workshop(row.method, workers, samples, pass).run());
+      continue;
+    }
     const double few = median_of_5(row.method, 64, samples, pass);
     const double many = median_of_5(row.method, 1024, samples, pass);
     std::printf(
