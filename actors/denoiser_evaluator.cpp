@@ -33,7 +33,8 @@ std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
 }
 
 std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
-                               int num_segments) {
+                               const samplers::MethodOptions& method) {
+  const int num_segments = samplers::num_segments(method);
   if (num_segments == 1) {
     return {0, static_cast<int>(info.blocks.size())};
   }
@@ -45,7 +46,7 @@ std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
     costs.front() += info.embed_flops;
     costs.back() += info.finish_flops;
   }
-  return cut_blocks(costs, num_segments);
+  return cut_blocks(costs, num_segments, method.segment_speeds);
 }
 
 PreparationPlan plan_preparation(const models::DenoiserInfo& info,

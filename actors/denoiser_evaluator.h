@@ -30,10 +30,10 @@ struct EvaluatorOptions {
   std::vector<double> timesteps;
 };
 
-/// Cuts a network so that its most expensive segment is as cheap as can be.
-/// Errors: those of cut_blocks.
-[[nodiscard]] std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
-                                             int num_segments);
+/// Cuts a network into the method's segments so that the one that takes its
+/// worker longest is as quick as can be. Errors: those of cut_blocks.
+[[nodiscard]] std::vector<int> balanced_cuts(
+    const models::DenoiserInfo& info, const samplers::MethodOptions& method);
 
 /// The most that prepared conditions take of a device's memory beside those
 /// that a pass uses.

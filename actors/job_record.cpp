@@ -129,6 +129,16 @@ void check_cuts(const JobRecord& job, int num_blocks) {
          "expected " + counted(segments, "segment") +
              " that go from block 0 to " + std::to_string(num_blocks) +
              " in order");
+  const std::vector<double>& speeds = job.method.segment_speeds;
+  expect(speeds.empty() || (speeds.size() == segments &&
+                            std::ranges::all_of(speeds,
+                                                [](double speed) {
+                                                  return speed > 0 &&
+                                                         std::isfinite(speed);
+                                                })),
+         "method.segment_speeds",
+         "expected none, or a positive number for each of " +
+             counted(segments, "segment"));
 }
 
 void check_samples(const JobRecord& job) {

@@ -1,6 +1,7 @@
 #include "actors/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <string>
@@ -9,19 +10,29 @@
 
 namespace troupe::actors {
 
-std::vector<int> cut_blocks(std::span<const double> costs, int num_segments) {
+std::vector<int> cut_blocks(std::span<const double> costs, int num_segments,
+                            std::span<const double> speeds) {
   const int num_blocks = static_cast<int>(costs.size());
   require(num_segments >= 1 && num_segments <= num_blocks,
           Errc::invalid_argument, "segments",
           "a network of " + std::to_string(num_blocks) +
               " blocks cannot be cut: got " + std::to_string(num_segments) +
               " segments, expected 1 to " + std::to_string(num_blocks));
+  require(
+      speeds.empty() || speeds.size() == static_cast<std::size_t>(num_segments),
+      Errc::invalid_argument, "segments",
+      "got " + std::to_string(speeds.size()) + " speeds for " +
+          std::to_string(num_segments) + " segments");
+  require(std::ranges::all_of(
+              speeds, [](double s) { return s > 0 && std::isfinite(s); }),
+          Errc::invalid_argument, "segments",
+          "a speed is not a positive number");
   std::vector<double> sum(costs.size() + 1, 0.0);
   for (std::size_t i = 0; i < costs.size(); ++i) {
     sum[i + 1] = sum[i] + costs[i];
   }
-  // best[s][b]: the cheapest largest segment when blocks [0, b) form s
-  // segments; from[s][b]: where the last of them begins.
+  // best[s][b]: the least time of the slowest segment when blocks [0, b) form
+  // s segments; from[s][b]: where the last of them begins.
   const auto rows = static_cast<std::size_t>(num_segments) + 1;
   const double never = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(rows,
@@ -30,11 +41,13 @@ std::vector<int> cut_blocks(std::span<const double> costs, int num_segments) {
       rows, std::vector<std::size_t>(sum.size(), 0));
   best[0][0] = 0;
   for (std::size_t s = 1; s < rows; ++s) {
+    const double speed = speeds.empty() ? 1.0 : speeds[s - 1];
     for (std::size_t b = s; b < sum.size(); ++b) {
       for (std::size_t a = s - 1; a < b; ++a) {
-        const double largest = std::max(best[s - 1][a], sum[b] - sum[a]);
-        if (largest < best[s][b]) {
-          best[s][b] = largest;
+        const double slowest =
+            std::max(best[s - 1][a], (sum[b] - sum[a]) / speed);
+        if (slowest < best[s][b]) {
+          best[s][b] = slowest;
           from[s][b] = a;
         }
       }

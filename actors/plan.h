@@ -10,14 +10,16 @@
 namespace troupe::actors {
 
 /// Cuts a row of blocks into `num_segments` contiguous, non-empty segments so
-/// that the most expensive one is as cheap as can be. Segment s is
+/// that the one that takes longest is as quick as can be. Segment s is
 /// [cuts[s], cuts[s + 1]); the result has num_segments + 1 entries.
 ///
+/// speeds: of the segments' workers, relative to each other; empty: all alike.
 /// Ties take the earliest cuts, so the answer is the same everywhere.
-/// Errors: Errc::invalid_argument when num_segments < 1 or there are fewer
-///         blocks than segments.
+/// Errors: Errc::invalid_argument when num_segments < 1, or there are fewer
+///         blocks than segments, or speeds are not one for each segment.
 [[nodiscard]] std::vector<int> cut_blocks(std::span<const double> costs,
-                                          int num_segments);
+                                          int num_segments,
+                                          std::span<const double> speeds = {});
 
 /// Tasks of one model call, at most. For a window, of a round.
 [[nodiscard]] int tasks_per_call(const samplers::MethodOptions& options);

@@ -137,6 +137,9 @@ MethodKind choose_kind(const Config& config, const PlanInputs& inputs) {
 
 int default_segments(const Config& config, const PlanInputs& inputs) {
   constexpr int kFewest = 2;
+  if (!config.method.segment_speeds.empty()) {
+    return static_cast<int>(config.method.segment_speeds.size());
+  }
   if (config.method.ages.size() > 1) {
     return static_cast<int>(config.method.ages.size()) + 1;
   }
@@ -163,6 +166,14 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
     options.num_segments = default_segments(config, inputs);
   }
   apply_choices(config.method, options);
+  const std::size_t speeds = options.segment_speeds.size();
+  if (speeds > 0 && speeds != static_cast<std::size_t>(num_segments(options))) {
+    throw Error(Errc::invalid_argument, config.place_of("segment-speeds"),
+                "one speed is needed for each segment: got " +
+                    std::to_string(speeds) + " for " +
+                    std::to_string(num_segments(options)) + " segments",
+                "leave --segments out to cut the network into as many");
+  }
   if (num_segments(options) > inputs.num_blocks) {
     throw Error(Errc::invalid_argument, config.place_of("segments"),
                 "more segments than the network has blocks: got " +

@@ -97,6 +97,12 @@ std::span<const Option> running_rows() {
       {"segments", "num-segments", 0, "N",
        "pipeline, stale: parts the network is cut in", kMethodGroup, kMethods,
        whole(&Method::num_segments, 1), "one per worker, at least 2"},
+      {"segment-speeds", "", 0, "LIST",
+       "pipeline, stale: how fast the workers of the segments are, relative to "
+       "each other, the first segment's first: a faster one gets more of the "
+       "network",
+       kMethodGroup, kMethods, parsed(&Method::segment_speeds, parse_speeds),
+       "all alike"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages), "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,

@@ -114,6 +114,8 @@ void visit_method(Visitor& visit, Options& o) {
   visit(Key{"kind", "sequential stands for every exact method"}, o.kind);
   visit(Key{"age", "stale: steps a cut may lag"}, o.age);
   visit(Key{"ages", "stale: the same, by cut"}, o.ages);
+  visit(Key{"segment_speeds", "stale: relative, of the segments' workers"},
+        o.segment_speeds);
   visit_choices(visit, o);
 }
 

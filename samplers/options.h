@@ -125,6 +125,9 @@ struct MethodOptions {
 
   // pipeline, stale
   int num_segments = 2;
+  /// Of the workers that take the segments, in their order, relative to each
+  /// other: a faster one gets more of the network. Empty: all are as fast.
+  std::vector<double> segment_speeds = {};
   int age = 1;                 ///< stale: steps by which each cut may lag
   std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`
   int stride = 1;              ///< stale: 2 is AsyncDiff's, one more executor
@@ -145,6 +148,7 @@ struct MethodChoices {
   std::optional<InitialGuess> initial_guess;
   std::optional<Accept> accept;
   std::optional<int> num_segments;
+  std::vector<double> segment_speeds;
   std::vector<int> ages;
   std::optional<int> stride;
   std::optional<int> warmup_steps;

@@ -35,8 +35,8 @@ struct Row {
 
 /// Of the network's work, by segment of a plan.
 std::vector<double> segment_shares(const models::DenoiserInfo& info,
-                                   int num_segments) {
-  const std::vector<int> cuts = balanced_cuts(info, num_segments);
+                                   const samplers::MethodOptions& method) {
+  const std::vector<int> cuts = balanced_cuts(info, method);
   std::vector<double> shares;
   for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
     double flops = s == 0 ? info.embed_flops : 0;
@@ -66,8 +66,7 @@ Machine machine_of(const config::EmulationConfig& said,
   machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
   machine.is_guided = request.guidance_scale > 1;
   machine.segment_shares =
-      segment_shares(request.source.info(DType::f32),
-                     samplers::num_segments(request.plan.method));
+      segment_shares(request.source.info(DType::f32), request.plan.method);
   return machine;
 }
 

@@ -65,7 +65,8 @@ void make_plan(const config::Config& config, JobRequest& request) {
   }
   const int segments = samplers::num_segments(request.plan.method);
   if (!config.listen.empty() && (segments > 1 || request.only_directs)) {
-    request.cuts = balanced_cuts(request.source.info(DType::f32), segments);
+    request.cuts =
+        balanced_cuts(request.source.info(DType::f32), request.plan.method);
   }
 }
 

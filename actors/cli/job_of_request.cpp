@@ -73,8 +73,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   if (const auto graph = plan.method.kind->graph) {
     job.method.graph = graph(plan.method);
   }
-  job.cuts = balanced_cuts(request.source.info(DType::f32),
-                           samplers::num_segments(plan.method));
+  job.cuts = balanced_cuts(request.source.info(DType::f32), plan.method);
   job.guidance_scale = request.guidance_scale;
   const auto extents = request.source.latent_shape().extents();
   job.latent_shape.assign(extents.begin(), extents.end());

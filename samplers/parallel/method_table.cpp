@@ -54,6 +54,9 @@ void apply_choices(const MethodChoices& choices, MethodOptions& options) {
   } else if (!choices.ages.empty()) {
     options.ages = choices.ages;
   }
+  if (!choices.segment_speeds.empty()) {
+    options.segment_speeds = choices.segment_speeds;
+  }
 }
 
 MethodChoices choices_of(const MethodOptions& options) {
@@ -63,6 +66,7 @@ MethodChoices choices_of(const MethodOptions& options) {
     choice = option;
   };
   visit_choices(put, choices, options);
+  choices.segment_speeds = options.segment_speeds;
   choices.ages = options.ages.empty() ? std::vector{options.age} : options.ages;
   return choices;
 }

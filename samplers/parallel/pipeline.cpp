@@ -62,7 +62,7 @@ Turn pipeline_turn(const MethodOptions& options, const TurnShape& shape) {
 extern constinit const MethodRow kPipeline{
     .name = "pipeline",
     .snapshot_format = 2,
-    .options = "segments",
+    .options = "segments segment-speeds",
     .make = make_pipeline,
     .parts = [](const MethodOptions& o) { return o.num_segments; },
     .useful_workers =

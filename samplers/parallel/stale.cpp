@@ -348,7 +348,7 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
 extern constinit const MethodRow kStale{
     .name = "stale",
     .snapshot_format = 2,
-    .options = "preset segments ages stride warmup final-fresh",
+    .options = "preset segments segment-speeds ages stride warmup final-fresh",
     .defaults = stale_defaults,
     .make = make_stale,
     .approximates = is_stale,

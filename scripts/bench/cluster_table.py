@@ -153,7 +153,7 @@ class Table:
         print("unequal workers that sleep, over ipc: used of their summed speed")
         print(self.output("tests/actors/bench_unequal", "2" if self.quick else "10",
                           str(self.repeats), TROUPE_TEST_COMPANY="sockets"))
-        show("", "", ">= 0.92; that drops in mid-run >= 0.87")
+        show("", "", ">= 0.92; that drops in mid-run >= 0.87, stale: stated")
 
     def loss(self):
         """From a fault to the first task of the victim's samples on another worker."""

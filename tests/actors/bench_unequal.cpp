@@ -1,6 +1,7 @@
 // Two workers, of which one is slower, or becomes so in mid-run: how much of
-// their summed speed one sample alone by Picard uses, and several by batch. The
-// workers sleep instead of computing.
+// their summed speed one sample alone by Picard uses, or by a stale pipeline
+// that is cut by their speeds, and several by batch. The workers sleep instead
+// of computing.
 //   bench_unequal [milliseconds of a row on the fast worker] [runs]
 // Prints work ÷ (wall × summed speed): 1 if no worker ever waits. The work is
 // the rows that the method asks for, so it says nothing of what Picard gains.
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/plan.h"
 #include "actors/runtime.h"
 #include "samplers/noise_source.h"
 #include "samplers/parallel/method_row.h"
@@ -64,7 +66,11 @@ class Speeds {
 /// Sleeps as long as its thread takes for a row.
 class Sleeper final : public samplers::Evaluator {
  public:
-  explicit Sleeper(Speeds& speeds) : speeds_(speeds) {}
+  /// shares: of the network, by segment.
+  Sleeper(Speeds& speeds, std::vector<double> shares)
+      : network_(static_cast<int>(shares.size())),
+        speeds_(speeds),
+        shares_(std::move(shares)) {}
 
   [[nodiscard]] Shape latent_shape() const override {
     return network_.latent_shape();
@@ -72,14 +78,14 @@ class Sleeper final : public samplers::Evaluator {
   [[nodiscard]] std::int64_t out_channels() const override {
     return network_.out_channels();
   }
-  [[nodiscard]] int num_segments() const override { return 1; }
+  [[nodiscard]] int num_segments() const override {
+    return network_.num_segments();
+  }
   void evaluate(ExecContext& ctx,
                 std::span<samplers::EvaluateRow> rows) override {
     const auto start = std::chrono::steady_clock::now();
     network_.evaluate(ctx, rows);
-    std::this_thread::sleep_until(
-        start + std::chrono::duration_cast<Duration>(
-                    speeds_.here(start) * static_cast<double>(rows.size())));
+    sleep_for_rows(start, static_cast<double>(rows.size()));
   }
   void combine(ExecContext& ctx, const Tensor& cond, const Tensor& uncond,
                Tensor& out) override {
@@ -87,7 +93,10 @@ class Sleeper final : public samplers::Evaluator {
   }
   void run_segment(ExecContext& ctx, int segment,
                    std::span<samplers::SegmentRow> rows) override {
+    const auto start = std::chrono::steady_clock::now();
     network_.run_segment(ctx, segment, rows);
+    sleep_for_rows(start, static_cast<double>(rows.size()) *
+                              shares_[static_cast<std::size_t>(segment)]);
   }
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
@@ -95,8 +104,14 @@ class Sleeper final : public samplers::Evaluator {
   }
 
  private:
+  void sleep_for_rows(SteadyTime start, double rows) {
+    std::this_thread::sleep_until(start + std::chrono::duration_cast<Duration>(
+                                              speeds_.here(start) * rows));
+  }
+
   actors::ToyEvaluator network_;
   Speeds& speeds_;
+  std::vector<double> shares_;
 };
 
 struct Outcome {
@@ -123,10 +138,28 @@ double rows_in(Seconds wall, const std::vector<Pace>& paces, Seconds change) {
   return rows;
 }
 
-Outcome run(const std::vector<Pace>& paces, Seconds change, const Work& work) {
+/// Of a network of 28 equal blocks, cut as a job's is.
+std::vector<double> shares_of(const samplers::MethodOptions& method) {
+  constexpr int kBlocks = 28;
+  const std::vector<int> cuts =
+      actors::cut_blocks(std::vector<double>(kBlocks, 1.0),
+                         samplers::num_segments(method), method.segment_speeds);
+  std::vector<double> shares;
+  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+    shares.push_back((cuts[s + 1] - cuts[s]) / static_cast<double>(kBlocks));
+  }
+  return shares;
+}
+
+Outcome run(const std::vector<Pace>& paces, Seconds change, Work work) {
+  if (work.method.kind == samplers::MethodKind::stale) {
+    for (const Pace& pace : paces) {
+      work.method.segment_speeds.push_back(paces.front().row / pace.row);
+    }
+  }
   const samplers::Schedule schedule(actors::ddim_steps(work.calls));
   Speeds speeds(change);
-  Sleeper network(speeds);
+  Sleeper network(speeds, shares_of(work.method));
   samplers::PhiloxNoise noise(1);
   actors::JobSpec spec;
   spec.parts.schedule = actors::unowned(schedule);
@@ -190,6 +223,9 @@ std::vector<Work> works() {
   samplers::MethodOptions batch;
   batch.kind = samplers::MethodKind::batch;
   works.push_back({"batch of 16", batch, 100, 50, 16});
+  samplers::MethodOptions stale;
+  stale.kind = samplers::MethodKind::stale;
+  works.push_back({"stale", stale, 100, 100});
   return works;
 }
 

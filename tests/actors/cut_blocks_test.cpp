@@ -2,8 +2,10 @@
 #include <rapidcheck.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
+#include <vector>
 
 #include "actors/plan.h"
 #include "kernels/core/error.h"
@@ -59,6 +61,26 @@ TEST(CutBlocks, IsAsGoodAsTryingEveryCut) {
                                  std::greater_equal<>()) == cuts.end());
     RC_ASSERT(largest(costs, cuts) == best_of_all(costs, 0, segments));
   });
+}
+
+TEST(CutBlocks, GivesFasterWorkersMore) {
+  const std::vector<double> costs(28, 1.0);
+  const auto cut = [&costs](const std::vector<double>& speeds) {
+    return cut_blocks(costs, static_cast<int>(speeds.size()), speeds);
+  };
+  EXPECT_EQ(cut({3, 1}), (std::vector<int>{0, 21, 28}));
+  EXPECT_EQ(cut({1, 3}), (std::vector<int>{0, 7, 28}));
+  EXPECT_EQ(cut({0.5, 0.25, 0.25}), (std::vector<int>{0, 14, 21, 28}));
+  EXPECT_EQ(cut({1, 1000}), (std::vector<int>{0, 1, 28})) << "none is empty";
+  EXPECT_EQ(cut({7, 7}), cut_blocks(costs, 2));
+}
+
+TEST(CutBlocks, RefusesSpeedsThatAreNoneOrTooMany) {
+  const std::vector<double> costs(8, 1.0);
+  for (const std::vector<double>& speeds : std::vector<std::vector<double>>{
+           {1}, {1, 1, 1}, {1, 0}, {-1, 1}, {1, std::nan("")}, {1, HUGE_VAL}}) {
+    EXPECT_THROW((void)cut_blocks(costs, 2, speeds), Error);
+  }
 }
 
 TEST(CutBlocks, RefusesMoreSegmentsThanBlocks) {

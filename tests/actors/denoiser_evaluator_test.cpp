@@ -232,7 +232,13 @@ TEST(DenoiserEvaluator, GivesTheSameBytesInSegments) {
 
 TEST(DenoiserEvaluator, BalancesSegmentsByCost) {
   const ToyDenoiser denoiser(0, BranchOrder::cond_uncond);
-  EXPECT_EQ(balanced_cuts(denoiser.info(), 3), (std::vector<int>{0, 4, 5, 6}));
+  samplers::MethodOptions method{.kind = samplers::MethodKind::pipeline,
+                                 .num_segments = 3};
+  EXPECT_EQ(balanced_cuts(denoiser.info(), method),
+            (std::vector<int>{0, 4, 5, 6}));
+  method.segment_speeds = {1, 1, 8};
+  EXPECT_EQ(balanced_cuts(denoiser.info(), method),
+            (std::vector<int>{0, 1, 2, 6}));
 }
 
 TEST(DenoiserEvaluator, CallsTheCopyOnTheContextsDevice) {

@@ -102,8 +102,8 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
   [[maybe_unused]] const auto& [options, timesteps, sigmas, levels, arrivals,
                                 scales, sigma, alphas] = schedule;
   [[maybe_unused]] const auto& [kind, window, tolerance, carry, guess, accept,
-                                segments, age, ages, stride, warmup, fresh,
-                                graph] = method;
+                                segments, speeds, age, ages, stride, warmup,
+                                fresh, graph] = method;
   [[maybe_unused]] const auto& [nodes, edges, graph_warmup, graph_fresh] =
       *graph;
   [[maybe_unused]] const auto& [class_name, device, dtype, isa, architecture,
@@ -121,7 +121,7 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
   JobRecord job;
   job.model.denoiser_config = "{}";
   job.seed = 7;
-  EXPECT_EQ(hash_of(job), 14874315470992304567U);
+  EXPECT_EQ(hash_of(job), 11479445521270193652U);
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
@@ -260,6 +260,11 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 3, 2}; });
+  expect_objection("segment_speeds", [](JobRecord& j) {
+    j.method.segment_speeds = {1, 0};
+  });
+  expect_objection("segment_speeds",
+                   [](JobRecord& j) { j.method.segment_speeds = {1}; });
   expect_objection("schedule", [](JobRecord& j) { j.schedule.levels.clear(); });
   expect_objection("schedule",
                    [=](JobRecord& j) { j.schedule.levels[1].sigma = nan; });

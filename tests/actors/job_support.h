@@ -33,9 +33,11 @@ inline std::vector<DeviceModel> loaded(const models::Denoiser& denoiser,
 inline EvaluatorOptions class_options(const models::DenoiserInfo& info,
                                       double guidance_scale,
                                       std::int64_t classes, int segments = 1) {
-  EvaluatorOptions options{.guidance_scale = guidance_scale,
-                           .latent_shape = info.latent_shape,
-                           .cuts = balanced_cuts(info, segments)};
+  EvaluatorOptions options{
+      .guidance_scale = guidance_scale,
+      .latent_shape = info.latent_shape,
+      .cuts = balanced_cuts(info, {.kind = samplers::MethodKind::pipeline,
+                                   .num_segments = segments})};
   for (std::int64_t label = 0; label < classes; ++label) {
     options.conditions.emplace_back(label);
   }

@@ -105,6 +105,10 @@ TEST(LogicalPlan, FollowsFromWhatAnApproximationIsMadeOf) {
                  {picard, [](auto& m) { m.window_size += 1; }},
                  {picard, [](auto& m) { m.accept = Accept::settled; }},
                  {stale, [](auto& m) { m.num_segments = 3; }},
+                 {stale,
+                  [](auto& m) {
+                    m.segment_speeds = {2, 1};
+                  }},
                  {stale, [](auto& m) { m.age = 2; }},
                  {stale, [](auto& m) { m.ages = {2}; }},
                  {stale, [](auto& m) { m.stride = 2; }},

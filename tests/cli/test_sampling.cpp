@@ -123,6 +123,30 @@ TEST(Sample, ExactMethodsWriteTheSameBytes) {
   }
 }
 
+TEST(Sample, CutsTheNetworkByTheSpeedsOfItsWorkers) {
+  const TempFolder folder;
+  const auto latents = [&folder](std::vector<std::string> method) {
+    method.insert(method.end(),
+                  {"-o", folder.path("speeds.png"), "--exists", "replace"});
+    const Outcome outcome = run(tiny_sample(method));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["latents_xxh3"];
+  };
+  const auto stale = latents({"--method", "stale", "--json"});
+  const auto unequal =
+      latents({"--method", "stale", "--segment-speeds", "1,3", "--json"});
+  EXPECT_NE(unequal, stale);
+  EXPECT_EQ(run({"sample", "--from", folder.path("speeds.png"), "-o",
+                 folder.path("again.png"), "--random-weights", "dit-tiny"})
+                .exit_code,
+            0);
+  EXPECT_EQ(folder.read("again.png"), folder.read("speeds.png"));
+  // The bytes of an exact method do not depend on where it is cut.
+  EXPECT_EQ(
+      latents({"--method", "pipeline", "--segment-speeds", "1,3", "--json"}),
+      latents({"--method", "sequential", "--json"}));
+}
+
 TEST(Sample, KeepsOrReplacesOrRefusesWhatIsThere) {
   const TempFolder folder;
   const std::string mine = folder.write("00000.png", "mine");

@@ -21,6 +21,9 @@ Arguments method_of(const std::string& name) {
   if (name == "picard, exact") {
     return {"--method", "picard", "--tolerance", "0", "-n", "3"};
   }
+  if (name == "stale, unequal") {
+    return {"--method", "stale", "--segment-speeds", "3,1", "-n", "3"};
+  }
   Arguments method = {"--method", name, "-n", "3"};
   if (name == "pipeline" || name == "stale") {
     method.insert(method.end(), {"--segments", "2"});
@@ -57,7 +60,8 @@ TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, WorkerProcesses,
                          testing::Values("sequential", "batch", "cfg", "picard",
-                                         "picard, exact", "pipeline", "stale"));
+                                         "picard, exact", "pipeline", "stale",
+                                         "stale, unequal"));
 
 TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   const Arguments of_job = {"--method", "batch", "-n", "60", "--steps", "50"};

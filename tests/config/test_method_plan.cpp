@@ -163,5 +163,16 @@ TEST(MethodPlan, CutsANetworkOnceForEachGpu) {
   EXPECT_EQ(on_devices(config, 4, {kGpu}).method.num_segments, 2);
 }
 
+TEST(MethodPlan, CutsANetworkOnceForEachSpeed) {
+  Config config;
+  config.method.kind = MethodKind::stale;
+  config.method.segment_speeds = {1, 0.5, 0.25};
+  const samplers::MethodOptions method = on_devices(config, 4, {kCpu}).method;
+  EXPECT_EQ(method.num_segments, 3);
+  EXPECT_EQ(method.segment_speeds, config.method.segment_speeds);
+  config.method.num_segments = 2;
+  EXPECT_THROW((void)on_devices(config, 4, {kCpu}), Error);
+}
+
 }  // namespace
 }  // namespace troupe::config

@@ -30,6 +30,7 @@ Recipe full_recipe() {
   recipe.schedule.algorithm = samplers::DpmAlgorithm::sde_dpmsolver_pp;
   recipe.method.kind = samplers::MethodKind::stale;
   recipe.method.ages = {1, 2};
+  recipe.method.segment_speeds = {1, 1.0 / 3.0};
   recipe.dtype = "bf16";
   recipe.execution_class = "00ff";
   recipe.latents_xxh3 = "feedfacefeedface";
@@ -58,6 +59,7 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.schedule.clip_sample, false);
   EXPECT_EQ(back.schedule.sigma_min, std::nullopt);
   EXPECT_EQ(back.method.ages, (std::vector<int>{1, 2}));
+  EXPECT_EQ(back.method.segment_speeds, full_recipe().method.segment_speeds);
   EXPECT_EQ(back.noise, NoiseKind::torch);
 }
 
