@@ -2,7 +2,7 @@
 // their summed speed one sample alone by Picard uses, or by a stale pipeline
 // that is cut by their speeds, and several by batch. The workers sleep instead
 // of computing.
-//   bench_unequal [milliseconds of a row on the fast worker] [runs]
+//   bench_unequal [milliseconds of a row on the fast worker] [runs] [work]
 // Prints work ÷ (wall × summed speed): 1 if no worker ever waits. The work is
 // the rows that the method asks for, so it says nothing of what Picard gains.
 // TROUPE_TEST_COMPANY=wire sends every message through the codec, =sockets
@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -225,7 +226,7 @@ std::vector<Work> works() {
   works.push_back({"batch of 16", batch, 100, 50, 16});
   samplers::MethodOptions stale;
   stale.kind = samplers::MethodKind::stale;
-  works.push_back({"stale", stale, 100, 100});
+  works.push_back({"stale", stale, 16, 100});
   return works;
 }
 
@@ -234,11 +235,15 @@ std::vector<Work> works() {
 int main(int argc, char** argv) {
   const Seconds row(1e-3 * (argc > 1 ? std::atof(argv[1]) : 10.0));
   const int runs = argc > 2 ? std::atoi(argv[2]) : 5;
+  const std::string_view only = argc > 3 ? argv[3] : "";
   const std::vector<std::vector<Pace>> companies = {
       {{2 * row}, {row}}, {{row}, {2 * row}},      {{row}, {4 * row}},
       {{row}, {row}},     {{row}, {row, 4 * row}},
   };
   for (const Work& work : works()) {
+    if (!only.empty() && only != work.name) {
+      continue;
+    }
     for (const std::vector<Pace>& paces : companies) {
       print_median(paces, work.rows_before_change * row, work, runs);
     }
