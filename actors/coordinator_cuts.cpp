@@ -19,7 +19,7 @@ void CoordinatorPolicy::cut_if_due(Sample& sample) {
   if (!can_lose_values_ || sample.next_cut ||
       now_ - sample.cut_began < options_.cuts.interval ||
       calls - sample.calls_when_cut < options_.cuts.calls ||
-      room_.is_over({kHomeProcess})) {
+      room_.is_over(kHomeMemory)) {
     return;
   }
   TakeCut take{.sample_index = sample.index,

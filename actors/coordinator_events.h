@@ -46,6 +46,7 @@ struct WorkerTraits {
 /// The coordinator's process: results are brought there. It lives as long as
 /// the job.
 inline constexpr int kHomeProcess = 0;
+inline constexpr ValueMemory kHomeMemory{kHomeProcess};
 
 /// The error is one sample's own, so the others can go on.
 [[nodiscard]] inline bool is_of_sample(Errc code) {

@@ -19,7 +19,7 @@ using samplers::Task;
 /// Rows whose time is remembered: older ones count for half.
 constexpr double kRememberedRows = 64;
 constexpr std::size_t kMostTasksOfAGrant = 16;
-// Of a Picard round, say: fewer leave the rest of the memory unused.
+// A grant has memory for so many from the start, so that it seldom grows.
 constexpr std::size_t kUsualTasksOfAGrant = 4;
 
 // Work ahead that hides what the coordinator takes to answer, and no more. A

@@ -90,7 +90,7 @@ std::optional<std::string> CoordinatorPolicy::lack_of_room(
     const ProcessJoined& event) const {
   std::vector<std::pair<ValueMemory, std::uint64_t>> budgets = {
       {{event.process}, event.value_budget},
-      {{kHomeProcess}, budget_of({kHomeProcess})}};
+      {kHomeMemory, budget_of(kHomeMemory)}};
   for (const WorkerTraits& traits : event.workers) {
     budgets.emplace_back(memory_of(event.process, traits.device),
                          traits.value_budget);

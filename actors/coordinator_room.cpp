@@ -9,11 +9,21 @@
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
-
 namespace {
 
-/// The coordinator's: results come there, and cuts.
-constexpr ValueMemory kHome{kHomeProcess};
+/// The first of the worker's memories of which `holds` is true: the host's,
+/// because what a GPU reads from elsewhere passes through it, then the GPU's.
+template <typename Predicate>
+std::optional<ValueMemory> first_memory(const WorkerTraits& worker,
+                                        const Predicate& holds) {
+  const ValueMemory own = memory_of(worker);
+  for (const ValueMemory memory : {ValueMemory{own.process}, own}) {
+    if (holds(memory)) {
+      return memory;
+    }
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -25,7 +35,7 @@ void CoordinatorPolicy::plan_room() {
   const int least = least_ahead(options_.method);
   std::map<ValueMemory, std::uint64_t> wanted;  // samples
   for (std::size_t g = 0; g < groups_.size(); ++g) {
-    std::set<ValueMemory> memories{kHome};
+    std::set<ValueMemory> memories{kHomeMemory};
     for (const int w : groups_.group(g).workers) {
       memories.insert({at(w).traits.process});
       memories.insert(memory_of(at(w).traits));
@@ -47,16 +57,15 @@ void CoordinatorPolicy::plan_room() {
 }
 
 void CoordinatorPolicy::set_room() {
-  const auto set = [this](ValueMemory memory) {
-    room_.set(memory, budget_of(memory),
-              sample_bytes(memory, can_lose_values_));
+  const auto set = [this](ValueMemory memory, std::uint64_t budget) {
+    room_.set(memory, budget, sample_bytes(memory, can_lose_values_));
   };
   for (const auto& [process, budget] : options_.value_budgets) {
-    set({process});
+    set({process}, budget);
   }
   for (const Worker& worker : workers_) {
     if (worker.traits.value_budget > 0) {
-      set(memory_of(worker.traits));
+      set(memory_of(worker.traits), worker.traits.value_budget);
     }
   }
 }
@@ -73,17 +82,18 @@ std::uint64_t CoordinatorPolicy::budget_of(ValueMemory memory) const {
   return worker == workers_.end() ? 0 : worker->traits.value_budget;
 }
 
-/// At most, of one sample in the memory. What is being cut is not freed until
-/// the cut is over; the coordinator's process keeps the values of the last cut
-/// beside that.
+/// At most, of one sample in the memory.
 std::uint64_t CoordinatorPolicy::sample_bytes(ValueMemory memory,
                                               bool is_cut) const {
   const std::uint64_t bytes =
       bytes_of(options_.method.kind->most_live(options_.method,
                                                calls_per_sample_, most_ahead_),
                options_.value_sizes);
-  const std::uint64_t for_cuts = memory == kHome ? 2 : 1;
-  return bytes * (is_cut ? 1 + for_cuts : 1);
+  if (!is_cut) {
+    return bytes;
+  }
+  return bytes *
+         (memory == kHomeMemory ? kCopiesWithCutsAtHome : kCopiesWithCuts);
 }
 
 /// Whether a sample that has room in the memories `kept` can come to the
@@ -104,23 +114,16 @@ std::optional<ValueMemory> CoordinatorPolicy::full_memory_of(
   return std::nullopt;
 }
 
-/// What a GPU reads from elsewhere passes through the host's memory.
 std::optional<ValueMemory> CoordinatorPolicy::full_memory_of(
     const WorkerTraits& worker, const RoomKept& kept) const {
-  const auto is_full = [&](ValueMemory memory) {
+  return first_memory(worker, [&](ValueMemory memory) {
     return !kept.contains(memory) && !room_.fits(memory);
-  };
-  const ValueMemory own = memory_of(worker);
-  const ValueMemory host{own.process};
-  if (is_full(host)) {
-    return host;
-  }
-  return own.gpu >= 0 && is_full(own) ? std::optional(own) : std::nullopt;
+  });
 }
 
 /// In the memories of the group, and in the coordinator's.
 void CoordinatorPolicy::keep_room(Sample& sample) {
-  keep_room(sample, kHome);
+  keep_room(sample, kHomeMemory);
   for (const int w : groups_.group(sample.group).workers) {
     keep_room(sample, at(w).traits);
   }
@@ -168,24 +171,21 @@ void CoordinatorPolicy::end_if_no_room() {
     return !room_.could_fit(memory);
   };
   std::optional<ValueMemory> lacking;
-  if (lacks(kHome)) {
-    lacking = kHome;
+  if (lacks(kHomeMemory)) {
+    lacking = kHomeMemory;
   }
-  for (std::size_t g = 0; g < groups_.size() && lacking != kHome; ++g) {
+  for (std::size_t g = 0; g < groups_.size() && lacking != kHomeMemory; ++g) {
     if (!groups_.is_staffed(g)) {
       continue;
     }
-    const auto& workers = groups_.group(g).workers;
-    const auto full = std::ranges::find_if(workers, [&](int w) {
-      const ValueMemory own = memory_of(at(w).traits);
-      return lacks({own.process}) || lacks(own);
-    });
-    if (full == workers.end()) {
+    std::optional<ValueMemory> of_group;
+    for (const int w : groups_.group(g).workers) {
+      of_group = of_group ? of_group : first_memory(at(w).traits, lacks);
+    }
+    if (!of_group) {
       return;
     }
-    const ValueMemory own = memory_of(at(*full).traits);
-    const ValueMemory host{own.process};
-    lacking = lacking.value_or(lacks(host) ? host : own);
+    lacking = lacking.value_or(*of_group);
   }
   if (lacking) {
     end_job(false, no_room(*lacking));

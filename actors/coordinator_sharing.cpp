@@ -71,7 +71,7 @@ void CoordinatorPolicy::admit_samples() {
     }
     best = best ? best : groups_.best(-1);
     if (!best || !has_place(*best) || groups_.is_full(*best) ||
-        !room_.fits({kHomeProcess})) {
+        !room_.fits(kHomeMemory)) {
       break;
     }
     if (const auto full = full_memory_of(*best, {})) {
@@ -214,7 +214,7 @@ void CoordinatorPolicy::hurry_to(int execution_class) {
     return;
   }
   RoomKept at_home;
-  (void)at_home[{kHomeProcess}];
+  (void)at_home[kHomeMemory];
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     // A sample that moves keeps its room in the coordinator's process.
     while (groups_.class_of(g) == execution_class && has_place(g) &&

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/job_fields.h"
+#include "actors/plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
@@ -129,13 +130,7 @@ void check_cuts(const JobRecord& job, int num_blocks) {
          "expected " + counted(segments, "segment") +
              " that go from block 0 to " + std::to_string(num_blocks) +
              " in order");
-  const std::vector<double>& speeds = job.method.segment_speeds;
-  expect(speeds.empty() || (speeds.size() == segments &&
-                            std::ranges::all_of(speeds,
-                                                [](double speed) {
-                                                  return speed > 0 &&
-                                                         std::isfinite(speed);
-                                                })),
+  expect(are_speeds_of(job.method.segment_speeds, static_cast<int>(segments)),
          "method.segment_speeds",
          "expected none, or a positive number for each of " +
              counted(segments, "segment"));

@@ -10,6 +10,14 @@
 
 namespace troupe::actors {
 
+bool are_speeds_of(std::span<const double> speeds, int num_segments) {
+  return speeds.empty() ||
+         (speeds.size() == static_cast<std::size_t>(num_segments) &&
+          std::ranges::all_of(speeds, [](double speed) {
+            return speed > 0 && std::isfinite(speed);
+          }));
+}
+
 std::vector<int> cut_blocks(std::span<const double> costs, int num_segments,
                             std::span<const double> speeds) {
   const int num_blocks = static_cast<int>(costs.size());
@@ -18,15 +26,10 @@ std::vector<int> cut_blocks(std::span<const double> costs, int num_segments,
           "a network of " + std::to_string(num_blocks) +
               " blocks cannot be cut: got " + std::to_string(num_segments) +
               " segments, expected 1 to " + std::to_string(num_blocks));
-  require(
-      speeds.empty() || speeds.size() == static_cast<std::size_t>(num_segments),
-      Errc::invalid_argument, "segments",
-      "got " + std::to_string(speeds.size()) + " speeds for " +
-          std::to_string(num_segments) + " segments");
-  require(std::ranges::all_of(
-              speeds, [](double s) { return s > 0 && std::isfinite(s); }),
-          Errc::invalid_argument, "segments",
-          "a speed is not a positive number");
+  require(are_speeds_of(speeds, num_segments), Errc::invalid_argument,
+          "segments",
+          "expected no speeds, or a positive number for each of " +
+              std::to_string(num_segments) + " segments");
   std::vector<double> sum(costs.size() + 1, 0.0);
   for (std::size_t i = 0; i < costs.size(); ++i) {
     sum[i + 1] = sum[i] + costs[i];

@@ -16,10 +16,14 @@ namespace troupe::actors {
 /// speeds: of the segments' workers, relative to each other; empty: all alike.
 /// Ties take the earliest cuts, so the answer is the same everywhere.
 /// Errors: Errc::invalid_argument when num_segments < 1, or there are fewer
-///         blocks than segments, or speeds are not one for each segment.
+///         blocks than segments, or !are_speeds_of(speeds, num_segments).
 [[nodiscard]] std::vector<int> cut_blocks(std::span<const double> costs,
                                           int num_segments,
                                           std::span<const double> speeds = {});
+
+/// Whether there is none, or a positive number for each segment.
+[[nodiscard]] bool are_speeds_of(std::span<const double> speeds,
+                                 int num_segments);
 
 /// Tasks of one model call, at most. For a window, of a round.
 [[nodiscard]] int tasks_per_call(const samplers::MethodOptions& options);

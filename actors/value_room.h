@@ -37,6 +37,12 @@ struct ValueMemory {
   return {process, device.kind == DeviceKind::cpu ? -1 : device.index};
 }
 
+/// How often a sample's values lie in a memory, at most, where cuts are taken:
+/// what is being cut is not freed until the cut is over. The coordinator's
+/// process keeps the values of the last cut beside that.
+inline constexpr std::uint64_t kCopiesWithCuts = 2;
+inline constexpr std::uint64_t kCopiesWithCutsAtHome = 3;
+
 /// "process 1", "cuda:0 of process 1".
 [[nodiscard]] std::string to_string(const ValueMemory& memory);
 

@@ -98,11 +98,11 @@ std::span<const Option> running_rows() {
        "pipeline, stale: parts the network is cut in", kMethodGroup, kMethods,
        whole(&Method::num_segments, 1), "one per worker, at least 2"},
       {"segment-speeds", "", 0, "LIST",
-       "pipeline, stale: how fast the workers of the segments are, relative to "
-       "each other, the first segment's first: a faster one gets more of the "
-       "network",
+       "pipeline, stale: how fast the workers are, relative to each other, "
+       "from "
+       "the first segment on; a faster one gets more of the network",
        kMethodGroup, kMethods, parsed(&Method::segment_speeds, parse_speeds),
-       "all alike"},
+       "equally fast"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages), "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,

@@ -114,7 +114,7 @@ void visit_method(Visitor& visit, Options& o) {
   visit(Key{"kind", "sequential stands for every exact method"}, o.kind);
   visit(Key{"age", "stale: steps a cut may lag"}, o.age);
   visit(Key{"ages", "stale: the same, by cut"}, o.ages);
-  visit(Key{"segment_speeds", "stale: relative, of the segments' workers"},
+  visit(Key{"segment_speeds", "stale: how fast the segments' workers are"},
         o.segment_speeds);
   visit_choices(visit, o);
 }

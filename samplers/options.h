@@ -125,8 +125,8 @@ struct MethodOptions {
 
   // pipeline, stale
   int num_segments = 2;
-  /// Of the workers that take the segments, in their order, relative to each
-  /// other: a faster one gets more of the network. Empty: all are as fast.
+  /// How fast the workers of the segments are, relative to each other. A faster
+  /// one gets more of the network. Empty: all are equally fast.
   std::vector<double> segment_speeds = {};
   int age = 1;                 ///< stale: steps by which each cut may lag
   std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`

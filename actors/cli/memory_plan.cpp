@@ -102,7 +102,8 @@ std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
   if (!has_gpus) {
     return bytes;
   }
-  return bytes * (memory == DeviceKind::cpu ? 3 : 2);
+  return bytes *
+         (memory == DeviceKind::cpu ? kCopiesWithCutsAtHome : kCopiesWithCuts);
 }
 
 std::uint64_t host_bytes(const JobRequest& request) {

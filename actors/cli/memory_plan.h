@@ -42,8 +42,7 @@ inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
                                           bool decode);
 
 /// What one sample holds at once, at most, in a GPU's memory or in the host's,
-/// with as little ahead as there can be. If there are GPUs, cuts hold as much
-/// again, and two cuts lie in the host's memory.
+/// with as little ahead as there can be. If there are GPUs, cuts are taken.
 [[nodiscard]] std::uint64_t sample_value_bytes(const JobRequest& request,
                                                DeviceKind memory);
 

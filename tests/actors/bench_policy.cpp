@@ -2,8 +2,8 @@
 // simulated in the same thread, and only the policy is timed. Prints
 // microseconds per task for 64 and 1,024 workers, medians of 5.
 //   bench_policy [tasks] [microseconds of a pass] [method [workers]]
-// With a number of workers it runs once, with those: README.md counts its
-// instructions so.
+// With a number of workers it runs once, with that many. README.md says how to
+// count its instructions.
 
 #include <algorithm>
 #include <chrono>

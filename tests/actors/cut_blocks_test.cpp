@@ -75,7 +75,7 @@ TEST(CutBlocks, GivesFasterWorkersMore) {
   EXPECT_EQ(cut({7, 7}), cut_blocks(costs, 2));
 }
 
-TEST(CutBlocks, RefusesSpeedsThatAreNoneOrTooMany) {
+TEST(CutBlocks, RefusesSpeedsThatDoNotFitTheSegments) {
   const std::vector<double> costs(8, 1.0);
   for (const std::vector<double>& speeds : std::vector<std::vector<double>>{
            {1}, {1, 1, 1}, {1, 0}, {-1, 1}, {1, std::nan("")}, {1, HUGE_VAL}}) {
