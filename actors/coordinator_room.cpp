@@ -17,12 +17,11 @@ template <typename Predicate>
 std::optional<ValueMemory> first_memory(const WorkerTraits& worker,
                                         const Predicate& holds) {
   const ValueMemory own = memory_of(worker);
-  for (const ValueMemory memory : {ValueMemory{own.process}, own}) {
-    if (holds(memory)) {
-      return memory;
-    }
+  const ValueMemory host{own.process};
+  if (holds(host)) {
+    return host;
   }
-  return std::nullopt;
+  return own != host && holds(own) ? std::optional(own) : std::nullopt;
 }
 
 }  // namespace
