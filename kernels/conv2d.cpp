@@ -1,6 +1,8 @@
 #include "kernels/conv2d.h"
 
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "kernels/check.h"
 #include "kernels/cpu/conv2d.h"
@@ -166,6 +168,32 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
       return cpu::upsample_nearest2x(ctx, x, out);
     case DeviceKind::cuda:
       return cuda::upsample_nearest2x(ctx, x, out);
+  }
+}
+
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out) {
+  check_device("concat", ctx.device(), {&a, &b, &out});
+  const std::size_t rank = a.shape().rank();
+  require(rank > 0 && b.shape().rank() == rank, Errc::shape_mismatch, "concat",
+          "b: got rank " + std::to_string(b.shape().rank()) + ", expected " +
+              std::to_string(rank) + ", at least 1");
+  const auto with_last = [&](std::int64_t last) {
+    std::vector<std::int64_t> extents(a.shape().extents().begin(),
+                                      a.shape().extents().end());
+    extents.back() = last;
+    return Shape(extents);
+  };
+  check_shape("concat", "b", b.shape(), with_last(b.dim(rank - 1)));
+  check_dtype("concat", "b", b, {a.dtype()});
+  check_dtype("concat", "out", out, {a.dtype()});
+  check_shape("concat", "out", out.shape(),
+              with_last(a.dim(rank - 1) + b.dim(rank - 1)));
+  switch (ctx.device().kind) {
+    case DeviceKind::cpu:
+      return cpu::concat_channels(ctx, a, b, out);
+    case DeviceKind::cuda:
+      return cuda::concat_channels(ctx, a, b, out);
   }
 }
 

@@ -56,4 +56,10 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
 /// Shapes: x [B, H, W, C], out [B, 2H, 2W, C].
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
+/// Puts the channels of b behind those of a, pixel by pixel.
+/// Shapes: a [..., A], b [..., B], out [..., A + B], of one dtype; the other
+///         axes are equal. out must not alias a or b.
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out);
+
 }  // namespace troupe::kernels

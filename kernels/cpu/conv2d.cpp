@@ -161,4 +161,33 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
   });
 }
 
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out) {
+  if (out.empty()) {
+    return;
+  }
+  constexpr std::int64_t kBlock = 64;  // pixels
+  const std::size_t last = a.shape().rank() - 1;
+  const auto bytes_of = [&](const Tensor& tensor) {
+    return static_cast<std::size_t>(tensor.dim(last)) * size_of(tensor.dtype());
+  };
+  const std::size_t a_bytes = bytes_of(a);
+  const std::size_t b_bytes = bytes_of(b);
+  const std::int64_t pixels = out.num_elements() / out.dim(last);
+  ctx.pool().run((pixels + kBlock - 1) / kBlock, [&](std::int64_t block,
+                                                     int /*thread*/) {
+    const std::int64_t begin = block * kBlock;
+    const auto at = static_cast<std::size_t>(begin);
+    std::byte* to = out.bytes().data() + at * (a_bytes + b_bytes);
+    const std::byte* left = a.bytes().data() + at * a_bytes;
+    const std::byte* right = b.bytes().data() + at * b_bytes;
+    for (std::int64_t i = begin; i < std::min(begin + kBlock, pixels); ++i) {
+      to = std::copy_n(left, a_bytes, to);
+      to = std::copy_n(right, b_bytes, to);
+      left += a_bytes;
+      right += b_bytes;
+    }
+  });
+}
+
 }  // namespace troupe::kernels::cpu

@@ -23,4 +23,7 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
             Tensor& out);
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out);
+
 }  // namespace troupe::kernels::cpu

@@ -93,6 +93,8 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& weights,
 // resample.cu
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x,
                         Tensor& out) TROUPE_OP;
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out) TROUPE_OP;
 
 // norm.cu
 void layer_norm(ExecContext& ctx, const Tensor& x, const Tensor& weight,

@@ -53,7 +53,78 @@ struct UpsampleNearest2x {
   }
 };
 
+/// Copies rows of `width` units to every `pitch`th unit of `out`.
+template <int N>
+struct CopyColumns {
+  static constexpr const char* kName = "concat_channels";
+  static constexpr int kThreads = 256;
+  static constexpr bool kCooperates = false;
+  static constexpr int kUnits = 4;  // loads of a thread in flight together
+
+  const std::uint8_t* from;
+  std::uint8_t* out;
+  std::int64_t count;  ///< units of `from`
+  std::int64_t width;  ///< units of a row
+  std::int64_t pitch;
+
+  template <typename Lane>
+  TROUPE_DEVICE void operator()(Lane& lane) const {
+    const std::int64_t first =
+        lane.block() * (kThreads * kUnits) + lane.thread();
+    Bytes<N> units[kUnits];
+    TROUPE_UNROLL
+    for (int i = 0; i < kUnits; ++i) {
+      if (first + i * kThreads < count) {
+        units[i] = load_bytes<N>(from + (first + i * kThreads) * N);
+      }
+    }
+    TROUPE_UNROLL
+    for (int i = 0; i < kUnits; ++i) {
+      const std::int64_t index = first + i * kThreads;
+      if (index < count) {
+        const std::int64_t row = index / width;
+        store_bytes<N>(units[i],
+                       out + (row * pitch + (index - row * width)) * N);
+      }
+    }
+  }
+};
+
 }  // namespace
+
+void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
+                     Tensor& out) {
+  Backend& backend = Backend::of(ctx);
+  const std::size_t last = a.shape().rank() - 1;
+  const auto size = static_cast<std::int64_t>(size_of(a.dtype()));
+  const std::int64_t a_bytes = a.dim(last) * size;
+  const std::int64_t pitch = a_bytes + b.dim(last) * size;
+  auto* to = reinterpret_cast<std::uint8_t*>(out.bytes().data());
+  for (const Tensor* part : {&a, &b}) {
+    if (part->empty()) {
+      continue;
+    }
+    auto* target = part == &a ? to : to + a_bytes;
+    const auto* from =
+        reinterpret_cast<const std::uint8_t*>(part->bytes().data());
+    const std::int64_t width = part->dim(last) * size;
+    with_unit_bytes(
+        reinterpret_cast<std::uintptr_t>(from) |
+            reinterpret_cast<std::uintptr_t>(target) |
+            static_cast<std::uintptr_t>(width) |
+            static_cast<std::uintptr_t>(pitch),
+        [&](auto bytes) {
+          constexpr int kBytes = decltype(bytes)::value;
+          using Kernel = CopyColumns<kBytes>;
+          const Kernel kernel{
+              from, target,
+              static_cast<std::int64_t>(part->num_bytes()) / kBytes,
+              width / kBytes, pitch / kBytes};
+          launch(backend, kernel,
+                 {blocks_for(kernel.count, Kernel::kThreads * Kernel::kUnits)});
+        });
+  }
+}
 
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
   Backend& backend = Backend::of(ctx);

@@ -47,6 +47,30 @@ TEST_F(ResampleOnGpu, DoublesBytes) {
   expect_same_bits(download(ctx, out), want);
 }
 
+TEST_F(ResampleOnGpu, ConcatenatesAsTheCpuDoes) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  struct Size {
+    std::int64_t pixels, a, b;
+  };
+  std::uint64_t seed = 100;
+  for (const Size& s : {Size{1, 1, 1}, Size{35, 7, 3}, Size{64, 32, 64},
+                        Size{0, 4, 4}, Size{9, 0, 5}, Size{600, 6, 10}}) {
+    for (const DType dtype : kFloats) {
+      for (const std::int64_t shift : {0, 1}) {
+        const Tensor a = random({s.pixels, s.a}, dtype, ++seed);
+        const Tensor b = random({s.pixels, s.b}, dtype, ++seed);
+        Tensor want({s.pixels, s.a + s.b}, dtype);
+        concat_channels(cpu, a, b, want);
+        GuardedOutput out(ctx, want.shape(), dtype, shift);
+        concat_channels(ctx, upload(ctx, a), upload(ctx, b), out.tensor);
+        expect_same_bits(download(ctx, out.tensor), want);
+        EXPECT_TRUE(out.intact(ctx));
+      }
+    }
+  }
+}
+
 TEST_F(ResampleOnGpu, RefusesMemoryOfTheHost) {
   ExecContext ctx(1, kGpu);
   const Tensor x = upload(ctx, random({1, 2, 2, 4}, DType::f32, 1));

@@ -118,6 +118,46 @@ TEST(UpsampleNearest2x, RepeatsEveryPixelFourTimes) {
   }
 }
 
+TEST(ConcatChannels, PutsTheSecondBehindTheFirst) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Shape shape : {Shape{2, 3, 50, 7}, Shape{1, 1, 1, 1},
+                              Shape{0, 2, 2, 3}, Shape{2, 3, 3, 0}}) {
+      ExecContext ctx(2);
+      const std::int64_t width = shape[3];
+      const Tensor a = random_tensor(shape, dtype, 1);
+      const Tensor b =
+          random_tensor({shape[0], shape[1], shape[2], 5}, dtype, 2);
+      Guarded out({shape[0], shape[1], shape[2], width + 5}, dtype);
+      concat_channels(ctx, a, b, out.tensor);
+      EXPECT_TRUE(out.intact());
+      std::vector<double> expected;
+      for (std::int64_t pixel = 0; pixel < shape[0] * shape[1] * shape[2];
+           ++pixel) {
+        for (std::int64_t c = 0; c < width; ++c) {
+          expected.push_back(value_at(a, pixel * width + c));
+        }
+        for (std::int64_t c = 0; c < 5; ++c) {
+          expected.push_back(value_at(b, pixel * 5 + c));
+        }
+      }
+      expect_near(out.tensor, expected, 0, 0);
+    }
+  }
+}
+
+TEST(ConcatChannels, RefusesWhatDoesNotFit) {
+  ExecContext ctx;
+  const Tensor a({1, 2, 3}, DType::f32);
+  Tensor out({1, 2, 5}, DType::f32);
+  EXPECT_THROW(concat_channels(ctx, a, Tensor({1, 3, 2}, DType::f32), out),
+               Error);
+  EXPECT_THROW(concat_channels(ctx, a, Tensor({1, 2, 3}, DType::f32), out),
+               Error);
+  EXPECT_THROW(concat_channels(ctx, a, Tensor({1, 2, 2}, DType::bf16), out),
+               Error);
+  EXPECT_THROW(concat_channels(ctx, a, Tensor({2, 2}, DType::f32), out), Error);
+}
+
 TEST(UpsampleNearest2x, RefusesWhatDoesNotFit) {
   ExecContext ctx;
   Tensor out({1, 4, 4, 3}, DType::f32);
