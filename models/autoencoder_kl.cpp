@@ -1,7 +1,6 @@
 #include "models/autoencoder_kl.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <string>
 
@@ -13,7 +12,9 @@
 #include "kernels/elementwise.h"
 #include "kernels/norm.h"
 #include "kernels/patchify.h"
+#include "models/activation_names.h"
 #include "models/autoencoder_kl_weights.h"
+#include "models/ping_pong.h"
 
 // C latent channels, h and w latent sides; inside, [1, H, W, channels].
 
@@ -23,29 +24,6 @@ namespace {
 using kernels::Activation;
 
 constexpr float kEps = 1e-6F;
-
-/// Source: diffusers models/activations.py, get_activation.
-Activation parse_activation(const Json& json) {
-  const std::string given = json.string("act_fn", "silu");
-  std::string name = given;
-  std::ranges::transform(name, name.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
-  if (name == "silu" || name == "swish") {
-    return Activation::silu;
-  }
-  if (name == "relu") {
-    return Activation::relu;
-  }
-  if (name == "mish") {
-    return Activation::mish;
-  }
-  require(name == "gelu", Errc::unsupported, json.place(),
-          "act_fn: got " + in_quotes(given) +
-              ", expected silu, swish, relu, gelu or mish",
-          "this autoencoder cannot be run");
-  return Activation::gelu_erf;
-}
 
 /// Which up blocks attend; empty where none does.
 std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
@@ -90,28 +68,15 @@ class Decoder {
                                  compute_);
   }
 
-  void norm(const Tensor& x, const VaeNorm& weights, Activation activation,
+  void norm(const Tensor& x, const NormWeights& weights, Activation activation,
             Tensor& out) {
     kernels::group_norm(ctx_, x, weights.weight, weights.bias,
                         config_.norm_num_groups, kEps, activation, out);
   }
 
-  /// out = shortcut(x) + conv2(act(norm2(conv1(act(norm1(x)))))).
-  void resnet(const Tensor& x, const VaeResnet& block, Tensor& out) {
-    const Workspace::Scope scope(ctx_.workspace());
-    Tensor normed = take(x, x.dim(3));
-    norm(x, block.norm1, config_.activation, normed);
-    Tensor hidden = take(x, out.dim(3));
-    kernels::conv2d(ctx_, normed, block.conv1, hidden);
-    ctx_.tick(0);  // of large pictures one convolution takes long
-    norm(hidden, block.norm2, config_.activation, hidden);
-    kernels::conv2d(ctx_, hidden, block.conv2, out);
-    if (block.shortcut) {
-      kernels::conv2d(ctx_, x, *block.shortcut, hidden);
-      kernels::add(ctx_, hidden, out);
-    } else {
-      kernels::add(ctx_, x, out);
-    }
+  void resnet(const Tensor& x, const ResnetWeights& block, Tensor& out) {
+    run_resnet(ctx_, block, {config_.norm_num_groups, kEps, config_.activation},
+               x, {}, out);
   }
 
   /// x += attention over all pixels, one head as wide as x.
@@ -168,37 +133,6 @@ std::int64_t inner_elements(const AutoencoderKlConfig& config,
   return most;
 }
 
-/// Two buffers that take turns as input and output of the layers.
-class PingPong {
- public:
-  PingPong(Workspace& workspace, std::int64_t elements, DType dtype)
-      : memory_{workspace.take({elements}, dtype),
-                workspace.take({elements}, dtype)} {}
-
-  /// The newest tensor.
-  [[nodiscard]] Tensor& now() { return views_[newest_]; }
-  /// Runs layer(newest, out) with `out` in the other buffer, which becomes the
-  /// newest.
-  template <typename Layer>
-  void apply(const Shape& shape, const Layer& layer) {
-    const Tensor from = views_[newest_];
-    layer(from, next(shape));
-  }
-  /// A tensor in the other buffer, which becomes the newest.
-  [[nodiscard]] Tensor& next(const Shape& shape) {
-    newest_ = 1 - newest_;
-    const Tensor& memory = memory_[newest_];
-    views_[newest_] =
-        Tensor(memory.owner(), shape, memory.dtype(), memory.device());
-    return views_[newest_];
-  }
-
- private:
-  Tensor memory_[2];
-  Tensor views_[2];
-  int newest_ = 0;
-};
-
 void check_latents(const AutoencoderKlConfig& config, const Tensor& latents,
                    const Tensor& out) {
   const std::int64_t scale = config.scale();
@@ -247,7 +181,7 @@ AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
   config.block_out_channels =
       json.integers("block_out_channels", {64}, 1, 65536);
   config.layers_per_block = json.integer("layers_per_block", 1, 1, 64);
-  config.activation = parse_activation(json);
+  config.activation = parse_activation(json, "this autoencoder cannot be run");
   config.latent_channels = json.integer("latent_channels", 4, 1, 4096);
   config.norm_num_groups = json.integer("norm_num_groups", 32, 1, 65536);
   config.scaling_factor = json.number("scaling_factor", 0.18215);

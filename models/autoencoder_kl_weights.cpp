@@ -10,8 +10,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/copy.h"
 #include "kernels/core/hash.h"
+#include "models/layer_reader.h"
 
 namespace troupe::models {
 namespace {
@@ -53,16 +53,26 @@ std::uint64_t hash_of(const AutoencoderKlConfig& config,
   return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
-/// Walks over the decoder in the order of its layers. With a source it reads,
-/// and packs if it has a compute type; without, it only writes down what it
-/// would read.
+/// The tensors of attention, under the names that `source` has: files of 2022
+/// call the projections query, key, value and proj_attn.
+AttentionSpec attention_of(const std::string& name, std::int64_t width,
+                           const WeightSource* source) {
+  const auto layer = [&](const char* now, const char* old) {
+    const bool is_old =
+        source != nullptr && !source->has(name + now + ".weight");
+    LinearSpec spec = linear_spec(name + (is_old ? old : now), width, width);
+    spec.weight.may_be_convolution = true;
+    return spec;
+  };
+  return {layer("to_q", "query"), layer("to_k", "key"), layer("to_v", "value"),
+          layer("to_out.0", "proj_attn")};
+}
+
+/// Walks over the decoder in the order of its layers.
 class Walker {
  public:
-  Walker(const AutoencoderKlConfig& config, std::vector<TensorSpec>& specs)
-      : config_(config), specs_(&specs) {}
-  Walker(const AutoencoderKlConfig& config, ExecContext& ctx,
-         std::optional<DType> compute, WeightSource& source)
-      : config_(config), ctx_(&ctx), compute_(compute), source_(&source) {}
+  Walker(const AutoencoderKlConfig& config, LayerReader& reader)
+      : config_(config), reader_(reader) {}
 
   AutoencoderKlWeights walk() {
     const auto& widths = config_.block_out_channels;
@@ -70,113 +80,40 @@ class Walker {
     std::int64_t width = widths.back();
     AutoencoderKlWeights weights;
     if (config_.use_post_quant_conv) {
-      weights.post_quant = conv("post_quant_conv", latent, latent, 1);
+      weights.post_quant = reader_.conv("post_quant_conv", latent, latent, 1);
     }
-    weights.conv_in = conv("decoder.conv_in", width, latent, 3);
-    weights.mid_1 = resnet("decoder.mid_block.resnets.0.", width, width);
+    weights.conv_in = reader_.conv("decoder.conv_in", width, latent, 3);
+    weights.mid_1 =
+        reader_.resnet("decoder.mid_block.resnets.0.", width, width);
     if (config_.mid_block_add_attention) {
       weights.mid_attention =
           attention("decoder.mid_block.attentions.0.", width);
     }
-    weights.mid_2 = resnet("decoder.mid_block.resnets.1.", width, width);
+    weights.mid_2 =
+        reader_.resnet("decoder.mid_block.resnets.1.", width, width);
     for (std::size_t i = 0; i < widths.size(); ++i) {
       const std::int64_t next = widths[widths.size() - 1 - i];
       const bool last = i + 1 == widths.size();
       weights.up_blocks.push_back(up_block(i, next, width, last));
       width = next;
     }
-    weights.norm_out = norm("decoder.conv_norm_out", width);
-    weights.conv_out = conv("decoder.conv_out", config_.out_channels, width, 3);
-    weights.num_bytes = num_bytes_;
-    weights.hash = source_ != nullptr ? hash_of(config_, source_->hash()) : 0;
+    weights.norm_out = reader_.norm("decoder.conv_norm_out", width);
+    weights.conv_out =
+        reader_.conv("decoder.conv_out", config_.out_channels, width, 3);
+    weights.num_bytes = reader_.num_bytes();
+    weights.hash = reader_.source() != nullptr
+                       ? hash_of(config_, reader_.source()->hash())
+                       : 0;
     return weights;
   }
 
  private:
-  Tensor tensor(const std::string& name, const Shape& shape) {
-    if (source_ == nullptr) {
-      specs_->push_back({name, shape});
-      return {};
-    }
-    return source_->read_f32({name, shape});
-  }
-
-  kernels::PackedConv2d conv(const std::string& name, std::int64_t out,
-                             std::int64_t in, std::int64_t size) {
-    const Tensor weight = tensor(name + ".weight", {out, in, size, size});
-    const Tensor bias = tensor(name + ".bias", {out});
-    if (source_ == nullptr) {
-      return {};
-    }
-    ctx_->tick(1);  // a stop ends the loading; a worker that reads is alive
-    if (!compute_) {
-      return {};
-    }
-    kernels::PackedConv2d packed(*ctx_, weight, bias, 1, size / 2, *compute_);
-    num_bytes_ += packed.num_bytes();
-    return packed;
-  }
-
-  VaeNorm norm(const std::string& name, std::int64_t width) {
-    VaeNorm norm{tensor(name + ".weight", {width}),
-                 tensor(name + ".bias", {width})};
-    if (compute_) {
-      norm = {kernels::on_device(*ctx_, norm.weight),
-              kernels::on_device(*ctx_, norm.bias)};
-    }
-    num_bytes_ += norm.weight.num_bytes() + norm.bias.num_bytes();
-    return norm;
-  }
-
-  VaeResnet resnet(const std::string& name, std::int64_t out, std::int64_t in) {
-    VaeResnet block;
-    block.norm1 = norm(name + "norm1", in);
-    block.conv1 = conv(name + "conv1", out, in, 3);
-    block.norm2 = norm(name + "norm2", out);
-    block.conv2 = conv(name + "conv2", out, out, 3);
-    if (in != out) {
-      block.shortcut = conv(name + "conv_shortcut", out, in, 1);
-    }
-    return block;
-  }
-
-  /// Files of 2022 call the projections query, key, value and proj_attn.
-  std::string projection(const std::string& name, const std::string& now,
-                         const std::string& old) {
-    const bool legacy =
-        source_ != nullptr && !source_->has(name + now + ".weight");
-    return name + (legacy ? old : now);
-  }
-
   VaeAttention attention(const std::string& name, std::int64_t width) {
     VaeAttention attention;
-    attention.norm = norm(name + "group_norm", width);
-    const std::array<std::string, 4> names = {
-        projection(name, "to_q", "query"), projection(name, "to_k", "key"),
-        projection(name, "to_v", "value"),
-        projection(name, "to_out.0", "proj_attn")};
-    std::vector<TensorSpec> weights;
-    std::vector<TensorSpec> biases;
-    for (const std::string& part : names) {
-      weights.push_back({part + ".weight", {width, width}, true});
-      biases.push_back({part + ".bias", {width}});
-    }
-    if (source_ == nullptr) {
-      specs_->insert(specs_->end(), weights.begin(), weights.end());
-      specs_->insert(specs_->end(), biases.begin(), biases.end());
-      return attention;
-    }
-    // One after another: the order of reading is that of the hash.
-    const Tensor qkv = source_->read_concatenated({&weights[0], 3});
-    const Tensor qkv_bias = source_->read_concatenated({&biases[0], 3});
-    const Tensor out = source_->read(weights[3]);
-    const Tensor out_bias = source_->read(biases[3]);
-    if (!compute_) {
-      return attention;
-    }
-    attention.qkv = kernels::PackedLinear(*ctx_, qkv, qkv_bias, *compute_);
-    attention.out = kernels::PackedLinear(*ctx_, out, out_bias, *compute_);
-    num_bytes_ += attention.qkv.num_bytes() + attention.out.num_bytes();
+    attention.norm = reader_.norm(name + "group_norm", width);
+    const AttentionSpec spec = attention_of(name, width, reader_.source());
+    attention.qkv = reader_.fused({spec.q, spec.k, spec.v});
+    attention.out = reader_.linear(spec.out);
     return attention;
   }
 
@@ -185,7 +122,7 @@ class Walker {
     const std::string name = "decoder.up_blocks." + std::to_string(index) + ".";
     VaeUpBlock block;
     for (std::int64_t i = 0; i <= config_.layers_per_block; ++i) {
-      block.resnets.push_back(resnet(
+      block.resnets.push_back(reader_.resnet(
           name + "resnets." + std::to_string(i) + ".", out, i == 0 ? in : out));
       if (config_.attends_in_up_block(index)) {
         block.attentions.push_back(
@@ -193,18 +130,19 @@ class Walker {
       }
     }
     if (!last) {
-      block.upsampler = conv(name + "upsamplers.0.conv", out, out, 3);
+      block.upsampler = reader_.conv(name + "upsamplers.0.conv", out, out, 3);
     }
     return block;
   }
 
   const AutoencoderKlConfig& config_;
-  std::vector<TensorSpec>* specs_ = nullptr;
-  ExecContext* ctx_ = nullptr;
-  std::optional<DType> compute_;
-  WeightSource* source_ = nullptr;
-  std::size_t num_bytes_ = 0;
+  LayerReader& reader_;
 };
+
+AutoencoderKlWeights walk(const AutoencoderKlConfig& config,
+                          LayerReader reader) {
+  return Walker(config, reader).walk();
+}
 
 /// The name that files of 2022 give a tensor, or its own.
 std::string legacy_name(const std::string& name) {
@@ -238,7 +176,7 @@ std::vector<TensorSpec> with_legacy_names(std::vector<TensorSpec> specs,
 std::vector<TensorSpec> autoencoder_kl_tensors(
     const AutoencoderKlConfig& config) {
   std::vector<TensorSpec> specs;
-  (void)Walker(config, specs).walk();
+  (void)walk(config, LayerReader(specs));
   return specs;
 }
 
@@ -296,7 +234,8 @@ AutoencoderKlWeights load_autoencoder_kl_weights(
     ExecContext& ctx, const AutoencoderKlConfig& config, DType compute,
     WeightSource& source) {
   source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
-  AutoencoderKlWeights weights = Walker(config, ctx, compute, source).walk();
+  AutoencoderKlWeights weights =
+      walk(config, LayerReader(ctx, compute, source));
   ctx.synchronize();  // every context of the device may read them
   return weights;
 }
@@ -305,7 +244,7 @@ std::uint64_t autoencoder_kl_weights_hash(ExecContext& ctx,
                                           const AutoencoderKlConfig& config,
                                           WeightSource& source) {
   source.check(with_legacy_names(autoencoder_kl_tensors(config), source));
-  return Walker(config, ctx, std::nullopt, source).walk().hash;
+  return walk(config, LayerReader(ctx, std::nullopt, source)).hash;
 }
 
 }  // namespace troupe::models

@@ -7,26 +7,17 @@
 #include "kernels/conv2d.h"
 #include "kernels/linear.h"
 #include "models/autoencoder_kl.h"
+#include "models/resnet.h"
 
 namespace troupe::models {
 
-struct VaeNorm {
-  Tensor weight, bias;  // [C] f32
-};
-
-struct VaeResnet {
-  VaeNorm norm1, norm2;
-  kernels::PackedConv2d conv1, conv2;
-  std::optional<kernels::PackedConv2d> shortcut;
-};
-
 struct VaeAttention {
-  VaeNorm norm;
+  NormWeights norm;
   kernels::PackedLinear qkv, out;
 };
 
 struct VaeUpBlock {
-  std::vector<VaeResnet> resnets;
+  std::vector<ResnetWeights> resnets;
   std::vector<VaeAttention> attentions;  ///< none, or one after each resnet
   std::optional<kernels::PackedConv2d> upsampler;
 };
@@ -34,10 +25,10 @@ struct VaeUpBlock {
 struct AutoencoderKlWeights {
   std::optional<kernels::PackedConv2d> post_quant;
   kernels::PackedConv2d conv_in;
-  VaeResnet mid_1, mid_2;
+  ResnetWeights mid_1, mid_2;
   std::optional<VaeAttention> mid_attention;
   std::vector<VaeUpBlock> up_blocks;
-  VaeNorm norm_out;
+  NormWeights norm_out;
   kernels::PackedConv2d conv_out;
   std::size_t num_bytes = 0;
   std::uint64_t hash = 0;

@@ -127,7 +127,7 @@ class Loader : public LinearLoader {
                            ? modulation(spec)
                            : linear(spec.modulation);
     block.qkv =
-        fused({&spec.attention.q, &spec.attention.k, &spec.attention.v});
+        fused(std::array{spec.attention.q, spec.attention.k, spec.attention.v});
     block.out = linear(spec.attention.out);
     block.mlp_up = linear(spec.mlp_up);
     block.mlp_down = linear(spec.mlp_down);

@@ -38,14 +38,13 @@ kernels::PackedLinear LinearLoader::linear(const LinearSpec& spec) {
   return pack(weight, bias);
 }
 
-kernels::PackedLinear LinearLoader::fused(
-    std::initializer_list<const LinearSpec*> specs) {
+kernels::PackedLinear LinearLoader::fused(std::span<const LinearSpec> specs) {
   std::vector<TensorSpec> weights;
   std::vector<TensorSpec> biases;
-  for (const LinearSpec* spec : specs) {
-    weights.push_back(spec->weight);
-    if (!spec->bias.name.empty()) {
-      biases.push_back(spec->bias);
+  for (const LinearSpec& spec : specs) {
+    weights.push_back(spec.weight);
+    if (!spec.bias.name.empty()) {
+      biases.push_back(spec.bias);
     }
   }
   const Tensor weight = source_.read_concatenated(weights);

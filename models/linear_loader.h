@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,7 @@ class LinearLoader {
   /// A convolution becomes a matrix.
   [[nodiscard]] kernels::PackedLinear linear(const LinearSpec& spec);
   /// One layer whose outputs are those of all, side by side.
-  [[nodiscard]] kernels::PackedLinear fused(
-      std::initializer_list<const LinearSpec*> specs);
+  [[nodiscard]] kernels::PackedLinear fused(std::span<const LinearSpec> specs);
   /// Without a compute type an empty layer.
   [[nodiscard]] kernels::PackedLinear pack(const Tensor& weight,
                                            const Tensor& bias);

@@ -1,6 +1,7 @@
 #include "models/pixart_weights.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <string>
@@ -123,10 +124,10 @@ std::uint64_t hash_of(const PixArtConfig& config, std::uint64_t tensors) {
 
 PixArtBlockWeights load_block(LinearLoader& loader, const BlockSpec& spec) {
   PixArtBlockWeights block;
-  block.qkv = loader.fused({&spec.self.q, &spec.self.k, &spec.self.v});
+  block.qkv = loader.fused(std::array{spec.self.q, spec.self.k, spec.self.v});
   block.out = loader.linear(spec.self.out);
   block.cross_query = loader.linear(spec.cross.q);
-  block.cross_key_value = loader.fused({&spec.cross.k, &spec.cross.v});
+  block.cross_key_value = loader.fused(std::array{spec.cross.k, spec.cross.v});
   block.cross_out = loader.linear(spec.cross.out);
   block.mlp_up = loader.linear(spec.mlp_up);
   block.mlp_down = loader.linear(spec.mlp_down);
