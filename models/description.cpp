@@ -10,10 +10,11 @@ namespace troupe::models {
 
 extern const DenoiserRow kDit;
 extern const DenoiserRow kPixArt;
+extern const DenoiserRow kUNet;
 extern const DenoiserRow kOldTransformer;
 
 DenoiserTable denoiser_table() {
-  static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt,
+  static constexpr const DenoiserRow* kTable[] = {&kDit, &kPixArt, &kUNet,
                                                   &kOldTransformer};
   return kTable;
 }

@@ -103,6 +103,16 @@ bool Json::has(std::string_view key) const {
   return document_->find(key) != nullptr;
 }
 
+bool Json::is_list(std::string_view key) const {
+  const auto* value = document_->find(key);
+  return value != nullptr && value->is_array();
+}
+
+std::string Json::written(std::string_view key) const {
+  const auto* value = document_->find(key);
+  return value != nullptr ? shown(*value) : "null";
+}
+
 std::int64_t Json::integer(std::string_view key, std::int64_t missing,
                            std::int64_t least, std::int64_t most) const {
   const auto* value = document_->find(key);

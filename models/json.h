@@ -39,6 +39,11 @@ class Json {
   // Values by key. `missing`: the result when `has(key)` is false. Errors
   // (all): Errc::corrupt_file.
 
+  /// True when the value is an array.
+  [[nodiscard]] bool is_list(std::string_view key) const;
+  /// The value as JSON without spaces; "null" when it is missing.
+  [[nodiscard]] std::string written(std::string_view key) const;
+
   /// Within [least, most].
   [[nodiscard]] std::int64_t integer(std::string_view key, std::int64_t missing,
                                      std::int64_t least,

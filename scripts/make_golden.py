@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
 import torch
 import torch_compat  # noqa: F401  (before diffusers)
 from diffusers import (AutoencoderKL, DiTTransformer2DModel,
-                       PixArtTransformer2DModel)
+                       PixArtTransformer2DModel, UNet2DConditionModel)
 from safetensors.torch import save_file
 
 WEIGHTS = "diffusion_pytorch_model.safetensors"
@@ -96,6 +96,44 @@ def make_pixart(folder, seed, lengths, tokens, side=None, **config):
                          "prompt_embeds": prompts,
                          "lengths": torch.tensor(lengths), "output": output,
                          "output_bf16": bf16})
+
+
+def unet_levels(attention):
+    """Types of the blocks of each level; True: with attention."""
+    return {"down_block_types": ["CrossAttnDownBlock2D" if a else "DownBlock2D"
+                                 for a in attention],
+            "up_block_types": ["CrossAttnUpBlock2D" if a else "UpBlock2D"
+                               for a in reversed(attention)]}
+
+
+@torch.no_grad()
+def make_unet(folder, seed, tokens, rows=2, side=None, **config):
+    torch.manual_seed(seed)
+    model = UNet2DConditionModel(**config).eval()
+    shake(model)
+    c = model.config
+    latents = torch.randn(rows, c.in_channels, *(side or (c.sample_size,) * 2))
+    timesteps = torch.tensor([999.0, 501.5, 0.0][:rows])
+    golden = {"latents": latents, "timesteps": timesteps,
+              "prompt_embeds": torch.randn(rows, tokens, c.cross_attention_dim),
+              "lengths": torch.tensor([tokens] * rows)}
+    added = {}
+    if c.addition_embed_type == "text_time":
+        pooled = (c.projection_class_embeddings_input_dim
+                  - 6 * c.addition_time_embed_dim)
+        golden["pooled"] = added["text_embeds"] = torch.randn(rows, pooled)
+        golden["size_ids"] = added["time_ids"] = torch.tensor(
+            [[1024., 768., 0., 16., 1024., 1024.]] * rows)
+
+    def run(network, dtype):
+        return network(
+            latents.to(dtype), timesteps, golden["prompt_embeds"].to(dtype),
+            added_cond_kwargs={k: v.to(dtype) for k, v in added.items()}
+        ).sample.float()
+    golden["output"] = run(model, torch.float32)
+    golden["output_bf16"] = run(copy.deepcopy(model).to(torch.bfloat16),
+                                torch.bfloat16)
+    save(folder, model, golden)
 
 
 @torch.no_grad()
@@ -185,6 +223,53 @@ def fixed(out):
                 in_channels=3, out_channels=None, caption_channels=5,
                 activation_fn="geglu", attention_bias=False, norm_eps=1e-3,
                 interpolation_scale=2)
+    make_unet(path("unet_default"), 15, 5, side=(4, 8), sample_size=8,
+              **unet_levels([True, False]), block_out_channels=[8, 16],
+              layers_per_block=1, norm_num_groups=4, attention_head_dim=2,
+              cross_attention_dim=6)
+    make_unet(path("unet_sizes"), 16, 3, sample_size=4,
+              **unet_levels([False, True]), block_out_channels=[8, 16],
+              layers_per_block=1, norm_num_groups=4, attention_head_dim=[1, 2],
+              transformer_layers_per_block=[1, 2], cross_attention_dim=10,
+              use_linear_projection=True, addition_embed_type="text_time",
+              addition_time_embed_dim=4,
+              projection_class_embeddings_input_dim=31)
+    make_unet(path("unet_unusual"), 17, 4, rows=3, sample_size=8,
+              **unet_levels([True, True, False]), block_out_channels=[4, 4, 8],
+              layers_per_block=2, norm_num_groups=2, norm_eps=1e-4,
+              attention_head_dim=[1, 2, 4], cross_attention_dim=5,
+              in_channels=3, out_channels=2, act_fn="gelu",
+              time_embedding_dim=12)
+
+
+def drawn_unet(draw, path):
+    """Widths, depths and kinds of any UNet that Troupe runs."""
+    count = draw.randint(1, 3)
+    groups = draw.choice([2, 4, 8])
+    heads = [draw.choice([1, 2, 4]) for _ in range(count)]
+    config = {}
+    if draw.random() < 0.5:
+        size = draw.choice([4, 8, 12])
+        config = {"addition_embed_type": "text_time",
+                  "addition_time_embed_dim": size,
+                  "projection_class_embeddings_input_dim":
+                      6 * size + draw.randint(1, 40)}
+    multiple = 2 ** (count - 1)
+    make_unet(path, draw.randrange(1 << 30), draw.randint(1, 77),
+              rows=draw.randint(1, 3), sample_size=multiple * draw.randint(1, 4),
+              side=(multiple * draw.randint(1, 4), multiple * draw.randint(1, 4)),
+              **unet_levels([draw.random() < 0.7 for _ in range(count)]),
+              block_out_channels=[8 * h * groups * draw.randint(1, 2)
+                                  for h in heads],
+              layers_per_block=draw.randint(1, 3), norm_num_groups=groups,
+              attention_head_dim=heads,
+              transformer_layers_per_block=[draw.randint(1, 3)
+                                            for _ in range(count)],
+              cross_attention_dim=draw.randint(1, 64),
+              use_linear_projection=draw.random() < 0.5,
+              act_fn=draw.choice(["silu", "gelu", "mish"]),
+              in_channels=draw.randint(1, 6), out_channels=draw.randint(1, 6),
+              **config)
 
 
 def drawn(out, count, seed):
@@ -217,6 +302,7 @@ def drawn(out, count, seed):
                  latent_channels=draw.randint(1, 16),
                  use_post_quant_conv=draw.random() < 0.5,
                  mid_block_add_attention=draw.random() < 0.7)
+        drawn_unet(draw, os.path.join(out, f"unet_{i}"))
 
 
 def main():

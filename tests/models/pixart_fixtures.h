@@ -69,4 +69,13 @@ inline Rows prompted_rows(ExecContext& ctx, const Denoiser& denoiser, int count,
   return rows;
 }
 
+/// Rows of the same bytes.
+inline void expect_same(const std::vector<Tensor>& got,
+                        const std::vector<Tensor>& want) {
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(bytes_equal(got[i], want[i])) << "row " << i;
+  }
+}
+
 }  // namespace troupe::models

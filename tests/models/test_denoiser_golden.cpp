@@ -24,6 +24,11 @@ Condition condition_in(const SafetensorsFile& golden, std::int64_t index) {
   condition.add(
       "prompt_embeds", golden.read(*golden.find("prompt_embeds")).item(index),
       golden.read(*golden.find("lengths")).data<std::int64_t>()[index]);
+  for (const char* name : {"pooled", "size_ids"}) {
+    if (const auto found = golden.find(name)) {
+      condition.add(name, golden.read(*found).item(index));
+    }
+  }
   return condition;
 }
 
@@ -89,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Dit, DenoiserGolden,
                          testing::ValuesIn(golden_folders("dit_")), name_of);
 INSTANTIATE_TEST_SUITE_P(PixArt, DenoiserGolden,
                          testing::ValuesIn(golden_folders("pixart_")), name_of);
+INSTANTIATE_TEST_SUITE_P(UNet, DenoiserGolden,
+                         testing::ValuesIn(golden_folders("unet_")), name_of);
 
 TEST(TimestepEmbedding, HasDiffusersValues) {
   const double timesteps[] = {500.0};

@@ -10,14 +10,6 @@ namespace {
 
 using PixArtBits = DitTest;
 
-void expect_same(const std::vector<Tensor>& got,
-                 const std::vector<Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(bytes_equal(got[i], want[i])) << "row " << i;
-  }
-}
-
 /// Each segment has an instance of its own, with its own prepared prompts.
 std::vector<Tensor> predict_cut(ExecContext& ctx, const DitCase& way, int count,
                                 const std::vector<int>& cuts) {

@@ -1,0 +1,319 @@
+#include "models/unet.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/activation.h"
+#include "kernels/copy.h"
+#include "kernels/core/error.h"
+#include "kernels/norm.h"
+#include "kernels/patchify.h"
+#include "models/row_groups.h"
+#include "models/unet_description.h"
+
+// B rows, C channels, H and W sides of the latents.
+
+namespace troupe::models {
+namespace {
+
+constexpr const char* kPlace = "unet";
+/// Latent pixels of rows that are computed together: activations of one row of
+/// 64 × 64 are larger than any cache; a GPU wants more work at once.
+constexpr std::int64_t kPixelsOnCpu = 4096;
+constexpr std::int64_t kPixelsOnGpu = 65536;
+
+void check_whole(const ShardContext& shard) {
+  require(shard.world_size() == 1, Errc::unsupported, kPlace,
+          "token shards: got " + std::to_string(shard.world_size()) +
+              " ranks, expected 1");
+}
+
+/// The names of a boundary's tensors at `cut`.
+std::vector<std::string> boundary_names(const UNetLayout& layout, int cut) {
+  std::vector<std::string> names;
+  for (int i = 0; i < layout.live_skips(cut); ++i) {
+    names.push_back("skip." + std::to_string(i));
+  }
+  if (!layout.hidden_is_skip(cut)) {
+    names.emplace_back("hidden");
+  }
+  return names;
+}
+
+}  // namespace
+
+std::int64_t unet_rows_at_once(std::int64_t pixels, DeviceKind kind) noexcept {
+  const std::int64_t most =
+      kind == DeviceKind::cpu ? kPixelsOnCpu : kPixelsOnGpu;
+  return std::clamp<std::int64_t>(most / std::max<std::int64_t>(pixels, 1), 1,
+                                  UNetWeights::kMostRows);
+}
+
+UNet::UNet(ExecContext& ctx, const UNetConfig& config, SegmentRange segment,
+           DType compute, WeightSource& source)
+    : config_(config),
+      layout_(config),
+      segment_(checked_segment(kPlace, layout_.size(), segment)),
+      compute_(compute),
+      weights_(load_unet_weights(ctx, config, segment_, compute, source)),
+      info_(UNetDescription(config).info(config.latent_shape(), compute)) {
+  info_.parameter_bytes = weights_.num_bytes;
+  info_.weights_hash = weights_.hash;
+}
+
+PreparedPtr UNet::prepare(ExecContext& ctx, const Condition& condition,
+                          std::span<const double> timesteps) const {
+  return conditioner().prepare(ctx, condition, timesteps);
+}
+
+void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                   std::span<Tensor> outputs) const {
+  check_whole(shard);
+  check_rows(kPlace, batch, outputs.size(), true);
+  check_owned(0, layout_.size());
+  if (outputs.empty()) {
+    return;
+  }
+  const Shape shape = checked_latents(batch.latents);
+  const Shape result = checked_outputs(outputs);
+  require(result[1] == shape[1] && result[2] == shape[2], Errc::shape_mismatch,
+          kPlace,
+          "output: got " + to_string(result) + ", expected the sides of " +
+              to_string(shape));
+  const std::int64_t pixels = shape[1] * shape[2];
+  for_each_group(
+      ctx, outputs.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      [&](std::size_t at, std::size_t n) {
+        const Batch rows = rows_of(batch, at, n);
+        UNetState state;
+        state.hidden = embed_rows(ctx, stack_rows(ctx, rows.latents));
+        state.skips = {state.hidden};
+        run_rows(ctx, rows, 0, layout_.size(), pixels, state);
+        Tensor images = ctx.workspace().take(
+            with_rows(static_cast<std::int64_t>(n), result), DType::f32);
+        finish_rows(ctx, state.hidden, images);
+        unstack_rows(ctx, images, outputs.subspan(at, n));
+      });
+}
+
+void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                 std::span<Boundary> boundaries) const {
+  check_whole(shard);
+  require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
+          kPlace, "latents and boundaries differ in number");
+  if (boundaries.empty()) {
+    return;
+  }
+  const Shape shape = checked_latents(batch.latents);
+  for_each_group(ctx, boundaries.size(),
+                 unet_rows_at_once(shape[1] * shape[2], ctx.device().kind),
+                 [&](std::size_t at, std::size_t n) {
+                   UNetState state;
+                   state.hidden = embed_rows(
+                       ctx, stack_rows(ctx, batch.latents.subspan(at, n)));
+                   state.skips = {state.hidden};
+                   store_state(ctx, state, 0, boundaries.subspan(at, n));
+                 });
+}
+
+void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                      int begin, int end,
+                      std::span<Boundary> boundaries) const {
+  check_whole(shard);
+  check_rows(kPlace, batch, boundaries.size(), false);
+  check_owned(begin, end);
+  if (boundaries.empty() || begin == end) {
+    return;
+  }
+  const std::int64_t pixels = checked_boundaries(boundaries, begin);
+  for_each_group(
+      ctx, boundaries.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      [&](std::size_t at, std::size_t n) {
+        const std::span<Boundary> group = boundaries.subspan(at, n);
+        UNetState state = load_state(ctx, group, begin);
+        run_rows(ctx, rows_of(batch, at, n), begin, end, pixels, state);
+        store_state(ctx, state, end, group);
+      });
+}
+
+void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
+                  std::span<const Boundary> boundaries,
+                  std::span<Tensor> outputs) const {
+  check_whole(shard);
+  check_rows(kPlace, batch, outputs.size(), false);
+  require(boundaries.size() == outputs.size(), Errc::shape_mismatch, kPlace,
+          "boundaries and results differ in number");
+  require(segment_.end == layout_.size(), Errc::invalid_argument, kPlace,
+          "finish: this segment does not hold the last block");
+  if (outputs.empty()) {
+    return;
+  }
+  const std::int64_t pixels = checked_boundaries(boundaries, layout_.size());
+  const Shape result = checked_outputs(outputs);
+  require(result[1] * result[2] == pixels, Errc::shape_mismatch, kPlace,
+          "output: got " + to_string(result) + ", expected " +
+              std::to_string(pixels) + " pixels");
+  for_each_group(
+      ctx, outputs.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      [&](std::size_t at, std::size_t n) {
+        const UNetState state =
+            load_state(ctx, boundaries.subspan(at, n), layout_.size());
+        Tensor images = ctx.workspace().take(
+            with_rows(static_cast<std::int64_t>(n), result), DType::f32);
+        finish_rows(ctx, state.hidden, images);
+        unstack_rows(ctx, images, outputs.subspan(at, n));
+      });
+}
+
+void UNet::check_owned(int begin, int end) const {
+  if (begin < segment_.begin || end > segment_.end || begin > end) {
+    throw Error(Errc::invalid_argument, kPlace,
+                "blocks: got " + std::to_string(begin) + " to " +
+                    std::to_string(end) + ", expected a part of " +
+                    std::to_string(segment_.begin) + " to " +
+                    std::to_string(segment_.end));
+  }
+}
+
+Shape UNet::checked_latents(std::span<const Tensor> latents) const {
+  const Shape shape = common_shape(kPlace, "latents", latents);
+  const std::int64_t multiple = config_.side_multiple();
+  const bool fits = shape.rank() == 3 && shape[0] == config_.in_channels &&
+                    shape[1] > 0 && shape[1] % multiple == 0 && shape[2] > 0 &&
+                    shape[2] % multiple == 0;
+  require(fits, Errc::shape_mismatch, kPlace,
+          "latents: got " + to_string(shape) + ", expected " +
+              std::to_string(config_.in_channels) +
+              " channels, and sides that are multiples of " +
+              std::to_string(multiple));
+  return shape;
+}
+
+Shape UNet::checked_outputs(std::span<const Tensor> outputs) const {
+  const Shape shape = common_shape(kPlace, "output", outputs);
+  require(shape.rank() == 3 && shape[0] == config_.out_channels,
+          Errc::shape_mismatch, kPlace,
+          "output: got " + to_string(shape) + ", expected " +
+              std::to_string(config_.out_channels) + " channels");
+  return shape;
+}
+
+std::int64_t UNet::checked_boundaries(std::span<const Boundary> boundaries,
+                                      int cut) const {
+  const std::vector<std::string> names = boundary_names(layout_, cut);
+  const UNetPlane hidden = layout_.hidden(cut);
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  for (const Boundary& boundary : boundaries) {
+    require(boundary.size() == names.size(), Errc::shape_mismatch, kPlace,
+            "boundary: got " + std::to_string(boundary.size()) +
+                " tensors, expected " + std::to_string(names.size()));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      const bool is_skip = static_cast<int>(i) < layout_.live_skips(cut);
+      const UNetPlane plane = is_skip ? layout_.skips()[i] : hidden;
+      const Tensor& tensor = boundary[i].tensor;
+      if (height == 0 && tensor.shape().rank() == 3) {
+        height = tensor.dim(0) << plane.halvings;
+        width = tensor.dim(1) << plane.halvings;
+      }
+      const Shape expected{height >> plane.halvings, width >> plane.halvings,
+                           plane.channels};
+      require(boundary[i].name == names[i] && tensor.shape() == expected &&
+                  tensor.dtype() == compute_ && !tensor.empty(),
+              Errc::shape_mismatch, kPlace,
+              "boundary: got " + boundary[i].name + " " +
+                  to_string(tensor.shape()) + " of " +
+                  std::string(to_string(tensor.dtype())) + ", expected " +
+                  names[i] + " " + to_string(expected) + " of " +
+                  std::string(to_string(compute_)));
+    }
+  }
+  return height * width;
+}
+
+Tensor UNet::embed_rows(ExecContext& ctx, const Tensor& latents) const {
+  require(weights_.conv_in.has_value(), Errc::invalid_argument, kPlace,
+          "embed: this segment does not hold block 0");
+  const std::int64_t rows = latents.dim(0);
+  Tensor out = ctx.workspace().take(
+      {rows, latents.dim(2), latents.dim(3), config_.levels.front().width},
+      compute_);
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor x = ctx.workspace().take(
+      {rows, latents.dim(2), latents.dim(3), latents.dim(1)}, compute_);
+  kernels::to_channels_last(ctx, latents, x);
+  kernels::conv2d(ctx, x, *weights_.conv_in, out);
+  return out;
+}
+
+void UNet::run_rows(ExecContext& ctx, const Batch& rows, int begin, int end,
+                    std::int64_t pixels, UNetState& state) const {
+  const auto conditions = conditioner().conditions_of(ctx, rows);
+  UNetPass pass(ctx, config_, layout_, weights_, compute_, conditions,
+                conditioner().shifts_of(ctx, rows, conditions), {begin, end},
+                pixels);
+  for (int i = begin; i < end; ++i) {
+    pass.run(i, state);
+  }
+}
+
+void UNet::finish_rows(ExecContext& ctx, const Tensor& hidden,
+                       Tensor& images) const {
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor normed = ctx.workspace().take(hidden.shape(), compute_);
+  kernels::group_norm(ctx, hidden, weights_.norm_out->weight,
+                      weights_.norm_out->bias, config_.norm_num_groups,
+                      config_.norm_eps, config_.activation, normed);
+  Tensor pixels = ctx.workspace().take(
+      {hidden.dim(0), hidden.dim(1), hidden.dim(2), config_.out_channels},
+      DType::f32);
+  kernels::conv2d(ctx, normed, *weights_.conv_out, pixels);
+  kernels::to_channels_first(ctx, pixels, images);
+}
+
+UNetState UNet::load_state(ExecContext& ctx,
+                           std::span<const Boundary> boundaries,
+                           int cut) const {
+  UNetState state;
+  for (std::size_t i = 0; i < boundaries.front().size(); ++i) {
+    std::vector<Tensor> rows;
+    for (const Boundary& boundary : boundaries) {
+      rows.push_back(kernels::on_device(ctx, boundary[i].tensor));
+    }
+    Tensor all = ctx.workspace().take(
+        with_rows(static_cast<std::int64_t>(rows.size()), rows[0].shape()),
+        compute_);
+    kernels::gather(ctx, rows, all);
+    state.skips.push_back(std::move(all));
+  }
+  state.hidden = state.skips.back();
+  if (!layout_.hidden_is_skip(cut)) {
+    state.skips.pop_back();
+  }
+  return state;
+}
+
+void UNet::store_state(ExecContext& ctx, const UNetState& state, int cut,
+                       std::span<Boundary> boundaries) const {
+  const std::vector<std::string> names = boundary_names(layout_, cut);
+  for (Boundary& boundary : boundaries) {
+    boundary.resize(names.size());
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Tensor& all = i < state.skips.size() ? state.skips[i] : state.hidden;
+    const Shape shape(all.shape().extents().subspan(1));
+    std::vector<Tensor> rows;
+    for (Boundary& boundary : boundaries) {
+      NamedTensor& named = boundary[i];
+      if (named.tensor.shape() != shape || named.tensor.dtype() != compute_ ||
+          !(named.tensor.device() == ctx.device())) {
+        named.tensor = ctx.empty(shape, compute_);
+      }
+      named.name = names[i];
+      rows.push_back(named.tensor);
+    }
+    kernels::scatter(ctx, all, rows);
+  }
+}
+
+}  // namespace troupe::models

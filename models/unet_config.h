@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/activation.h"
+#include "kernels/core/tensor.h"
+#include "models/json.h"
+
+namespace troupe::models {
+
+/// One resolution of a UNet, on the way down or up.
+struct UNetLevel {
+  std::int64_t width = 0;  ///< channels
+  std::int64_t heads = 1;  ///< of attention
+  /// Transformer blocks behind each residual block on the way down; 0: none.
+  std::int64_t depth = 0;
+};
+
+/// The keys of diffusers' UNet2DConditionModel that change its arithmetic, with
+/// the defaults of that class. Keys that would change it otherwise are refused.
+/// Source: diffusers models/unets/unet_2d_condition.py.
+struct UNetConfig {
+  std::int64_t sample_height = 64;
+  std::int64_t sample_width = 64;
+  std::int64_t in_channels = 4;
+  std::int64_t out_channels = 4;
+  std::vector<UNetLevel> levels;  ///< from the outermost to the innermost
+  /// Transformer blocks on the way up, by level.
+  std::vector<std::int64_t> up_depths;
+  std::int64_t mid_depth = 1;
+  std::int64_t layers_per_block = 2;  ///< residual blocks; one more going up
+  kernels::Activation activation = kernels::Activation::silu;
+  std::int64_t norm_num_groups = 32;
+  float norm_eps = 1e-5F;
+  std::int64_t cross_attention_dim = 1280;  ///< width of prompt_embeds
+  std::int64_t time_embed_dim = 1280;
+  /// SDXL (addition_embed_type "text_time"): width of the pooled prompt, and of
+  /// the embedding of each of six sizes; 0: it takes neither.
+  std::int64_t pooled_width = 0;
+  std::int64_t size_embed_dim = 0;
+
+  [[nodiscard]] bool has_sizes() const noexcept { return size_embed_dim > 0; }
+  /// Width of what goes in and out of add_embedding.
+  [[nodiscard]] std::int64_t added_width() const noexcept {
+    return pooled_width + kSizes * size_embed_dim;
+  }
+  /// Sides of latents are multiples of it.
+  [[nodiscard]] std::int64_t side_multiple() const noexcept {
+    return std::int64_t{1} << (levels.size() - 1);
+  }
+  [[nodiscard]] Shape latent_shape() const {
+    return {in_channels, sample_height, sample_width};
+  }
+
+  /// Original size, crop and target size of SDXL's pictures.
+  static constexpr std::int64_t kSizes = 6;
+};
+
+/// Reads config.json of UNet2DConditionModel.
+/// Errors: Errc::corrupt_file; Errc::unsupported for a UNet of another kind
+/// than those of Stable Diffusion 1.5, 2.1 and XL.
+[[nodiscard]] UNetConfig parse_unet_config(const Json& json);
+
+}  // namespace troupe::models

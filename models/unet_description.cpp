@@ -1,0 +1,262 @@
+#include "models/unet_description.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "kernels/core/error.h"
+#include "kernels/core/noise.h"
+#include "models/unet.h"
+#include "models/unet_conditioner.h"
+#include "models/unet_pass.h"
+#include "models/unet_weights.h"
+
+namespace troupe::models {
+namespace {
+
+/// What the pipelines of Stable Diffusion give.
+constexpr std::int64_t kPromptTokens = 77;
+
+double product(std::int64_t rows, std::int64_t in, std::int64_t out) {
+  return 2.0 * static_cast<double>(rows) * static_cast<double>(in) *
+         static_cast<double>(out);
+}
+
+/// Parameters of a unit, without time_emb_proj, which all segments share the
+/// cost of.
+std::int64_t unit_parameters(const UNetConfig& config, const UNetUnit& unit) {
+  const std::int64_t width = unit.out_channels;
+  std::int64_t count = unit.sampler.empty() ? 0 : 9 * width * width + width;
+  for (std::size_t i = 0; i < unit.resnets.size(); ++i) {
+    const std::int64_t in = unit.resnet_input(i);
+    count += 9 * width * (in + width) + 2 * in + 4 * width +
+             width * (config.time_embed_dim + 1) +
+             (in != width ? (in + 1) * width : 0);
+  }
+  if (unit.depth > 0) {
+    const std::int64_t block = 18 * width * width + 17 * width +
+                               2 * width * config.cross_attention_dim;
+    count += 2 * width * width + 4 * width + unit.depth * block;
+  }
+  return count;
+}
+
+/// Floating-point operations of a unit, for latents of so many pixels.
+double unit_flops(const UNetUnit& unit, std::int64_t pixels) {
+  const std::int64_t here = pixels >> (2 * unit.halvings);
+  const std::int64_t there = pixels >> (2 * unit.out_halvings());
+  const std::int64_t width = unit.out_channels;
+  double flops = unit.sampler.empty() ? 0.0 : product(there, 9 * width, width);
+  for (std::size_t i = 0; i < unit.resnets.size(); ++i) {
+    const std::int64_t in = unit.resnet_input(i);
+    flops += product(here, 9 * (in + width) + (in != width ? in : 0), width);
+  }
+  if (unit.depth > 0) {
+    const double block = product(here, width, 18 * width) +
+                         2 * product(here, here + kPromptTokens, width);
+    flops += product(here, width, 2 * width) +
+             static_cast<double>(unit.depth) * block;
+  }
+  return flops;
+}
+
+/// Columns of keys and values of all transformer blocks.
+std::int64_t prompt_columns(const UNetLayout& layout, SegmentRange units) {
+  std::int64_t columns = 0;
+  for (int i = units.begin; i < units.end; ++i) {
+    columns += 2 * layout.unit(i).depth * layout.unit(i).out_channels;
+  }
+  return columns;
+}
+
+/// Elements of a row's boundary at `cut`.
+std::int64_t boundary_elements(const UNetLayout& layout, int cut,
+                               std::int64_t pixels) {
+  std::int64_t elements = 0;
+  const auto add = [&](const UNetPlane& plane) {
+    elements += (pixels >> (2 * plane.halvings)) * plane.channels;
+  };
+  for (int i = 0; i < layout.live_skips(cut); ++i) {
+    add(layout.skips()[static_cast<std::size_t>(i)]);
+  }
+  if (!layout.hidden_is_skip(cut)) {
+    add(layout.hidden(cut));
+  }
+  return elements;
+}
+
+}  // namespace
+
+Shape UNetDescription::nearest_latents(const Shape& wanted) const {
+  const auto multiple = static_cast<double>(config_.side_multiple());
+  const auto nearest = [&](std::int64_t side) {
+    return std::max<std::int64_t>(
+               1, std::llround(static_cast<double>(side) / multiple)) *
+           config_.side_multiple();
+  };
+  if (wanted.rank() != 3) {
+    return latent_shape();
+  }
+  return {config_.in_channels, nearest(wanted[1]), nearest(wanted[2])};
+}
+
+DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
+  const std::int64_t pixels = latents[1] * latents[2];
+  const std::int64_t outer = config_.levels.front().width;
+  DenoiserInfo info;
+  info.class_name = "UNet2DConditionModel";
+  info.latent_shape = latents;
+  info.out_channels = config_.out_channels;
+  info.guided_channels = config_.out_channels;
+  info.branch_order = BranchOrder::uncond_cond;
+  info.compute = compute;
+  std::int64_t most = 0;
+  for (int i = 0; i < layout_.size(); ++i) {
+    info.blocks.push_back(
+        {.flops = unit_flops(layout_.unit(i), pixels),
+         .parameter_bytes = static_cast<std::size_t>(
+                                unit_parameters(config_, layout_.unit(i))) *
+                            size_of(compute)});
+    most = std::max(most, boundary_elements(layout_, i, pixels));
+  }
+  info.boundary_bytes = static_cast<std::size_t>(most) * size_of(compute);
+  const SegmentRange whole{0, layout_.size()};
+  info.bytes_per_timestep =
+      static_cast<std::size_t>(UNetConditioner::shift_width(layout_, whole)) *
+      sizeof(float);
+  info.bytes_per_prompt =
+      static_cast<std::size_t>(kPromptTokens * prompt_columns(layout_, whole)) *
+      size_of(compute);
+  info.embed_flops = product(pixels, 9 * config_.in_channels, outer);
+  info.finish_flops = product(pixels, 9 * outer, config_.out_channels);
+  return info;
+}
+
+Condition UNetDescription::any_condition() const {
+  const auto random = [](const Shape& shape) {
+    Tensor tensor(shape, DType::f32);
+    fill_normal({}, tensor);
+    return tensor;
+  };
+  Condition condition;
+  condition.add("prompt_embeds",
+                random({kPromptTokens, config_.cross_attention_dim}));
+  if (config_.has_sizes()) {
+    condition.add("pooled", random({config_.pooled_width}));
+    Tensor sizes({UNetConfig::kSizes}, DType::f32);
+    std::ranges::fill(sizes.span<float>(), 0.0F);
+    condition.add("size_ids", sizes);
+  }
+  return condition;
+}
+
+void UNetDescription::check_condition(const Condition& condition) const {
+  check_unet_condition(config_, condition);
+}
+
+NetworkMemory UNetDescription::memory(const Shape& latents, DType compute,
+                                      DeviceKind kind,
+                                      WeightPlacement /*placement*/,
+                                      SegmentRange segment) const {
+  segment = checked_segment("unet", layout_.size(), segment);
+  const auto element = static_cast<std::int64_t>(size_of(compute));
+  std::int64_t parameters = 0;
+  std::int64_t largest = 0;
+  for (const TensorSpec& spec : unet_tensors(config_, segment)) {
+    parameters += spec.shape.num_elements();
+    largest = std::max(largest, spec.shape.num_elements());
+  }
+  const std::int64_t pixels = latents[1] * latents[2];
+  const UNetPassSize pass = pass_size(layout_, segment, pixels, compute);
+  const std::int64_t outer = config_.levels.front().width;
+  NetworkMemory memory;
+  memory.weights_bytes =
+      static_cast<std::uint64_t>(parameters * element + largest * 4);
+  memory.rows_at_once = unet_rows_at_once(pixels, kind);
+  // conv_in's output is a skip, too; images side by side, going in and out.
+  memory.pass_bytes = static_cast<std::uint64_t>(
+      (pass.skips + 2 * pass.hidden + pass.inner + pixels * outer) * element +
+      UNetConditioner::shift_width(layout_, segment) * 4 +
+      pixels *
+          (config_.in_channels * (4 + element) + config_.out_channels * 8));
+  memory.row_bytes = static_cast<std::uint64_t>(
+      pixels * 4 *
+      (NetworkMemory::kLatentsPerRow * config_.in_channels +
+       config_.out_channels));
+  return memory;
+}
+
+std::vector<NetworkFact> UNetDescription::facts() const {
+  std::int64_t transformers = 0;
+  for (const UNetUnit& unit : layout_.units()) {
+    transformers += unit.depth;
+  }
+  return {{"blocks", layout_.size()},
+          {"width", config_.levels.front().width},
+          {"widest", config_.levels.back().width},
+          {"levels", static_cast<std::int64_t>(config_.levels.size())},
+          {"transformer_blocks", transformers},
+          {"caption_width", config_.cross_attention_dim}};
+}
+
+std::string_view UNetDescription::config_keys() const {
+  return "act_fn addition_embed_type addition_embed_type_num_heads "
+         "addition_time_embed_dim attention_head_dim attention_type "
+         "block_out_channels center_input_sample class_embed_type "
+         "class_embeddings_concat conv_in_kernel conv_out_kernel "
+         "cross_attention_dim cross_attention_norm down_block_types "
+         "downsample_padding dropout dual_cross_attention encoder_hid_dim "
+         "encoder_hid_dim_type flip_sin_to_cos freq_shift in_channels "
+         "layers_per_block mid_block_only_cross_attention "
+         "mid_block_scale_factor mid_block_type norm_eps norm_num_groups "
+         "num_attention_heads num_class_embeds only_cross_attention "
+         "out_channels projection_class_embeddings_input_dim "
+         "resnet_out_scale_factor resnet_skip_time_act "
+         "resnet_time_scale_shift reverse_transformer_layers_per_block "
+         "sample_size time_cond_proj_dim time_embedding_act_fn "
+         "time_embedding_dim time_embedding_type timestep_post_act "
+         "transformer_layers_per_block up_block_types upcast_attention "
+         "use_linear_projection";
+}
+
+ClassTensors UNetDescription::tensors() const {
+  ClassTensors tensors;
+  for (TensorSpec& spec :
+       unet_tensors(config_, checked_segment("unet", layout_.size(), {}))) {
+    tensors.names.push_back(std::move(spec.name));
+  }
+  return tensors;
+}
+
+std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
+    int /*blocks*/) const {
+  return std::make_unique<UNetDescription>(config_);
+}
+
+std::unique_ptr<Denoiser> UNetDescription::load(
+    ExecContext& ctx, DType compute, WeightSource& weights,
+    SegmentRange segment, WeightPlacement placement) const {
+  require(placement == WeightPlacement::resident, Errc::unsupported, "unet",
+          "its weights cannot be offloaded to the host");
+  return std::make_unique<UNet>(ctx, config_, segment, compute, weights);
+}
+
+std::uint64_t UNetDescription::weights_hash(ExecContext& ctx,
+                                            WeightSource& weights) const {
+  return unet_weights_hash(
+      ctx, config_, checked_segment("unet", layout_.size(), {}), weights);
+}
+
+namespace {
+
+std::unique_ptr<DenoiserDescription> describe(const Json& config) {
+  return std::make_unique<UNetDescription>(parse_unet_config(config));
+}
+
+}  // namespace
+
+extern constinit const DenoiserRow kUNet{.class_name = "UNet2DConditionModel",
+                                         .describe = describe};
+
+}  // namespace troupe::models

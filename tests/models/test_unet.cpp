@@ -1,0 +1,338 @@
+// What the UNet promises: cuts, batches, threads and paddings change no bit.
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "kernels/linear.h"
+#include "models/unet.h"
+#include "tests/models/helpers.h"
+#include "tests/models/unet_fixtures.h"
+
+namespace troupe::models {
+namespace {
+
+struct UNetCase {
+  std::string name;
+  DType compute = DType::f32;
+  bool with_sizes = false;
+  std::int64_t head_dim = 12;
+
+  friend void PrintTo(const UNetCase& way, std::ostream* out) {
+    *out << way.name;
+  }
+};
+
+class UNetBits : public testing::TestWithParam<UNetCase> {
+ protected:
+  void SetUp() override {
+    if (!kernels::supports(GetParam().compute)) {
+      GTEST_SKIP() << "no bf16 on this processor";
+    }
+  }
+
+  [[nodiscard]] static UNetConfig config() {
+    return small_unet_config(GetParam().with_sizes, GetParam().head_dim);
+  }
+  [[nodiscard]] static std::unique_ptr<UNet> make(ExecContext& ctx,
+                                                  SegmentRange segment = {}) {
+    return small_unet(ctx, config(), GetParam().compute, segment);
+  }
+  [[nodiscard]] static Rows rows_for(ExecContext& ctx, const UNet& unet,
+                                     int count,
+                                     const Shape& shape = {4, 8, 8}) {
+    return unet_rows(ctx, unet, config(), count, shape);
+  }
+};
+
+// Each segment has an instance of its own, with its own prepared prompts.
+TEST_P(UNetBits, StayTheSameWhereverTheBlocksAreCut) {
+  ExecContext ctx;
+  ShardContext whole;
+  const auto full = make(ctx);
+  const int count = UNetLayout(config()).size();
+  const auto expected = predict(ctx, *full, rows_for(ctx, *full, 3));
+  std::size_t most = 0;
+  for (int cut = 0; cut <= count; ++cut) {
+    std::vector<Boundary> boundaries(3);
+    const auto first = cut > 0 ? make(ctx, {0, cut}) : make(ctx);
+    const Rows outer = rows_for(ctx, *first, 3);
+    first->embed(ctx, whole, outer.batch(), boundaries);
+    first->run_blocks(ctx, whole, outer.batch(), 0, cut, boundaries);
+    most = std::max(most, bytes_of(boundaries[0]));
+    const auto second = cut < count ? make(ctx, {cut, count}) : make(ctx);
+    const Rows inner = rows_for(ctx, *second, 3);
+    Batch batch = inner.batch();
+    batch.latents = {};
+    second->run_blocks(ctx, whole, batch, cut, count, boundaries);
+    auto outputs = outputs_for(*second, inner.latents);
+    second->finish(ctx, whole, batch, boundaries, outputs);
+    expect_same(outputs, expected);
+  }
+  EXPECT_EQ(most, full->info().boundary_bytes);
+}
+
+TEST_P(UNetBits, OfARowDoNotDependOnBatchPositionOrThreads) {
+  ExecContext one(1);
+  ExecContext three(3);
+  const auto unet = make(one);
+  const Rows rows = rows_for(one, *unet, 6);
+  const auto together = predict(one, *unet, rows);
+  expect_same(predict(three, *unet, rows_for(three, *unet, 6)), together);
+  Rows reversed;
+  for (int i = 5; i >= 0; --i) {
+    const auto at = static_cast<std::size_t>(i);
+    reversed.add(three, *unet, rows.latents[at], rows.timesteps[at],
+                 unet_condition(config(), at, 1 + 7 * i));
+  }
+  const auto backward = predict(three, *unet, reversed);
+  for (std::size_t i = 0; i < 6; ++i) {
+    Rows alone;
+    alone.add(one, *unet, rows.latents[i], rows.timesteps[i],
+              unet_condition(config(), i, 1 + 7 * static_cast<int>(i)));
+    EXPECT_TRUE(bytes_equal(predict(one, *unet, alone)[0], together[i])) << i;
+    EXPECT_TRUE(bytes_equal(backward[5 - i], together[i])) << i;
+  }
+}
+
+TEST_P(UNetBits, DoNotDependOnThePadding) {
+  ExecContext ctx;
+  const auto unet = make(ctx);
+  Rows rows;
+  for (const std::int64_t padding : {0, 1, 50}) {
+    rows.add(ctx, *unet, latents_of_row(0, {4, 8, 8}), 500.0,
+             unet_condition(config(), 3, 7, padding));
+  }
+  const auto outputs = predict(ctx, *unet, rows);
+  EXPECT_TRUE(bytes_equal(outputs[1], outputs[0]));
+  EXPECT_TRUE(bytes_equal(outputs[2], outputs[0]));
+}
+
+TEST_P(UNetBits, AreTheSameForAnnouncedTimesteps) {
+  ExecContext ctx;
+  const auto unet = make(ctx);
+  const Rows rows = rows_for(ctx, *unet, 3);
+  const auto want = predict(ctx, *unet, rows);
+  Rows announced = rows;
+  for (std::size_t i = 0; i < 2; ++i) {  // the third row is computed
+    const std::vector<double> timesteps = {1.0, rows.timesteps[i], 500.0, 1.0};
+    announced.prepared[i] = unet->prepare(
+        ctx, unet_condition(config(), i, 1 + 7 * static_cast<int>(i)),
+        timesteps);
+    announced.conditions[i] = announced.prepared[i].get();
+    EXPECT_EQ(
+        announced.prepared[i]->num_bytes(),
+        rows.prepared[i]->num_bytes() + 3 * unet->info().bytes_per_timestep);
+  }
+  expect_same(predict(ctx, *unet, announced), want);
+}
+
+TEST_P(UNetBits, FollowEverythingThatTheNetworkIsGiven) {
+  ExecContext ctx;
+  const auto unet = make(ctx);
+  const Shape shape{4, 8, 8};
+  const Condition condition = unet_condition(config(), 1, 8);
+  const auto with = [&](const char* name) {
+    Condition changed;
+    for (const ConditionTensor& item : condition.tensors()) {
+      Tensor tensor = item.tensor.clone();
+      if (item.name == name) {
+        tensor.data<float>()[tensor.num_elements() - 1] += 1.0F;
+      }
+      changed.add(item.name, std::move(tensor), item.length);
+    }
+    return changed;
+  };
+  Rows rows;
+  rows.add(ctx, *unet, latents_of_row(0, shape), 500.0, condition);
+  rows.add(ctx, *unet, latents_of_row(1, shape), 500.0, condition);
+  rows.add(ctx, *unet, latents_of_row(0, shape), 501.0, condition);
+  for (const ConditionTensor& item : condition.tensors()) {
+    rows.add(ctx, *unet, latents_of_row(0, shape), 500.0,
+             with(item.name.c_str()));
+  }
+  const auto outputs = predict(ctx, *unet, rows);
+  for (std::size_t i = 1; i < outputs.size(); ++i) {
+    EXPECT_FALSE(bytes_equal(outputs[i], outputs[0])) << i;
+  }
+}
+
+TEST_P(UNetBits, OfAnyRectangleAreThoseOfPieces) {
+  ExecContext ctx;
+  ShardContext shard;
+  const auto unet = make(ctx);
+  const int count = UNetLayout(config()).size();
+  for (const Shape& shape :
+       {Shape{4, 4, 16}, Shape{4, 16, 4}, Shape{4, 4, 4}, Shape{4, 12, 20}}) {
+    const Rows rows = rows_for(ctx, *unet, 2, shape);
+    std::vector<Boundary> boundaries(2);
+    unet->embed(ctx, shard, rows.batch(), boundaries);
+    for (int i = 0; i < count; ++i) {
+      unet->run_blocks(ctx, shard, rows.batch(), i, i + 1, boundaries);
+    }
+    auto cut = outputs_for(*unet, rows.latents);
+    unet->finish(ctx, shard, rows.batch(), boundaries, cut);
+    expect_same(cut, predict(ctx, *unet, rows));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Compute, UNetBits,
+    testing::Values(UNetCase{"f32"}, UNetCase{"f32_sizes", DType::f32, true},
+                    UNetCase{"bf16", DType::bf16},
+                    UNetCase{"bf16_tiles", DType::bf16, true, 32}),
+    [](const auto& item) { return item.param.name; });
+
+TEST(UNet, AStepAllocatesNothingAfterTheFirst) {
+  ExecContext ctx;
+  const UNetConfig config = small_unet_config();
+  const auto unet = small_unet(ctx, config);
+  const Rows rows = unet_rows(ctx, *unet, config, 2);
+  (void)predict(ctx, *unet, rows);
+  const auto held = ctx.workspace().capacity_bytes();
+  (void)predict(ctx, *unet, rows);
+  EXPECT_EQ(ctx.workspace().capacity_bytes(), held);
+}
+
+TEST(UNet, APassTakesTheMemoryThatWasForecast) {
+  for (const bool with_sizes : {false, true}) {
+    for (const int count : {1, 4}) {
+      ExecContext ctx;
+      const UNetConfig config = small_unet_config(with_sizes, 32);
+      const auto unet = small_unet(ctx, config);
+      const Shape shape{4, 64, 32};
+      const Rows rows = unet_rows(ctx, *unet, config, count, shape);
+      ExecContext fresh;  // what `prepare` took is not of the pass
+      (void)predict(fresh, *unet, rows);
+      const NetworkMemory forecast =
+          UNetDescription(config).memory(shape, DType::f32);
+      const double share =
+          static_cast<double>(fresh.workspace().capacity_bytes()) /
+          static_cast<double>(forecast.of_rows(count));
+      EXPECT_LE(share, 1.0) << count;
+      EXPECT_GE(share, 0.9) << count;
+    }
+  }
+}
+
+TEST(UNet, SegmentsHoldOnlyTheirOwnWeightsAndPrompts) {
+  ExecContext ctx;
+  ShardContext whole;
+  const UNetConfig config = small_unet_config();
+  const int count = UNetLayout(config).size();
+  const auto full = small_unet(ctx, config);
+  const auto middle = small_unet(ctx, config, DType::f32, {2, 4});
+  EXPECT_LT(middle->info().parameter_bytes, full->info().parameter_bytes / 2);
+  EXPECT_EQ(middle->info().blocks.size(), static_cast<std::size_t>(count));
+  const Condition condition = unet_condition(config, 1, 9, 30);
+  // Keys and values of the transformer blocks: unit 2 has two.
+  EXPECT_EQ(middle->prepare(ctx, condition)->num_bytes(),
+            2 * 9 * 2 * 24 * sizeof(float));
+
+  const Rows rows = unet_rows(ctx, *full, config, 1);
+  const Rows of_middle = unet_rows(ctx, *middle, config, 1);
+  std::vector<Boundary> boundaries(1);
+  auto outputs = outputs_for(*full, rows.latents);
+  const auto code_of = [&](auto&& call) { return error_of(call).code(); };
+  EXPECT_EQ(code_of([&] {
+              middle->embed(ctx, whole, of_middle.batch(), boundaries);
+            }),
+            Errc::invalid_argument);
+  full->embed(ctx, whole, rows.batch(), boundaries);
+  full->run_blocks(ctx, whole, rows.batch(), 0, 2, boundaries);
+  EXPECT_EQ(code_of([&] {
+              middle->run_blocks(ctx, whole, of_middle.batch(), 2, 5,
+                                 boundaries);
+            }),
+            Errc::invalid_argument);
+  EXPECT_EQ(code_of([&] {
+              middle->finish(ctx, whole, of_middle.batch(), boundaries,
+                             outputs);
+            }),
+            Errc::invalid_argument);
+  // A prompt that another segment prepared has other blocks' keys.
+  EXPECT_EQ(code_of([&] {
+              middle->run_blocks(ctx, whole, rows.batch(), 2, 3, boundaries);
+            }),
+            Errc::invalid_argument);
+  // A boundary of another cut.
+  EXPECT_EQ(code_of([&] {
+              middle->run_blocks(ctx, whole, of_middle.batch(), 3, 4,
+                                 boundaries);
+            }),
+            Errc::shape_mismatch);
+}
+
+TEST(UNet, RefusesSidesThatCannotBeHalvedAndMixedSizes) {
+  ExecContext ctx;
+  const UNetConfig config = small_unet_config();
+  const auto unet = small_unet(ctx, config);
+  for (const Shape& wrong : {Shape{4, 6, 8}, Shape{4, 8, 2}, Shape{3, 8, 8},
+                             Shape{4, 8}, Shape{4, 0, 8}, Shape{4, 1, 8, 8}}) {
+    Rows rows;
+    rows.add(ctx, *unet, Tensor::zeros(wrong, DType::f32), 500.0,
+             unet_condition(config, 1, 2));
+    EXPECT_EQ(error_of([&] { (void)predict(ctx, *unet, rows); }).code(),
+              Errc::shape_mismatch)
+        << to_string(wrong);
+  }
+  const UNetDescription description(config);
+  EXPECT_EQ(description.nearest_latents({4, 6, 9}), (Shape{4, 8, 8}));
+  EXPECT_EQ(description.nearest_latents({4, 1, 100}), (Shape{4, 4, 100}));
+}
+
+TEST(UNet, StopsBetweenBlocksWhenAsked) {
+  ExecContext ctx;
+  const UNetConfig config = small_unet_config();
+  const auto unet = small_unet(ctx, config);
+  const Rows rows = unet_rows(ctx, *unet, config, 1);
+  const auto before = ctx.ticks();
+  (void)predict(ctx, *unet, rows);
+  EXPECT_EQ(ctx.ticks() - before, unet->info().blocks.size());
+  ctx.request_stop();
+  EXPECT_EQ(error_of([&] { (void)predict(ctx, *unet, rows); }).code(),
+            Errc::interrupted);
+}
+
+TEST(UNet, RefusesConditionsThatDoNotFit) {
+  ExecContext ctx;
+  const UNetConfig config = small_unet_config(true);
+  const auto unet = small_unet(ctx, config);
+  const auto place_of = [&](const Condition& condition) {
+    const Error error = error_of([&] { (void)unet->prepare(ctx, condition); });
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    return error.place();
+  };
+  EXPECT_EQ(place_of(prompt(1, 4)), "pooled");
+  EXPECT_EQ(place_of(prompt(1, 4, 0, 21)), "prompt_embeds");
+  EXPECT_EQ(place_of(Condition(3)), "class_label");
+  Condition wrong = prompt(1, 4);
+  wrong.add("pooled", Tensor::zeros({config.pooled_width}, DType::f32));
+  wrong.add("size_ids", Tensor::zeros({5}, DType::f32));
+  EXPECT_EQ(place_of(wrong), "size_ids");
+}
+
+TEST(UNet, TheHashFollowsWeightsAndConfiguration) {
+  ExecContext ctx;
+  const UNetConfig plain = small_unet_config();
+  const auto hash_of = [&](const UNetConfig& config, std::uint64_t seed) {
+    RandomWeights weights(ctx, seed);
+    return unet_weights_hash(ctx, config, {0, UNetLayout(config).size()},
+                             weights);
+  };
+  std::set<std::uint64_t> hashes = {hash_of(plain, 11), hash_of(plain, 12)};
+  EXPECT_TRUE(hashes.contains(small_unet(ctx, plain)->info().weights_hash));
+  UNetConfig config = plain;
+  config.norm_eps *= 2;
+  hashes.insert(hash_of(config, 11));
+  config = plain;
+  config.levels[0].heads = 1;
+  hashes.insert(hash_of(config, 11));
+  config = plain;
+  config.activation = kernels::Activation::mish;
+  hashes.insert(hash_of(config, 11));
+  EXPECT_EQ(hashes.size(), 5U);
+}
+
+}  // namespace
+}  // namespace troupe::models
