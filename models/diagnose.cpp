@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "kernels/elementwise.h"
 #include "kernels/reduction.h"
 
 namespace troupe::models {
 namespace {
 
 bool finite(ExecContext& ctx, const Tensor& tensor) {
-  if (tensor.dtype() != DType::f32) {
-    return true;
+  const Workspace::Scope scope(ctx.workspace());
+  Tensor numbers = tensor;
+  if (tensor.dtype() != DType::f32) {  // boundaries of a UNet
+    numbers = ctx.workspace().take(tensor.shape(), DType::f32);
+    kernels::convert(ctx, tensor, numbers);
   }
   kernels::Readings readings(ctx, 1);
-  readings.all_finite(tensor);
+  readings.all_finite(numbers);
   return readings.wait()[0] != 0.0;
 }
 

@@ -17,7 +17,6 @@ namespace troupe::models {
 namespace {
 
 constexpr const char* kName = "prompt_embeds";
-constexpr std::int64_t kTimestepDim = 256;
 /// PixArt-Sigma was trained with 300, alpha with 120.
 constexpr std::int64_t kMostPromptTokens = 4096;
 
@@ -230,9 +229,10 @@ void PixArtConditioner::embed(ExecContext& ctx,
   const auto take = [&](std::int64_t columns, DType dtype) {
     return ctx.workspace().take({count, 1, columns}, dtype);
   };
-  Tensor frequencies = ctx.workspace().take({count, kTimestepDim}, DType::f32);
+  Tensor frequencies =
+      ctx.workspace().take({count, kPixArtFrequencies}, DType::f32);
   kernels::timestep_embedding(ctx, timesteps, 0.0, 10000.0, frequencies);
-  Tensor in = take(kTimestepDim, compute_);
+  Tensor in = take(kPixArtFrequencies, compute_);
   kernels::convert(ctx, frequencies.reshape(in.shape()), in);  // [T, 1, 256]
   Tensor hidden = take(width, compute_);
   kernels::linear(ctx, in, weights_.timestep.timestep_1, Activation::silu,

@@ -13,8 +13,6 @@
 namespace troupe::models {
 namespace {
 
-constexpr std::int64_t kTimestepDim = 256;
-
 /// All that can be read, by module.
 struct Specs {
   LinearSpec patch;
@@ -30,7 +28,7 @@ Specs specs_of(const PixArtConfig& config) {
   const std::string timestep = "adaln_single.emb.timestep_embedder.";
   return {{{"pos_embed.proj.weight", Shape{width, config.in_channels, p, p}},
            {"pos_embed.proj.bias", Shape{width}}},
-          linear_spec(timestep + "linear_1", width, kTimestepDim),
+          linear_spec(timestep + "linear_1", width, kPixArtFrequencies),
           linear_spec(timestep + "linear_2", width, width),
           linear_spec("adaln_single.linear", 6 * width, width),
           linear_spec("caption_projection.linear_1", width,

@@ -21,6 +21,9 @@ struct PixArtBlockWeights : AdalnLayers {
   kernels::PackedLinear cross_key_value;  ///< D → 2D: keys, values
 };
 
+/// Width of the sinusoids that a timestep is embedded with.
+inline constexpr std::int64_t kPixArtFrequencies = 256;
+
 /// What follows from the timestep alone (adaLN-single).
 struct PixArtTimestepWeights {
   kernels::PackedLinear timestep_1;  ///< 256 → D

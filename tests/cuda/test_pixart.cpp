@@ -45,14 +45,6 @@ class PixArtOnGpu : public CudaTest,
   std::optional<ExecContext> gpu_;
 };
 
-void expect_same(const std::vector<Tensor>& got,
-                 const std::vector<Tensor>& want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(bytes_equal(got[i], want[i])) << "row " << i;
-  }
-}
-
 TEST_P(PixArtOnGpu, AgreesWithTheCpu) {
   ExecContext cpu;
   const auto there = small_pixart(cpu, {"", DType::f32, GetParam().head_dim});

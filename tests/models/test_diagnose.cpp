@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "kernels/elementwise.h"
 #include "models/diagnose.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
@@ -7,10 +8,10 @@
 namespace troupe::models {
 namespace {
 
-/// A DiT that breaks in block 3.
+/// A DiT that breaks in block 3, in a boundary of this type.
 class Broken final : public Denoiser {
  public:
-  explicit Broken(const Dit& whole) : whole_(whole) {}
+  Broken(const Dit& whole, DType dtype) : whole_(whole), dtype_(dtype) {}
   [[nodiscard]] const DenoiserInfo& info() const override {
     return whole_.info();
   }
@@ -32,7 +33,13 @@ class Broken final : public Denoiser {
                   std::span<Boundary> boundaries) const override {
     whole_.run_blocks(ctx, shard, batch, begin, end, boundaries);
     if (begin <= 3 && end > 3) {
-      boundaries.back()[0].tensor.data<float>()[5] = INFINITY;
+      Tensor& hidden = boundaries.back()[0].tensor;
+      hidden.data<float>()[5] = INFINITY;
+      if (dtype_ != DType::f32) {
+        Tensor converted(hidden.shape(), dtype_);
+        kernels::convert(ctx, hidden, converted);
+        hidden = converted;
+      }
     }
   }
   void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -43,6 +50,7 @@ class Broken final : public Denoiser {
 
  private:
   const Dit& whole_;
+  DType dtype_;
 };
 
 TEST(FirstNonFinite, NamesThePlace) {
@@ -51,8 +59,10 @@ TEST(FirstNonFinite, NamesThePlace) {
   const auto dit = small_dit(ctx);
   Rows rows = small_rows(ctx, *dit, 2);
   EXPECT_EQ(first_non_finite(ctx, whole, *dit, rows.batch()), "");
-  EXPECT_EQ(first_non_finite(ctx, whole, Broken(*dit), rows.batch()),
-            "block 3");
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    EXPECT_EQ(first_non_finite(ctx, whole, Broken(*dit, dtype), rows.batch()),
+              "block 3");
+  }
   rows.latents[1].data<float>()[3] = std::nanf("");
   EXPECT_EQ(first_non_finite(ctx, whole, *dit, rows.batch()), "latents");
 }
