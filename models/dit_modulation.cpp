@@ -11,6 +11,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
+#include "models/prompt_tensors.h"
 
 // R rows, D width.
 
@@ -89,10 +90,7 @@ PreparedPtr DitModulation::prepare(ExecContext& ctx, const Condition& condition,
                     " (the last one is 'no class')",
                 "choose another class");
   }
-  std::vector<double> timesteps(announced.begin(), announced.end());
-  std::ranges::sort(timesteps);
-  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
-                  timesteps.end());
+  std::vector<double> timesteps = ascending(announced);
   Tensor table = ctx.empty(
       {static_cast<std::int64_t>(timesteps.size()), width()}, DType::f32);
   std::vector<Row> rows;

@@ -33,19 +33,13 @@ void PatchDenoiser::set_info(ExecContext& ctx, DenoiserInfo info) {
   }
 }
 
-void PatchDenoiser::check_whole(const ShardContext& shard) const {
-  require(shard.world_size() == 1, Errc::unsupported, layout_.place,
-          "token shards: got " + std::to_string(shard.world_size()) +
-              " ranks, expected 1");
-}
-
 void PatchDenoiser::predict(ExecContext& ctx, ShardContext& shard,
                             const Batch& batch,
                             std::span<Tensor> outputs) const {
-  check_whole(shard);
+  check_whole(layout_.place, shard);
   check_rows(layout_.place, batch, outputs.size(), true);
   const auto num_layers = static_cast<int>(layout_.num_layers);
-  check_owned(0, num_layers);
+  check_owned(layout_.place, layout_.segment, 0, num_layers);
   if (outputs.empty()) {
     return;
   }
@@ -75,7 +69,7 @@ void PatchDenoiser::predict(ExecContext& ctx, ShardContext& shard,
 void PatchDenoiser::embed(ExecContext& ctx, ShardContext& shard,
                           const Batch& batch,
                           std::span<Boundary> boundaries) const {
-  check_whole(shard);
+  check_whole(layout_.place, shard);
   require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
           layout_.place, "latents and boundaries differ in number");
   if (boundaries.empty()) {
@@ -105,9 +99,9 @@ void PatchDenoiser::embed(ExecContext& ctx, ShardContext& shard,
 void PatchDenoiser::run_blocks(ExecContext& ctx, ShardContext& shard,
                                const Batch& batch, int begin, int end,
                                std::span<Boundary> boundaries) const {
-  check_whole(shard);
+  check_whole(layout_.place, shard);
   check_rows(layout_.place, batch, boundaries.size(), false);
-  check_owned(begin, end);
+  check_owned(layout_.place, layout_.segment, begin, end);
   if (boundaries.empty()) {
     return;
   }
@@ -130,7 +124,7 @@ void PatchDenoiser::finish(ExecContext& ctx, ShardContext& shard,
                            const Batch& batch,
                            std::span<const Boundary> boundaries,
                            std::span<Tensor> outputs) const {
-  check_whole(shard);
+  check_whole(layout_.place, shard);
   check_rows(layout_.place, batch, outputs.size(), false);
   require(boundaries.size() == outputs.size(), Errc::shape_mismatch,
           layout_.place, "boundaries and results differ in number");
@@ -261,17 +255,6 @@ void PatchDenoiser::replay(ExecContext& ctx, const Batch& rows, int begin,
   }
   append_operands(ctx, rows, key);
   ctx.replay(identity_, key, fn);
-}
-
-void PatchDenoiser::check_owned(int begin, int end) const {
-  const SegmentRange own = layout_.segment;
-  if (begin < own.begin || end > own.end || begin > end) {
-    throw Error(Errc::invalid_argument, layout_.place,
-                "blocks: got " + std::to_string(begin) + " to " +
-                    std::to_string(end) + ", expected a part of " +
-                    std::to_string(own.begin) + " to " +
-                    std::to_string(own.end));
-  }
 }
 
 void PatchDenoiser::finish_rows(ExecContext& ctx, const Tensor& modulation,

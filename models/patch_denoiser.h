@@ -90,7 +90,6 @@ class PatchDenoiser : public Denoiser {
     std::map<std::pair<std::int64_t, std::int64_t>, Tensor> tables;
   };
 
-  void check_whole(const ShardContext& shard) const;
   /// These three throw Errc::shape_mismatch. The first two return the one shape
   /// of all rows, the third the hidden state [N, D] of each row.
   [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
@@ -98,8 +97,6 @@ class PatchDenoiser : public Denoiser {
                                       std::int64_t tokens) const;
   [[nodiscard]] std::vector<Tensor> checked_boundaries(
       std::span<const Boundary> boundaries) const;
-  /// Errors: Errc::invalid_argument for blocks this instance does not hold.
-  void check_owned(int begin, int end) const;
   /// The position table [N, D] f32 for latents of this shape, on ctx's device.
   [[nodiscard]] Tensor positions_of(ExecContext& ctx,
                                     const Shape& latents) const;

@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
+#include "models/prompt_tensors.h"
 
 // B rows of a batch, T timesteps, L tokens of the prompt, D width.
 
@@ -17,47 +18,17 @@ namespace troupe::models {
 namespace {
 
 constexpr const char* kName = "prompt_embeds";
-/// PixArt-Sigma was trained with 300, alpha with 120.
-constexpr std::int64_t kMostPromptTokens = 4096;
-
 using kernels::Activation;
-
-void sort_and_unite(std::vector<double>& timesteps) {
-  std::ranges::sort(timesteps);
-  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
-                  timesteps.end());
-}
 
 }  // namespace
 
 const ConditionTensor& checked_prompt(const PixArtConfig& config,
                                       const Condition& condition) {
-  const ConditionTensor* prompt = condition.find(kName);
   for (const ConditionTensor& item : condition.tensors()) {
     require(item.name == kName, Errc::invalid_argument, item.name,
             "the network does not take it: expected prompt_embeds alone");
   }
-  require(prompt != nullptr, Errc::invalid_argument, kName,
-          "missing: the network is conditioned on it");
-  const Shape& shape = prompt->tensor.shape();
-  if (shape.rank() != 2 || shape[1] != config.caption_channels) {
-    throw Error(Errc::invalid_argument, kName,
-                "got shape " + to_string(shape) + ", expected [tokens, " +
-                    std::to_string(config.caption_channels) + "]");
-  }
-  const DType dtype = prompt->tensor.dtype();
-  if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
-    throw Error(
-        Errc::invalid_argument, kName,
-        "got " + std::string(to_string(dtype)) + ", expected f32, bf16 or f16");
-  }
-  if (prompt->length < 1 || prompt->length > kMostPromptTokens) {
-    throw Error(Errc::invalid_argument, kName,
-                "got " + std::to_string(prompt->length) +
-                    " tokens without padding, expected 1 to " +
-                    std::to_string(kMostPromptTokens));
-  }
-  return *prompt;
+  return checked_prompt_embeds(condition, config.caption_channels);
 }
 
 PixArtCondition::PixArtCondition(SegmentRange segment,
@@ -90,8 +61,7 @@ PreparedPtr PixArtConditioner::prepare(
     ExecContext& ctx, const Condition& condition,
     std::span<const double> announced) const {
   const ConditionTensor& prompt = checked_prompt(config_, condition);
-  std::vector<double> timesteps(announced.begin(), announced.end());
-  sort_and_unite(timesteps);
+  std::vector<double> timesteps = ascending(announced);
   const std::int64_t width = config_.width();
   Tensor table = ctx.empty(
       {static_cast<std::int64_t>(timesteps.size()), 9 * width}, DType::f32);
@@ -119,20 +89,11 @@ PreparedPtr PixArtConditioner::prepare(
 
 Tensor PixArtConditioner::project(ExecContext& ctx,
                                   const ConditionTensor& prompt) const {
-  const Shape shape{1, prompt.length, config_.caption_channels};
   const auto take = [&](std::int64_t columns, DType dtype) {
     return ctx.workspace().take({1, prompt.length, columns}, dtype);
   };
-  Tensor x = kernels::on_device(ctx, prompt.tensor.slice(0, prompt.length))
-                 .reshape(shape);
-  // The CPU turns 16 bits into others by way of f32 only.
-  for (const DType step : {DType::f32, compute_}) {
-    if (x.dtype() != step && x.dtype() != compute_) {
-      Tensor next = take(config_.caption_channels, step);
-      kernels::convert(ctx, x, next);
-      x = next;
-    }
-  }
+  const Tensor x =
+      in_compute_type(ctx, prompt.tensor.slice(0, prompt.length), compute_);
   Tensor hidden = take(config_.width(), compute_);
   kernels::linear(ctx, x, weights_.caption_1, Activation::gelu_tanh,
                   hidden);  // [1, L, D]
@@ -169,7 +130,7 @@ std::vector<Tensor> PixArtConditioner::bases_of(
       ctx.keep(bases[i]);
     }
   }
-  sort_and_unite(missing);
+  missing = ascending(missing);
   Tensor made = ctx.workspace().take(
       {static_cast<std::int64_t>(missing.size()), 9 * config_.width()},
       DType::f32);

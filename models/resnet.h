@@ -7,13 +7,9 @@
 #include "kernels/conv2d.h"
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
+#include "models/norm_weights.h"
 
 namespace troupe::models {
-
-/// Weight and bias of a norm, [C] f32.
-struct NormWeights {
-  Tensor weight, bias;
-};
 
 /// A residual block of convolutions, as UNets and autoencoders have it.
 struct ResnetWeights {

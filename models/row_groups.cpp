@@ -9,6 +9,12 @@
 
 namespace troupe::models {
 
+void check_whole(std::string_view place, const ShardContext& shard) {
+  require(shard.world_size() == 1, Errc::unsupported, std::string(place),
+          "token shards: got " + std::to_string(shard.world_size()) +
+              " ranks, expected 1");
+}
+
 void check_rows(std::string_view place, const Batch& batch, std::size_t rows,
                 bool has_latents) {
   require(batch.timesteps.size() == rows && batch.conditions.size() == rows,

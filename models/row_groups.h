@@ -13,6 +13,9 @@
 
 namespace troupe::models {
 
+/// Errors: Errc::unsupported for a shard of the tokens.
+void check_whole(std::string_view place, const ShardContext& shard);
+
 /// Checks that the batch has `rows` timesteps and conditions, and with
 /// `has_latents` as many latents. Errors: Errc::shape_mismatch.
 void check_rows(std::string_view place, const Batch& batch, std::size_t rows,

@@ -22,4 +22,14 @@ SegmentRange checked_segment(std::string_view place, std::int64_t num_layers,
   return segment;
 }
 
+void check_owned(std::string_view place, SegmentRange own, int begin, int end) {
+  if (begin < own.begin || end > own.end || begin > end) {
+    throw Error(Errc::invalid_argument, place,
+                "blocks: got " + std::to_string(begin) + " to " +
+                    std::to_string(end) + ", expected a part of " +
+                    std::to_string(own.begin) + " to " +
+                    std::to_string(own.end));
+  }
+}
+
 }  // namespace troupe::models

@@ -20,4 +20,8 @@ struct SegmentRange {
                                            std::int64_t num_layers,
                                            SegmentRange segment);
 
+/// Errors: Errc::invalid_argument unless an instance that holds `own` has
+/// blocks [begin, end).
+void check_owned(std::string_view place, SegmentRange own, int begin, int end);
+
 }  // namespace troupe::models

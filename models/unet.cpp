@@ -22,12 +22,6 @@ constexpr const char* kPlace = "unet";
 constexpr std::int64_t kPixelsOnCpu = 4096;
 constexpr std::int64_t kPixelsOnGpu = 65536;
 
-void check_whole(const ShardContext& shard) {
-  require(shard.world_size() == 1, Errc::unsupported, kPlace,
-          "token shards: got " + std::to_string(shard.world_size()) +
-              " ranks, expected 1");
-}
-
 /// The names of a boundary's tensors at `cut`.
 std::vector<std::string> boundary_names(const UNetLayout& layout, int cut) {
   std::vector<std::string> names;
@@ -68,9 +62,9 @@ PreparedPtr UNet::prepare(ExecContext& ctx, const Condition& condition,
 
 void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                    std::span<Tensor> outputs) const {
-  check_whole(shard);
+  check_whole(kPlace, shard);
   check_rows(kPlace, batch, outputs.size(), true);
-  check_owned(0, layout_.size());
+  check_owned(kPlace, segment_, 0, layout_.size());
   if (outputs.empty()) {
     return;
   }
@@ -98,7 +92,7 @@ void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 
 void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                  std::span<Boundary> boundaries) const {
-  check_whole(shard);
+  check_whole(kPlace, shard);
   require(batch.latents.size() == boundaries.size(), Errc::shape_mismatch,
           kPlace, "latents and boundaries differ in number");
   if (boundaries.empty()) {
@@ -119,9 +113,9 @@ void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       int begin, int end,
                       std::span<Boundary> boundaries) const {
-  check_whole(shard);
+  check_whole(kPlace, shard);
   check_rows(kPlace, batch, boundaries.size(), false);
-  check_owned(begin, end);
+  check_owned(kPlace, segment_, begin, end);
   if (boundaries.empty() || begin == end) {
     return;
   }
@@ -139,7 +133,7 @@ void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                   std::span<const Boundary> boundaries,
                   std::span<Tensor> outputs) const {
-  check_whole(shard);
+  check_whole(kPlace, shard);
   check_rows(kPlace, batch, outputs.size(), false);
   require(boundaries.size() == outputs.size(), Errc::shape_mismatch, kPlace,
           "boundaries and results differ in number");
@@ -163,16 +157,6 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
         finish_rows(ctx, state.hidden, images);
         unstack_rows(ctx, images, outputs.subspan(at, n));
       });
-}
-
-void UNet::check_owned(int begin, int end) const {
-  if (begin < segment_.begin || end > segment_.end || begin > end) {
-    throw Error(Errc::invalid_argument, kPlace,
-                "blocks: got " + std::to_string(begin) + " to " +
-                    std::to_string(end) + ", expected a part of " +
-                    std::to_string(segment_.begin) + " to " +
-                    std::to_string(segment_.end));
-  }
 }
 
 Shape UNet::checked_latents(std::span<const Tensor> latents) const {

@@ -55,8 +55,6 @@ class UNet final : public Denoiser {
   [[nodiscard]] UNetConditioner conditioner() const {
     return {config_, layout_, weights_, compute_};
   }
-  /// Errors: Errc::invalid_argument for blocks this instance does not hold.
-  void check_owned(int begin, int end) const;
   /// These throw Errc::shape_mismatch. They return the one shape of all rows.
   [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
   [[nodiscard]] Shape checked_outputs(std::span<const Tensor> outputs) const;

@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/linear.h"
+#include "models/prompt_tensors.h"
 
 // T timesteps, L tokens of the prompt, E width of the timestep's embedding, W
 // columns of the shifts.
@@ -20,51 +21,29 @@ namespace {
 constexpr const char* kPrompt = "prompt_embeds";
 constexpr const char* kPooled = "pooled";
 constexpr const char* kSizeIds = "size_ids";
-constexpr std::int64_t kMostPromptTokens = 4096;
 constexpr double kMaxPeriod = 10000.0;
 
 using kernels::Activation;
 
 /// Errors: Errc::invalid_argument unless the tensor is there, with this shape
 /// and of one of these types.
-const ConditionTensor& checked(const Condition& condition, const char* name,
-                               const Shape& shape, bool only_f32) {
+void check_vector(const Condition& condition, const char* name,
+                  std::int64_t size, bool only_f32) {
   const ConditionTensor* found = condition.find(name);
   require(found != nullptr, Errc::invalid_argument, name,
           "missing: the network is conditioned on it");
-  if (found->tensor.shape() != shape) {
+  if (found->tensor.shape() != Shape{size}) {
     throw Error(Errc::invalid_argument, name,
                 "got shape " + to_string(found->tensor.shape()) +
-                    ", expected " + to_string(shape));
+                    ", expected " + to_string(Shape{size}));
   }
   const DType dtype = found->tensor.dtype();
-  const bool fits =
-      dtype == DType::f32 ||
-      (!only_f32 && (dtype == DType::bf16 || dtype == DType::f16));
-  if (!fits) {
+  const bool is_narrow = dtype == DType::bf16 || dtype == DType::f16;
+  if (dtype != DType::f32 && (only_f32 || !is_narrow)) {
     throw Error(Errc::invalid_argument, name,
                 "got " + std::string(to_string(dtype)) + ", expected " +
                     (only_f32 ? "f32" : "f32, bf16 or f16"));
   }
-  return *found;
-}
-
-const ConditionTensor& checked_prompt(const UNetConfig& config,
-                                      const Condition& condition) {
-  const ConditionTensor* prompt = condition.find(kPrompt);
-  const std::int64_t tokens =
-      prompt != nullptr && prompt->tensor.shape().rank() > 0
-          ? prompt->tensor.dim(0)
-          : 1;
-  (void)checked(condition, kPrompt, {tokens, config.cross_attention_dim},
-                false);
-  if (prompt->length < 1 || prompt->length > kMostPromptTokens) {
-    throw Error(Errc::invalid_argument, kPrompt,
-                "got " + std::to_string(prompt->length) +
-                    " tokens without padding, expected 1 to " +
-                    std::to_string(kMostPromptTokens));
-  }
-  return *prompt;
 }
 
 }  // namespace
@@ -81,10 +60,10 @@ void check_unet_condition(const UNetConfig& config,
     require(is_known, Errc::invalid_argument, item.name,
             "the network does not take it: expected " + taken);
   }
-  (void)checked_prompt(config, condition);
+  (void)checked_prompt_embeds(condition, config.cross_attention_dim);
   if (config.has_sizes()) {
-    (void)checked(condition, kPooled, {config.pooled_width}, false);
-    (void)checked(condition, kSizeIds, {UNetConfig::kSizes}, true);
+    check_vector(condition, kPooled, config.pooled_width, false);
+    check_vector(condition, kSizeIds, UNetConfig::kSizes, true);
   }
 }
 
@@ -127,21 +106,18 @@ PreparedPtr UNetConditioner::prepare(ExecContext& ctx,
                                      const Condition& condition,
                                      std::span<const double> announced) const {
   check_unet_condition(config_, condition);
-  std::vector<double> timesteps(announced.begin(), announced.end());
-  std::ranges::sort(timesteps);
-  timesteps.erase(std::unique(timesteps.begin(), timesteps.end()),
-                  timesteps.end());
+  std::vector<double> timesteps = ascending(announced);
   const Tensor added = added_embedding(ctx, condition);
   Tensor shifts = ctx.empty({static_cast<std::int64_t>(timesteps.size()),
                              shift_width(layout_, weights_.segment)},
                             DType::f32);
   fill_shifts(ctx, added, timesteps, shifts);
 
-  const ConditionTensor& prompt = checked_prompt(config_, condition);
+  const ConditionTensor& prompt = *condition.find(kPrompt);
   std::vector<Tensor> key_values;
   const Workspace::Scope scope(ctx.workspace());
   const Tensor text =
-      in_compute_type(ctx, prompt.tensor.slice(0, prompt.length));
+      in_compute_type(ctx, prompt.tensor.slice(0, prompt.length), compute_);
   for (const UNetUnitWeights& unit : weights_.units) {
     if (!unit.transformer) {
       continue;
@@ -158,22 +134,6 @@ PreparedPtr UNetConditioner::prepare(ExecContext& ctx,
   return std::make_shared<const UNetCondition>(
       weights_.segment, added, std::move(timesteps), std::move(shifts),
       std::move(key_values));
-}
-
-Tensor UNetConditioner::in_compute_type(ExecContext& ctx,
-                                        const Tensor& tensor) const {
-  const std::int64_t width = tensor.dim(tensor.shape().rank() - 1);
-  const Shape shape{1, tensor.num_elements() / width, width};
-  Tensor x = kernels::on_device(ctx, tensor).reshape(shape);
-  // The CPU turns 16 bits into others by way of f32 only.
-  for (const DType step : {DType::f32, compute_}) {
-    if (x.dtype() != step && x.dtype() != compute_) {
-      Tensor next = ctx.workspace().take(shape, step);
-      kernels::convert(ctx, x, next);
-      x = next;
-    }
-  }
-  return x;
 }
 
 Tensor UNetConditioner::added_embedding(ExecContext& ctx,
@@ -195,7 +155,7 @@ Tensor UNetConditioner::added_embedding(ExecContext& ctx,
   Tensor first = row.slice(0, config_.pooled_width);
   Tensor rest = row.slice(config_.pooled_width, config_.added_width());
   kernels::copy(ctx,
-                in_compute_type(ctx, condition.find(kPooled)->tensor)
+                in_compute_type(ctx, condition.find(kPooled)->tensor, compute_)
                     .reshape(first.shape()),
                 first);
   kernels::convert(ctx, frequencies.reshape(rest.shape()), rest);

@@ -84,9 +84,6 @@ class UNetConditioner {
       std::span<const UNetCondition* const> conditions) const;
 
  private:
-  /// out [1, tokens, width] in the compute type.
-  [[nodiscard]] Tensor in_compute_type(ExecContext& ctx,
-                                       const Tensor& tensor) const;
   /// [1, 1, time_embed_dim] f32; empty where there is no add_embedding.
   [[nodiscard]] Tensor added_embedding(ExecContext& ctx,
                                        const Condition& condition) const;

@@ -23,8 +23,7 @@ double product(std::int64_t rows, std::int64_t in, std::int64_t out) {
          static_cast<double>(out);
 }
 
-/// Parameters of a unit, without time_emb_proj, which all segments share the
-/// cost of.
+/// Parameters of a unit, time_emb_proj of its residual blocks among them.
 std::int64_t unit_parameters(const UNetConfig& config, const UNetUnit& unit) {
   const std::int64_t width = unit.out_channels;
   std::int64_t count = unit.sampler.empty() ? 0 : 9 * width * width + width;

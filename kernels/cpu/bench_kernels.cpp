@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/conv2d.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/elementwise.h"
 #include "kernels/isa.h"
@@ -272,6 +273,9 @@ void bench_elementwise(int threads) {
          fastest([&] { rms_norm(ctx, y, weight, 1e-6F, narrow); }));
   report("add_channels", 2 * bytes,
          fastest([&] { add_channels(ctx, modulation, 0, x); }));
+  Tensor both({x.dim(0), x.dim(1), 2 * kWidth}, DType::f32);
+  report("concat_channels", 4 * bytes,
+         fastest([&] { concat_channels(ctx, x, y, both); }));
   const Term terms[] = {{0.5, &y}, {0.25, &x}};
   report("combine, 2 terms", 3 * bytes,
          fastest([&] { combine(ctx, terms, x); }));

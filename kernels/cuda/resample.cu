@@ -4,6 +4,27 @@
 namespace troupe::kernels::cuda {
 namespace {
 
+/// Hands kUnits of the `count` units at `from` to store(unit, index): a thread
+/// loads all of its units before it stores the first.
+template <int N, int kThreads, int kUnits, typename Lane, typename Store>
+TROUPE_DEVICE void move_units(Lane& lane, const std::uint8_t* from,
+                              std::int64_t count, const Store& store) {
+  const std::int64_t first = lane.block() * (kThreads * kUnits) + lane.thread();
+  Bytes<N> units[kUnits];
+  TROUPE_UNROLL
+  for (int i = 0; i < kUnits; ++i) {
+    if (first + i * kThreads < count) {
+      units[i] = load_bytes<N>(from + (first + i * kThreads) * N);
+    }
+  }
+  TROUPE_UNROLL
+  for (int i = 0; i < kUnits; ++i) {
+    if (first + i * kThreads < count) {
+      store(units[i], first + i * kThreads);
+    }
+  }
+}
+
 /// Images [B, H, W, C]: every pixel becomes four. A thread moves N bytes of a
 /// few pixels, reads them once and writes them four times.
 template <int N>
@@ -35,21 +56,10 @@ struct UpsampleNearest2x {
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
-    const std::int64_t first =
-        lane.block() * (kThreads * kUnits) + lane.thread();
-    Bytes<N> units[kUnits];
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      if (first + i * kThreads < count) {
-        units[i] = load_bytes<N>(x + (first + i * kThreads) * N);
-      }
-    }
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      if (first + i * kThreads < count) {
-        store_four(units[i], first + i * kThreads);
-      }
-    }
+    move_units<N, kThreads, kUnits>(
+        lane, x, count, [&](const Bytes<N>& unit, std::int64_t index) {
+          store_four(unit, index);
+        });
   }
 };
 
@@ -69,24 +79,11 @@ struct CopyColumns {
 
   template <typename Lane>
   TROUPE_DEVICE void operator()(Lane& lane) const {
-    const std::int64_t first =
-        lane.block() * (kThreads * kUnits) + lane.thread();
-    Bytes<N> units[kUnits];
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      if (first + i * kThreads < count) {
-        units[i] = load_bytes<N>(from + (first + i * kThreads) * N);
-      }
-    }
-    TROUPE_UNROLL
-    for (int i = 0; i < kUnits; ++i) {
-      const std::int64_t index = first + i * kThreads;
-      if (index < count) {
-        const std::int64_t row = index / width;
-        store_bytes<N>(units[i],
-                       out + (row * pitch + (index - row * width)) * N);
-      }
-    }
+    move_units<N, kThreads, kUnits>(
+        lane, from, count, [&](const Bytes<N>& unit, std::int64_t index) {
+          const std::int64_t row = index / width;
+          store_bytes<N>(unit, out + (row * pitch + (index - row * width)) * N);
+        });
   }
 };
 

@@ -161,7 +161,7 @@ ClipTextWeights load_clip_text_weights(ExecContext& ctx,
   EncoderLoader loader(ctx, compute, source);
   const ClipTextSpec spec = spec_of(config, source);
   source.check(spec.all());
-  const auto norm = [&](const NormSpec& tensors) -> ClipTextNorm {
+  const auto norm = [&](const NormSpec& tensors) -> NormWeights {
     Tensor weight = loader.vector(tensors.weight);
     return {std::move(weight), loader.vector(tensors.bias)};
   };

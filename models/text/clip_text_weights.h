@@ -9,6 +9,7 @@
 #include "kernels/core/context.h"
 #include "kernels/linear.h"
 #include "models/json.h"
+#include "models/norm_weights.h"
 #include "models/text/encoder_parts.h"
 #include "models/weight_source.h"
 
@@ -45,13 +46,8 @@ struct ClipTextConfig {
 [[nodiscard]] ClipTextConfig parse_clip_text_config(const Json& json,
                                                     bool has_projection);
 
-/// Gain and bias [D] f32 of a layer norm.
-struct ClipTextNorm {
-  Tensor weight, bias;
-};
-
 struct ClipTextLayer {
-  ClipTextNorm norm_1, norm_2;
+  NormWeights norm_1, norm_2;
   kernels::PackedLinear qkv;       ///< D → 3D: queries, keys, values
   kernels::PackedLinear out;       ///< D → D
   kernels::PackedLinear mlp_up;    ///< D → F
@@ -62,7 +58,7 @@ struct ClipTextWeights {
   Tensor tokens;     ///< [V, D] on the host, as stored
   Tensor positions;  ///< [77, D] f32 on the host
   std::vector<ClipTextLayer> layers;
-  ClipTextNorm final_norm;
+  NormWeights final_norm;
   kernels::PackedLinear projection;  ///< D → P, without bias
   Tensor gate;                       ///< [1, D]: see open_gate
   std::uint64_t hash = 0;
