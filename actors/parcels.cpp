@@ -22,7 +22,7 @@ constexpr const char* kAnchor = "anchor";
 constexpr const char* kSlope = "slope";
 
 /// Of any multistep solver.
-constexpr int kHighestOrder = 3;
+constexpr int kHighestOrder = 4;
 
 Tensor numbers_of(const SolverState& state) {
   std::vector<std::int64_t> numbers{state.order};

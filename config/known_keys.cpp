@@ -51,7 +51,7 @@ const Keys& other_scheduler_keys() {
       "n_grid noise_mode num_inference_steps original_inference_steps "
       "predict_epsilon predictor_order rho s s_churn s_max s_min s_noise "
       "sampling_eps scale_factors scaler schedule_mode scheduler_type "
-      "set_alpha_to_zero sigma_data sigma_schedule skip_prk_steps skip_type "
+      "set_alpha_to_zero sigma_data sigma_schedule skip_type "
       "snr snr_shift_scale stage_range stages t_max t_min tau_func "
       "tensor_format timestep_scaling timestep_values tsr_k tsr_sigma "
       "upscale_mode");

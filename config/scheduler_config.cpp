@@ -127,7 +127,8 @@ void take_defaults(Solver solver, ScheduleOptions& o) {
   o.solver = solver;
   o.beta_start = solver->beta_start;
   o.beta_end = solver->beta_end;
-  o.clip_sample = on_training_steps;
+  o.set_alpha_to_one = solver->set_alpha_to_one;
+  o.clip_sample = on_training_steps && solver->has_key("clip_sample");
   o.timestep_spacing =
       on_training_steps ? TimestepSpacing::leading : TimestepSpacing::linspace;
   if (solver->has_key("prediction_type")) {

@@ -18,7 +18,7 @@ struct SolverChoice : samplers::SolverSpelling {
 };
 
 /// Our names, those of diffusers' classes and the field's spellings: ddim,
-/// ddpm, euler, euler_a, heun, flow, unipc, dpm++2m, dpmpp_3m_sde,
+/// ddpm, pndm, plms, euler, euler_a, heun, flow, unipc, dpm++2m, dpmpp_3m_sde,
 /// DPMSolverMultistepScheduler, "DPM++ 2M Karras". Case, spaces, '-' and '_' do
 /// not matter.
 /// Errors, at --sampler: Errc::unsupported for a known scheduler that Troupe

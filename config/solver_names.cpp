@@ -119,6 +119,8 @@ void apply(const SolverChoice& choice, samplers::ScheduleOptions& options) {
   options.sigma_spacing = choice.sigma_spacing.value_or(options.sigma_spacing);
   options.final_sigma_zero =
       choice.final_sigma_zero.value_or(options.final_sigma_zero);
+  options.skip_prk_steps =
+      choice.skip_prk_steps.value_or(options.skip_prk_steps);
   if (!choice.type.empty()) {
     options.solver_type = choice.type;
   }

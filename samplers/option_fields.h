@@ -85,6 +85,7 @@ void visit_schedule(Visitor& visit, Options& o) {
         o.stochastic_sampling);
   visit(Key{"sigmas", "levels that were given"}, o.sigmas);
   visit(Key{"timesteps", "timesteps that were given"}, o.timesteps);
+  visit(Key{"skip_prk_steps", "PNDM: no Runge-Kutta steps"}, o.skip_prk_steps);
 }
 
 /// Calls visit(key, field, ...) for what MethodOptions and MethodChoices have

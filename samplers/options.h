@@ -69,6 +69,7 @@ struct ScheduleOptions {
   double sample_max_value = 1.0;
 
   double eta = 0.0;                                        ///< DDIM
+  bool skip_prk_steps = false;                             ///< PNDM: PLMS
   VarianceType variance_type = VarianceType::fixed_small;  ///< DDPM
   int solver_order = 2;                                    ///< dpmpp, unipc
   DpmAlgorithm algorithm = DpmAlgorithm::dpmsolver_pp;     ///< dpmpp

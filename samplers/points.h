@@ -16,7 +16,7 @@ namespace troupe::samplers {
 struct Points {
   std::vector<double> timesteps;
   std::vector<double> sigmas;
-  /// ᾱ each step arrives at (DDIM, DDPM); empty for the others.
+  /// ᾱ each step arrives at (whole training steps); empty for the others.
   std::vector<double> arrival_alphas;
 };
 

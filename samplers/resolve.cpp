@@ -105,8 +105,8 @@ void check_prediction(const ScheduleOptions& o) {
   }
   if (o.prediction_type == PredictionType::sample &&
       !o.solver->has_sample_prediction) {
-    refuse("prediction_type", "Euler ancestral has no sample prediction",
-           "use euler or dpm++");
+    refuse("prediction_type", "this solver has no sample prediction",
+           "use ddim, euler or dpm++");
   }
 }
 
@@ -244,7 +244,7 @@ ScheduleOptions resolve(ScheduleOptions o) {
         integer_steps ? TimestepSpacing::leading : TimestepSpacing::linspace;
   }
   if (!o.clip_sample) {
-    o.clip_sample = integer_steps;
+    o.clip_sample = integer_steps && o.solver->has_key("clip_sample");
   }
   if (!o.prediction_type) {
     o.prediction_type = o.solver->levels == Levels::flow

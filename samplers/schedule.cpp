@@ -21,7 +21,13 @@ std::size_t checked(int call, std::size_t count) {
 
 int Schedule::num_steps() const noexcept {
   const int calls = num_model_calls();
-  return table_.options.solver->has_two_calls ? (calls + 1) / 2 : calls;
+  const Solver solver = table_.options.solver;
+  if (solver->has_two_calls) {
+    return (calls + 1) / 2;
+  }
+  return calls - (solver->extra_calls == nullptr
+                      ? 0
+                      : solver->extra_calls(table_.options));
 }
 
 double Schedule::timestep(int call) const {
@@ -58,7 +64,8 @@ double Schedule::residual_scale(int call) const {
 
 void Schedule::check_signs() const {
   // Clipping makes a number of ±∞; a quantile of infinities is none.
-  if (*table_.options.clip_sample && !table_.options.thresholding) {
+  const ScheduleOptions& o = table_.options;
+  if (*o.clip_sample && o.solver->has_key("clip_sample") && !o.thresholding) {
     return;
   }
   for (int call = 0; call < num_model_calls(); ++call) {

@@ -46,7 +46,8 @@ struct ScheduleTable {
 ///
 /// Indexing: `call` is the *model-call index* 0 … num_model_calls() − 1, and
 /// num_model_calls() stands for the end (σ of the finished sample). Heun makes
-/// two calls per step but one for its last; all others one.
+/// two calls per step but one for its last, PNDM four in each of its first
+/// three steps (as PLMS: two in its first); all others one.
 /// Thread: any.
 /// Source: diffusers schedulers/scheduling_*.py, timesteps and sigmas equal.
 class Schedule {
@@ -80,7 +81,8 @@ class Schedule {
     return table_.timesteps;
   }
   /// Noise levels in the solver's own parametrisation, one more than calls:
-  /// σ for the sigma family and flow models; sqrt((1−ᾱ)/ᾱ) for DDIM and DDPM.
+  /// σ for the sigma family and flow models; sqrt((1−ᾱ)/ᾱ) for solvers over
+  /// whole training steps.
   [[nodiscard]] std::span<const double> sigmas() const noexcept {
     return table_.sigmas;
   }
@@ -92,8 +94,8 @@ class Schedule {
   /// num_model_calls() is the finished sample's.
   [[nodiscard]] NoiseLevel level(int call) const;
   /// The mixture a step that ends at point `call` arrives at, 1 ≤ call ≤
-  /// num_model_calls(). Equal to level(call) but for DDIM, whose steps span
-  /// num_train_timesteps // num_inference_steps whatever the spacing.
+  /// num_model_calls(). Equal to level(call) but for DDIM and PNDM, whose steps
+  /// span num_train_timesteps // num_inference_steps whatever the spacing.
   [[nodiscard]] NoiseLevel arrival(int call) const;
   /// True where no signal is left (ᾱ = 0) and the network predicts noise: its
   /// output tells the sign of the clean sample alone, which the solver clips.

@@ -99,8 +99,14 @@ void check_level(const std::string& place, const NoiseLevel& level,
 void check_calls(const ScheduleOptions& o, std::size_t calls) {
   const bool twice = o.solver->has_two_calls;
   const auto steps = static_cast<std::size_t>(o.num_inference_steps);
-  const std::size_t most = twice ? 2 * steps - 1 : steps;
-  if (calls == 0 || calls > most || (twice && calls % 2 == 0)) {
+  const auto extra = o.solver->extra_calls;
+  const std::size_t most = twice ? 2 * steps - 1
+                           : extra == nullptr
+                               ? steps
+                               : steps + static_cast<std::size_t>(extra(o));
+  // The extra ones have their places.
+  if (calls == 0 || calls > most || (twice && calls % 2 == 0) ||
+      (extra != nullptr && calls != most)) {
     refuse("timesteps: got " + std::to_string(calls) + " entries for " +
            std::to_string(steps) + " steps");
   }

@@ -14,11 +14,14 @@ namespace troupe::samplers {
 /// copied, sent and checkpointed. Tensors in it are never written again; they
 /// may live on a device.
 struct SolverState {
-  Tensor latents;                  ///< x at this point, [C, …] f32
-  std::vector<Tensor> history;     ///< converted outputs, newest first
+  Tensor latents;  ///< x at this point, [C, …] f32
+  /// Converted outputs (PNDM: as the network gave them), newest first.
+  std::vector<Tensor> history;
   std::vector<int> history_calls;  ///< the call each of them came from
-  Tensor anchor;  ///< Heun: x before its first stage; UniPC: corrected sample
-  Tensor slope;   ///< Heun: derivative of its first stage
+  /// Heun, PNDM: x before a step's first stage; UniPC: corrected sample.
+  Tensor anchor;
+  /// Heun: derivative of its first stage; PNDM: outputs of a step, weighted.
+  Tensor slope;
   int order = 0;  ///< multistep: order of the step taken last
 };
 
@@ -52,7 +55,8 @@ struct SolverState {
 ///         variance_type learned or learned_range uses it, all others drop it.
 /// Jumps:  to > from + 1 leaves out the points between; multistep solvers use
 ///         the history they have at its true positions. Heun jumps from a
-///         first stage anywhere, from a second stage to a first one.
+///         first stage anywhere, from a second stage to a first one; PNDM from
+///         a step's first or last stage to a first one.
 /// Sweeps: state.latents may be replaced by another guess of the same point
 ///         while history, history_calls, anchor, slope and order stay those of
 ///         the step before: that is Φ of the Picard family. No solver keeps a

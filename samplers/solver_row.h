@@ -25,7 +25,7 @@ enum class DpmAlgorithm : std::uint8_t {
 
 /// What the levels of a solver's schedule are.
 enum class Levels : std::uint8_t {
-  training_steps,  ///< ᾱ of whole training steps (DDIM, DDPM)
+  training_steps,  ///< ᾱ of whole training steps (DDIM, DDPM, PNDM)
   sigmas,          ///< σ between the training steps
   flow             ///< σ of a flow model, without betas
 };
@@ -41,6 +41,7 @@ struct SolverSpelling {
   std::optional<DpmAlgorithm> algorithm = std::nullopt;
   std::string_view type = {};  ///< solver_type, or empty
   std::optional<bool> final_sigma_zero = std::nullopt;
+  std::optional<bool> skip_prk_steps = std::nullopt;
 };
 
 // Groups of keys of scheduler_config.json that several of diffusers' classes
@@ -79,8 +80,9 @@ struct SolverRow {
   Levels levels = Levels::sigmas;
   /// x = clean + σ · noise; the network is given x / √(σ² + 1).
   bool has_unit_signal = false;
-  /// Remembers earlier outputs, up to its order. The network is handed whole
-  /// training steps, of n + 1 points without the last.
+  /// Integrates in λ with earlier outputs, up to its order, over betas or a
+  /// flow. The network is handed whole training steps, of n + 1 points without
+  /// the last.
   bool is_multistep = false;
   bool draws_at_timestep_zero = true;
   bool has_sample_prediction = true;
@@ -95,8 +97,11 @@ struct SolverRow {
   int (*most_kept)(const ScheduleOptions&) = nullptr;
   /// Each step calls the network twice, the last step once.
   bool has_two_calls = false;
+  /// Other calls beyond one a step, for resolved options; null: none.
+  int (*extra_calls)(const ScheduleOptions&) = nullptr;
   double beta_start = 1e-4;
   double beta_end = 0.02;
+  bool set_alpha_to_one = true;  ///< the default of its diffusers class
 
   bool (*is_stochastic)(const ScheduleOptions&) = nullptr;
   /// Points over the training steps, or of a flow model.
@@ -135,6 +140,7 @@ class Solver {
   static const Solver heun;
   static const Solver flow_euler;
   static const Solver unipc;
+  static const Solver pndm;  ///< PLMS, or begun by Runge–Kutta steps
 
  private:
   const SolverRow* row_;

@@ -13,6 +13,7 @@ extern const SolverRow kEulerAncestral;
 extern const SolverRow kHeun;
 extern const SolverRow kFlowEuler;
 extern const SolverRow kUnipc;
+extern const SolverRow kPndm;
 
 constinit const Solver Solver::ddim{kDdim};
 constinit const Solver Solver::ddpm{kDdpm};
@@ -22,12 +23,13 @@ constinit const Solver Solver::euler_ancestral{kEulerAncestral};
 constinit const Solver Solver::heun{kHeun};
 constinit const Solver Solver::flow_euler{kFlowEuler};
 constinit const Solver Solver::unipc{kUnipc};
+constinit const Solver Solver::pndm{kPndm};
 
 SolverTable solver_table() {
-  static constexpr Solver kTable[] = {Solver{kDdim},  Solver{kDdpm},
-                                      Solver{kEuler}, Solver{kEulerAncestral},
-                                      Solver{kHeun},  Solver{kFlowEuler},
-                                      Solver{kUnipc}, Solver{kDpmpp}};
+  static constexpr Solver kTable[] = {
+      Solver{kDdim},      Solver{kDdpm},           Solver{kPndm},
+      Solver{kEuler},     Solver{kEulerAncestral}, Solver{kHeun},
+      Solver{kFlowEuler}, Solver{kUnipc},          Solver{kDpmpp}};
   return kTable;
 }
 

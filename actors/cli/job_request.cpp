@@ -38,6 +38,7 @@ void drop_what_is_not_of(samplers::Solver solver,
     options.sigma_spacing = samplers::SigmaSpacing::none;
   }
   options.solver_type.clear();
+  options.skip_prk_steps = false;
   options.eta = 0;
 }
 

@@ -37,6 +37,10 @@ def steps_cases():
     for name, extra in (("DDIMScheduler", {}), ("DDIMScheduler", {"eta": 0.8}), ("DDPMScheduler", {})):
         yield case(name, 5, {"rescale_betas_zero_snr": True, "prediction_type": "epsilon", "clip_sample": True,
                              "clip_sample_range": 1.5, "timestep_spacing": "trailing"}, **extra)
+    for spacing, prediction in itertools.product(SPACINGS, VP[:2]):
+        common = {"timestep_spacing": spacing, "prediction_type": prediction, "beta_schedule": "scaled_linear"}
+        yield case("PNDMScheduler", 7, {**common, "skip_prk_steps": True, "steps_offset": 1})
+        yield case("PNDMScheduler", 6, {**common, "set_alpha_to_one": True})
     for schedule in ("sigmoid", "laplace"):
         yield case("DDPMScheduler", 6, {"beta_schedule": schedule, "beta_start": 0.001, "timestep_spacing": "linspace"})
     for variance in ("fixed_small_log", "fixed_large", "learned_range"):

@@ -135,7 +135,7 @@ def random_case(rng: random.Random, solver=None):
     solver = solver or rng.choice(
         ["DDIMScheduler", "DDPMScheduler", "DPMSolverMultistepScheduler", "EulerDiscreteScheduler",
          "EulerAncestralDiscreteScheduler", "HeunDiscreteScheduler", "FlowMatchEulerDiscreteScheduler",
-         "UniPCMultistepScheduler"])
+         "UniPCMultistepScheduler", "PNDMScheduler"])
     config = {"_class_name": solver}
     case = {"config": config, "shape": [rng.choice([1, 3, 4]), rng.choice([4, 5]), rng.choice([4, 7])],
             "seed": rng.randrange(1 << 20), "num_inference_steps": rng.choice([1, 2, 3, 5, 7, 10, 14, 15, 20, 33, 50]),
@@ -156,7 +156,8 @@ def random_case(rng: random.Random, solver=None):
         config["steps_offset"] = rng.choice([0, 1])
     {"DDIMScheduler": _steps, "DDPMScheduler": _steps, "DPMSolverMultistepScheduler": _dpm,
      "EulerDiscreteScheduler": _euler, "EulerAncestralDiscreteScheduler": _ancestral,
-     "HeunDiscreteScheduler": _heun, "UniPCMultistepScheduler": _unipc}[solver](rng, case, config)
+     "HeunDiscreteScheduler": _heun, "UniPCMultistepScheduler": _unipc,
+     "PNDMScheduler": _pndm}[solver](rng, case, config)
     return case
 
 
@@ -205,6 +206,20 @@ def _euler(rng, case, config):
 def _ancestral(rng, case, config):
     if config["prediction_type"] == "sample":
         config["prediction_type"] = "epsilon"
+
+
+def _pndm(rng, case, config):
+    _ancestral(rng, case, config)  # no sample prediction either
+    config["set_alpha_to_one"] = rng.choice([True, False])
+    config["skip_prk_steps"] = rng.choice([True, True, False])
+    if not config["skip_prk_steps"]:  # with fewer steps diffusers stumbles
+        case["num_inference_steps"] = max(case["num_inference_steps"], 4)
+        if config["beta_schedule"] == "squaredcos_cap_v2":
+            # The signal of timestep 999 is 5e-5: there a network's rounding comes out 1e4 times as large.
+            config["timestep_spacing"] = "leading"
+            config.setdefault("steps_offset", 0)
+    if config["timestep_spacing"] == "leading" and case["num_inference_steps"] == 1:
+        config["steps_offset"] = 0
 
 
 def _heun(rng, case, config):

@@ -55,7 +55,7 @@ std::vector<ScheduleOptions> schedules(const models::DenoiserInfo& info,
   std::vector<ScheduleOptions> all;
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
-        Solver::euler_ancestral, Solver::heun, Solver::unipc,
+        Solver::euler_ancestral, Solver::heun, Solver::unipc, Solver::pndm,
         Solver::flow_euler}) {
     all.push_back(options_of(solver, steps));
   }

@@ -32,7 +32,7 @@ TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
         Solver::euler_ancestral, Solver::heun, Solver::flow_euler,
-        Solver::unipc}) {
+        Solver::unipc, Solver::pndm}) {
     const auto expected = sequential(solver);
     ASSERT_EQ(expected.size(), 5U);
     for (const MethodOptions& method : methods) {

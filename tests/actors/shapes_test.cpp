@@ -63,7 +63,7 @@ TEST(Shapes, OfAnyRankAreSampledByEveryMethodWithTheSameBytes) {
         models::random_mixture(9, shape, 2, 2, 4));
     for (const Solver solver :
          {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::heun,
-          Solver::euler_ancestral, Solver::unipc}) {
+          Solver::euler_ancestral, Solver::unipc, Solver::pndm}) {
       const auto expected =
           run(mixture, solver, {.kind = MethodKind::sequential});
       ASSERT_EQ(expected.size(), 3U);

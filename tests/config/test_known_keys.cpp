@@ -53,6 +53,7 @@ TEST(KnownKeys, ComeWithTheClassOfAScheduler) {
   EXPECT_EQ(scheduler_class(R"({"_class_name": "PNDMScheduler"})"),
             "PNDMScheduler");
   EXPECT_EQ(scheduler_class("{}"), "");
+  EXPECT_TRUE(is_scheduler_key("skip_prk_steps"));
 }
 
 }  // namespace

@@ -58,6 +58,8 @@ TEST(ModelPrediction, LetsEverySolverRunWhatItCanRead) {
   for (const Row& row :
        std::initializer_list<Row>{{"ddim", true, true, true, false},
                                   {"ddpm", true, true, true, false},
+                                  {"pndm", true, true, false, false},
+                                  {"plms", true, true, false, false},
                                   {"euler", true, true, true, false},
                                   {"euler_a", true, true, false, false},
                                   {"heun", true, true, true, false},
@@ -139,7 +141,7 @@ TEST(ModelPrediction, RefusesModelsThatNoSolverReads) {
     EXPECT_FALSE(runs("euler", text)) << text;
     EXPECT_FALSE(runs("dpm++2m", text)) << text;
   }
-  EXPECT_TRUE(runs("dpm++2m", file("PNDMScheduler")));
+  EXPECT_TRUE(runs("dpm++2m", file("LMSDiscreteScheduler")));
 }
 
 TEST(ModelPrediction, NotesWhatIsUnusual) {

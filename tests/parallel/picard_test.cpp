@@ -26,10 +26,13 @@ TEST(Picard, CountsEveryCallItMakesAndMakesNoneTwice) {
       (void)bench.run(*method, options);
       EXPECT_EQ(method->progress().nfe, bench.evaluator.rows());
       EXPECT_EQ(bench.evaluator.forwards(), method->progress().rounds);
-      // The second stage of a Heun step and the first of the next have one
-      // timestep, and at first one guess.
-      const bool heun = solver.options.solver == Solver::heun;
-      EXPECT_LE(bench.evaluator.largest_repeat(), heun ? 2 : 1) << solver.name;
+      // Neighbouring calls of Heun and PNDM may have one timestep, and at first
+      // one guess.
+      const auto timesteps = bench.schedule.timesteps();
+      const bool repeats =
+          std::ranges::adjacent_find(timesteps) != timesteps.end();
+      EXPECT_LE(bench.evaluator.largest_repeat(), repeats ? 2 : 1)
+          << solver.name;
     }
   }
 }

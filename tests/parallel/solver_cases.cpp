@@ -72,6 +72,22 @@ void add_ddim(Cases& cases) {
   signs.timestep_spacing = TimestepSpacing::trailing;
 }
 
+void add_pndm(Cases& cases) {
+  const auto add = [&](std::string name) -> ScheduleOptions& {
+    ScheduleOptions& options = cases.add(std::move(name), Solver::pndm);
+    options.skip_prk_steps = true;
+    return options;
+  };
+  add("plms");
+  add("plms_v").prediction_type = PredictionType::v_prediction;
+  add("plms_timesteps").timesteps = cases.uneven_timesteps();
+  cases.add("pndm", Solver::pndm);
+  cases.add("pndm_v", Solver::pndm).prediction_type =
+      PredictionType::v_prediction;
+  cases.add("pndm_timesteps", Solver::pndm).timesteps =
+      cases.uneven_timesteps();
+}
+
 void add_ddpm(Cases& cases) {
   cases.add("ddpm", Solver::ddpm);
   cases.add("ddpm_large", Solver::ddpm).variance_type =
@@ -180,6 +196,7 @@ std::vector<SolverCase> solver_cases(int num_inference_steps) {
   Cases cases(num_inference_steps);
   add_ddim(cases);
   add_ddpm(cases);
+  add_pndm(cases);
   add_dpm(cases);
   add_unipc(cases);
   add_euler(cases);

@@ -21,7 +21,7 @@ std::vector<SolverCase> every_spacing(int num_steps) {
       {"linspace", TimestepSpacing::linspace}};
   for (const SolverCase& base : solver_cases(num_steps)) {
     const Solver solver = base.options.solver;
-    const bool has_alpha = solver == Solver::ddim;
+    const bool has_alpha = solver->has_key("set_alpha_to_one");
     const bool has_sigma = solver == Solver::dpmpp || solver == Solver::unipc;
     const bool listed = base.name == "ddim_trailing" ||
                         base.name == "ddim_linspace" ||

@@ -111,6 +111,17 @@ void add_integer_solvers(Loops& all) {
   ddim.set_alpha_to_one = false;
   all.push_back({"ddim_alpha_not_one", ddim, 149.0784, kSum});
 
+  ScheduleOptions pndm = ten_steps(Solver::pndm);
+  pndm.set_alpha_to_one = false;
+  all.push_back({"pndm", pndm, 198.1318, kSum});
+  all.push_back({"pndm_v", predicting_v(pndm), 67.3986, kSum});
+  pndm.beta_start = 0.01;
+  // From so little signal a last bit of the first ᾱ moves the sum by 2e-5: with
+  // Debian's PyTorch diffusers gives 186.9452 and 230.0373. Its own bound.
+  all.push_back({"pndm_alpha_not_one", pndm, 186.9482, 10 * kSum});
+  pndm.set_alpha_to_one = true;
+  all.push_back({"pndm_alpha_one", pndm, 230.0399, 10 * kSum});
+
   ScheduleOptions ddpm = ten_steps(Solver::ddpm);
   ddpm.num_inference_steps = 1000;
   // diffusers' coefficients are f32: 1000 steps of them move the sum by 5e-6.

@@ -173,7 +173,7 @@ TEST(ResidualScale, IsPositiveForEverySolver) {
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
         Solver::euler_ancestral, Solver::heun, Solver::flow_euler,
-        Solver::unipc}) {
+        Solver::unipc, Solver::pndm}) {
     for (const int steps : {1, 2, 7}) {
       const Schedule schedule(with(solver, steps));
       for (int call = 0; call <= schedule.num_model_calls(); ++call) {

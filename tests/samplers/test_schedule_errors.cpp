@@ -22,7 +22,7 @@ void expect_refused(const ScheduleOptions& options, const std::string& name) {
   }
 }
 
-ScheduleOptions of(Solver solver) {
+ScheduleOptions defaults_of(Solver solver) {
   ScheduleOptions options;
   options.solver = solver;
   return options;
@@ -51,7 +51,7 @@ TEST(ScheduleErrors, NameTheFlagAndTheTrainingSteps) {
 }
 
 TEST(ScheduleErrors, RefuseListsThatDoNotDescend) {
-  ScheduleOptions options = of(Solver::euler);
+  ScheduleOptions options = defaults_of(Solver::euler);
   options.sigmas = {1.0, 2.0};
   expect_refused(options, "sigmas");
   options.sigmas = {2.0, 2.0};
@@ -67,37 +67,37 @@ TEST(ScheduleErrors, RefuseListsThatDoNotDescend) {
 }
 
 TEST(ScheduleErrors, RefuseNumbersThatAreNotFinite) {
-  ScheduleOptions options = of(Solver::euler);
+  ScheduleOptions options = defaults_of(Solver::euler);
   options.sigmas = {std::numeric_limits<double>::quiet_NaN()};
   expect_refused(options, "sigmas");
-  options = of(Solver::ddim);
+  options = defaults_of(Solver::ddim);
   options.eta = std::numeric_limits<double>::quiet_NaN();
   expect_refused(options, "eta");
-  options = of(Solver::ddim);
+  options = defaults_of(Solver::ddim);
   options.beta_end = std::numeric_limits<double>::infinity();
   expect_refused(options, "beta_end");
 }
 
 TEST(ScheduleErrors, RefuseTimestepsOutsideTheTrainingSteps) {
-  ScheduleOptions options = of(Solver::ddpm);
+  ScheduleOptions options = defaults_of(Solver::ddpm);
   options.timesteps = {1000.0, 10.0};
   expect_refused(options, "timesteps");
   options.timesteps = {10.5, 3.0};
   expect_refused(options, "timesteps");
-  options = of(Solver::ddim);
+  options = defaults_of(Solver::ddim);
   options.num_inference_steps = 1000;
   options.steps_offset = 1;
   expect_refused(options, "steps_offset");
 }
 
 TEST(ScheduleErrors, RefuseSigmasForIntegerSolvers) {
-  ScheduleOptions options = of(Solver::ddim);
+  ScheduleOptions options = defaults_of(Solver::ddim);
   options.sigmas = {3.0, 1.0};
   expect_refused(options, "sigmas");
 }
 
 TEST(ScheduleErrors, RefuseEpsilonWhereNoSignalIsLeft) {
-  ScheduleOptions options = of(Solver::ddim);
+  ScheduleOptions options = defaults_of(Solver::ddim);
   options.rescale_betas_zero_snr = true;
   options.timestep_spacing = TimestepSpacing::trailing;
   options.clip_sample = false;
@@ -107,40 +107,45 @@ TEST(ScheduleErrors, RefuseEpsilonWhereNoSignalIsLeft) {
   options.thresholding = true;
   expect_refused(options, "prediction_type");
   options.thresholding = false;
+  ScheduleOptions plms = options;  // does not clip, whatever is said
+  plms.solver = Solver::pndm;
+  expect_refused(plms, "prediction_type");
   const Schedule clipped(options);
   EXPECT_TRUE(clipped.tells_sign_only(0));
   EXPECT_FALSE(clipped.tells_sign_only(1));
 }
 
 TEST(ScheduleErrors, RefuseWhatTheDiffusersClassRefuses) {
-  ScheduleOptions options = of(Solver::dpmpp);
+  ScheduleOptions options = defaults_of(Solver::dpmpp);
   options.algorithm = DpmAlgorithm::dpmsolver;
   expect_refused(options, "algorithm");
-  options = of(Solver::flow_euler);
+  options = defaults_of(Solver::flow_euler);
   options.use_dynamic_shifting = true;
   expect_refused(options, "mu");
-  options = of(Solver::euler_ancestral);
-  options.prediction_type = PredictionType::sample;
-  expect_refused(options, "prediction_type");
-  options = of(Solver::unipc);
+  for (const Solver solver : {Solver::euler_ancestral, Solver::pndm}) {
+    options = defaults_of(solver);
+    options.prediction_type = PredictionType::sample;
+    expect_refused(options, "prediction_type");
+  }
+  options = defaults_of(Solver::unipc);
   options.shift_terminal = 0.1;
   expect_refused(options, "shift_terminal");
-  options = of(Solver::dpmpp);
+  options = defaults_of(Solver::dpmpp);
   options.solver_type = "bh3";
   expect_refused(options, "solver_type");
-  options = of(Solver::dpmpp);
+  options = defaults_of(Solver::dpmpp);
   options.solver_order = 4;
   expect_refused(options, "solver_order");
 }
 
 TEST(ScheduleErrors, RefuseSpacingsThatRepeatANoiseLevel) {
-  ScheduleOptions options = of(Solver::dpmpp);
+  ScheduleOptions options = defaults_of(Solver::dpmpp);
   options.num_inference_steps = 1000;
   expect_refused(options, "num_inference_steps");
 }
 
 TEST(ScheduleErrors, RefuseCallsOutsideTheSchedule) {
-  const Schedule schedule(of(Solver::ddim));
+  const Schedule schedule(defaults_of(Solver::ddim));
   EXPECT_THROW((void)schedule.timestep(50), Error);
   EXPECT_THROW((void)schedule.timestep(-1), Error);
   EXPECT_THROW((void)schedule.arrival(0), Error);

@@ -152,6 +152,9 @@ TEST(ScheduleTables, OfOtherSizesAreRefused) {
   ScheduleTable heun = table_of(Solver::heun);
   heun.timesteps.pop_back();
   expect_refused(std::move(heun), "timesteps");
+  ScheduleTable pndm = table_of(Solver::pndm);
+  pndm.timesteps.pop_back();  // as many are allowed, but each has its place
+  expect_refused(std::move(pndm), "timesteps");
 }
 
 TEST(ScheduleTables, WithNumbersThatCannotBeAreRefused) {

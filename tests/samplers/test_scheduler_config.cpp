@@ -77,6 +77,44 @@ TEST(SchedulerConfig, UsesTheDefaultsOfTheClass) {
       parse_scheduler_config(R"({"_class_name": "DDPMScheduler"})", "");
   EXPECT_EQ(ddpm.clip_sample, true);
   EXPECT_EQ(ddpm.beta_start, 0.0001);
+  EXPECT_TRUE(ddpm.set_alpha_to_one);
+  const auto pndm =
+      parse_scheduler_config(R"({"_class_name": "PNDMScheduler"})", "");
+  EXPECT_EQ(pndm.solver, Solver::pndm);
+  EXPECT_EQ(pndm.clip_sample, false);
+  EXPECT_EQ(pndm.timestep_spacing, samplers::TimestepSpacing::leading);
+  EXPECT_FALSE(pndm.set_alpha_to_one);
+  EXPECT_FALSE(pndm.skip_prk_steps);
+}
+
+TEST(SchedulerConfig, ReadsTheKeysOfStableDiffusion) {
+  const std::string file =
+      R"({"_class_name": "PNDMScheduler", "_diffusers_version": "0.6.0",
+          "beta_end": 0.012, "beta_schedule": "scaled_linear",
+          "beta_start": 0.00085, "num_train_timesteps": 1000,
+          "set_alpha_to_one": false, "skip_prk_steps": true,
+          "steps_offset": 1, "trained_betas": null, "clip_sample": false})";
+  const auto options = parse_scheduler_config(file, "sd");
+  EXPECT_EQ(options.solver, Solver::pndm);
+  EXPECT_TRUE(options.skip_prk_steps);
+  EXPECT_FALSE(options.set_alpha_to_one);
+  EXPECT_EQ(options.steps_offset, 1);
+  // Another solver drops what its class does not have.
+  const auto ddim = parse_scheduler_config(file, "sd", parse_solver("ddim"));
+  EXPECT_FALSE(ddim.skip_prk_steps);
+  EXPECT_FALSE(ddim.set_alpha_to_one);
+}
+
+TEST(SchedulerConfig, RunsPlmsByNameOverAnyNoiseSchedule) {
+  const std::string file =
+      R"({"_class_name": "DDIMScheduler", "steps_offset": 1})";
+  const auto plms = parse_scheduler_config(file, "", parse_solver("PLMS"));
+  EXPECT_EQ(plms.solver, Solver::pndm);
+  EXPECT_TRUE(plms.skip_prk_steps);
+  EXPECT_EQ(plms.steps_offset, 1);
+  const auto pndm = parse_scheduler_config(file, "", parse_solver("pndm"));
+  EXPECT_EQ(pndm.solver, Solver::pndm);
+  EXPECT_FALSE(pndm.skip_prk_steps);
 }
 
 TEST(SchedulerConfig, DropsKeysOfOtherClasses) {
@@ -134,14 +172,15 @@ TEST(SchedulerConfig, TakesTheBetasThatOnlyDdpmHasFromDdpmOnly) {
 }
 
 TEST(SchedulerConfig, SaysWhatItHasNot) {
-  EXPECT_EQ(code_of(R"({"_class_name": "PNDMScheduler"})"), Errc::unsupported);
+  EXPECT_EQ(code_of(R"({"_class_name": "LMSDiscreteScheduler"})"),
+            Errc::unsupported);
   EXPECT_EQ(code_of(R"({"_class_name": "EulerDiscreteScheduler",
                         "timestep_type": "continuous"})"),
             Errc::unsupported);
 }
 
 TEST(SchedulerConfig, NamesTheFileAndTheWayPastAClassItHasNot) {
-  for (const char* name : {"PNDMScheduler", "FooScheduler"}) {
+  for (const char* name : {"LMSDiscreteScheduler", "FooScheduler"}) {
     try {
       (void)parse_scheduler_config(
           R"({"_class_name": ")" + std::string(name) + "\"}", "dir/s.json");
@@ -238,9 +277,7 @@ TEST(ParseSolver, RefusesNamesThatMeanSomethingElseElsewhere) {
            {"LMS", "linear multistep", "unipc"},
            {"LMS Karras", "linear multistep", "unipc"},
            {"LMSDiscreteScheduler", "linear multistep", "unipc"},
-           {"PLMS", "linear multistep", "unipc"},
-           {"PNDMScheduler", "linear multistep", "unipc"},
-           {"ipndm_v", "linear multistep", "unipc"},
+           {"ipndm_v", "linear multistep", "plms"},
            {"deis", "exponential integrator", "unipc"},
            {"DEISMultistepScheduler", "exponential integrator", "unipc"},
            {"heunpp2", "third order", "heun"},

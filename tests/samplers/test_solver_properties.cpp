@@ -35,13 +35,21 @@ std::vector<ScheduleOptions> every_rule() {
   std::vector<ScheduleOptions> all;
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::euler, Solver::euler_ancestral,
-        Solver::heun, Solver::flow_euler}) {
+        Solver::heun, Solver::flow_euler, Solver::pndm}) {
     all.push_back(of(solver));
   }
   all[0].eta = 0.5;
   ScheduleOptions flow = of(Solver::flow_euler);
   flow.stochastic_sampling = true;
   all.push_back(flow);
+  for (const auto type :
+       {PredictionType::epsilon, PredictionType::v_prediction}) {
+    ScheduleOptions plms = of(Solver::pndm);
+    plms.skip_prk_steps = true;
+    plms.prediction_type = type;
+    plms.timestep_spacing = TimestepSpacing::linspace;
+    all.push_back(plms);
+  }
   for (const DpmAlgorithm algorithm :
        {DpmAlgorithm::dpmsolver, DpmAlgorithm::dpmsolver_pp,
         DpmAlgorithm::sde_dpmsolver, DpmAlgorithm::sde_dpmsolver_pp}) {
