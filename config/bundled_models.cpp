@@ -68,6 +68,50 @@ constexpr std::string_view kTinyT5 = R"({
   "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
   "layer_norm_epsilon": 1e-6, "pad_token_id": 0, "eos_token_id": 1})";
 
+/// CLIP ViT-L/14, its text encoder.
+constexpr std::string_view kClipL = R"({
+  "architectures": ["CLIPTextModel"], "model_type": "clip_text_model",
+  "hidden_size": 768, "intermediate_size": 3072, "num_hidden_layers": 12,
+  "num_attention_heads": 12, "max_position_embeddings": 77,
+  "vocab_size": 49408, "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5,
+  "projection_dim": 768, "bos_token_id": 0, "pad_token_id": 1,
+  "eos_token_id": 2})";
+
+constexpr std::string_view kTinyClip = R"({
+  "architectures": ["CLIPTextModel"], "model_type": "clip_text_model",
+  "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+  "num_attention_heads": 4, "max_position_embeddings": 77,
+  "vocab_size": 49408, "hidden_act": "quick_gelu", "layer_norm_eps": 1e-5,
+  "projection_dim": 32, "bos_token_id": 0, "pad_token_id": 1,
+  "eos_token_id": 2})";
+
+/// The scheduler of Stable Diffusion 1.5.
+constexpr std::string_view kPndm = R"({
+  "_class_name": "PNDMScheduler", "num_train_timesteps": 1000,
+  "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+  "prediction_type": "epsilon", "set_alpha_to_one": false,
+  "skip_prk_steps": true, "steps_offset": 1, "timestep_spacing": "leading"})";
+
+constexpr std::string_view kSd15Unet = R"({
+  "_class_name": "UNet2DConditionModel", "act_fn": "silu",
+  "attention_head_dim": 8, "block_out_channels": [320, 640, 1280, 1280],
+  "cross_attention_dim": 768,
+  "down_block_types": ["CrossAttnDownBlock2D", "CrossAttnDownBlock2D",
+                       "CrossAttnDownBlock2D", "DownBlock2D"],
+  "in_channels": 4, "layers_per_block": 2, "norm_eps": 1e-5,
+  "norm_num_groups": 32, "out_channels": 4, "sample_size": 64,
+  "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D",
+                     "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"]})";
+
+constexpr std::string_view kTinyUnet = R"({
+  "_class_name": "UNet2DConditionModel", "act_fn": "silu",
+  "attention_head_dim": 4, "block_out_channels": [32, 64],
+  "cross_attention_dim": 32,
+  "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+  "in_channels": 4, "layers_per_block": 1, "norm_eps": 1e-5,
+  "norm_num_groups": 8, "out_channels": 4, "sample_size": 16,
+  "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"]})";
+
 /// What the bundled transformers differ in.
 struct DitSize {
   int heads;
@@ -163,6 +207,20 @@ std::span<const BundledModel> bundled_models() {
        kDpmSolver,
        "PixArtSigmaPipeline",
        {{"text_encoder", "T5EncoderModel", kTinyT5, "t5"}}},
+      {"sd15",
+       "Stable Diffusion 1.5, 512x512 pixels, from a prompt",
+       std::string(kSd15Unet),
+       kSdVae,
+       kPndm,
+       "StableDiffusionPipeline",
+       {{"text_encoder", "CLIPTextModel", kClipL, "clip"}}},
+      {"tiny-sd15",
+       "a UNet of widths 32 and 64 with a small VAE, from a prompt, for tests",
+       std::string(kTinyUnet),
+       kTinyVae,
+       kPndm,
+       "StableDiffusionPipeline",
+       {{"text_encoder", "CLIPTextModel", kTinyClip, "clip"}}},
   };
   return kModels;
 }

@@ -20,7 +20,7 @@ struct BundledEncoder {
 struct BundledModel {
   std::string_view name;
   std::string_view description;
-  std::string transformer;     ///< config.json
+  std::string denoiser;        ///< config.json
   std::string_view vae;        ///< config.json; empty: pixel space
   std::string_view scheduler;  ///< scheduler_config.json
   /// `_class_name` of model_index.json; empty where it takes no prompts.

@@ -26,8 +26,9 @@ struct PipelineDefaults {
   std::string_view settings;
 };
 /// Source: diffusers pipelines/*/pipeline_*.py.
-constexpr std::array<PipelineDefaults, 1> kPipelines = {{
+constexpr std::array<PipelineDefaults, 2> kPipelines = {{
     {"PixArtSigmaPipeline", R"({"steps": 20, "guidance": 4.5})"},
+    {"StableDiffusionPipeline", R"({"steps": 50, "guidance": 7.5})"},
 }};
 
 constexpr std::string_view kKnownKeys =

@@ -141,15 +141,14 @@ void read_class_names(const Json& index, Checkpoint& checkpoint) {
   }
 }
 
-bool holds_pickled_transformer(const fs::path& folder) {
+bool holds_pickled_denoiser(const fs::path& folder) {
   return !is_there(folder / "config.json") && has_pickled_weights(folder);
 }
 
 }  // namespace
 
 std::uint64_t Checkpoint::stored_bytes() const noexcept {
-  return transformer.weights.data_bytes() +
-         (vae ? vae->weights.data_bytes() : 0);
+  return denoiser.weights.data_bytes() + (vae ? vae->weights.data_bytes() : 0);
 }
 
 Component open_component(const fs::path& folder, const fs::path& converter,
@@ -187,9 +186,20 @@ void open_text_encoders(const Json& index, const fs::path& converter,
   }
 }
 
+/// The folder of the network: one inside that pipelines give this name, or
+/// `folder` itself.
+fs::path denoiser_folder(const fs::path& folder) {
+  for (const char* name : {"transformer", "unet"}) {
+    if (is_folder(folder / name)) {
+      return folder / name;
+    }
+  }
+  return folder;
+}
+
 /// A folder of another pipeline is called that, not one without weights.
-Component open_transformer(const fs::path& root, const fs::path& folder,
-                           const fs::path& converter) {
+Component open_denoiser(const fs::path& root, const fs::path& folder,
+                        const fs::path& converter) {
   try {
     return open_component(folder, converter);
   } catch (const Error& error) {
@@ -206,26 +216,28 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
   if (!is_folder(folder)) {
     throw why_unusable(folder);
   }
-  const bool whole = is_folder(folder / "transformer");
-  if (!whole && holds_pickled_transformer(folder)) {
+  const fs::path inner = denoiser_folder(folder);
+  const bool whole = inner != folder;
+  if (!whole && holds_pickled_denoiser(folder)) {
     refuse_pickles(folder, converter);
   }
   if (!whole && !is_there(folder / "config.json")) {
     throw why_unusable(folder);
   }
-  Checkpoint checkpoint{
-      .folder = folder,
-      .pipeline_class = {},
-      .transformer = open_transformer(
-          folder, whole ? folder / "transformer" : folder, converter),
-      .vae = {},
-      .text_encoders = {},
-      .scheduler_config = {},
-      .class_ids = {},
-      .class_names = {}};
+  Checkpoint checkpoint{.folder = folder,
+                        .pipeline_class = {},
+                        .denoiser = open_denoiser(folder, inner, converter),
+                        .vae = {},
+                        .has_safety_checker = false,
+                        .text_encoders = {},
+                        .scheduler_config = {},
+                        .class_ids = {},
+                        .class_names = {}};
   if (const auto path = folder / "model_index.json"; is_there(path)) {
     const Json index = Json::read_file(path);
     checkpoint.pipeline_class = index.string("_class_name", "");
+    checkpoint.has_safety_checker =
+        !index.component_class("safety_checker").empty();
     read_class_names(index, checkpoint);
     open_text_encoders(index, converter, checkpoint);
   }

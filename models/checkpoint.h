@@ -39,8 +39,9 @@ struct TextComponent {
 struct Checkpoint {
   std::filesystem::path folder;
   std::string pipeline_class;  ///< of model_index.json; may be empty
-  Component transformer;
-  std::optional<Component> vae;  ///< none: a pixel-space model
+  Component denoiser;
+  std::optional<Component> vae;     ///< none: a pixel-space model
+  bool has_safety_checker = false;  ///< of model_index.json; it is not opened
   /// The text encoders that are there, by the names of their folders.
   std::map<std::string, std::shared_ptr<const TextComponent>> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
@@ -51,12 +52,12 @@ struct Checkpoint {
   /// Full names by class id.
   std::map<std::int64_t, std::string> class_names;
 
-  /// Bytes of the transformer's and the VAE's tensors as stored.
+  /// Bytes of the network's and the VAE's tensors as stored.
   [[nodiscard]] std::uint64_t stored_bytes() const noexcept;
 };
 
-/// Opens `folder`, which holds model_index.json and transformer/, or is itself
-/// a transformer's folder.
+/// Opens `folder`, which holds model_index.json and the network's folder
+/// (transformer/ or unet/), or is itself a network's folder.
 /// Errors: Errc::not_found; Errc::io for what may not be read;
 /// Errc::corrupt_file; Errc::unsupported when there are only pickled weights
 /// (the hint is the command that converts them, as one line for a shell).

@@ -39,7 +39,7 @@ void add(const Component& component, std::set<fs::path>& files) {
 std::vector<fs::path> files_of(const Checkpoint& checkpoint) {
   std::set<fs::path> files;
   add_json(checkpoint.folder, files);
-  add(checkpoint.transformer, files);
+  add(checkpoint.denoiser, files);
   if (checkpoint.vae) {
     add(*checkpoint.vae, files);
   }

@@ -131,7 +131,7 @@ void check_fit(const ModelDescription& model, const std::string& place) {
           place,
           "latent_channels: got " +
               std::to_string(model.decoder->latent_channels()) + ", expected " +
-              std::to_string(latents[0]) + " as the transformer has",
+              std::to_string(latents[0]) + " as the network has",
           "this autoencoder belongs to another model");
   // No tensor of the checkpoint bounds sample_size.
   const Shape picture = model.pixel_shape(latents);
@@ -140,18 +140,17 @@ void check_fit(const ModelDescription& model, const std::string& place) {
           "pictures: got " + std::to_string(side) +
               " pixels a side, expected at most " +
               std::to_string(kMostPixelsPerSide),
-          "correct sample_size in the transformer's config.json");
+          "correct sample_size in the network's config.json");
 }
 
 ModelDescription describe_model(const Checkpoint& checkpoint,
                                 std::vector<std::string>& notes,
                                 DenoiserTable table) {
-  const Component& transformer = checkpoint.transformer;
+  const Component& network = checkpoint.denoiser;
   ModelDescription model;
-  model.denoiser =
-      find_denoiser(transformer.config, transformer.class_name, table)
-          .describe(transformer.config);
-  check_tensors(transformer, model.denoiser->tensors(), notes);
+  model.denoiser = find_denoiser(network.config, network.class_name, table)
+                       .describe(network.config);
+  check_tensors(network, model.denoiser->tensors(), notes);
   if (checkpoint.vae) {
     const DecoderDescription decoder = describe_decoder(checkpoint.vae->config);
     check_tensors(*checkpoint.vae, decoder.tensors(), notes);

@@ -56,8 +56,8 @@ Error of_another_pipeline(const fs::path& folder, const std::string& pipeline) {
           "another pipeline: got " + pipeline + ", expected " +
               std::string(kClassPipeline) + " or one of " +
               prompt_pipeline_names() + " (others are coming)",
-          "facebook/DiT-XL-2-256 and "
-          "PixArt-alpha/PixArt-Sigma-XL-2-1024-MS run, for example"};
+          "facebook/DiT-XL-2-256, PixArt-alpha/PixArt-Sigma-XL-2-1024-MS and "
+          "stable-diffusion-v1-5/stable-diffusion-v1-5 run, for example"};
 }
 
 }  // namespace
@@ -90,11 +90,8 @@ Error why_unusable(const fs::path& path) {
   if (!pipeline.empty()) {
     return of_another_pipeline(path, in_quotes(pipeline));
   }
-  if (fs::is_directory(path / "unet", error)) {
-    return of_another_pipeline(path, "a UNet pipeline");
-  }
   return {Errc::not_found, path.string(),
-          "no model is here: expected transformer/ or config.json",
+          "no model is here: expected transformer/, unet/ or config.json",
           std::string(kWanted)};
 }
 

@@ -151,7 +151,7 @@ def main():
     if not os.path.isdir(folder):
         sys.exit(f"{folder}: no such folder")
     done = convert_folder(folder)
-    for part in ("transformer", "vae"):
+    for part in ("transformer", "unet", "vae"):
         if os.path.isdir(os.path.join(folder, part)):
             done += convert_folder(os.path.join(folder, part))
     if done == 0:

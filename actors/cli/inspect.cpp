@@ -129,7 +129,7 @@ Json describe_checkpoint(const std::string& path) {
   Json json = {{"kind", "checkpoint"},
                {"path", path},
                {"pipeline", checkpoint.pipeline_class},
-               {"architecture", checkpoint.transformer.class_name}};
+               {"architecture", checkpoint.denoiser.class_name}};
   json["network"] = Json::object();
   for (const models::NetworkFact& fact : source.denoiser().facts()) {
     json["network"][std::string(fact.name)] = fact.value;
@@ -137,7 +137,7 @@ Json describe_checkpoint(const std::string& path) {
   json.update(
       Json{{"latents", to_string(source.latent_shape())},
            {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
-           {"parameters", num_parameters(checkpoint.transformer)},
+           {"parameters", num_parameters(checkpoint.denoiser)},
            {"stored_bytes", checkpoint.stored_bytes()},
            {"memory_bytes_f32", required_bytes(source, DType::f32, 1, 2)},
            {"memory_bytes_bf16", required_bytes(source, DType::bf16, 1, 2)},

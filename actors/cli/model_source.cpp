@@ -66,7 +66,7 @@ ModelSource ModelSource::open(const config::Config& config,
     const config::BundledModel& bundled =
         config::find_bundled_model(config.random_weights);
     source.record_ = {.name = config.random_weights,
-                      .denoiser_config = canonical(bundled.transformer),
+                      .denoiser_config = canonical(bundled.denoiser),
                       .decoder_config = canonical(bundled.vae),
                       .random_weights = true};
     source.model_ = describe(source.record_, table);
@@ -114,7 +114,7 @@ void ModelSource::open_checkpoint(const config::Config& config) {
   checkpoint_ = open_folder(config);
   std::vector<std::string> notes;
   model_ = models::describe_model(*checkpoint_, notes, table_);
-  record_.denoiser_config = checkpoint_->transformer.config.canonical();
+  record_.denoiser_config = checkpoint_->denoiser.config.canonical();
   if (checkpoint_->vae) {
     record_.decoder_config = checkpoint_->vae->config.canonical();
   }
@@ -262,7 +262,7 @@ void ModelSource::with_weights(ExecContext& ctx, const Fn& fn) const {
     models::RandomWeights weights(ctx, kRandomWeightsSeed);
     return fn(weights, weights);
   }
-  models::FileWeights denoiser(checkpoint_->transformer.weights);
+  models::FileWeights denoiser(checkpoint_->denoiser.weights);
   if (!checkpoint_->vae) {
     return fn(denoiser, denoiser);
   }

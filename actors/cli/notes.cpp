@@ -88,10 +88,13 @@ void note_scheduler(const models::Checkpoint& checkpoint,
 void note_networks(const models::Checkpoint& checkpoint,
                    const models::DenoiserDescription& denoiser,
                    std::vector<std::string>& notes) {
-  note_component(checkpoint.transformer, denoiser.config_keys(), notes);
+  note_component(checkpoint.denoiser, denoiser.config_keys(), notes);
   if (checkpoint.vae) {
     note_component(*checkpoint.vae, models::DecoderDescription::kConfigKeys,
                    notes);
+  }
+  if (checkpoint.has_safety_checker) {
+    add_note(notes, "the pipeline's safety checker is not run");
   }
 }
 

@@ -5,9 +5,11 @@
 namespace troupe::models {
 
 extern const PromptPipeline kPixartSigma;
+extern const PromptPipeline kStableDiffusion;
 
 PromptPipelineTable prompt_pipeline_table() {
-  static constexpr const PromptPipeline* kTable[] = {&kPixartSigma};
+  static constexpr const PromptPipeline* kTable[] = {&kPixartSigma,
+                                                     &kStableDiffusion};
   return kTable;
 }
 

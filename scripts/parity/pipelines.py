@@ -72,10 +72,15 @@ def cases(rng):
     ]
 
 
+def negatives(case):
+    """One for each prompt."""
+    return [case.negative or ""] * len(case.prompts)
+
+
 def asked(case):
-    """Of both sides of a diffusers call."""
+    """Of a diffusers call."""
     told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
-            "negative_prompt": case.negative}
+            "negative_prompt": case.negative and negatives(case)}
     return {key: value for key, value in told.items() if value is not None}
 
 
@@ -85,7 +90,7 @@ def pixels(case, sizes):
 
 def encoded(row, pipeline, case):
     """Tensors by their names, of all prompts."""
-    options = {"negative_prompt": case.negative or "", **row.encoding}
+    options = {"negative_prompt": negatives(case), **row.encoding}
     tensors = zip(row.returns, pipeline.encode_prompt(
         list(case.prompts), do_classifier_free_guidance=True, **options))
     return {name: tensor.contiguous() for name, tensor in tensors}
@@ -148,8 +153,10 @@ def compare_encoded(report, folder, case, scratch, expected):
                              target, *prompt_options(case, scratch)])
     got = load_file(target)
     for prefix in ("", "negative_"):
-        masks = expected[prefix + "prompt_attention_mask"]
         rows = expected[prefix + "prompt_embeds"]
+        # Without a mask all tokens count.
+        masks = expected.get(prefix + "prompt_attention_mask",
+                             torch.ones(rows.shape[:2], dtype=torch.int64))
         lengths = masks.sum(dim=1).tolist()
         found = got[prefix + "prompt_attention_mask"].sum(dim=1).tolist()
         if prefix:  # one of ours stands for those of all prompts

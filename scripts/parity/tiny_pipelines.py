@@ -9,8 +9,11 @@ from typing import Callable, NamedTuple
 
 import torch
 from diffusers import (AutoencoderKL, DPMSolverMultistepScheduler,
-                       PixArtSigmaPipeline, PixArtTransformer2DModel)
-from transformers import T5Config, T5EncoderModel, T5Tokenizer
+                       PixArtSigmaPipeline, PixArtTransformer2DModel,
+                       PNDMScheduler, StableDiffusionPipeline,
+                       UNet2DConditionModel)
+from transformers import (CLIPTextConfig, CLIPTextModel, CLIPTokenizer,
+                          T5Config, T5EncoderModel, T5Tokenizer)
 
 import models
 import texts
@@ -97,6 +100,53 @@ def pixart_sigma(folder, sizes):
             shutil.copytree(words, folder / "tokenizer")
 
 
+def clip(vocabulary, sizes, end):
+    model = CLIPTextModel(CLIPTextConfig(
+        vocab_size=vocabulary, num_hidden_layers=sizes.text_layers,
+        num_attention_heads=sizes.text_heads, hidden_size=8 * sizes.text_heads,
+        intermediate_size=37, max_position_embeddings=77,
+        hidden_act="quick_gelu", bos_token_id=end - 1, eos_token_id=end,
+        pad_token_id=end)).eval()
+    shake(model)
+    return model
+
+
+def clip_tokenizer(folder, sizes):
+    """Writes its files; returns it as transformers reads them."""
+    tokenizers_of.clip_files(folder, texts.training_lines(), sizes.pieces)
+    return CLIPTokenizer.from_pretrained(folder)
+
+
+def unet(width, sizes):
+    """As many levels with attention as the sides can be halved, and one more."""
+    attentive = 2 if sizes.sample_size % 4 == 0 else 1
+    model = UNet2DConditionModel(
+        sample_size=sizes.sample_size, in_channels=4, out_channels=4,
+        down_block_types=["CrossAttnDownBlock2D"] * attentive + ["DownBlock2D"],
+        up_block_types=["UpBlock2D"] + ["CrossAttnUpBlock2D"] * attentive,
+        block_out_channels=[8 * sizes.heads] + [16 * sizes.heads] * attentive,
+        layers_per_block=sizes.layers - 1, norm_num_groups=4,
+        attention_head_dim=sizes.heads, cross_attention_dim=width).eval()
+    models.spread_weights(model, torch.Generator().manual_seed(1))
+    return model
+
+
+def stable_diffusion(folder, sizes):
+    """Writes the folder of a pipeline; its weights follow torch's seed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        tokenizer = clip_tokenizer(pathlib.Path(scratch) / "tokenizer", sizes)
+        encoder = clip(len(tokenizer), sizes, tokenizer.eos_token_id)
+        StableDiffusionPipeline(
+            tokenizer=tokenizer, text_encoder=encoder, vae=decoder(sizes),
+            unet=unet(encoder.config.hidden_size, sizes),
+            scheduler=PNDMScheduler(
+                beta_start=0.00085, beta_end=0.012,
+                beta_schedule="scaled_linear", skip_prk_steps=True,
+                steps_offset=1),
+            safety_checker=None, feature_extractor=None,
+            requires_safety_checker=False).save_pretrained(folder)
+
+
 class Pipeline(NamedTuple):
     """A pipeline of diffusers, as it is made and called."""
     golden: str  # its folder in tests/golden
@@ -115,6 +165,10 @@ PIPELINES = {
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
          "negative_prompt_attention_mask"),
         {"clean_caption": True}, {"use_resolution_binning": False}),
+    "Stable Diffusion 1.5": Pipeline(
+        "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
+        ("prompt_embeds", "negative_prompt_embeds"),
+        {"device": "cpu", "num_images_per_prompt": 1}, {}),
 }
 
 

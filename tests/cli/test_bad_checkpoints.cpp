@@ -91,14 +91,15 @@ TEST(Checkpoint, WithoutASchedulerSaysWhatStandsIn) {
 
 TEST(Checkpoint, WithASchedulerThatIsNotThereNamesTheFileAndTheWayPast) {
   const Pipeline pipeline;
-  pipeline.replace(kScheduler, R"({"_class_name": "PNDMScheduler"})");
+  pipeline.replace(kScheduler, R"({"_class_name": "LMSDiscreteScheduler"})");
   const Outcome refused = pipeline.sample();
   expect_refused(pipeline, refused, 2, pipeline.path(kScheduler));
   EXPECT_NE(refused.err.find("--sampler"), std::string::npos) << refused.err;
   const Outcome seen = run({"inspect", pipeline.path()});
   EXPECT_EQ(seen.exit_code, 0) << seen.err;
-  EXPECT_NE(seen.out.find("PNDMScheduler (not supported; use --sampler)"),
-            std::string::npos)
+  EXPECT_NE(
+      seen.out.find("LMSDiscreteScheduler (not supported; use --sampler)"),
+      std::string::npos)
       << seen.out;
   EXPECT_EQ(pipeline.sample({"--sampler", "ddim"}).exit_code, 0);
 }
@@ -108,7 +109,8 @@ TEST(Checkpoint, OfAFlowModelRunsWhatIntegratesFlowsOnly) {
   pipeline.replace(kScheduler,
                    R"({"_class_name": "FlowMatchEulerDiscreteScheduler",
                        "shift": 3.0})");
-  for (const char* sampler : {"ddim", "ddpm", "euler", "euler_a", "heun"}) {
+  for (const char* sampler :
+       {"ddim", "ddpm", "pndm", "euler", "euler_a", "heun"}) {
     const Outcome refused = pipeline.sample({"--sampler", sampler});
     expect_refused(pipeline, refused, 2, "[--sampler]");
     EXPECT_NE(refused.err.find("flow_prediction"), std::string::npos)

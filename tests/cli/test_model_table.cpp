@@ -326,8 +326,8 @@ TEST(ModelTable, KnowsEveryKeyOfItsNetworksFiles) {
   };
   for (const config::BundledModel& model : config::bundled_models()) {
     const std::string class_name =
-        models::Json::parse(model.transformer, "c").string("_class_name", "");
-    EXPECT_EQ(note_of(model.transformer, class_name.c_str()), "");
+        models::Json::parse(model.denoiser, "c").string("_class_name", "");
+    EXPECT_EQ(note_of(model.denoiser, class_name.c_str()), "");
   }
   for (const config::BundledModel& model : config::bundled_models()) {
     if (!model.vae.empty()) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "actors/artefacts/png.h"
 #include "models/safetensors.h"
@@ -17,7 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kGoldenPixart = fs::path(TROUPE_GOLDEN) / "pipeline_pixart";
+/// The folders of pipelines that diffusers saved, with what it draws.
+constexpr const char* kPixart = "pipeline_pixart";
+constexpr const char* kSd15 = "pipeline_sd15";
+
+fs::path golden_folder(const std::string& name) {
+  return fs::path(TROUPE_GOLDEN) / name;
+}
 
 nlohmann::json read_json(const fs::path& path) {
   std::ifstream file(path);
@@ -39,8 +46,9 @@ double relative_l2(std::span<const float> a, std::span<const float> b) {
 /// A copy of the golden pipeline that a test may change.
 class PromptPipelineFolder {
  public:
-  PromptPipelineFolder() {
-    fs::copy(kGoldenPixart, folder_.path("model"), fs::copy_options::recursive);
+  explicit PromptPipelineFolder(const std::string& name = kPixart) {
+    fs::copy(golden_folder(name), folder_.path("model"),
+             fs::copy_options::recursive);
   }
 
   void remove(const std::string& name) const {
@@ -85,17 +93,19 @@ class PromptPipelineFolder {
   TempFolder folder_;
 };
 
-class PipelineGolden : public testing::TestWithParam<std::size_t> {};
+class PipelineGolden
+    : public testing::TestWithParam<std::tuple<const char*, std::size_t>> {};
 
 TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
-  const nlohmann::json golden =
-      read_json(kGoldenPixart / "golden.json").at(GetParam());
-  const models::SafetensorsFile expected(kGoldenPixart / "golden.safetensors");
+  const auto& [name_of_pipeline, index] = GetParam();
+  const fs::path source = golden_folder(name_of_pipeline);
+  const nlohmann::json golden = read_json(source / "golden.json").at(index);
+  const models::SafetensorsFile expected(source / "golden.safetensors");
   const auto expect = [&](const std::string& name) {
     return expected.read(
-        *expected.find(std::to_string(GetParam()) + "." + name));
+        *expected.find(std::to_string(std::get<1>(GetParam())) + "." + name));
   };
-  const PromptPipelineFolder folder;
+  const PromptPipelineFolder folder(name_of_pipeline);
   std::vector<std::string> arguments = {
       "--prompt", golden.at("prompt"),
       "--size",   golden.at("size"),
@@ -132,7 +142,9 @@ TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
   EXPECT_LE(furthest, 1.0 / 255.0);
 }
 INSTANTIATE_TEST_SUITE_P(Prompts, PipelineGolden,
-                         testing::Range(std::size_t{0}, std::size_t{2}));
+                         testing::Combine(testing::Values(kPixart, kSd15),
+                                          testing::Range(std::size_t{0},
+                                                         std::size_t{2})));
 
 TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {
   const PromptPipelineFolder folder;
@@ -169,7 +181,8 @@ TEST(PromptPipeline, NamesThePipelinesThereAre) {
   const PromptPipelineFolder folder;
   folder.set("_class_name", "PixArtAlphaPipeline");
   folder.expect_no_prompts(
-      "got 'PixArtAlphaPipeline', expected one of PixArtSigmaPipeline");
+      "got 'PixArtAlphaPipeline', expected one of PixArtSigmaPipeline, "
+      "StableDiffusionPipeline");
 }
 
 TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {

@@ -226,8 +226,14 @@ TEST(PrintConfig, ReadsBackToTheSameValues) {
                           "final_sigmas_type": "sigma_min"})";
   const char* ddpm = R"({"_class_name": "DDPMScheduler",
                          "variance_type": "fixed_large"})";
+  const char* plms = R"({"_class_name": "PNDMScheduler",
+                         "skip_prk_steps": true, "steps_offset": 1})";
+  const char* pndm = R"({"_class_name": "PNDMScheduler"})";
   for (const Case& c :
        {Case{"sample", {}, ddpm},
+        {"sample", {}, plms},
+        {"sample", {}, pndm},
+        {"sample", {"--sampler", "plms"}, ddpm},
         {"sample", {"--seed", "18446744073709551615"}, dpm},
         {"sample", {"--sampler", "heun", "--karras"}, dpm},
         {"sample", {}, noise},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/cli/link_job.h"
@@ -17,15 +18,18 @@ Arguments joined(Arguments one, const Arguments& more) {
   return one;
 }
 
-/// A job of the tiny pipeline in four steps.
-Outcome sample(const Arguments& more) {
-  return run(joined({"sample", "--random-weights", "tiny-pixart-sigma",
-                     "--steps", "4", "--progress", "none", "--json"},
+constexpr const char* kPixArt = "tiny-pixart-sigma";
+constexpr const char* kStableDiffusion = "tiny-sd15";
+
+/// A job of a tiny pipeline in four steps.
+Outcome sample(const Arguments& more, const std::string& model = kPixArt) {
+  return run(joined({"sample", "--random-weights", model, "--steps", "4",
+                     "--progress", "none", "--json"},
                     more));
 }
 
-nlohmann::json done(const Arguments& more) {
-  const Outcome outcome = sample(more);
+nlohmann::json done(const Arguments& more, const std::string& model = kPixArt) {
+  const Outcome outcome = sample(more, model);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   return outcome.json();
 }
@@ -38,15 +42,17 @@ void expect_refused(const Outcome& outcome, int exit_code,
 
 const Arguments kFox = {"--prompt", "a red fox in the snow"};
 
-class PromptMethods : public testing::TestWithParam<const char*> {};
+class PromptMethods
+    : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
-  const std::string name = GetParam();
+  const auto& [model, method_name] = GetParam();
+  const std::string name = method_name;
   for (const char* dtype : {"f32", "bf16"}) {
     const Arguments job =
         joined(kFox, {"-n", "3", "--dtype", dtype, "--sampler", "ddim"});
-    const Outcome one =
-        sample(joined(job, {"--method", "sequential", "--workers", "1"}));
+    const Outcome one = sample(
+        joined(job, {"--method", "sequential", "--workers", "1"}), model);
     if (std::string(dtype) == "bf16" && one.exit_code == 2) {
       continue;  // this processor has none
     }
@@ -57,24 +63,28 @@ TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
     } else if (name == "picard") {
       method = joined(method, {"--tolerance", "0"});
     }
-    EXPECT_EQ(done(joined(job, method))["latents_xxh3"],
+    EXPECT_EQ(done(joined(job, method), model)["latents_xxh3"],
               one.json()["latents_xxh3"])
         << dtype;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, PromptMethods,
-                         testing::Values("batch", "cfg", "pipeline", "picard"));
+INSTANTIATE_TEST_SUITE_P(
+    Methods, PromptMethods,
+    testing::Combine(testing::Values(kPixArt, kStableDiffusion),
+                     testing::Values("batch", "cfg", "pipeline", "picard")));
+
+class PromptModels : public testing::TestWithParam<const char*> {};
 
 /// The first process encodes; the others get conditions and need no encoder.
-TEST(Prompts, GoToWorkersOfOtherProcesses) {
+TEST_P(PromptModels, GoToWorkersOfOtherProcesses) {
   for (const Arguments& method :
        {Arguments{"--method", "batch"}, Arguments{"--method", "cfg"},
         Arguments{"--method", "picard"},
         Arguments{"--method", "pipeline", "--segments", "2"},
         Arguments{"--method", "stale", "--segments", "2"}}) {
-    LinkJob job(joined(joined({"--random-weights", "tiny-pixart-sigma", "-n",
-                               "3", "--negative-prompt", "rain"},
+    LinkJob job(joined(joined({"--random-weights", GetParam(), "-n", "3",
+                               "--negative-prompt", "rain"},
                               kFox),
                        method));
     job.add_worker();
@@ -84,11 +94,15 @@ TEST(Prompts, GoToWorkersOfOtherProcesses) {
   }
 }
 
-TEST(Prompts, OfStalePipelinesDrawAPicture) {
+TEST_P(PromptModels, OfStalePipelinesDrawAPicture) {
   const auto job =
       joined(kFox, {"--method", "stale", "--segments", "2", "--workers", "2"});
-  EXPECT_EQ(done(job)["latents_xxh3"], done(job)["latents_xxh3"]);
+  EXPECT_EQ(done(job, GetParam())["latents_xxh3"],
+            done(job, GetParam())["latents_xxh3"]);
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, PromptModels,
+                         testing::Values(kPixArt, kStableDiffusion));
 
 TEST(Prompts, AndTheNegativeOneDecideThePicture) {
   const auto latents = [](const Arguments& more) {
@@ -111,6 +125,14 @@ TEST(Prompts, TakeWhatThePipelineDoesByDefault) {
   EXPECT_EQ(outcome.json()["steps"], 20);
   EXPECT_EQ(outcome.json()["guidance"], 4.5);
   EXPECT_EQ(outcome.json()["sampler"], "dpm++2m");
+  const Outcome other =
+      run(joined({"sample", "--random-weights", kStableDiffusion, "--progress",
+                  "none", "--json"},
+                 kFox));
+  ASSERT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_EQ(other.json()["steps"], 50);
+  EXPECT_EQ(other.json()["guidance"], 7.5);
+  EXPECT_EQ(other.json()["sampler"], "plms");
   const Outcome printed =
       run({"sample", "--random-weights", "tiny-pixart-sigma", "--prompt", "x",
            "--print-config"});

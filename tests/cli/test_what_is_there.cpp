@@ -80,11 +80,10 @@ TEST(Model, SaysWhatIsThereInsteadOfAFolder) {
   expect_refused({"sample", "-m", "facebook/DiT-XL-2-256", "-o", "a.png"},
                  {"no such folder", "hf download facebook"});
   std::filesystem::create_directories(folder.path("sd/unet"));
-  expect(folder.path("sd"), {"UNet pipeline", "DiTPipeline", "coming"});
   (void)folder.write("sd/model_index.json",
-                     R"({"_class_name": "StableDiffusionPipeline"})");
+                     R"({"_class_name": "StableDiffusion3Pipeline"})");
   expect(folder.path("sd"),
-         {"got 'StableDiffusionPipeline', expected DiTPipeline", "coming"});
+         {"got 'StableDiffusion3Pipeline', expected DiTPipeline", "coming"});
   std::filesystem::create_directories(folder.path("flux/transformer"));
   (void)folder.write("flux/model_index.json",
                      R"({"_class_name": "FluxPipeline"})");

@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <tuple>
 
 #include "config/bundled_models.h"
@@ -9,18 +12,33 @@
 namespace troupe::config {
 namespace {
 
+/// A pipeline, its network and its scheduler.
+using Classes =
+    std::tuple<std::string_view, std::string_view, std::string_view>;
+
+const Classes& classes_of(std::string_view pipeline) {
+  static constexpr std::array kClasses = {
+      Classes{"", "DiTTransformer2DModel", "DDIMScheduler"},
+      Classes{"PixArtSigmaPipeline", "PixArtTransformer2DModel",
+              "DPMSolverMultistepScheduler"},
+      Classes{"StableDiffusionPipeline", "UNet2DConditionModel",
+              "PNDMScheduler"}};
+  return *std::ranges::find(kClasses, pipeline, [](const Classes& classes) {
+    return std::get<0>(classes);
+  });
+}
+
 TEST(BundledModels, AreReadableConfigurations) {
   for (const BundledModel& model : bundled_models()) {
-    const auto transformer = nlohmann::json::parse(model.transformer);
-    const bool is_pixart = model.name.find("pixart") != std::string_view::npos;
-    EXPECT_EQ(transformer["_class_name"],
-              is_pixart ? "PixArtTransformer2DModel" : "DiTTransformer2DModel");
-    const auto scheduler = nlohmann::json::parse(model.scheduler);
-    EXPECT_EQ(scheduler["_class_name"],
-              is_pixart ? "DPMSolverMultistepScheduler" : "DDIMScheduler");
+    const auto network = nlohmann::json::parse(model.denoiser);
+    const auto& [pipeline, class_name, scheduler_class] =
+        classes_of(model.pipeline);
+    EXPECT_EQ(network["_class_name"], class_name);
+    EXPECT_EQ(nlohmann::json::parse(model.scheduler)["_class_name"],
+              scheduler_class);
     if (!model.vae.empty()) {
       EXPECT_EQ(nlohmann::json::parse(model.vae)["latent_channels"],
-                transformer["in_channels"])
+                network["in_channels"])
           << model.name;
     }
   }
@@ -35,7 +53,7 @@ TEST(BundledModels, HaveThePublishedSizes) {
       {"dit-xl-2-256", 1152, 28, 16}};
   for (const auto& [name, width, blocks, heads] : published) {
     const auto config =
-        nlohmann::json::parse(find_bundled_model(name).transformer);
+        nlohmann::json::parse(find_bundled_model(name).denoiser);
     EXPECT_EQ(config["num_attention_heads"], heads) << name;
     EXPECT_EQ(config["attention_head_dim"], width / heads) << name;
     EXPECT_EQ(config["num_layers"], blocks) << name;
@@ -45,8 +63,8 @@ TEST(BundledModels, HaveThePublishedSizes) {
 }
 
 TEST(BundledModels, PixArtSigmaHasThePublishedSize) {
-  const auto config = nlohmann::json::parse(
-      find_bundled_model("pixart-sigma-xl-2").transformer);
+  const auto config =
+      nlohmann::json::parse(find_bundled_model("pixart-sigma-xl-2").denoiser);
   EXPECT_EQ(config["num_attention_heads"], 16);
   EXPECT_EQ(config["attention_head_dim"], 72);
   EXPECT_EQ(config["cross_attention_dim"], 1152);

@@ -121,8 +121,7 @@ TEST_F(UNetGoldenOnGpu, Bf16ErrorIsAtMostDiffusersOwn) {
   ExecContext ctx(1, kGpu);
   for (const auto& folder : golden_folders("unet_")) {
     const Checkpoint checkpoint = open_checkpoint(folder);
-    const auto denoiser =
-        load_denoiser(ctx, checkpoint.transformer, DType::bf16);
+    const auto denoiser = load_denoiser(ctx, checkpoint.denoiser, DType::bf16);
     const SafetensorsFile golden(folder / "golden.safetensors");
     const auto read = [&](const char* name) {
       return golden.read(*golden.find(name));

@@ -33,7 +33,7 @@ TEST(Checkpoint, OpensAPipelineFolder) {
   make_pipeline(folder);
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   EXPECT_EQ(checkpoint.pipeline_class, "DiTPipeline");
-  EXPECT_EQ(checkpoint.transformer.class_name, "DiTTransformer2DModel");
+  EXPECT_EQ(checkpoint.denoiser.class_name, "DiTTransformer2DModel");
   EXPECT_TRUE(contains(checkpoint.scheduler_config, "DDIMScheduler"));
   EXPECT_FALSE(checkpoint.vae);
   EXPECT_GT(checkpoint.stored_bytes(), 10'000U);
@@ -80,7 +80,7 @@ TEST(Checkpoint, OpensATransformerFolderAlone) {
       open_checkpoint(fs::path(TROUPE_GOLDEN_DIR) / "dit_default");
   EXPECT_TRUE(checkpoint.scheduler_config.empty());
   ExecContext ctx;
-  const auto denoiser = load_denoiser(ctx, checkpoint.transformer, DType::f32);
+  const auto denoiser = load_denoiser(ctx, checkpoint.denoiser, DType::f32);
   EXPECT_EQ(denoiser->info().blocks.size(), 2U);
 }
 
@@ -90,7 +90,7 @@ TEST(Checkpoint, OpensTheVariantThatIsThere) {
   const auto at = folder.path() / "transformer";
   fs::rename(at / "diffusion_pytorch_model.safetensors",
              at / "diffusion_pytorch_model.fp16.safetensors");
-  EXPECT_EQ(open_checkpoint(folder.path()).transformer.variant, "fp16");
+  EXPECT_EQ(open_checkpoint(folder.path()).denoiser.variant, "fp16");
   fs::rename(at / "diffusion_pytorch_model.fp16.safetensors",
              at / "diffusion_pytorch_model.fp8.safetensors");
   EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
@@ -135,8 +135,9 @@ TEST(Checkpoint, NamesWhatIsMissing) {
   EXPECT_EQ(error_of([&] { (void)open_checkpoint(folder.path()); }).code(),
             Errc::not_found);
   folder.write("unet/config.json", "{}");
-  EXPECT_TRUE(contains(
-      error_of([&] { (void)open_checkpoint(folder.path()); }).what(), "UNet"));
+  const Error error = error_of([&] { (void)open_checkpoint(folder.path()); });
+  EXPECT_TRUE(contains(error.what(), "no weights")) << error.what();
+  EXPECT_EQ(error.place(), (folder.path() / "unet").string());
 }
 
 TEST(Checkpoint, RefusesClassesNobodyWrote) {
@@ -147,7 +148,7 @@ TEST(Checkpoint, RefusesClassesNobodyWrote) {
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   ExecContext ctx;
   const Error error = error_of(
-      [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
+      [&] { (void)load_denoiser(ctx, checkpoint.denoiser, DType::f32); });
   EXPECT_EQ(error.code(), Errc::unsupported);
   EXPECT_TRUE(contains(error.what(), "SD3Transformer2DModel"));
 }
@@ -161,7 +162,7 @@ TEST(Checkpoint, ConfigsThatDoNotFitTheWeightsAreRefusedBeforeLoading) {
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   ExecContext ctx;
   const Error error = error_of(
-      [&] { (void)load_denoiser(ctx, checkpoint.transformer, DType::f32); });
+      [&] { (void)load_denoiser(ctx, checkpoint.denoiser, DType::f32); });
   EXPECT_EQ(error.code(), Errc::corrupt_file);
   EXPECT_TRUE(contains(error.what(), "pos_embed.proj.weight"));
 }
@@ -170,7 +171,7 @@ TEST(Checkpoint, WeightsOfAnotherConfigAreCorruptWhateverTheyLack) {
   const TemporaryFolder folder;
   make_pipeline(folder);
   const Checkpoint checkpoint = open_checkpoint(folder.path());
-  const FileWeights weights(checkpoint.transformer.weights);
+  const FileWeights weights(checkpoint.denoiser.weights);
   const std::vector<TensorSpec> missing = {{"no.such.tensor", {1}}};
   const std::vector<TensorSpec> reshaped = {{"pos_embed.proj.weight", {1}}};
   for (const auto& specs : {missing, reshaped}) {

@@ -49,7 +49,7 @@ class DenoiserGolden : public testing::TestWithParam<fs::path> {
   Errors compare(DType compute) {
     ExecContext ctx;
     const Checkpoint checkpoint = open_checkpoint(GetParam());
-    const auto denoiser = load_denoiser(ctx, checkpoint.transformer, compute);
+    const auto denoiser = load_denoiser(ctx, checkpoint.denoiser, compute);
     const SafetensorsFile golden(GetParam() / "golden.safetensors");
     const Tensor latents = golden.read(*golden.find("latents"));
     const Tensor timesteps = golden.read(*golden.find("timesteps"));

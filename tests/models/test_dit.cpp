@@ -250,10 +250,10 @@ TEST(Dit, EqualEmbeddersAreHeldOnce) {
   };
   const Checkpoint shared = open("dit_unusual");
   const Checkpoint separate = open("dit_default");
-  FileWeights a(shared.transformer.weights);
-  FileWeights b(separate.transformer.weights);
-  const auto config_a = parse_dit_config(shared.transformer.config);
-  const auto config_b = parse_dit_config(separate.transformer.config);
+  FileWeights a(shared.denoiser.weights);
+  FileWeights b(separate.denoiser.weights);
+  const auto config_a = parse_dit_config(shared.denoiser.config);
+  const auto config_b = parse_dit_config(separate.denoiser.config);
   const auto one = load_dit_weights(ctx, config_a, {0, 3}, DType::f32, a);
   const auto many = load_dit_weights(ctx, config_b, {0, 2}, DType::f32, b);
   EXPECT_EQ(one.blocks[0].embedder, one.blocks[2].embedder);

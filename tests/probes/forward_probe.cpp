@@ -48,8 +48,7 @@ struct Network {
 Network load(ExecContext& ctx, const std::string& what, DType compute) {
   Network network;
   if (std::filesystem::is_directory(what)) {
-    const models::Component component =
-        models::open_checkpoint(what).transformer;
+    const models::Component component = models::open_checkpoint(what).denoiser;
     models::FileWeights weights(component.weights);
     network.description =
         models::find_denoiser(component.config, component.class_name)
@@ -58,7 +57,7 @@ Network load(ExecContext& ctx, const std::string& what, DType compute) {
     return network;
   }
   const models::Json config =
-      models::Json::parse(config::find_bundled_model(what).transformer, what);
+      models::Json::parse(config::find_bundled_model(what).denoiser, what);
   models::RandomWeights weights(ctx, 0);
   network.description =
       models::find_denoiser(config, config.string("_class_name", ""))
@@ -143,7 +142,7 @@ void print_models() {
 void print_config(const std::string& name) {
   const config::BundledModel& model = config::find_bundled_model(name);
   std::printf("{\"transformer\": %s, \"vae\": %s, \"scheduler\": %s}\n",
-              model.transformer.c_str(),
+              model.denoiser.c_str(),
               model.vae.empty() ? "null" : std::string(model.vae).c_str(),
               std::string(model.scheduler).c_str());
 }

@@ -1,0 +1,41 @@
+#include <array>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "models/text/prompt_pipeline.h"
+#include "models/text/unicode.h"
+
+namespace troupe::models {
+namespace {
+
+/// Padding is attended to, so all 77 rows are computed.
+constexpr std::array kEncoders = {
+    PromptEncoder{.encoder = "text_encoder",
+                  .tokenizer = "tokenizer",
+                  .most_tokens = 77,
+                  .is_masked = false,
+                  .wanted = {.skipped_layers = 0, .final_norm = true}}};
+
+/// The tokenizer does what is done to the text.
+std::string unchanged(std::string_view prompt) {
+  check_utf8(prompt, "prompt", Errc::invalid_argument);
+  return std::string(prompt);
+}
+
+Condition condition(std::span<const EncodedPrompt> encoded) {
+  Condition condition;
+  condition.add("prompt_embeds", encoded[0].text.hidden);
+  return condition;
+}
+
+}  // namespace
+
+/// Source: diffusers pipelines/stable_diffusion/pipeline_stable_diffusion.py.
+extern constinit const PromptPipeline kStableDiffusion{
+    .class_name = "StableDiffusionPipeline",
+    .encoders = kEncoders,
+    .cleaned = unchanged,
+    .condition = condition,
+    .note = {}};
+
+}  // namespace troupe::models
