@@ -132,10 +132,10 @@ TEST(TwoJobs, KeepAnImageOfThisJobThatCameMeanwhile) {
   const auto before = std::filesystem::last_write_time(folder.path(kLast));
   const Outcome outcome = held.go_on();
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  const nlohmann::json json = outcome.json();
-  EXPECT_EQ(json["images"][199]["status"], "skipped");
-  EXPECT_EQ(json["images"][198]["status"], "done");
-  EXPECT_TRUE(json.contains("latents_xxh3")) << "all were computed here";
+  const nlohmann::json summary = outcome.json();
+  EXPECT_EQ(summary["images"][199]["status"], "skipped");
+  EXPECT_EQ(summary["images"][198]["status"], "done");
+  EXPECT_TRUE(summary.contains("latents_xxh3")) << "all were computed here";
   EXPECT_EQ(std::filesystem::last_write_time(folder.path(kLast)), before);
 }
 
@@ -210,12 +210,12 @@ TEST(TwoJobs, KeepNoImageOfAClassThatIsNotTheRequiredOne) {
   const TempFolder folder;
   HeldRun held(folder, {"--exists", "skip"});
   put(folder, kLast, other.read(kLast));
-  const nlohmann::json json = held.go_on().json();
-  EXPECT_EQ(json["exit_code"], 0);
-  EXPECT_EQ(json["images"][199]["execution_class"], there);
-  EXPECT_NE(json["notes"].dump().find("another execution class"),
+  const nlohmann::json summary = held.go_on().json();
+  EXPECT_EQ(summary["exit_code"], 0);
+  EXPECT_EQ(summary["images"][199]["execution_class"], there);
+  EXPECT_NE(summary["notes"].dump().find("another execution class"),
             std::string::npos)
-      << json["notes"];
+      << summary["notes"];
 }
 
 /// Both runs at once, into one folder.
