@@ -85,6 +85,33 @@ constexpr std::string_view kTinyClip = R"({
   "projection_dim": 32, "bos_token_id": 0, "pad_token_id": 1,
   "eos_token_id": 2})";
 
+/// OpenCLIP ViT-bigG/14, its text encoder.
+constexpr std::string_view kClipBigG = R"({
+  "architectures": ["CLIPTextModelWithProjection"],
+  "model_type": "clip_text_model",
+  "hidden_size": 1280, "intermediate_size": 5120, "num_hidden_layers": 32,
+  "num_attention_heads": 20, "max_position_embeddings": 77,
+  "vocab_size": 49408, "hidden_act": "gelu", "layer_norm_eps": 1e-5,
+  "projection_dim": 1280, "bos_token_id": 0, "pad_token_id": 1,
+  "eos_token_id": 2})";
+
+constexpr std::string_view kTinyClipProjection = R"({
+  "architectures": ["CLIPTextModelWithProjection"],
+  "model_type": "clip_text_model",
+  "hidden_size": 48, "intermediate_size": 96, "num_hidden_layers": 2,
+  "num_attention_heads": 3, "max_position_embeddings": 77,
+  "vocab_size": 49408, "hidden_act": "gelu", "layer_norm_eps": 1e-5,
+  "projection_dim": 40, "bos_token_id": 0, "pad_token_id": 1,
+  "eos_token_id": 2})";
+
+/// The scheduler of Stable Diffusion XL.
+constexpr std::string_view kEuler = R"({
+  "_class_name": "EulerDiscreteScheduler", "num_train_timesteps": 1000,
+  "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+  "prediction_type": "epsilon", "interpolation_type": "linear",
+  "use_karras_sigmas": false, "steps_offset": 1,
+  "timestep_spacing": "leading"})";
+
 /// The scheduler of Stable Diffusion 1.5.
 constexpr std::string_view kPndm = R"({
   "_class_name": "PNDMScheduler", "num_train_timesteps": 1000,
@@ -111,6 +138,34 @@ constexpr std::string_view kTinyUnet = R"({
   "in_channels": 4, "layers_per_block": 1, "norm_eps": 1e-5,
   "norm_num_groups": 8, "out_channels": 4, "sample_size": 16,
   "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"]})";
+
+constexpr std::string_view kSdxlUnet = R"({
+  "_class_name": "UNet2DConditionModel", "act_fn": "silu",
+  "addition_embed_type": "text_time", "addition_time_embed_dim": 256,
+  "attention_head_dim": [5, 10, 20], "block_out_channels": [320, 640, 1280],
+  "cross_attention_dim": 2048,
+  "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D",
+                       "CrossAttnDownBlock2D"],
+  "in_channels": 4, "layers_per_block": 2, "norm_eps": 1e-5,
+  "norm_num_groups": 32, "out_channels": 4,
+  "projection_class_embeddings_input_dim": 2816, "sample_size": 128,
+  "transformer_layers_per_block": [1, 2, 10],
+  "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D",
+                     "UpBlock2D"],
+  "use_linear_projection": true})";
+
+constexpr std::string_view kTinySdxlUnet = R"({
+  "_class_name": "UNet2DConditionModel", "act_fn": "silu",
+  "addition_embed_type": "text_time", "addition_time_embed_dim": 8,
+  "attention_head_dim": [2, 4], "block_out_channels": [32, 64],
+  "cross_attention_dim": 80,
+  "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D"],
+  "in_channels": 4, "layers_per_block": 1, "norm_eps": 1e-5,
+  "norm_num_groups": 8, "out_channels": 4,
+  "projection_class_embeddings_input_dim": 88, "sample_size": 16,
+  "transformer_layers_per_block": [1, 2],
+  "up_block_types": ["CrossAttnUpBlock2D", "UpBlock2D"],
+  "use_linear_projection": true})";
 
 /// What the bundled transformers differ in.
 struct DitSize {
@@ -221,6 +276,24 @@ std::span<const BundledModel> bundled_models() {
        kPndm,
        "StableDiffusionPipeline",
        {{"text_encoder", "CLIPTextModel", kTinyClip, "clip"}}},
+      {"sdxl",
+       "Stable Diffusion XL, 1024x1024 pixels, from a prompt",
+       std::string(kSdxlUnet),
+       kSdxlVae,
+       kEuler,
+       "StableDiffusionXLPipeline",
+       {{"text_encoder", "CLIPTextModel", kClipL, "clip"},
+        {"text_encoder_2", "CLIPTextModelWithProjection", kClipBigG, "clip"}}},
+      {"tiny-sdxl",
+       "a UNet of widths 32 and 64 told of sizes, with a small VAE, from a "
+       "prompt, for tests",
+       std::string(kTinySdxlUnet),
+       kTinyVae,
+       kEuler,
+       "StableDiffusionXLPipeline",
+       {{"text_encoder", "CLIPTextModel", kTinyClip, "clip"},
+        {"text_encoder_2", "CLIPTextModelWithProjection", kTinyClipProjection,
+         "clip"}}},
   };
   return kModels;
 }

@@ -69,6 +69,7 @@ struct Config {
   std::string random_weights;
   std::vector<std::string> classes;  ///< names or ids; cycles over samples
   std::string prompt;
+  std::string prompt_2;     ///< of the second text encoder; empty: the same
   std::string prompt_file;  ///< a prompt on each line; cycles over samples
   std::optional<std::string> negative_prompt;
   std::string prompt_embeds;  ///< a file of encoded prompts in their place

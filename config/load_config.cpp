@@ -44,6 +44,7 @@ void take_back(const std::vector<Setting>& settings, Config& config) {
   for (const char* key : {"prompt", "prompt-file", "prompt-embeds"}) {
     if (says(settings, key)) {
       config.prompt.clear();
+      config.prompt_2.clear();
       config.prompt_file.clear();
       config.prompt_embeds.clear();
     }
@@ -109,6 +110,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.method = {};
   config.size.reset();
   config.prompt.clear();
+  config.prompt_2.clear();
   config.prompt_file.clear();
   config.negative_prompt.reset();
   if (!sources.recipe_needs_latents) {
@@ -193,6 +195,7 @@ void check_exclusive(const std::vector<Setting>& settings) {
       {"class", "prompt-file"},
       {"class", "prompt-embeds"},
       {"negative-prompt", "prompt-embeds"},
+      {"prompt-2", "prompt-embeds"},
       {"steps", "sigmas"},
       {"steps", "timesteps"},
       {"karras", "sigma-spacing"},

@@ -57,6 +57,9 @@ std::span<const Option> sampling_rows() {
        parsed(&Config::classes, parse_list), "all in turn, from 0"},
       {"prompt", "text", 'p', "TEXT", "what the pictures shall show", kModel,
        kRuns | kEncode, field(&Config::prompt), "none"},
+      {"prompt-2", "", 0, "TEXT",
+       "what the second text encoder reads (Stable Diffusion XL)", kModel,
+       kRuns | kEncode, field(&Config::prompt_2), "as --prompt"},
       {"prompt-file", "prompts", 0, "FILE",
        "a prompt on each line, blank ones left out; image i shows prompt i "
        "modulo their number",

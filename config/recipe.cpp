@@ -78,6 +78,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   } else if (!recipe.prompt_embeds_xxh3) {
     say("class", std::to_string(recipe.class_id));
   }
+  if (recipe.prompt_2) {
+    say("prompt-2", recipe.prompt_2->text);
+  }
   if (recipe.negative_prompt) {
     say("negative-prompt", recipe.negative_prompt->text);
   }

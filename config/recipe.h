@@ -31,6 +31,7 @@ struct Recipe {
   std::string class_name;
   // Of a model that takes prompts.
   std::optional<Verbatim> prompt;
+  std::optional<Verbatim> prompt_2;         ///< unset: as `prompt`
   std::optional<Verbatim> negative_prompt;  ///< unset: the pipeline's own
   /// The execution class in which its encoders made tensors of them.
   std::optional<std::string> encoder_class;

@@ -30,6 +30,8 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"class_id", "class"}, r.class_id);
   visit(Key{"class_name", "its name"}, r.class_name);
   visit(Key{"prompt", "what it shows; absent: a class"}, r.prompt);
+  visit(Key{"prompt_2", "what the second text encoder read; absent: the same"},
+        r.prompt_2);
   visit(Key{"negative_prompt",
             "what guidance led away from; absent: the pipeline's own"},
         r.negative_prompt);

@@ -26,9 +26,10 @@ struct PipelineDefaults {
   std::string_view settings;
 };
 /// Source: diffusers pipelines/*/pipeline_*.py.
-constexpr std::array<PipelineDefaults, 2> kPipelines = {{
+constexpr std::array<PipelineDefaults, 3> kPipelines = {{
     {"PixArtSigmaPipeline", R"({"steps": 20, "guidance": 4.5})"},
     {"StableDiffusionPipeline", R"({"steps": 50, "guidance": 7.5})"},
+    {"StableDiffusionXLPipeline", R"({"steps": 50, "guidance": 5})"},
 }};
 
 constexpr std::string_view kKnownKeys =

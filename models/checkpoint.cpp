@@ -229,6 +229,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
                         .denoiser = open_denoiser(folder, inner, converter),
                         .vae = {},
                         .has_safety_checker = false,
+                        .zeros_for_no_negative = true,
                         .text_encoders = {},
                         .scheduler_config = {},
                         .class_ids = {},
@@ -238,6 +239,8 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
     checkpoint.pipeline_class = index.string("_class_name", "");
     checkpoint.has_safety_checker =
         !index.component_class("safety_checker").empty();
+    checkpoint.zeros_for_no_negative =
+        index.boolean("force_zeros_for_empty_prompt", true);
     read_class_names(index, checkpoint);
     open_text_encoders(index, converter, checkpoint);
   }

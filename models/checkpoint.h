@@ -42,6 +42,9 @@ struct Checkpoint {
   Component denoiser;
   std::optional<Component> vae;     ///< none: a pixel-space model
   bool has_safety_checker = false;  ///< of model_index.json; it is not opened
+  /// force_zeros_for_empty_prompt of model_index.json: a missing negative
+  /// prompt is what PromptPipeline::no_negative makes, not an empty text.
+  bool zeros_for_no_negative = true;
   /// The text encoders that are there, by the names of their folders.
   std::map<std::string, std::shared_ptr<const TextComponent>> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler

@@ -69,6 +69,12 @@ class DenoiserDescription {
                                           DType compute) const = 0;
   /// Width of prompt_embeds; 0: it takes no prompt.
   [[nodiscard]] virtual std::int64_t prompt_width() const { return 0; }
+  /// Width of the pooled vector that it takes beside; 0: none.
+  [[nodiscard]] virtual std::int64_t pooled_width() const { return 0; }
+  /// Adds what it is told of the picture's sides, in pixels, unless that is
+  /// there. Here: nothing.
+  virtual void add_sides(std::int64_t /*height*/, std::int64_t /*width*/,
+                         Condition& /*condition*/) const {}
   /// A condition that it takes, to measure its speed: class 0, or random
   /// prompt_embeds of the longest prompt.
   [[nodiscard]] virtual Condition any_condition() const { return {0}; }

@@ -1,6 +1,7 @@
 #include "models/unet_description.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -143,11 +144,25 @@ Condition UNetDescription::any_condition() const {
                 random({kPromptTokens, config_.cross_attention_dim}));
   if (config_.has_sizes()) {
     condition.add("pooled", random({config_.pooled_width}));
-    Tensor sizes({UNetConfig::kSizes}, DType::f32);
-    std::ranges::fill(sizes.span<float>(), 0.0F);
-    condition.add("size_ids", sizes);
+    const auto side = 8 * config_.latent_shape()[1];
+    add_sides(side, side, condition);
   }
   return condition;
+}
+
+void UNetDescription::add_sides(std::int64_t height, std::int64_t width,
+                                Condition& condition) const {
+  if (!config_.has_sizes() || condition.find("size_ids") != nullptr) {
+    return;
+  }
+  // Sides of the original, its upper left corner, sides of the picture.
+  const std::array<std::int64_t, UNetConfig::kSizes> ids = {height, width, 0, 0,
+                                                            height, width};
+  Tensor sizes({UNetConfig::kSizes}, DType::f32);
+  std::ranges::transform(ids, sizes.span<float>().begin(), [](std::int64_t id) {
+    return static_cast<float>(id);
+  });
+  condition.add("size_ids", std::move(sizes));
 }
 
 void UNetDescription::check_condition(const Condition& condition) const {

@@ -27,6 +27,12 @@ class UNetDescription final : public DenoiserDescription {
   [[nodiscard]] std::int64_t prompt_width() const override {
     return config_.cross_attention_dim;
   }
+  [[nodiscard]] std::int64_t pooled_width() const override {
+    return config_.pooled_width;
+  }
+  /// size_ids of a picture that was neither resized nor cropped.
+  void add_sides(std::int64_t height, std::int64_t width,
+                 Condition& condition) const override;
   [[nodiscard]] Condition any_condition() const override;
   [[nodiscard]] NetworkMemory memory(
       const Shape& latents, DType compute, DeviceKind kind = DeviceKind::cpu,

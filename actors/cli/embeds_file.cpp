@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::string_view kEmbeds = "prompt_embeds";
 constexpr std::string_view kMask = "prompt_attention_mask";
+constexpr std::string_view kPooledEmbeds = "pooled_prompt_embeds";
+constexpr const char* kPooled = "pooled";  // of a condition
 
 /// A tensor of encoded prompts: [n, …], where `rank` counts one prompt's axes.
 Tensor rows_of(const NamedTensor& named, std::size_t rank,
@@ -57,7 +59,7 @@ std::int64_t length_of(const Tensor& mask, const std::string& path) {
 /// The conditions of one branch. prefix: "" or "negative_".
 std::vector<models::Condition> conditions_in(
     const std::vector<NamedTensor>& tensors, const std::string& prefix,
-    const models::DenoiserDescription& network, const std::string& path) {
+    const ModelSource& model, const std::string& path) {
   const auto find = [&](std::string_view name) -> const NamedTensor* {
     const auto found = std::ranges::find(tensors, prefix + std::string(name),
                                          &NamedTensor::name);
@@ -76,13 +78,24 @@ std::vector<models::Condition> conditions_in(
             mask->name + ": got " + to_string(mask->tensor.shape()) +
                 " beside embeddings of " + to_string(embeds->tensor.shape()));
   }
+  std::optional<Tensor> pooled;
+  if (const NamedTensor* found = find(kPooledEmbeds)) {
+    pooled = rows_of(*found, 1, path);
+    require(pooled->dim(0) == all.dim(0), Errc::shape_mismatch, path,
+            found->name + ": got " + to_string(found->tensor.shape()) +
+                " beside embeddings of " + to_string(embeds->tensor.shape()));
+  }
   std::vector<models::Condition> conditions;
   for (std::int64_t i = 0; i < all.dim(0); ++i) {
     models::Condition condition;
     condition.add(std::string(kEmbeds), all.item(i),
                   masks ? length_of(masks->item(i), path) : -1);
+    if (pooled) {
+      condition.add(kPooled, pooled->item(i));
+    }
+    model.add_sides(condition);
     try {
-      network.check_condition(condition);
+      model.denoiser().check_condition(condition);
     } catch (const Error& error) {
       throw Error(error.code(), path, error.place() + ": " + error.message(),
                   "give embeddings that were made for this model");
@@ -94,7 +107,8 @@ std::vector<models::Condition> conditions_in(
 
 /// Adds the tensors of one branch, each prompt padded to the longest.
 void add_branch(const std::vector<models::Condition>& conditions,
-                const std::string& prefix, std::vector<NamedTensor>& tensors) {
+                const std::string& prefix, bool has_masks,
+                std::vector<NamedTensor>& tensors) {
   std::int64_t longest = 1;
   std::int64_t width = 0;
   for (const models::Condition& condition : conditions) {
@@ -117,16 +131,29 @@ void add_branch(const std::vector<models::Condition>& conditions,
     }
   }
   tensors.push_back({prefix + std::string(kEmbeds), std::move(all)});
-  tensors.push_back({prefix + std::string(kMask), std::move(masks)});
+  if (has_masks) {
+    tensors.push_back({prefix + std::string(kMask), std::move(masks)});
+  }
+  const models::ConditionTensor* first = conditions.front().find(kPooled);
+  if (first == nullptr) {
+    return;
+  }
+  Tensor pooled(with_rows(count, first->tensor.shape()), DType::f32);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Tensor& one =
+        conditions[static_cast<std::size_t>(i)].find(kPooled)->tensor;
+    std::memcpy(pooled.item(i).bytes().data(), one.bytes().data(),
+                one.num_bytes());
+  }
+  tensors.push_back({prefix + std::string(kPooledEmbeds), std::move(pooled)});
 }
 
 }  // namespace
 
-JobConditions read_embeds(const std::string& path,
-                          const models::DenoiserDescription& network,
+JobConditions read_embeds(const std::string& path, const ModelSource& model,
                           bool is_guided) {
   const std::vector<NamedTensor> tensors = read_tensors(path);
-  JobConditions conditions{conditions_in(tensors, "", network, path), {}, 0};
+  JobConditions conditions{conditions_in(tensors, "", model, path), {}, 0};
   require(!conditions.each.empty(), Errc::invalid_argument, path,
           "no tensor prompt_embeds is in it",
           "troupe encode writes such files; diffusers' encode_prompt returns "
@@ -134,7 +161,7 @@ JobConditions read_embeds(const std::string& path,
   if (!is_guided) {
     return conditions;
   }
-  const auto negative = conditions_in(tensors, "negative_", network, path);
+  const auto negative = conditions_in(tensors, "negative_", model, path);
   require(negative.size() == 1, Errc::invalid_argument, path,
           fmt::format("guidance needs one negative_prompt_embeds: got {}",
                       negative.size()),
@@ -143,11 +170,12 @@ JobConditions read_embeds(const std::string& path,
   return conditions;
 }
 
-std::vector<NamedTensor> embeds_of(const JobConditions& conditions) {
+std::vector<NamedTensor> embeds_of(const JobConditions& conditions,
+                                   bool has_masks) {
   std::vector<NamedTensor> tensors;
-  add_branch(conditions.each, "", tensors);
+  add_branch(conditions.each, "", has_masks, tensors);
   if (conditions.unconditional) {
-    add_branch({*conditions.unconditional}, "negative_", tensors);
+    add_branch({*conditions.unconditional}, "negative_", has_masks, tensors);
   }
   return tensors;
 }

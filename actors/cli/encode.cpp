@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -101,7 +102,9 @@ int run_encode(Invocation& invocation) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
           .count();
-  write_tensors(config.out, embeds_of(conditions),
+  const bool has_masks = std::ranges::any_of(
+      prompts.source->pipeline().encoders, &models::PromptEncoder::is_masked);
+  write_tensors(config.out, embeds_of(conditions, has_masks),
                 config.exists == config::ExistsPolicy::replace
                     ? IfThere::replace
                     : IfThere::refuse);

@@ -58,9 +58,18 @@ std::vector<std::string> execution_classes(const JobRequest& request,
 }
 
 JobConditions conditions_of(const JobRequest& request, StopFlag& stop) {
-  return request.prompts.empty()
-             ? class_conditions(request)
-             : encode(request.prompts, request.encoder_dtype(), stop);
+  if (request.prompts.empty()) {
+    return class_conditions(request);
+  }
+  JobConditions conditions =
+      encode(request.prompts, request.encoder_dtype(), stop);
+  for (models::Condition& condition : conditions.each) {
+    request.source.add_sides(condition);
+  }
+  if (conditions.unconditional) {
+    request.source.add_sides(*conditions.unconditional);
+  }
+  return conditions;
 }
 
 JobRecord record_of(const JobRequest& request, const JobConditions& conditions,

@@ -54,15 +54,19 @@ void check_length(const std::string& text, const std::string& place) {
 /// Says what of the prompts the encoders are not told: of the first in words.
 class CutNote {
  public:
-  void look(const std::string& text,
+  void look(const std::string& text, const std::string& second,
+            const models::PromptPipeline& pipeline,
             const std::vector<models::Tokens>& tokens) {
     const auto cut = std::ranges::find_if(
         tokens, [](const auto& one) { return one.cut > 0; });
     if (cut != tokens.end() && count_++ == 0) {
+      const auto encoder = static_cast<std::size_t>(cut - tokens.begin());
+      const bool is_second =
+          pipeline.encoders[encoder].reads_second && !second.empty();
       first_ = fmt::format(
           "the prompt {} is longer than the model takes: its last {} {} left "
           "out, {}",
-          in_quotes(text), counted(cut->cut, "token"),
+          in_quotes(is_second ? second : text), counted(cut->cut, "token"),
           cut->cut == 1 ? "is" : "are", in_quotes(cut->cut_text));
     }
   }
@@ -93,22 +97,22 @@ void note_weights(const std::string& text, std::vector<std::string>& notes) {
   }
 }
 
-void tokenize(bool is_guided, JobPrompts& prompts,
-              std::vector<std::string>& notes) {
+void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   const PromptSource& source = *prompts.source;
   CutNote cut;
   for (const std::string& text : prompts.texts) {
-    prompts.tokens.push_back(source.tokens(text));
-    cut.look(text, prompts.tokens.back());
+    prompts.tokens.push_back(source.tokens(text, prompts.second));
+    cut.look(text, prompts.second, source.pipeline(), prompts.tokens.back());
     note_weights(text, notes);
     if (source.pipeline().cleaned(text) != text) {
       add_note(notes, std::string(source.pipeline().note));
     }
   }
-  if (is_guided) {
+  note_weights(prompts.second, notes);
+  if (prompts.is_guided && (prompts.negative || !source.has_no_negative())) {
     const std::string negative = prompts.negative.value_or("");
     prompts.tokens.push_back(source.tokens(negative));
-    cut.look(negative, prompts.tokens.back());
+    cut.look(negative, {}, source.pipeline(), prompts.tokens.back());
   }
   cut.add_to(notes);
 }
@@ -118,8 +122,8 @@ void tokenize(bool is_guided, JobPrompts& prompts,
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
                         bool is_guided, std::vector<std::string>& notes) {
   JobPrompts prompts;
-  for (const char* key :
-       {"prompt", "prompt-file", "prompt-embeds", "negative-prompt"}) {
+  for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
+                          "negative-prompt"}) {
     require(
         source.takes_prompts() || config::find_option(key)->get(config).empty(),
         Errc::invalid_argument, config.place_of(key),
@@ -131,7 +135,7 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   }
   if (!config.prompt_embeds.empty()) {
     auto [each, unconditional, hash] =
-        read_embeds(config.prompt_embeds, source.denoiser(), is_guided);
+        read_embeds(config.prompt_embeds, source, is_guided);
     prompts.given = std::move(each);
     prompts.given_negative = std::move(unconditional);
     return prompts;
@@ -141,6 +145,9 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   } else if (!config.prompt.empty()) {
     prompts.texts = {config.prompt};
   }
+  require(!prompts.texts.empty() || config.prompt_2.empty(),
+          Errc::invalid_argument, config.place_of("prompt-2"),
+          "there is no first text beside it", "give --prompt, too");
   if (prompts.texts.empty() && source.is_random()) {
     prompts.given = {source.denoiser().any_condition()};
     if (is_guided) {
@@ -158,11 +165,20 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
         text,
         config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
   }
+  prompts.is_guided = is_guided;
+  prompts.second = config.prompt_2;
+  check_length(prompts.second, config.place_of("prompt-2"));
   prompts.negative = config.negative_prompt;
   check_length(prompts.negative.value_or(""),
                config.place_of("negative-prompt"));
   prompts.source = std::make_shared<const PromptSource>(source);
-  tokenize(is_guided, prompts, notes);
+  require(
+      prompts.second.empty() || prompts.source->pipeline().has_second_text(),
+      Errc::invalid_argument, config.place_of("prompt-2"),
+      "the pipeline has one text for a prompt: " +
+          std::string(prompts.source->pipeline().class_name),
+      "put all of it into --prompt");
+  tokenize(prompts, notes);
   return prompts;
 }
 
@@ -179,6 +195,8 @@ JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {
     if (result.each.size() > prompts.texts.size()) {
       result.unconditional = std::move(result.each.back());
       result.each.pop_back();
+    } else if (prompts.is_guided) {
+      result.unconditional = prompts.source->no_negative(result.each.front());
     }
     return result;
   } catch (const Error&) {

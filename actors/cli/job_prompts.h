@@ -20,11 +20,15 @@ namespace troupe::actors {
 struct JobPrompts {
   /// As they were written. Sample i shows entry i modulo their number.
   std::vector<std::string> texts;
+  /// What the second text encoder reads in place of each; empty: the same.
+  std::string second;
   std::optional<std::string> negative;  ///< unset: the pipeline's own
   /// What encodes them; null where nothing is to be encoded.
   std::shared_ptr<const PromptSource> source;
-  /// Of `texts` and then, where the job is guided, of the negative prompt.
+  /// Of `texts` and then, where the job is guided, of the negative prompt,
+  /// unless there is none and that is no text.
   std::vector<std::vector<models::Tokens>> tokens;
+  bool is_guided = false;
   /// In place of texts: the conditions in a file.
   std::vector<models::Condition> given;
   std::optional<models::Condition> given_negative;

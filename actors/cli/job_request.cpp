@@ -260,6 +260,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   recipe.class_name = source.class_name(recipe.class_id);
   if (!prompts.texts.empty()) {
     recipe.prompt = config::Verbatim{prompt_of(index)};
+    if (!prompts.second.empty()) {
+      recipe.prompt_2 = config::Verbatim{prompts.second};
+    }
     if (prompts.negative) {
       recipe.negative_prompt = config::Verbatim{*prompts.negative};
     }

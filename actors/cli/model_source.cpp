@@ -106,6 +106,12 @@ void ModelSource::resize(const config::PictureSize& size,
   }
 }
 
+void ModelSource::add_sides(models::Condition& condition) const {
+  const Shape picture = pixel_shape();
+  model_.denoiser->add_sides(picture[picture.rank() - 2],
+                             picture[picture.rank() - 1], condition);
+}
+
 void ModelSource::open_checkpoint(const config::Config& config) {
   require(!config.model_dir.empty(), Errc::invalid_argument, "--model",
           "no model named",

@@ -80,6 +80,8 @@ class ModelSource {
   [[nodiscard]] Shape pixel_shape() const {
     return model_.pixel_shape(latents_);
   }
+  /// Adds what the network is told of the picture's sides.
+  void add_sides(models::Condition& condition) const;
   /// How its prompts are encoded, and what it does by default; null where the
   /// folder names no such pipeline.
   [[nodiscard]] const models::PromptPipeline* pipeline() const noexcept {

@@ -33,7 +33,9 @@ Error no_pipeline(const ModelSource& model) {
 }  // namespace
 
 PromptSource::PromptSource(const ModelSource& model)
-    : pipeline_(model.pipeline()) {
+    : pipeline_(model.pipeline()),
+      zeros_for_no_negative_(!model.checkpoint() ||
+                             model.checkpoint()->zeros_for_no_negative) {
   if (pipeline_ == nullptr) {
     throw no_pipeline(model);
   }
@@ -51,6 +53,14 @@ PromptSource::PromptSource(const ModelSource& model)
           "the text encoder belongs to another model: it makes vectors of " +
               std::to_string(width) + " numbers, the network takes " +
               std::to_string(model.denoiser().prompt_width()),
+          "compare the config.json of both");
+  const std::int64_t pooled = model.denoiser().pooled_width();
+  require(pooled == 0 || pooled == parts_.back().encoder->pooled_width(),
+          Errc::corrupt_file, model.name(),
+          "the last text encoder belongs to another model: its pooled vector "
+          "has " +
+              std::to_string(parts_.back().encoder->pooled_width()) +
+              " numbers, the network takes " + std::to_string(pooled),
           "compare the config.json of both");
 }
 
@@ -90,12 +100,14 @@ PromptSource::Part PromptSource::bundled_part(const std::string& model,
 }
 
 std::vector<models::Tokens> PromptSource::tokens(
-    const std::string& prompt) const {
+    const std::string& prompt, const std::string& second) const {
   const std::string text = pipeline_->cleaned(prompt);
+  const std::string other = second.empty() ? text : pipeline_->cleaned(second);
   std::vector<models::Tokens> tokens;
   for (const Part& part : parts_) {
     tokens.push_back(part.tokenizer->encode(
-        text, std::min(part.of->most_tokens, part.encoder->max_tokens())));
+        part.of->reads_second ? other : text,
+        std::min(part.of->most_tokens, part.encoder->max_tokens())));
     require(*std::ranges::max_element(tokens.back().ids) <
                 part.encoder->vocab_size(),
             Errc::corrupt_file, std::string(part.of->tokenizer),
@@ -103,6 +115,18 @@ std::vector<models::Tokens> PromptSource::tokens(
             "the tokenizer belongs to another model");
   }
   return tokens;
+}
+
+bool PromptSource::has_no_negative() const noexcept {
+  return pipeline_->no_negative != nullptr && zeros_for_no_negative_;
+}
+
+std::optional<models::Condition> PromptSource::no_negative(
+    const models::Condition& like) const {
+  if (!has_no_negative()) {
+    return std::nullopt;
+  }
+  return pipeline_->no_negative(like);
 }
 
 std::uint64_t PromptSource::required_bytes(DType compute) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,10 +23,17 @@ class PromptSource {
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
   }
-  /// The tokens of a prompt for each encoder. Errors: those of the pipeline's
-  /// `cleaned` and of Tokenizer::encode.
+  /// The tokens of a prompt for each encoder. second: what those encoders are
+  /// given that read a second text; empty: the prompt, too.
+  /// Errors: those of the pipeline's `cleaned` and of Tokenizer::encode.
   [[nodiscard]] std::vector<models::Tokens> tokens(
-      const std::string& prompt) const;
+      const std::string& prompt, const std::string& second = {}) const;
+  /// The condition of no negative prompt beside `like`, that of a prompt;
+  /// nothing: it is that of an empty text.
+  [[nodiscard]] std::optional<models::Condition> no_negative(
+      const models::Condition& like) const;
+  /// Whether no_negative gives a condition.
+  [[nodiscard]] bool has_no_negative() const noexcept;
   /// Bytes of the largest encoder while it encodes: they are in memory one
   /// after another.
   [[nodiscard]] std::uint64_t required_bytes(DType compute) const;
@@ -58,6 +66,7 @@ class PromptSource {
       ExecContext& ctx, DType compute, const Part& part) const;
 
   const models::PromptPipeline* pipeline_;
+  bool zeros_for_no_negative_;
   std::vector<Part> parts_;
 };
 

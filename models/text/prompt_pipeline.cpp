@@ -6,10 +6,15 @@ namespace troupe::models {
 
 extern const PromptPipeline kPixartSigma;
 extern const PromptPipeline kStableDiffusion;
+extern const PromptPipeline kStableDiffusionXl;
+
+bool PromptPipeline::has_second_text() const {
+  return std::ranges::any_of(encoders, &PromptEncoder::reads_second);
+}
 
 PromptPipelineTable prompt_pipeline_table() {
-  static constexpr const PromptPipeline* kTable[] = {&kPixartSigma,
-                                                     &kStableDiffusion};
+  static constexpr const PromptPipeline* kTable[] = {
+      &kPixartSigma, &kStableDiffusion, &kStableDiffusionXl};
   return kTable;
 }
 

@@ -16,6 +16,8 @@ namespace troupe::models {
 struct PromptEncoder {
   std::string_view encoder;    ///< "text_encoder"
   std::string_view tokenizer;  ///< "tokenizer"
+  /// Whether it reads the second text of a prompt, where one is given.
+  bool reads_second = false;
   /// Tokens that it is given at most, with begin and end marks.
   std::int64_t most_tokens = 0;
   /// Whether padding is left out of attention, and so never computed. If not,
@@ -41,9 +43,16 @@ struct PromptPipeline {
   /// Errors: Errc::invalid_argument for ill-formed UTF-8.
   std::string (*cleaned)(std::string_view prompt);
   /// encoded: by each encoder in turn.
+  /// Errors: Errc::corrupt_file for encoders that do not fit each other.
   Condition (*condition)(std::span<const EncodedPrompt> encoded);
+  /// The condition of no negative prompt, beside `like`, that of a prompt.
+  /// Null: a missing negative prompt is an empty text.
+  Condition (*no_negative)(const Condition& like) = nullptr;
   /// What `cleaned` does to a prompt that it changes.
   std::string_view note;
+
+  /// Whether a prompt has two texts.
+  [[nodiscard]] bool has_second_text() const;
 };
 
 using PromptPipelineTable = std::span<const PromptPipeline* const>;

@@ -40,14 +40,21 @@ class Case(NamedTuple):
     guidance: float | None = None
     steps: int | None = None
     given: bool = False  # by --prompt-embeds
+    second: str | None = None  # of the second text encoder
 
 
-def cases(rng):
+def cases(rng, row):
     words = sorted({w for line in texts.training_lines() for w in line.split()})
     drawn = tuple("a " + " ".join(texts.random_text(rng, words).split())
                   for _ in range(3))  # each on one line of a file
     cat = "A small cat, oil on canvas"
-    return [
+    more = [
+        Case("second text", (cat,), second="a Dog on the hill"),
+        Case("second text of several", (cat, "a house"), negative="ugly",
+             second="a " + " ".join(rng.choices(words, k=400))),
+    ] if row.has_second_text else []
+    return more + [
+        Case("empty negative", (cat,), negative=""),
         Case("plain", (cat.lower(),)),
         # troupe refuses "", which a shell makes of a variable that is not set.
         Case("nothing", (" ",)),
@@ -72,16 +79,18 @@ def cases(rng):
     ]
 
 
-def negatives(case):
-    """One for each prompt."""
-    return [case.negative or ""] * len(case.prompts)
+def texts_of(case):
+    """Beside the prompts, one of each for each prompt."""
+    told = {"negative_prompt": case.negative, "prompt_2": case.second}
+    return {key: [text] * len(case.prompts)
+            for key, text in told.items() if text is not None}
 
 
 def asked(case):
     """Of a diffusers call."""
-    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
-            "negative_prompt": case.negative and negatives(case)}
-    return {key: value for key, value in told.items() if value is not None}
+    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps}
+    return {**texts_of(case), **{key: value for key, value in told.items()
+                                 if value is not None}}
 
 
 def pixels(case, sizes):
@@ -90,7 +99,9 @@ def pixels(case, sizes):
 
 def encoded(row, pipeline, case):
     """Tensors by their names, of all prompts."""
-    options = {"negative_prompt": negatives(case), **row.encoding}
+    options = {**texts_of(case), **row.encoding}
+    if not row.has_no_negative:
+        options.setdefault("negative_prompt", [""] * len(case.prompts))
     tensors = zip(row.returns, pipeline.encode_prompt(
         list(case.prompts), do_classifier_free_guidance=True, **options))
     return {name: tensor.contiguous() for name, tensor in tensors}
@@ -118,6 +129,8 @@ def prompt_options(case, scratch):
         lines = scratch / "prompts.txt"
         lines.write_text("".join(f"{p}\n" for p in case.prompts))
         options += ["--prompt-file", lines]
+    if case.second is not None:
+        options += ["--prompt-2", case.second]
     if case.negative is not None:
         options += ["--negative-prompt", case.negative]
     return options
@@ -147,6 +160,13 @@ def ours(folder, case, sizes, seed, scratch, given):
         np.stack(pictures)
 
 
+def compare_rows(report, name, case, got, expected):
+    """Zeros, of a missing negative prompt, are compared as they are."""
+    error = (relative_l2(got, expected) if expected.any()
+             else float(got.abs().max()))
+    report.add(name, str(case), error, ENCODER_LIMIT)
+
+
 def compare_encoded(report, folder, case, scratch, expected):
     target = scratch / "encoded.safetensors"
     probes.troupe("encode", ["--model", folder, "--dtype", "f32", "--out",
@@ -155,18 +175,23 @@ def compare_encoded(report, folder, case, scratch, expected):
     for prefix in ("", "negative_"):
         rows = expected[prefix + "prompt_embeds"]
         # Without a mask all tokens count.
-        masks = expected.get(prefix + "prompt_attention_mask",
-                             torch.ones(rows.shape[:2], dtype=torch.int64))
-        lengths = masks.sum(dim=1).tolist()
-        found = got[prefix + "prompt_attention_mask"].sum(dim=1).tolist()
+        lengths, found = (
+            tensors.get(prefix + "prompt_attention_mask", torch.ones(
+                tensors[prefix + "prompt_embeds"].shape[:2],
+                dtype=torch.int64)).sum(dim=1).tolist()
+            for tensors in (expected, got))
         if prefix:  # one of ours stands for those of all prompts
             lengths, found = lengths[:1], found[:1]
         report.add("tokens that count", f"{case}: {found} {lengths}",
                    float(found != lengths), 0.5)
         for i, length in enumerate(lengths[:len(found)]):
-            report.add("encoded prompts", str(case), relative_l2(
-                got[prefix + "prompt_embeds"][i, :length], rows[i, :length]),
-                ENCODER_LIMIT)
+            compare_rows(report, "encoded prompts", case,
+                         got[prefix + "prompt_embeds"][i, :length],
+                         rows[i, :length])
+        pooled = prefix + "pooled_prompt_embeds"
+        for i in range(len(found) if pooled in expected else 0):
+            compare_rows(report, "pooled prompts", case, got[pooled][i],
+                         expected[pooled][i])
 
 
 def compare_case(report, row, folder, pipeline, sizes, case, seed):
@@ -196,7 +221,7 @@ def check(report, name, row, sizes, rng):
             torch.manual_seed(rng.getrandbits(31))
             row.make(folder, sizes)
             made.append((folder, tiny_pipelines.load(row, folder)))
-        for case in cases(rng):
+        for case in cases(rng, row):
             seed = rng.getrandbits(31)
             with report.middle_of_draws() as draws:
                 for folder, pipeline in made:

@@ -13,7 +13,7 @@ from report import relative_l2
 
 SEED = 5
 CASES = [
-    {"prompt": "  A small CAT, \u00f6l on canvas", "negative": "",
+    {"prompt": "  A small CAT, \u00f6l on canvas", "negative": None,
      "latents": [8, 8]},
     {"prompt": "a dog", "negative": "Blurry, LOW quality", "latents": [8, 12]},
 ]
@@ -27,9 +27,11 @@ def draw(row, pipeline, case, sizes, seed, output, dtype=torch.float32):
     height, width = (side * sizes.scale for side in case["latents"])
     noise = torch.randn((1, 4, *case["latents"]),
                         generator=torch.Generator().manual_seed(seed))
-    return pipeline(prompt=case["prompt"], negative_prompt=case["negative"],
-                    latents=noise.to(dtype), height=height, width=width,
-                    output_type=output, **row.call).images[0]
+    told = {} if case["negative"] is None else {
+        "negative_prompt": case["negative"]}
+    return pipeline(prompt=case["prompt"], latents=noise.to(dtype),
+                    height=height, width=width, output_type=output, **told,
+                    **row.call).images[0]
 
 
 def is_calm(row, pipeline, sizes):

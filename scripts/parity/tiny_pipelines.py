@@ -9,10 +9,12 @@ from typing import Callable, NamedTuple
 
 import torch
 from diffusers import (AutoencoderKL, DPMSolverMultistepScheduler,
-                       PixArtSigmaPipeline, PixArtTransformer2DModel,
-                       PNDMScheduler, StableDiffusionPipeline,
+                       EulerDiscreteScheduler, PixArtSigmaPipeline,
+                       PixArtTransformer2DModel, PNDMScheduler,
+                       StableDiffusionPipeline, StableDiffusionXLPipeline,
                        UNet2DConditionModel)
-from transformers import (CLIPTextConfig, CLIPTextModel, CLIPTokenizer,
+from transformers import (CLIPTextConfig, CLIPTextModel,
+                          CLIPTextModelWithProjection, CLIPTokenizer,
                           T5Config, T5EncoderModel, T5Tokenizer)
 
 import models
@@ -100,13 +102,15 @@ def pixart_sigma(folder, sizes):
             shutil.copytree(words, folder / "tokenizer")
 
 
-def clip(vocabulary, sizes, end):
-    model = CLIPTextModel(CLIPTextConfig(
+def clip(vocabulary, sizes, end, of=CLIPTextModel, **more):
+    options = {"hidden_size": 8 * sizes.text_heads,
+               "num_attention_heads": sizes.text_heads,
+               "hidden_act": "quick_gelu", **more}
+    model = of(CLIPTextConfig(
         vocab_size=vocabulary, num_hidden_layers=sizes.text_layers,
-        num_attention_heads=sizes.text_heads, hidden_size=8 * sizes.text_heads,
         intermediate_size=37, max_position_embeddings=77,
-        hidden_act="quick_gelu", bos_token_id=end - 1, eos_token_id=end,
-        pad_token_id=end)).eval()
+        bos_token_id=end - 1, eos_token_id=end, pad_token_id=end,
+        **options)).eval()
     shake(model)
     return model
 
@@ -117,18 +121,23 @@ def clip_tokenizer(folder, sizes):
     return CLIPTokenizer.from_pretrained(folder)
 
 
-def unet(width, sizes):
-    """As many levels with attention as the sides can be halved, and one more."""
-    attentive = 2 if sizes.sample_size % 4 == 0 else 1
+def unet(width, sizes, down, **more):
+    """down: its blocks, from the picture inwards; the up blocks mirror them."""
     model = UNet2DConditionModel(
         sample_size=sizes.sample_size, in_channels=4, out_channels=4,
-        down_block_types=["CrossAttnDownBlock2D"] * attentive + ["DownBlock2D"],
-        up_block_types=["UpBlock2D"] + ["CrossAttnUpBlock2D"] * attentive,
-        block_out_channels=[8 * sizes.heads] + [16 * sizes.heads] * attentive,
+        down_block_types=down,
+        up_block_types=[kind.replace("Down", "Up") for kind in down[::-1]],
+        block_out_channels=[8 * sizes.heads] + [16 * sizes.heads] * (
+            len(down) - 1),
         layers_per_block=sizes.layers - 1, norm_num_groups=4,
-        attention_head_dim=sizes.heads, cross_attention_dim=width).eval()
+        cross_attention_dim=width, **more).eval()
     models.spread_weights(model, torch.Generator().manual_seed(1))
     return model
+
+
+def halvings(sizes):
+    """How often the sides can be halved, twice at most."""
+    return 2 if sizes.sample_size % 4 == 0 else 1
 
 
 def stable_diffusion(folder, sizes):
@@ -138,13 +147,47 @@ def stable_diffusion(folder, sizes):
         encoder = clip(len(tokenizer), sizes, tokenizer.eos_token_id)
         StableDiffusionPipeline(
             tokenizer=tokenizer, text_encoder=encoder, vae=decoder(sizes),
-            unet=unet(encoder.config.hidden_size, sizes),
+            unet=unet(encoder.config.hidden_size, sizes,
+                      ["CrossAttnDownBlock2D"] * halvings(sizes)
+                      + ["DownBlock2D"], attention_head_dim=sizes.heads),
             scheduler=PNDMScheduler(
                 beta_start=0.00085, beta_end=0.012,
                 beta_schedule="scaled_linear", skip_prk_steps=True,
                 steps_offset=1),
             safety_checker=None, feature_extractor=None,
             requires_safety_checker=False).save_pretrained(folder)
+
+
+def stable_diffusion_xl(folder, sizes):
+    """Writes the folder of a pipeline; its weights follow torch's seed."""
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = pathlib.Path(scratch)
+        tokenizer = clip_tokenizer(scratch / "tokenizer", sizes)
+        other = clip_tokenizer(scratch / "tokenizer_2", sizes)
+        other.pad_token = "!"  # as OpenCLIP pads
+        end = tokenizer.eos_token_id
+        encoder = clip(len(tokenizer), sizes, end)
+        projecting = clip(
+            len(tokenizer), sizes, end, CLIPTextModelWithProjection,
+            hidden_size=24, num_attention_heads=3, hidden_act="gelu",
+            projection_dim=20)
+        deep = halvings(sizes)
+        StableDiffusionXLPipeline(
+            tokenizer=tokenizer, text_encoder=encoder, tokenizer_2=other,
+            text_encoder_2=projecting, vae=decoder(sizes),
+            unet=unet(encoder.config.hidden_size + 24, sizes,
+                      ["DownBlock2D"] + ["CrossAttnDownBlock2D"] * deep,
+                      attention_head_dim=[1] + [sizes.heads] * deep,
+                      transformer_layers_per_block=[1, 2, 1][:deep + 1],
+                      use_linear_projection=True,
+                      addition_embed_type="text_time",
+                      addition_time_embed_dim=8,
+                      projection_class_embeddings_input_dim=20 + 6 * 8),
+            scheduler=EulerDiscreteScheduler(
+                beta_start=0.00085, beta_end=0.012,
+                beta_schedule="scaled_linear", steps_offset=1,
+                timestep_spacing="leading"),
+            add_watermarker=False).save_pretrained(folder)
 
 
 class Pipeline(NamedTuple):
@@ -157,6 +200,9 @@ class Pipeline(NamedTuple):
     returns: tuple
     encoding: dict
     call: dict  # beside prompts, generators and the kind of output
+    has_second_text: bool = False
+    # A missing negative prompt is not an empty text.
+    has_no_negative: bool = False
 
 
 PIPELINES = {
@@ -169,6 +215,11 @@ PIPELINES = {
         "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
         ("prompt_embeds", "negative_prompt_embeds"),
         {"device": "cpu", "num_images_per_prompt": 1}, {}),
+    "Stable Diffusion XL": Pipeline(
+        "pipeline_sdxl", StableDiffusionXLPipeline, stable_diffusion_xl,
+        ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds",
+         "negative_pooled_prompt_embeds"),
+        {"device": "cpu"}, {}, has_second_text=True, has_no_negative=True),
 }
 
 

@@ -243,6 +243,10 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look_at_prompts({"encode", "-p", "a fox", "-o", embeds});
   look_at_prompts(
       {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
+  look({"sample", "--random-weights", "tiny-sdxl", "-p", "a fox", "--prompt-2",
+        "snow", "-o", folder.path("second.png")},
+       0);
+  look({"inspect", folder.path("second.png")}, 0);
   look({"inspect", folder.path("fox.png")}, 0);
   look({"inspect", folder.path("same.png")}, 0);
   look({"inspect", std::string(TROUPE_GOLDEN) + "/pixart_default"}, 0);

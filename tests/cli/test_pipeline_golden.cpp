@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 /// The folders of pipelines that diffusers saved, with what it draws.
 constexpr const char* kPixart = "pipeline_pixart";
 constexpr const char* kSd15 = "pipeline_sd15";
+constexpr const char* kSdxl = "pipeline_sdxl";
 
 fs::path golden_folder(const std::string& name) {
   return fs::path(TROUPE_GOLDEN) / name;
@@ -113,7 +114,7 @@ TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
       "--noise",  "torch",
       "--save",   "latents=" + folder.path("out.safetensors"),
       "--out",    folder.path("out.png")};
-  if (golden.at("negative") != "") {
+  if (!golden.at("negative").is_null()) {
     arguments.insert(arguments.end(),
                      {"--negative-prompt", golden.at("negative")});
   }
@@ -141,10 +142,10 @@ TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
   }
   EXPECT_LE(furthest, 1.0 / 255.0);
 }
-INSTANTIATE_TEST_SUITE_P(Prompts, PipelineGolden,
-                         testing::Combine(testing::Values(kPixart, kSd15),
-                                          testing::Range(std::size_t{0},
-                                                         std::size_t{2})));
+INSTANTIATE_TEST_SUITE_P(
+    Prompts, PipelineGolden,
+    testing::Combine(testing::Values(kPixart, kSd15, kSdxl),
+                     testing::Range(std::size_t{0}, std::size_t{2})));
 
 TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {
   const PromptPipelineFolder folder;
@@ -182,7 +183,7 @@ TEST(PromptPipeline, NamesThePipelinesThereAre) {
   folder.set("_class_name", "PixArtAlphaPipeline");
   folder.expect_no_prompts(
       "got 'PixArtAlphaPipeline', expected one of PixArtSigmaPipeline, "
-      "StableDiffusionPipeline");
+      "StableDiffusionPipeline, StableDiffusionXLPipeline");
 }
 
 TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {

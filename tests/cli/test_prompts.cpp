@@ -20,6 +20,7 @@ Arguments joined(Arguments one, const Arguments& more) {
 
 constexpr const char* kPixArt = "tiny-pixart-sigma";
 constexpr const char* kStableDiffusion = "tiny-sd15";
+constexpr const char* kStableDiffusionXl = "tiny-sdxl";
 
 /// A job of a tiny pipeline in four steps.
 Outcome sample(const Arguments& more, const std::string& model = kPixArt) {
@@ -71,7 +72,8 @@ TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
 
 INSTANTIATE_TEST_SUITE_P(
     Methods, PromptMethods,
-    testing::Combine(testing::Values(kPixArt, kStableDiffusion),
+    testing::Combine(testing::Values(kPixArt, kStableDiffusion,
+                                     kStableDiffusionXl),
                      testing::Values("batch", "cfg", "pipeline", "picard")));
 
 class PromptModels : public testing::TestWithParam<const char*> {};
@@ -102,7 +104,8 @@ TEST_P(PromptModels, OfStalePipelinesDrawAPicture) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, PromptModels,
-                         testing::Values(kPixArt, kStableDiffusion));
+                         testing::Values(kPixArt, kStableDiffusion,
+                                         kStableDiffusionXl));
 
 TEST(Prompts, AndTheNegativeOneDecideThePicture) {
   const auto latents = [](const Arguments& more) {
@@ -138,6 +141,74 @@ TEST(Prompts, TakeWhatThePipelineDoesByDefault) {
            "--print-config"});
   EXPECT_NE(printed.out.find("guidance = 4.5"), std::string::npos);
   EXPECT_NE(printed.out.find("prompt = \"x\""), std::string::npos);
+}
+
+/// Stable Diffusion XL has two encoders, each of which may read its own text.
+TEST(SecondPrompt, IsReadByTheSecondEncoder) {
+  const auto latents = [](const Arguments& more) {
+    return done(joined(kFox, more), kStableDiffusionXl)["latents_xxh3"];
+  };
+  const auto fox = latents({});
+  EXPECT_EQ(latents({"--prompt-2", kFox[1]}), fox);
+  EXPECT_NE(latents({"--prompt-2", "a hen"}), fox);
+  EXPECT_NE(done({"--prompt", "a hen", "--prompt-2", kFox[1]},
+                 kStableDiffusionXl)["latents_xxh3"],
+            fox);
+}
+
+TEST(SecondPrompt, StandsInTheRecipe) {
+  const TempFolder folder;
+  const std::string picture = folder.path("fox.png");
+  (void)done(joined(kFox, {"--prompt-2", "oil on \"canvas\"", "-o", picture}),
+             kStableDiffusionXl);
+  const Outcome shown = run({"inspect", picture, "--json"});
+  EXPECT_EQ(shown.json()["items"][0]["recipe"]["prompt_2"],
+            "oil on \"canvas\"");
+  const Outcome again =
+      run({"sample", "--from", picture, "-o", folder.path("again.png")});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
+  // Another prompt takes its own second text with it.
+  const auto hen =
+      run({"sample", "--from", picture, "-p", "a hen", "--json"}).json();
+  EXPECT_EQ(hen["latents_xxh3"],
+            done({"-p", "a hen"}, kStableDiffusionXl)["latents_xxh3"]);
+}
+
+TEST(SecondPrompt, IsRefusedWhereNobodyReadsIt) {
+  expect_refused(sample(joined(kFox, {"--prompt-2", "x"}), kStableDiffusion), 2,
+                 "one text for a prompt");
+  expect_refused(sample({"--prompt-2", "x"}, kStableDiffusionXl), 2,
+                 "--prompt-2");
+  expect_refused(run(tiny_sample({"--prompt-2", "x"})), 2,
+                 "takes classes and no prompts");
+}
+
+/// As in diffusers: zeros, where no negative prompt is given.
+TEST(NegativePrompt, ThatIsMissingIsNoEmptyText) {
+  const auto latents = [](const Arguments& more) {
+    return done(joined(kFox, more), kStableDiffusionXl)["latents_xxh3"];
+  };
+  EXPECT_NE(latents({"--negative-prompt", ""}), latents({}));
+}
+
+TEST(EncodedPrompts, OfTwoEncodersGiveTheSamePicture) {
+  const TempFolder folder;
+  for (const Arguments& negative :
+       {Arguments{}, Arguments{"--negative-prompt", "rain"}}) {
+    const std::string embeds =
+        folder.path(std::to_string(negative.size()) + ".safetensors");
+    const Arguments texts =
+        joined(joined(kFox, {"--prompt-2", "snow"}), negative);
+    const Outcome encoded = run(
+        joined({"encode", "--random-weights", kStableDiffusionXl, "-o", embeds},
+               texts));
+    ASSERT_EQ(encoded.exit_code, 0) << encoded.err;
+    EXPECT_EQ(done({"--prompt-embeds", embeds, "--size", "48x32"},
+                   kStableDiffusionXl)["latents_xxh3"],
+              done(joined(texts, {"--size", "48x32"}),
+                   kStableDiffusionXl)["latents_xxh3"]);
+  }
 }
 
 TEST(Prompts, StandInTheRecipeAsTheyWereWritten) {

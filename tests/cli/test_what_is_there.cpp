@@ -37,8 +37,8 @@ TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
 }
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
-  expect_refused({"sample", "--prompt_2", "a cat"},
-                 {"[--prompt-2]", "coming", "--prompt TEXT"});
+  expect_refused({"sample", "--negative_prompt_2", "a cat"},
+                 {"[--negative-prompt-2]", "coming", "--prompt TEXT"});
   expect_refused({"sample", "--clip_skip=2"},
                  {"[--clip-skip]", "coming", "--prompt TEXT"});
   expect_refused({"sample", "--lora", "x.safetensors"},
@@ -46,9 +46,9 @@ TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
   expect_refused({"sample", "--server", "tcp://a:1"},
                  {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
-  const Outcome variable = run({"sample"}, {"TROUPE_PROMPT_2=a cat"});
+  const Outcome variable = run({"sample"}, {"TROUPE_CLIP_SKIP=2"});
   EXPECT_EQ(variable.exit_code, 2);
-  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_PROMPT_2] pipelines"))
+  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_CLIP_SKIP] what"))
       << variable.err;
 }
 

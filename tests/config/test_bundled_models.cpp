@@ -22,7 +22,9 @@ const Classes& classes_of(std::string_view pipeline) {
       Classes{"PixArtSigmaPipeline", "PixArtTransformer2DModel",
               "DPMSolverMultistepScheduler"},
       Classes{"StableDiffusionPipeline", "UNet2DConditionModel",
-              "PNDMScheduler"}};
+              "PNDMScheduler"},
+      Classes{"StableDiffusionXLPipeline", "UNet2DConditionModel",
+              "EulerDiscreteScheduler"}};
   return *std::ranges::find(kClasses, pipeline, [](const Classes& classes) {
     return std::get<0>(classes);
   });

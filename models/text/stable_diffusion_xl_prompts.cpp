@@ -1,0 +1,83 @@
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "kernels/core/error.h"
+#include "models/text/prompt_pipeline.h"
+#include "models/text/unicode.h"
+
+namespace troupe::models {
+namespace {
+
+constexpr const char* kEmbeds = "prompt_embeds";
+constexpr const char* kPooled = "pooled";
+
+/// Padding is attended to, so all 77 rows are computed.
+constexpr std::array kEncoders = {
+    PromptEncoder{.encoder = "text_encoder",
+                  .tokenizer = "tokenizer",
+                  .most_tokens = 77,
+                  .is_masked = false,
+                  .wanted = {.skipped_layers = 1, .final_norm = false}},
+    PromptEncoder{.encoder = "text_encoder_2",
+                  .tokenizer = "tokenizer_2",
+                  .reads_second = true,
+                  .most_tokens = 77,
+                  .is_masked = false,
+                  .wanted = {.skipped_layers = 1, .final_norm = false}}};
+
+/// The tokenizers do what is done to the text.
+std::string as_written(std::string_view prompt) {
+  check_utf8(prompt, "prompt", Errc::invalid_argument);
+  return std::string(prompt);
+}
+
+/// The rows of both encoders side by side: [77, 768 + 1280].
+Tensor side_by_side(const Tensor& first, const Tensor& second) {
+  require(first.dim(0) == second.dim(0), Errc::corrupt_file, "text_encoder_2",
+          "the text encoders do not fit each other: got " +
+              std::to_string(first.dim(0)) + " and " +
+              std::to_string(second.dim(0)) + " tokens",
+          "compare max_position_embeddings in their config.json");
+  Tensor joined({first.dim(0), first.dim(1) + second.dim(1)}, DType::f32);
+  for (std::int64_t row = 0; row < joined.dim(0); ++row) {
+    std::byte* at = joined.item(row).bytes().data();
+    const auto left = first.item(row).bytes();
+    const auto right = second.item(row).bytes();
+    std::memcpy(at, left.data(), left.size());
+    std::memcpy(at + left.size(), right.data(), right.size());
+  }
+  return joined;
+}
+
+Condition sdxl_condition(std::span<const EncodedPrompt> encoded) {
+  Condition condition;
+  condition.add(kEmbeds,
+                side_by_side(encoded[0].text.hidden, encoded[1].text.hidden));
+  condition.add(kPooled, encoded[1].text.pooled);
+  return condition;
+}
+
+Condition zeros(const Condition& like) {
+  Condition condition;
+  for (const char* name : {kEmbeds, kPooled}) {
+    Tensor tensor(like.find(name)->tensor.shape(), DType::f32);
+    std::memset(tensor.bytes().data(), 0, tensor.num_bytes());
+    condition.add(name, std::move(tensor));
+  }
+  return condition;
+}
+
+}  // namespace
+
+/// Source: diffusers
+/// pipelines/stable_diffusion_xl/pipeline_stable_diffusion_xl.py.
+extern constinit const PromptPipeline kStableDiffusionXl{
+    .class_name = "StableDiffusionXLPipeline",
+    .encoders = kEncoders,
+    .cleaned = as_written,
+    .condition = sdxl_condition,
+    .no_negative = zeros,
+    .note = {}};
+
+}  // namespace troupe::models
