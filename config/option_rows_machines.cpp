@@ -38,9 +38,10 @@ std::span<const Option> machine_rows() {
        "its name",
        kMachines, kWorker, field(&Config::model_root), "none"},
       {"cache", "", 0, "DIR",
-       "keep models here that the job's first process gives: where there is "
-       "neither --model nor a folder of that name in --model-root",
-       kMachines, kWorker, field(&Config::cache), "none"},
+       "keep here what another run can use: prompts that were encoded (of "
+       "worker: models that the job's first process gives, where there is "
+       "neither --model nor a folder of that name in --model-root)",
+       kMachines, kRuns | kEncode | kWorker, field(&Config::cache), "none"},
       {"wait", "", 0, "TIME",
        "how long to look for a job, and for it again when the link is lost: "
        "seconds, or with a unit (90s, 5m, 1h)",

@@ -12,6 +12,7 @@
 #include "config/recipe_fields.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -166,6 +167,7 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
         config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
   }
   prompts.is_guided = is_guided;
+  prompts.cache = config.cache;
   prompts.second = config.prompt_2;
   check_length(prompts.second, config.place_of("prompt-2"));
   prompts.negative = config.negative_prompt;
@@ -189,9 +191,14 @@ JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {
   ExecContext ctx(num_usable_cores());
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
-    auto [conditions, hash] =
-        prompts.source->encode(ctx, compute, prompts.tokens);
+    auto [conditions, hash, num_kept] = prompts.source->encode(
+        ctx, compute, prompts.tokens, EncodingCache(prompts.cache));
     JobConditions result{std::move(conditions), std::nullopt, hash};
+    if (!prompts.cache.empty()) {
+      log_message(LogLevel::info,
+                  fmt::format("--cache {}: {} encoded before", prompts.cache,
+                              counted(num_kept, "text")));
+    }
     if (result.each.size() > prompts.texts.size()) {
       result.unconditional = std::move(result.each.back());
       result.each.pop_back();

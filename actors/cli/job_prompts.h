@@ -29,6 +29,8 @@ struct JobPrompts {
   /// unless there is none and that is no text.
   std::vector<std::vector<models::Tokens>> tokens;
   bool is_guided = false;
+  std::string
+      cache;  ///< folder of texts that were encoded before; may be empty
   /// In place of texts: the conditions in a file.
   std::vector<models::Condition> given;
   std::optional<models::Condition> given_negative;

@@ -1,10 +1,14 @@
 #include "actors/cli/prompt_source.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
 
+#include "actors/cli/execution_class.h"
 #include "config/bundled_models.h"
+#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
@@ -96,7 +100,8 @@ PromptSource::Part PromptSource::bundled_part(const std::string& model,
       models::Json::parse(found->config, "bundled " + std::string(of.encoder));
   return {&of,
           models::find_text_encoder(config, found->class_name).describe(config),
-          models::open_bundled_tokenizer(found->tokenizer), nullptr};
+          models::open_bundled_tokenizer(found->tokenizer), nullptr,
+          model + '/' + std::string(of.encoder)};
 }
 
 std::vector<models::Tokens> PromptSource::tokens(
@@ -139,49 +144,124 @@ std::uint64_t PromptSource::required_bytes(DType compute) const {
   return most;
 }
 
+/// One encoder of a run. It is read when a text needs it that no cache has.
+class PromptSource::Encoding {
+ public:
+  Encoding(ExecContext& ctx, DType compute, const Part& part,
+           const EncodingCache& cache)
+      : ctx_(ctx),
+        compute_(compute),
+        part_(part),
+        cache_(cache),
+        identity_(identity()) {}
+
+  /// Equal texts share the tensors.
+  const models::EncodedPrompt& encode(const models::Tokens& tokens) {
+    std::vector<std::int32_t> ids = tokens.ids;
+    if (part_.of->is_masked) {
+      ids.resize(static_cast<std::size_t>(tokens.length));
+    }
+    const auto [at, is_new] = known_.try_emplace(std::move(ids));
+    if (is_new) {
+      EncodingCache::Entry entry = entry_of(at->first);
+      require(!weights_hash_ || *weights_hash_ == entry.weights_hash,
+              Errc::corrupt_file, "--cache",
+              "it holds texts of this encoder by other weights",
+              "remove the folder encoded/ in it");
+      weights_hash_ = entry.weights_hash;
+      at->second = {std::move(entry.text),
+                    static_cast<std::int64_t>(at->first.size())};
+    }
+    return at->second;
+  }
+  /// After the first text.
+  [[nodiscard]] std::uint64_t weights_hash() const { return *weights_hash_; }
+  [[nodiscard]] std::uint64_t num_kept() const noexcept { return num_kept_; }
+
+ private:
+  EncodingCache::Entry entry_of(const std::vector<std::int32_t>& ids) {
+    const std::uint64_t key = key_of(ids);
+    if (auto kept = cache_.find(key)) {
+      ++num_kept_;
+      return std::move(*kept);
+    }
+    if (encoder_ == nullptr) {
+      encoder_ = load();
+    }
+    EncodingCache::Entry entry{
+        encoder_->encode(ctx_, ids, static_cast<std::int64_t>(ids.size()),
+                         part_.of->wanted),
+        encoder_->weights_hash()};
+    cache_.keep(key, entry);
+    return entry;
+  }
+
+  [[nodiscard]] std::unique_ptr<models::TextEncoder> load() const {
+    if (part_.files == nullptr) {
+      models::RandomWeights weights(ctx_, kRandomWeightsSeed);
+      return part_.encoder->load(ctx_, compute_, weights);
+    }
+    models::FileWeights weights(part_.files->encoder.weights);
+    return part_.encoder->load(ctx_, compute_, weights);
+  }
+
+  /// All that decides what the encoder makes of ids, without reading its
+  /// weights: a file is known by its stamp.
+  [[nodiscard]] std::string identity() const {
+    std::string text = part_.bundled + '\n';
+    if (part_.files != nullptr) {
+      const models::Component& encoder = part_.files->encoder;
+      text += encoder.class_name + '\n' + encoder.config.canonical() + '\n';
+      for (const auto& file : encoder.weights.files()) {
+        const auto stamp = stamp_of(file->path()).value_or(FileStamp{});
+        text +=
+            fmt::format("{} {} {} {} {}\n", file->path().string(), stamp.device,
+                        stamp.inode, stamp.size, stamp.modified);
+      }
+    }
+    const JobDevice cpu{.compute = compute_};
+    return text +
+           fmt::format("{} {} {}\n", part_.of->wanted.skipped_layers,
+                       part_.of->wanted.final_norm,
+                       execution_class(execution_conditions(0, cpu, {})));
+  }
+  [[nodiscard]] std::uint64_t key_of(
+      const std::vector<std::int32_t>& ids) const {
+    const std::string text = identity_ + fmt::format("{}", fmt::join(ids, " "));
+    return xxh3_64(std::as_bytes(std::span(text)));
+  }
+
+  ExecContext& ctx_;
+  DType compute_;
+  const Part& part_;
+  const EncodingCache& cache_;
+  std::string identity_;
+  std::unique_ptr<models::TextEncoder> encoder_;
+  std::optional<std::uint64_t> weights_hash_;
+  std::map<std::vector<std::int32_t>, models::EncodedPrompt> known_;
+  std::uint64_t num_kept_ = 0;
+};
+
 PromptSource::Encoded PromptSource::encode(
     ExecContext& ctx, DType compute,
-    const std::vector<std::vector<models::Tokens>>& prompts) const {
+    const std::vector<std::vector<models::Tokens>>& prompts,
+    const EncodingCache& cache) const {
   std::vector<std::vector<models::EncodedPrompt>> encoded(prompts.size());
   std::vector<std::uint64_t> hashes;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const std::unique_ptr<models::TextEncoder> encoder =
-        load(ctx, compute, parts_[p]);
-    hashes.push_back(encoder->weights_hash());
-    const models::PromptEncoder& of = *parts_[p].of;
-    // Equal prompts share the tensors.
-    std::map<std::vector<std::int32_t>, models::EncodedPrompt> known;
-    for (std::size_t i = 0; i < prompts.size(); ++i) {
-      const models::Tokens& tokens = prompts[i][p];
-      std::vector<std::int32_t> ids = tokens.ids;
-      if (of.is_masked) {
-        ids.resize(static_cast<std::size_t>(tokens.length));
-      }
-      const auto [at, is_new] = known.try_emplace(std::move(ids));
-      if (is_new) {
-        const auto length = static_cast<std::int64_t>(at->first.size());
-        at->second = {encoder->encode(ctx, at->first, length, of.wanted),
-                      length};
-      }
-      encoded[i].push_back(at->second);
-    }
-  }
   Encoded result;
+  for (std::size_t p = 0; p < parts_.size(); ++p) {
+    Encoding encoding(ctx, compute, parts_[p], cache);
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+      encoded[i].push_back(encoding.encode(prompts[i][p]));
+    }
+    hashes.push_back(encoding.weights_hash());
+    result.num_kept += encoding.num_kept();
+  }
   for (const auto& prompt : encoded) {
     result.conditions.push_back(pipeline_->condition(prompt));
   }
   result.weights_hash = xxh3_64(std::as_bytes(std::span(hashes)));
   return result;
-}
-
-std::unique_ptr<models::TextEncoder> PromptSource::load(
-    ExecContext& ctx, DType compute, const Part& part) const {
-  if (part.files == nullptr) {
-    models::RandomWeights weights(ctx, kRandomWeightsSeed);
-    return part.encoder->load(ctx, compute, weights);
-  }
-  models::FileWeights weights(part.files->encoder.weights);
-  return part.encoder->load(ctx, compute, weights);
 }
 
 }  // namespace troupe::actors

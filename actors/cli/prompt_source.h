@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/cli/encoding_cache.h"
 #include "actors/cli/model_source.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/text/tokenizer.h"
@@ -42,13 +43,16 @@ class PromptSource {
   struct Encoded {
     std::vector<models::Condition> conditions;
     std::uint64_t weights_hash = 0;
+    std::uint64_t num_kept = 0;  ///< texts that the cache had
   };
   /// Encodes what `tokens` gave for each prompt: reads one encoder after
-  /// another with all cores, and lets each go before the next.
+  /// another with all cores, and lets each go before the next. An encoder whose
+  /// texts are all in the cache is not read.
   /// Errors: those of TextEncoder; Errc::interrupted.
   [[nodiscard]] Encoded encode(
       ExecContext& ctx, DType compute,
-      const std::vector<std::vector<models::Tokens>>& prompts) const;
+      const std::vector<std::vector<models::Tokens>>& prompts,
+      const EncodingCache& cache) const;
 
  private:
   struct Part {
@@ -57,13 +61,14 @@ class PromptSource {
     std::shared_ptr<const models::Tokenizer> tokenizer;
     /// Null: its weights are random.
     std::shared_ptr<const models::TextComponent> files;
+    /// Where its random weights come from.
+    std::string bundled = {};
   };
+  class Encoding;
   [[nodiscard]] static Part open_part(const models::Checkpoint& checkpoint,
                                       const models::PromptEncoder& of);
   [[nodiscard]] static Part bundled_part(const std::string& model,
                                          const models::PromptEncoder& of);
-  [[nodiscard]] std::unique_ptr<models::TextEncoder> load(
-      ExecContext& ctx, DType compute, const Part& part) const;
 
   const models::PromptPipeline* pipeline_;
   bool zeros_for_no_negative_;

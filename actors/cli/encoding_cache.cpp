@@ -1,0 +1,97 @@
+#include "actors/cli/encoding_cache.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
+#include <system_error>
+#include <vector>
+
+#include "actors/cli/tensor_file.h"
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "kernels/core/log.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr const char* kHidden = "hidden";
+constexpr const char* kPooled = "pooled";
+/// The weights' hash and that of everything else, as i64.
+constexpr const char* kHashes = "hashes";
+
+std::uint64_t hash_of(const EncodingCache::Entry& entry) {
+  const std::array<std::uint64_t, 3> parts = {
+      xxh3_64(entry.text.hidden.bytes()),
+      entry.text.pooled.empty() ? 0 : xxh3_64(entry.text.pooled.bytes()),
+      entry.weights_hash};
+  return xxh3_64(std::as_bytes(std::span(parts)));
+}
+
+}  // namespace
+
+EncodingCache::EncodingCache(const std::filesystem::path& folder)
+    : folder_(folder.empty() ? folder : folder / "encoded") {}
+
+std::filesystem::path EncodingCache::path_of(std::uint64_t key) const {
+  return folder_ / (to_hex(key) + ".safetensors");
+}
+
+std::optional<EncodingCache::Entry> EncodingCache::find(
+    std::uint64_t key) const {
+  std::error_code error;
+  if (folder_.empty() || !std::filesystem::exists(path_of(key), error)) {
+    return std::nullopt;
+  }
+  try {
+    Entry entry;
+    std::uint64_t check = 0;
+    for (const NamedTensor& named : read_tensors(path_of(key))) {
+      const Tensor& tensor = named.tensor;
+      if (named.name == kHidden && tensor.shape().rank() == 2) {
+        entry.text.hidden = tensor;
+      } else if (named.name == kPooled && tensor.shape().rank() == 1) {
+        entry.text.pooled = tensor;
+      } else if (named.name == kHashes && tensor.dtype() == DType::i64 &&
+                 tensor.shape() == Shape{2}) {
+        std::memcpy(&entry.weights_hash, tensor.bytes().data(), sizeof(check));
+        std::memcpy(&check, tensor.bytes().data() + sizeof(check),
+                    sizeof(check));
+      }
+    }
+    if (!entry.text.hidden.empty() && hash_of(entry) == check) {
+      return entry;
+    }
+  } catch (const Error&) {
+    // As a missing one: the next `keep` mends it.
+  }
+  log_message(LogLevel::warning,
+              path_of(key).string() + ": damaged; the prompt is encoded again");
+  return std::nullopt;
+}
+
+void EncodingCache::keep(std::uint64_t key, const Entry& entry) const {
+  if (folder_.empty()) {
+    return;
+  }
+  Tensor hashes({2}, DType::i64);
+  const std::array<std::uint64_t, 2> numbers = {entry.weights_hash,
+                                                hash_of(entry)};
+  std::memcpy(hashes.bytes().data(), numbers.data(), sizeof(numbers));
+  std::vector<NamedTensor> tensors = {{kHidden, entry.text.hidden},
+                                      {kHashes, hashes}};
+  if (!entry.text.pooled.empty()) {
+    tensors.push_back({kPooled, entry.text.pooled});
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  try {
+    write_tensors(path_of(key), tensors);
+  } catch (const Error& failure) {
+    log_message(LogLevel::warning, "an encoded prompt is not kept: " +
+                                       std::string(failure.what()));
+  }
+}
+
+}  // namespace troupe::actors
