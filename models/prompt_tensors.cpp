@@ -11,27 +11,27 @@ namespace troupe::models {
 
 const ConditionTensor& checked_prompt_embeds(const Condition& condition,
                                              std::int64_t width) {
-  constexpr const char* kName = "prompt_embeds";
+  constexpr const char* kTensor = "prompt_embeds";
   // PixArt-Sigma was trained with 300, alpha with 120, Stable Diffusion with
   // 77.
   constexpr std::int64_t kMostTokens = 4096;
-  const ConditionTensor* prompt = condition.find(kName);
-  require(prompt != nullptr, Errc::invalid_argument, kName,
+  const ConditionTensor* prompt = condition.find(kTensor);
+  require(prompt != nullptr, Errc::invalid_argument, kTensor,
           "missing: the network is conditioned on it");
   const Shape& shape = prompt->tensor.shape();
   if (shape.rank() != 2 || shape[1] != width) {
-    throw Error(Errc::invalid_argument, kName,
+    throw Error(Errc::invalid_argument, kTensor,
                 "got shape " + to_string(shape) + ", expected [tokens, " +
                     std::to_string(width) + "]");
   }
   const DType dtype = prompt->tensor.dtype();
   if (dtype != DType::f32 && dtype != DType::bf16 && dtype != DType::f16) {
     throw Error(
-        Errc::invalid_argument, kName,
+        Errc::invalid_argument, kTensor,
         "got " + std::string(to_string(dtype)) + ", expected f32, bf16 or f16");
   }
   if (prompt->length < 1 || prompt->length > kMostTokens) {
-    throw Error(Errc::invalid_argument, kName,
+    throw Error(Errc::invalid_argument, kTensor,
                 "got " + std::to_string(prompt->length) +
                     " tokens without padding, expected 1 to " +
                     std::to_string(kMostTokens));

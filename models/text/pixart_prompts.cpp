@@ -7,11 +7,11 @@
 namespace troupe::models {
 namespace {
 
-constexpr std::array kEncoders = {PromptEncoder{.encoder = "text_encoder",
-                                                .tokenizer = "tokenizer",
-                                                .most_tokens = 300,
-                                                .is_masked = true,
-                                                .wanted = {}}};
+constexpr std::array kT5Alone = {PromptEncoder{.encoder = "text_encoder",
+                                               .tokenizer = "tokenizer",
+                                               .most_tokens = 300,
+                                               .is_masked = true,
+                                               .wanted = {}}};
 
 /// What diffusers does when bs4 or ftfy is not installed. With both, its
 /// `clean_caption` rewrites addresses, HTML and the like, too.
@@ -19,7 +19,7 @@ std::string cleaned(std::string_view prompt) {
   return python_stripped(python_lowered(prompt));
 }
 
-Condition condition(std::span<const EncodedPrompt> encoded) {
+Condition pixart_condition(std::span<const EncodedPrompt> encoded) {
   Condition condition;
   condition.add("prompt_embeds", encoded[0].text.hidden, encoded[0].length);
   return condition;
@@ -30,9 +30,9 @@ Condition condition(std::span<const EncodedPrompt> encoded) {
 /// Source: diffusers pipelines/pixart_alpha/pipeline_pixart_sigma.py.
 extern constinit const PromptPipeline kPixartSigma{
     .class_name = "PixArtSigmaPipeline",
-    .encoders = kEncoders,
+    .encoders = kT5Alone,
     .cleaned = cleaned,
-    .condition = condition,
+    .condition = pixart_condition,
     .note = "the pipeline puts prompts in lower case"};
 
 }  // namespace troupe::models

@@ -9,7 +9,7 @@ namespace troupe::models {
 namespace {
 
 /// Padding is attended to, so all 77 rows are computed.
-constexpr std::array kEncoders = {
+constexpr std::array kClipAlone = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
                   .most_tokens = 77,
@@ -22,7 +22,7 @@ std::string unchanged(std::string_view prompt) {
   return std::string(prompt);
 }
 
-Condition condition(std::span<const EncodedPrompt> encoded) {
+Condition sd_condition(std::span<const EncodedPrompt> encoded) {
   Condition condition;
   condition.add("prompt_embeds", encoded[0].text.hidden);
   return condition;
@@ -33,9 +33,9 @@ Condition condition(std::span<const EncodedPrompt> encoded) {
 /// Source: diffusers pipelines/stable_diffusion/pipeline_stable_diffusion.py.
 extern constinit const PromptPipeline kStableDiffusion{
     .class_name = "StableDiffusionPipeline",
-    .encoders = kEncoders,
+    .encoders = kClipAlone,
     .cleaned = unchanged,
-    .condition = condition,
+    .condition = sd_condition,
     .note = {}};
 
 }  // namespace troupe::models

@@ -13,7 +13,7 @@ constexpr const char* kEmbeds = "prompt_embeds";
 constexpr const char* kPooled = "pooled";
 
 /// Padding is attended to, so all 77 rows are computed.
-constexpr std::array kEncoders = {
+constexpr std::array kClipAndBigG = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
                   .most_tokens = 77,
@@ -58,7 +58,7 @@ Condition sdxl_condition(std::span<const EncodedPrompt> encoded) {
   return condition;
 }
 
-Condition zeros(const Condition& like) {
+Condition sdxl_zeros(const Condition& like) {
   Condition condition;
   for (const char* name : {kEmbeds, kPooled}) {
     Tensor tensor(like.find(name)->tensor.shape(), DType::f32);
@@ -74,10 +74,10 @@ Condition zeros(const Condition& like) {
 /// pipelines/stable_diffusion_xl/pipeline_stable_diffusion_xl.py.
 extern constinit const PromptPipeline kStableDiffusionXl{
     .class_name = "StableDiffusionXLPipeline",
-    .encoders = kEncoders,
+    .encoders = kClipAndBigG,
     .cleaned = as_written,
     .condition = sdxl_condition,
-    .no_negative = zeros,
+    .no_negative = sdxl_zeros,
     .note = {}};
 
 }  // namespace troupe::models

@@ -186,6 +186,23 @@ TEST(PromptPipeline, NamesThePipelinesThereAre) {
       "StableDiffusionPipeline, StableDiffusionXLPipeline");
 }
 
+/// What Stable Diffusion XL leads away from where nothing is said.
+TEST(PromptPipeline, TakesAnEmptyTextForZerosIfItsFolderSaysSo) {
+  const PromptPipelineFolder folder(kSdxl);
+  const auto latents = [&](std::vector<std::string> more) {
+    more.insert(more.end(),
+                {"--prompt", "a cat", "--steps", "2", "--out",
+                 folder.path("a.png"), "--exists", "replace", "--json"});
+    const Outcome outcome = folder.sample(more);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.json()["latents_xxh3"];
+  };
+  const auto empty = latents({"--negative-prompt", ""});
+  EXPECT_NE(latents({}), empty);
+  folder.set("force_zeros_for_empty_prompt", false);
+  EXPECT_EQ(latents({}), empty);
+}
+
 TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {
   const PromptPipelineFolder folder;
   const std::string embeds = folder.path("embeds.safetensors");
