@@ -4,7 +4,7 @@
 #   scripts/bench_forward.sh MODEL DTYPE [ROUNDS]
 #   scripts/bench_forward.sh dit-xl-2-256 bf16     any bundled model
 #   scripts/bench_forward.sh models/demo f32       a checkpoint folder
-#   scripts/bench_forward.sh pixart-sigma-xl-2@64 bf16    latents of another side
+#   scripts/bench_forward.sh sdxl@64 bf16                 latents of another side
 # DTYPE is f32 or bf16; BENCH_THREADS sets the threads (2). Needs a Python with
 # torch 2.x and diffusers: BENCH_PYTHON, or a venv that is made once from PyPI
 # (bench/requirements.txt, some gigabytes). FORWARD_PROBE names a forward_probe

@@ -9,6 +9,7 @@ are random.
 
 import argparse
 import json
+import pathlib
 import statistics
 import time
 
@@ -18,18 +19,20 @@ import torch
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 
 
-PROMPT_TOKENS = 300  # of the conditional row; the other has one
+PROMPT_TOKENS = 300  # of a transformer's conditional row; the other has one
+UNET_TOKENS = 77
 
 
 def build(folder, config_file):
-    file_name = folder + "/transformer/config.json" if folder else config_file
-    with open(file_name, encoding="utf-8") as file:
-        config = json.load(file)
-    if not folder:
-        config = config["transformer"]
+    if folder:
+        folder = next(folder / name for name in ("transformer", "unet")
+                      if (folder / name).is_dir())
+        config = json.loads((folder / "config.json").read_text())
+    else:
+        config = json.loads(config_file.read_text())["denoiser"]
     network = getattr(diffusers, config["_class_name"])
     if folder:
-        return network.from_pretrained(folder + "/transformer")
+        return network.from_pretrained(folder)
     model, unused = network.from_config(config, return_unused_kwargs=True)
     unknown = sorted(key for key in unused if not key.startswith("_"))
     if unknown:
@@ -40,6 +43,16 @@ def build(folder, config_file):
 
 def conditions_of(config, dtype):
     """Keyword arguments of a pair of rows."""
+    if config.get("cross_attention_dim") and config.get("block_out_channels"):
+        given = {"encoder_hidden_states": torch.randn(
+            2, UNET_TOKENS, config.cross_attention_dim).to(dtype)}
+        if config.addition_embed_type == "text_time":
+            width = config.projection_class_embeddings_input_dim
+            given["added_cond_kwargs"] = {
+                "text_embeds": torch.randn(
+                    2, width - 6 * config.addition_time_embed_dim).to(dtype),
+                "time_ids": torch.tensor([[512., 512, 0, 0, 512, 512]] * 2)}
+        return given
     if config.get("caption_channels"):
         lengths = torch.tensor([PROMPT_TOKENS, 1])
         mask = torch.arange(PROMPT_TOKENS)[None] < lengths[:, None]
@@ -85,8 +98,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("--config", metavar="FILE")
-    source.add_argument("--folder", metavar="DIR")
+    source.add_argument("--config", metavar="FILE", type=pathlib.Path)
+    source.add_argument("--folder", metavar="DIR", type=pathlib.Path)
     parser.add_argument("--side", type=int, help="of the latents")
     parser.add_argument("--dtype", choices=DTYPES, default="bf16")
     parser.add_argument("--threads", type=int, default=2)

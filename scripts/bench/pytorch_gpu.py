@@ -90,8 +90,8 @@ def vae(config, side=512):
 
 
 CASES = {
-    "dit-xl-2-256": lambda configs: dit(configs["dit-xl-2-256"]["transformer"], 1),
-    "dit-xl-2-512": lambda configs: dit(configs["dit-xl-2-512"]["transformer"], 8),
+    "dit-xl-2-256": lambda configs: dit(configs["dit-xl-2-256"]["denoiser"], 1),
+    "dit-xl-2-512": lambda configs: dit(configs["dit-xl-2-512"]["denoiser"], 8),
     "flux-stack": lambda _: flux_stack(),
     "vae-512": lambda configs: vae(configs["dit-xl-2-512"]["vae"]),
 }

@@ -1,15 +1,14 @@
 // Times one guided forward pass (a pair cond, uncond per sample) of a network
 // with random weights or of a folder, for scripts/bench_forward.sh and
-// scripts/gpu_check.sh. A network with prompts gets one of 300 tokens and one
-// of
-// 1. Prints one JSON line. On a GPU also the time of a pass when the next ones
-// are queued behind it (`queued_s`). SIDE: latents of another size than it was
-// trained with.
+// scripts/gpu_check.sh. PixArt gets prompts of 300 tokens and of 1, a UNet two
+// of 77. Prints one JSON line. On a GPU also the time of a pass when the next
+// ones are queued behind it (`queued_s`). SIDE: latents of another size than it
+// was trained with.
 //   forward_probe NAME|DIR[@SIDE] f32|bf16|f16 THREADS REPEATS
 //                 [cpu|cuda:N [SAMPLES [invariant|free]]]
 //   forward_probe models         the bundled models, one name a line
 //   forward_probe config NAME    what a bundled model consists of, as JSON:
-//                                {"transformer": {…}, "vae": {…} or null,
+//                                {"denoiser": {…}, "vae": {…} or null,
 //                                 "scheduler": {…}}, each as diffusers has it
 
 #include <algorithm>
@@ -141,7 +140,7 @@ void print_models() {
 
 void print_config(const std::string& name) {
   const config::BundledModel& model = config::find_bundled_model(name);
-  std::printf("{\"transformer\": %s, \"vae\": %s, \"scheduler\": %s}\n",
+  std::printf("{\"denoiser\": %s, \"vae\": %s, \"scheduler\": %s}\n",
               model.denoiser.c_str(),
               model.vae.empty() ? "null" : std::string(model.vae).c_str(),
               std::string(model.scheduler).c_str());
@@ -159,7 +158,7 @@ class Pass {
       shape = network.description->nearest_latents({shape[0], side, side});
     }
     info_ = network.description->info(shape, denoiser_.info().compute);
-    prepare(network.description->prompt_width());
+    prepare(*network.description);
     for (int i = 0; i < 2 * samples; ++i) {
       Tensor latents(shape, DType::f32);
       fill_normal({.seed = static_cast<std::uint64_t>(i / 2)}, latents);
@@ -179,7 +178,7 @@ class Pass {
   }
 
  private:
-  void prepare(std::int64_t prompt_width) {
+  void prepare(const models::DenoiserDescription& description) {
     // On a GPU a step is timed as a job has it: what follows from timestep and
     // condition alone is made before. On the CPU the pass makes it, as
     // PyTorch's; but keys and values of a prompt are made before on both.
@@ -187,13 +186,16 @@ class Pass {
     const std::span<const double> announced =
         announces ? std::span<const double>(timesteps_)
                   : std::span<const double>();
-    for (const std::int64_t tokens : {300, 1}) {
-      models::Condition condition(tokens == 1 ? info_.num_classes : 0);
-      if (prompt_width > 0) {
-        Tensor prompt({tokens, prompt_width}, DType::f32);
-        fill_normal({.seed = static_cast<std::uint64_t>(tokens)}, prompt);
-        condition = {};
-        condition.add("prompt_embeds", prompt);
+    const models::Condition longest = description.any_condition();
+    for (const bool is_guided_to : {true, false}) {
+      models::Condition condition(is_guided_to ? 0 : info_.num_classes);
+      if (const auto* prompt = longest.find("prompt_embeds")) {
+        condition = longest;
+        // Padding counts in a UNet: both of its prompts are as long.
+        if (!is_guided_to && info_.class_name != "UNet2DConditionModel") {
+          condition = {};
+          condition.add(prompt->name, prompt->tensor.slice(0, 1));
+        }
       }
       conditions_.push_back(denoiser_.prepare(ctx_, condition, announced));
     }
