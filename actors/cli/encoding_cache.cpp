@@ -16,8 +16,8 @@
 namespace troupe::actors {
 namespace {
 
-constexpr const char* kHidden = "hidden";
-constexpr const char* kPooled = "pooled";
+constexpr const char* kHiddenState = "hidden";
+constexpr const char* kPooledVector = "pooled";
 /// The weights' hash and that of everything else, as i64.
 constexpr const char* kHashes = "hashes";
 
@@ -49,9 +49,9 @@ std::optional<EncodingCache::Entry> EncodingCache::find(
     std::uint64_t check = 0;
     for (const NamedTensor& named : read_tensors(path_of(key))) {
       const Tensor& tensor = named.tensor;
-      if (named.name == kHidden && tensor.shape().rank() == 2) {
+      if (named.name == kHiddenState && tensor.shape().rank() == 2) {
         entry.text.hidden = tensor;
-      } else if (named.name == kPooled && tensor.shape().rank() == 1) {
+      } else if (named.name == kPooledVector && tensor.shape().rank() == 1) {
         entry.text.pooled = tensor;
       } else if (named.name == kHashes && tensor.dtype() == DType::i64 &&
                  tensor.shape() == Shape{2}) {
@@ -79,10 +79,10 @@ void EncodingCache::keep(std::uint64_t key, const Entry& entry) const {
   const std::array<std::uint64_t, 2> numbers = {entry.weights_hash,
                                                 hash_of(entry)};
   std::memcpy(hashes.bytes().data(), numbers.data(), sizeof(numbers));
-  std::vector<NamedTensor> tensors = {{kHidden, entry.text.hidden},
+  std::vector<NamedTensor> tensors = {{kHiddenState, entry.text.hidden},
                                       {kHashes, hashes}};
   if (!entry.text.pooled.empty()) {
-    tensors.push_back({kPooled, entry.text.pooled});
+    tensors.push_back({kPooledVector, entry.text.pooled});
   }
   std::error_code error;
   std::filesystem::create_directories(folder_, error);
