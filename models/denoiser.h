@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +20,15 @@ namespace troupe::models {
 struct BlockInfo {
   double flops = 0;                 ///< per row of a batch
   std::size_t parameter_bytes = 0;  ///< as packed
+  /// Of one row's hidden state in front of it. What it reads beside that are
+  /// skips.
+  std::size_t hidden_bytes = 0;
+};
+
+/// The hidden state in front of one block, which a later one takes, too.
+struct SkipInfo {
+  int made_before = 0;  ///< the block that it stands in front of
+  int taken_by = 0;
 };
 
 /// The order in which a model's authors stack the two guidance branches.
@@ -32,10 +43,10 @@ struct DenoiserInfo {
   std::int64_t num_classes = 0;  ///< 0: unconditional
   DType compute = DType::f32;
   std::vector<BlockInfo> blocks;
+  std::vector<SkipInfo> skips;      ///< in the order in which they are made
   double embed_flops = 0;           ///< per row
   double finish_flops = 0;          ///< per row
   std::size_t parameter_bytes = 0;  ///< of what this instance holds
-  std::size_t boundary_bytes = 0;   ///< of one row's Boundary, at any cut
   /// Bytes that a prepared condition holds for each timestep given to
   /// `prepare`.
   std::size_t bytes_per_timestep = 0;
@@ -50,6 +61,27 @@ struct DenoiserInfo {
       sum += block.flops;
     }
     return sum;
+  }
+  /// Of one row's Boundary in front of block `cut`.
+  [[nodiscard]] std::size_t boundary_bytes(int cut) const {
+    std::size_t sum = hidden_bytes(cut);
+    for (const SkipInfo& skip : skips) {
+      if (skip.made_before < cut && cut <= skip.taken_by) {
+        sum += hidden_bytes(skip.made_before);
+      }
+    }
+    return sum;
+  }
+  /// The largest of them.
+  [[nodiscard]] std::size_t boundary_bytes() const {
+    std::size_t most = 0;
+    for (std::size_t cut = 0; cut < blocks.size(); ++cut) {
+      most = std::max(most, boundary_bytes(static_cast<int>(cut)));
+    }
+    return most;
+  }
+  [[nodiscard]] std::size_t hidden_bytes(int cut) const {
+    return blocks[static_cast<std::size_t>(cut)].hidden_bytes;
   }
 };
 
@@ -98,7 +130,9 @@ class Denoiser {
   /// replaced.
   virtual void embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                      std::span<Boundary> boundaries) const = 0;
-  /// Runs blocks [begin, end) in place on the boundaries.
+  /// Runs blocks [begin, end) in place on the boundaries. A boundary may lack
+  /// the oldest skips if none of these blocks takes them; then its result lacks
+  /// them, too (split_skips).
   virtual void run_blocks(ExecContext& ctx, ShardContext& shard,
                           const Batch& batch, int begin, int end,
                           std::span<Boundary> boundaries) const = 0;

@@ -44,7 +44,8 @@ DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
                    (6.0 + (config_.feed_forward.gated ? 16.0 : 12.0) * tokens) +
                4.0 * tokens * tokens * width,
       .parameter_bytes = static_cast<std::size_t>(block_parameters(config_)) *
-                         size_of(compute)};
+                         size_of(compute),
+      .hidden_bytes = static_cast<std::size_t>(tokens * width) * sizeof(float)};
   DenoiserInfo info;
   info.class_name = "DiTTransformer2DModel";
   info.latent_shape = latents;
@@ -54,8 +55,6 @@ DenoiserInfo DitDescription::info(const Shape& latents, DType compute) const {
   info.num_classes = config_.num_classes;
   info.compute = compute;
   info.blocks.assign(static_cast<std::size_t>(config_.num_layers), block);
-  info.boundary_bytes =
-      static_cast<std::size_t>(tokens * width) * sizeof(float);
   info.bytes_per_timestep =
       static_cast<std::size_t>(modulation_width(config_)) * sizeof(float);
   info.embed_flops =

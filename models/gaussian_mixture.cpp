@@ -143,7 +143,10 @@ GaussianMixture::GaussianMixture(MixtureConfig config)
                        static_cast<double>(config_.num_blocks);
   const BlockInfo block{
       .flops = 8.0 * elements * share,
-      .parameter_bytes = static_cast<std::size_t>(elements * 4.0 * share)};
+      .parameter_bytes = static_cast<std::size_t>(elements * 4.0 * share),
+      // Latents, sum and state.
+      .hidden_bytes = 2 * static_cast<std::size_t>(elements) * sizeof(float) +
+                      2 * sizeof(std::int64_t)};
   info_.class_name = "GaussianMixture";
   info_.latent_shape = config_.latent_shape;
   info_.out_channels = config_.latent_shape[0];
@@ -151,10 +154,6 @@ GaussianMixture::GaussianMixture(MixtureConfig config)
   info_.num_classes = config_.num_classes;
   info_.blocks.assign(static_cast<std::size_t>(config_.num_blocks), block);
   info_.finish_flops = elements;
-  // Latents, sum and state.
-  info_.boundary_bytes =
-      2 * static_cast<std::size_t>(elements) * sizeof(float) +
-      2 * sizeof(std::int64_t);
   info_.parameter_bytes = block.parameter_bytes * info_.blocks.size();
   info_.weights_hash = hash_of(config_);
 }

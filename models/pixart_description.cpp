@@ -49,7 +49,8 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
           2.0 * tokens * static_cast<double>(block_products(config_)) +
           4.0 * tokens * (tokens + static_cast<double>(kPromptTokens)) * width,
       .parameter_bytes = static_cast<std::size_t>(block_parameters(config_)) *
-                         size_of(compute)};
+                         size_of(compute),
+      .hidden_bytes = static_cast<std::size_t>(tokens * width) * sizeof(float)};
   DenoiserInfo info;
   info.class_name = "PixArtTransformer2DModel";
   info.latent_shape = latents;
@@ -59,8 +60,6 @@ DenoiserInfo PixArtDescription::info(const Shape& latents,
   info.num_classes = 0;
   info.compute = compute;
   info.blocks.assign(static_cast<std::size_t>(config_.num_layers), block);
-  info.boundary_bytes =
-      static_cast<std::size_t>(tokens * width) * sizeof(float);
   // Six D of all blocks, zeros, twice the embedding.
   info.bytes_per_timestep =
       static_cast<std::size_t>(9 * config_.width()) * sizeof(float);

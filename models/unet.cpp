@@ -22,16 +22,26 @@ constexpr const char* kPlace = "unet";
 constexpr std::int64_t kPixelsOnCpu = 4096;
 constexpr std::int64_t kPixelsOnGpu = 65536;
 
-/// The names of a boundary's tensors at `cut`.
-std::vector<std::string> boundary_names(const UNetLayout& layout, int cut) {
+/// The names of a boundary's tensors at `cut`, with the skips from `first_skip`
+/// on.
+std::vector<std::string> boundary_names(const UNetLayout& layout, int cut,
+                                        int first_skip) {
   std::vector<std::string> names;
-  for (int i = 0; i < layout.live_skips(cut); ++i) {
+  const int live = layout.live_skips(cut);
+  for (int i = first_skip; i < live; ++i) {
     names.push_back("skip." + std::to_string(i));
   }
-  if (!layout.hidden_is_skip(cut)) {
+  if (!layout.hidden_is_skip(cut) || first_skip == live) {
     names.emplace_back("hidden");
   }
   return names;
+}
+
+/// The oldest skip that a boundary at `cut` can hold, by its number of tensors.
+int first_skip_of(const UNetLayout& layout, int cut, const Boundary& boundary) {
+  const bool has_hidden = !boundary.empty() && boundary.back().name == "hidden";
+  const int skips = static_cast<int>(boundary.size()) - (has_hidden ? 1 : 0);
+  return std::max(layout.live_skips(cut) - skips, 0);
 }
 
 }  // namespace
@@ -106,7 +116,7 @@ void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                    state.hidden = embed_rows(
                        ctx, stack_rows(ctx, batch.latents.subspan(at, n)));
                    state.skips = {state.hidden};
-                   store_state(ctx, state, 0, boundaries.subspan(at, n));
+                   store_state(ctx, state, 0, 0, boundaries.subspan(at, n));
                  });
 }
 
@@ -119,14 +129,14 @@ void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   if (boundaries.empty() || begin == end) {
     return;
   }
-  const std::int64_t pixels = checked_boundaries(boundaries, begin);
+  const Crossing here = checked_boundaries(boundaries, begin, end);
   for_each_group(
-      ctx, boundaries.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      ctx, boundaries.size(), unet_rows_at_once(here.pixels, ctx.device().kind),
       [&](std::size_t at, std::size_t n) {
         const std::span<Boundary> group = boundaries.subspan(at, n);
-        UNetState state = load_state(ctx, group, begin);
-        run_rows(ctx, rows_of(batch, at, n), begin, end, pixels, state);
-        store_state(ctx, state, end, group);
+        UNetState state = load_state(ctx, group);
+        run_rows(ctx, rows_of(batch, at, n), begin, end, here.pixels, state);
+        store_state(ctx, state, end, here.first_skip, group);
       });
 }
 
@@ -142,7 +152,8 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   if (outputs.empty()) {
     return;
   }
-  const std::int64_t pixels = checked_boundaries(boundaries, layout_.size());
+  const std::int64_t pixels =
+      checked_boundaries(boundaries, layout_.size(), layout_.size()).pixels;
   const Shape result = checked_outputs(outputs);
   require(result[1] * result[2] == pixels, Errc::shape_mismatch, kPlace,
           "output: got " + to_string(result) + ", expected " +
@@ -150,8 +161,7 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   for_each_group(
       ctx, outputs.size(), unet_rows_at_once(pixels, ctx.device().kind),
       [&](std::size_t at, std::size_t n) {
-        const UNetState state =
-            load_state(ctx, boundaries.subspan(at, n), layout_.size());
+        const UNetState state = load_state(ctx, boundaries.subspan(at, n));
         Tensor images = ctx.workspace().take(
             with_rows(static_cast<std::int64_t>(n), result), DType::f32);
         finish_rows(ctx, state.hidden, images);
@@ -182,10 +192,18 @@ Shape UNet::checked_outputs(std::span<const Tensor> outputs) const {
   return shape;
 }
 
-std::int64_t UNet::checked_boundaries(std::span<const Boundary> boundaries,
-                                      int cut) const {
-  const std::vector<std::string> names = boundary_names(layout_, cut);
-  const UNetPlane hidden = layout_.hidden(cut);
+UNet::Crossing UNet::checked_boundaries(std::span<const Boundary> boundaries,
+                                        int cut, int end) const {
+  const int first_skip = first_skip_of(layout_, cut, boundaries.front());
+  const std::vector<std::string> names =
+      boundary_names(layout_, cut, first_skip);
+  const int oldest = layout_.oldest_taken(cut, end);
+  require(first_skip <= oldest, Errc::shape_mismatch, kPlace,
+          "boundary: got no skip." + std::to_string(oldest) +
+              ", which blocks " + std::to_string(cut) + " to " +
+              std::to_string(end) + " take");
+  const auto num_skips =
+      static_cast<std::size_t>(layout_.live_skips(cut) - first_skip);
   std::int64_t height = 0;
   std::int64_t width = 0;
   for (const Boundary& boundary : boundaries) {
@@ -193,8 +211,10 @@ std::int64_t UNet::checked_boundaries(std::span<const Boundary> boundaries,
             "boundary: got " + std::to_string(boundary.size()) +
                 " tensors, expected " + std::to_string(names.size()));
     for (std::size_t i = 0; i < names.size(); ++i) {
-      const bool is_skip = static_cast<int>(i) < layout_.live_skips(cut);
-      const UNetPlane plane = is_skip ? layout_.skips()[i] : hidden;
+      const UNetPlane plane =
+          i < num_skips
+              ? layout_.skips()[static_cast<std::size_t>(first_skip) + i]
+              : layout_.hidden(cut);
       const Tensor& tensor = boundary[i].tensor;
       if (height == 0 && tensor.shape().rank() == 3) {
         height = tensor.dim(0) << plane.halvings;
@@ -212,7 +232,7 @@ std::int64_t UNet::checked_boundaries(std::span<const Boundary> boundaries,
                   std::string(to_string(compute_)));
     }
   }
-  return height * width;
+  return {.first_skip = first_skip, .pixels = height * width};
 }
 
 Tensor UNet::embed_rows(ExecContext& ctx, const Tensor& latents) const {
@@ -256,8 +276,7 @@ void UNet::finish_rows(ExecContext& ctx, const Tensor& hidden,
 }
 
 UNetState UNet::load_state(ExecContext& ctx,
-                           std::span<const Boundary> boundaries,
-                           int cut) const {
+                           std::span<const Boundary> boundaries) const {
   UNetState state;
   for (std::size_t i = 0; i < boundaries.front().size(); ++i) {
     std::vector<Tensor> rows;
@@ -271,15 +290,16 @@ UNetState UNet::load_state(ExecContext& ctx,
     state.skips.push_back(std::move(all));
   }
   state.hidden = state.skips.back();
-  if (!layout_.hidden_is_skip(cut)) {
+  if (boundaries.front().back().name == "hidden") {
     state.skips.pop_back();
   }
   return state;
 }
 
 void UNet::store_state(ExecContext& ctx, const UNetState& state, int cut,
-                       std::span<Boundary> boundaries) const {
-  const std::vector<std::string> names = boundary_names(layout_, cut);
+                       int first_skip, std::span<Boundary> boundaries) const {
+  const std::vector<std::string> names =
+      boundary_names(layout_, cut, first_skip);
   for (Boundary& boundary : boundaries) {
     boundary.resize(names.size());
   }

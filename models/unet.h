@@ -22,11 +22,11 @@ namespace troupe::models {
 ///
 /// A condition is what check_unet_condition says. Blocks are the units of
 /// UNetLayout. A boundary holds the skips that exist there, "skip.0" and so on,
-/// and "hidden" unless that is the newest skip itself; each is [H, W, C] in the
-/// compute type. Latents may be rectangles whose sides are multiples of
-/// side_multiple(). Rows are computed in groups.
-/// Source: Rombach et al. 2022, arXiv:2112.10752; Podell et al. 2023,
-/// arXiv:2307.01952.
+/// and "hidden" unless that is the newest of them itself; each is [H, W, C] in
+/// the compute type. The oldest skips may be missing (see run_blocks). Latents
+/// may be rectangles whose sides are multiples of side_multiple(). Rows are
+/// computed in groups. Source: Rombach et al. 2022, arXiv:2112.10752; Podell et
+/// al. 2023, arXiv:2307.01952.
 class UNet final : public Denoiser {
  public:
   /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
@@ -58,9 +58,14 @@ class UNet final : public Denoiser {
   /// These throw Errc::shape_mismatch. They return the one shape of all rows.
   [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
   [[nodiscard]] Shape checked_outputs(std::span<const Tensor> outputs) const;
-  /// Pixels of the latents that boundaries at `cut` belong to.
-  [[nodiscard]] std::int64_t checked_boundaries(
-      std::span<const Boundary> boundaries, int cut) const;
+  /// What boundaries say of their rows.
+  struct Crossing {
+    int first_skip = 0;       ///< the oldest that they hold
+    std::int64_t pixels = 0;  ///< of the latents that they belong to
+  };
+  /// At `cut`, for units from there to `end`.
+  [[nodiscard]] Crossing checked_boundaries(
+      std::span<const Boundary> boundaries, int cut, int end) const;
 
   /// [B, C, H, W] f32 to [B, H, W, C'], in the workspace.
   [[nodiscard]] Tensor embed_rows(ExecContext& ctx,
@@ -70,14 +75,13 @@ class UNet final : public Denoiser {
   /// `images`: [B, C, H, W] f32.
   void finish_rows(ExecContext& ctx, const Tensor& hidden,
                    Tensor& images) const;
-  /// The state of rows that lies in their boundaries at `cut`, in the
-  /// workspace.
-  [[nodiscard]] UNetState load_state(ExecContext& ctx,
-                                     std::span<const Boundary> boundaries,
-                                     int cut) const;
-  /// The reverse. Tensors of the right shape are written in place.
+  /// The state of rows that lies in their boundaries, in the workspace.
+  [[nodiscard]] UNetState load_state(
+      ExecContext& ctx, std::span<const Boundary> boundaries) const;
+  /// The reverse, at `cut`, with the skips from `first_skip` on. Tensors of the
+  /// right shape are written in place.
   void store_state(ExecContext& ctx, const UNetState& state, int cut,
-                   std::span<Boundary> boundaries) const;
+                   int first_skip, std::span<Boundary> boundaries) const;
 
   UNetConfig config_;
   UNetLayout layout_;

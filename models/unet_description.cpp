@@ -70,20 +70,15 @@ std::int64_t prompt_columns(const UNetLayout& layout, SegmentRange units) {
   return columns;
 }
 
-/// Elements of a row's boundary at `cut`.
-std::int64_t boundary_elements(const UNetLayout& layout, int cut,
-                               std::int64_t pixels) {
-  std::int64_t elements = 0;
-  const auto add = [&](const UNetPlane& plane) {
-    elements += (pixels >> (2 * plane.halvings)) * plane.channels;
-  };
-  for (int i = 0; i < layout.live_skips(cut); ++i) {
-    add(layout.skips()[static_cast<std::size_t>(i)]);
+/// The skip in front of unit i is what it begins with. The newest is taken
+/// first.
+std::vector<SkipInfo> skips_of(const UNetLayout& layout) {
+  std::vector<SkipInfo> skips;
+  const int count = static_cast<int>(layout.skips().size());
+  for (int i = 0; i < count; ++i) {
+    skips.push_back({.made_before = i, .taken_by = layout.size() - 1 - i});
   }
-  if (!layout.hidden_is_skip(cut)) {
-    add(layout.hidden(cut));
-  }
-  return elements;
+  return skips;
 }
 
 }  // namespace
@@ -111,16 +106,19 @@ DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
   info.guided_channels = config_.out_channels;
   info.branch_order = BranchOrder::uncond_cond;
   info.compute = compute;
-  std::int64_t most = 0;
   for (int i = 0; i < layout_.size(); ++i) {
+    const UNetPlane hidden = layout_.hidden(i);
+    const std::int64_t elements =
+        (pixels >> (2 * hidden.halvings)) * hidden.channels;
     info.blocks.push_back(
         {.flops = unit_flops(layout_.unit(i), pixels),
          .parameter_bytes = static_cast<std::size_t>(
                                 unit_parameters(config_, layout_.unit(i))) *
-                            size_of(compute)});
-    most = std::max(most, boundary_elements(layout_, i, pixels));
+                            size_of(compute),
+         .hidden_bytes =
+             static_cast<std::size_t>(elements) * size_of(compute)});
   }
-  info.boundary_bytes = static_cast<std::size_t>(most) * size_of(compute);
+  info.skips = skips_of(layout_);
   const SegmentRange whole{0, layout_.size()};
   info.bytes_per_timestep =
       static_cast<std::size_t>(UNetConditioner::shift_width(layout_, whole)) *

@@ -1,5 +1,7 @@
 #include "models/unet_layout.h"
 
+#include <algorithm>
+
 namespace troupe::models {
 namespace {
 
@@ -81,6 +83,14 @@ int UNetLayout::live_skips(int cut) const {
     live -= unit(i).kind == Kind::up ? 1 : 0;
   }
   return live;
+}
+
+int UNetLayout::oldest_taken(int begin, int end) const {
+  int oldest = live_skips(begin);
+  for (int i = begin; i < end; ++i) {
+    oldest = std::min(oldest, live_skips(i + 1));
+  }
+  return oldest;
 }
 
 UNetPlane UNetLayout::hidden(int cut) const {

@@ -75,6 +75,9 @@ class UNetLayout {
   }
   /// How many of these exist in front of unit `cut`: made and not yet taken.
   [[nodiscard]] int live_skips(int cut) const;
+  /// The oldest skip that units [begin, end) take; live_skips(begin) if they
+  /// take none of those that exist in front of them.
+  [[nodiscard]] int oldest_taken(int begin, int end) const;
   /// The hidden state in front of unit `cut`.
   [[nodiscard]] UNetPlane hidden(int cut) const;
   /// Whether that is the newest live skip itself.

@@ -80,7 +80,7 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
                    static_cast<std::uint64_t>(
                        samplers::most_state_tensors(request.schedule)),
           .output = f32_bytes(with_channels(latents, info.out_channels)),
-          .boundary = branches * info.boundary_bytes,
+          .boundary = branches * info.boundary_bytes(),
           .pixels = decode ? f32_bytes(request.source.pixel_shape()) : 0};
 }
 

@@ -28,7 +28,7 @@ TEST_P(DitBits, StayTheSameHoweverTheBlocksAreCut) {
       const auto part = small_dit(ctx, GetParam(), {cuts[i], cuts[i + 1]});
       if (i == 0) {
         part->embed(ctx, whole, rows.batch(), boundaries);
-        EXPECT_EQ(bytes_of(boundaries[0]), full->info().boundary_bytes);
+        EXPECT_EQ(bytes_of(boundaries[0]), full->info().boundary_bytes());
       }
       part->run_blocks(ctx, whole, rows.batch(), cuts[i], cuts[i + 1],
                        boundaries);

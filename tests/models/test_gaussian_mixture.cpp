@@ -128,7 +128,7 @@ TEST(GaussianMixture, CutAnywhereGivesTheSameBits) {
     std::vector<Tensor> outputs = {Tensor({3, 4, 4}, DType::f32),
                                    Tensor({3, 4, 4}, DType::f32)};
     mixture.embed(ctx, whole, batch, boundaries);
-    EXPECT_EQ(bytes_of(boundaries[0]), mixture.info().boundary_bytes);
+    EXPECT_EQ(bytes_of(boundaries[0]), mixture.info().boundary_bytes());
     mixture.run_blocks(ctx, whole, batch, 0, cut, boundaries);
     mixture.run_blocks(ctx, whole, batch, cut, 7, boundaries);
     mixture.finish(ctx, whole, batch, boundaries, outputs);

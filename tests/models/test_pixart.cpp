@@ -21,7 +21,7 @@ std::vector<Tensor> predict_cut(ExecContext& ctx, const DitCase& way, int count,
     const Rows rows = prompted_rows(ctx, *part, count);
     if (i == 0) {
       part->embed(ctx, whole, rows.batch(), boundaries);
-      EXPECT_EQ(bytes_of(boundaries[0]), part->info().boundary_bytes);
+      EXPECT_EQ(bytes_of(boundaries[0]), part->info().boundary_bytes());
     }
     Batch batch = rows.batch();
     batch.latents = {};

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kernels/linear.h"
+#include "models/boundary_skips.h"
 #include "models/unet.h"
 #include "tests/models/helpers.h"
 #include "tests/models/unet_fixtures.h"
@@ -69,7 +70,67 @@ TEST_P(UNetBits, StayTheSameWhereverTheBlocksAreCut) {
     second->finish(ctx, whole, batch, boundaries, outputs);
     expect_same(outputs, expected);
   }
-  EXPECT_EQ(most, full->info().boundary_bytes);
+  EXPECT_EQ(most, full->info().boundary_bytes());
+}
+
+/// Of segments at `cuts`, the first of which have their mirrors among the last.
+/// What a segment and its mirror share stays with them.
+std::vector<Tensor> predict_mirrored(ExecContext& ctx, const UNetConfig& config,
+                                     DType compute, const Rows& rows,
+                                     const std::vector<int>& cuts) {
+  ShardContext whole;
+  const std::size_t count = cuts.size() - 1;
+  const std::size_t inner = count / 2;
+  std::vector<Boundary> crossing(rows.latents.size());
+  std::vector<std::vector<Boundary>> kept(inner);
+  std::vector<Tensor> outputs;
+  for (std::size_t s = 0; s < count; ++s) {
+    const auto part = small_unet(ctx, config, compute, {cuts[s], cuts[s + 1]});
+    const Rows its =
+        unet_rows(ctx, *part, config, static_cast<int>(crossing.size()));
+    if (s == 0) {
+      part->embed(ctx, whole, its.batch(), crossing);
+    }
+    for (std::size_t r = 0; s > inner && r < crossing.size(); ++r) {
+      crossing[r] =
+          join_skips(std::move(kept[count - 1 - s][r]), std::move(crossing[r]));
+    }
+    part->run_blocks(ctx, whole, its.batch(), cuts[s], cuts[s + 1], crossing);
+    for (std::size_t r = 0; s < inner && r < crossing.size(); ++r) {
+      auto [hidden, skips] = split_skips(crossing[r]);
+      // The next segment works in place.
+      hidden[0].tensor = hidden[0].tensor.clone();
+      crossing[r] = std::move(hidden);
+      kept[s].push_back(std::move(skips));
+    }
+    if (s + 1 < count) {
+      EXPECT_EQ(bytes_of(crossing[0]), part->info().hidden_bytes(cuts[s + 1]));
+      continue;
+    }
+    outputs = outputs_for(*part, its.latents);
+    part->finish(ctx, whole, its.batch(), crossing, outputs);
+  }
+  return outputs;
+}
+
+TEST_P(UNetBits, StayTheSameWhereSkipsStayWithTheSegmentThatMadeThem) {
+  ExecContext ctx;
+  const auto full = make(ctx);
+  const Rows rows = rows_for(ctx, *full, 3);
+  const auto expected = predict(ctx, *full, rows);
+  const int count = UNetLayout(config()).size();
+  std::vector<int> outer = {0};  // the most parts
+  std::vector<int> inner = {count};
+  for (int cut = 1; cut < count / 2; ++cut) {
+    const std::vector<int> two = {0, cut, count - 1 - cut, count};
+    expect_same(predict_mirrored(ctx, config(), GetParam().compute, rows, two),
+                expected);
+    outer.push_back(cut);
+    inner.insert(inner.begin(), count - 1 - cut);
+  }
+  outer.insert(outer.end(), inner.begin(), inner.end());
+  expect_same(predict_mirrored(ctx, config(), GetParam().compute, rows, outer),
+              expected);
 }
 
 TEST_P(UNetBits, OfARowDoNotDependOnBatchPositionOrThreads) {
@@ -255,6 +316,18 @@ TEST(UNet, SegmentsHoldOnlyTheirOwnWeightsAndPrompts) {
               middle->run_blocks(ctx, whole, rows.batch(), 2, 3, boundaries);
             }),
             Errc::invalid_argument);
+  // A boundary without a skip that its blocks take.
+  const auto up = small_unet(ctx, config, DType::f32, {count - 2, count});
+  const Rows of_up = unet_rows(ctx, *up, config, 1);
+  std::vector<Boundary> bare = boundaries;
+  full->run_blocks(ctx, whole, rows.batch(), 2, count - 2, bare);
+  ASSERT_EQ(bare[0].size(), 3U);
+  bare[0].erase(bare[0].begin());
+  const Error lacks = error_of([&] {
+    up->run_blocks(ctx, whole, of_up.batch(), count - 2, count, bare);
+  });
+  EXPECT_EQ(lacks.code(), Errc::shape_mismatch);
+  EXPECT_TRUE(contains(lacks.what(), "skip.0")) << lacks.what();
   // A boundary of another cut.
   EXPECT_EQ(code_of([&] {
               middle->run_blocks(ctx, whole, of_middle.batch(), 3, 4,

@@ -108,6 +108,33 @@ TEST(UNetLayout, MatchesSkipsWithUnitsOnTheWayUp) {
   EXPECT_EQ(UNetLayout(parse(kSdxl)).size(), 18);
 }
 
+/// Of SDXL at 1024 pixels in bf16.
+TEST(UNetConfig, SaysWhatCrossesACut) {
+  const UNetConfig config = parse(kSdxl);
+  const UNetDescription description(config);
+  const DenoiserInfo info =
+      description.info(description.latent_shape(), DType::bf16);
+  const auto plane = [](std::size_t channels, std::size_t side) {
+    return 2 * channels * side * side;
+  };
+  EXPECT_EQ(info.hidden_bytes(6), plane(640, 32));
+  EXPECT_EQ(info.hidden_bytes(11), plane(1280, 32));
+  const std::size_t skips = 3 * plane(320, 128) + plane(320, 64) +
+                            2 * plane(640, 64) + plane(640, 32) +
+                            2 * plane(1280, 32);
+  EXPECT_EQ(info.boundary_bytes(9), skips + plane(1280, 32));
+  // Where level 1 begins on the way up the hidden state is large, too.
+  EXPECT_EQ(info.boundary_bytes(12),
+            skips - plane(640, 32) - 2 * plane(1280, 32) + plane(1280, 64));
+  EXPECT_EQ(info.boundary_bytes(), info.boundary_bytes(12));
+  // The newest skip is the hidden state itself.
+  EXPECT_EQ(info.boundary_bytes(1), 2 * plane(320, 128));
+  ASSERT_EQ(info.skips.size(), 9U);
+  for (const SkipInfo& skip : info.skips) {
+    EXPECT_EQ(skip.made_before + skip.taken_by, 17);
+  }
+}
+
 TEST(UNetConfig, TakesTheClassDefaultsForMissingKeys) {
   const UNetConfig config = parse("{}");
   EXPECT_EQ(config.levels.size(), 4U);
