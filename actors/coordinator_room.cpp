@@ -27,7 +27,8 @@ std::optional<ValueMemory> first_memory(const WorkerTraits& worker,
 }  // namespace
 
 /// Work ahead takes room: there is as much of it as leaves room, in each
-/// memory, for the samples that its groups want to have in flight. But two
+/// memory, for the samples that its groups want to have in flight, and for one
+/// if cuts are taken: processes may join from which values can be lost. But two
 /// calls, which hide the way of a result, are always ahead.
 void CoordinatorPolicy::plan_room() {
   most_ahead_ = std::max(kMostAhead, tasks_per_call_);
@@ -47,7 +48,8 @@ void CoordinatorPolicy::plan_room() {
     const std::uint64_t budget = budget_of(entry.first);
     const std::uint64_t each = sample_bytes(entry.first, can_lose_values_);
     return budget == 0 ||
-           budget / std::max<std::uint64_t>(each, 1) >= entry.second;
+           (budget / std::max<std::uint64_t>(each, 1) >= entry.second &&
+            budget >= sample_bytes(entry.first, true));
   };
   while (most_ahead_ > least && !std::ranges::all_of(wanted, has_all)) {
     most_ahead_ = std::max(most_ahead_ / 2, least);

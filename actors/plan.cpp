@@ -88,7 +88,9 @@ int tasks_per_call(const samplers::MethodOptions& options) {
   const auto rows_of = options.kind->most_rows;
   const int rows = rows_of == nullptr ? 1 : rows_of(options);
   // Each row has its step.
-  return std::max(samplers::num_parts(options) + 1, 2 * rows);
+  const int segments =
+      std::max(samplers::num_parts(options), samplers::num_segments(options));
+  return std::max(segments + 1, 2 * rows);
 }
 
 int least_ahead(const samplers::MethodOptions& options) {

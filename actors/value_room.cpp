@@ -9,7 +9,7 @@ std::uint64_t bytes_of(const samplers::LiveValues& values,
   return static_cast<std::uint64_t>(values.states) * sizes.state +
          static_cast<std::uint64_t>(values.outputs) * sizes.output +
          static_cast<std::uint64_t>(values.boundaries) * sizes.boundary +
-         sizes.pixels;
+         static_cast<std::uint64_t>(values.skips) * sizes.skips + sizes.pixels;
 }
 
 std::string to_string(const ValueMemory& memory) {

@@ -15,6 +15,7 @@ struct ValueSizes {
   std::uint64_t state = 0;     ///< latents, and what the solver remembers
   std::uint64_t output = 0;    ///< of the network
   std::uint64_t boundary = 0;  ///< between two segments: the largest
+  std::uint64_t skips = 0;     ///< that a segment keeps: the most
   std::uint64_t pixels = 0;    ///< of the decoded sample; 0: it is not decoded
 
   friend bool operator==(const ValueSizes&, const ValueSizes&) = default;

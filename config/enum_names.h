@@ -55,6 +55,7 @@ constexpr const char* list_of(samplers::InitialGuess) {
 constexpr const char* list_of(samplers::Accept) {
   return "first_failing settled";
 }
+constexpr const char* list_of(samplers::CutShape) { return "chain onion"; }
 
 template <typename T>
 concept NamedEnum = std::is_enum_v<T> && requires {

@@ -29,7 +29,11 @@ struct SegmentRow {
   double timestep = 0;
   Tensor latents;     ///< segment 0 only
   Boundary boundary;  ///< in: from the segment before; out: for the one after
-  Tensor output;      ///< last segment only, as in EvaluateRow
+  /// Of an onion. Out, if it keeps skips: those that its mirror takes, which
+  /// the boundary then lacks. In, for such a mirror.
+  Boundary skips;
+  bool keeps_skips = false;
+  Tensor output;  ///< last segment only, as in EvaluateRow
 };
 
 /// Port: what samplers know of a network. `actors` adapts a models::Denoiser to

@@ -106,6 +106,7 @@ void visit_choices(Visitor& visit, Options&... o) {
         o.warmup_steps...);
   visit(Key{"final_fresh_steps", "stale: exact steps at the end"},
         o.final_fresh_steps...);
+  visit(Key{"cut", "stale: chain or onion"}, o.cut...);
 }
 
 /// As visit_schedule, for MethodOptions. The graph is no option of a user's.

@@ -108,6 +108,11 @@ enum class InitialGuess : std::uint8_t { last_point, constant_x0 };
 /// When points of a Picard window are final (see samplers/parallel/picard.h).
 enum class Accept : std::uint8_t { first_failing, settled };
 
+/// Where a network is cut in parts: one behind the other, or like an onion,
+/// whose layers each have first blocks and the last blocks that take their
+/// skips. An onion of N parts has 2 N − 1 segments: inward, the core, outward.
+enum class CutShape : std::uint8_t { chain, onion };
+
 /// How the work of one job is laid out in parallel. Part of the logical plan:
 /// these may change the result of the approximate methods, and nothing else
 /// may.
@@ -125,10 +130,12 @@ struct MethodOptions {
   Accept accept = Accept::first_failing;
 
   // pipeline, stale
+  /// Parts of the network, for one worker each.
   int num_segments = 2;
-  /// How fast the workers of the segments are, relative to each other. A faster
+  /// How fast the workers of the parts are, relative to each other. A faster
   /// one gets more of the network. Empty: all are equally fast.
   std::vector<double> segment_speeds = {};
+  CutShape cut = CutShape::chain;
   int age = 1;                 ///< stale: steps by which each cut may lag
   std::vector<int> ages = {};  ///< stale: one per cut; overrides `age`
   int stride = 1;              ///< stale: 2 is AsyncDiff's, one more executor
@@ -150,6 +157,7 @@ struct MethodChoices {
   std::optional<Accept> accept;
   std::optional<int> num_segments;
   std::vector<double> segment_speeds;
+  std::optional<CutShape> cut;  ///< unset: the cheaper one
   std::vector<int> ages;
   std::optional<int> stride;
   std::optional<int> warmup_steps;

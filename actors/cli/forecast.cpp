@@ -26,10 +26,10 @@ namespace {
 
 using samplers::Turn;
 
-/// The most blocks of a segment, as a part of all.
-double segment_share(const JobShape& shape) {
-  const int segments = samplers::num_segments(shape.method);
-  const int most = (shape.blocks + segments - 1) / segments;
+/// The most blocks of a part, as a share of all.
+double part_share(const JobShape& shape) {
+  const int parts = samplers::num_network_parts(shape.method);
+  const int most = (shape.blocks + parts - 1) / parts;
   return static_cast<double>(most) / shape.blocks;
 }
 
@@ -37,7 +37,7 @@ Turn turn_of(const JobShape& shape, int workers) {
   return shape.method.kind->turn(shape.method,
                                  {.num_calls = shape.calls,
                                   .num_workers = workers,
-                                  .segment_share = segment_share(shape)});
+                                  .part_share = part_share(shape)});
 }
 
 /// Samples go to whichever group is free.

@@ -13,7 +13,7 @@ struct JobShape {
   std::uint64_t samples = 1;
   int calls = 1;  ///< model calls per sample
   int workers = 1;
-  int blocks = 1;  ///< of the network: segments take whole ones
+  int blocks = 1;  ///< of the network: parts take whole ones
   samplers::MethodOptions method;
 };
 

@@ -39,6 +39,10 @@ std::vector<MethodOptions> varieties(MethodKind kind) {
     all = {{.kind = kind, .num_segments = 2},
            {.kind = kind, .num_segments = 4}};
   }
+  if (kind->takes("cut")) {
+    all.push_back(
+        {.kind = kind, .num_segments = 3, .cut = samplers::CutShape::onion});
+  }
   if (kind->takes("stride")) {
     all.push_back({.kind = kind, .num_segments = 2, .stride = 2});
     all.push_back({.kind = kind,

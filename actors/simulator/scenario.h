@@ -41,7 +41,7 @@ struct Scenario {
   int max_rows = 1;
   bool decode = true;
   ValueSizes value_sizes = {
-      .state = 5, .output = 3, .boundary = 7, .pixels = 4};
+      .state = 5, .output = 3, .boundary = 7, .skips = 6, .pixels = 4};
   /// By process: what it keeps for values; 0: no limit.
   std::vector<std::uint64_t> value_budgets;
   LeaseOptions lease = {.least = std::chrono::seconds(1), .factor = 2};

@@ -21,12 +21,15 @@ Symbol named(Op op, std::uint64_t kind) {
 }
 
 Symbol of_kind(ValueKind kind, std::uint64_t hash) {
-  return hash / 4 * 4 + static_cast<Symbol>(kind);
+  return hash / 8 * 8 + static_cast<Symbol>(kind);
 }
 
 /// Of the task's output with this number; a sweep makes states alone.
 ValueKind kind_of_output(const Task& task, std::size_t number,
                          int num_segments) {
+  if (task.op == Op::segment && number > 0) {
+    return ValueKind::skips;
+  }
   if (task.op == Op::step || number > 0) {
     return ValueKind::state;
   }
@@ -193,7 +196,7 @@ std::optional<SymbolicResult> compute(
   } else {
     for (std::size_t k = 0; k < task.outputs.size(); ++k) {
       made.outputs.push_back(
-          of_kind(kind_of_output(task, k, method.num_segments),
+          of_kind(kind_of_output(task, k, samplers::num_segments(method)),
                   output_of(task, *inputs, k)));
     }
   }

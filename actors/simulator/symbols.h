@@ -16,13 +16,14 @@
 namespace troupe::actors::simulator {
 
 /// A value as a number: the hash of what made it and of what that read. Two
-/// values are equal if and only if they were made in the same way. The last two
-/// bits say of which kind the value is.
+/// values are equal if and only if they were made in the same way. The last
+/// three bits say of which kind the value is.
 using Symbol = std::uint64_t;
 
-enum class ValueKind : std::uint8_t { state, output, boundary, pixels };
+enum class ValueKind : std::uint8_t { state, output, boundary, skips, pixels };
+inline constexpr std::size_t kNumValueKinds = 5;
 [[nodiscard]] constexpr ValueKind kind_of(Symbol symbol) {
-  return static_cast<ValueKind>(symbol % 4);
+  return static_cast<ValueKind>(symbol % 8);
 }
 
 /// The slots of one sample's run, by the rules of SlotTable.
@@ -47,7 +48,8 @@ class SymbolTable {
   }
   [[nodiscard]] std::uint64_t bytes(const ValueSizes& sizes) const {
     return num_of_[0] * sizes.state + num_of_[1] * sizes.output +
-           num_of_[2] * sizes.boundary + num_of_[3] * sizes.pixels;
+           num_of_[2] * sizes.boundary + num_of_[3] * sizes.skips +
+           num_of_[4] * sizes.pixels;
   }
 
  private:
@@ -56,7 +58,7 @@ class SymbolTable {
   }
 
   std::uint64_t sample_index_;
-  std::array<std::uint64_t, 4> num_of_{};  ///< values, by kind
+  std::array<std::uint64_t, kNumValueKinds> num_of_{};  ///< values, by kind
   std::map<samplers::Slot, Symbol> values_;
   std::set<samplers::Slot> erased_;
 };

@@ -17,13 +17,14 @@ LiveValues most_live_of(const CallParts& call, int num_calls, int max_open) {
   const int calls = std::min(most_under_way(call.tasks, max_open), num_calls);
   return {.states = calls + 1,
           .outputs = calls * call.outputs,
-          .boundaries = calls * call.boundaries};
+          .boundaries = calls * call.boundaries,
+          .skips = calls * call.skips};
 }
 
 std::vector<Task> CallByCall::ready(int max_open) {
   while (issued_calls_ < num_calls_ &&
          (book_.num_open() < max_open || book_.is_made(issued_state_)) &&
-         num_under_way() < most_under_way(tasks_per_call_, max_open)) {
+         num_under_way() < most_under_way(parts_.tasks, max_open)) {
     issue_call();
   }
   return book_.take(max_open);
@@ -57,12 +58,16 @@ Slot CallByCall::add(Task task) {
   return output;
 }
 
-Slot CallByCall::add_with_step(Task task) {
-  const Slot output = book_.new_slot();
-  const Slot next_state = book_.new_slot();
-  task.outputs = {output, next_state};
+Slots CallByCall::add_with_two(Task task) {
+  const Slot first = book_.new_slot();
+  const Slots outputs = {first, book_.new_slot()};
+  task.outputs = outputs;
   book_.add(std::move(task));
-  return next_state;
+  return outputs;
+}
+
+Slot CallByCall::add_with_step(Task task) {
+  return add_with_two(std::move(task)).at(1);
 }
 
 void CallByCall::advance(const Task& done,
@@ -80,7 +85,7 @@ Progress CallByCall::progress() const {
 }
 
 std::string CallByCall::snapshot() const {
-  ByteWriter out(kind_, {num_calls_});
+  ByteWriter out(kind_, {num_calls_, parts_.tasks, parts_.skips});
   out.number(call_);
   out.number(state_);
   out.number(issued_calls_);
@@ -90,7 +95,7 @@ std::string CallByCall::snapshot() const {
 }
 
 void CallByCall::restore(const std::string& bytes) {
-  ByteReader in(bytes, kind_, {num_calls_});
+  ByteReader in(bytes, kind_, {num_calls_, parts_.tasks, parts_.skips});
   in.number(call_, num_calls_);
   in.number(state_);
   in.number(issued_calls_, num_calls_);

@@ -13,6 +13,7 @@ struct CallParts {
   int tasks = 1;
   int outputs = 1;
   int boundaries = 0;
+  int skips = 0;
 };
 /// MethodRow::most_live of a CallByCall.
 [[nodiscard]] LiveValues most_live_of(const CallParts& call, int num_calls,
@@ -27,7 +28,7 @@ struct CallParts {
 class CallByCall : public BookedMethod {
  public:
   CallByCall(MethodKind kind, int num_calls, const CallParts& call)
-      : kind_(kind), num_calls_(num_calls), tasks_per_call_(call.tasks) {}
+      : kind_(kind), num_calls_(num_calls), parts_(call) {}
 
   [[nodiscard]] std::vector<Task> ready(int max_open) final;
   [[nodiscard]] bool done() const final { return call_ == num_calls_; }
@@ -44,6 +45,8 @@ class CallByCall : public BookedMethod {
 
   /// Gives the task one output and adds it. Returns the output.
   Slot add(Task task);
+  /// The same with two.
+  Slots add_with_two(Task task);
   /// Lets an evaluation or a combination end with the solver step. Returns the
   /// slot of the next state.
   Slot add_with_step(Task task);
@@ -56,7 +59,7 @@ class CallByCall : public BookedMethod {
 
   MethodKind kind_;
   int num_calls_;
-  int tasks_per_call_;
+  CallParts parts_;
   int call_ = 0;  ///< calls whose step was applied
   Slot state_ = kInitialSlot;
   int issued_calls_ = 0;

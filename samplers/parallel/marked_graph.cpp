@@ -23,6 +23,14 @@ Ratio reduced(std::int64_t num, std::int64_t den) {
 
 }  // namespace
 
+bool reads_skips(const GraphTable& table, const GraphEdge& edge) {
+  const auto segment_of = [&table](int node) {
+    return table.nodes[static_cast<std::size_t>(node)].segment;
+  };
+  return edge.lag == 0 && segment_of(edge.to) >= 0 &&
+         segment_of(edge.from.front()) + 1 != segment_of(edge.to);
+}
+
 MarkedGraph::MarkedGraph(GraphTable table)
     : table_(std::move(table)), edges_into_(table_.nodes.size()) {
   // The first step has nothing older to read, so it is always fresh.

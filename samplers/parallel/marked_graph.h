@@ -43,6 +43,10 @@ struct GraphTable {
   int final_fresh_steps = 0;
 };
 
+/// Whether an edge hands over the skips that a segment of an onion kept for its
+/// mirror, and not what it hands to the next segment.
+[[nodiscard]] bool reads_skips(const GraphTable& table, const GraphEdge& edge);
+
 /// A turn that is really taken: something reads it, or it is the last step.
 struct Firing {
   static constexpr int kInitial = -1;  ///< as an input: the initial state
@@ -112,13 +116,20 @@ class MarkedGraph {
 void check_stale_graph(const GraphTable& table, const MethodOptions& options,
                        int num_calls);
 
-/// The graph of a stale run: the one that `options` holds, else `segments` in a
-/// row, the solver step, an age per cut. Stride 2 is AsyncDiff's: all segments
-/// fire every second step with the timestep of the step after; the last has a
-/// second executor (part num_segments) that fires for that step, one step
-/// staler, while the first fires for its own. The phase follows the warm-up, so
-/// that any warm-up is legal. Costs are 1 per segment and 0 for the step.
-/// Errors: Errc::invalid_argument with the option's name.
+/// The graph of a stale run: the one that `options` holds, else the segments,
+/// the solver step, an age per cut. Stride 2 is AsyncDiff's: all segments fire
+/// every second step with the timestep of the step after; the last has a second
+/// executor (part num_segments) that fires for that step, one step staler,
+/// while the first fires for its own. The phase follows the warm-up, so that
+/// any warm-up is legal. In an onion the age is that of what comes back over a
+/// cut; all else is of its own step. Costs are cost_of_part for what a part
+/// does in a step, and 0 for the solver step. Errors: Errc::invalid_argument
+/// with the option's name.
 [[nodiscard]] MarkedGraph make_stale_graph(const MethodOptions& options);
+
+/// An onion's parts have two segments, but the core: 2; else 1.
+[[nodiscard]] constexpr int cost_of_part(CutShape cut) {
+  return cut == CutShape::onion ? 2 : 1;
+}
 
 }  // namespace troupe::samplers

@@ -20,7 +20,8 @@ namespace troupe::samplers {
 enum class Op : std::uint8_t {
   evaluate,  ///< state slot → model output slot (one branch or both), and with
              ///< a second output the next state: no wait between the two
-  segment,  ///< part of an evaluation: boundary in, boundary or output out
+  segment,  ///< part of an evaluation: boundary in, boundary or output out;
+            ///< in an onion also skips out, or skips in
   combine,  ///< two branch outputs → guided output, and with a state as
             ///< third input the next state
   step,     ///< state + model output → next state
@@ -39,7 +40,7 @@ struct Task {
   std::uint32_t version = 0;  ///< rises when the same id is issued anew
   Op op = Op::evaluate;
   Branch branch = Branch::guided;
-  int segment = 0;        ///< op segment; also the logical part it belongs to
+  int segment = 0;        ///< op segment
   int part = 0;           ///< logical worker: 0 is the sample's home
   int from = 0;           ///< model-call index
   int to = 0;             ///< step, sweep: next call

@@ -26,8 +26,8 @@ struct InFlight {
 struct TurnShape {
   int num_calls = 1;
   int num_workers = 1;
-  /// Work of the largest segment, as a part of the whole network's.
-  double segment_share = 1;
+  /// Work of the largest part, as a share of the whole network's.
+  double part_share = 1;
 };
 
 /// What one sample asks of its workers, in evaluations by one worker. Steps and
@@ -42,7 +42,8 @@ struct Turn {
 struct LiveValues {
   int states = 0;
   int outputs = 0;     ///< of the network
-  int boundaries = 0;  ///< between two segments
+  int boundaries = 0;  ///< from one segment to the next
+  int skips = 0;       ///< that a segment keeps for its mirror
 };
 
 /// All that the house knows of one parallel method; its row stands at the end
@@ -130,7 +131,15 @@ using MethodTable = std::span<const MethodKind>;
 [[nodiscard]] MethodTable method_table();
 
 [[nodiscard]] int num_parts(const MethodOptions& options);
-/// The network's segments: 1 for methods that do not cut it.
+/// Parts of the network: 1 for methods that do not cut it.
+[[nodiscard]] int num_network_parts(const MethodOptions& options);
+/// Its segments: one for each part, or the 2 N − 1 of an onion.
 [[nodiscard]] int num_segments(const MethodOptions& options);
+/// The part that a segment belongs to.
+[[nodiscard]] int part_of_segment(const MethodOptions& options, int segment);
+/// Whether a segment keeps skips for its mirror, the segment of the same part
+/// on the way outward; and whether it is such a mirror.
+[[nodiscard]] bool keeps_skips(const MethodOptions& options, int segment);
+[[nodiscard]] bool takes_skips(const MethodOptions& options, int segment);
 
 }  // namespace troupe::samplers

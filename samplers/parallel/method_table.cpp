@@ -40,8 +40,28 @@ int num_parts(const MethodOptions& options) {
   return options.kind->parts == nullptr ? 1 : options.kind->parts(options);
 }
 
-int num_segments(const MethodOptions& options) {
+int num_network_parts(const MethodOptions& options) {
   return options.kind->takes("segments") ? options.num_segments : 1;
+}
+
+int num_segments(const MethodOptions& options) {
+  const int parts = num_network_parts(options);
+  return options.cut == CutShape::onion ? 2 * parts - 1 : parts;
+}
+
+int part_of_segment(const MethodOptions& options, int segment) {
+  return takes_skips(options, segment) ? num_segments(options) - 1 - segment
+                                       : segment;
+}
+
+bool keeps_skips(const MethodOptions& options, int segment) {
+  return options.cut == CutShape::onion &&
+         segment + 1 < num_network_parts(options);
+}
+
+bool takes_skips(const MethodOptions& options, int segment) {
+  return options.cut == CutShape::onion &&
+         segment >= num_network_parts(options);
 }
 
 void apply_choices(const MethodChoices& choices, MethodOptions& options) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "samplers/parallel/check_range.h"
+#include "samplers/parallel/firing_slots.h"
 #include "samplers/parallel/marked_graph.h"
 #include "samplers/parallel/method.h"
 #include "samplers/parallel/stale_reach.h"
@@ -38,12 +39,10 @@ class Stale final : public BookedMethod {
   void restore(const std::string& bytes) override;
 
  private:
-  /// What is left to do around a firing. Firing i is task i + 1, and writes
-  /// slot i + 1.
+  /// What is left to do around a firing. Firing i is task i + 1.
   struct Status {
     std::vector<int> readers;
     int inputs_missing = 0;
-    int readers_left = 0;  ///< that were not issued
     /// Segment runs that must happen one after the other until it is done: each
     /// reads the one before, or shares its part.
     int depth = 0;
@@ -51,11 +50,12 @@ class Stale final : public BookedMethod {
     bool done = false;
   };
 
-  [[nodiscard]] static Slot slot_of(int firing) {
-    static_assert(Firing::kInitial + 1 == static_cast<int>(kInitialSlot));
-    return static_cast<Slot>(firing + 1);
+  [[nodiscard]] Status& status(int firing) {
+    return status_[static_cast<std::size_t>(firing + 1)];
   }
-  [[nodiscard]] Status& status(int firing) { return status_[slot_of(firing)]; }
+  [[nodiscard]] const Reach& reach(int firing) const {
+    return reach_[static_cast<std::size_t>(firing + 1)];
+  }
   [[nodiscard]] const Firing& firing(int index) const {
     return firings_[static_cast<std::size_t>(index)];
   }
@@ -63,6 +63,8 @@ class Stale final : public BookedMethod {
   void connect();
   void note_startable();
   void issue(int index);
+  /// Those that no firing will read which is still to be issued.
+  void release_unread(const Slots& slots);
   /// Counts it and its reading, of an issued firing.
   void note_issued(int index);
   void finish(int index);
@@ -71,8 +73,10 @@ class Stale final : public BookedMethod {
   int num_segments_;
   MarkedGraph graph_;
   std::vector<Firing> firings_;
-  std::vector<Reach> reach_;    ///< by slot
-  std::vector<Status> status_;  ///< by slot: first the initial state's
+  std::vector<Reach> reach_;  ///< first the initial state's
+  FiringSlots slots_;
+  std::vector<Status> status_;     ///< first the initial state's
+  std::vector<int> readers_left_;  ///< by slot: that were not issued
   int call_ = 0;
   Slot state_ = kInitialSlot;
   int next_ahead_ = 0;        ///< all firings before it were issued
@@ -90,10 +94,11 @@ class Stale final : public BookedMethod {
 
 Stale::Stale(const MethodOptions& options, int num_calls)
     : num_calls_(num_calls),
-      num_segments_(options.num_segments),
+      num_segments_(num_segments(options)),
       graph_(make_stale_graph(options)),
       firings_(graph_.firings(num_calls)),
-      reach_(reaches(graph_, firings_, num_calls)) {
+      reach_(reaches(graph_, firings_, num_calls)),
+      slots_(graph_, firings_, options) {
   connect();
   note_startable();
 }
@@ -112,7 +117,7 @@ std::vector<Task> Stale::ready(int max_open) {
   const int last_step =
       complete_ + steps_of(max_open, firings_.size(), num_calls_);
   const auto may_begin = [&](int index) {
-    return reach_[slot_of(index)].after <= last_step;
+    return reach(index).after <= last_step;
   };
   std::erase_if(startable_, [&](int index) {
     if (!status(index).issued && may_begin(index)) {
@@ -146,17 +151,20 @@ Progress Stale::progress() const {
 
 void Stale::connect() {
   status_.assign(firings_.size() + 1, {});
+  readers_left_.assign(slots_.size(), 0);
   all_ = {};
   complete_ = -1;
   missing_.assign(static_cast<std::size_t>(num_calls_), 0);
   std::map<int, int> depth_of_part;
   for (int i = 0; i < static_cast<int>(firings_.size()); ++i) {
     Status& at = status(i);
-    ++missing_[static_cast<std::size_t>(reach_[slot_of(i)].needed_by)];
+    ++missing_[static_cast<std::size_t>(reach(i).needed_by)];
+    for (const Slot slot : slots_.read_by(i)) {
+      ++readers_left_[slot];
+    }
     for (const int input : firing(i).inputs) {
       Status& source = status(input);
       source.readers.push_back(i);
-      ++source.readers_left;
       at.inputs_missing += input == Firing::kInitial ? 0 : 1;
       at.depth = std::max(at.depth, source.depth);
     }
@@ -182,23 +190,29 @@ void Stale::issue(int index) {
   task.from = at.step;
   task.to = at.step + 1;
   task.timestep_call = at.timestep_call;
-  for (const int input : at.inputs) {
-    task.inputs.push_back(slot_of(input));
-  }
-  task.outputs = {slot_of(index)};
+  task.inputs = slots_.read_by(index);
+  task.outputs = slots_.written_by(index);
   book_.add(std::move(task));
   note_issued(index);
-  for (const int input : at.inputs) {
-    if (status(input).readers_left == 0) {
-      book_.release(slot_of(input));
+  release_unread(slots_.read_by(index));
+  if (index + 1 < static_cast<int>(firings_.size())) {
+    // Skips may have a reader where what goes on to the next segment has none.
+    release_unread(slots_.written_by(index));
+  }
+}
+
+void Stale::release_unread(const Slots& slots) {
+  for (const Slot slot : slots) {
+    if (readers_left_[slot] == 0) {
+      book_.release(slot);
     }
   }
 }
 
 void Stale::note_issued(int index) {
   status(index).issued = true;
-  for (const int input : firing(index).inputs) {
-    --status(input).readers_left;
+  for (const Slot slot : slots_.read_by(index)) {
+    --readers_left_[slot];
   }
 }
 
@@ -214,7 +228,7 @@ void Stale::advance(const Task& done, const std::vector<double>& /*scalars*/) {
 
 void Stale::finish(int index) {
   status(index).done = true;
-  --missing_[static_cast<std::size_t>(reach_[slot_of(index)].needed_by)];
+  --missing_[static_cast<std::size_t>(reach(index).needed_by)];
   while (complete_ + 1 < num_calls_ &&
          missing_[static_cast<std::size_t>(complete_ + 1)] == 0) {
     ++complete_;
@@ -227,13 +241,14 @@ void Stale::finish(int index) {
     ++done_.segments;
   } else if (firing(index).step >= call_) {
     call_ = firing(index).step + 1;
-    state_ = slot_of(index);
+    state_ = slots_.main_of(index);
   }
 }
 
 std::string Stale::snapshot() const {
   ByteWriter out(MethodKind::stale,
-                 {num_calls_, static_cast<int>(firings_.size())});
+                 {num_calls_, static_cast<int>(firings_.size()),
+                  static_cast<int>(slots_.size())});
   // Nearly all done firings lie before the first that is not.
   const auto begin = status_.begin() + 1;
   const auto first = std::find_if_not(begin, status_.end(),
@@ -252,7 +267,8 @@ std::string Stale::snapshot() const {
 
 void Stale::restore(const std::string& bytes) {
   const auto count = static_cast<int>(firings_.size());
-  ByteReader in(bytes, MethodKind::stale, {num_calls_, count});
+  ByteReader in(bytes, MethodKind::stale,
+                {num_calls_, count, static_cast<int>(slots_.size())});
   done_ = {};
   call_ = 0;
   state_ = kInitialSlot;
@@ -315,7 +331,7 @@ bool is_stale(const MethodOptions& options) {
                                : std::ranges::any_of(options.ages, lags));
 }
 
-/// A stride of 2 has the last segment twice.
+/// A stride of 2 has the last part twice.
 int stale_parts(const MethodOptions& options) {
   return options.num_segments + options.stride - 1;
 }
@@ -325,20 +341,21 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
   const MarkedGraph graph = make_stale_graph(options);
   std::vector<double> load(static_cast<std::size_t>(shape.num_workers));
   double segments = 0;
+  const double unit = shape.part_share / cost_of_part(options.cut);
   for (const Firing& firing : graph.firings(shape.num_calls)) {
     const GraphNode& node = graph.node_of(firing);
     segments += node.is_step() ? 0 : 1;
     load[static_cast<std::size_t>(node.part % shape.num_workers)] +=
-        shape.segment_share * static_cast<double>(node.cost);
+        unit * static_cast<double>(node.cost);
   }
   const Ratio period = graph.steady_period();
   const int fresh = std::min(options.warmup_steps + options.final_fresh_steps,
                              shape.num_calls);
-  const double steady = shape.segment_share * static_cast<double>(period.num) /
-                        static_cast<double>(period.den);
+  const double steady =
+      unit * static_cast<double>(period.num) / static_cast<double>(period.den);
   const double busy = std::min<double>(std::ranges::max(load), shape.num_calls);
   return {
-      .evaluations = segments / options.num_segments,
+      .evaluations = segments / num_segments(options),
       .busy = busy,
       .latency = std::max(busy, fresh + (shape.num_calls - fresh) * steady)};
 }
@@ -347,8 +364,10 @@ Turn stale_turn(const MethodOptions& options, const TurnShape& shape) {
 
 extern constinit const MethodRow kStale{
     .name = "stale",
-    .snapshot_format = 2,
-    .options = "preset segments segment-speeds ages stride warmup final-fresh",
+    .snapshot_format = 3,
+    .options =
+        "preset segments segment-speeds cut ages stride warmup "
+        "final-fresh",
     .defaults = stale_defaults,
     .make = make_stale,
     .approximates = is_stale,
@@ -365,7 +384,7 @@ extern constinit const MethodRow kStale{
     .turn = stale_turn,
     .most_tasks =
         [](const MethodOptions& o, int num_calls) {
-          return (o.num_segments + 1.0) * num_calls;
+          return (num_segments(o) + 1.0) * num_calls;
         },
     .most_live = stale_live};
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/core/text.h"
 #include "samplers/parallel/check_range.h"
 #include "samplers/parallel/marked_graph.h"
 
@@ -15,6 +16,9 @@ namespace {
 std::vector<int> checked_ages(const MethodOptions& options) {
   check_segments(options);
   check_range("stride", options.stride, 1, 2, "counts steps per round");
+  require(options.cut == CutShape::chain || options.stride == 1,
+          Errc::invalid_argument, "stride",
+          "an onion has one executor for each part: got 2, expected 1");
   const auto cuts = static_cast<std::size_t>(options.num_segments - 1);
   std::vector<int> ages = options.ages;
   if (ages.empty()) {
@@ -24,7 +28,7 @@ std::vector<int> checked_ages(const MethodOptions& options) {
     throw Error(Errc::invalid_argument, "ages",
                 "one age per cut: got " + std::to_string(ages.size()) +
                     ", expected " + std::to_string(cuts) + " for " +
-                    std::to_string(options.num_segments) + " segments");
+                    counted(options.num_segments, "part"));
   }
   for (const int age : ages) {
     if (age < 0) {
@@ -38,53 +42,95 @@ std::vector<int> checked_ages(const MethodOptions& options) {
 
 }  // namespace
 
-MarkedGraph make_stale_graph(const MethodOptions& options) {
-  const std::vector<int> ages = checked_ages(options);
-  if (options.graph != nullptr) {
-    return MarkedGraph(*options.graph);
-  }
+namespace {
+
+/// A row of segments. With stride 2 the last has a second executor.
+GraphTable chain_table(const MethodOptions& options,
+                       const std::vector<int>& ages) {
   const int segments = options.num_segments;
   const bool twice = options.stride == 2;
   const int last = segments - 1;
   const int solver = twice ? segments + 1 : segments;
 
-  std::vector<GraphNode> nodes;
-  std::vector<GraphEdge> edges;
+  GraphTable table;
   for (int i = 0; i < segments; ++i) {
-    nodes.push_back({.name = "segment " + std::to_string(i),
-                     .part = i,
-                     .segment = i,
-                     .cost = 1,
-                     .stride = options.stride,
-                     .timestep_offset = twice && i < last ? 1 : 0});
+    table.nodes.push_back({.name = "segment " + std::to_string(i),
+                           .part = i,
+                           .segment = i,
+                           .cost = 1,
+                           .stride = options.stride,
+                           .timestep_offset = twice && i < last ? 1 : 0});
     if (i == 0) {
-      edges.push_back({.from = {solver}, .to = 0, .lag = 1});
+      table.edges.push_back({.from = {solver}, .to = 0, .lag = 1});
     } else {
-      edges.push_back({.from = {i - 1},
-                       .to = i,
-                       .age = ages[static_cast<std::size_t>(i - 1)]});
+      table.edges.push_back({.from = {i - 1},
+                             .to = i,
+                             .age = ages[static_cast<std::size_t>(i - 1)]});
     }
   }
   std::vector<int> outputs = {last};
   if (twice) {
-    nodes.push_back({.name = "segment " + std::to_string(last) + " again",
-                     .part = segments,
-                     .segment = last,
-                     .cost = 1,
-                     .stride = 2,
-                     .phase = 1,
-                     .fresh = false});
-    GraphEdge input = edges.back();
+    table.nodes.push_back({.name = "segment " + std::to_string(last) + " again",
+                           .part = segments,
+                           .segment = last,
+                           .cost = 1,
+                           .stride = 2,
+                           .phase = 1,
+                           .fresh = false});
+    GraphEdge input = table.edges.back();
     input.to = segments;
     ++input.age;
-    edges.push_back(std::move(input));
+    table.edges.push_back(std::move(input));
     outputs.push_back(segments);
   }
-  nodes.push_back({.name = "step"});
-  edges.push_back({.from = {solver}, .to = solver, .lag = 1});
-  edges.push_back({.from = std::move(outputs), .to = solver});
-  return MarkedGraph({std::move(nodes), std::move(edges), options.warmup_steps,
-                      options.final_fresh_steps});
+  table.nodes.push_back({.name = "step"});
+  table.edges.push_back({.from = {solver}, .to = solver, .lag = 1});
+  table.edges.push_back({.from = std::move(outputs), .to = solver});
+  return table;
+}
+
+/// Inward and outward. What comes back over a cut may be stale; what goes
+/// inward and the skips of a part are of its own step.
+GraphTable onion_table(const MethodOptions& options,
+                       const std::vector<int>& ages) {
+  const int segments = num_segments(options);
+  const int core = options.num_segments - 1;
+  GraphTable table;
+  for (int i = 0; i < segments; ++i) {
+    const int part = part_of_segment(options, i);
+    table.nodes.push_back({.name = "segment " + std::to_string(i),
+                           .part = part,
+                           .segment = i,
+                           .cost = i == core ? 2 : 1});
+    if (i == 0) {
+      table.edges.push_back({.from = {segments}, .to = 0, .lag = 1});
+      continue;
+    }
+    table.edges.push_back({.from = {i - 1}, .to = i});
+    if (takes_skips(options, i)) {
+      table.edges.back().age = ages[static_cast<std::size_t>(part)];
+      table.edges.push_back({.from = {part}, .to = i});
+    }
+  }
+  table.nodes.push_back({.name = "step"});
+  table.edges.push_back({.from = {segments}, .to = segments, .lag = 1});
+  table.edges.push_back({.from = {segments - 1}, .to = segments});
+  return table;
+}
+
+}  // namespace
+
+MarkedGraph make_stale_graph(const MethodOptions& options) {
+  const std::vector<int> ages = checked_ages(options);
+  if (options.graph != nullptr) {
+    return MarkedGraph(*options.graph);
+  }
+  GraphTable table = options.cut == CutShape::onion
+                         ? onion_table(options, ages)
+                         : chain_table(options, ages);
+  table.warmup_steps = options.warmup_steps;
+  table.final_fresh_steps = options.final_fresh_steps;
+  return MarkedGraph(std::move(table));
 }
 
 namespace {
@@ -110,7 +156,7 @@ void check_nodes(const GraphTable& table, const MethodOptions& options) {
     const bool is_last = n + 1 == table.nodes.size();
     const bool is_step = node.is_step();
     if (is_step != is_last || node.segment < -1 ||
-        node.segment >= options.num_segments) {
+        node.segment >= num_segments(options)) {
       refuse_graph(numbered("node", n) + ": got segment " +
                    std::to_string(node.segment) +
                    ", expected a segment of the network, and -1 (the solver "
@@ -131,13 +177,23 @@ void check_nodes(const GraphTable& table, const MethodOptions& options) {
   }
 }
 
-/// Whether `from` makes what `to` reads over an edge of this lag.
-bool fits(const GraphNode& from, const GraphNode& to, int lag, int segments) {
+const GraphNode& of_node(const GraphTable& table, int node) {
+  return table.nodes[static_cast<std::size_t>(node)];
+}
+
+/// Whether `from` makes what `to` reads over an edge.
+bool fits(const GraphNode& from, const GraphNode& to, int lag,
+          const MethodOptions& options) {
+  const int segments = num_segments(options);
   if (lag == 1) {  // latents of the step before
     return from.is_step() && to.segment <= 0;
   }
-  return to.is_step() ? from.segment == segments - 1
-                      : !from.is_step() && from.segment + 1 == to.segment;
+  if (to.is_step() || from.is_step()) {
+    return to.is_step() && from.segment == segments - 1;
+  }
+  const bool is_mirror = takes_skips(options, to.segment) &&
+                         from.segment + to.segment + 1 == segments;
+  return from.segment + 1 == to.segment || (is_mirror && from.part == to.part);
 }
 
 void check_edge(const GraphTable& table, const MethodOptions& options,
@@ -163,8 +219,8 @@ void check_edge(const GraphTable& table, const MethodOptions& options,
                    " reads node " + std::to_string(from) +
                    " of the same step, which fires after it");
     }
-    if (!fits(node, table.nodes[static_cast<std::size_t>(edge.to)], edge.lag,
-              options.num_segments)) {
+    if (!fits(node, of_node(table, edge.to), edge.lag, options) ||
+        node.segment != of_node(table, edge.from.front()).segment) {
       refuse_graph(name + ": node " + std::to_string(from) +
                    " does not make what node " + std::to_string(edge.to) +
                    " reads");
@@ -182,20 +238,25 @@ void check_edge(const GraphTable& table, const MethodOptions& options,
   }
 }
 
-/// A segment reads one thing; the solver its own state, then a model output.
-void check_inputs(const GraphTable& table) {
-  std::vector<std::vector<int>> lags(table.nodes.size());
+/// A segment reads one thing, and then the skips that it takes; the solver its
+/// own state, then a model output.
+void check_inputs(const GraphTable& table, const MethodOptions& options) {
+  constexpr int kSkips = 2;  // beside the lags
+  std::vector<std::vector<int>> inputs(table.nodes.size());
   for (const GraphEdge& edge : table.edges) {
-    lags[static_cast<std::size_t>(edge.to)].push_back(edge.lag);
+    inputs[static_cast<std::size_t>(edge.to)].push_back(
+        reads_skips(table, edge) ? kSkips : edge.lag);
   }
-  for (std::size_t n = 0; n < lags.size(); ++n) {
+  for (std::size_t n = 0; n < inputs.size(); ++n) {
     const GraphNode& node = table.nodes[n];
     const std::vector<int> wanted = node.is_step()      ? std::vector{1, 0}
                                     : node.segment == 0 ? std::vector{1}
-                                                        : std::vector{0};
-    if (lags[n] != wanted) {
+                                    : takes_skips(options, node.segment)
+                                        ? std::vector{0, kSkips}
+                                        : std::vector{0};
+    if (inputs[n] != wanted) {
       refuse_graph(numbered("node", n) + " reads " +
-                   std::to_string(lags[n].size()) + " slots, expected " +
+                   std::to_string(inputs[n].size()) + " slots, expected " +
                    std::to_string(wanted.size()) +
                    (node.is_step() ? ": the state, then a model output" : ""));
     }
@@ -238,7 +299,7 @@ void check_stale_graph(const GraphTable& table, const MethodOptions& options,
   for (std::size_t i = 0; i < table.edges.size(); ++i) {
     check_edge(table, options, i);
   }
-  check_inputs(table);
+  check_inputs(table, options);
 }
 
 }  // namespace troupe::samplers

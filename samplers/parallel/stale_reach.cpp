@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "samplers/parallel/firing_slots.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::samplers {
@@ -47,35 +48,44 @@ LiveValues stale_live(const MethodOptions& options, int num_calls,
                       int max_open) {
   const MarkedGraph graph = make_stale_graph(options);
   const std::vector<Firing> firings = graph.firings(num_calls);
+  const FiringSlots slots(graph, firings, options);
   const std::vector<Reach> reach = reaches(graph, firings, num_calls);
   const int ahead = steps_of(max_open, firings.size(), num_calls);
-  std::vector<int> last(reach.size());  // by slot: so long it may be there
-  std::ranges::transform(reach, last.begin(), &Reach::needed_by);
+  struct Life {
+    int LiveValues::*kind = &LiveValues::states;
+    int after = -1;
+    int until = 0;  // so long it may be there
+  };
+  std::vector<Life> lives(slots.size());
+  lives[kInitialSlot].until = reach.front().needed_by;
   for (std::size_t i = 0; i < firings.size(); ++i) {
-    for (const int input : firings[i].inputs) {
-      int& until = last[static_cast<std::size_t>(input + 1)];
-      until = std::max(until, reach[i + 1].needed_by);
+    const GraphNode& node = graph.node_of(firings[i]);
+    const Reach& its = reach[i + 1];
+    auto kind = node.is_step() ? &LiveValues::states
+                : node.segment + 1 == num_segments(options)
+                    ? &LiveValues::outputs
+                    : &LiveValues::boundaries;
+    for (const Slot slot : slots.written_by(static_cast<int>(i))) {
+      lives[slot] = {kind, its.after, its.needed_by};
+      kind = &LiveValues::skips;
+    }
+    for (const Slot slot : slots.read_by(static_cast<int>(i))) {
+      lives[slot].until = std::max(lives[slot].until, its.needed_by);
     }
   }
-  last.back() = num_calls;  // the result stays
+  lives.back().until = num_calls;  // the result stays
   // What changes at each step that is complete, from -1 on.
   std::vector<LiveValues> changes(static_cast<std::size_t>(num_calls) + 2);
-  for (std::size_t slot = 0; slot < reach.size(); ++slot) {
-    const GraphNode* const node =
-        slot == kInitialSlot ? nullptr : &graph.node_of(firings[slot - 1]);
-    const auto kind = node == nullptr || node->is_step() ? &LiveValues::states
-                      : node->segment + 1 == options.num_segments
-                          ? &LiveValues::outputs
-                          : &LiveValues::boundaries;
-    const int first = std::max(reach[slot].after - ahead, -1);
-    ++(changes[static_cast<std::size_t>(first + 1)].*kind);
-    --(changes[static_cast<std::size_t>(last[slot] + 1)].*kind);
+  for (const Life& life : lives) {
+    const int first = std::max(life.after - ahead, -1);
+    ++(changes[static_cast<std::size_t>(first + 1)].*life.kind);
+    --(changes[static_cast<std::size_t>(life.until + 1)].*life.kind);
   }
   LiveValues now;
   LiveValues most;
   for (const LiveValues& change : changes) {
-    for (const auto kind :
-         {&LiveValues::states, &LiveValues::outputs, &LiveValues::boundaries}) {
+    for (const auto kind : {&LiveValues::states, &LiveValues::outputs,
+                            &LiveValues::boundaries, &LiveValues::skips}) {
       now.*kind += change.*kind;
       most.*kind = std::max(most.*kind, now.*kind);
     }

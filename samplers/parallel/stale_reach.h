@@ -13,8 +13,7 @@ struct Reach {
   int needed_by = 0;  ///< the first solver step that needs it
 };
 
-/// Of each slot: first that of the initial state, then those of the firings, in
-/// their order.
+/// First of the initial state, then of the firings, in their order.
 [[nodiscard]] std::vector<Reach> reaches(const MarkedGraph& graph,
                                          const std::vector<Firing>& firings,
                                          int num_calls);

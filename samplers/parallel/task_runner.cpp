@@ -51,8 +51,8 @@ Tensor read_latents(ExecContext& ctx, const BoundTask& bound, std::size_t input,
 /// A copy: a network works in place on what crosses a cut, and the slot must
 /// keep its bytes.
 Boundary read_boundary(ExecContext& ctx, const BoundTask& bound,
-                       const QueuedTasks& queued) {
-  auto boundary = read<Boundary>(bound, bound.task.inputs.at(0), queued);
+                       std::size_t input, const QueuedTasks& queued) {
+  auto boundary = read<Boundary>(bound, bound.task.inputs.at(input), queued);
   for (NamedTensor& named : boundary) {
     ctx.keep(named.tensor);
     named.tensor = kernels::clone(ctx, named.tensor);
@@ -176,8 +176,12 @@ void TaskRunner::run_segment(ExecContext& ctx,
       row.latents = scale_model_input(ctx, schedule_, task.from,
                                       read_latents(ctx, *bound, 0, queued));
     } else {
-      row.boundary = read_boundary(ctx, *bound, queued);
+      row.boundary = read_boundary(ctx, *bound, 0, queued);
     }
+    if (task.inputs.size() > 1) {
+      row.skips = read_boundary(ctx, *bound, 1, queued);
+    }
+    row.keeps_skips = task.outputs.size() > 1;
     if (last) {
       row.output = output_tensor(ctx, evaluator_);
     }
@@ -189,6 +193,10 @@ void TaskRunner::run_segment(ExecContext& ctx,
       queued.write(*tasks[i], std::move(rows[i].output));
     } else {
       queued.write(*tasks[i], std::move(rows[i].boundary));
+    }
+    if (rows[i].keeps_skips) {
+      queued.write(*tasks[i], tasks[i]->task.outputs.at(1),
+                   std::move(rows[i].skips));
     }
   }
 }

@@ -39,7 +39,8 @@ struct BoundTask {
 ///
 /// Slots in and out, by op:
 ///   evaluate  state → model output (, next state)
-///   segment   state (segment 0) or boundary → boundary, or model output (last)
+///   segment   state (segment 0) or boundary (, skips) → boundary, or model
+///             output (last) (, skips)
 ///   combine   cond output, uncond output (, state) → model output (, next
 ///             state)
 ///   step      state, model output → state

@@ -51,10 +51,7 @@ struct ObservedJob {
   explicit ObservedJob(samplers::MethodOptions method = {},
                        samplers::Solver solver = samplers::Solver::ddim)
       : schedule(options_of(solver)),
-        evaluator(method.kind == samplers::MethodKind::pipeline ||
-                          method.kind == samplers::MethodKind::stale
-                      ? method.num_segments
-                      : 1) {
+        evaluator(samplers::num_segments(method)) {
     spec.parts.schedule = unowned(schedule);
     spec.parts.method = method;
     spec.parts.evaluator = unowned(evaluator);
@@ -113,6 +110,7 @@ inline std::vector<samplers::MethodOptions> every_method() {
        .window_size = 3,
        .tolerance = 0.05},
       {.kind = samplers::MethodKind::stale, .num_segments = 2, .age = 1},
+      {.kind = samplers::MethodKind::stale, .cut = samplers::CutShape::onion},
       {.kind = samplers::MethodKind::stale, .num_segments = 2, .stride = 2}};
 }
 

@@ -26,9 +26,14 @@ TEST(RunJob, GivesTheSameBytesByEveryExactMethod) {
       {.kind = MethodKind::cfg},
       {.kind = MethodKind::pipeline, .num_segments = 2},
       {.kind = MethodKind::pipeline, .num_segments = 4},
+      {.kind = MethodKind::pipeline, .cut = samplers::CutShape::onion},
+      {.kind = MethodKind::pipeline,
+       .num_segments = 3,
+       .cut = samplers::CutShape::onion},
       {.kind = MethodKind::picard, .window_size = 3},
       {.kind = MethodKind::picard, .window_size = 8},
-      {.kind = MethodKind::stale, .num_segments = 2, .age = 0}};
+      {.kind = MethodKind::stale, .num_segments = 2, .age = 0},
+      {.kind = MethodKind::stale, .cut = samplers::CutShape::onion, .age = 0}};
   for (const Solver solver :
        {Solver::ddim, Solver::ddpm, Solver::dpmpp, Solver::euler,
         Solver::euler_ancestral, Solver::heun, Solver::flow_euler,

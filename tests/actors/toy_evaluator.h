@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -21,7 +22,8 @@ inline samplers::ScheduleOptions ddim_steps(int steps) {
 }
 
 /// A network of four element-wise stages with two guidance branches, cut into
-/// segments; fast, and as sensitive to order and mix-ups as a real one.
+/// segments; fast, and as sensitive to order and mix-ups as a real one. What it
+/// keeps as skips says whose they are, and its mirror takes no others.
 class ToyEvaluator final : public samplers::Evaluator {
  public:
   explicit ToyEvaluator(int num_segments = 1) : num_segments_(num_segments) {}
@@ -81,6 +83,7 @@ class ToyEvaluator final : public samplers::Evaluator {
         run_stage(stage, row.sample_index, row.timestep, false,
                   row.boundary[1].tensor);
       }
+      take_skips(segment, row);
       if (segment + 1 == num_segments_) {
         combine(ctx, row.boundary[0].tensor, row.boundary[1].tensor,
                 row.output);
@@ -112,6 +115,21 @@ class ToyEvaluator final : public samplers::Evaluator {
     if (nan_sample == sample_index) {
       output.data<float>()[5] = std::numeric_limits<float>::quiet_NaN();
     }
+  }
+
+  void take_skips(int segment, samplers::SegmentRow& row) const {
+    const int outer = std::min(segment, num_segments_ - 1 - segment);
+    const auto tag =
+        Tensor::from<float>(std::vector{static_cast<float>(row.sample_index),
+                                        static_cast<float>(row.timestep),
+                                        static_cast<float>(outer)},
+                            Shape{3});
+    const bool is_mirror = 2 * segment + 1 > num_segments_;
+    if (!row.skips.empty()) {
+      require(is_mirror && bytes_equal(row.skips.at(0).tensor, tag),
+              Errc::internal, "toy", "got the skips of another segment");
+    }
+    row.skips = row.keeps_skips ? Boundary{{"skip", tag}} : Boundary();
   }
 
   static void copy(const Tensor& from, Tensor& to) {

@@ -126,6 +126,26 @@ TEST_P(ExactFor, StaleWithAllAgesZeroEqualsSequentialForAnyNumberOfSegments) {
   }
 }
 
+TEST_P(ExactFor, AnOnionEqualsSequentialForAnyNumberOfParts) {
+  for (int parts = 1; parts <= 5; ++parts) {
+    Bench bench(GetParam().options, Shape{1, 3, 5}, 2 * parts - 1);
+    bench.evaluator.skip_weight = 0.5F;
+    const Tensor expected = bench.run({}, 5).latents;
+    const auto expect_equal = [&](MethodOptions options) {
+      options.num_segments = parts;
+      options.cut = CutShape::onion;
+      EXPECT_TRUE(bytes_equal(bench.run(options, 5).latents, expected))
+          << options.kind->name << " of " << parts;
+    };
+    expect_equal({.kind = MethodKind::pipeline});
+    expect_equal({.kind = MethodKind::stale, .age = 0});
+    expect_equal({.kind = MethodKind::stale, .warmup_steps = bench.calls()});
+    expect_equal({.kind = MethodKind::stale,
+                  .warmup_steps = 0,
+                  .final_fresh_steps = bench.calls()});
+  }
+}
+
 TEST_P(ExactFor, StaleThatWarmsUpToTheEndEqualsSequential) {
   for (const int stride : {1, 2}) {
     expect_sequential({.kind = MethodKind::stale,

@@ -63,6 +63,12 @@ TEST(MakeMethod, RefusesAStrideOtherThanOneOrTwo) {
   expect_refused({.kind = MethodKind::stale, .stride = 3}, "stride", "got 3");
 }
 
+TEST(MakeMethod, RefusesAnOnionOfStrideTwo) {
+  expect_refused(
+      {.kind = MethodKind::stale, .cut = CutShape::onion, .stride = 2},
+      "stride", "an onion has one executor");
+}
+
 TEST(MakeMethod, RefusesMoreFreshStepsThanThereAre) {
   expect_refused({.kind = MethodKind::stale, .warmup_steps = 11},
                  "warmup_steps", "got 11, expected 0 to 10");

@@ -1,15 +1,22 @@
-// An onion: the shell has the first and the last layers of the network on one
-// worker, the deep layers are another's; the skips stay inside the shell.
+// Onions: each part has first and last layers of the network, and keeps the
+// skips between them; what is deeper is other parts'.
 
 #include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "samplers/parallel/marked_graph.h"
+#include "samplers/parallel/method.h"
 #include "tests/parallel/provenance.h"
+#include "tests/parallel/support.h"
 
 namespace troupe::samplers {
 namespace {
@@ -23,22 +30,29 @@ struct Costs {
   std::int64_t hop = 0;
 };
 
-/// What the deep part made may be `age` steps old; a skip may not.
+MethodOptions stale_onion(int parts, int age = 1, int warmup = 1,
+                          int final_fresh = 0) {
+  return {.kind = MethodKind::stale,
+          .num_segments = parts,
+          .cut = CutShape::onion,
+          .age = age,
+          .warmup_steps = warmup,
+          .final_fresh_steps = final_fresh};
+}
+
+/// Of two parts.
 MarkedGraph onion(int age, int warmup, int final_fresh = 0,
                   const Costs& costs = {}) {
-  return MarkedGraph(
-      {{{.name = "encoder", .part = 0, .segment = 0, .cost = costs.encoder},
-        {.name = "deep", .part = 1, .segment = 1, .cost = costs.deep},
-        {.name = "decoder", .part = 0, .segment = 2, .cost = costs.decoder},
-        {.name = "step", .part = 0}},
-       {{.from = {kStep}, .to = kEncoder, .lag = 1},
-        {.from = {kEncoder}, .to = kDeep, .latency = costs.hop},
-        {.from = {kDeep}, .to = kDecoder, .age = age, .latency = costs.hop},
-        {.from = {kEncoder}, .to = kDecoder},
-        {.from = {kStep}, .to = kStep, .lag = 1},
-        {.from = {kDecoder}, .to = kStep}},
-       warmup,
-       final_fresh});
+  GraphTable table =
+      make_stale_graph(stale_onion(2, age, warmup, final_fresh)).table();
+  table.nodes[kEncoder].cost = costs.encoder;
+  table.nodes[kDeep].cost = costs.deep;
+  table.nodes[kDecoder].cost = costs.decoder;
+  for (GraphEdge& edge : table.edges) {
+    const bool crosses = edge.to == kDeep || edge.from.front() == kDeep;
+    edge.latency = crosses ? costs.hop : 0;
+  }
+  return MarkedGraph(std::move(table));
 }
 
 TEST(Onion, FiresEveryTurnThatIsReadAndNamesWhatItReads) {
@@ -174,6 +188,229 @@ TEST(Onion, HasThePeriodOfItsFormula) {
       EXPECT_EQ(more * tokens, 60 * expected);
     }
   }
+}
+
+/// Of 2 to 5 parts: what goes inward and the skips are of their own step, what
+/// comes back over a cut has its age.
+TEST(Onion, OfSeveralPartsHasTheAgesOfItsEdges) {
+  constexpr int kSteps = 23;
+  for (int parts = 2; parts <= 5; ++parts) {
+    const int segments = 2 * parts - 1;
+    for (const int warmup : {1, 4}) {
+      MethodOptions options = stale_onion(parts, 1, warmup, 2);
+      for (int cut = 0; cut + 1 < parts; ++cut) {
+        options.ages.push_back(cut % 3);
+      }
+      const MarkedGraph graph = make_stale_graph(options);
+      const auto firings = graph.firings(kSteps);
+      const auto read = [&](const Firing& firing, std::size_t input) {
+        return firings.at(static_cast<std::size_t>(firing.inputs.at(input)));
+      };
+      for (const Firing& firing : firings) {
+        const int k = firing.step;
+        EXPECT_EQ(firing.timestep_call, k);
+        if (firing.node == 0 || firing.node == segments) {
+          continue;
+        }
+        EXPECT_EQ(read(firing, 0).node, firing.node - 1);
+        if (firing.node < parts) {
+          ASSERT_EQ(firing.inputs.size(), 1U);
+          EXPECT_EQ(read(firing, 0).step, k);
+          continue;
+        }
+        ASSERT_EQ(firing.inputs.size(), 2U);
+        const int mirror = segments - 1 - firing.node;
+        const bool is_fresh = k < warmup || k >= kSteps - 2;
+        const int age =
+            is_fresh ? 0 : options.ages[static_cast<std::size_t>(mirror)];
+        EXPECT_EQ(read(firing, 0).step, std::max(0, k - age));
+        EXPECT_EQ(read(firing, 1).node, mirror);
+        EXPECT_EQ(read(firing, 1).step, k);
+      }
+    }
+  }
+}
+
+TEST(Onion, HasLatentsOfItsAgesAfterARampAndFreshOnesAroundIt) {
+  constexpr int kSteps = 30;
+  for (int parts = 1; parts <= 5; ++parts) {
+    for (const int warmup : {1, 2, 3, 9}) {
+      const MarkedGraph graph =
+          make_stale_graph(stale_onion(parts, 1, warmup, 3));
+      const auto firings = graph.firings(kSteps);
+      for (int step = 0; step < kSteps; ++step) {
+        const int age = step - provenance(graph, firings, step).latents_call;
+        const bool is_fresh = step < warmup || step >= kSteps - 3;
+        EXPECT_EQ(age, is_fresh ? 0 : std::min(parts - 1, step - warmup + 1));
+      }
+    }
+  }
+}
+
+TEST(Onion, OfSeveralPartsRunsAtTheirSpeedAtAgeOne) {
+  for (int parts = 1; parts <= 5; ++parts) {
+    const int unit = cost_of_part(CutShape::onion);
+    const MarkedGraph stale = make_stale_graph(stale_onion(parts));
+    EXPECT_EQ(stale.device_load(), (Ratio{unit, 1}));
+    EXPECT_EQ(stale.steady_period(), (Ratio{unit, 1}));
+    const MarkedGraph fresh = make_stale_graph(stale_onion(parts, 0));
+    EXPECT_EQ(fresh.steady_period(), (Ratio{unit * parts, 1}));
+    EXPECT_EQ(duration(stale, 120) - duration(stale, 60), 60 * unit);
+    EXPECT_EQ(duration(fresh, 120) - duration(fresh, 60), 60 * unit * parts);
+  }
+}
+
+TEST(Onion, KeepsEverySkipWithThePartThatMadeIt) {
+  for (int parts = 2; parts <= 5; ++parts) {
+    for (const MethodKind kind : {MethodKind::pipeline, MethodKind::stale}) {
+      MethodOptions options = stale_onion(parts);
+      options.kind = kind;
+      const auto method = make_method(options, Schedule(testing::steps(9)));
+      std::map<Slot, int> part_of_skips;
+      std::map<Slot, int> part_of_hidden;
+      int read_at_home = 0;
+      while (!method->done()) {
+        for (const Task& task : method->ready(kNothingAhead)) {
+          if (task.op == Op::segment) {
+            EXPECT_EQ(task.part, part_of_segment(options, task.segment));
+            EXPECT_EQ(task.outputs.size(),
+                      keeps_skips(options, task.segment) ? 2U : 1U);
+            part_of_hidden[task.outputs.at(0)] = task.part;
+          }
+          if (task.outputs.size() > 1) {
+            part_of_skips[task.outputs.at(1)] = task.part;
+          }
+          for (std::size_t i = 0; i < task.inputs.size(); ++i) {
+            const auto skips = part_of_skips.find(task.inputs[i]);
+            if (skips != part_of_skips.end()) {
+              EXPECT_EQ(i, 1U);
+              EXPECT_EQ(skips->second, task.part);
+              ++read_at_home;
+            } else if (task.op == Op::segment && task.segment > 0) {
+              // A neighbour's: no hop skips a part.
+              EXPECT_EQ(std::abs(part_of_hidden.at(task.inputs[i]) - task.part),
+                        1);
+            }
+          }
+          EXPECT_TRUE(method->apply({task.id, task.version, {}}));
+        }
+      }
+      // What is p steps deep in a stale run serves nobody in the last p steps.
+      const int left_out =
+          kind == MethodKind::stale ? (parts - 1) * (parts - 2) / 2 : 0;
+      EXPECT_EQ(read_at_home, 9 * (parts - 1) - left_out);
+    }
+  }
+}
+
+/// In integers, as a recurrence in closed form.
+RC_GTEST_PROP(Onion, FollowsItsRecurrence, ()) {
+  const int parts = *rc::gen::inRange(1, 6);
+  MethodOptions options = stale_onion(parts);
+  options.warmup_steps = *rc::gen::inRange(1, 6);
+  options.final_fresh_steps = *rc::gen::inRange(0, 4);
+  options.ages = *rc::gen::container<std::vector<int>>(
+      static_cast<std::size_t>(parts - 1), rc::gen::inRange(0, 4));
+  const int calls = *rc::gen::inRange(6, 30);
+  const auto made = [](int segment, std::int64_t hidden, std::int64_t skip) {
+    return 3 * hidden + 5 * skip * segment + segment + hidden % 7;
+  };
+  // What the method does with its slots.
+  const auto method = make_method(options, Schedule(testing::steps(calls)));
+  std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
+  std::vector<std::int64_t> trajectory = {42};
+  while (!method->done()) {
+    for (const Task& task : method->ready(kNothingAhead)) {
+      std::vector<std::int64_t> in;
+      for (const Slot slot : task.inputs) {
+        in.push_back(slots.at(slot));
+      }
+      const std::int64_t second = in.size() > 1 ? in[1] : 0;
+      const std::int64_t value = task.op == Op::step
+                                     ? (in[0] + second) % 10007
+                                     : made(task.segment, in[0], second) % 9973;
+      for (const Slot slot : task.outputs) {
+        slots[slot] = value;
+      }
+      if (task.op == Op::step) {
+        trajectory.push_back(value);
+      }
+      (void)method->apply({task.id, task.version, {}});
+    }
+  }
+  // y[s][k], from y[s − 1] and, on the way outward, from the mirror.
+  const int segments = 2 * parts - 1;
+  std::vector<std::vector<std::int64_t>> y(static_cast<std::size_t>(segments));
+  std::vector<std::int64_t> x = {42};
+  for (int k = 0; k < calls; ++k) {
+    const bool is_fresh =
+        k < options.warmup_steps || k >= calls - options.final_fresh_steps;
+    for (int s = 0; s < segments; ++s) {
+      const auto n = static_cast<std::size_t>(s);
+      const auto mirror = static_cast<std::size_t>(segments - 1 - s);
+      const bool is_outward = s >= parts;
+      const int age = is_outward && !is_fresh ? options.ages[mirror] : 0;
+      const auto at = static_cast<std::size_t>(std::max(0, k - age));
+      const std::int64_t hidden = s == 0 ? x.back() : y[n - 1][at];
+      const std::int64_t skip = is_outward ? y[mirror].back() : 0;
+      y[n].push_back(made(s, hidden, skip) % 9973);
+    }
+    x.push_back((x.back() + y.back().back()) % 10007);
+  }
+  RC_ASSERT(trajectory == x);
+}
+
+/// A frozen run: latents and timestep stand still, and the first step's values
+/// are spoilt.
+TEST(Onion, ForgetsGarbageAfterItsAges) {
+  for (int parts = 2; parts <= 5; ++parts) {
+    const auto method =
+        make_method(stale_onion(parts), Schedule(testing::steps(20)));
+    std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
+    std::vector<std::int64_t> outputs;
+    while (!method->done()) {
+      for (const Task& task : method->ready(kNothingAhead)) {
+        std::int64_t value = slots.at(task.inputs.at(0));
+        if (task.op == Op::segment) {
+          value = 3 * value + task.segment +
+                  (task.inputs.size() > 1 ? slots.at(task.inputs.at(1)) : 0) +
+                  (task.from == 0 ? 1 : 0);
+        } else {
+          outputs.push_back(slots.at(task.inputs.at(1)));
+        }
+        for (const Slot slot : task.outputs) {
+          slots[slot] = value;
+        }
+        EXPECT_TRUE(method->apply({task.id, task.version, {}}));
+      }
+    }
+    for (int k = 0; k < 20; ++k) {
+      EXPECT_EQ(outputs.at(static_cast<std::size_t>(k)) != outputs.back(),
+                k < parts)
+          << parts << " parts, step " << k;
+    }
+  }
+}
+
+/// A graph of unknown origin is held to the options that it came with.
+TEST(Onion, RefusesATableWhoseSkipsLeaveHome) {
+  const MethodOptions options = stale_onion(3);
+  const GraphTable good = make_stale_graph(options).table();
+  check_stale_graph(good, options, 9);
+  const auto expect_refused = [&](const auto& change) {
+    GraphTable table = good;
+    change(table);
+    EXPECT_THROW(check_stale_graph(table, options, 9), Error);
+  };
+  expect_refused([](GraphTable& t) { t.nodes[4].part = 1; });
+  expect_refused(
+      [](GraphTable& t) { t.edges[4].from = {0}; });  // its mirror: 1
+  expect_refused([](GraphTable& t) { t.edges.erase(t.edges.begin() + 4); });
+  expect_refused([](GraphTable& t) { std::swap(t.edges[3], t.edges[4]); });
+  expect_refused([](GraphTable& t) { t.edges[3].from = {2, 1}; });
+  MethodOptions chain = options;
+  chain.cut = CutShape::chain;
+  EXPECT_THROW(check_stale_graph(good, chain, 9), Error);
 }
 
 TEST(Onion, IsSequentialAtAgeZeroAndAtFullSpeedAtAgeOneWhenBalanced) {

@@ -80,13 +80,14 @@ RC_GTEST_PROP(AnyOrder, WindowAndWorkersLeavePicardAtToleranceZeroExact, ()) {
 
 RC_GTEST_PROP(AnyOrder, SegmentsAndWorkersLeaveFreshPipelinesExact, ()) {
   const auto cases = solver_cases(kSteps);
-  const int segments = *rc::gen::inRange(1, 6);
-  Bench bench(cases[*rc::gen::inRange<std::size_t>(0, cases.size())].options,
-              Shape{1, 3, 5}, segments);
   MethodOptions options{
       .kind = *rc::gen::element(MethodKind::pipeline, MethodKind::stale),
-      .num_segments = segments,
+      .num_segments = *rc::gen::inRange(1, 6),
+      .cut = *rc::gen::element(CutShape::chain, CutShape::onion),
       .age = 0};
+  Bench bench(cases[*rc::gen::inRange<std::size_t>(0, cases.size())].options,
+              Shape{1, 3, 5}, num_segments(options));
+  bench.evaluator.skip_weight = options.cut == CutShape::onion ? 0.5F : 0.0F;
   options.warmup_steps = *rc::gen::inRange(0, 4);
   expect_sequential_in_any_order(options, bench, *rc::gen::inRange(1, 6),
                                  *rc::gen::inRange(1, 4));

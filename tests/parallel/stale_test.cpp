@@ -212,6 +212,13 @@ TEST(Stale, EqualsSequentialAtEveryStepOfANetworkThatIgnoresLatentsAndTime) {
             << solver.name << ", stride " << stride << ", point " << call;
       }
     }
+    const auto onion = points_of(
+        bench, constant, {.kind = MethodKind::stale, .cut = CutShape::onion});
+    ASSERT_EQ(onion.size(), expected.size());
+    for (const auto& [call, latents] : onion) {
+      EXPECT_TRUE(bytes_equal(latents, expected.at(call)))
+          << solver.name << ", onion, point " << call;
+    }
   }
 }
 

@@ -57,10 +57,28 @@ Tensor ToyEvaluator::layer(int segment, std::uint64_t sample_index,
 
 Tensor ToyEvaluator::forward(const EvaluateRow& row, Branch branch) const {
   Tensor hidden = row.latents;
+  std::vector<Tensor> skips;
   for (int segment = 0; segment < num_segments_; ++segment) {
+    if (2 * segment >= num_segments_ && !skips.empty()) {
+      hidden = with_skip(hidden, skips.back());
+      skips.pop_back();
+    }
     hidden = layer(segment, row.sample_index, branch, row.timestep, hidden);
+    if (2 * segment + 2 < num_segments_) {
+      skips.push_back(hidden);
+    }
   }
   return output_of(hidden);
+}
+
+Tensor ToyEvaluator::with_skip(const Tensor& hidden, const Tensor& skip) const {
+  Tensor sum = hidden.clone();
+  if (skip_weight != 0) {
+    for (std::size_t i = 0; i < sum.span<float>().size(); ++i) {
+      sum.span<float>()[i] += skip_weight * skip.span<float>()[i];
+    }
+  }
+  return sum;
 }
 
 Tensor ToyEvaluator::output_of(const Tensor& hidden) const {
@@ -131,10 +149,13 @@ void ToyEvaluator::run_segment(ExecContext& ctx, int segment,
     for (std::size_t i = 0; i < 2; ++i) {
       // In place, as real models do.
       Tensor& hidden = row.boundary[i].tensor;
+      const Tensor input =
+          row.skips.empty() ? hidden : with_skip(hidden, row.skips[i].tensor);
       const Tensor next =
-          layer(segment, row.sample_index, branches[i], row.timestep, hidden);
+          layer(segment, row.sample_index, branches[i], row.timestep, input);
       std::copy_n(next.bytes().data(), next.num_bytes(), hidden.bytes().data());
     }
+    row.skips = row.keeps_skips ? row.boundary : Boundary();
     if (segment + 1 == num_segments_) {
       combine(ctx, output_of(row.boundary[0].tensor),
               output_of(row.boundary[1].tensor), row.output);
@@ -210,6 +231,7 @@ std::vector<MethodOptions> method_cases() {
           {.kind = MethodKind::batch},
           {.kind = MethodKind::cfg},
           {.kind = MethodKind::pipeline, .num_segments = 3},
+          {.kind = MethodKind::pipeline, .cut = CutShape::onion},
           picard(4),
           picard(5, 0.05, InitialGuess::constant_x0),
           {.kind = MethodKind::picard,
@@ -218,6 +240,7 @@ std::vector<MethodOptions> method_cases() {
            .carry = Carry::deviation,
            .accept = Accept::settled},
           {.kind = MethodKind::stale, .num_segments = 3},
+          {.kind = MethodKind::stale, .cut = CutShape::onion},
           {.kind = MethodKind::stale,
            .num_segments = 3,
            .stride = 2,

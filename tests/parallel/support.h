@@ -35,6 +35,9 @@ class ToyEvaluator : public Evaluator {
 
   /// How strongly the output depends on the latents; per sample, default 1.
   std::map<std::uint64_t, float> strength;
+  /// Layers of the first half hand what they make to those of the second half,
+  /// too, the last one to the first; so much of it is added to their input.
+  float skip_weight = 0;
 
   /// Rows seen so far.
   [[nodiscard]] std::int64_t rows() const { return rows_; }
@@ -48,6 +51,8 @@ class ToyEvaluator : public Evaluator {
   [[nodiscard]] Tensor layer(int segment, std::uint64_t sample_index,
                              Branch branch, double timestep,
                              const Tensor& hidden) const;
+  [[nodiscard]] Tensor with_skip(const Tensor& hidden,
+                                 const Tensor& skip) const;
   [[nodiscard]] Tensor output_of(const Tensor& hidden) const;
   [[nodiscard]] Tensor forward(const EvaluateRow& row, Branch branch) const;
 
