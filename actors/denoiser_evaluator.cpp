@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string>
 #include <utility>
 
-#include "actors/plan.h"
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/elementwise.h"
+#include "models/boundary_skips.h"
 #include "models/diagnose.h"
 
 namespace troupe::actors {
@@ -22,6 +23,26 @@ constexpr std::size_t kPreparedFloor = std::size_t{96} << 20U;
 // Beside the tensors that were planned.
 constexpr std::size_t kSlack = std::size_t{1} << 20U;
 
+/// What a row carries for all its branches, by branch. It may come from another
+/// process.
+std::vector<Boundary> by_branch(Boundary joined, std::size_t branches) {
+  require(joined.size() % branches == 0, Errc::shape_mismatch, "boundary",
+          "got " + std::to_string(joined.size()) +
+              " tensors, expected as many "
+              "for each of " +
+              std::to_string(branches) + " branches");
+  std::vector<Boundary> parts(branches);
+  const std::size_t each = joined.size() / branches;
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    parts[i / each].push_back(std::move(joined[i]));
+  }
+  return parts;
+}
+
+void append(Boundary& to, Boundary part) {
+  std::move(part.begin(), part.end(), std::back_inserter(to));
+}
+
 }  // namespace
 
 std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
@@ -30,23 +51,6 @@ std::size_t most_prepared_bytes(const models::DenoiserInfo& info) {
     weights += block.parameter_bytes;
   }
   return std::max(kPreparedFloor, weights / kPreparedShare);
-}
-
-std::vector<int> balanced_cuts(const models::DenoiserInfo& info,
-                               const samplers::MethodOptions& method) {
-  const int num_segments = samplers::num_segments(method);
-  if (num_segments == 1) {
-    return {0, static_cast<int>(info.blocks.size())};
-  }
-  std::vector<double> costs;
-  for (const models::BlockInfo& block : info.blocks) {
-    costs.push_back(block.flops);
-  }
-  if (!costs.empty()) {
-    costs.front() += info.embed_flops;
-    costs.back() += info.finish_flops;
-  }
-  return cut_blocks(costs, num_segments, method.segment_speeds);
 }
 
 PreparationPlan plan_preparation(const models::DenoiserInfo& info,
@@ -199,10 +203,12 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
     if (segment == 0) {
       continue;
     }
-    Boundary& joined = rows[r].boundary;
-    const std::size_t half = joined.size() / branches;
-    for (std::size_t i = 0; i < joined.size(); ++i) {
-      boundaries[r * branches + i / half].push_back(std::move(joined[i]));
+    std::vector<Boundary> hidden =
+        by_branch(std::move(rows[r].boundary), branches);
+    std::vector<Boundary> skips = by_branch(std::move(rows[r].skips), branches);
+    for (std::size_t b = 0; b < branches; ++b) {
+      boundaries[r * branches + b] =
+          models::join_skips(std::move(skips[b]), std::move(hidden[b]));
     }
   }
   ShardContext whole;
@@ -220,9 +226,15 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
   }
   for (std::size_t r = 0; r < rows.size(); ++r) {
     rows[r].boundary.clear();
+    rows[r].skips.clear();
     for (std::size_t b = 0; b < branches; ++b) {
-      Boundary& part = boundaries[r * branches + b];
-      std::move(part.begin(), part.end(), std::back_inserter(rows[r].boundary));
+      Boundary part = std::move(boundaries[r * branches + b]);
+      if (rows[r].keeps_skips) {
+        models::SplitBoundary split = models::split_skips(part);
+        append(rows[r].skips, std::move(split.skips));
+        part = std::move(split.hidden);
+      }
+      append(rows[r].boundary, std::move(part));
     }
   }
 }

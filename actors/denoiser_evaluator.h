@@ -30,11 +30,6 @@ struct EvaluatorOptions {
   std::vector<double> timesteps;
 };
 
-/// Cuts a network into the method's segments so that the one that takes its
-/// worker longest is as quick as can be. Errors: those of cut_blocks.
-[[nodiscard]] std::vector<int> balanced_cuts(
-    const models::DenoiserInfo& info, const samplers::MethodOptions& method);
-
 /// The most that prepared conditions take of a device's memory beside those
 /// that a pass uses.
 [[nodiscard]] std::size_t most_prepared_bytes(const models::DenoiserInfo& info);
@@ -59,7 +54,8 @@ struct PreparationPlan {
 /// whose memory has its weights. A call goes to the copy on its context's
 /// device. Conditions are prepared once on each device. The two guidance
 /// branches of a row go through the network as one forward pass, in the model's
-/// own order. Segments are block ranges.
+/// own order. Segments are block ranges; those of an onion keep the skips that
+/// the network names so (models/boundary_skips.h).
 /// Errors: Errc::internal for the context of a device without a copy.
 /// Thread: any, one ctx per thread.
 class DenoiserEvaluator final : public samplers::Evaluator {

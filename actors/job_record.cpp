@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/job_fields.h"
+#include "actors/onion_cuts.h"
 #include "actors/plan.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
@@ -119,7 +120,8 @@ Shape shape_of(const JobRecord& job) {
   return Shape(job.latent_shape);
 }
 
-void check_cuts(const JobRecord& job, int num_blocks) {
+void check_cuts(const JobRecord& job, const models::DenoiserInfo& info) {
+  const auto num_blocks = static_cast<int>(info.blocks.size());
   const auto segments =
       static_cast<std::size_t>(samplers::num_segments(job.method));
   expect(job.cuts.size() == segments + 1 && job.cuts.front() == 0 &&
@@ -130,10 +132,14 @@ void check_cuts(const JobRecord& job, int num_blocks) {
          "expected " + counted(segments, "segment") +
              " that go from block 0 to " + std::to_string(num_blocks) +
              " in order");
-  expect(are_speeds_of(job.method.segment_speeds, static_cast<int>(segments)),
+  expect(job.method.cut == samplers::CutShape::chain ||
+             keep_skips_at_home(info.skips, job.cuts),
+         "cuts", "a skip crosses a cut of an onion");
+  const int parts = samplers::num_network_parts(job.method);
+  expect(are_speeds_of(job.method.segment_speeds, parts),
          "method.segment_speeds",
          "expected none, or a positive number for each of " +
-             counted(segments, "segment"));
+             counted(static_cast<std::size_t>(parts), "part"));
 }
 
 void check_samples(const JobRecord& job) {
@@ -205,7 +211,7 @@ models::ModelDescription checked_model(const JobRecord& job,
          "method", "graph: one belongs to methods that are frozen in it");
   as_field("method",
            [&] { (void)samplers::make_method(job.method, schedule); });
-  check_cuts(job, static_cast<int>(info.blocks.size()));
+  check_cuts(job, info);
   return model;
 }
 

@@ -47,7 +47,8 @@ struct JobRecord {
   ModelRecord model;
   samplers::ScheduleTable schedule;
   samplers::MethodOptions method;  ///< with its graph, if it has one
-  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]).
+  /// Segment s of the network is blocks [cuts[s], cuts[s + 1]); of an onion
+  /// see onion_cuts.h.
   std::vector<int> cuts;
   double guidance_scale = 1.0;
   std::vector<std::int64_t> latent_shape;  ///< [C, …] of one sample

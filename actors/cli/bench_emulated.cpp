@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "actors/cli/bench_measure.h"
-#include "actors/denoiser_evaluator.h"
 #include "actors/emulation/emulate.h"
+#include "actors/network_cuts.h"
 #include "config/schedule_options.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -33,26 +32,6 @@ struct Row {
   [[nodiscard]] double seconds() const { return job.result.wall_seconds; }
 };
 
-/// Of the network's work, by segment of a plan.
-std::vector<double> segment_shares(const models::DenoiserInfo& info,
-                                   const samplers::MethodOptions& method) {
-  const std::vector<int> cuts = balanced_cuts(info, method);
-  std::vector<double> shares;
-  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
-    double flops = s == 0 ? info.embed_flops : 0;
-    flops += s + 2 == cuts.size() ? info.finish_flops : 0;
-    for (int block = cuts[s]; block < cuts[s + 1]; ++block) {
-      flops += info.blocks[static_cast<std::size_t>(block)].flops;
-    }
-    shares.push_back(flops);
-  }
-  const double all = std::accumulate(shares.begin(), shares.end(), 0.0);
-  for (double& share : shares) {
-    share /= all;
-  }
-  return shares;
-}
-
 Machine machine_of(const config::EmulationConfig& said,
                    const JobRequest& request) {
   Machine machine;
@@ -65,8 +44,9 @@ Machine machine_of(const config::EmulationConfig& said,
   machine.speeds = said.speeds;
   machine.speeds.resize(static_cast<std::size_t>(said.devices.value()), 1.0);
   machine.is_guided = request.guidance_scale > 1;
+  const models::DenoiserInfo info = request.source.info(DType::f32);
   machine.segment_shares =
-      segment_shares(request.source.info(DType::f32), request.plan.method);
+      segment_shares(info, balanced_cuts(info, request.plan.method));
   return machine;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "actors/cli/memory_plan.h"
-#include "actors/denoiser_evaluator.h"
+#include "actors/network_cuts.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"

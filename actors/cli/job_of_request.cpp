@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/cli/execution_class.h"
-#include "actors/denoiser_evaluator.h"
+#include "actors/network_cuts.h"
 #include "kernels/core/hash.h"
 
 namespace troupe::actors {

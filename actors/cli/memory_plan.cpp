@@ -5,6 +5,8 @@
 
 #include "actors/artefacts/trace_writer.h"
 #include "actors/denoiser_evaluator.h"
+#include "actors/network_cuts.h"
+#include "actors/onion_cuts.h"
 #include "actors/plan.h"
 #include "samplers/solver.h"
 
@@ -40,8 +42,19 @@ std::uint64_t unread_bytes(const JobRequest& request, const JobDevice& device) {
   std::uint64_t held = request.cuts.empty() ? whole : 0;
   if (!request.only_directs) {
     std::uint64_t largest = 0;
-    for (std::size_t i = 0; i + 1 < request.cuts.size(); ++i) {
-      largest = std::max(largest, of({request.cuts[i], request.cuts[i + 1]}));
+    const std::vector<int>& cuts = request.cuts;
+    const std::size_t segments = cuts.empty() ? 0 : cuts.size() - 1;
+    // A process that joins has the cuts alone, and not the method.
+    const models::DenoiserInfo info = request.source.info(device.compute);
+    const bool is_onion = !info.skips.empty() && segments > 1 &&
+                          segments % 2 == 1 &&
+                          keep_skips_at_home(info.skips, cuts);
+    for (std::size_t i = 0; i < segments; ++i) {
+      std::uint64_t part = of({cuts[i], cuts[i + 1]});
+      if (is_onion && i < segments / 2) {
+        part += of({cuts[segments - 1 - i], cuts[segments - i]});
+      }
+      largest = std::max(largest, part);
     }
     held += largest * static_cast<std::uint64_t>(std::max(device.workers, 1));
   }
@@ -76,11 +89,15 @@ ValueSizes value_sizes(const JobRequest& request, bool decode) {
       request.source.info(request.devices.back().compute);
   const Shape& latents = request.source.latent_shape();
   const std::uint64_t branches = request.guidance_scale > 1 ? 2 : 1;
+  const samplers::MethodOptions& method = request.plan.method;
+  const CutBytes cut =
+      bytes_of_cuts(info, balanced_cuts(info, method), method.cut);
   return {.state = f32_bytes(latents) *
                    static_cast<std::uint64_t>(
                        samplers::most_state_tensors(request.schedule)),
           .output = f32_bytes(with_channels(latents, info.out_channels)),
-          .boundary = branches * info.boundary_bytes(),
+          .boundary = branches * cut.boundary,
+          .skips = branches * cut.skips,
           .pixels = decode ? f32_bytes(request.source.pixel_shape()) : 0};
 }
 

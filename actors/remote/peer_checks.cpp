@@ -45,7 +45,8 @@ void check_look(const char* what, std::uint64_t sample_index, int call,
              place + ": latents of another shape or kind than the job's");
 }
 
-std::size_t least_inputs(const Task& task) {
+std::size_t least_inputs(const Task& task,
+                         const samplers::MethodOptions& method) {
   switch (task.op) {
     case Op::sweep:
       return 4;
@@ -53,6 +54,8 @@ std::size_t least_inputs(const Task& task) {
       return task.outputs.size() == 2 ? 3 : 2;
     case Op::step:
       return 2;
+    case Op::segment:
+      return samplers::takes_skips(method, task.segment) ? 2 : 1;
     default:
       return 1;
   }
@@ -69,7 +72,12 @@ void check_task(const SampleTask& work, const JobRecord& job) {
   check_range("a task with the timestep of a call", task.timestep_call, 0,
               calls);
   check_range("a task of a segment", task.segment, 0, std::max(segments, 1));
-  check_that(task.inputs.size() >= least_inputs(task) && !task.outputs.empty(),
+  const std::size_t least_outputs =
+      task.op == Op::segment && samplers::keeps_skips(job.method, task.segment)
+          ? 2
+          : 1;
+  check_that(task.inputs.size() >= least_inputs(task, job.method) &&
+                 task.outputs.size() >= least_outputs,
              "a task with too few slots");
   if (task.op == Op::sweep || samplers::step_of(task)) {
     check_that(task.to > task.from, "a step that leads to no later call");

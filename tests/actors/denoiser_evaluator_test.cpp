@@ -230,6 +230,18 @@ TEST(DenoiserEvaluator, GivesTheSameBytesInSegments) {
   }
 }
 
+TEST(DenoiserEvaluator, RefusesABoundaryOfAnotherNumberOfBranches) {
+  ExecContext ctx;
+  const ToyDenoiser denoiser(10, BranchOrder::cond_uncond);
+  DenoiserEvaluator evaluator(loaded(denoiser), options(denoiser, 4.0, 2));
+  std::vector<SegmentRow> rows(1);
+  rows[0].output = Tensor({2, 2, 2}, DType::f32);
+  for (const std::size_t count : {1U, 3U}) {
+    rows[0].boundary.assign(count, {"tokens", ramp(0)});
+    EXPECT_THROW(evaluator.run_segment(ctx, 1, rows), Error) << count;
+  }
+}
+
 TEST(DenoiserEvaluator, BalancesSegmentsByCost) {
   const ToyDenoiser denoiser(0, BranchOrder::cond_uncond);
   samplers::MethodOptions method{.kind = samplers::MethodKind::pipeline,

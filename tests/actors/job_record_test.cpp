@@ -217,6 +217,34 @@ void expect_objection(const std::string& words,
       << "expected '" << words << "', got '" << objection(change) << "'";
 }
 
+TEST(JobRecord, OfAnOnionKeepsSkipsAtHome) {
+  const MethodOptions method{.kind = MethodKind::pipeline,
+                             .cut = samplers::CutShape::onion};
+  const auto with = [&](std::vector<int> cuts, std::vector<double> speeds) {
+    return objection(
+        [&](JobRecord& j) {
+          j.model.denoiser_config =
+              R"({"_class_name":"UNet2DConditionModel","sample_size":8,)"
+              R"("attention_head_dim":2,"block_out_channels":[8,16],)"
+              R"("cross_attention_dim":8,"layers_per_block":1,)"
+              R"("down_block_types":["CrossAttnDownBlock2D","DownBlock2D"],)"
+              R"("norm_num_groups":4,)"
+              R"("up_block_types":["UpBlock2D","CrossAttnUpBlock2D"]})";
+          j.latent_shape = {4, 8, 8};
+          j.cuts = std::move(cuts);
+          j.method.segment_speeds = std::move(speeds);
+        },
+        method);
+  };
+  EXPECT_EQ(with({0, 1, 6, 8}, {}), "");
+  EXPECT_EQ(with({0, 3, 4, 8}, {2, 1}), "");
+  EXPECT_TRUE(
+      with({0, 2, 6, 8}, {}).ends_with("a skip crosses a cut of an onion"));
+  EXPECT_NE(with({0, 4, 8}, {}).find("expected 3 segments"), std::string::npos);
+  EXPECT_NE(with({0, 1, 6, 8}, {1, 1, 1}).find("each of 2 parts"),
+            std::string::npos);
+}
+
 TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   EXPECT_EQ(objection([](JobRecord&) {}), "");
   const double nan = std::numeric_limits<double>::quiet_NaN();

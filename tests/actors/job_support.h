@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/denoiser_evaluator.h"
+#include "actors/network_cuts.h"
 #include "actors/worker_place.h"
 
 namespace troupe::actors {

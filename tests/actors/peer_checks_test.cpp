@@ -125,6 +125,31 @@ TEST(PeerChecks, RefuseGrantsThatAreNotOfTheJob) {
   refuse([](SampleTask& w) { w.task.outputs = {5, 6, 7, 8}; });
 }
 
+TEST(PeerChecks, RefuseSegmentsOfAnOnionWithoutTheirSkips) {
+  Offer offer = an_offer();
+  offer.job.method = {.kind = MethodKind::pipeline,
+                      .cut = samplers::CutShape::onion};
+  offer.job.cuts = {0, 1, 2, 3};
+  const auto expect = [&](int segment, const samplers::Slots& inputs,
+                          const samplers::Slots& outputs, bool is_good) {
+    SampleTask work;
+    work.task = {.op = Op::segment,
+                 .segment = segment,
+                 .inputs = inputs,
+                 .outputs = outputs};
+    if (is_good) {
+      EXPECT_NO_THROW(check_grant({.tasks = {work}}, offer.job));
+    } else {
+      EXPECT_THROW(check_grant({.tasks = {work}}, offer.job), Error);
+    }
+  };
+  expect(0, {0}, {1, 2}, true);
+  expect(0, {0}, {1}, false);
+  expect(1, {1}, {3}, true);
+  expect(2, {3, 2}, {4}, true);
+  expect(2, {3}, {4}, false);
+}
+
 /// Changes the first result that its process sends.
 class LyingHub final : public HubBefore {
  public:
