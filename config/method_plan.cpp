@@ -54,6 +54,10 @@ std::vector<std::pair<std::string_view, std::string>> method_settings(
   return settings;
 }
 
+std::string cut_name(const samplers::MethodOptions& options) {
+  return num_segments(options) > 1 ? name_of(options.cut) : std::string();
+}
+
 void check_method_options(const Config& config, MethodKind kind) {
   for (const Option& option : option_table()) {
     if (option.group != rows::kMethodGroup || option.key == "method" ||
@@ -144,7 +148,40 @@ int default_segments(const Config& config, const PlanInputs& inputs) {
     return static_cast<int>(config.method.ages.size()) + 1;
   }
   const int workers = chosen(config.num_workers, num_places(inputs));
-  return std::min(std::max(workers, kFewest), std::max(inputs.num_blocks, 1));
+  const bool is_onion = config.method.cut == samplers::CutShape::onion;
+  const int most = is_onion ? inputs.most_onion_parts : inputs.num_blocks;
+  return std::min(std::max(workers, kFewest), std::max(most, 1));
+}
+
+/// A preset is a chain.
+void choose_cut(const Config& config, const PlanInputs& inputs,
+                MethodOptions& options) {
+  if (!options.kind->takes("cut")) {
+    return;
+  }
+  if (!config.method.cut && config.method.preset.empty() &&
+      inputs.cheaper_cut) {
+    options.cut = inputs.cheaper_cut(options);
+  }
+  if (options.cut == samplers::CutShape::chain) {
+    return;
+  }
+  require(inputs.most_onion_parts > 0, Errc::invalid_argument,
+          config.place_of("cut"),
+          "the network has no skips that an onion could keep at home: got "
+          "onion, expected chain",
+          "leave --cut out");
+  require(options.stride == 1, Errc::invalid_argument, config.place_of("cut"),
+          "an onion has one executor for each part: got stride 2, expected 1",
+          "leave --cut out");
+  if (options.num_segments > inputs.most_onion_parts) {
+    throw Error(Errc::invalid_argument, config.place_of("segments"),
+                "more parts than an onion of this network has: got " +
+                    std::to_string(options.num_segments) +
+                    ", expected at most " +
+                    std::to_string(inputs.most_onion_parts),
+                "use fewer segments, or --cut chain");
+  }
 }
 
 MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
@@ -167,14 +204,17 @@ MethodOptions method_options(const Config& config, const PlanInputs& inputs) {
   }
   apply_choices(config.method, options);
   const std::size_t speeds = options.segment_speeds.size();
-  if (speeds > 0 && speeds != static_cast<std::size_t>(num_segments(options))) {
+  const int parts = num_network_parts(options);
+  if (speeds > 0 && speeds != static_cast<std::size_t>(parts)) {
     throw Error(Errc::invalid_argument, config.place_of("segment-speeds"),
                 "one speed is needed for each segment: got " +
-                    std::to_string(speeds) + " for " +
-                    std::to_string(num_segments(options)) + " segments",
+                    std::to_string(speeds) + " for " + std::to_string(parts) +
+                    " segments",
                 "leave --segments out to cut the network into as many");
   }
-  if (num_segments(options) > inputs.num_blocks) {
+  choose_cut(config, inputs, options);
+  if (options.num_segments > inputs.num_blocks &&
+      options.kind->takes("segments")) {
     throw Error(Errc::invalid_argument, config.place_of("segments"),
                 "more segments than the network has blocks: got " +
                     std::to_string(options.num_segments) +

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,6 +31,9 @@ namespace troupe::config {
 [[nodiscard]] std::vector<std::pair<std::string_view, std::string>>
 method_settings(const samplers::MethodOptions& options);
 
+/// How the network is cut, as --cut says it; empty: it is whole.
+[[nodiscard]] std::string cut_name(const samplers::MethodOptions& options);
+
 /// Refuses what the user said about other methods than this one.
 /// Errors: Errc::invalid_argument that names the methods which take it.
 void check_method_options(const Config& config, samplers::MethodKind kind);
@@ -39,7 +43,12 @@ struct PlanInputs {
   std::uint64_t num_samples = 1;
   bool is_guided = false;  ///< two branches per call
   int num_blocks = 1;      ///< at which the network can be cut
-  int num_calls = 0;       ///< of the network, per sample; 0: not known
+  /// That an onion of it can have; 0: it has no skips, and no onion.
+  int most_onion_parts = 0;
+  /// The cut that is cheaper for such options, where the user leaves it open;
+  /// unset: a chain.
+  std::function<samplers::CutShape(const samplers::MethodOptions&)> cheaper_cut;
+  int num_calls = 0;  ///< of the network, per sample; 0: not known
   int num_cores = 1;
   /// Devices that workers are dealt out to, GPUs first.
   std::vector<DeviceKind> devices = {DeviceKind::cpu};
@@ -64,8 +73,10 @@ struct Plan {
 /// more, which are dealt out in turn; the CPU beside them is one more device,
 /// whose worker has the cores that are left. Several samples are a batch even
 /// for one GPU, since it computes their rows together.
-/// Errors: Errc::invalid_argument for segments above `num_blocks`, for method
-/// options that belong to another method, and for cfg without guidance.
+/// Errors: Errc::invalid_argument for segments above `num_blocks` or
+/// `most_onion_parts`, for an onion of a network without skips or of stride 2,
+/// for method options that belong to another method, and for cfg without
+/// guidance.
 [[nodiscard]] Plan make_plan(const Config& config, const PlanInputs& inputs);
 
 }  // namespace troupe::config

@@ -103,6 +103,10 @@ std::span<const Option> running_rows() {
        "the first segment on; a faster one gets more of the network",
        kMethodGroup, kMethods, parsed(&Method::segment_speeds, parse_speeds),
        "equally fast"},
+      {"cut", "", 0, "SHAPE",
+       "pipeline, stale: chain, or onion: a worker has blocks and those that "
+       "take their skips (UNet), so that skips cross no link",
+       kMethodGroup, kMethods, field(&Method::cut), "the cheaper one"},
       {"ages", "age", 0, "LIST", "stale: steps by which each cut may lag",
        kMethodGroup, kMethods, parsed(&Method::ages, parse_ages), "1"},
       {"stride", "", 0, "N", "stale: steps per round, 1 or 2", kMethodGroup,

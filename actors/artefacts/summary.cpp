@@ -67,6 +67,7 @@ ordered_json plan_json(const PlanSummary& plan) {
           {"gpus", gpus_json(plan)},
           {"forward_rows", whole_rows(plan.forward_rows)},
           {"flops", plan.flops},
+          {"crossing_bytes", plan.crossing_bytes},
           {"predicted_seconds", plan.predicted_seconds
                                     ? ordered_json(*plan.predicted_seconds)
                                     : ordered_json()},
@@ -100,6 +101,7 @@ ordered_json base_json(const RunSummary& s) {
               {"execution_class", s.execution_class}});
   add_if_any(out, "latents_xxh3", s.latents_xxh3);
   add_if_any(out, "bits", s.bits);
+  add_if_any(out, "cut", s.cut);
   out["images"] = ordered_json::array();
   for (const ImageSummary& image : s.images) {
     out["images"].push_back(image_json(image));

@@ -49,11 +49,13 @@ struct PlanSummary {
   std::uint64_t images = 0;  ///< that are not there yet
   std::uint64_t memory_bytes = 0;
   std::uint64_t available_memory_bytes = 0;
-  std::string memory_limit;                 ///< what leaves no more, in words
-  std::vector<DevicePlan> gpus;             ///< with memory of their own
-  double forward_rows = 0;                  ///< both guidance branches counted
-  double sequential_rows = 0;               ///< of the sequential run
-  double flops = 0;                         ///< of the network
+  std::string memory_limit;      ///< what leaves no more, in words
+  std::vector<DevicePlan> gpus;  ///< with memory of their own
+  double forward_rows = 0;       ///< both guidance branches counted
+  double sequential_rows = 0;    ///< of the sequential run
+  double flops = 0;              ///< of the network
+  /// From part to part of the network, in a model call of one sample.
+  std::uint64_t crossing_bytes = 0;
   std::optional<double> predicted_seconds;  ///< loading not counted
   std::string prediction;  ///< "about", "at most": of rows, flops and seconds
   std::string measured;    ///< what the seconds rest on, or why there are none
@@ -68,6 +70,7 @@ struct RunSummary {
   std::string status = "done";
   int exit_code = 0;
   std::string method;
+  std::string cut;  ///< "chain" or "onion"; empty: the network is whole
   std::string sampler;
   int steps = 0;
   double guidance = 1;

@@ -88,6 +88,9 @@ Json table_of(const std::vector<Measurement>& rows) {
       line["speedup_over_1_thread"] = rows[0].median() / row.median();
       line["speedup_over_2_threads"] = rows[1].median() / row.median();
     }
+    if (std::string cut = config::cut_name(row.plan.method); !cut.empty()) {
+      line["cut"] = std::move(cut);
+    }
     line["nfe"] = row.nfe;
     line["rounds"] = row.rounds;
     line["relative_rmse"] = relative_rmse(row.latents, rows[0].latents);

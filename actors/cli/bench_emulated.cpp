@@ -110,6 +110,9 @@ Json table_of(const std::vector<Row>& rows) {
          {"rounds", row.job.result.rounds},
          {"relative_rmse", relative_rmse(row.latents, rows[0].latents)},
          {"latents_xxh3", latents_xxh3(row.latents)}});
+    if (std::string cut = config::cut_name(row.plan.method); !cut.empty()) {
+      table.back()["cut"] = std::move(cut);
+    }
   }
   return table;
 }

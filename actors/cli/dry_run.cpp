@@ -51,6 +51,20 @@ std::string compared_with_sequential(const PlanSummary& plan) {
              : fmt::format(", {:.3g} × the rows of the sequential run", times);
 }
 
+/// "stale, 2 parts, cut as an onion: 3.75 MiB a model call from part to part".
+std::string method_text(const samplers::MethodOptions& method,
+                        const PlanSummary& plan) {
+  const int parts = samplers::num_network_parts(method);
+  return parts < 2 ? std::string(method.kind->name)
+                   : fmt::format(
+                         "{}, {} parts, cut as {}: {} a model call from part "
+                         "to part",
+                         method.kind->name, parts,
+                         method.cut == samplers::CutShape::onion ? "an onion"
+                                                                 : "a chain",
+                         human_bytes(plan.crossing_bytes));
+}
+
 void print_plan(const JobRequest& request, const RunOutputs& outputs,
                 const PlanSummary& plan) {
   fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
@@ -62,7 +76,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("sampler    {}, {} steps, guidance {}\n",
              config::solver_label(request.schedule.options()),
              request.schedule.num_steps(), request.guidance_scale);
-  fmt::print("method     {}\n", request.plan.method.kind->name);
+  fmt::print("method     {}\n", method_text(request.plan.method, plan));
   fmt::print("placement  {}, {}\n", describe_company(request),
              request.dtypes());
   for (const DevicePlan& gpu : plan.gpus) {

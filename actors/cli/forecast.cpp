@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/network_cuts.h"
 #include "actors/plan.h"
 #include "kernels/copy.h"
 #include "kernels/core/noise.h"
@@ -294,6 +295,12 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   plan.flops = plan.forward_rows *
                request.source.info(request.devices.front().compute).flops();
   plan.prediction = work.is_bound ? "at most" : "about";
+  const samplers::MethodOptions& method = request.plan.method;
+  const models::DenoiserInfo info =
+      request.source.info(request.devices.front().compute);
+  plan.crossing_bytes =
+      static_cast<std::uint64_t>(branches) *
+      bytes_of_cuts(info, balanced_cuts(info, method), method.cut).crossing;
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
     plan.measured = "too large to measure here";

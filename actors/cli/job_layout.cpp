@@ -8,7 +8,9 @@
 #include <string>
 
 #include "actors/cli/memory_plan.h"
+#include "actors/emulation/machine.h"
 #include "actors/network_cuts.h"
+#include "actors/onion_cuts.h"
 #include "kernels/core/error.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
@@ -48,18 +50,54 @@ void check_cores(JobRequest& request) {
   }
 }
 
+/// What the choice of a cut goes by: the numbers of the emulated machine, or
+/// round ones for workers and links of their kind. The cut of a stale pipeline
+/// decides bytes. So the same job has the same cut everywhere: one of machines
+/// with a GPU each.
+CutPace cut_pace(const config::Config& config, const JobRequest& request,
+                 const samplers::MethodOptions& method) {
+  constexpr double kCpu = 1e11;  // operations per second
+  constexpr double kGpu = 1e13;
+  constexpr double kMemory = 1e10;     // bytes per second
+  constexpr double kNetwork = 1.25e8;  // as bench has it: 1 Gbit/s
+  const auto approximates = method.kind->approximates;
+  const bool decides_bytes = approximates != nullptr && approximates(method);
+  const bool on_gpu = request.devices.front().is_gpu() || decides_bytes;
+  const bool is_far = !config.listen.empty() || decides_bytes;
+  const double flops = request.source.info(DType::f32).flops();
+  CutPace pace{.row_seconds = flops / (on_gpu ? kGpu : kCpu),
+               .bytes_per_second = is_far ? kNetwork : kMemory,
+               .calls_at_once = calls_at_once(method, request.samples.size())};
+  const config::EmulationConfig& said = config.emulation;
+  if (said.devices && !decides_bytes) {
+    const emulation::Machine machine;
+    pace.row_seconds = said.step_ms.value_or(machine.step_ms) / 1e3;
+    pace.bytes_per_second =
+        said.link_gbps.value_or(machine.link_gbps) * 1e9 / 8;
+    pace.latency = said.link_us.value_or(machine.link_us) / 1e6;
+  }
+  return pace;
+}
+
 void make_plan(const config::Config& config, JobRequest& request) {
   std::vector<DeviceKind> kinds;
   for (const JobDevice& device : request.devices) {
     kinds.push_back(device.device.kind);
   }
   request.plan = config::make_plan(
-      config, {.num_samples = request.samples.size(),
-               .is_guided = request.guidance_scale > 1,
-               .num_blocks = request.source.num_blocks(),
-               .num_calls = request.schedule.num_model_calls(),
-               .num_cores = num_usable_cores(),
-               .devices = kinds});
+      config,
+      {.num_samples = request.samples.size(),
+       .is_guided = request.guidance_scale > 1,
+       .num_blocks = request.source.num_blocks(),
+       .most_onion_parts = most_onion_parts(request.source.info(DType::f32)),
+       .cheaper_cut =
+           [&](const samplers::MethodOptions& method) {
+             return cheaper_cut(request.source.info(DType::f32), method,
+                                cut_pace(config, request, method));
+           },
+       .num_calls = request.schedule.num_model_calls(),
+       .num_cores = num_usable_cores(),
+       .devices = kinds});
   for (std::size_t d = 0; d < request.devices.size(); ++d) {
     request.devices[d].workers = request.plan.device_workers[d];
   }

@@ -27,6 +27,7 @@ constexpr JsonField kEvery[] = {
 
 constexpr JsonField kSample[] = {
     {"method", "string", "parallel method"},
+    {"cut", "string", "chain or onion; absent where the network is whole"},
     {"sampler", "string", "sampler as --sampler names it"},
     {"steps", "integer", "denoising steps"},
     {"guidance", "number", "classifier-free guidance; 1: none"},
@@ -103,6 +104,8 @@ constexpr JsonField kSample[] = {
     {"plan.sequential_forward_rows", "integer",
      "the same of the sequential run"},
     {"plan.flops", "number", "floating-point operations of the network"},
+    {"plan.crossing_bytes", "integer",
+     "from part to part of the network in a model call of one image"},
     {"plan.predicted_seconds", "number or null", "without loading"},
     {"plan.prediction", "string", "about or at most: of rows, flops, seconds"},
     {"plan.measured", "string",
@@ -231,6 +234,8 @@ constexpr JsonField kBench[] = {
     {"rows[].name", "string", "method and company"},
     {"rows[].emulated", "boolean", "true: times are modelled; else absent"},
     {"rows[].method", "string", "parallel method"},
+    {"rows[].cut", "string",
+     "chain or onion; absent where the network is whole"},
     {"rows[].workers", "integer", "workers of the company"},
     {"rows[].threads", "integer",
      "threads of each CPU worker; absent if emulated"},

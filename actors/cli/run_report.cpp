@@ -92,7 +92,8 @@ void print_result(const RunSummary& summary, const RunOutputs& outputs,
       "in {}; {}",
       count_of(summary), summary.wall_seconds, summary.images_per_second, where,
       summary.sampler, counted(summary.steps, "step"), summary.guidance,
-      summary.method, company_of(summary, here), summary.dtype,
+      summary.method + (summary.cut == "onion" ? " cut as an onion" : ""),
+      company_of(summary, here), summary.dtype,
       counted(summary.nfe, "network call"), counted(summary.rounds, "round"),
       summary.latents_xxh3.empty()
           ? "no hash of all latents: " + why_no_hash(summary)

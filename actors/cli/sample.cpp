@@ -36,6 +36,7 @@ namespace {
 
 void describe(const JobRequest& request, RunSummary& summary) {
   summary.method = request.plan.method.kind->name;
+  summary.cut = config::cut_name(request.plan.method);
   summary.sampler = config::solver_label(request.schedule.options());
   summary.steps = request.schedule.num_steps();
   summary.guidance = request.guidance_scale;

@@ -201,7 +201,7 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
         "--repeats", "1"},
        0);
   look({"bench", "--random-weights", shape, "--steps", "2", "--class", "1",
-        "--emulate", "2"},
+        "--emulate", "2", "--method", "pipeline"},
        0);
   look({"bench", "--steps", "0"}, 2);
   look({"doctor"}, 0);

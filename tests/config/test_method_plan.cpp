@@ -33,6 +33,62 @@ TEST(MethodPlan, KeepsOneSampleWithoutBranchesOnOneWorker) {
   EXPECT_EQ(chosen(1, 1, true), MethodKind::sequential);
 }
 
+TEST(MethodPlan, TakesTheCheaperCutWhereTheUserLeavesItOpen) {
+  using samplers::CutShape;
+  Config config;
+  int asked = 0;
+  const auto cut = [&] {
+    return make_plan(config, {.num_blocks = 8,
+                              .most_onion_parts = 4,
+                              .cheaper_cut =
+                                  [&](const samplers::MethodOptions& options) {
+                                    ++asked;
+                                    EXPECT_EQ(options.num_segments, 3);
+                                    return CutShape::onion;
+                                  }})
+        .method.cut;
+  };
+  EXPECT_EQ(cut(), CutShape::chain) << "the network is whole";
+  config.method.num_segments = 3;
+  config.method.preset = "asyncdiff";
+  EXPECT_EQ(cut(), CutShape::chain) << "AsyncDiff's";
+  config.method.preset.clear();
+  EXPECT_EQ(asked, 0);
+  for (const MethodKind kind : {MethodKind::pipeline, MethodKind::stale}) {
+    config.method.kind = kind;
+    EXPECT_EQ(cut(), CutShape::onion);
+    config.method.cut = CutShape::chain;
+    EXPECT_EQ(cut(), CutShape::chain);
+    config.method.cut.reset();
+  }
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(MethodPlan, RefusesOnionsThatThereAreNot) {
+  Config config;
+  config.method.kind = MethodKind::pipeline;
+  config.method.cut = samplers::CutShape::onion;
+  config.method.num_segments = 4;
+  const auto place_with = [&](int most) {
+    try {
+      (void)make_plan(config, {.num_blocks = 8, .most_onion_parts = most});
+      return std::string();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      return error.place();
+    }
+  };
+  EXPECT_EQ(place_with(4), "");
+  EXPECT_EQ(place_with(3), "--segments");
+  EXPECT_EQ(place_with(0), "--cut");
+  // Left open, there are as many as there can be.
+  config.method.num_segments.reset();
+  config.num_workers = 6;
+  EXPECT_EQ(make_plan(config, {.num_blocks = 8, .most_onion_parts = 3})
+                .method.num_segments,
+            3);
+}
+
 TEST(MethodPlan, KeepsTheDefaultWindowWithinTheCallsOnly) {
   Config config;
   config.method.kind = MethodKind::picard;
