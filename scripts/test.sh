@@ -51,8 +51,10 @@ export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=8
 # The tests of one instruction set: natively. Those of the simulator take minutes
 # here: a few schedules go through the same lines.
 ctest --preset asan -j 2 -E "$one_set|^test_simulator(_links)?\$"
-build/asan/tests/simulator/simulate_schedules 40
+build/asan/tests/simulator/simulate_schedules 40 &
+schedules=$!
 build/asan/tests/simulator/simulate_schedules --links 20
+wait "$schedules"
 # Two at a time as well. Left out are those that need a minute for what the
 # optimised program did above: hundreds of thousands of keys and tensors, and two
 # jobs that wait for each other.
