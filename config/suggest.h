@@ -27,6 +27,6 @@ namespace troupe::config {
 
 /// "a, b, c" of at most `limit` names, then "… (N in all)".
 [[nodiscard]] std::string join_names(std::span<const std::string> names,
-                                     std::size_t limit = 12);
+                                     std::size_t limit = 16);
 
 }  // namespace troupe::config

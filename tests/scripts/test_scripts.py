@@ -62,9 +62,12 @@ class Scripts(unittest.TestCase):
             done = run(PROBE, "config", name)
             self.assertEqual(done.returncode, 0, done.stderr)
             config = json.loads(done.stdout)
-            self.assertIn(config["transformer"]["_class_name"],
-                          ("DiTTransformer2DModel", "PixArtTransformer2DModel"))
-            self.assertGreater(config["transformer"]["num_layers"], 0)
+            network = config["denoiser"]
+            self.assertIn(network["_class_name"],
+                          ("DiTTransformer2DModel", "PixArtTransformer2DModel",
+                           "UNet2DConditionModel"))
+            layers = network.get("num_layers", network.get("layers_per_block"))
+            self.assertGreater(layers, 0)
             self.assertIn("_class_name", config["scheduler"])
             self.assertIn("vae", config)
 
