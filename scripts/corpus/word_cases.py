@@ -51,7 +51,7 @@ def odd_cases(options):
             if what in ("empty", "ill_formed", "nan", "inf", "huge"):
                 codes = (2, 6)
             # Text that is itself the value of a list, a name or a file.
-            if option in ("out", "grid", "preview", "trace", "save", "config",
+            if option in ("out", "cache", "grid", "preview", "trace", "save", "config",
                           "class", "samples", "sigmas", "timesteps", "ages",
                           "seed", "from", "help", "version", "exists",
                           "preview-samples", "warmup", "final-fresh", "batch",

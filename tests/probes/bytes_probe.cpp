@@ -36,8 +36,10 @@ constexpr int kSegments = 3;  // of the methods in method_cases()
 
 /// Of the methods in method_cases(), in their order.
 constexpr const char* kMethods[] = {
-    "sequential",     "batch",          "cfg",   "pipeline",      "picard",
-    "picard_guessed", "picard_settled", "stale", "stale_stride_2"};
+    "sequential",     "batch",          "cfg",
+    "pipeline",       "pipeline_onion", "picard",
+    "picard_guessed", "picard_settled", "stale",
+    "stale_onion",    "stale_stride_2"};
 
 void print(const std::string& name, const Xxh3Stream& hash, std::int64_t nfe,
            std::int64_t rounds) {
