@@ -268,16 +268,23 @@ std::unique_ptr<Disk::File> OutputPaths::put(Disk& disk, std::uint64_t index,
 }
 
 bool OutputPaths::publish(Disk::File& file) {
+  {
+    // Before the file has its name. If the folder is removed as soon as that
+    // is there, another thread's put() must not make the folder anew: the
+    // image would be missing from a run that ends well.
+    const std::lock_guard lock(*mutex_);
+    ++num_there_;
+  }
   bool is_written = false;
   try {
     is_written = file.try_publish();
   } catch (const Error&) {
-    check_folder();
+    const std::lock_guard lock(*mutex_);
+    --num_there_;
+    check_in_place();  // why it has failed
     throw;
   }
-  const std::lock_guard lock(*mutex_);
-  ++num_there_;
-  check_in_place();
+  check_folder();
   return is_written;
 }
 

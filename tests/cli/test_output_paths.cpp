@@ -3,8 +3,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "actors/artefacts/output_paths.h"
+#include "kernels/core/disk.h"
 #include "kernels/core/error.h"
 #include "tests/core/temporary_folder.h"
 
@@ -124,6 +128,42 @@ TEST_F(MovedFolder, IsMissedOnceItHeldAnImage) {
   std::filesystem::create_directory(out_);
   EXPECT_THAT(complaint(3), testing::HasSubstr("was removed"));
   EXPECT_TRUE(std::filesystem::is_empty(out_));
+}
+
+/// A file of the disk. When it has its name, `then` runs.
+class NamedFile final : public Disk::File {
+ public:
+  NamedFile(std::unique_ptr<Disk::File> file, std::function<void()> then)
+      : file_(std::move(file)), then_(std::move(then)) {}
+  void sync() override { file_->sync(); }
+  bool try_publish() override {
+    const bool is_published = file_->try_publish();
+    then_();
+    return is_published;
+  }
+  [[nodiscard]] std::filesystem::path folder() const override {
+    return file_->folder();
+  }
+
+ private:
+  std::unique_ptr<Disk::File> file_;
+  std::function<void()> then_;
+};
+
+TEST_F(MovedFolder, IsMissedAsSoonAsItHeldAnImage) {
+  paths_.prepare();
+  const auto removed = testing::Property(
+      &Error::what, testing::HasSubstr("was removed while the job ran"));
+  NamedFile file(paths_.put(system_disk(), 3, {}, {}), [&] {
+    std::filesystem::remove_all(out_);
+    // What another thread does at this moment.
+    EXPECT_THAT([&] { (void)paths_.put(system_disk(), 4, {}, {}); },
+                testing::Throws<Error>(removed));
+  });
+  file.sync();
+  EXPECT_THAT([&] { (void)paths_.publish(file); },
+              testing::Throws<Error>(removed));
+  EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
 }  // namespace
