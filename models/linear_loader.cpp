@@ -30,7 +30,7 @@ void append(std::vector<TensorSpec>& specs, const LinearSpec& spec) {
 }
 
 kernels::PackedLinear LinearLoader::linear(const LinearSpec& spec) {
-  Tensor weight = source_.read(spec.weight);
+  Tensor weight = source_.read_to_pack({&spec.weight, 1});
   const std::int64_t out = weight.dim(0);
   weight = weight.reshape(Shape{out, weight.num_elements() / out});
   const Tensor bias =
@@ -47,7 +47,7 @@ kernels::PackedLinear LinearLoader::fused(std::span<const LinearSpec> specs) {
       biases.push_back(spec.bias);
     }
   }
-  const Tensor weight = source_.read_concatenated(weights);
+  const Tensor weight = source_.read_to_pack(weights);
   const Tensor bias =
       biases.empty() ? Tensor() : source_.read_concatenated(biases);
   return pack(weight, bias);

@@ -1,5 +1,6 @@
 #include "models/safetensors.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,14 +8,17 @@
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
+#include <exception>
+#include <mutex>
 #include <system_error>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/pool.h"
 #include "kernels/core/text.h"
 #include "models/json.h"
+#include "models/stored_values.h"
 
 namespace troupe::models {
 namespace {
@@ -23,6 +27,9 @@ static_assert(std::endian::native == std::endian::little);
 
 constexpr std::uint64_t kLargestHeader = 100'000'000;
 constexpr std::size_t kChunkBytes = std::size_t{1} << 16U;
+// What a thread reads at a time. It is still in the cache when it is checked.
+constexpr std::size_t kPieceBytes = std::size_t{1} << 18U;
+constexpr std::uint64_t kFetchedAtOnce = std::uint64_t{1} << 17U;
 constexpr std::string_view kHint = "the file is damaged: download it again";
 
 void pread_all(int fd, std::uint64_t offset, std::span<std::byte> out,
@@ -44,50 +51,6 @@ void pread_all(int fd, std::uint64_t offset, std::span<std::byte> out,
   }
 }
 
-/// Index of the first element whose exponent bits are all ones, or -1.
-template <typename Bits>
-std::int64_t first_non_finite(std::span<const std::byte> bytes, Bits exponent) {
-  const std::size_t count = bytes.size() / sizeof(Bits);
-  constexpr std::size_t kBlock = 4096;
-  std::array<Bits, kBlock> values;
-  for (std::size_t begin = 0; begin < count; begin += kBlock) {
-    const std::size_t n = std::min(kBlock, count - begin);
-    std::memcpy(values.data(), bytes.data() + begin * sizeof(Bits),
-                n * sizeof(Bits));
-    unsigned found = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      found |= static_cast<unsigned>((values[i] & exponent) == exponent);
-    }
-    if (found != 0) {
-      const auto* bad =
-          std::find_if(values.data(), values.data() + n,
-                       [&](Bits v) { return (v & exponent) == exponent; });
-      return static_cast<std::int64_t>(begin) + (bad - values.data());
-    }
-  }
-  return -1;
-}
-
-std::int64_t first_non_finite(FileDType dtype,
-                              std::span<const std::byte> bytes) {
-  switch (dtype) {
-    case FileDType::f32:
-      return first_non_finite<std::uint32_t>(bytes, 0x7f800000U);
-    case FileDType::bf16:
-      return first_non_finite<std::uint16_t>(bytes, 0x7f80U);
-    case FileDType::f16:
-      return first_non_finite<std::uint16_t>(bytes, 0x7c00U);
-    case FileDType::f64:
-      return first_non_finite<std::uint64_t>(bytes, 0x7ff0000000000000ULL);
-    default:
-      return -1;
-  }
-}
-
-std::size_t file_element_bytes(FileDType dtype) {
-  return dtype == FileDType::f64 ? 8 : size_of(*tensor_dtype(dtype));
-}
-
 template <typename T>
 T load(const std::byte* bytes, std::size_t index) {
   T value;
@@ -95,22 +58,40 @@ T load(const std::byte* bytes, std::size_t index) {
   return value;
 }
 
-float load_float(FileDType dtype, const std::byte* bytes, std::size_t index) {
-  switch (dtype) {
-    case FileDType::bf16:
-      return load<bfloat16>(bytes, index).to_float();
-    case FileDType::f16:
-      return load<float16>(bytes, index).to_float();
-    case FileDType::f64:
-      return static_cast<float>(load<double>(bytes, index));
-    default:
-      return load<float>(bytes, index);
+/// Calls fn(begin, end) for pieces of [0, total), on every thread of the pool
+/// if there is one. Of several errors the first piece's is thrown, so that a
+/// file has one message.
+template <typename Fn>
+void in_pieces(ThreadPool* pool, std::size_t total, std::size_t per_piece,
+               const Fn& fn) {
+  const auto call = [&](std::size_t piece) {
+    fn(piece * per_piece, std::min(total, (piece + 1) * per_piece));
+  };
+  const std::size_t count = (total + per_piece - 1) / per_piece;
+  if (pool == nullptr) {
+    for (std::size_t piece = 0; piece < count; ++piece) {
+      call(piece);
+    }
+    return;
   }
-}
-
-bool is_float(FileDType dtype) {
-  return dtype == FileDType::f32 || dtype == FileDType::bf16 ||
-         dtype == FileDType::f16 || dtype == FileDType::f64;
+  std::mutex mutex;
+  std::size_t first_bad = count;
+  std::exception_ptr error;
+  pool->run(static_cast<std::int64_t>(count), [&](std::int64_t i, int) {
+    const auto piece = static_cast<std::size_t>(i);
+    try {
+      call(piece);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (piece < first_bad) {
+        first_bad = piece;
+        error = std::current_exception();
+      }
+    }
+  });
+  if (error) {
+    std::rethrow_exception(error);
+  }
 }
 
 std::string tensor_place(const std::filesystem::path& path,
@@ -182,8 +163,8 @@ void SafetensorsFile::read_bytes(const SafetensorsEntry& entry,
             tensor_place(path_, entry));
   const std::int64_t bad = first_non_finite(entry.dtype, out);
   if (bad >= 0) {
-    const auto index = offset / file_element_bytes(entry.dtype) +
-                       static_cast<std::uint64_t>(bad);
+    const auto index =
+        offset / stored_bytes_of(entry.dtype) + static_cast<std::uint64_t>(bad);
     throw Error(Errc::non_finite, tensor_place(path_, entry),
                 "got NaN or infinity at element " + std::to_string(index) +
                     ", expected finite weights",
@@ -209,7 +190,8 @@ void SafetensorsFile::check_narrowed(const SafetensorsEntry& entry,
   }
 }
 
-void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out) const {
+void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out,
+                           ThreadPool* pool) const {
   const auto native = tensor_dtype(entry.dtype);
   if (!native) {
     throw Error(Errc::unsupported, tensor_place(path_, entry),
@@ -227,26 +209,42 @@ void SafetensorsFile::read(const SafetensorsEntry& entry, Tensor& out) const {
   require(same || both_float, Errc::unsupported, tensor_place(path_, entry),
           "no conversion from " + std::string(to_string(entry.dtype)) + " to " +
               std::string(troupe::to_string(out.dtype())));
-  if (same) {
-    read_bytes(entry, 0, out.bytes());
-    return;
-  }
+  const std::size_t element = stored_bytes_of(entry.dtype);
+  in_pieces(pool, static_cast<std::size_t>(out.num_elements()),
+            kPieceBytes / element, [&](std::size_t begin, std::size_t end) {
+              if (same) {
+                read_bytes(entry, begin * element,
+                           out.bytes().subspan(begin * element,
+                                               (end - begin) * element));
+              } else {
+                read_converted(entry, begin, end, out);
+              }
+            });
+}
+
+void SafetensorsFile::read_converted(const SafetensorsEntry& entry,
+                                     std::size_t begin, std::size_t end,
+                                     Tensor& out) const {
   std::array<std::byte, kChunkBytes> chunk;
-  const std::size_t element = file_element_bytes(entry.dtype);
+  const std::size_t element = stored_bytes_of(entry.dtype);
   const std::size_t per_chunk = kChunkBytes / element;
-  const auto total = static_cast<std::size_t>(out.num_elements());
-  for (std::size_t begin = 0; begin < total; begin += per_chunk) {
-    const std::size_t n = std::min(per_chunk, total - begin);
+  for (; begin < end; begin += per_chunk) {
+    const std::size_t n = std::min(per_chunk, end - begin);
     read_bytes(entry, begin * element, std::span(chunk).first(n * element));
-    for (std::size_t i = 0; i < n; ++i) {
-      const float value = load_float(entry.dtype, chunk.data(), i);
-      if (out.dtype() == DType::f32) {
-        out.data<float>()[begin + i] = value;
-      } else {
-        out.data<bfloat16>()[begin + i] = bfloat16::from_float(value);
-      }
-    }
+    convert_stored(entry.dtype, std::span(chunk).first(n * element), begin,
+                   out);
     check_narrowed(entry, out, begin, begin + n);
+  }
+}
+
+void SafetensorsFile::will_read(const SafetensorsEntry& entry) const noexcept {
+  // Linux fetches no more at a call than a disk reads ahead by itself. A system
+  // that does not take the advice reads more slowly, that is all.
+  for (std::uint64_t at = entry.begin; at < entry.end; at += kFetchedAtOnce) {
+    (void)::posix_fadvise(
+        fd_, static_cast<::off_t>(data_offset_ + at),
+        static_cast<::off_t>(std::min(kFetchedAtOnce, entry.end - at)),
+        POSIX_FADV_WILLNEED);
   }
 }
 

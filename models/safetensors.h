@@ -15,6 +15,10 @@
 #include "kernels/core/boundary.h"
 #include "kernels/core/tensor.h"
 
+namespace troupe {
+class ThreadPool;
+}
+
 namespace troupe::models {
 
 /// Element types of the file format. Tensor has only some of them.
@@ -157,15 +161,20 @@ class SafetensorsFile {
     return header_.entries.find(name);
   }
 
-  /// Fills `out` (same number of elements), converting to its dtype.
+  /// Fills `out` (same number of elements), converting to its dtype. The
+  /// threads of `pool`, if there is one, read a part each.
   /// Errors: Errc::non_finite for a NaN or infinity among floating-point
   /// elements, as stored or after the conversion; Errc::unsupported for a dtype
   /// tensors cannot hold; Errc::shape_mismatch; Errc::corrupt_file when the
   /// file ends early.
-  void read(const SafetensorsEntry& entry, Tensor& out) const;
+  void read(const SafetensorsEntry& entry, Tensor& out,
+            ThreadPool* pool = nullptr) const;
   /// A new tensor in the file's dtype, or in `as`.
   [[nodiscard]] Tensor read(const SafetensorsEntry& entry,
                             std::optional<DType> as = {}) const;
+  /// Lets the system fetch the tensor in the background, because it will be
+  /// read soon.
+  void will_read(const SafetensorsEntry& entry) const noexcept;
   /// The tensor's bytes as they are stored, unchecked.
   [[nodiscard]] std::vector<std::byte> stored_bytes(
       const SafetensorsEntry& entry) const;
@@ -173,6 +182,9 @@ class SafetensorsFile {
  private:
   void read_bytes(const SafetensorsEntry& entry, std::uint64_t offset,
                   std::span<std::byte> out) const;
+  /// Elements [begin, end), in the dtype of `out`.
+  void read_converted(const SafetensorsEntry& entry, std::size_t begin,
+                      std::size_t end, Tensor& out) const;
   /// Throws for a NaN or infinity among elements [begin, end) of `out`.
   void check_narrowed(const SafetensorsEntry& entry, const Tensor& out,
                       std::size_t begin, std::size_t end) const;

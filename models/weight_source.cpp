@@ -10,6 +10,8 @@ namespace troupe::models {
 namespace {
 
 constexpr std::int64_t kPiece = 1 << 16;
+// What the system is asked to fetch ahead: a tenth of a second of a quick disk.
+constexpr std::uint64_t kBytesAhead = std::uint64_t{1} << 28U;
 
 /// Roughly normal, variance 1, within ±3.5: the sum of the four 16-bit parts of
 /// splitmix64 (Steele et al. 2014, OOPSLA). Integers until the last product,
@@ -86,7 +88,8 @@ Tensor WeightSource::read_f32(const TensorSpec& spec) {
   return out;
 }
 
-Tensor WeightSource::read_concatenated(std::span<const TensorSpec> specs) {
+WeightSource::Whole WeightSource::whole_of(
+    std::span<const TensorSpec> specs) const {
   std::vector<std::int64_t> extents(specs[0].shape.extents().begin(),
                                     specs[0].shape.extents().end());
   extents[0] = 0;
@@ -96,13 +99,35 @@ Tensor WeightSource::read_concatenated(std::span<const TensorSpec> specs) {
     extents[0] += spec.shape[0];
     same = same && stored_dtype(spec.name) == dtype;
   }
-  Tensor all(Shape(extents), same ? dtype : DType::f32);
+  return {Shape(extents), same ? dtype : DType::f32};
+}
+
+void WeightSource::read_parts(std::span<const TensorSpec> specs, Tensor& all) {
   std::int64_t row = 0;
   for (const TensorSpec& spec : specs) {
     Tensor part = all.slice(row, row + spec.shape[0]);
     fill_and_hash(spec, part);
     row += spec.shape[0];
   }
+}
+
+Tensor WeightSource::read_concatenated(std::span<const TensorSpec> specs) {
+  const Whole whole = whole_of(specs);
+  Tensor all(whole.shape, whole.dtype);
+  read_parts(specs, all);
+  return all;
+}
+
+Tensor WeightSource::read_to_pack(std::span<const TensorSpec> specs) {
+  const Whole whole = whole_of(specs);
+  const std::int64_t bytes = whole.shape.num_elements() *
+                             static_cast<std::int64_t>(size_of(whole.dtype));
+  if (scratch_.num_elements() < bytes || scratch_.owner().use_count() > 1) {
+    scratch_ = {};  // before there is another
+    scratch_ = Tensor({bytes}, DType::u8);
+  }
+  Tensor all(scratch_.owner(), whole.shape, whole.dtype, {});
+  read_parts(specs, all);
   return all;
 }
 
@@ -110,7 +135,7 @@ bool FileWeights::has(std::string_view name) const {
   return files_.find(name).has_value();
 }
 
-void FileWeights::check(std::span<const TensorSpec> specs) const {
+void FileWeights::check(std::span<const TensorSpec> specs) {
   const std::string place = files_.files().empty()
                                 ? "checkpoint"
                                 : files_.files().front()->path().string();
@@ -138,6 +163,7 @@ void FileWeights::check(std::span<const TensorSpec> specs) const {
                 std::string(to_string(dtype)) +
                 " cannot be used: expected F32, BF16 or F16",
             "convert the checkpoint to one of these types");
+    order_.push_back(*found);
   }
 }
 
@@ -152,8 +178,32 @@ DType FileWeights::stored_dtype(std::string_view name) const {
 }
 
 void FileWeights::fill(const TensorSpec& spec, Tensor& out) {
+  read_ahead(spec.name);
   const auto found = *files_.find(spec.name);
-  found.file->read(found.entry, out);
+  found.file->read(found.entry, out, &ctx_.pool());
+}
+
+void FileWeights::read_ahead(std::string_view name) {
+  const auto bytes = [&](std::size_t i) {
+    return order_[i].entry.end - order_[i].entry.begin;
+  };
+  std::size_t at = next_;
+  while (at < order_.size() && order_[at].entry.name != name) {
+    ++at;
+  }
+  if (at == order_.size()) {
+    return;  // read out of turn: nothing is known about what comes
+  }
+  for (; next_ <= at; ++next_) {
+    if (next_ < asked_) {
+      bytes_ahead_ -= bytes(next_);
+    }
+  }
+  asked_ = std::max(asked_, at);  // the tensor itself, too, if it was not
+  for (; asked_ < order_.size() && bytes_ahead_ < kBytesAhead; ++asked_) {
+    order_[asked_].file->will_read(order_[asked_].entry);
+    bytes_ahead_ += asked_ == at ? 0 : bytes(asked_);
+  }
 }
 
 void RandomWeights::fill(const TensorSpec& spec, Tensor& out) {

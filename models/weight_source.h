@@ -33,7 +33,9 @@ class WeightSource {
   /// Checks that every tensor is there with its shape, before anything is
   /// allocated. Errors: Errc::corrupt_file (files that do not belong together
   /// are one broken checkpoint), Errc::unsupported (a dtype).
-  virtual void check(std::span<const TensorSpec> specs) const = 0;
+  /// In the order in which they will be read: the next ones are fetched while
+  /// one is packed.
+  virtual void check(std::span<const TensorSpec> specs) = 0;
 
   /// Reads one tensor as stored (f32, bf16 or f16).
   [[nodiscard]] Tensor read(const TensorSpec& spec);
@@ -42,6 +44,9 @@ class WeightSource {
   /// Reads tensors that agree in all but the first extent, and concatenates
   /// them along it.
   [[nodiscard]] Tensor read_concatenated(std::span<const TensorSpec> specs);
+  /// The same for weights that are packed at once and then let go of: the next
+  /// call uses their memory again, unless the tensor lives.
+  [[nodiscard]] Tensor read_to_pack(std::span<const TensorSpec> specs);
 
   /// XXH3-64 of all that was read so far.
   [[nodiscard]] std::uint64_t hash() const { return hash_.digest(); }
@@ -51,24 +56,42 @@ class WeightSource {
   virtual void fill(const TensorSpec& spec, Tensor& out) = 0;
 
  private:
+  /// Of tensors that are concatenated.
+  struct Whole {
+    Shape shape;
+    DType dtype;
+  };
+  [[nodiscard]] Whole whole_of(std::span<const TensorSpec> specs) const;
+  void read_parts(std::span<const TensorSpec> specs, Tensor& all);
   void fill_and_hash(const TensorSpec& spec, Tensor& out);
 
   Xxh3Stream hash_;
+  Tensor scratch_;  ///< u8, of read_to_pack
 };
 
-/// Weights of a checkpoint. `files` must outlive it.
+/// Weights of a checkpoint. The threads of the pool of `ctx` read a part of
+/// each tensor. `ctx` and `files` must outlive it.
 class FileWeights final : public WeightSource {
  public:
-  explicit FileWeights(const TensorFiles& files) : files_(files) {}
+  FileWeights(ExecContext& ctx, const TensorFiles& files)
+      : ctx_(ctx), files_(files) {}
   [[nodiscard]] bool has(std::string_view name) const override;
-  void check(std::span<const TensorSpec> specs) const override;
+  void check(std::span<const TensorSpec> specs) override;
 
  protected:
   [[nodiscard]] DType stored_dtype(std::string_view name) const override;
   void fill(const TensorSpec& spec, Tensor& out) override;
 
  private:
+  /// Has the system fetch what is read after the tensor.
+  void read_ahead(std::string_view name);
+
+  ExecContext& ctx_;
   const TensorFiles& files_;
+  std::vector<TensorFiles::Found> order_;  ///< all that was checked
+  std::size_t next_ = 0;                   ///< in `order_`: to be read
+  std::size_t asked_ = 0;                  ///< those before it are fetched
+  std::uint64_t bytes_ahead_ = 0;          ///< from `next_` to `asked_`
 };
 
 /// Random weights, for runs without a download. Roughly normal numbers with a
@@ -83,7 +106,7 @@ class RandomWeights final : public WeightSource {
   [[nodiscard]] bool has(std::string_view /*name*/) const override {
     return true;
   }
-  void check(std::span<const TensorSpec> /*specs*/) const override {}
+  void check(std::span<const TensorSpec> /*specs*/) override {}
 
  protected:
   [[nodiscard]] DType stored_dtype(std::string_view /*name*/) const override {

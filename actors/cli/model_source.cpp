@@ -268,11 +268,11 @@ void ModelSource::with_weights(ExecContext& ctx, const Fn& fn) const {
     models::RandomWeights weights(ctx, kRandomWeightsSeed);
     return fn(weights, weights);
   }
-  models::FileWeights denoiser(checkpoint_->denoiser.weights);
+  models::FileWeights denoiser(ctx, checkpoint_->denoiser.weights);
   if (!checkpoint_->vae) {
     return fn(denoiser, denoiser);
   }
-  models::FileWeights decoder(checkpoint_->vae->weights);
+  models::FileWeights decoder(ctx, checkpoint_->vae->weights);
   fn(denoiser, decoder);
 }
 

@@ -201,7 +201,7 @@ class PromptSource::Encoding {
       models::RandomWeights weights(ctx_, kRandomWeightsSeed);
       return part_.encoder->load(ctx_, compute_, weights);
     }
-    models::FileWeights weights(part_.files->encoder.weights);
+    models::FileWeights weights(ctx_, part_.files->encoder.weights);
     return part_.encoder->load(ctx_, compute_, weights);
   }
 

@@ -1,5 +1,7 @@
 #include "kernels/core/tensor.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -17,6 +19,10 @@ constexpr std::size_t kAlignment = 64;
 // Up to here memory and its owner are one block: two, one of them aligned, cost
 // five times as much.
 constexpr std::size_t kMostOfOneBlock = 512;
+// From here on memory comes in huge pages, where the system has them for those
+// who ask: weights are read in half the time.
+constexpr std::size_t kLeastOfHugePages = std::size_t{1} << 22U;
+constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 // More than any machine has, and far from overflow when rounded up.
 constexpr std::size_t kMostBytes = std::size_t{1} << 56U;
 
@@ -47,16 +53,20 @@ std::shared_ptr<std::byte> allocate_host(std::size_t bytes) {
         static_cast<std::byte*>(std::align(kAlignment, rounded, start, space));
     return {std::move(block), memory};
   }
-  auto* memory = static_cast<std::byte*>(
-      ::operator new (rounded, std::align_val_t{kAlignment}, std::nothrow));
+  const bool is_huge = rounded >= kLeastOfHugePages;
+  const std::align_val_t alignment{is_huge ? kHugePage : kAlignment};
+  auto* memory =
+      static_cast<std::byte*>(::operator new(rounded, alignment, std::nothrow));
   if (memory == nullptr) {
     throw Error(Errc::out_of_memory, "tensor",
                 "cannot allocate " + std::to_string(rounded) + " bytes",
                 "use fewer samples at once, a smaller model or --dtype bf16");
   }
-  return {memory, [](std::byte* p) {
-            ::operator delete (p, std::align_val_t{kAlignment});
-          }};
+  if (is_huge) {  // but for the rest, which does not fill one
+    (void)::madvise(memory, rounded / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
+  return {memory,
+          [alignment](std::byte* p) { ::operator delete(p, alignment); }};
 }
 
 }  // namespace

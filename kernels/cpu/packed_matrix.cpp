@@ -22,6 +22,48 @@ std::size_t rounded_up(std::size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
+// The library's layout of bf16 weights [K, N] on processors with AVX-512: tiles
+// of 32 rows and 64 columns, pairs of rows side by side.
+constexpr std::int64_t kTileRows = 32;
+constexpr std::int64_t kTileColumns = 64;
+
+/// Whether `packed` is that layout, without padding.
+bool is_paired(const dnnl::memory::desc& packed) {
+  const auto& blocks = packed.data.format_desc.blocking;
+  const auto& dims = packed.data.dims;
+  const bool has_tiles =
+      packed.data.format_kind == dnnl_blocked && blocks.inner_nblks == 3 &&
+      blocks.inner_blks[0] == kTileRows / 2 && blocks.inner_idxs[0] == 0 &&
+      blocks.inner_blks[1] == kTileColumns && blocks.inner_idxs[1] == 1 &&
+      blocks.inner_blks[2] == 2 && blocks.inner_idxs[2] == 0;
+  return has_tiles && packed.data.data_type == dnnl_bf16 &&
+         packed.data.offset0 == 0 && packed.data.extra.flags == 0 &&
+         blocks.strides[0] == kTileRows * kTileColumns &&
+         blocks.strides[1] == dims[0] * kTileColumns &&
+         dims[0] % kTileRows == 0 && dims[1] % kTileColumns == 0;
+}
+
+/// The bytes that the library's reorder would write, in a quarter of its time.
+void pack_paired(const Tensor& rows, std::byte* to) {
+  const std::int64_t columns = rows.dim(0);
+  const std::int64_t pairs = rows.dim(1) / 2;
+  const auto* from =
+      reinterpret_cast<const std::uint32_t*>(rows.bytes().data());
+  auto* out = reinterpret_cast<std::uint32_t*>(to);
+  constexpr std::int64_t kTilePairs = kTileRows / 2;
+  for (std::int64_t n = 0; n < columns; n += kTileColumns) {
+    for (std::int64_t k = 0; k < pairs; k += kTilePairs) {
+      const std::uint32_t* tile = from + n * pairs + k;
+      for (std::int64_t column = 0; column < kTileColumns; ++column) {
+        for (std::int64_t pair = 0; pair < kTilePairs; ++pair) {
+          out[pair * kTileColumns + column] = tile[column * pairs + pair];
+        }
+      }
+      out += kTilePairs * kTileColumns;
+    }
+  }
+}
+
 std::int64_t choose_panel_width(std::int64_t n) {
   const std::int64_t panels = (n + kPanelWidth - 1) / kPanelWidth;
   const std::int64_t even = (n + panels - 1) / panels;
@@ -51,14 +93,19 @@ Tensor f32_copy(ExecContext& ctx, const Tensor& bias) {
   return f32.owner() == bias.owner() ? f32.clone() : f32;
 }
 
-dnnl::memory pack_panel(const Tensor& rows) {
+dnnl::memory pack_panel(const Tensor& rows, void* place) {
   using dnnl::memory;
   const std::int64_t n = rows.dim(0);
   const std::int64_t k = rows.dim(1);
   const memory::desc plain(memory::dims{k, n}, library_type(rows.dtype()),
                            memory::dims{1, k});
   memory from(plain, engine(), const_cast<std::byte*>(rows.bytes().data()));
-  memory to(packed_weights(k, n, rows.dtype()), engine());
+  const memory::desc packed = packed_weights(k, n, rows.dtype());
+  memory to(packed, engine(), place);
+  if (is_paired(packed)) {
+    pack_paired(rows, static_cast<std::byte*>(to.get_data_handle()));
+    return to;
+  }
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const dnnl::reorder::primitive_desc how(from, to, attributes);
@@ -80,16 +127,22 @@ PackedMatrix::PackedMatrix(ExecContext& ctx, const Tensor& weight,
   const Tensor converted = as_dtype(ctx, weight, compute);
   panels_.resize(
       static_cast<std::size_t>((n_ + panel_width_ - 1) / panel_width_));
+  const auto bytes_of = [&](std::int64_t width) {
+    return packed_weights(k_, width, compute).get_size();
+  };
+  const std::size_t stride = rounded_up(bytes_of(panel_width_));
+  const auto before_last = static_cast<std::size_t>(num_panels() - 1);
+  num_bytes_ = stride * before_last + bytes_of(panel_width(num_panels() - 1));
+  memory_ = Tensor({static_cast<std::int64_t>(num_bytes_)}, DType::u8);
   // The library's own threads would be started for the first panel.
   use_one_openmp_thread();
   ctx.pool().run(num_panels(), [&](std::int64_t panel, int /*thread*/) {
     const std::int64_t begin = panel * panel_width_;
-    panels_[static_cast<std::size_t>(panel)] =
-        pack_panel(converted.slice(begin, std::min(n_, begin + panel_width_)));
+    const auto index = static_cast<std::size_t>(panel);
+    panels_[index] =
+        pack_panel(converted.slice(begin, std::min(n_, begin + panel_width_)),
+                   memory_.bytes().data() + index * stride);
   });
-  for (const dnnl::memory& panel : panels_) {
-    num_bytes_ += panel.get_desc().get_size();
-  }
   bias_ = f32_copy(ctx, bias);
   num_bytes_ += bias_.num_bytes();
 }

@@ -17,8 +17,10 @@ namespace troupe::kernels::cpu {
 /// A copy of `bias` in f32; empty if `bias` is.
 [[nodiscard]] Tensor f32_copy(ExecContext& ctx, const Tensor& bias);
 
-/// Packs rows of weights [N, K], f32 or bf16, into the layout `packed_weights`.
-[[nodiscard]] dnnl::memory pack_panel(const Tensor& rows);
+/// Packs rows of weights [N, K], f32 or bf16, into the layout `packed_weights`,
+/// at `place` or in memory of its own.
+[[nodiscard]] dnnl::memory pack_panel(const Tensor& rows,
+                                      void* place = DNNL_MEMORY_ALLOCATE);
 
 /// Weights [N, K] cut into column panels of the product x · weightᵀ, each in
 /// the layout that the library multiplies fastest. Immutable once made.
@@ -56,6 +58,7 @@ class PackedMatrix {
   std::int64_t panel_width_ = 0;
   DType compute_ = DType::f32;
   std::size_t num_bytes_ = 0;
+  Tensor memory_;  ///< u8, of all panels
   std::vector<dnnl::memory> panels_;
   Tensor bias_;
 };

@@ -161,10 +161,11 @@ TiledMatrix::TiledMatrix(ExecContext& ctx, const Tensor& weight,
   for (std::int64_t begin = 0; begin < n_; begin += kPackedAtOnce) {
     const std::int64_t end = std::min(n_, begin + kPackedAtOnce);
     const Tensor rows = as_dtype(ctx, weight.slice(begin, end), DType::bf16);
-    for (std::int64_t row = begin; row < end; row += kTileBlock) {
-      pack_tiles(rows.data<bfloat16>() + (row - begin) * k_, k_, k_,
-                 tiles_.bytes().data() + row * k_ * 2);
-    }
+    ctx.pool().run((end - begin) / kTileBlock, [&](std::int64_t block, int) {
+      const std::int64_t row = block * kTileBlock;
+      pack_tiles(rows.data<bfloat16>() + row * k_, k_, k_,
+                 tiles_.bytes().data() + (begin + row) * k_ * 2);
+    });
   }
   bias_ = f32_copy(ctx, bias);
 }

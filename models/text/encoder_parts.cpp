@@ -139,7 +139,7 @@ Tensor EncoderLoader::vector(const TensorSpec& spec) {
 
 kernels::PackedLinear EncoderLoader::linear(const LinearTensors& tensors) {
   ctx_.tick(1);
-  const Tensor weight = source_.read_concatenated(tensors.weights);
+  const Tensor weight = source_.read_to_pack(tensors.weights);
   const Tensor bias = tensors.biases.empty()
                           ? Tensor()
                           : source_.read_concatenated(tensors.biases);

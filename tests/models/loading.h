@@ -9,7 +9,7 @@ namespace troupe::models {
 inline std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
                                                const Component& component,
                                                DType compute) {
-  FileWeights weights(component.weights);
+  FileWeights weights(ctx, component.weights);
   return find_denoiser(component.config, component.class_name)
       .describe(component.config)
       ->load(ctx, compute, weights);
@@ -17,7 +17,7 @@ inline std::unique_ptr<Denoiser> load_denoiser(ExecContext& ctx,
 
 inline std::unique_ptr<AutoencoderKl> load_autoencoder(
     ExecContext& ctx, const Component& component, DType compute) {
-  FileWeights weights(component.weights);
+  FileWeights weights(ctx, component.weights);
   return DecoderDescription(component.config).load(ctx, compute, weights);
 }
 

@@ -92,7 +92,7 @@ TEST(AutoencoderKl, TheHashFollowsTheConfigurationAndNeedsNoPacking) {
   const Component vae =
       open_component(fs::path(TROUPE_GOLDEN_DIR) / "vae_default");
   const auto hash_of = [&](const AutoencoderKlConfig& config) {
-    FileWeights weights(vae.weights);
+    FileWeights weights(ctx, vae.weights);
     return autoencoder_kl_weights_hash(ctx, config, weights);
   };
   const auto config = parse_autoencoder_kl_config(vae.config);

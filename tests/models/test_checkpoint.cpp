@@ -171,7 +171,8 @@ TEST(Checkpoint, WeightsOfAnotherConfigAreCorruptWhateverTheyLack) {
   const TemporaryFolder folder;
   make_pipeline(folder);
   const Checkpoint checkpoint = open_checkpoint(folder.path());
-  const FileWeights weights(checkpoint.denoiser.weights);
+  ExecContext ctx;
+  FileWeights weights(ctx, checkpoint.denoiser.weights);
   const std::vector<TensorSpec> missing = {{"no.such.tensor", {1}}};
   const std::vector<TensorSpec> reshaped = {{"pos_embed.proj.weight", {1}}};
   for (const auto& specs : {missing, reshaped}) {

@@ -250,8 +250,8 @@ TEST(Dit, EqualEmbeddersAreHeldOnce) {
   };
   const Checkpoint shared = open("dit_unusual");
   const Checkpoint separate = open("dit_default");
-  FileWeights a(shared.denoiser.weights);
-  FileWeights b(separate.denoiser.weights);
+  FileWeights a(ctx, shared.denoiser.weights);
+  FileWeights b(ctx, separate.denoiser.weights);
   const auto config_a = parse_dit_config(shared.denoiser.config);
   const auto config_b = parse_dit_config(separate.denoiser.config);
   const auto one = load_dit_weights(ctx, config_a, {0, 3}, DType::f32, a);

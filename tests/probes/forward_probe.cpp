@@ -48,7 +48,7 @@ Network load(ExecContext& ctx, const std::string& what, DType compute) {
   Network network;
   if (std::filesystem::is_directory(what)) {
     const models::Component component = models::open_checkpoint(what).denoiser;
-    models::FileWeights weights(component.weights);
+    models::FileWeights weights(ctx, component.weights);
     network.description =
         models::find_denoiser(component.config, component.class_name)
             .describe(component.config);

@@ -58,7 +58,7 @@ struct EncoderFolder {
 
   [[nodiscard]] std::unique_ptr<TextEncoder> load(ExecContext& ctx,
                                                   DType compute) const {
-    FileWeights weights(files);
+    FileWeights weights(ctx, files);
     return description->load(ctx, compute, weights);
   }
 

@@ -69,7 +69,7 @@ TEST_P(TextEncoderGolden, HasNoTensorThatItsClassLacks) {
 TEST_P(TextEncoderGolden, HashIsKnownWithoutPacking) {
   ExecContext ctx;
   const EncoderFolder folder(GetParam());
-  FileWeights weights(folder.files);
+  FileWeights weights(ctx, folder.files);
   EXPECT_EQ(folder.description->weights_hash(ctx, weights),
             folder.load(ctx, DType::f32)->weights_hash());
 }

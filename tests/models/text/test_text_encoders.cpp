@@ -136,7 +136,7 @@ class Poisoned final : public WeightSource {
   [[nodiscard]] bool has(std::string_view name) const override {
     return inner_.has(name);
   }
-  void check(std::span<const TensorSpec> specs) const override {
+  void check(std::span<const TensorSpec> specs) override {
     inner_.check(specs);
   }
 
@@ -293,7 +293,7 @@ TEST(TextEncoderConfig, RefusesWeightsOfAnotherShape) {
   ExecContext ctx;
   const EncoderFolder folder(std::filesystem::path(TROUPE_GOLDEN_DIR) /
                              "text_t5");
-  FileWeights weights(folder.files);
+  FileWeights weights(ctx, folder.files);
   const auto other = described("T5EncoderModel", R"({"vocab_size": 99,
     "d_model": 32, "d_kv": 8, "d_ff": 38, "num_layers": 3, "num_heads": 4,
     "relative_attention_num_buckets": 8, "feed_forward_proj": "gated-gelu"})");
