@@ -33,6 +33,7 @@ extern constinit const PromptPipeline kPixartSigma{
     .encoders = kT5Alone,
     .cleaned = cleaned,
     .condition = pixart_condition,
-    .note = "the pipeline puts prompts in lower case"};
+    .note = "the pipeline puts prompts in lower case",
+    .bins = pixart_bins};
 
 }  // namespace troupe::models

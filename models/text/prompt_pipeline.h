@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "models/condition.h"
+#include "models/resolution_bins.h"
 #include "models/text/text_encoder.h"
 
 namespace troupe::models {
@@ -50,6 +51,10 @@ struct PromptPipeline {
   Condition (*no_negative)(const Condition& like) = nullptr;
   /// What `cleaned` does to a prompt that it changes.
   std::string_view note;
+  /// The sizes that it samples at, for a network that was trained with latents
+  /// of this side; pictures of other sizes are scaled and cut. None, or null:
+  /// at any size.
+  std::span<const ResolutionBin> (*bins)(std::int64_t sample_size) = nullptr;
 
   /// Whether a prompt has two texts.
   [[nodiscard]] bool has_second_text() const;
