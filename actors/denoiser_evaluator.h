@@ -26,6 +26,9 @@ struct EvaluatorOptions {
   std::optional<models::Condition> unconditional;
   /// How many of the conditions the job's samples have.
   std::size_t num_conditions = 1;
+  /// Height and width of the pictures, where what is decoded is scaled and cut
+  /// to them; empty: as it is decoded.
+  std::vector<std::int64_t> picture_size;
   /// Timesteps of the job, for conditions to be prepared for; can be empty.
   std::vector<double> timesteps;
 };
@@ -87,7 +90,7 @@ class DenoiserEvaluator final : public samplers::Evaluator {
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    copy_on(ctx).model.decode(ctx, latents, pixels);
+    copy_on(ctx).model.decode(ctx, latents, options_.picture_size, pixels);
   }
 
  private:

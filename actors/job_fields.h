@@ -115,6 +115,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("draws_latents", r.draws_latents);
   visit("init_latents", r.init_latents);
   visit("execution_classes", r.execution_classes);
+  visit("picture_size", r.picture_size);
 }
 
 struct AnyVisitor {

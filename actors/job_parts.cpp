@@ -8,6 +8,7 @@
 #include "kernels/copy.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
+#include "kernels/resize.h"
 
 namespace troupe::actors {
 namespace {
@@ -39,6 +40,7 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
   options.guidance_scale = job.guidance_scale;
   options.latent_shape = Shape(job.latent_shape);
   options.cuts = job.cuts;
+  options.picture_size = job.picture_size;
   for (const std::uint64_t hash : job.conditions) {
     options.conditions.push_back(values.conditions.at(hash));
   }
@@ -71,6 +73,19 @@ void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
     pixels = Tensor(wanted, DType::f32);
   }
   network->decode(ctx, latents, pixels);
+}
+
+void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
+                         std::span<const std::int64_t> picture,
+                         Tensor& pixels) const {
+  if (picture.empty()) {
+    return decode(ctx, latents, pixels);
+  }
+  Tensor decoded;
+  decode(ctx, latents, decoded);
+  decoded = kernels::on_host(ctx, decoded);
+  pixels = Tensor({decoded.dim(0), picture[0], picture[1]}, DType::f32);
+  kernels::resize_and_crop(ctx, decoded, pixels);
 }
 
 std::shared_ptr<samplers::NoiseSource> make_noise(

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "actors/job_record.h"
@@ -27,6 +29,10 @@ struct LoadedModel {
   /// host. Errors: those of AutoencoderKl::decode. Thread: any, one ctx per
   /// thread.
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
+  /// The same, scaled and cut to `picture`, height and width; pixels are on the
+  /// host then. Empty: as they are decoded.
+  void decode(ExecContext& ctx, const Tensor& latents,
+              std::span<const std::int64_t> picture, Tensor& pixels) const;
 };
 
 struct DeviceModel {

@@ -193,6 +193,21 @@ void check_classes(const JobRecord& job) {
   }
 }
 
+void check_picture(const JobRecord& job, const models::ModelDescription& model,
+                   const Shape& latents) {
+  const auto is_side = [](std::int64_t side) {
+    return side >= 1 && side <= config::kMostPixelsPerSide;
+  };
+  const std::vector<std::int64_t>& sides = job.picture_size;
+  expect(sides.empty() ||
+             (sides.size() == 2 && latents.rank() == 3 &&
+              model.decoder.has_value() && std::ranges::all_of(sides, is_side)),
+         "picture_size",
+         "expected none, or two sides of 1 to " +
+             std::to_string(config::kMostPixelsPerSide) +
+             " pixels for pictures that are decoded");
+}
+
 /// Checks the record and returns the model that it describes.
 models::ModelDescription checked_model(const JobRecord& job,
                                        models::DenoiserTable table) {
@@ -205,6 +220,7 @@ models::ModelDescription checked_model(const JobRecord& job,
   check_samples(job);
   check_branches(job, *model.denoiser, info);
   check_classes(job);
+  check_picture(job, model, latents);
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
   expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),

@@ -67,6 +67,9 @@ struct JobRecord {
   /// they are drawn.
   std::vector<std::uint64_t> init_latents;
   std::vector<ClassRecord> execution_classes;  ///< by number
+  /// Height and width of the pictures, in pixels, where what is decoded is
+  /// scaled and cut to them; empty: they stay as they are decoded.
+  std::vector<std::int64_t> picture_size;
 
   /// How many of the conditions the samples have.
   [[nodiscard]] std::size_t num_conditions() const;

@@ -74,6 +74,7 @@ struct Config {
   std::optional<std::string> negative_prompt;
   std::string prompt_embeds;  ///< a file of encoded prompts in their place
   std::optional<PictureSize> size;  ///< unset: as the model was trained
+  bool no_resolution_bins = false;  ///< sample at `size` whatever it is
   SampleRange samples;
   /// `samples` is a count, and so many are made of each prompt.
   bool samples_per_prompt = true;

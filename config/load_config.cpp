@@ -109,6 +109,7 @@ void apply_recipe(Config& config, const Sources& sources) {
   config.sampler = {};
   config.method = {};
   config.size.reset();
+  config.no_resolution_bins = false;
   config.prompt.clear();
   config.prompt_2.clear();
   config.prompt_file.clear();

@@ -76,6 +76,10 @@ std::span<const Option> sampling_rows() {
       {"size", "resolution", 0, "WxH",
        "width and height of the pictures, in pixels", kModel, kRuns,
        parsed(&Config::size, parse_size), "as the model was trained"},
+      {"no-resolution-bins", "", 0, "",
+       "sample at --size itself, not at the nearest size that the pipeline was "
+       "made for (PixArt)",
+       kModel, kRuns, field(&Config::no_resolution_bins)},
       {"samples", "num-samples,batch-count", 'n', "N|A:B",
        "how many images, of each prompt if there are several; or global "
        "indices [A, B)",

@@ -213,7 +213,6 @@ std::string to_string(const SampleRange& range) {
 }
 
 PictureSize parse_size(std::string_view place, std::string_view text) {
-  constexpr std::int64_t kMost = 16384;
   const std::string wanted = lowered(trimmed(text));
   const std::size_t cross = std::min(wanted.find('x'), wanted.size());
   PictureSize size;
@@ -224,9 +223,13 @@ PictureSize parse_size(std::string_view place, std::string_view text) {
     read = read &&
            read_number(std::string_view(wanted).substr(cross + 1), size.height);
   }
-  const auto fits = [](std::int64_t side) { return side > 0 && side <= kMost; };
+  const auto fits = [](std::int64_t side) {
+    return side > 0 && side <= kMostPixelsPerSide;
+  };
   if (!read || !fits(size.width) || !fits(size.height)) {
-    fail(place, text, "WIDTHxHEIGHT in pixels, 1 to 16384 each");
+    fail(place, text,
+         "WIDTHxHEIGHT in pixels, 1 to " + std::to_string(kMostPixelsPerSide) +
+             " each");
   }
   return size;
 }

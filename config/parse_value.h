@@ -63,6 +63,9 @@ struct SampleRange {
                                       std::string_view text);
 [[nodiscard]] std::string to_string(const SampleRange& range);
 
+/// Of a picture that somebody asks for.
+inline constexpr std::int64_t kMostPixelsPerSide = 16384;
+
 /// Of a picture, in pixels.
 struct PictureSize {
   std::int64_t width = 0;

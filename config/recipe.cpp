@@ -88,6 +88,8 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   if (recipe.width || recipe.height) {  // one alone is 0 by the other: refused
     say("size", to_string(PictureSize{recipe.width.value_or(0),
                                       recipe.height.value_or(0)}));
+    say("no-resolution-bins",
+        recipe.resolution_bins.value_or(false) ? "false" : "true");
   }
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));

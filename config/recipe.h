@@ -48,6 +48,10 @@ struct Recipe {
   /// Of the picture in pixels; unset: as the model was trained.
   std::optional<std::int64_t> width;
   std::optional<std::int64_t> height;
+  /// Whether it was sampled at another size, a bin of the pipeline's, then
+  /// scaled and cut. Set (to true) where it was; recipes of before have no such
+  /// key.
+  std::optional<bool> resolution_bins;
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;

@@ -48,6 +48,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"width", "of the picture; absent: as the model was trained"},
         r.width);
   visit(Key{"height", "the same"}, r.height);
+  visit(Key{"resolution_bins",
+            "whether it was sampled at the nearest bin; absent: false"},
+        r.resolution_bins);
   visit(Key{"guidance_scale", "1: none"}, r.guidance_scale);
   visit(Key{"dtype", "f32, bf16 or f16"}, r.dtype);
   visit(Key{"isa", "level of the CPU, as --isa names it"}, r.isa);

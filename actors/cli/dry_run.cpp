@@ -71,6 +71,12 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
              request.source.num_blocks(),
              to_string(request.source.latent_shape()),
              request.source.decoder() ? ", decoded by a VAE" : "");
+  if (!request.source.picture_size().empty()) {
+    const Shape decoded = request.source.decoded_shape();
+    const Shape picture = request.source.pixel_shape();
+    fmt::print("size       {}x{}, sampled at the bin {}x{}\n", picture[2],
+               picture[1], decoded[2], decoded[1]);
+  }
   fmt::print("images     {} (samples {}), {} already there\n", plan.images,
              config::to_string(request.samples), outputs.skipped.size());
   fmt::print("sampler    {}, {} steps, guidance {}\n",

@@ -136,6 +136,7 @@ Json describe_checkpoint(const std::string& path) {
   }
   json.update(
       Json{{"latents", to_string(source.latent_shape())},
+           {"resolution_bins", source.bins().size()},
            {"autoencoder", checkpoint.vae ? checkpoint.vae->class_name : ""},
            {"parameters", num_parameters(checkpoint.denoiser)},
            {"stored_bytes", checkpoint.stored_bytes()},
@@ -260,6 +261,10 @@ void print_checkpoint(const Json& j) {
   }
   fmt::print("  {}latents {}{}\n", facts, string_of(j["latents"]),
              j["autoencoder"] == "" ? ", no autoencoder: pixel space" : "");
+  if (const auto bins = j["resolution_bins"].get<int>(); bins > 0) {
+    fmt::print("  {} resolution bins: sampled at the one nearest to --size\n",
+               bins);
+  }
   fmt::print("  {:.1f} M parameters, {} on disk\n",
              j["parameters"].get<double>() / 1e6, size_of(j["stored_bytes"]));
   fmt::print("  memory with guidance: {} f32, {} bf16\n",

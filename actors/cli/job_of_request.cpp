@@ -86,6 +86,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   job.guidance_scale = request.guidance_scale;
   const auto extents = request.source.latent_shape().extents();
   job.latent_shape.assign(extents.begin(), extents.end());
+  job.picture_size = request.source.picture_size();
   job.begin = request.samples.begin;
   job.end = request.samples.end;
   for (const models::Condition& condition : conditions.each) {

@@ -286,6 +286,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     recipe.width = source.size()->width;
     recipe.height = source.size()->height;
   }
+  if (!source.picture_size().empty()) {
+    recipe.resolution_bins = true;
+  }
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
@@ -334,6 +337,7 @@ JobRequest make_request(const config::Config& said,
   take_init_latents(config, request);
   keep_stream(recipe, request);
   note_method(config, request);
+  note_bin(request.source, request.notes);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);

@@ -152,6 +152,8 @@ constexpr JsonField kInspect[] = {
     {"items[].network.caption_width", "integer",
      "channels of a prompt's token"},
     {"items[].latents", "string", "checkpoint: shape of one sample's latents"},
+    {"items[].resolution_bins", "integer",
+     "checkpoint: sizes that it samples at; 0: any"},
     {"items[].autoencoder", "string", "checkpoint: class of the VAE, or empty"},
     {"items[].parameters", "integer", "checkpoint: of the network"},
     {"items[].stored_bytes", "integer", "checkpoint: bytes of its weights"},

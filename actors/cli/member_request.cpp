@@ -110,7 +110,9 @@ JobRequest member_request(const config::Config& own, const JobRecord& job) {
   const Shape latents(job.latent_shape);
   const Shape picture = describe(job.model).pixel_shape(latents);
   config.size = {picture[picture.rank() - 1], picture[picture.rank() - 2]};
+  config.no_resolution_bins = true;  // the record says what they came to
   ModelSource source = ModelSource::open(config);
+  source.cut_to(job.picture_size);
   check_model(source, job,
               job.model.random_weights ? job.model.name : config.model_dir);
   std::vector<std::string> notes;

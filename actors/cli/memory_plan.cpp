@@ -72,6 +72,11 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
   if (source.decoder()) {
     needs.weights_bytes += source.decoder()->weights_bytes(compute);
     needs.decode_bytes = source.decoder()->picture_bytes(latents, compute);
+    if (!source.picture_size().empty()) {
+      // What is decoded lies beside the picture that is made of it.
+      needs.decode_bytes +=
+          f32_bytes(source.decoded_shape()) + f32_bytes(source.pixel_shape());
+    }
   }
   return needs;
 }

@@ -77,13 +77,47 @@ ModelSource ModelSource::open(const config::Config& config,
   }
   source.latents_ = source.denoiser().latent_shape();
   if (config.size) {
-    source.resize(*config.size, config.place_of("size"));
+    source.choose_size(config);
   }
   return source;
 }
 
+std::span<const models::ResolutionBin> ModelSource::bins() const {
+  const Shape trained = denoiser().latent_shape();
+  return decoder() && pipeline_ != nullptr && pipeline_->bins != nullptr
+             ? pipeline_->bins(trained[trained.rank() - 1])
+             : std::span<const models::ResolutionBin>();
+}
+
+void ModelSource::choose_size(const config::Config& config) {
+  const config::PictureSize wanted = *config.size;
+  const std::string place = config.place_of("size");
+  if (config.no_resolution_bins || bins().empty()) {
+    return resize(wanted, place, "");
+  }
+  const models::ResolutionBin& bin =
+      models::nearest_bin(bins(), wanted.height, wanted.width);
+  resize({bin.width, bin.height}, place,
+         "--no-resolution-bins samples at the size that you ask for");
+  if (bin.width != wanted.width || bin.height != wanted.height) {
+    cut_to({wanted.height, wanted.width});
+    size_ = wanted;
+  }
+}
+
+void ModelSource::cut_to(std::vector<std::int64_t> picture_size) {
+  picture_size_ = std::move(picture_size);
+}
+
+Shape ModelSource::pixel_shape() const {
+  const Shape decoded = decoded_shape();
+  return picture_size_.empty()
+             ? decoded
+             : Shape{decoded[0], picture_size_[0], picture_size_[1]};
+}
+
 void ModelSource::resize(const config::PictureSize& size,
-                         const std::string& place) {
+                         const std::string& place, const char* hint) {
   const std::int64_t scale = decoder() ? decoder()->scale() : 1;
   const auto latent_side = [&](std::int64_t pixels) {
     return std::max<std::int64_t>((pixels + scale / 2) / scale, 1);
@@ -93,13 +127,14 @@ void ModelSource::resize(const config::PictureSize& size,
   wanted[wanted.size() - 2] = latent_side(size.height);
   wanted[wanted.size() - 1] = latent_side(size.width);
   latents_ = denoiser().nearest_latents(Shape(wanted));
-  const Shape picture = pixel_shape();
+  const Shape picture = decoded_shape();
   const config::PictureSize nearest{picture[picture.rank() - 1],
                                     picture[picture.rank() - 2]};
   require(nearest == size, Errc::invalid_argument, place,
           "the model makes no pictures of this size: got " +
               config::to_string(size) + ", the nearest that works is " +
-              config::to_string(nearest));
+              config::to_string(nearest),
+          hint);
   const Shape trained = model_.pixel_shape(denoiser().latent_shape());
   if (trained != picture) {
     size_ = size;
@@ -107,7 +142,7 @@ void ModelSource::resize(const config::PictureSize& size,
 }
 
 void ModelSource::add_sides(models::Condition& condition) const {
-  const Shape picture = pixel_shape();
+  const Shape picture = decoded_shape();
   model_.denoiser->add_sides(picture[picture.rank() - 2],
                              picture[picture.rank() - 1], condition);
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,10 +77,21 @@ class ModelSource {
       const noexcept {
     return size_;
   }
-  /// [C, H', W'] of its picture.
-  [[nodiscard]] Shape pixel_shape() const {
+  /// [C, H', W'] of what its latents are decoded to.
+  [[nodiscard]] Shape decoded_shape() const {
     return model_.pixel_shape(latents_);
   }
+  /// [C, H', W'] of its picture.
+  [[nodiscard]] Shape pixel_shape() const;
+  /// Height and width of its picture if what is decoded is scaled and cut to
+  /// them, else empty (JobRecord::picture_size).
+  [[nodiscard]] const std::vector<std::int64_t>& picture_size() const noexcept {
+    return picture_size_;
+  }
+  /// Sets them, whatever is decoded.
+  void cut_to(std::vector<std::int64_t> picture_size);
+  /// The sizes that the pipeline samples at; none: any.
+  [[nodiscard]] std::span<const models::ResolutionBin> bins() const;
   /// Adds what the network is told of the picture's sides.
   void add_sides(models::Condition& condition) const;
   /// How its prompts are encoded, and what it does by default; null where the
@@ -120,8 +132,11 @@ class ModelSource {
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
 
  private:
+  /// Latents for pictures of --size: of the nearest bin, or of that size.
   /// Errors: Errc::invalid_argument with the nearest size that works.
-  void resize(const config::PictureSize& size, const std::string& place);
+  void choose_size(const config::Config& config);
+  void resize(const config::PictureSize& size, const std::string& place,
+              const char* hint);
   void open_checkpoint(const config::Config& config);
   /// Calls fn(denoiser's weights, decoder's weights).
   template <typename Fn>
@@ -134,6 +149,7 @@ class ModelSource {
   models::ModelDescription model_;
   Shape latents_;
   std::optional<config::PictureSize> size_;
+  std::vector<std::int64_t> picture_size_;
   std::string scheduler_config_;
   const models::PromptPipeline* pipeline_ = nullptr;
   std::optional<models::Checkpoint> checkpoint_;

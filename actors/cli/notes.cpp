@@ -165,6 +165,20 @@ void note_lists(const config::SamplerConfig& sampler,
   }
 }
 
+void note_bin(const ModelSource& source, std::vector<std::string>& notes) {
+  if (source.picture_size().empty()) {
+    return;
+  }
+  const Shape decoded = source.decoded_shape();
+  const Shape picture = source.pixel_shape();
+  add_note(notes,
+           fmt::format("the pictures are sampled at {}x{} pixels, the "
+                       "pipeline's nearest resolution bin, then scaled and cut "
+                       "to {}x{}; --no-resolution-bins samples at the size "
+                       "itself",
+                       decoded[2], decoded[1], picture[2], picture[1]));
+}
+
 void add_note(std::vector<std::string>& notes, const std::string& note) {
   if (!note.empty() && std::ranges::find(notes, note) == notes.end()) {
     notes.push_back(note);

@@ -14,6 +14,7 @@ namespace troupe::actors {
 class JobRunner;
 struct EarlierImage;
 struct JobRequest;
+class ModelSource;
 
 /// Path of the scheduler's file, whether it is there or not.
 [[nodiscard]] std::string scheduler_path(const models::Checkpoint& checkpoint);
@@ -47,6 +48,9 @@ void check_lists(const config::SamplerConfig& sampler,
 void note_lists(const config::SamplerConfig& sampler,
                 const samplers::Schedule& schedule,
                 std::vector<std::string>& notes);
+
+/// At which bin of the pipeline's pictures of another size are sampled.
+void note_bin(const ModelSource& source, std::vector<std::string>& notes);
 
 /// Adds a note, unless it is empty or there already.
 void add_note(std::vector<std::string>& notes, const std::string& note);

@@ -70,6 +70,8 @@ constexpr JsonField kJob[] = {
     {"cuts", "array of integers", "blocks at which segments begin and end"},
     {"guidance_scale", "number", "1: none"},
     {"latent_shape", "array of integers", "of one sample"},
+    {"picture_size", "array of integers",
+     "height and width that what is decoded is cut to; empty: as it is"},
     {"begin", "integer", "first sample, by global index"},
     {"end", "integer", "one past the last"},
     {"conditions", "array of strings", "hashes; sample i has i modulo n"},

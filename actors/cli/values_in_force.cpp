@@ -226,10 +226,10 @@ Decisions decide_schedule(const Config& config) {
 std::string only_flags(const Config& config) {
   const std::string_view sampler = config::find_option("sampler")->group;
   const std::string_view method = config::find_option("method")->group;
-  constexpr std::array<std::string_view, 14> kMore = {
-      "class",         "prompt",  "prompt-2", "prompt-file", "negative-prompt",
-      "prompt-embeds", "samples", "size",     "seed",        "noise",
-      "dtype",         "isa",     "bits",     "tf32"};
+  constexpr auto kMore = std::to_array<std::string_view>(
+      {"class", "prompt", "prompt-2", "prompt-file", "negative-prompt",
+       "prompt-embeds", "samples", "size", "no-resolution-bins", "seed",
+       "noise", "dtype", "isa", "bits", "tf32"});
   std::string flags;
   for (const config::Option& option : config::option_table()) {
     const auto place = config.places.find(std::string(option.key));

@@ -96,7 +96,8 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
                                          const samplers::GraphEdge& edge) {
   [[maybe_unused]] const auto& [model, schedule, method, cuts, guidance, shape,
                                 begin, end, conditions, unconditional, noise,
-                                seed, draws, init_latents, classes] = job;
+                                seed, draws, init_latents, classes, picture] =
+      job;
   [[maybe_unused]] const auto& [name, denoiser, decoder, random, weights] =
       model;
   [[maybe_unused]] const auto& [options, timesteps, sigmas, levels, arrivals,
@@ -121,7 +122,7 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
   JobRecord job;
   job.model.denoiser_config = "{}";
   job.seed = 7;
-  EXPECT_EQ(hash_of(job), 4614752222830137145U);
+  EXPECT_EQ(hash_of(job), 4706195147697284474U);
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
@@ -245,6 +246,25 @@ TEST(JobRecord, OfAnOnionKeepsSkipsAtHome) {
             std::string::npos);
 }
 
+TEST(JobRecord, NamesTheSidesOfPicturesThatAreCut) {
+  const auto with = [](std::vector<std::int64_t> sides) {
+    return objection([&](JobRecord& j) {
+      j.model.decoder_config =
+          R"({"_class_name":"AutoencoderKL","latent_channels":2,)"
+          R"("block_out_channels":[4],"norm_num_groups":2,)"
+          R"("up_block_types":["UpDecoderBlock2D"],"layers_per_block":1})";
+      j.picture_size = std::move(sides);
+    });
+  };
+  EXPECT_EQ(with({}), "");
+  EXPECT_EQ(with({1, 16384}), "");
+  for (const std::vector<std::int64_t>& sides :
+       {std::vector<std::int64_t>{8}, {8, 8, 8}, {0, 8}, {8, -8}, {8, 16385}}) {
+    EXPECT_NE(with(sides).find("picture_size"), std::string::npos)
+        << sides.size() << " sides, " << sides[0];
+  }
+}
+
 TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   EXPECT_EQ(objection([](JobRecord&) {}), "");
   const double nan = std::numeric_limits<double>::quiet_NaN();
@@ -284,6 +304,9 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("latent_channels", [](JobRecord& j) {
     j.model.decoder_config =
         R"({"_class_name":"AutoencoderKL","latent_channels":3})";
+  });
+  expect_objection("picture_size", [](JobRecord& j) {
+    j.picture_size = {8, 8};  // nothing is decoded
   });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 0, 2}; });

@@ -246,6 +246,11 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"sample", "--random-weights", "tiny-sdxl", "-p", "a fox", "--prompt-2",
         "snow", "-o", folder.path("second.png")},
        0);
+  look({"sample", "-m", std::string(TROUPE_GOLDEN) + "/pipeline_pixart_bins",
+        "-p", "a fox", "--steps", "1", "--size", "61x40", "-o",
+        folder.path("bin.png")},
+       0);
+  look({"inspect", folder.path("bin.png")}, 0);
   look({"inspect", folder.path("second.png")}, 0);
   look({"inspect", folder.path("fox.png")}, 0);
   look({"inspect", folder.path("same.png")}, 0);

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 /// The folders of pipelines that diffusers saved, with what it draws.
 constexpr const char* kPixart = "pipeline_pixart";
+constexpr const char* kBins = "pipeline_pixart_bins";
 constexpr const char* kSd15 = "pipeline_sd15";
 constexpr const char* kSdxl = "pipeline_sdxl";
 
@@ -144,7 +145,7 @@ TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Prompts, PipelineGolden,
-    testing::Combine(testing::Values(kPixart, kSd15, kSdxl),
+    testing::Combine(testing::Values(kPixart, kBins, kSd15, kSdxl),
                      testing::Range(std::size_t{0}, std::size_t{2})));
 
 TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {

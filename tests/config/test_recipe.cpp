@@ -63,6 +63,27 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.noise, NoiseKind::torch);
 }
 
+TEST(Recipe, SaysWhetherItsSizeWasSampledInABin) {
+  const auto said = [](const Recipe& recipe) {
+    std::string text;
+    for (const Setting& setting : to_settings(recipe, "x.png")) {
+      if (setting.key == "no-resolution-bins") {
+        EXPECT_EQ(setting.place, "x.png: no-resolution-bins");
+        text += setting.text;
+      }
+    }
+    return text;
+  };
+  Recipe recipe = full_recipe();
+  EXPECT_EQ(to_json(recipe).find("resolution_bins"), std::string::npos);
+  EXPECT_EQ(said(recipe), "true") << "as recipes of before, which had no bins";
+  recipe.resolution_bins = true;
+  EXPECT_EQ(said(parse_recipe("x.png", to_json(recipe))), "false");
+  recipe.width.reset();
+  recipe.height.reset();
+  EXPECT_EQ(said(recipe), "") << "of the size that the model was trained with";
+}
+
 TEST(Recipe, WritesTheSameTextForEveryExactMethod) {
   Recipe recipe = full_recipe();
   recipe.method = {};
