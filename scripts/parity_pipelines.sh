@@ -5,7 +5,8 @@
 #   scripts/parity_pipelines.sh              what Troupe has
 #   scripts/parity_pipelines.sh --seed 7     the same draw again
 #   scripts/parity_pipelines.sh --golden tests/golden
-#                                            writes what tests compare with
+#                                            writes what tests compare with; with
+#                                            --only NAME that of one pipeline
 # It uses the venv of bench_forward.sh (bench/requirements.txt) or BENCH_PYTHON;
 # PARITY_PRESET names a build (release).
 set -euo pipefail

@@ -16,6 +16,9 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
+from diffusers.image_processor import PixArtImageProcessor
+from diffusers.pipelines.pixart_alpha.pipeline_pixart_alpha import (
+    ASPECT_RATIO_256_BIN, ASPECT_RATIO_512_BIN)
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -36,6 +39,7 @@ class Case(NamedTuple):
     prompts: tuple
     negative: str | None = None
     size: tuple | None = None  # of the latents: height, width
+    picture: tuple | None = None  # the same in pixels, in place of `size`
     pictures: int = 1  # of each prompt
     guidance: float | None = None
     steps: int | None = None
@@ -43,7 +47,40 @@ class Case(NamedTuple):
     second: str | None = None  # of the second text encoder
 
 
-def cases(rng, row):
+# Of pictures, height and width: smaller and larger than their bins, cut above
+# and below and on both sides; of a bin itself; more extreme than any bin.
+BETWEEN_BINS = [(400, 600), (300, 301), (97, 61), (520, 250), (256, 256),
+                (208, 304), (40, 700), (333, 50)]
+
+
+def leaves_a_strip(height, width, side):
+    """Whether diffusers cuts a single row or column out of the picture, as it
+    does where scaling rounds down to one pixel less than was asked for."""
+    tables = {32: ASPECT_RATIO_256_BIN, 64: ASPECT_RATIO_512_BIN}
+    bin_height, bin_width = PixArtImageProcessor.classify_height_width_bin(
+        height, width, tables[side])
+    scale = max(height / bin_height, width / bin_width)
+    return int(bin_height * scale) < height or int(bin_width * scale) < width
+
+
+def binned_cases(rng, side):
+    drawn = []
+    while len(drawn) < 4:
+        sides = rng.randint(16, 400), rng.randint(16, 400)
+        if not leaves_a_strip(*sides, side):
+            drawn.append(sides)
+    return [Case(f"{width}x{height} pixels", ("A cat",), steps=4,
+                 picture=(height, width))
+            for height, width in [*BETWEEN_BINS, *drawn]
+            if not leaves_a_strip(height, width, side)] + [
+                Case("as trained", ("A cat",), steps=4),
+                Case("several of one bin", ("A cat", "a dog"), steps=4,
+                     picture=(200, 120))]
+
+
+def cases(rng, row, sizes):
+    if row.has_bins:
+        return binned_cases(rng, sizes.sample_size)
     words = sorted({w for line in texts.training_lines() for w in line.split()})
     drawn = tuple("a " + " ".join(texts.random_text(rng, words).split())
                   for _ in range(3))  # each on one line of a file
@@ -94,7 +131,10 @@ def asked(case):
 
 
 def pixels(case, sizes):
-    return [side * sizes.scale for side in case.size]
+    """Height and width that are asked for, or None."""
+    if case.picture:
+        return case.picture
+    return case.size and [side * sizes.scale for side in case.size]
 
 
 def encoded(row, pipeline, case):
@@ -111,7 +151,7 @@ def theirs(row, pipeline, case, sizes, seed, output):
     """The latents, or pictures [n, H, W, 3] from 0 to 1."""
     count = len(case.prompts) * case.pictures
     options = {**row.call, **asked(case)}
-    if case.size:
+    if pixels(case, sizes):
         options["height"], options["width"] = pixels(case, sizes)
     return pipeline(
         prompt=list(case.prompts), num_images_per_prompt=case.pictures,
@@ -146,7 +186,7 @@ def ours(folder, case, sizes, seed, scratch, given):
         options += ["--prompt-embeds", scratch / "embeds.safetensors"]
     else:
         options += prompt_options(case, scratch)
-    if case.size:
+    if pixels(case, sizes):
         height, width = pixels(case, sizes)
         options += ["--size", f"{width}x{height}"]
     if case.guidance is not None:
@@ -221,7 +261,7 @@ def check(report, name, row, sizes, rng):
             torch.manual_seed(rng.getrandbits(31))
             row.make(folder, sizes)
             made.append((folder, tiny_pipelines.load(row, folder)))
-        for case in cases(rng, row):
+        for case in cases(rng, row, sizes):
             seed = rng.getrandbits(31)
             with report.middle_of_draws() as draws:
                 for folder, pipeline in made:
@@ -235,6 +275,7 @@ def main():
     parser.add_argument("--seed", type=int, default=secrets.randbits(31))
     parser.add_argument("--golden", type=pathlib.Path,
                         help="write the folders pipeline_* here instead")
+    parser.add_argument("--only", help="the pipeline of this name alone")
     args = parser.parse_args()
 
     for name in ("bs4", "ftfy"):
@@ -246,16 +287,21 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     diffusers.utils.logging.disable_progress_bar()
     torch.set_grad_enabled(False)
+    rows = {name: row for name, row in tiny_pipelines.PIPELINES.items()
+            if args.only in (None, name)}
+    if not rows:
+        raise SystemExit(f"parity: --only: got {args.only}, expected one of "
+                         + ", ".join(tiny_pipelines.PIPELINES))
     if args.golden:
-        pipelines_golden.write(args.golden)
+        pipelines_golden.write(args.golden, rows)
         return 0
     print(f"pipelines: --seed {args.seed}; diffusers {diffusers.__version__}, "
           f"transformers {transformers.__version__}, tokenizers "
           f"{tokenizers.__version__}, torch {torch.__version__}", flush=True)
     rng = random.Random(args.seed)
     report = Report()
-    for name, row in tiny_pipelines.PIPELINES.items():
-        for sizes in tiny_pipelines.SMALL:
+    for name, row in rows.items():
+        for sizes in row.sizes:
             check(report, name, row, sizes, rng)
     report.print_table()
     return 0 if report.ok() else 1

@@ -17,14 +17,31 @@ CASES = [
      "latents": [8, 8]},
     {"prompt": "a dog", "negative": "Blurry, LOW quality", "latents": [8, 12]},
 ]
+# Pictures whose sides are no bin, with the latents of their bins.
+BINNED_CASES = [
+    {"prompt": "a dog", "negative": None, "latents": [26, 38],
+     "picture": [40, 61]},
+    {"prompt": "a cat", "negative": "rain", "latents": [64, 16],
+     "picture": [140, 9]},
+]
 # Untrained weights may magnify rounding without bound: then a limit says
 # nothing. So far may diffusers' own f32 be from its f64.
 ROUNDING_LIMIT = 1e-5
 
 
+def cases_of(row):
+    return BINNED_CASES if row.has_bins else CASES
+
+
+def sides_of(case, sizes):
+    """Height and width of the picture."""
+    return case.get("picture",
+                    [side * sizes.scale for side in case["latents"]])
+
+
 def draw(row, pipeline, case, sizes, seed, output, dtype=torch.float32):
     """One picture, or its latents, from the noise of a seed in f32."""
-    height, width = (side * sizes.scale for side in case["latents"])
+    height, width = sides_of(case, sizes)
     noise = torch.randn((1, 4, *case["latents"]),
                         generator=torch.Generator().manual_seed(seed))
     told = {} if case["negative"] is None else {
@@ -37,7 +54,7 @@ def draw(row, pipeline, case, sizes, seed, output, dtype=torch.float32):
 def is_calm(row, pipeline, sizes):
     """Whether rounding stays small in the runs of a pipeline."""
     exact = copy.deepcopy(pipeline).to(torch.float64)
-    for i, case in enumerate(CASES):
+    for i, case in enumerate(cases_of(row)):
         seed = SEED + i
         error = relative_l2(
             draw(row, pipeline, case, sizes, seed, "latent"),
@@ -59,13 +76,13 @@ def write_pipeline(folder, row, sizes):
     else:
         raise SystemExit(f"parity: {folder}: no draw of the weights is calm")
     golden, cases = {}, []
-    for i, case in enumerate(CASES):
+    for i, case in enumerate(cases_of(row)):
         seed = SEED + i
         golden[f"{i}.latents"] = draw(row, pipeline, case, sizes, seed,
                                       "latent").contiguous()
         picture = draw(row, pipeline, case, sizes, seed, "np")
         golden[f"{i}.picture"] = torch.from_numpy(picture).contiguous()
-        height, width = (side * sizes.scale for side in case["latents"])
+        height, width = sides_of(case, sizes)
         cases.append({"prompt": case["prompt"], "negative": case["negative"],
                       "size": f"{width}x{height}", "seed": seed})
     save_file(golden, folder / "golden.safetensors")
@@ -74,6 +91,6 @@ def write_pipeline(folder, row, sizes):
     print("wrote", folder)
 
 
-def write(out):
-    for name, row in tiny_pipelines.PIPELINES.items():
-        write_pipeline(out / row.golden, row, tiny_pipelines.SMALLEST)
+def write(out, rows):
+    for row in rows.values():
+        write_pipeline(out / row.golden, row, row.smallest)

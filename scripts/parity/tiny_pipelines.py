@@ -50,6 +50,10 @@ class Sizes(NamedTuple):
 SMALL = [Sizes(500, 3, 4, 3, 4, 16, (16, 16)),
          Sizes(700, 2, 6, 2, 3, 6, (8, 8, 16, 16), spiece_alone=True)]
 SMALLEST = Sizes(200, 2, 2, 2, 2, 8, (8, 8), normalization="identity")
+# Where PixArt's pipeline has resolution bins: sides of 32, 64, … in latents.
+BINNED = [Sizes(500, 2, 4, 2, 3, 32, (8, 8, 16, 16)),
+          Sizes(300, 2, 2, 2, 2, 64, (8, 8, 8, 8))]
+SMALLEST_BINNED = SMALLEST._replace(sample_size=32, widths=(4, 4, 4, 4))
 
 
 def t5(vocabulary, sizes):
@@ -203,6 +207,9 @@ class Pipeline(NamedTuple):
     has_second_text: bool = False
     # A missing negative prompt is not an empty text.
     has_no_negative: bool = False
+    sizes: list = SMALL
+    smallest: Sizes = SMALLEST
+    has_bins: bool = False  # and is asked for sizes beside them
 
 
 PIPELINES = {
@@ -211,6 +218,12 @@ PIPELINES = {
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
          "negative_prompt_attention_mask"),
         {"clean_caption": True}, {"use_resolution_binning": False}),
+    "PixArt-Sigma in bins": Pipeline(
+        "pipeline_pixart_bins", PixArtSigmaPipeline, pixart_sigma,
+        ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
+         "negative_prompt_attention_mask"),
+        {"clean_caption": True}, {}, sizes=BINNED, smallest=SMALLEST_BINNED,
+        has_bins=True),
     "Stable Diffusion 1.5": Pipeline(
         "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
         ("prompt_embeds", "negative_prompt_embeds"),
