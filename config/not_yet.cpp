@@ -30,7 +30,7 @@ constexpr auto kOptions = std::to_array<NotYet>({
     {"negative-prompt-embeds,pooled-prompt-embeds,prompt-attention-mask",
      "all tensors of encoded prompts are in one file",
      "give it with --prompt-embeds FILE, as troupe encode writes it"},
-    {"negative-prompt-2,max-sequence-length,clip-skip",
+    {"max-sequence-length",
      "what this changes of a prompt is not there yet: it is coming",
      kPromptsToday},
     {"lora,loras,lora-weights,lora-scale,adapter,lora-path",

@@ -69,6 +69,14 @@ std::span<const Option> sampling_rows() {
        parsed(&Config::negative_prompt,
               [](Text, Text text) { return std::string(text); }),
        "the pipeline's own, which is mostly no text"},
+      {"negative-prompt-2", "", 0, "TEXT",
+       "what the second text encoder reads of it (Stable Diffusion XL)", kModel,
+       kRuns | kEncode, field(&Config::negative_prompt_2),
+       "as --negative-prompt"},
+      {"clip-skip", "", 0, "N",
+       "leave out the last N layers of the text encoders for the prompt "
+       "(Stable Diffusion), as diffusers counts: where others say 2, it is 1",
+       kModel, kRuns | kEncode, whole(&Config::clip_skip, 0, 1000)},
       {"prompt-embeds", "", 0, "FILE",
        "prompts that are encoded already, as troupe encode or diffusers makes "
        "them (.safetensors, .npz)",

@@ -84,6 +84,12 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   if (recipe.negative_prompt) {
     say("negative-prompt", recipe.negative_prompt->text);
   }
+  if (recipe.negative_prompt_2) {
+    say("negative-prompt-2", recipe.negative_prompt_2->text);
+  }
+  if (recipe.clip_skip) {
+    say("clip-skip", std::to_string(*recipe.clip_skip));
+  }
   say("samples", to_string(SampleRange{recipe.index, recipe.index + 1}));
   if (recipe.width || recipe.height) {  // one alone is 0 by the other: refused
     say("size", to_string(PictureSize{recipe.width.value_or(0),

@@ -31,8 +31,10 @@ struct Recipe {
   std::string class_name;
   // Of a model that takes prompts.
   std::optional<Verbatim> prompt;
-  std::optional<Verbatim> prompt_2;         ///< unset: as `prompt`
-  std::optional<Verbatim> negative_prompt;  ///< unset: the pipeline's own
+  std::optional<Verbatim> prompt_2;           ///< unset: as `prompt`
+  std::optional<Verbatim> negative_prompt;    ///< unset: the pipeline's own
+  std::optional<Verbatim> negative_prompt_2;  ///< unset: the same
+  std::optional<int> clip_skip;  ///< layers left out for prompts; unset: none
   /// The execution class in which its encoders made tensors of them.
   std::optional<std::string> encoder_class;
   /// Hash of the given tensors, where a file had them in place of prompts.

@@ -35,6 +35,11 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"negative_prompt",
             "what guidance led away from; absent: the pipeline's own"},
         r.negative_prompt);
+  visit(Key{"negative_prompt_2",
+            "what the second text encoder read of it; absent: the same"},
+        r.negative_prompt_2);
+  visit(Key{"clip_skip", "layers left out for prompts; absent: none"},
+        r.clip_skip);
   visit(Key{"encoder_class", "what encoded the prompts"}, r.encoder_class);
   visit(Key{"prompt_embeds_xxh3", "of given tensors in place of prompts"},
         r.prompt_embeds_xxh3);

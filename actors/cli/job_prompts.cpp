@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "actors/cli/embeds_file.h"
@@ -112,10 +113,62 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   note_weights(prompts.second, notes);
   if (prompts.is_guided && (prompts.negative || !source.has_no_negative())) {
     const std::string negative = prompts.negative.value_or("");
-    prompts.tokens.push_back(source.tokens(negative));
-    cut.look(negative, {}, source.pipeline(), prompts.tokens.back());
+    prompts.tokens.push_back(source.tokens(negative, prompts.negative_second));
+    cut.look(negative, prompts.negative_second, source.pipeline(),
+             prompts.tokens.back());
   }
   cut.add_to(notes);
+}
+
+/// Errors: Errc::invalid_argument for a model that takes classes.
+void refuse_prompts(const config::Config& config) {
+  for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
+                          "negative-prompt", "negative-prompt-2"}) {
+    require(config::find_option(key)->get(config).empty(),
+            Errc::invalid_argument, config.place_of(key),
+            "the model takes classes and no prompts",
+            "say with --class what the pictures show");
+  }
+  require(config.clip_skip == 0, Errc::invalid_argument,
+          config.place_of("clip-skip"),
+          "the model takes classes and no prompts", "leave it out");
+}
+
+/// What the encoders are asked for, before they are read.
+/// Errors: Errc::invalid_argument.
+void check_texts(const config::Config& config, const JobPrompts& prompts) {
+  const models::PromptPipeline& pipeline = prompts.source->pipeline();
+  for (const std::string& text : prompts.texts) {
+    check_length(
+        text,
+        config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
+  }
+  check_length(prompts.negative.value_or(""),
+               config.place_of("negative-prompt"));
+  for (const auto& [key, text, first] :
+       {std::tuple("prompt-2", &prompts.second, "--prompt"),
+        std::tuple("negative-prompt-2", &prompts.negative_second,
+                   "--negative-prompt")}) {
+    check_length(*text, config.place_of(key));
+    require(text->empty() || pipeline.has_second_text(), Errc::invalid_argument,
+            config.place_of(key),
+            "the pipeline has one text for a prompt: " +
+                std::string(pipeline.class_name),
+            std::string("put all of it into ") + first);
+  }
+  if (prompts.clip_skip == 0) {
+    return;
+  }
+  const std::string place = config.place_of("clip-skip");
+  require(pipeline.takes_clip_skip, Errc::invalid_argument, place,
+          "the pipeline takes prompts from the last layer: " +
+              std::string(pipeline.class_name),
+          "leave it out");
+  const std::int64_t most = prompts.source->most_clip_skip();
+  require(prompts.clip_skip <= most, Errc::invalid_argument, place,
+          fmt::format("the text encoders have no such layer: got {}, expected "
+                      "at most {}",
+                      prompts.clip_skip, most));
 }
 
 }  // namespace
@@ -123,15 +176,8 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
                         bool is_guided, std::vector<std::string>& notes) {
   JobPrompts prompts;
-  for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
-                          "negative-prompt"}) {
-    require(
-        source.takes_prompts() || config::find_option(key)->get(config).empty(),
-        Errc::invalid_argument, config.place_of(key),
-        "the model takes classes and no prompts",
-        "say with --class what the pictures show");
-  }
   if (!source.takes_prompts()) {
+    refuse_prompts(config);
     return prompts;
   }
   if (!config.prompt_embeds.empty()) {
@@ -149,6 +195,10 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   require(!prompts.texts.empty() || config.prompt_2.empty(),
           Errc::invalid_argument, config.place_of("prompt-2"),
           "there is no first text beside it", "give --prompt, too");
+  require(config.negative_prompt || config.negative_prompt_2.empty(),
+          Errc::invalid_argument, config.place_of("negative-prompt-2"),
+          "there is no first text beside it",
+          "give --negative-prompt, too, which may be \"\"");
   if (prompts.texts.empty() && source.is_random()) {
     prompts.given = {source.denoiser().any_condition()};
     if (is_guided) {
@@ -161,25 +211,14 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
       !prompts.texts.empty(), Errc::invalid_argument, "--prompt",
       "the model needs a prompt",
       "say with --prompt TEXT or --prompt-file FILE what the pictures show");
-  for (const std::string& text : prompts.texts) {
-    check_length(
-        text,
-        config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
-  }
   prompts.is_guided = is_guided;
   prompts.cache = config.cache;
   prompts.second = config.prompt_2;
-  check_length(prompts.second, config.place_of("prompt-2"));
   prompts.negative = config.negative_prompt;
-  check_length(prompts.negative.value_or(""),
-               config.place_of("negative-prompt"));
+  prompts.negative_second = config.negative_prompt_2;
+  prompts.clip_skip = config.clip_skip;
   prompts.source = std::make_shared<const PromptSource>(source);
-  require(
-      prompts.second.empty() || prompts.source->pipeline().has_second_text(),
-      Errc::invalid_argument, config.place_of("prompt-2"),
-      "the pipeline has one text for a prompt: " +
-          std::string(prompts.source->pipeline().class_name),
-      "put all of it into --prompt");
+  check_texts(config, prompts);
   tokenize(prompts, notes);
   return prompts;
 }
@@ -192,7 +231,9 @@ JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {
   const std::stop_callback action(stop.token(), [&ctx] { ctx.request_stop(); });
   try {
     auto [conditions, hash, num_kept] = prompts.source->encode(
-        ctx, compute, prompts.tokens, EncodingCache(prompts.cache));
+        ctx, compute, prompts.tokens,
+        {.layers = prompts.clip_skip, .prompts = prompts.texts.size()},
+        EncodingCache(prompts.cache));
     JobConditions result{std::move(conditions), std::nullopt, hash};
     if (!prompts.cache.empty()) {
       log_message(LogLevel::info,

@@ -265,6 +265,12 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     }
     if (prompts.negative) {
       recipe.negative_prompt = config::Verbatim{*prompts.negative};
+      if (!prompts.negative_second.empty()) {
+        recipe.negative_prompt_2 = config::Verbatim{prompts.negative_second};
+      }
+    }
+    if (prompts.clip_skip > 0) {
+      recipe.clip_skip = prompts.clip_skip;
     }
   } else if (!prompts.given.empty()) {
     recipe.prompt_embeds_xxh3 =

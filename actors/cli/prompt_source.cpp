@@ -144,6 +144,15 @@ std::uint64_t PromptSource::required_bytes(DType compute) const {
   return most;
 }
 
+std::int64_t PromptSource::most_clip_skip() const {
+  std::int64_t most = parts_.front().encoder->num_layers();
+  for (const Part& part : parts_) {
+    most = std::min(
+        most, part.encoder->num_layers() - part.of->wanted.skipped_layers);
+  }
+  return most;
+}
+
 /// One encoder of a run. It is read when a text needs it that no cache has.
 class PromptSource::Encoding {
  public:
@@ -153,17 +162,20 @@ class PromptSource::Encoding {
         compute_(compute),
         part_(part),
         cache_(cache),
-        identity_(identity()) {}
+        identity_(identity()),
+        class_(execution_class_here()) {}
 
-  /// Equal texts share the tensors.
-  const models::EncodedPrompt& encode(const models::Tokens& tokens) {
+  /// Equal texts share the tensors. clip_skip: layers that are left out beyond
+  /// those of the pipeline.
+  const models::EncodedPrompt& encode(const models::Tokens& tokens,
+                                      int clip_skip) {
     std::vector<std::int32_t> ids = tokens.ids;
     if (part_.of->is_masked) {
       ids.resize(static_cast<std::size_t>(tokens.length));
     }
-    const auto [at, is_new] = known_.try_emplace(std::move(ids));
+    const auto [at, is_new] = known_[clip_skip].try_emplace(std::move(ids));
     if (is_new) {
-      EncodingCache::Entry entry = entry_of(at->first);
+      EncodingCache::Entry entry = entry_of(at->first, clip_skip);
       require(!weights_hash_ || *weights_hash_ == entry.weights_hash,
               Errc::corrupt_file, "--cache",
               "it holds texts of this encoder by other weights",
@@ -179,8 +191,11 @@ class PromptSource::Encoding {
   [[nodiscard]] std::uint64_t num_kept() const noexcept { return num_kept_; }
 
  private:
-  EncodingCache::Entry entry_of(const std::vector<std::int32_t>& ids) {
-    const std::uint64_t key = key_of(ids);
+  EncodingCache::Entry entry_of(const std::vector<std::int32_t>& ids,
+                                int clip_skip) {
+    models::HiddenState wanted = part_.of->wanted;
+    wanted.skipped_layers += clip_skip;
+    const std::uint64_t key = key_of(ids, wanted);
     if (auto kept = cache_.find(key)) {
       ++num_kept_;
       return std::move(*kept);
@@ -190,7 +205,7 @@ class PromptSource::Encoding {
     }
     EncodingCache::Entry entry{
         encoder_->encode(ctx_, ids, static_cast<std::int64_t>(ids.size()),
-                         part_.of->wanted),
+                         wanted),
         encoder_->weights_hash()};
     cache_.keep(key, entry);
     return entry;
@@ -205,8 +220,8 @@ class PromptSource::Encoding {
     return part_.encoder->load(ctx_, compute_, weights);
   }
 
-  /// All that decides what the encoder makes of ids, without reading its
-  /// weights: a file is known by its stamp.
+  /// What the encoder is, without reading its weights: a file is known by its
+  /// stamp.
   [[nodiscard]] std::string identity() const {
     std::string text = part_.bundled + '\n';
     if (part_.files != nullptr) {
@@ -219,15 +234,18 @@ class PromptSource::Encoding {
                         stamp.inode, stamp.size, stamp.modified);
       }
     }
-    const JobDevice cpu{.compute = compute_};
-    return text +
-           fmt::format("{} {} {}\n", part_.of->wanted.skipped_layers,
-                       part_.of->wanted.final_norm,
-                       execution_class(execution_conditions(0, cpu, {})));
+    return text;
   }
-  [[nodiscard]] std::uint64_t key_of(
-      const std::vector<std::int32_t>& ids) const {
-    const std::string text = identity_ + fmt::format("{}", fmt::join(ids, " "));
+  [[nodiscard]] std::string execution_class_here() const {
+    const JobDevice cpu{.compute = compute_};
+    return execution_class(execution_conditions(0, cpu, {}));
+  }
+  /// Follows from all that decides what the encoder makes of ids.
+  [[nodiscard]] std::uint64_t key_of(const std::vector<std::int32_t>& ids,
+                                     models::HiddenState wanted) const {
+    const std::string text =
+        identity_ + fmt::format("{} {} {}\n{}", wanted.skipped_layers,
+                                wanted.final_norm, class_, fmt::join(ids, " "));
     return xxh3_64(std::as_bytes(std::span(text)));
   }
 
@@ -236,15 +254,18 @@ class PromptSource::Encoding {
   const Part& part_;
   const EncodingCache& cache_;
   std::string identity_;
+  std::string class_;
   std::unique_ptr<models::TextEncoder> encoder_;
   std::optional<std::uint64_t> weights_hash_;
-  std::map<std::vector<std::int32_t>, models::EncodedPrompt> known_;
+  /// By clip skip and ids.
+  std::map<int, std::map<std::vector<std::int32_t>, models::EncodedPrompt>>
+      known_;
   std::uint64_t num_kept_ = 0;
 };
 
 PromptSource::Encoded PromptSource::encode(
     ExecContext& ctx, DType compute,
-    const std::vector<std::vector<models::Tokens>>& prompts,
+    const std::vector<std::vector<models::Tokens>>& prompts, ClipSkip clip_skip,
     const EncodingCache& cache) const {
   std::vector<std::vector<models::EncodedPrompt>> encoded(prompts.size());
   std::vector<std::uint64_t> hashes;
@@ -252,7 +273,8 @@ PromptSource::Encoded PromptSource::encode(
   for (std::size_t p = 0; p < parts_.size(); ++p) {
     Encoding encoding(ctx, compute, parts_[p], cache);
     for (std::size_t i = 0; i < prompts.size(); ++i) {
-      encoded[i].push_back(encoding.encode(prompts[i][p]));
+      encoded[i].push_back(encoding.encode(
+          prompts[i][p], i < clip_skip.prompts ? clip_skip.layers : 0));
     }
     hashes.push_back(encoding.weights_hash());
     result.num_kept += encoding.num_kept();

@@ -45,6 +45,15 @@ class PromptSource {
     std::uint64_t weights_hash = 0;
     std::uint64_t num_kept = 0;  ///< texts that the cache had
   };
+  /// The most layers that a prompt may leave out (ClipSkip).
+  [[nodiscard]] std::int64_t most_clip_skip() const;
+
+  /// Layers that the first `prompts` of a list leave out, beyond those that the
+  /// pipeline does. A negative prompt, which comes last, leaves out none.
+  struct ClipSkip {
+    int layers = 0;
+    std::size_t prompts = 0;
+  };
   /// Encodes what `tokens` gave for each prompt: reads one encoder after
   /// another with all cores, and lets each go before the next. An encoder whose
   /// texts are all in the cache is not read.
@@ -52,7 +61,7 @@ class PromptSource {
   [[nodiscard]] Encoded encode(
       ExecContext& ctx, DType compute,
       const std::vector<std::vector<models::Tokens>>& prompts,
-      const EncodingCache& cache) const;
+      ClipSkip clip_skip, const EncodingCache& cache) const;
 
  private:
   struct Part {

@@ -198,6 +198,9 @@ class ClipTextDescription final : public TextEncoderDescription {
   [[nodiscard]] std::int64_t max_tokens() const override {
     return config_.max_tokens;
   }
+  [[nodiscard]] std::int64_t num_layers() const override {
+    return config_.num_layers;
+  }
   [[nodiscard]] double flops(std::int64_t tokens) const override;
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const override {
     return packed_bytes(clip_text_tensors(config_, kClipTextPrefix), compute);

@@ -49,6 +49,9 @@ struct PromptPipeline {
   /// The condition of no negative prompt, beside `like`, that of a prompt.
   /// Null: a missing negative prompt is an empty text.
   Condition (*no_negative)(const Condition& like) = nullptr;
+  /// Whether a prompt may be taken from an earlier layer of the encoders
+  /// (`clip_skip` of diffusers). It is never so of a negative prompt.
+  bool takes_clip_skip = false;
   /// What `cleaned` does to a prompt that it changes.
   std::string_view note;
   /// The sizes that it samples at, for a network that was trained with latents

@@ -36,6 +36,7 @@ extern constinit const PromptPipeline kStableDiffusion{
     .encoders = kClipAlone,
     .cleaned = unchanged,
     .condition = sd_condition,
+    .takes_clip_skip = true,
     .note = {}};
 
 }  // namespace troupe::models

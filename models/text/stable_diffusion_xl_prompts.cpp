@@ -78,6 +78,7 @@ extern constinit const PromptPipeline kStableDiffusionXl{
     .cleaned = as_written,
     .condition = sdxl_condition,
     .no_negative = sdxl_zeros,
+    .takes_clip_skip = true,
     .note = {}};
 
 }  // namespace troupe::models

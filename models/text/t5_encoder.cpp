@@ -218,6 +218,9 @@ class T5EncoderDescription final : public TextEncoderDescription {
   [[nodiscard]] std::int64_t max_tokens() const override {
     return T5Config::kMostTokens;
   }
+  [[nodiscard]] std::int64_t num_layers() const override {
+    return config_.num_layers;
+  }
   [[nodiscard]] double flops(std::int64_t tokens) const override;
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const override {
     return packed_bytes(t5_tensors(config_, kT5TokenNames[0]), compute);

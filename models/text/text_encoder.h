@@ -65,6 +65,7 @@ class TextEncoderDescription {
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
   /// The most ids of one text.
   [[nodiscard]] virtual std::int64_t max_tokens() const = 0;
+  [[nodiscard]] virtual std::int64_t num_layers() const = 0;
   /// Floating-point operations for one text of so many ids.
   [[nodiscard]] virtual double flops(std::int64_t tokens) const = 0;
   /// Bytes of the packed weights, where the embedding table is stored in f32

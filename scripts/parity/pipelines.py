@@ -45,6 +45,8 @@ class Case(NamedTuple):
     steps: int | None = None
     given: bool = False  # by --prompt-embeds
     second: str | None = None  # of the second text encoder
+    negative_second: str | None = None
+    clip_skip: int | None = None
 
 
 # Of pictures, height and width: smaller and larger than their bins, cut above
@@ -89,7 +91,15 @@ def cases(rng, row, sizes):
         Case("second text", (cat,), second="a Dog on the hill"),
         Case("second text of several", (cat, "a house"), negative="ugly",
              second="a " + " ".join(rng.choices(words, k=400))),
+        Case("second negative", (cat,), negative="ugly",
+             negative_second="a Dog in the rain"),
+        Case("second texts of both", (cat, "a house"), negative="",
+             second="a hill", negative_second="Fog"),
     ] if row.has_second_text else []
+    if row.has_clip_skip:
+        more += [Case(f"clip skip {layers}", (cat, "a dog"), negative=negative,
+                      clip_skip=layers)
+                 for layers, negative in [(0, None), (1, None), (1, cat)]]
     return more + [
         Case("empty negative", (cat,), negative=""),
         Case("plain", (cat.lower(),)),
@@ -118,14 +128,16 @@ def cases(rng, row, sizes):
 
 def texts_of(case):
     """Beside the prompts, one of each for each prompt."""
-    told = {"negative_prompt": case.negative, "prompt_2": case.second}
+    told = {"negative_prompt": case.negative, "prompt_2": case.second,
+            "negative_prompt_2": case.negative_second}
     return {key: [text] * len(case.prompts)
             for key, text in told.items() if text is not None}
 
 
 def asked(case):
     """Of a diffusers call."""
-    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps}
+    told = {"guidance_scale": case.guidance, "num_inference_steps": case.steps,
+            "clip_skip": case.clip_skip}
     return {**texts_of(case), **{key: value for key, value in told.items()
                                  if value is not None}}
 
@@ -140,6 +152,8 @@ def pixels(case, sizes):
 def encoded(row, pipeline, case):
     """Tensors by their names, of all prompts."""
     options = {**texts_of(case), **row.encoding}
+    if case.clip_skip is not None:
+        options["clip_skip"] = case.clip_skip
     if not row.has_no_negative:
         options.setdefault("negative_prompt", [""] * len(case.prompts))
     tensors = zip(row.returns, pipeline.encode_prompt(
@@ -173,6 +187,10 @@ def prompt_options(case, scratch):
         options += ["--prompt-2", case.second]
     if case.negative is not None:
         options += ["--negative-prompt", case.negative]
+    if case.negative_second is not None:
+        options += ["--negative-prompt-2", case.negative_second]
+    if case.clip_skip is not None:
+        options += ["--clip-skip", case.clip_skip]
     return options
 
 

@@ -205,6 +205,7 @@ class Pipeline(NamedTuple):
     encoding: dict
     call: dict  # beside prompts, generators and the kind of output
     has_second_text: bool = False
+    has_clip_skip: bool = False
     # A missing negative prompt is not an empty text.
     has_no_negative: bool = False
     sizes: list = SMALL
@@ -218,21 +219,23 @@ PIPELINES = {
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
          "negative_prompt_attention_mask"),
         {"clean_caption": True}, {"use_resolution_binning": False}),
+    "Stable Diffusion 1.5": Pipeline(
+        "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
+        ("prompt_embeds", "negative_prompt_embeds"),
+        {"device": "cpu", "num_images_per_prompt": 1}, {},
+        has_clip_skip=True),
+    "Stable Diffusion XL": Pipeline(
+        "pipeline_sdxl", StableDiffusionXLPipeline, stable_diffusion_xl,
+        ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds",
+         "negative_pooled_prompt_embeds"),
+        {"device": "cpu"}, {}, has_second_text=True, has_clip_skip=True,
+        has_no_negative=True),
     "PixArt-Sigma in bins": Pipeline(
         "pipeline_pixart_bins", PixArtSigmaPipeline, pixart_sigma,
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",
          "negative_prompt_attention_mask"),
         {"clean_caption": True}, {}, sizes=BINNED, smallest=SMALLEST_BINNED,
         has_bins=True),
-    "Stable Diffusion 1.5": Pipeline(
-        "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
-        ("prompt_embeds", "negative_prompt_embeds"),
-        {"device": "cpu", "num_images_per_prompt": 1}, {}),
-    "Stable Diffusion XL": Pipeline(
-        "pipeline_sdxl", StableDiffusionXLPipeline, stable_diffusion_xl,
-        ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds",
-         "negative_pooled_prompt_embeds"),
-        {"device": "cpu"}, {}, has_second_text=True, has_no_negative=True),
 }
 
 

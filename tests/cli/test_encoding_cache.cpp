@@ -65,6 +65,19 @@ TEST_F(EncodingCache, IsOfTheTextsThatEachEncoderReads) {
   expect_kept(sample_with_cache({"--prompt-2", "rain"}), "2 texts");
 }
 
+/// A negative prompt leaves out no layer: the same text is encoded twice.
+TEST_F(EncodingCache, IsOfTheLayerThatIsWanted) {
+  expect_kept(sample_with_cache(), "0 texts");
+  expect_kept(sample_with_cache({"--clip-skip", "0"}), "2 texts");
+  expect_kept(sample_with_cache({"--clip-skip", "1"}), "0 texts");
+  const Outcome both =
+      sample_with_cache({"--clip-skip", "1", "--negative-prompt", "a red fox"});
+  expect_kept(both, "4 texts");
+  EXPECT_EQ(both.json()["latents_xxh3"],
+            sample({"--clip-skip", "1", "--negative-prompt", "a red fox"})
+                .json()["latents_xxh3"]);
+}
+
 TEST_F(EncodingCache, ServesTroupeEncodeToo) {
   expect_kept(sample_with_cache(), "0 texts");
   const Outcome encoded =

@@ -244,7 +244,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look_at_prompts(
       {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
   look({"sample", "--random-weights", "tiny-sdxl", "-p", "a fox", "--prompt-2",
-        "snow", "-o", folder.path("second.png")},
+        "snow", "--negative-prompt", "rain", "--negative-prompt-2", "fog",
+        "--clip-skip", "1", "-o", folder.path("second.png")},
        0);
   look({"sample", "-m", std::string(TROUPE_GOLDEN) + "/pipeline_pixart_bins",
         "-p", "a fox", "--steps", "1", "--size", "61x40", "-o",

@@ -7,41 +7,10 @@
 #include <vector>
 
 #include "tests/cli/link_job.h"
+#include "tests/cli/prompt_runs.h"
 
 namespace troupe::test {
 namespace {
-
-using Arguments = std::vector<std::string>;
-
-Arguments joined(Arguments one, const Arguments& more) {
-  one.insert(one.end(), more.begin(), more.end());
-  return one;
-}
-
-constexpr const char* kPixArt = "tiny-pixart-sigma";
-constexpr const char* kStableDiffusion = "tiny-sd15";
-constexpr const char* kStableDiffusionXl = "tiny-sdxl";
-
-/// A job of a tiny pipeline in four steps.
-Outcome sample(const Arguments& more, const std::string& model = kPixArt) {
-  return run(joined({"sample", "--random-weights", model, "--steps", "4",
-                     "--progress", "none", "--json"},
-                    more));
-}
-
-nlohmann::json done(const Arguments& more, const std::string& model = kPixArt) {
-  const Outcome outcome = sample(more, model);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return outcome.json();
-}
-
-void expect_refused(const Outcome& outcome, int exit_code,
-                    const std::string& says) {
-  EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
-  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
-}
-
-const Arguments kFox = {"--prompt", "a red fox in the snow"};
 
 class PromptMethods
     : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
@@ -141,55 +110,6 @@ TEST(Prompts, TakeWhatThePipelineDoesByDefault) {
            "--print-config"});
   EXPECT_NE(printed.out.find("guidance = 4.5"), std::string::npos);
   EXPECT_NE(printed.out.find("prompt = \"x\""), std::string::npos);
-}
-
-/// Stable Diffusion XL has two encoders, each of which may read its own text.
-TEST(SecondPrompt, IsReadByTheSecondEncoder) {
-  const auto latents = [](const Arguments& more) {
-    return done(joined(kFox, more), kStableDiffusionXl)["latents_xxh3"];
-  };
-  const auto fox = latents({});
-  EXPECT_EQ(latents({"--prompt-2", kFox[1]}), fox);
-  EXPECT_NE(latents({"--prompt-2", "a hen"}), fox);
-  EXPECT_NE(done({"--prompt", "a hen", "--prompt-2", kFox[1]},
-                 kStableDiffusionXl)["latents_xxh3"],
-            fox);
-}
-
-TEST(SecondPrompt, StandsInTheRecipe) {
-  const TempFolder folder;
-  const std::string picture = folder.path("fox.png");
-  (void)done(joined(kFox, {"--prompt-2", "oil on \"canvas\"", "-o", picture}),
-             kStableDiffusionXl);
-  const Outcome shown = run({"inspect", picture, "--json"});
-  EXPECT_EQ(shown.json()["items"][0]["recipe"]["prompt_2"],
-            "oil on \"canvas\"");
-  const Outcome again =
-      run({"sample", "--from", picture, "-o", folder.path("again.png")});
-  ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
-  // Another prompt takes its own second text with it.
-  const auto hen =
-      run({"sample", "--from", picture, "-p", "a hen", "--json"}).json();
-  EXPECT_EQ(hen["latents_xxh3"],
-            done({"-p", "a hen"}, kStableDiffusionXl)["latents_xxh3"]);
-}
-
-TEST(SecondPrompt, IsRefusedWhereNobodyReadsIt) {
-  expect_refused(sample(joined(kFox, {"--prompt-2", "x"}), kStableDiffusion), 2,
-                 "one text for a prompt");
-  expect_refused(sample({"--prompt-2", "x"}, kStableDiffusionXl), 2,
-                 "--prompt-2");
-  expect_refused(run(tiny_sample({"--prompt-2", "x"})), 2,
-                 "takes classes and no prompts");
-}
-
-/// As in diffusers: zeros, where no negative prompt is given.
-TEST(NegativePrompt, ThatIsMissingIsNoEmptyText) {
-  const auto latents = [](const Arguments& more) {
-    return done(joined(kFox, more), kStableDiffusionXl)["latents_xxh3"];
-  };
-  EXPECT_NE(latents({"--negative-prompt", ""}), latents({}));
 }
 
 TEST(EncodedPrompts, OfTwoEncodersGiveTheSamePicture) {

@@ -37,18 +37,17 @@ TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
 }
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
-  expect_refused({"sample", "--negative_prompt_2", "a cat"},
-                 {"[--negative-prompt-2]", "coming", "--prompt TEXT"});
-  expect_refused({"sample", "--clip_skip=2"},
-                 {"[--clip-skip]", "coming", "--prompt TEXT"});
+  expect_refused({"sample", "--max_sequence_length", "300"},
+                 {"[--max-sequence-length]", "coming", "--prompt TEXT"});
   expect_refused({"sample", "--lora", "x.safetensors"},
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--server", "tcp://a:1"},
                  {"[--server]", "coming", "--listen ADDR"});
   expect_refused({"sample", "--width", "512"}, {"[--width]", "--size"});
-  const Outcome variable = run({"sample"}, {"TROUPE_CLIP_SKIP=2"});
+  const Outcome variable = run({"sample"}, {"TROUPE_MAX_SEQUENCE_LENGTH=2"});
   EXPECT_EQ(variable.exit_code, 2);
-  EXPECT_TRUE(variable.err.starts_with("troupe: [TROUPE_CLIP_SKIP] what"))
+  EXPECT_TRUE(
+      variable.err.starts_with("troupe: [TROUPE_MAX_SEQUENCE_LENGTH] what"))
       << variable.err;
 }
 

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+#include "config/toml_file.h"
+
+/// What does not go together, of one source or of all. For load_config.cpp.
+namespace troupe::config {
+
+/// Whether one of the settings sets `key`. A switch that is turned off is not
+/// said.
+[[nodiscard]] bool says(const std::vector<Setting>& settings,
+                        std::string_view key);
+
+// Errors (all): Errc::invalid_argument with the place of one of the options.
+
+/// Refuses one option under two names in one source: which of them counts would
+/// be chance.
+void check_repeated(const std::vector<Setting>& settings);
+/// Refuses options of one source that say different things of one matter.
+void check_exclusive(const std::vector<Setting>& settings);
+/// Refuses what an emulated machine does not have: it is whole, and computes on
+/// the CPU.
+void check_emulation(const Config& config);
+/// Refuses two things to print at once.
+void check_printing(const Config& config);
+
+}  // namespace troupe::config
