@@ -10,26 +10,24 @@
 namespace troupe::config {
 namespace {
 
-constexpr std::string_view kSdVae = R"({
-  "_class_name": "AutoencoderKL", "in_channels": 3, "out_channels": 3,
-  "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D",
-                       "DownEncoderBlock2D", "DownEncoderBlock2D"],
-  "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D",
-                     "UpDecoderBlock2D", "UpDecoderBlock2D"],
-  "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,
-  "act_fn": "silu", "latent_channels": 4, "norm_num_groups": 32,
-  "scaling_factor": 0.18215})";
-
-/// The same network with other weights.
-constexpr std::string_view kSdxlVae = R"({
-  "_class_name": "AutoencoderKL", "in_channels": 3, "out_channels": 3,
-  "down_block_types": ["DownEncoderBlock2D", "DownEncoderBlock2D",
-                       "DownEncoderBlock2D", "DownEncoderBlock2D"],
-  "up_block_types": ["UpDecoderBlock2D", "UpDecoderBlock2D",
-                     "UpDecoderBlock2D", "UpDecoderBlock2D"],
-  "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,
-  "act_fn": "silu", "latent_channels": 4, "norm_num_groups": 32,
-  "scaling_factor": 0.13025})";
+/// The decoder of all Stable Diffusions; versions differ in what it was trained
+/// with.
+std::string sd_vae(double scaling_factor, int sample_size) {
+  return nlohmann::json{
+      {"_class_name", "AutoencoderKL"},
+      {"in_channels", 3},
+      {"out_channels", 3},
+      {"down_block_types", std::vector(4, std::string("DownEncoderBlock2D"))},
+      {"up_block_types", std::vector(4, std::string("UpDecoderBlock2D"))},
+      {"block_out_channels", {128, 256, 512, 512}},
+      {"layers_per_block", 2},
+      {"act_fn", "silu"},
+      {"latent_channels", 4},
+      {"norm_num_groups", 32},
+      {"scaling_factor", scaling_factor},
+      {"sample_size", sample_size}}
+      .dump();
+}
 
 constexpr std::string_view kTinyVae = R"({
   "_class_name": "AutoencoderKL", "in_channels": 3, "out_channels": 3,
@@ -233,17 +231,20 @@ std::string pixart(const PixArtSize& size) {
 std::span<const BundledModel> bundled_models() {
   // Sizes: Peebles & Xie 2023, arXiv:2212.09748, table 1; Chen et al. 2024,
   // arXiv:2403.04692.
+  static const std::string kDitVae = sd_vae(0.18215, 256);
+  static const std::string kSd15Vae = sd_vae(0.18215, 512);
+  static const std::string kSdxlVae = sd_vae(0.13025, 1024);
   static const std::vector<BundledModel> kModels = {
       {"dit-xl-2-256", "DiT-XL/2, 256x256 pixels, 1000 ImageNet classes",
-       dit({16, 72, 4, 8, 28, 32}), kSdVae, kDdim},
+       dit({16, 72, 4, 8, 28, 32}), kDitVae, kDdim},
       {"dit-xl-2-512", "DiT-XL/2, 512x512 pixels, 1000 ImageNet classes",
-       dit({16, 72, 4, 8, 28, 64}), kSdVae, kDdim},
+       dit({16, 72, 4, 8, 28, 64}), kDitVae, kDdim},
       {"dit-l-2", "DiT-L/2, 256x256 pixels", dit({16, 64, 4, 8, 24, 32}),
-       kSdVae, kDdim},
+       kDitVae, kDdim},
       {"dit-b-2", "DiT-B/2, 256x256 pixels", dit({12, 64, 4, 8, 12, 32}),
-       kSdVae, kDdim},
-      {"dit-s-2", "DiT-S/2, 256x256 pixels", dit({6, 64, 4, 8, 12, 32}), kSdVae,
-       kDdim},
+       kDitVae, kDdim},
+      {"dit-s-2", "DiT-S/2, 256x256 pixels", dit({6, 64, 4, 8, 12, 32}),
+       kDitVae, kDdim},
       {"dit-tiny", "4 blocks of width 64 on 16x16 pixels, for tests",
        dit({4, 16, 3, 3, 4, 16, 10}), "", kDdim},
       {"dit-tiny-vae", "4 blocks of width 64 with a small VAE, for tests",
@@ -265,7 +266,7 @@ std::span<const BundledModel> bundled_models() {
       {"sd15",
        "Stable Diffusion 1.5, 512x512 pixels, from a prompt",
        std::string(kSd15Unet),
-       kSdVae,
+       kSd15Vae,
        kPndm,
        "StableDiffusionPipeline",
        {{"text_encoder", "CLIPTextModel", kClipL, "clip"}}},

@@ -46,6 +46,20 @@ TEST(BundledModels, AreReadableConfigurations) {
   }
 }
 
+TEST(BundledModels, HaveTheTilesOfWhatTheirDecodersWereTrainedWith) {
+  const std::tuple<const char*, int> published[] = {
+      {"dit-xl-2-256", 256},
+      {"sd15", 512},
+      {"sdxl", 1024},
+      {"pixart-sigma-xl-2", 1024}};
+  for (const auto& [name, pixels] : published) {
+    EXPECT_EQ(
+        nlohmann::json::parse(find_bundled_model(name).vae)["sample_size"],
+        pixels)
+        << name;
+  }
+}
+
 TEST(BundledModels, HaveThePublishedSizes) {
   // Width, blocks and heads of the paper's table 1, patch 2.
   const std::tuple<const char*, int, int, int> published[] = {
