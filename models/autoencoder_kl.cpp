@@ -45,6 +45,17 @@ std::vector<bool> parse_up_blocks(const Json& json, std::size_t widths) {
   return any ? attends : std::vector<bool>();
 }
 
+/// A number, or one for each side: diffusers cuts tiles by the first.
+std::int64_t parse_sample_size(const Json& json) {
+  constexpr std::int64_t kDefault = 32;
+  constexpr std::int64_t kMost = 1 << 20;
+  if (!json.is_list("sample_size")) {
+    return json.integer("sample_size", kDefault, 1, kMost);
+  }
+  const auto sides = json.integers("sample_size", {}, 1, kMost);
+  return sides.empty() ? kDefault : sides.front();
+}
+
 std::vector<double> per_channel(const Json& json, std::string_view key,
                                 std::int64_t channels) {
   std::vector<double> values = json.numbers(key);
@@ -133,25 +144,6 @@ std::int64_t inner_elements(const AutoencoderKlConfig& config,
   return most;
 }
 
-void check_latents(const AutoencoderKlConfig& config, const Tensor& latents,
-                   const Tensor& out) {
-  const std::int64_t scale = config.scale();
-  const bool fits = latents.shape().rank() == 3 && out.shape().rank() == 3 &&
-                    latents.dim(0) == config.latent_channels &&
-                    out.dim(0) == config.out_channels &&
-                    out.dim(1) == scale * latents.dim(1) &&
-                    out.dim(2) == scale * latents.dim(2) &&
-                    latents.dtype() == DType::f32 && out.dtype() == DType::f32;
-  if (!fits || latents.empty()) {
-    throw Error(Errc::shape_mismatch, "autoencoder",
-                "got latents " + to_string(latents.shape()) + " and picture " +
-                    to_string(out.shape()) + ", expected " +
-                    std::to_string(config.latent_channels) +
-                    " latent channels and a picture " + std::to_string(scale) +
-                    " times as wide, f32");
-  }
-}
-
 /// Undoes the normalisation of latents, per channel.
 void denormalise(const AutoencoderKlConfig& config, const Tensor& latents,
                  Tensor& out) {
@@ -192,6 +184,7 @@ AutoencoderKlConfig parse_autoencoder_kl_config(const Json& json) {
   config.use_post_quant_conv = json.boolean("use_post_quant_conv", true);
   config.mid_block_add_attention =
       json.boolean("mid_block_add_attention", true);
+  config.sample_size = parse_sample_size(json);
 
   const auto& widths = config.block_out_channels;
   config.up_block_attention = parse_up_blocks(json, widths.size());
@@ -230,9 +223,27 @@ std::uint64_t AutoencoderKl::weights_hash() const noexcept {
   return weights_->hash;
 }
 
+void AutoencoderKl::check(const Tensor& latents, const Tensor& out) const {
+  const std::int64_t scale = config_.scale();
+  const bool fits = latents.shape().rank() == 3 && out.shape().rank() == 3 &&
+                    latents.dim(0) == config_.latent_channels &&
+                    out.dim(0) == config_.out_channels &&
+                    out.dim(1) == scale * latents.dim(1) &&
+                    out.dim(2) == scale * latents.dim(2) &&
+                    latents.dtype() == DType::f32 && out.dtype() == DType::f32;
+  if (!fits || latents.empty()) {
+    throw Error(Errc::shape_mismatch, "autoencoder",
+                "got latents " + to_string(latents.shape()) + " and picture " +
+                    to_string(out.shape()) + ", expected " +
+                    std::to_string(config_.latent_channels) +
+                    " latent channels and a picture " + std::to_string(scale) +
+                    " times as wide, f32");
+  }
+}
+
 void AutoencoderKl::decode(ExecContext& ctx, const Tensor& latents,
                            Tensor& out) const {
-  check_latents(config_, latents, out);
+  check(latents, out);
   const std::int64_t height = latents.dim(1);
   const std::int64_t width = latents.dim(2);
   const Workspace::Scope scope(ctx.workspace());

@@ -32,6 +32,8 @@ struct AutoencoderKlConfig {
   /// For each up block, whether attention follows each of its resnets. Empty:
   /// in no up block.
   std::vector<bool> up_block_attention;
+  /// Of the pictures it was trained with, in pixels. Decides the tiles alone.
+  std::int64_t sample_size = 32;
 
   [[nodiscard]] bool attends_in_up_block(std::size_t index) const {
     return !up_block_attention.empty() && up_block_attention[index];
@@ -39,6 +41,10 @@ struct AutoencoderKlConfig {
   /// Pixels per latent side.
   [[nodiscard]] std::int64_t scale() const noexcept {
     return std::int64_t{1} << (block_out_channels.size() - 1);
+  }
+  /// Of a tile (tiled_decode.h), in latents; 0: the decoder has none.
+  [[nodiscard]] std::int64_t tile_side() const noexcept {
+    return sample_size / scale();
   }
 };
 
@@ -92,6 +98,8 @@ class AutoencoderKl {
   /// scaling_factor + mean, or z / scaling_factor + shift_factor.
   /// Errors: Errc::shape_mismatch; Errc::interrupted (ticks between blocks).
   void decode(ExecContext& ctx, const Tensor& latents, Tensor& out) const;
+  /// Errors: those of `decode` for operands of wrong shapes.
+  void check(const Tensor& latents, const Tensor& out) const;
 
  private:
   [[nodiscard]] Tensor decode_tokens(ExecContext& ctx, Tensor x) const;

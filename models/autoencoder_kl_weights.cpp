@@ -17,7 +17,9 @@ namespace troupe::models {
 namespace {
 
 /// Other pixels come of the same tensors under another configuration: every
-/// field enters, in the order of the struct, lists with their length.
+/// field enters, in the order of the struct, lists with their length. Only
+/// sample_size does not: it decides no pixel unless there are tiles, and jobs
+/// and recipes say how large those are.
 std::uint64_t hash_of(const AutoencoderKlConfig& config,
                       std::uint64_t tensors) {
   std::vector<std::uint64_t> parts = {tensors};

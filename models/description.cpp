@@ -5,6 +5,7 @@
 
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
+#include "models/tiled_decode.h"
 
 namespace troupe::models {
 
@@ -56,8 +57,16 @@ Shape DecoderDescription::pixel_shape(const Shape& latents) const {
           latents[rank - 1] * scale()};
 }
 
-double DecoderDescription::flops(const Shape& latents) const {
-  return autoencoder_kl_flops(config_, latents.num_elements() / latents[0]);
+std::int64_t DecoderDescription::tile_side() const noexcept {
+  const std::int64_t side = config_.tile_side();
+  return side < kSmallestTile ? 0 : side;
+}
+
+double DecoderDescription::flops(const Shape& latents,
+                                 std::int64_t tile) const {
+  return tile > 0 ? tiled_flops(config_, latents, tile)
+                  : autoencoder_kl_flops(config_,
+                                         latents.num_elements() / latents[0]);
 }
 
 std::uint64_t DecoderDescription::weights_bytes(DType compute) const {
@@ -65,11 +74,14 @@ std::uint64_t DecoderDescription::weights_bytes(DType compute) const {
 }
 
 std::uint64_t DecoderDescription::picture_bytes(const Shape& latents,
-                                                DType compute) const {
+                                                DType compute,
+                                                std::int64_t tile) const {
   const std::size_t rank = latents.rank();
-  return autoencoder_kl_required_bytes(config_, compute, latents[rank - 2],
-                                       latents[rank - 1]) -
-         weights_bytes(compute);
+  const std::uint64_t all =
+      tile > 0 ? tiled_required_bytes(config_, compute, latents, tile)
+               : autoencoder_kl_required_bytes(
+                     config_, compute, latents[rank - 2], latents[rank - 1]);
+  return all - weights_bytes(compute);
 }
 
 /// The encoder is never read: its tensors are known by their modules.

@@ -148,12 +148,19 @@ class DecoderDescription {
   [[nodiscard]] std::int64_t scale() const noexcept { return config_.scale(); }
   /// [C, H, W] of the picture that latents of this shape give.
   [[nodiscard]] Shape pixel_shape(const Shape& latents) const;
+  /// Of the tiles in which it can decode, in latents: as diffusers has it, the
+  /// side of what it was trained with. 0 where that is too small.
+  [[nodiscard]] std::int64_t tile_side() const noexcept;
+
+  // tile: decoded in tiles of so many latents a side (tiled_decode.h); 0:
+  // whole.
+
   /// Floating-point operations for one picture.
-  [[nodiscard]] double flops(const Shape& latents) const;
+  [[nodiscard]] double flops(const Shape& latents, std::int64_t tile = 0) const;
   [[nodiscard]] std::uint64_t weights_bytes(DType compute) const;
   /// Bytes of activations while one picture is decoded.
-  [[nodiscard]] std::uint64_t picture_bytes(const Shape& latents,
-                                            DType compute) const;
+  [[nodiscard]] std::uint64_t picture_bytes(const Shape& latents, DType compute,
+                                            std::int64_t tile = 0) const;
   [[nodiscard]] ClassTensors tensors() const;
   [[nodiscard]] std::unique_ptr<AutoencoderKl> load(
       ExecContext& ctx, DType compute, WeightSource& weights) const;

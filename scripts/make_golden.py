@@ -137,7 +137,8 @@ def make_unet(folder, seed, tokens, rows=2, side=None, **config):
 
 
 @torch.no_grad()
-def make_vae(folder, seed, side=(4, 4), legacy=False, **config):
+def make_vae(folder, seed, side=(4, 4), legacy=False, tiled_side=None,
+             **config):
     torch.manual_seed(seed)
     blocks = len(config["block_out_channels"])
     config.setdefault("up_block_types", ["UpDecoderBlock2D"] * blocks)
@@ -145,14 +146,22 @@ def make_vae(folder, seed, side=(4, 4), legacy=False, **config):
                           **config).eval()
     shake(model)
     c = model.config
+
+    def decode(latents):
+        if c.latents_mean is not None:
+            mean, std = (torch.tensor(values).view(-1, 1, 1)
+                         for values in (c.latents_mean, c.latents_std))
+            z = latents * std / c.scaling_factor + mean
+        else:
+            z = latents / c.scaling_factor + (c.shift_factor or 0.0)
+        return model.decode(z[None]).sample[0]
     latents = torch.randn(c.latent_channels, *side)
-    if c.latents_mean is not None:
-        z = (latents * torch.tensor(c.latents_std).view(-1, 1, 1)
-             / c.scaling_factor + torch.tensor(c.latents_mean).view(-1, 1, 1))
-    else:
-        z = latents / c.scaling_factor + (c.shift_factor or 0.0)
-    picture = model.decode(z[None]).sample[0]
-    save(folder, model, {"latents": latents, "picture": picture},
+    golden = {"latents": latents, "picture": decode(latents)}
+    if tiled_side:
+        model.enable_tiling()
+        golden["tiled_latents"] = torch.randn(c.latent_channels, *tiled_side)
+        golden["tiled_picture"] = decode(golden["tiled_latents"])
+    save(folder, model, golden,
          lambda name: name.startswith(("decoder.", "post_quant")))
     if legacy:
         from safetensors.torch import load_file
@@ -240,6 +249,9 @@ def fixed(out):
               attention_head_dim=[1, 2, 4], cross_attention_dim=5,
               in_channels=3, out_channels=2, act_fn="gelu",
               time_embedding_dim=12)
+    make_vae(path("vae_tiled"), 18, side=(8, 5), sample_size=16,
+             tiled_side=(15, 22), block_out_channels=[4, 8],
+             layers_per_block=1, norm_num_groups=2, latent_channels=3)
 
 
 def drawn_unet(draw, path):

@@ -9,6 +9,7 @@
 
 #include "kernels/core/noise.h"
 #include "models/autoencoder_kl.h"
+#include "models/tiled_decode.h"
 #include "tests/cuda/support.h"
 #include "tests/models/dit_fixtures.h"
 #include "tests/models/helpers.h"
@@ -231,6 +232,14 @@ TEST_P(DecoderOnGpu, AgreesWithTheCpu) {
   Tensor on_gpu = kernels::poisoned(gpu, {3, 14, 20}, DType::f32);
   here.decode(gpu, kernels::upload(gpu, latents), on_gpu);
   EXPECT_TRUE(bytes_equal(kernels::download(gpu, on_gpu), *first));
+  // In tiles, to the host and on the GPU.
+  constexpr std::int64_t kTile = 6;
+  decode_in_tiles(cpu, there, latents, kTile, want);
+  Tensor tiled({3, 14, 20}, DType::f32);
+  decode_in_tiles(gpu, here, latents, kTile, tiled);
+  EXPECT_LE(relative_error(tiled, want), 2 * GetParam().tolerance);
+  decode_in_tiles(gpu, here, kernels::upload(gpu, latents), kTile, on_gpu);
+  EXPECT_TRUE(bytes_equal(kernels::download(gpu, on_gpu), tiled));
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DecoderOnGpu,

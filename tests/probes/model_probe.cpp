@@ -1,9 +1,10 @@
 // One forward pass on files, for scripts/parity.sh:
-//   model_probe dit|pixart|vae MODEL_DIR f32|bf16 IN.safetensors
+//   model_probe dit|pixart|vae|vae_tiled MODEL_DIR f32|bf16 IN.safetensors
 //   OUT.safetensors
 // dit reads "latents" [B, C, H, W], "timesteps" [B] f32 and "labels" [B] i64;
 // pixart, in place of labels, "prompt_embeds" [B, L, D] and "lengths" [B] i64;
-// vae reads "latents". All write "output" f32.
+// vae reads "latents", and so does vae_tiled, in its decoder's tiles. All write
+// "output" f32.
 
 #include <cstdio>
 #include <exception>
@@ -16,6 +17,7 @@
 #include "kernels/core/shard_context.h"
 #include "models/checkpoint.h"
 #include "models/safetensors.h"
+#include "models/tiled_decode.h"
 #include "tests/models/loading.h"
 
 namespace {
@@ -86,8 +88,9 @@ Tensor run_denoiser(ExecContext& ctx, std::string_view kind,
   return out;
 }
 
-Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
-               DType compute, const models::SafetensorsFile& in) {
+Tensor run_vae(ExecContext& ctx, bool in_tiles,
+               const std::filesystem::path& folder, DType compute,
+               const models::SafetensorsFile& in) {
   const auto vae =
       models::load_autoencoder(ctx, models::open_component(folder), compute);
   const Tensor latents = read(in, "latents");
@@ -97,7 +100,12 @@ Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
              DType::f32);
   for (std::int64_t i = 0; i < latents.dim(0); ++i) {
     Tensor picture = out.item(i);
-    vae->decode(ctx, latents.item(i), picture);
+    if (in_tiles) {
+      models::decode_in_tiles(ctx, *vae, latents.item(i),
+                              vae->config().tile_side(), picture);
+    } else {
+      vae->decode(ctx, latents.item(i), picture);
+    }
   }
   return out;
 }
@@ -107,7 +115,8 @@ Tensor run_vae(ExecContext& ctx, const std::filesystem::path& folder,
 int main(int argc, char** argv) {
   if (argc != 6) {
     std::fprintf(stderr,
-                 "usage: model_probe dit|pixart|vae DIR f32|bf16 IN OUT\n");
+                 "usage: model_probe dit|pixart|vae|vae_tiled DIR f32|bf16 IN "
+                 "OUT\n");
     return 2;
   }
   try {
@@ -116,10 +125,11 @@ int main(int argc, char** argv) {
     const models::SafetensorsFile in(argv[4]);
     const DType compute =
         std::string_view(argv[3]) == "bf16" ? DType::bf16 : DType::f32;
+    const std::string_view kind = argv[1];
     const Tensor output =
-        std::string_view(argv[1]) == "vae"
-            ? run_vae(ctx, argv[2], compute, in)
-            : run_denoiser(ctx, argv[1], argv[2], compute, in);
+        kind.starts_with("vae")
+            ? run_vae(ctx, kind == "vae_tiled", argv[2], compute, in)
+            : run_denoiser(ctx, kind, argv[2], compute, in);
     const NamedTensor named{"output", output};
     models::write_safetensors(argv[5], {&named, 1});
     return 0;
