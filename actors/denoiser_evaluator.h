@@ -31,6 +31,7 @@ struct EvaluatorOptions {
   std::vector<std::int64_t> picture_size;
   /// Timesteps of the job, for conditions to be prepared for; can be empty.
   std::vector<double> timesteps;
+  std::int64_t vae_tile = 0;  ///< see JobRecord
 };
 
 /// The most that prepared conditions take of a device's memory beside those
@@ -90,7 +91,8 @@ class DenoiserEvaluator final : public samplers::Evaluator {
       ExecContext& ctx, const samplers::EvaluateRow& row) override;
   void decode(ExecContext& ctx, const Tensor& latents,
               Tensor& pixels) override {
-    copy_on(ctx).model.decode(ctx, latents, options_.picture_size, pixels);
+    copy_on(ctx).model.decode(ctx, latents, options_.vae_tile,
+                              options_.picture_size, pixels);
   }
 
  private:

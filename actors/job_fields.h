@@ -116,6 +116,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("init_latents", r.init_latents);
   visit("execution_classes", r.execution_classes);
   visit("picture_size", r.picture_size);
+  visit("vae_tile", r.vae_tile);
 }
 
 struct AnyVisitor {

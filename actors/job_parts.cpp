@@ -9,6 +9,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/resize.h"
+#include "models/tiled_decode.h"
 
 namespace troupe::actors {
 namespace {
@@ -49,13 +50,14 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
   }
   options.num_conditions = job.num_conditions();
   options.timesteps = job.schedule.timesteps;
+  options.vae_tile = job.vae_tile;
   return options;
 }
 
 }  // namespace
 
 void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
-                         Tensor& pixels) const {
+                         std::int64_t tile, Tensor& pixels) const {
   if (decoder == nullptr) {
     pixels = kernels::on_host(ctx, latents).clone();
     return;
@@ -72,17 +74,22 @@ void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
   } else if (pixels.shape() != wanted) {
     pixels = Tensor(wanted, DType::f32);
   }
-  network->decode(ctx, latents, pixels);
+  if (tile > 0) {
+    models::decode_in_tiles(ctx, *network, latents, tile, pixels);
+  } else {
+    network->decode(ctx, latents, pixels);
+  }
 }
 
 void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
+                         std::int64_t tile,
                          std::span<const std::int64_t> picture,
                          Tensor& pixels) const {
   if (picture.empty()) {
-    return decode(ctx, latents, pixels);
+    return decode(ctx, latents, tile, pixels);
   }
   Tensor decoded;
-  decode(ctx, latents, decoded);
+  decode(ctx, latents, tile, decoded);
   decoded = kernels::on_host(ctx, decoded);
   pixels = Tensor({decoded.dim(0), picture[0], picture[1]}, DType::f32);
   kernels::resize_and_crop(ctx, decoded, pixels);

@@ -26,12 +26,13 @@ struct LoadedModel {
 
   /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
   /// pixels of another shape are replaced. Without a decoder: a copy on the
-  /// host. Errors: those of AutoencoderKl::decode. Thread: any, one ctx per
-  /// thread.
-  void decode(ExecContext& ctx, const Tensor& latents, Tensor& pixels) const;
+  /// host. tile: see JobRecord::vae_tile. Errors: those of
+  /// AutoencoderKl::decode. Thread: any, one ctx per thread.
+  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
+              Tensor& pixels) const;
   /// The same, scaled and cut to `picture`, height and width; pixels are on the
   /// host then. Empty: as they are decoded.
-  void decode(ExecContext& ctx, const Tensor& latents,
+  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
               std::span<const std::int64_t> picture, Tensor& pixels) const;
 };
 

@@ -12,6 +12,7 @@
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/text.h"
+#include "models/tiled_decode.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors {
@@ -168,6 +169,20 @@ void check_branches(const JobRecord& job,
       "unconditional", "the model has one branch");
 }
 
+void check_tiles(const JobRecord& job, const models::ModelDescription& model,
+                 const Shape& latents) {
+  if (job.vae_tile == 0) {
+    return;
+  }
+  expect(model.decoder && job.vae_tile == model.decoder->tile_side() &&
+             models::exceeds_tile(latents, job.vae_tile),
+         "vae_tile",
+         "got " + std::to_string(job.vae_tile) + ", expected 0" +
+             (model.decoder ? " or, for larger pictures, the decoder's own " +
+                                  std::to_string(model.decoder->tile_side())
+                            : std::string()));
+}
+
 void check_classes(const JobRecord& job) {
   constexpr std::size_t kMostClasses = 4096;
   expect(!job.execution_classes.empty() &&
@@ -221,6 +236,7 @@ models::ModelDescription checked_model(const JobRecord& job,
   check_branches(job, *model.denoiser, info);
   check_classes(job);
   check_picture(job, model, latents);
+  check_tiles(job, model, latents);
   const samplers::Schedule schedule = as_field(
       "schedule", [&] { return samplers::Schedule::from_table(job.schedule); });
   expect((job.method.graph != nullptr) == (job.method.kind->graph != nullptr),

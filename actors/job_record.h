@@ -70,6 +70,8 @@ struct JobRecord {
   /// Height and width of the pictures, in pixels, where what is decoded is
   /// scaled and cut to them; empty: they stay as they are decoded.
   std::vector<std::int64_t> picture_size;
+  /// Pictures are decoded in tiles of so many latents a side; 0: whole.
+  std::int64_t vae_tile = 0;
 
   /// How many of the conditions the samples have.
   [[nodiscard]] std::size_t num_conditions() const;

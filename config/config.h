@@ -77,6 +77,7 @@ struct Config {
   std::string prompt_embeds;  ///< a file of encoded prompts in their place
   std::optional<PictureSize> size;  ///< unset: as the model was trained
   bool no_resolution_bins = false;  ///< sample at `size` whatever it is
+  bool vae_tiling = false;          ///< pictures are decoded in tiles
   SampleRange samples;
   /// `samples` is a count, and so many are made of each prompt.
   bool samples_per_prompt = true;

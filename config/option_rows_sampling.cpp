@@ -88,6 +88,10 @@ std::span<const Option> sampling_rows() {
        "sample at --size itself, not at the nearest size that the pipeline was "
        "made for (PixArt)",
        kModel, kRuns, field(&Config::no_resolution_bins)},
+      {"vae-tiling", "enable-vae-tiling", 0, "",
+       "decode large pictures in overlapping tiles, as diffusers does: memory "
+       "of a tile, and a slightly different picture",
+       kModel, kRuns, field(&Config::vae_tiling)},
       {"samples", "num-samples,batch-count", 'n', "N|A:B",
        "how many images, of each prompt if there are several; or global "
        "indices [A, B)",

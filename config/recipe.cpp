@@ -97,6 +97,7 @@ std::vector<Setting> to_settings(const Recipe& recipe,
     say("no-resolution-bins",
         recipe.resolution_bins.value_or(false) ? "false" : "true");
   }
+  say("vae-tiling", recipe.vae_tile ? "true" : "false");
   say("seed", std::to_string(recipe.seed));
   say("noise", name_of(recipe.noise));
   say("guidance", to_text(recipe.guidance_scale));

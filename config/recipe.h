@@ -54,6 +54,8 @@ struct Recipe {
   /// scaled and cut. Set (to true) where it was; recipes of before have no such
   /// key.
   std::optional<bool> resolution_bins;
+  /// Side of the tiles that it was decoded in, in latents; unset: whole.
+  std::optional<std::int64_t> vae_tile;
   double guidance_scale = 1.0;
   samplers::ScheduleOptions schedule;
   samplers::MethodOptions method;

@@ -56,6 +56,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"resolution_bins",
             "whether it was sampled at the nearest bin; absent: false"},
         r.resolution_bins);
+  visit(
+      Key{"vae_tile", "side of the decoder's tiles in latents; absent: whole"},
+      r.vae_tile);
   visit(Key{"guidance_scale", "1: none"}, r.guidance_scale);
   visit(Key{"dtype", "f32, bf16 or f16"}, r.dtype);
   visit(Key{"isa", "level of the CPU, as --isa names it"}, r.isa);

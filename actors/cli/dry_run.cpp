@@ -51,6 +51,18 @@ std::string compared_with_sequential(const PlanSummary& plan) {
              : fmt::format(", {:.3g} × the rows of the sequential run", times);
 }
 
+/// ", decoded by a VAE in tiles of 512x512 pixels".
+std::string decoder_text(const ModelSource& source) {
+  if (!source.decoder()) {
+    return {};
+  }
+  const std::int64_t side = source.vae_tile() * source.decoder()->scale();
+  return side == 0 ? ", decoded by a VAE"
+                   : ", decoded by a VAE in tiles of " +
+                         config::to_string(config::PictureSize{side, side}) +
+                         " pixels";
+}
+
 /// "stale, 2 parts, cut as an onion: 3.75 MiB a model call from part to part".
 std::string method_text(const samplers::MethodOptions& method,
                         const PlanSummary& plan) {
@@ -70,7 +82,7 @@ void print_plan(const JobRequest& request, const RunOutputs& outputs,
   fmt::print("model      {} ({} blocks, latents {}{})\n", request.source.name(),
              request.source.num_blocks(),
              to_string(request.source.latent_shape()),
-             request.source.decoder() ? ", decoded by a VAE" : "");
+             decoder_text(request.source));
   if (!request.source.picture_size().empty()) {
     const Shape decoded = request.source.decoded_shape();
     const Shape picture = request.source.pixel_shape();

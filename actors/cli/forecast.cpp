@@ -66,7 +66,9 @@ double spread_path(const JobShape& shape, const Turn& turn) {
 
 /// Of one picture; 0 where there is nothing to decode.
 double decode_flops(const ModelSource& source) {
-  return source.decoder() ? source.decoder()->flops(source.latent_shape()) : 0;
+  return source.decoder()
+             ? source.decoder()->flops(source.latent_shape(), source.vae_tile())
+             : 0;
 }
 
 /// As many of the model's blocks as are worth timing with so many rows; none

@@ -26,13 +26,19 @@ constexpr int kMostRows = 64;
 
 void check_gpu_memory(const JobRequest& request) {
   for (const JobDevice& gpu : request.devices) {
-    require(
-        !gpu.is_full(), Errc::device_full, to_string(gpu.device),
-        "the job does not fit on " + gpu.name + ": got " +
-            human_bytes(gpu.available_bytes) + " free, expected " +
-            human_bytes(gpu.required_bytes),
-        std::string(gpu.compute == DType::f32 ? "use --dtype bf16, " : "use ") +
-            "a smaller --batch, a smaller model or --device cpu");
+    if (gpu.is_full()) {
+      throw Error(
+          Errc::device_full, to_string(gpu.device),
+          "the job does not fit on " + gpu.name + ": got " +
+              human_bytes(gpu.available_bytes) + " free, expected " +
+              human_bytes(gpu.required_bytes),
+          memory_hint(
+              request.source, gpu.compute, gpu.workers,
+              {gpu.available_bytes, gpu.required_bytes},
+              std::string(gpu.compute == DType::f32 ? "use --dtype bf16, "
+                                                    : "use ") +
+                  "a smaller --batch, a smaller model or --device cpu"));
+    }
   }
 }
 
@@ -243,6 +249,23 @@ void lay_out(const config::Config& config, const Gpus& gpus,
   check_cores(request);
 }
 
+std::string memory_hint(const ModelSource& source, DType compute, int decodes,
+                        Shortage shortage, std::string otherwise) {
+  const std::uint64_t saved =
+      tiling_saves(source, compute) * static_cast<std::uint64_t>(decodes);
+  if (saved == 0 || shortage.required > shortage.available + saved) {
+    return otherwise;
+  }
+  return "start the job with --vae-tiling: then it takes " +
+         human_bytes(shortage.required - saved);
+}
+
+int host_decodes(const JobRequest& request) {
+  const JobDevice& last = request.devices.back();
+  const int workers = request.is_emulated ? 1 : last.workers;
+  return last.is_gpu() ? 0 : std::max(workers, 0);
+}
+
 void set_value_budget(JobRequest& request) {
   // What the job requires holds the values of one sample.
   const auto budget = [&](std::uint64_t available, std::uint64_t required,
@@ -272,16 +295,20 @@ void check_memory(const JobRequest& request) {
           "encode the prompts elsewhere with troupe encode, and give "
           "--prompt-embeds FILE");
   if (request.required_bytes > memory.available_bytes) {
-    const bool could_halve = request.devices.back().compute == DType::f32 &&
-                             kernels::supports(DType::bf16);
+    const JobDevice& last = request.devices.back();
+    const bool could_halve =
+        last.compute == DType::f32 && kernels::supports(DType::bf16);
     throw Error(
         Errc::out_of_memory, "memory",
         "the job does not fit: got " + human_bytes(memory.available_bytes) +
             " free, expected " + human_bytes(request.required_bytes) + " (" +
             to_string(memory.binding()) + ")",
-        could_halve ? "use --dtype bf16 or fewer --workers"
-                    : "use fewer --workers, a smaller --window or --size, or a "
-                      "smaller model");
+        memory_hint(request.source, last.compute, host_decodes(request),
+                    {memory.available_bytes, request.required_bytes},
+                    could_halve
+                        ? "use --dtype bf16 or fewer --workers"
+                        : "use fewer --workers, a smaller --window or --size, "
+                          "or a smaller model"));
   }
 }
 

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "actors/cli/job_devices.h"
 #include "actors/cli/job_request.h"
 #include "config/config.h"
@@ -17,6 +20,21 @@ void lay_out(const config::Config& config, const Gpus& gpus,
 /// sample that is in them. Jobs with GPUs have no limit: their values lie
 /// there.
 void set_value_budget(JobRequest& request);
+
+/// Bytes of a memory that is too small.
+struct Shortage {
+  std::uint64_t available = 0;
+  std::uint64_t required = 0;
+};
+
+/// What helps against it: --vae-tiling, where `decodes` pictures at once in
+/// tiles would do; else `otherwise`.
+[[nodiscard]] std::string memory_hint(const ModelSource& source, DType compute,
+                                      int decodes, Shortage shortage,
+                                      std::string otherwise);
+
+/// Pictures that the job's workers decode at once in the host's memory.
+[[nodiscard]] int host_decodes(const JobRequest& request);
 
 /// Errors: Errc::out_of_memory, Errc::device_full, with the numbers, where the
 /// host or a GPU has less than the job needs.

@@ -99,6 +99,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   job.seed = request.seed;
   add_init_latents(request, job);
   job.execution_classes = class_records(request, classes);
+  job.vae_tile = request.source.vae_tile();
   return job;
 }
 

@@ -162,6 +162,20 @@ void note_method(const config::Config& config, JobRequest& request) {
   note_lists(config.sampler, request.schedule, request.notes);
 }
 
+void note_tiles(const config::Config& config, JobRequest& request) {
+  const auto& decoder = request.source.decoder();
+  if (!config.vae_tiling || request.source.vae_tile() > 0) {
+    return;
+  }
+  const std::int64_t side =
+      decoder ? decoder->tile_side() * decoder->scale() : 0;
+  request.notes.push_back(
+      config.place_of("vae-tiling") + " does nothing: " +
+      (decoder ? "the pictures are no larger than a tile, " +
+                     config::to_string(config::PictureSize{side, side})
+               : std::string("the model has no autoencoder")));
+}
+
 void take_init_latents(const config::Config& config, JobRequest& request) {
   if (config.init_latents.empty()) {
     return;
@@ -295,6 +309,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
   if (!source.picture_size().empty()) {
     recipe.resolution_bins = true;
   }
+  if (source.vae_tile() > 0) {
+    recipe.vae_tile = source.vae_tile();
+  }
   recipe.guidance_scale = guidance_scale;
   recipe.schedule = schedule.options();
   recipe.method = plan.method;
@@ -344,6 +361,7 @@ JobRequest make_request(const config::Config& said,
   keep_stream(recipe, request);
   note_method(config, request);
   note_bin(request.source, request.notes);
+  note_tiles(config, request);
   explain(config, request, recipe != nullptr);
   if (!config.dry_run) {
     check_memory(request);

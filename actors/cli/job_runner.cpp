@@ -119,7 +119,8 @@ void JobRunner::decode(ExecContext& ctx, const Tensor& latents,
       std::ranges::find(models_, ctx.device(), &DeviceModel::device);
   require(found != models_.end(), Errc::internal, to_string(ctx.device()),
           "the model was not loaded there");
-  found->model.decode(ctx, latents, request_.source.picture_size(), pixels);
+  found->model.decode(ctx, latents, request_.source.vae_tile(),
+                      request_.source.picture_size(), pixels);
 }
 
 std::unique_ptr<ExecContext> JobRunner::make_decode_context() const {

@@ -111,6 +111,7 @@ JobRequest member_request(const config::Config& own, const JobRecord& job) {
   const Shape picture = describe(job.model).pixel_shape(latents);
   config.size = {picture[picture.rank() - 1], picture[picture.rank() - 2]};
   config.no_resolution_bins = true;  // the record says what they came to
+  config.vae_tiling = job.vae_tile > 0;
   ModelSource source = ModelSource::open(config);
   source.cut_to(job.picture_size);
   check_model(source, job,

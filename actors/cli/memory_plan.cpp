@@ -8,6 +8,7 @@
 #include "actors/network_cuts.h"
 #include "actors/onion_cuts.h"
 #include "actors/plan.h"
+#include "models/tiled_decode.h"
 #include "samplers/solver.h"
 
 namespace troupe::actors {
@@ -71,7 +72,8 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
   needs.weights_bytes = needs.network.weights_bytes;
   if (source.decoder()) {
     needs.weights_bytes += source.decoder()->weights_bytes(compute);
-    needs.decode_bytes = source.decoder()->picture_bytes(latents, compute);
+    needs.decode_bytes =
+        source.decoder()->picture_bytes(latents, compute, source.vae_tile());
     if (!source.picture_size().empty()) {
       // What is decoded lies beside the picture that is made of it.
       needs.decode_bytes +=
@@ -79,6 +81,18 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
     }
   }
   return needs;
+}
+
+std::uint64_t tiling_saves(const ModelSource& source, DType compute) {
+  const auto& decoder = source.decoder();
+  const Shape& latents = source.latent_shape();
+  if (!decoder || source.vae_tile() > 0 || decoder->tile_side() == 0 ||
+      !models::exceeds_tile(latents, decoder->tile_side())) {
+    return 0;
+  }
+  const std::uint64_t whole = decoder->picture_bytes(latents, compute);
+  return whole - std::min(whole, decoder->picture_bytes(latents, compute,
+                                                        decoder->tile_side()));
 }
 
 std::uint64_t required_bytes(const ModelSource& source, DType compute,

@@ -22,6 +22,11 @@ struct MemoryNeeds {
     const ModelSource& source, DeviceKind kind, DType compute,
     models::WeightPlacement placement = models::WeightPlacement::resident);
 
+/// By how much `decode_bytes` would be smaller with --vae-tiling; 0 where it
+/// does nothing or is on.
+[[nodiscard]] std::uint64_t tiling_saves(const ModelSource& source,
+                                         DType compute);
+
 /// What a worker on a GPU takes beside tensors: libraries, recorded work.
 inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 

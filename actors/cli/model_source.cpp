@@ -11,6 +11,7 @@
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
 #include "models/parted_denoiser.h"
+#include "models/tiled_decode.h"
 #include "models/weight_source.h"
 
 namespace troupe::actors {
@@ -79,6 +80,9 @@ ModelSource ModelSource::open(const config::Config& config,
   if (config.size) {
     source.choose_size(config);
   }
+  if (config.vae_tiling) {
+    source.take_tiles(config.place_of("vae-tiling"));
+  }
   return source;
 }
 
@@ -138,6 +142,21 @@ void ModelSource::resize(const config::PictureSize& size,
   const Shape trained = model_.pixel_shape(denoiser().latent_shape());
   if (trained != picture) {
     size_ = size;
+  }
+}
+
+void ModelSource::take_tiles(const std::string& place) {
+  if (!decoder()) {
+    return;
+  }
+  const std::int64_t side = decoder()->tile_side();
+  require(side > 0, Errc::unsupported, place,
+          "the model's autoencoder has no tiles: sample_size in its "
+          "config.json is less than two latents",
+          "leave it out");
+  // What is no larger is decoded whole: the same job, and the same recipe.
+  if (models::exceeds_tile(latents_, side)) {
+    vae_tile_ = side;
   }
 }
 

@@ -77,6 +77,8 @@ class ModelSource {
       const noexcept {
     return size_;
   }
+  /// Side of the tiles that its picture is decoded in, in latents; 0: whole.
+  [[nodiscard]] std::int64_t vae_tile() const noexcept { return vae_tile_; }
   /// [C, H', W'] of what its latents are decoded to.
   [[nodiscard]] Shape decoded_shape() const {
     return model_.pixel_shape(latents_);
@@ -137,6 +139,8 @@ class ModelSource {
   void choose_size(const config::Config& config);
   void resize(const config::PictureSize& size, const std::string& place,
               const char* hint);
+  /// Errors: Errc::unsupported for a decoder that has no tiles.
+  void take_tiles(const std::string& place);
   void open_checkpoint(const config::Config& config);
   /// Calls fn(denoiser's weights, decoder's weights).
   template <typename Fn>
@@ -150,6 +154,7 @@ class ModelSource {
   Shape latents_;
   std::optional<config::PictureSize> size_;
   std::vector<std::int64_t> picture_size_;
+  std::int64_t vae_tile_ = 0;
   std::string scheduler_config_;
   const models::PromptPipeline* pipeline_ = nullptr;
   std::optional<models::Checkpoint> checkpoint_;

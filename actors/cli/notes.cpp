@@ -227,6 +227,11 @@ void warn_of_others(const config::Recipe& recipe, const JobRequest& request,
     return;
   }
   const config::Recipe here = request.recipe_of(recipe.index);
+  if (recipe.vae_tile && here.vae_tile && here.vae_tile != recipe.vae_tile) {
+    log_message(LogLevel::warning,
+                "the model's tiles are of another size than those that the "
+                "image was decoded in: its pixels will not come back");
+  }
   const std::string& latents = recipe.init_latents_xxh3;
   if (!latents.empty() && here.init_latents_xxh3 != latents) {
     log_message(LogLevel::warning,

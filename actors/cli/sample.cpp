@@ -244,11 +244,13 @@ Run sample(Invocation& invocation, const JobRequest& request,
 /// What --save, --grid, --trace and --preview need beside the job itself.
 void add_memory_of(const RunOutputs& outputs, bool dry_run,
                    JobRequest& request) {
+  const JobDevice& last = request.devices.back();
   std::uint64_t more = held_bytes(outputs, request);
-  if (outputs.preview && !request.devices.back().is_gpu()) {
-    more += memory_needs(request.source, DeviceKind::cpu,
-                         request.devices.back().compute)
+  int decodes = host_decodes(request);
+  if (outputs.preview && !last.is_gpu()) {
+    more += memory_needs(request.source, DeviceKind::cpu, last.compute)
                 .decode_bytes;
+    ++decodes;
   }
   request.required_bytes += more;
   set_value_budget(request);
@@ -260,7 +262,9 @@ void add_memory_of(const RunOutputs& outputs, bool dry_run,
               human_bytes(memory.available_bytes) + " free, expected " +
               human_bytes(request.required_bytes) + " (" +
               to_string(memory.binding()) + ")",
-          "make fewer samples at a time with --samples A:B");
+          memory_hint(request.source, last.compute, decodes,
+                      {memory.available_bytes, request.required_bytes},
+                      "make fewer samples at a time with --samples A:B"));
 }
 
 /// Everything is there but, perhaps, the sheet.

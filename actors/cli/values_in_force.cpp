@@ -229,7 +229,8 @@ std::string only_flags(const Config& config) {
   constexpr auto kMore = std::to_array<std::string_view>(
       {"class", "prompt", "prompt-2", "prompt-file", "negative-prompt",
        "negative-prompt-2", "clip-skip", "prompt-embeds", "samples", "size",
-       "no-resolution-bins", "seed", "noise", "dtype", "isa", "bits", "tf32"});
+       "no-resolution-bins", "vae-tiling", "seed", "noise", "dtype", "isa",
+       "bits", "tf32"});
   std::string flags;
   for (const config::Option& option : config::option_table()) {
     const auto place = config.places.find(std::string(option.key));

@@ -118,6 +118,8 @@ Finding judge(const std::string& path, const Image& image,
                                  same_weights ? ""
                                               : "; the weights or their "
                                                 "configuration are others");
+  } else if (here.vae_tile != there.vae_tile && again.rgb != image.rgb) {
+    finding.detail = "same latents, but not decoded in the same tiles";
   } else if (again.rgb != image.rgb || again.stored != image.stored) {
     finding.detail = "same latents, but the picture was changed";
   } else {

@@ -96,8 +96,8 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
                                          const samplers::GraphEdge& edge) {
   [[maybe_unused]] const auto& [model, schedule, method, cuts, guidance, shape,
                                 begin, end, conditions, unconditional, noise,
-                                seed, draws, init_latents, classes, picture] =
-      job;
+                                seed, draws, init_latents, classes, picture,
+                                tile] = job;
   [[maybe_unused]] const auto& [name, denoiser, decoder, random, weights] =
       model;
   [[maybe_unused]] const auto& [options, timesteps, sigmas, levels, arrivals,
@@ -122,7 +122,7 @@ TEST(JobRecord, HasTheSameNameOnEveryMachineAndInEveryBuild) {
   JobRecord job;
   job.model.denoiser_config = "{}";
   job.seed = 7;
-  EXPECT_EQ(hash_of(job), 4706195147697284474U);
+  EXPECT_EQ(hash_of(job), 15650616405485107449U);
 }
 
 TEST(JobRecord, OfEverySolverAndMethodPassesItsCheck) {
@@ -307,6 +307,14 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   });
   expect_objection("picture_size", [](JobRecord& j) {
     j.picture_size = {8, 8};  // nothing is decoded
+  });
+  expect_objection("vae_tile: got 16, expected 0",
+                   [](JobRecord& j) { j.vae_tile = 16; });
+  expect_objection("the decoder's own 4", [](JobRecord& j) {
+    j.model.decoder_config =
+        R"({"_class_name":"AutoencoderKL","latent_channels":2,)"
+        R"("block_out_channels":[32,32],"sample_size":8})";
+    j.vae_tile = 8;
   });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 0, 2}; });

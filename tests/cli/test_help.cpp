@@ -245,7 +245,8 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
       {"sample", "--prompt-embeds", embeds, "-o", folder.path("same.png")});
   look({"sample", "--random-weights", "tiny-sdxl", "-p", "a fox", "--prompt-2",
         "snow", "--negative-prompt", "rain", "--negative-prompt-2", "fog",
-        "--clip-skip", "1", "-o", folder.path("second.png")},
+        "--clip-skip", "1", "--size", "48x48", "--vae-tiling", "-o",
+        folder.path("second.png")},
        0);
   look({"sample", "-m", std::string(TROUPE_GOLDEN) + "/pipeline_pixart_bins",
         "-p", "a fox", "--steps", "1", "--size", "61x40", "-o",

@@ -6,6 +6,7 @@
 
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_devices.h"
+#include "actors/cli/job_layout.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/memory_plan.h"
 #include "config/parse_value.h"
@@ -161,6 +162,52 @@ TEST(Company, RefusesWithTheNumbersWhatDoesNotFit) {
   EXPECT_TRUE(std::ranges::any_of(request.notes, [](const auto& note) {
     return contains(note, "cuda:0 (A) is left out: got 128 MiB free");
   }));
+}
+
+TEST(Company, NamesTilesWhereTheyWouldFit) {
+  config::Config config = job("cuda:0", 1);
+  config.size = {1024, 1024};
+  const auto needed = [&](bool in_tiles) {
+    config.vae_tiling = in_tiles;
+    return make_request(config, nullptr, machine({gpu(0, "A", 9)}))
+        .devices[0]
+        .required_bytes;
+  };
+  const std::uint64_t whole = needed(false);
+  const std::uint64_t tiled = needed(true);
+  ASSERT_LT(tiled, whole);
+  const auto told = [&](bool in_tiles, std::uint64_t free) {
+    config.vae_tiling = in_tiles;
+    return refusal(config, machine({gpu(0, "A", 9)}, free));
+  };
+  EXPECT_EQ(told(true, tiled), "accepted");
+  EXPECT_TRUE(contains(told(false, tiled),
+                       " | start the job with --vae-tiling: then it takes "))
+      << told(false, tiled);
+  // Not where they would not help, or are there.
+  EXPECT_FALSE(contains(told(false, tiled / 4), "--vae-tiling"));
+  EXPECT_FALSE(contains(told(true, tiled / 4), "--vae-tiling"));
+}
+
+TEST(Company, NamesTilesWhereTheHostIsShort) {
+  config::Config config = job("cpu", 1);
+  config.size = {1024, 1024};
+  const JobRequest request = make_request(config);
+  const std::uint64_t saved = tiling_saves(request.source, DType::f32);
+  ASSERT_GT(saved, 0U);
+  const auto hint = [&](int decodes, std::uint64_t free) {
+    return memory_hint(request.source, DType::f32, decodes,
+                       {free, 2 * saved + kGiB}, "otherwise");
+  };
+  EXPECT_EQ(hint(2, kGiB),
+            "start the job with --vae-tiling: then it takes 1.00 GiB");
+  EXPECT_EQ(hint(2, kGiB - 1), "otherwise");
+  EXPECT_EQ(hint(1, kGiB), "otherwise");
+  config.vae_tiling = true;
+  EXPECT_EQ(tiling_saves(make_request(config).source, DType::f32), 0U);
+  config.vae_tiling = false;
+  config.size = {16, 16};
+  EXPECT_EQ(tiling_saves(make_request(config).source, DType::f32), 0U);
 }
 
 TEST(Company, TakesFewerImagesAtOnceWhereMemoryIsShort) {

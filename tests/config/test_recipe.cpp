@@ -12,6 +12,7 @@ Recipe full_recipe() {
   Recipe recipe;
   recipe.width = 512;
   recipe.height = 384;
+  recipe.vae_tile = 64;
   recipe.version = "0.1.0";
   recipe.model = "demo";
   recipe.weights_xxh3 = "0123456789abcdef";
@@ -61,6 +62,7 @@ TEST(Recipe, RoundTripsThroughCanonicalJson) {
   EXPECT_EQ(back.method.ages, (std::vector<int>{1, 2}));
   EXPECT_EQ(back.method.segment_speeds, full_recipe().method.segment_speeds);
   EXPECT_EQ(back.noise, NoiseKind::torch);
+  EXPECT_EQ(back.vae_tile, 64);
 }
 
 TEST(Recipe, SaysWhetherItsSizeWasSampledInABin) {
