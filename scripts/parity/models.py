@@ -1,5 +1,6 @@
 """One forward pass of DiT, PixArt and AutoencoderKL against diffusers."""
 
+import copy
 import tempfile
 from typing import Callable, NamedTuple
 
@@ -189,6 +190,7 @@ def random_vae_config(rng):
         act_fn=rng.choice(["silu", "swish", "relu", "gelu", "mish"]),
         layers_per_block=rng.randint(1, 2), norm_num_groups=groups,
         latent_channels=rng.choice([3, 4, 16]),
+        sample_size=rng.choice([4, 8, 12]) * 2 ** (levels - 1),
         use_post_quant_conv=rng.random() < 0.7,
         mid_block_add_attention=rng.random() < 0.7,
         scaling_factor=rng.choice([0.18215, 1.5305]),
@@ -210,19 +212,38 @@ def vae_decode(model, latents):
 
 
 def compare_vae(report, model, latents, folder, case):
-    compare(report, "VAE decode", case,
-            lambda dtype: probes.forward("vae", folder, {"latents": latents},
+    name, probe = (("VAE decode in tiles", "vae_tiled") if model.use_tiling
+                   else ("VAE decode", "vae"))
+    compare(report, name, case,
+            lambda dtype: probes.forward(probe, folder, {"latents": latents},
                                          dtype),
             lambda dtype: vae_decode(model.to(dtype), latents))
 
 
 def random_vae_latents(config, rng):
     """Of a size that leaves GROUP_VALUES in every group of every norm."""
-    channels = config["block_out_channels"][0] // config["norm_num_groups"]
     height, width = rng.choice([
         (h, w) for h in range(1, 10) for w in range(1, 10)
-        if h * w * channels >= GROUP_VALUES])
+        if fills_groups(config, h * w)])
     return torch.randn(rng.randint(1, 2), config["latent_channels"], height, width)
+
+
+def fills_groups(config, pixels):
+    channels = config["block_out_channels"][0] // config["norm_num_groups"]
+    return pixels * channels >= GROUP_VALUES
+
+
+def random_tiled_latents(config, rng):
+    """Larger than a tile, and so that the last tile fills its groups, too."""
+    tile = config["sample_size"] // 2 ** (len(config["block_out_channels"]) - 1)
+    step = tile * 3 // 4
+
+    def last(side):
+        return side - (side - 1) // step * step
+    height, width = rng.choice([
+        (h, w) for h in range(1, 3 * tile) for w in range(1, 3 * tile)
+        if max(h, w) > tile and fills_groups(config, last(h) * last(w))])
+    return torch.randn(1, config["latent_channels"], height, width)
 
 
 def check_vae(report, rng, count):
@@ -232,6 +253,11 @@ def check_vae(report, rng, count):
             for _ in range(DRAWS):
                 model = random_vae(config, rng)
                 latents = random_vae_latents(config, rng)
+                tiled = random_tiled_latents(config, rng)
+                tiling = copy.deepcopy(model)
+                tiling.enable_tiling()
                 with tempfile.TemporaryDirectory() as folder:
                     model.save_pretrained(folder)
                     compare_vae(draws, model, latents, folder, str(config))
+                    compare_vae(draws, tiling, tiled, folder,
+                                f"{config}, latents {list(tiled.shape)}")

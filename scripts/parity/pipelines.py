@@ -47,6 +47,7 @@ class Case(NamedTuple):
     second: str | None = None  # of the second text encoder
     negative_second: str | None = None
     clip_skip: int | None = None
+    tiled: bool = False  # the decoder works in tiles
 
 
 # Of pictures, height and width: smaller and larger than their bins, cut above
@@ -117,6 +118,8 @@ def cases(rng, row, sizes):
              negative="a " + " ".join(rng.choices(words, k=400))),
         Case("wide", (cat,), size=(8, 16)),
         Case("tall", (cat,), size=(24, 8)),
+        Case("in tiles", (cat,), size=(24, 16), tiled=True),
+        Case("wide in tiles", (cat,), size=(8, 28), tiled=True, pictures=2),
         Case("two pictures", (cat,), pictures=2),
         Case("several prompts", (cat, "dog", "a house on a hill by the sea")),
         Case("no guidance", (cat,), guidance=1.0),
@@ -167,6 +170,8 @@ def theirs(row, pipeline, case, sizes, seed, output):
     options = {**row.call, **asked(case)}
     if pixels(case, sizes):
         options["height"], options["width"] = pixels(case, sizes)
+    (pipeline.vae.enable_tiling if case.tiled
+     else pipeline.vae.disable_tiling)()
     return pipeline(
         prompt=list(case.prompts), num_images_per_prompt=case.pictures,
         generator=[torch.Generator().manual_seed(seed + i)
@@ -207,6 +212,8 @@ def ours(folder, case, sizes, seed, scratch, given):
     if pixels(case, sizes):
         height, width = pixels(case, sizes)
         options += ["--size", f"{width}x{height}"]
+    if case.tiled:
+        options += ["--vae-tiling"]
     if case.guidance is not None:
         options += ["--guidance", case.guidance]
     if case.steps is not None:

@@ -71,7 +71,8 @@ def decoder(sizes):
         down_block_types=["DownEncoderBlock2D"] * levels,
         up_block_types=["UpDecoderBlock2D"] * levels,
         block_out_channels=sizes.widths, layers_per_block=1,
-        norm_num_groups=4, latent_channels=4, scaling_factor=0.13025).eval()
+        norm_num_groups=4, latent_channels=4, scaling_factor=0.13025,
+        sample_size=8 * sizes.scale).eval()  # tiles of 8 latents
     models.spread_weights(model, torch.Generator().manual_seed(1))
     return model
 
