@@ -15,6 +15,7 @@ import models
 import probes
 import runs
 import text_encoders
+import unets
 from report import Report
 
 
@@ -36,6 +37,7 @@ def main():
         bundled.check_bundled(report, rng)
         models.check_dit(report, rng, args.cases)
         models.check_pixart(report, rng, args.cases)
+        unets.check_unets(report, rng, args.cases)
         models.check_vae(report, rng, args.cases)
         text_encoders.check_text_encoders(report, rng, args.cases)
         conversion.check_conversion(report, rng, max(2, args.cases // 4))

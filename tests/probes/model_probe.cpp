@@ -1,8 +1,9 @@
 // One forward pass on files, for scripts/parity.sh:
-//   model_probe dit|pixart|vae|vae_tiled MODEL_DIR f32|bf16 IN.safetensors
-//   OUT.safetensors
+//   model_probe dit|pixart|unet|vae|vae_tiled MODEL_DIR f32|bf16
+//   IN.safetensors OUT.safetensors
 // dit reads "latents" [B, C, H, W], "timesteps" [B] f32 and "labels" [B] i64;
 // pixart, in place of labels, "prompt_embeds" [B, L, D] and "lengths" [B] i64;
+// unet the same, and "pooled" [B, P] and "size_ids" [B, 6] if it is told them;
 // vae reads "latents", and so does vae_tiled, in its decoder's tiles. All write
 // "output" f32.
 
@@ -41,13 +42,18 @@ std::vector<models::Condition> conditions_in(const models::SafetensorsFile& in,
                                              std::string_view kind,
                                              std::int64_t count) {
   std::vector<models::Condition> conditions;
-  if (kind == "pixart") {
+  if (kind == "pixart" || kind == "unet") {
     const Tensor prompts = read(in, "prompt_embeds");
     const Tensor lengths = read(in, "lengths");
     for (std::int64_t i = 0; i < count; ++i) {
       conditions.emplace_back();
       conditions.back().add("prompt_embeds", prompts.item(i),
                             lengths.data<std::int64_t>()[i]);
+      for (const char* told : {"pooled", "size_ids"}) {
+        if (in.find(told)) {
+          conditions.back().add(told, read(in, told).item(i));
+        }
+      }
     }
     return conditions;
   }
@@ -114,9 +120,10 @@ Tensor run_vae(ExecContext& ctx, bool in_tiles,
 
 int main(int argc, char** argv) {
   if (argc != 6) {
-    std::fprintf(stderr,
-                 "usage: model_probe dit|pixart|vae|vae_tiled DIR f32|bf16 IN "
-                 "OUT\n");
+    std::fprintf(
+        stderr,
+        "usage: model_probe dit|pixart|unet|vae|vae_tiled DIR f32|bf16 IN "
+        "OUT\n");
     return 2;
   }
   try {
