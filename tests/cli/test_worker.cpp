@@ -47,7 +47,7 @@ TEST_P(WorkerProcesses, GiveTheBytesOfOneProcess) {
   ASSERT_GE(together["nodes"].size(), 2U);
   int workers = 0;
   for (const auto& node : together["nodes"]) {
-    EXPECT_EQ(node["status"], "done");
+    EXPECT_EQ(node["status"], "done") << node;
     workers += node["workers"].get<int>();
   }
   EXPECT_GE(workers, 1);
