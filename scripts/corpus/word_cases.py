@@ -27,7 +27,7 @@ MAY_RUN = {
     "preview-every": {"two_64"}, "out": set(ODD), "model": set(),
 }
 SWITCHES = {"karras", "json", "quiet", "verbose", "dry-run", "print-config",
-            "print-job", "tf32", "vae-tiling"}
+            "print-job", "tf32", "vae-tiling", "no-resolution-bins"}
 # Numbers for which some of these have a meaning.
 SIGNED = {"eta", "guidance", "tolerance", "shift"}
 

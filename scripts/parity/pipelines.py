@@ -32,6 +32,11 @@ RUN_LIMIT = 1e-4
 ENCODER_LIMIT = 2e-5
 IMAGE_LIMIT = 1  # of 255: our pictures are rounded to whole levels
 
+# diffusers 0.42.1 looks for the norm behind clip_skip below `text_model`. In
+# transformers 5 it belongs to the encoder itself.
+if not hasattr(transformers.CLIPTextModel, "text_model"):
+    transformers.CLIPTextModel.text_model = property(lambda self: self)
+
 
 class Case(NamedTuple):
     """What a pipeline is asked for. None: neither side is told."""
