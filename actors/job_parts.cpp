@@ -56,8 +56,8 @@ EvaluatorOptions evaluator_options(const JobRecord& job,
 
 }  // namespace
 
-void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
-                         std::int64_t tile, Tensor& pixels) const {
+void LoadedModel::decode_as_is(ExecContext& ctx, const Tensor& latents,
+                               std::int64_t tile, Tensor& pixels) const {
   if (decoder == nullptr) {
     pixels = kernels::on_host(ctx, latents).clone();
     return;
@@ -86,10 +86,10 @@ void LoadedModel::decode(ExecContext& ctx, const Tensor& latents,
                          std::span<const std::int64_t> picture,
                          Tensor& pixels) const {
   if (picture.empty()) {
-    return decode(ctx, latents, tile, pixels);
+    return decode_as_is(ctx, latents, tile, pixels);
   }
   Tensor decoded;
-  decode(ctx, latents, tile, decoded);
+  decode_as_is(ctx, latents, tile, decoded);
   decoded = kernels::on_host(ctx, decoded);
   pixels = Tensor({decoded.dim(0), picture[0], picture[1]}, DType::f32);
   kernels::resize_and_crop(ctx, decoded, pixels);

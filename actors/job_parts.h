@@ -26,14 +26,17 @@ struct LoadedModel {
 
   /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
   /// pixels of another shape are replaced. Without a decoder: a copy on the
-  /// host. tile: see JobRecord::vae_tile. Errors: those of
-  /// AutoencoderKl::decode. Thread: any, one ctx per thread.
-  void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
-              Tensor& pixels) const;
-  /// The same, scaled and cut to `picture`, height and width; pixels are on the
-  /// host then. Empty: as they are decoded.
+  /// host. tile: see JobRecord::vae_tile. picture: height and width to which
+  /// they are scaled and cut, on the host; empty: they stay as they are
+  /// decoded. Errors: those of AutoencoderKl::decode. Thread: any, one ctx per
+  /// thread.
   void decode(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
               std::span<const std::int64_t> picture, Tensor& pixels) const;
+
+ private:
+  /// The same, as they are decoded.
+  void decode_as_is(ExecContext& ctx, const Tensor& latents, std::int64_t tile,
+                    Tensor& pixels) const;
 };
 
 struct DeviceModel {

@@ -20,7 +20,7 @@ constexpr std::size_t kAlignment = 64;
 // five times as much.
 constexpr std::size_t kMostOfOneBlock = 512;
 // From here on memory comes in huge pages, where the system has them for those
-// who ask: weights are read in half the time.
+// who ask. The system clears new memory four times as fast then.
 constexpr std::size_t kLeastOfHugePages = std::size_t{1} << 22U;
 constexpr std::size_t kHugePage = std::size_t{1} << 21U;
 // More than any machine has, and far from overflow when rounded up.
