@@ -10,16 +10,7 @@ runs=${1:-1000000}
 need_number RUNS "$runs"
 build=build/fuzz
 mkdir -p "$build/corpus"
-
-"${CLANGXX:-clang++-14}" -std=c++20 -O1 -g1 -I. -ffp-contract=off \
-  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-  tests/models/fuzz_safetensors.cpp models/safetensors.cpp \
-  models/safetensors_header.cpp models/header_text.cpp models/json.cpp \
-  kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/hash.cpp \
-  kernels/core/key_check.cpp kernels/core/shape.cpp \
-  kernels/core/temporary_files.cpp kernels/core/tensor.cpp \
-  kernels/core/text.cpp \
-  -lxxhash -o "$build/fuzz_safetensors"
+scripts/build.sh asan fuzz_safetensors
 
 # Seeds: valid files of each kind, so that mutations start inside the format.
 python3 - "$build/corpus" <<'PYTHON'
@@ -57,5 +48,6 @@ cat > "$build/words.dict" <<'DICT'
 "4294967296"
 "[0,0]"
 DICT
-"$build/fuzz_safetensors" -runs="$runs" -max_len=4096 -dict="$build/words.dict" \
-  -rss_limit_mb=512 -malloc_limit_mb=16 -print_final_stats=1 "$build/corpus"
+build/asan/tests/models/fuzz_safetensors -runs="$runs" -max_len=4096 \
+  -dict="$build/words.dict" -artifact_prefix="$build/" -rss_limit_mb=512 \
+  -malloc_limit_mb=16 -print_final_stats=1 "$build/corpus"

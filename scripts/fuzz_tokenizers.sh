@@ -10,20 +10,7 @@ runs=${1:-1000000}
 need_number RUNS "$runs"
 build=build/fuzz_tokenizers
 mkdir -p "$build/corpus"
-
-# The tokenizers alone: the encoders beside them need the kernels.
-sources=()
-for name in added_tokens base64 bpe charsmap piece_table python_text spiece_model \
-  tokenizer tokenizer_json tokenizer_kinds tokenizer_settings unicode unigram; do
-  sources+=("models/text/$name.cpp")
-done
-"${CLANGXX:-clang++-14}" -std=c++20 -O1 -g1 -I. -ffp-contract=off \
-  -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-  tests/models/text/fuzz_tokenizer.cpp "${sources[@]}" \
-  kernels/core/atomic_file.cpp kernels/core/error.cpp kernels/core/hash.cpp \
-  kernels/core/key_check.cpp kernels/core/temporary_files.cpp \
-  kernels/core/text.cpp \
-  -lxxhash -lutf8proc -o "$build/fuzz_tokenizer"
+scripts/build.sh asan fuzz_tokenizers
 
 # Seeds: the tiny tokenizers of the tests, cut down so that mutations reach
 # everything, each with a prompt.
@@ -95,5 +82,6 @@ cat > "$build/words.dict" <<'DICT'
 "1e30"
 "9223372036854775808"
 DICT
-"$build/fuzz_tokenizer" -runs="$runs" -max_len=4096 -dict="$build/words.dict" \
-  -rss_limit_mb=512 -malloc_limit_mb=64 -print_final_stats=1 "$build/corpus"
+build/asan/tests/models/fuzz_tokenizers -runs="$runs" -max_len=4096 \
+  -dict="$build/words.dict" -artifact_prefix="$build/" -rss_limit_mb=512 \
+  -malloc_limit_mb=64 -print_final_stats=1 "$build/corpus"
