@@ -150,13 +150,13 @@ std::string_view DitDescription::config_keys() const {
 
 namespace {
 
-std::unique_ptr<DenoiserDescription> describe(const Json& config) {
+std::unique_ptr<DenoiserDescription> describe_dit(const Json& config) {
   return std::make_unique<DitDescription>(parse_dit_config(config));
 }
 
 }  // namespace
 
 extern constinit const DenoiserRow kDit{.class_name = "DiTTransformer2DModel",
-                                        .describe = describe};
+                                        .describe = describe_dit};
 
 }  // namespace troupe::models

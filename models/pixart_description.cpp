@@ -170,13 +170,13 @@ std::string_view PixArtDescription::config_keys() const {
 
 namespace {
 
-std::unique_ptr<DenoiserDescription> describe(const Json& config) {
+std::unique_ptr<DenoiserDescription> describe_pixart(const Json& config) {
   return std::make_unique<PixArtDescription>(parse_pixart_config(config));
 }
 
 }  // namespace
 
 extern constinit const DenoiserRow kPixArt{
-    .class_name = "PixArtTransformer2DModel", .describe = describe};
+    .class_name = "PixArtTransformer2DModel", .describe = describe_pixart};
 
 }  // namespace troupe::models

@@ -262,13 +262,13 @@ std::uint64_t UNetDescription::weights_hash(ExecContext& ctx,
 
 namespace {
 
-std::unique_ptr<DenoiserDescription> describe(const Json& config) {
+std::unique_ptr<DenoiserDescription> describe_unet(const Json& config) {
   return std::make_unique<UNetDescription>(parse_unet_config(config));
 }
 
 }  // namespace
 
 extern constinit const DenoiserRow kUNet{.class_name = "UNet2DConditionModel",
-                                         .describe = describe};
+                                         .describe = describe_unet};
 
 }  // namespace troupe::models

@@ -86,8 +86,10 @@ tsan_tests=(test_core test_link_policies test_hub test_parallel test_policies te
 scripts/build.sh tsan "${tsan_tests[@]}"
 ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
 
-# Other files and records each time.
-stage "hostile checkpoints"
+# Other files and records each time. Configurations take as long as the rest.
+stage "hostile configurations beside checkpoints, tokenizers and records"
+scripts/fuzz_configs.sh 100000 >build/asan/fuzz_configs.log 2>&1 &
+configs=$!
 scripts/fuzz_safetensors.sh 400000
 
 stage "hostile tokenizers"
@@ -95,6 +97,10 @@ scripts/fuzz_tokenizers.sh 100000
 
 stage "hostile records"
 scripts/fuzz_records.sh 200000
+wait "$configs" || {
+  cat build/asan/fuzz_configs.log >&2
+  die "scripts/fuzz_configs.sh 100000 failed: see above"
+}
 
 stage "hostile inputs to the program"
 scripts/corpus.sh --self-test

@@ -251,12 +251,12 @@ ClassTensors ClipTextDescription::tensors() const {
   return tensors;
 }
 
-std::unique_ptr<TextEncoderDescription> describe(const Json& config) {
+std::unique_ptr<TextEncoderDescription> describe_clip(const Json& config) {
   return std::make_unique<ClipTextDescription>(
       parse_clip_text_config(config, false));
 }
 
-std::unique_ptr<TextEncoderDescription> describe_with_projection(
+std::unique_ptr<TextEncoderDescription> describe_clip_with_projection(
     const Json& config) {
   return std::make_unique<ClipTextDescription>(
       parse_clip_text_config(config, true));
@@ -265,9 +265,9 @@ std::unique_ptr<TextEncoderDescription> describe_with_projection(
 }  // namespace
 
 extern constinit const TextEncoderRow kClipText{.class_name = "CLIPTextModel",
-                                                .describe = describe};
+                                                .describe = describe_clip};
 extern constinit const TextEncoderRow kClipTextWithProjection{
     .class_name = "CLIPTextModelWithProjection",
-    .describe = describe_with_projection};
+    .describe = describe_clip_with_projection};
 
 }  // namespace troupe::models

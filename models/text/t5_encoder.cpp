@@ -275,13 +275,13 @@ ClassTensors T5EncoderDescription::tensors() const {
   return tensors;
 }
 
-std::unique_ptr<TextEncoderDescription> describe(const Json& config) {
+std::unique_ptr<TextEncoderDescription> describe_t5(const Json& config) {
   return std::make_unique<T5EncoderDescription>(parse_t5_config(config));
 }
 
 }  // namespace
 
 extern constinit const TextEncoderRow kT5Encoder{.class_name = "T5EncoderModel",
-                                                 .describe = describe};
+                                                 .describe = describe_t5};
 
 }  // namespace troupe::models
