@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Jobs over three hosts of scripts/hosts.sh, a worker of each killed, frozen, unplugged or
-slowed at a random moment, against the same jobs in one process: their bytes must be equal.
+"""Jobs over three hosts of scripts/hosts.sh, a worker of each killed, frozen, unplugged, slowed
+or told to leave at a random moment, against the same jobs in one process: their bytes must be equal.
 
 usage: cluster_bytes.py TROUPE MODEL TRIALS SEED
 """
@@ -33,8 +33,8 @@ METHODS = {
 }
 # The first process of these computes, and one worker joins it.
 OF_TWO_PROCESSES = {"pipeline, two processes"}
-# In turn: the methods are 11, so in 44 trials each meets each.
-FAULTS = ("kill", "stop", "unplug", "slow")
+# In turn: the methods are 11, so in 55 trials each meets each.
+FAULTS = ("kill", "stop", "unplug", "slow", "drain")
 LEASE = 1  # seconds: after so much silence a link is lost, on both sides
 
 
@@ -92,6 +92,8 @@ class Trial:
             os.killpg(worker.pid, signal.SIGKILL)
         elif fault == "stop":
             os.killpg(worker.pid, signal.SIGSTOP)
+        elif fault == "drain":
+            os.killpg(worker.pid, signal.SIGTERM)
         elif fault == "unplug":
             subprocess.run([HOSTS, "unplug", str(host)], check=True)
             time.sleep(LEASE + 0.5)
