@@ -81,6 +81,7 @@ bool LinkSession::is_silent(TimePoint now) {
 void LinkSession::lane_opened(Lane lane, TimePoint now) {
   is_open_[static_cast<std::size_t>(lane)] = true;
   closed_due_ = TimePoint::max();
+  trouble_.clear();  // it is over
   if (state_ != State::up) {
     return;
   }

@@ -37,32 +37,49 @@ void HubLoop::closed(const AcceptedConnections::Owner& owner) {
   session_event(owner.peer, LaneClosed{owner.lane}, clock_.now());
 }
 
-/// Turns what ZeroMQ says of a greeting's connection into what a person can
-/// mend.
-void HubLoop::dialled_event(PeerId peer, Lane lane, const ZmqEvent& event) {
+void HubLoop::dialled_event(PeerId id, Lane lane, const ZmqEvent& event) {
   const TimePoint now = clock_.now();
   if (event.kind == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-    session_event(peer, LaneOpened{lane}, now);
+    session_event(id, LaneOpened{lane}, now);
   } else if (event.kind == ZMQ_EVENT_DISCONNECTED) {
-    session_event(peer, LaneClosed{lane}, now);
-  } else if (lane != Lane::control) {
-    return;  // it is as with this one
-  } else if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
-    session_event(
-        peer, ConnectionTrouble{"does not let this side's key in", true}, now);
-  } else if (event.kind == ZMQ_EVENT_CLOSED) {
-    session_event(
-        peer,
-        ConnectionTrouble{"takes no connection: nobody listens there", false},
-        now);
-  } else {
-    session_event(
-        peer,
-        ConnectionTrouble{"ends the connection at once: it has another key, or "
-                          "keys where this side has none",
-                          false},
-        now);
+    session_event(id, LaneClosed{lane}, now);
+  } else if (Peer* const peer = find(id);
+             peer != nullptr && lane == Lane::control) {
+    // With the other lanes it is as with this one.
+    LaneEnd& end = peer->lanes[static_cast<std::size_t>(lane)];
+    session_event(id, trouble_of(end, event, now), now);
   }
+}
+
+/// Turns what ZeroMQ says of a greeting's connection into what a person can
+/// mend.
+ConnectionTrouble HubLoop::trouble_of(LaneEnd& lane, const ZmqEvent& event,
+                                      TimePoint now) {
+  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) {
+    return {"does not let this side's key in", true};
+  }
+  if (event.kind == ZMQ_EVENT_CLOSED) {
+    lane.was_ended = false;
+    return {"takes no connection: nobody listens there", false};
+  }
+  if (event.kind == ZMQ_EVENT_CONNECTED) {
+    // Until more is known, it is as it was the last time.
+    lane.connected = now;
+  } else {
+    // ZeroMQ does not say who ended the handshake. It does so itself after
+    // kMostHandshake, but we may have read later that it was connected.
+    lane.was_ended = now - lane.connected < kMostHandshake * 3 / 4;
+  }
+  if (lane.was_ended) {
+    return {
+        "ends the connection at once: it has another key, or keys where "
+        "this side has none",
+        false};
+  }
+  return {
+      "takes the connection and says nothing; look whether the address is "
+      "right and whether the process there runs (it may be stopped)",
+      false};
 }
 
 void HubLoop::stop_monitors(Peer& peer) {

@@ -94,6 +94,8 @@ class HubLoop {
     std::string route;              ///< of a listener's socket
     int descriptor = -1;            ///< of a listener's connection
     std::uint64_t monitor = 0;      ///< of a dialled lane: its source
+    TimePoint connected;            ///< of a dialled lane: when it was, last
+    bool was_ended = false;         ///< at once then, by the other side
     std::vector<Transmit> waiting;  ///< until it is heard
   };
   struct Peer {
@@ -134,6 +136,9 @@ class HubLoop {
   void accepted_event(const ZmqEvent& event);
   void closed(const AcceptedConnections::Owner& owner);
   void dialled_event(PeerId peer, Lane lane, const ZmqEvent& event);
+  [[nodiscard]] static ConnectionTrouble trouble_of(LaneEnd& lane,
+                                                    const ZmqEvent& event,
+                                                    TimePoint now);
   void take_connection(Peer& peer, Lane lane, std::uint64_t id, ZmqFrame& frame,
                        TimePoint now);
   void stop_monitors(Peer& peer);

@@ -30,7 +30,6 @@ constexpr int kMostSockets = 16'384;
 constexpr int kBacklog = 1024;
 /// For the last frames of a socket that is closed.
 constexpr int kLingerMs = 200;
-constexpr int kHandshakeMs = 2000;
 /// Between two attempts to make a connection anew, at first: a peer must be
 /// back within its grace (HubOptions::reconnect_grace). It doubles.
 constexpr int kReconnectMs = 5;
@@ -140,7 +139,7 @@ void ZmqSocket::set_link_options(Duration lease) {
   set(ZMQ_RCVHWM, kMostWaiting);
   set(ZMQ_MAXMSGSIZE,
       static_cast<std::int64_t>(kHeadBytes + kMostPayloadBytes));
-  set(ZMQ_HANDSHAKE_IVL, kHandshakeMs);
+  set(ZMQ_HANDSHAKE_IVL, static_cast<int>(kMostHandshake.count()));
   set(ZMQ_TCP_KEEPALIVE, 1);
   set(ZMQ_RECONNECT_IVL, kReconnectMs);
   set(ZMQ_RECONNECT_IVL_MAX, kMostReconnectMs);

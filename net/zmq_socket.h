@@ -2,6 +2,7 @@
 
 #include <zmq.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -16,6 +17,10 @@
 // this.
 
 namespace troupe::net {
+
+/// From a connection to the end of its handshake; then ZeroMQ ends it.
+inline constexpr std::chrono::milliseconds kMostHandshake =
+    std::chrono::seconds(2);
 
 /// A ZeroMQ context; it ends with its last owner.
 using ZmqContext = std::shared_ptr<void>;

@@ -31,6 +31,32 @@ inline int free_port() {
   return ntohs(address.sin_port);
 }
 
+/// A port of the loopback that is taken. Who connects there is not answered, as
+/// by a process that is stopped.
+class SilentPort {
+ public:
+  SilentPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address = loopback(0);
+    socklen_t size = sizeof(address);
+    (void)::bind(socket_, reinterpret_cast<sockaddr*>(&address), size);
+    (void)::listen(socket_, 64);
+    (void)::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &size);
+    number_ = std::to_string(ntohs(address.sin_port));
+  }
+  ~SilentPort() { ::close(socket_); }
+  SilentPort(const SilentPort&) = delete;
+  SilentPort& operator=(const SilentPort&) = delete;
+
+  [[nodiscard]] const std::string& number() const { return number_; }
+  [[nodiscard]] std::string endpoint() const {
+    return "tcp://127.0.0.1:" + number_;
+  }
+
+ private:
+  int socket_;
+  std::string number_;
+};
+
 /// What http://127.0.0.1:PORT/metrics says, with the head of the answer; empty:
 /// nobody answers.
 inline std::string scrape(int port) {

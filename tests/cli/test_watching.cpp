@@ -118,7 +118,10 @@ TEST(Ls, SaysThatAFrozenJobDoesNotAnswer) {
   job.add_worker();
   job.await_images(1);
   job.head().signal(SIGSTOP);
-  expect_one_line({"ls", job.endpoint()}, 4, job.endpoint());
+  expect_one_line({"ls", job.endpoint()}, 4,
+                  job.endpoint() +
+                      " did not answer the greeting within 3000 ms: it takes "
+                      "the connection and says nothing");
   job.head().signal(SIGKILL);
   job.head().signal(SIGCONT);
 }
@@ -189,8 +192,9 @@ TEST(Cancel, NeedsTheCompanysOwnKey) {
   for (const char* const verb : {"ls", "cancel"}) {
     expect_one_line(
         {verb, job.endpoint(), "--secret-file", keys.path("theirs.key")}, 4,
-        job.endpoint());
-    expect_one_line({verb, job.endpoint()}, 4, job.endpoint());
+        "it ends the connection at once: it has another key");
+    expect_one_line({verb, job.endpoint()}, 4,
+                    "another key, or keys where this side has none");
   }
   EXPECT_EQ(
       look(job, {"--secret-file", keys.path("ours.node")})["images_failed"], 0);
@@ -235,20 +239,14 @@ TEST(Metrics, AreThoseOfTheRun) {
 
 TEST(Metrics, NeedAPortThatIsFree) {
   const TempFolder folder;
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof(address);
-  ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(::listen(socket, 1), 0);
-  (void)::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  const std::string port = std::to_string(ntohs(address.sin_port));
+  const SilentPort taken;
   expect_one_line(tiny_sample({"--class", "1", "-o", folder.path("a.png"),
-                               "--metrics", port}),
-                  2, "[--metrics] cannot listen at 127.0.0.1:" + port);
+                               "--metrics", taken.number()}),
+                  2,
+                  "[--metrics] cannot listen at 127.0.0.1:" + taken.number());
   expect_one_line(tiny_sample({"--class", "1", "-o", folder.path("a.png"),
                                "--metrics", "everywhere"}),
                   2, "[--metrics] no address");
-  ::close(socket);
   EXPECT_TRUE(folder.names().empty());
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernels/core/error.h"
+#include "net/link_session.h"
 #include "tests/net/hub_support.h"
 #include "tests/net/tcp_relay.h"
 
@@ -138,6 +139,25 @@ TEST(HubFaults, SayThatNobodyListens) {
     EXPECT_EQ(loss.what, endpoint +
                              " did not answer the greeting within 200 ms: it "
                              "takes no connection: nobody listens there");
+  }
+}
+
+/// Before ZeroMQ ends the handshake (2 s), and after.
+TEST(HubFaults, SayThatAHostTakesConnectionsAndSaysNothing) {
+  TcpRelay frozen(1);
+  frozen.hold(true);
+  for (const auto deadline : {500ms, 3000ms}) {
+    Process b({.role = "worker"});
+    const PeerId peer = b.hub->dial(frozen.endpoint(), {.deadline = deadline});
+    ASSERT_TRUE(b.witness.wait_lost(peer));
+    const Loss loss = *b.witness.look(peer).loss;
+    EXPECT_EQ(loss.cause, LossCause::unreachable);
+    EXPECT_EQ(loss.what,
+              frozen.endpoint() + " did not answer the greeting within " +
+                  to_text(deadline) +
+                  ": it takes the connection and says nothing; look whether "
+                  "the address is right and whether the process there runs "
+                  "(it may be stopped)");
   }
 }
 

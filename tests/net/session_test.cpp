@@ -55,6 +55,27 @@ TEST(Session, SaysAtTheDeadlineThatNobodyAnswers) {
             "the listener did not answer the greeting within 5000 ms");
 }
 
+TEST(Session, SaysWhatItsConnectionMetLast) {
+  SessionPair pair(1, {.lost = 1});
+  pair.event(0, ConnectionTrouble{"takes no connection", false});
+  pair.event(0, ConnectionTrouble{"says nothing", false});
+  pair.run(pair.now + 6s);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener did not answer the greeting within 5000 ms: it says "
+            "nothing");
+}
+
+TEST(Session, ForgetsWhatItsConnectionMetBeforeItWasMade) {
+  SessionPair pair(1, {.lost = 1});
+  pair.event(0, ConnectionTrouble{"takes no connection", false});
+  pair.event(0, LaneOpened{Lane::control});
+  pair.run(pair.now + 6s);
+  ASSERT_TRUE(pair.ends[0].ended);
+  EXPECT_EQ(pair.ends[0].ended->loss->what,
+            "the listener did not answer the greeting within 5000 ms");
+}
+
 TEST(Session, RefusesWhoIsNotAnsweredInTime) {
   SessionPair pair(1, {});
   pair.accepts = false;

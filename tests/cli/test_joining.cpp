@@ -1,0 +1,67 @@
+// What a process says that cannot join a job, or loses it.
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "tests/cli/link_job.h"
+#include "tests/cli/scrape.h"
+
+namespace troupe::test {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+constexpr const char* kSilent =
+    "it takes the connection and says nothing; look whether the address is "
+    "right and whether the process there runs";
+constexpr const char* kOtherKey =
+    "it ends the connection at once: it has another key";
+
+/// It ends with one line that says so.
+void expect_end(const Outcome& outcome, int code, const std::string& says) {
+  EXPECT_EQ(outcome.exit_code, code) << outcome.err;
+  EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+  EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
+}
+
+TEST(Joining, SaysThatAHostSaysNothing) {
+  const TempFolder keys;
+  make_keys(keys, "ours");
+  const SilentPort silent;
+  const std::string address = silent.endpoint();
+  const std::vector<Arguments> commands = {
+      {"ls", address},
+      {"cancel", address},
+      {"ls", address, "--secret-file", keys.path("ours.key")},
+      {"worker", "--join", address, "--wait", "3"},
+      {"worker", "--join", address, "--wait", "0.2"},
+      {"worker", "--join", address, "--secret-file", keys.path("ours.node")}};
+  std::vector<std::unique_ptr<Program>> programs;  // each waits for seconds
+  for (const Arguments& command : commands) {
+    programs.push_back(std::make_unique<Program>(command));
+  }
+  for (const auto& program : programs) {
+    expect_end(program->wait(), 4, kSilent);
+  }
+}
+
+TEST(Joining, SaysThatTheJobHasAnotherKey) {
+  const TempFolder keys;
+  make_keys(keys, "ours");
+  make_keys(keys, "theirs");
+  LinkJob job({"--method", "batch", "-n", "4000", "--steps", "50",
+               "--secret-file", keys.path("ours.key")});
+  job.add_worker({"--secret-file", keys.path("ours.node")});
+  job.await_images(1);
+  for (const char* const wait : {"0.2", "3"}) {
+    expect_end(run({"worker", "--join", job.endpoint(), "--secret-file",
+                    keys.path("theirs.node"), "--wait", wait}),
+               4, kOtherKey);
+    expect_end(run({"worker", "--join", job.endpoint(), "--wait", wait}), 4,
+               kOtherKey);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test
