@@ -74,6 +74,7 @@ PeerPlace::PeerPlace(const config::Config& config) {
   }
   spec_.emplace();
   spec_->bind = config.bind;
+  spec_->place = config.place_of("bind");
   spec_->advertise = config.advertise;
   if (!config.secret_file.empty()) {
     spec_->key =

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <utility>
 
+#include "actors/remote/listen_at.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 
@@ -22,7 +23,7 @@ CompanyListener::CompanyListener(ListenerSpec spec)
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
                         : net::make_hub(spec_.hub, *this);
   for (const std::string& endpoint : spec_.endpoints) {
-    endpoints_.push_back(hub_->listen(endpoint));
+    endpoints_.push_back(listen_at(*hub_, endpoint, spec_.place));
   }
 }
 

@@ -25,6 +25,7 @@ struct ListenerSpec {
   std::string version;  ///< of Troupe: another is refused
   net::HubOptions hub;
   std::vector<std::string> endpoints;
+  std::string place = "--listen";  ///< where they were given, for errors
   Offer offer;
   /// Gives numbers to the classes that processes bring. It outlives the
   /// listener.
@@ -46,7 +47,7 @@ struct ListenerSpec {
 /// coordinator. It listens from the beginning. Who comes is told of the job at
 /// once, and joins when it has loaded the model. Hand `detours()` to
 /// run_company.
-/// Errors of the constructor: those of net::Hub::listen.
+/// Errors of the constructor: those of listen_at.
 /// Thread: any.
 class CompanyListener final : private net::LinkHandler {
  public:

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "actors/remote/listen_at.h"
 #include "actors/remote/peer_checks.h"
 #include "actors/shells.h"
 #include "actors/system_config.h"
@@ -13,7 +14,6 @@
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
 #include "kernels/core/pool.h"
-#include "net/endpoint.h"
 
 namespace troupe::actors {
 
@@ -63,14 +63,8 @@ std::vector<std::string> CompanyMember::listen() {
     return {};
   }
   try {
-    const std::string bound = hub_->listen(spec_.peers->bind);
-    if (spec_.peers->advertise.empty()) {
-      return {bound};
-    }
-    const net::Endpoint shown = net::parse_endpoint(spec_.peers->advertise);
-    return {shown.port == "*"
-                ? "tcp://" + shown.where + ":" + net::parse_endpoint(bound).port
-                : shown.text};
+    const PeerSpec& own = *spec_.peers;
+    return {advertised(own.advertise, listen_at(*hub_, own.bind, own.place))};
   } catch (const Error& error) {
     if (!spec_.peers->may_fail) {
       throw;

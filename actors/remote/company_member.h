@@ -27,7 +27,8 @@ namespace troupe::actors {
 /// How this process gets to values of other workers' processes without the
 /// coordinator's.
 struct PeerSpec {
-  std::string bind;  ///< where it listens for them; empty: nowhere
+  std::string bind;              ///< where it listens for them; empty: nowhere
+  std::string place = "--bind";  ///< where that was given, for errors
   /// What they dial instead of that; empty: nothing else. Port "*" or 0: the
   /// one that was found.
   std::string advertise = {};
@@ -87,7 +88,7 @@ struct MemberEnd {
 /// Thread: one, but for the stop tokens.
 class CompanyMember final : private net::LinkHandler {
  public:
-  /// Listens and dials. Errors: those of net::Hub::listen and net::Hub::dial.
+  /// Listens and dials. Errors: those of listen_at and net::Hub::dial.
   explicit CompanyMember(MemberSpec spec);
   ~CompanyMember() override;
   CompanyMember(const CompanyMember&) = delete;

@@ -63,5 +63,35 @@ TEST(Joining, SaysThatTheJobHasAnotherKey) {
   }
 }
 
+TEST(Joining, NamesTheOptionWhoseAddressIsTaken) {
+  const TempFolder folder;
+  const SilentPort taken;
+  const std::string says = " cannot listen at '" + taken.endpoint() +
+                           "': Address already in use; give another address";
+  const Arguments job =
+      tiny_sample({"--class", "1", "-o", folder.path("a.png")});
+  Arguments listens = job;
+  listens.insert(listens.end(), {"--listen", taken.endpoint()});
+  expect_end(run(listens), 2, "[--listen]" + says);
+  expect_end(run(job, {"TROUPE_LISTEN=" + taken.endpoint()}), 2,
+             "[TROUPE_LISTEN]" + says);
+  const Arguments worker = {"worker", "--join",
+                            "ipc://" + folder.path("link/none")};
+  Arguments binds = worker;
+  binds.insert(binds.end(), {"--bind", taken.endpoint()});
+  expect_end(run(binds), 2, "[--bind]" + says);
+  EXPECT_TRUE(folder.names().empty());
+}
+
+TEST(Joining, NamesTheOptionWhoseSocketIsTaken) {
+  LinkJob first({"--method", "batch", "-n", "4000", "--steps", "50"});
+  first.add_worker();
+  first.await_images(1);
+  expect_end(
+      run(tiny_sample({"--class", "1", "-o", first.folder().path("b.png"),
+                       "--listen", first.endpoint()})),
+      2, "[--listen] another process listens at '" + first.endpoint());
+}
+
 }  // namespace
 }  // namespace troupe::test
