@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/cli/job_runner.h"
 #include "actors/cli/signals.h"
@@ -84,19 +86,26 @@ struct Answer {
   bool joined = false;
 };
 
-Answer answer_to(std::string message) {
+Answer answer_to(std::string message,
+                 const std::vector<std::string>& more = {}) {
   const Director director(std::move(message));
   Answer answer;
-  answer.outcome = run({"worker", "--join", director.endpoint(), "--workers",
-                        "1", "--threads", "1", "--wait", "20"});
+  std::vector<std::string> arguments = {
+      "worker",    "--join", director.endpoint(),
+      "--workers", "1",      "--threads",
+      "1",         "--wait", "20"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  answer.outcome = run(arguments);
   answer.joined = director.was_joined();
   return answer;
 }
 
 /// A job that the program can compute, as its coordinator's process offers it.
-Offer good_offer() {
+/// `model`: a folder; empty: random weights.
+Offer good_offer(const std::string& model = {}) {
   config::Config config;
-  config.random_weights = "dit-tiny";
+  config.model_dir = model;
+  config.random_weights = model.empty() ? "dit-tiny" : "";
   config.classes = {"1"};
   config.samples = {0, 2};
   config.compute = config::ComputeType::f32;
@@ -142,8 +151,9 @@ TEST(OfferedJob, IsTakenIfItMakesSense) {
 
 /// The worker's process says what is wrong in one line, and ends.
 void expect_refusal(std::string message, int exit_code,
-                    const std::string& words) {
-  const Answer answer = answer_to(std::move(message));
+                    const std::string& words,
+                    const std::vector<std::string>& more = {}) {
+  const Answer answer = answer_to(std::move(message), more);
   const Outcome& outcome = answer.outcome;
   EXPECT_FALSE(answer.joined) << words;
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
@@ -197,6 +207,39 @@ TEST(OfferedJob, IsRefusedIfItsNumbersAreOutOfRange) {
                     "denoiser_config");
   expect_refusal_of([](Offer& o) { o.conditions.clear(); }, 6,
                     "no value with the hash");
+}
+
+/// Each of these names would lead from the root to the job's own model.
+TEST(OfferedJob, IsRefusedIfItsModelsNameChoosesAPath) {
+  const std::filesystem::path models =
+      std::filesystem::path(TROUPE_DEMO).parent_path();
+  Offer offer = good_offer(TROUPE_DEMO);
+  const auto offer_of = [&offer](const std::string& name) {
+    offer.job.model.name = name;
+    return actors::wire::encode(actors::wire::News(offer));
+  };
+  const Answer inside =
+      answer_to(offer_of("demo"), {"--model-root", models.string()});
+  EXPECT_EQ(inside.outcome.exit_code, 0) << inside.outcome.err;
+  EXPECT_TRUE(inside.joined);
+  const std::string inner = (models / "demo/transformer").string();
+  const std::vector<std::pair<std::string, std::string>> paths = {
+      {inner, ".."},
+      {inner, "../../demo"},
+      {inner, TROUPE_DEMO},
+      {TROUPE_DEMO, "."},
+      {TROUPE_DEMO, ""},
+      {TROUPE_DEMO, "transformer/.."},
+      {models.string(), "demo/"},
+      {models.string(), "./demo"},
+      {models.string(), std::string("demo\0", 5)},
+      {models.string(), std::string("demo\0/etc", 9)}};
+  for (const auto& [root, name] : paths) {
+    expect_refusal(offer_of(name), 2,
+                   "[--model-root] the job's model has no name of a folder: "
+                   "got '",
+                   {"--model-root", root});
+  }
 }
 
 }  // namespace
