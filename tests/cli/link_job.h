@@ -72,6 +72,7 @@ class LinkJob {
     workers_.push_back(std::make_unique<Program>(arguments, environment));
   }
   [[nodiscard]] Program& worker(std::size_t index) { return *workers_[index]; }
+  [[nodiscard]] std::size_t num_workers() const { return workers_.size(); }
   [[nodiscard]] Program& head() { return *head_; }
   [[nodiscard]] const TempFolder& folder() const { return folder_; }
   [[nodiscard]] const std::string& endpoint() const { return endpoint_; }

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include "tests/cli/link_job.h"
+#include "tests/cli/pipeline.h"
 #include "tests/cli/scrape.h"
 
 namespace troupe::test {
@@ -91,6 +94,45 @@ TEST(Joining, NamesTheOptionWhoseSocketIsTaken) {
       run(tiny_sample({"--class", "1", "-o", first.folder().path("b.png"),
                        "--listen", first.endpoint()})),
       2, "[--listen] another process listens at '" + first.endpoint());
+}
+
+/// Changes the last bit of the last weight.
+void change_a_weight(const std::filesystem::path& file) {
+  std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+  bytes.seekg(-1, std::ios::end);
+  const int last = bytes.get();
+  bytes.seekp(-1, std::ios::end);
+  bytes.put(static_cast<char>(last ^ 1));
+  ASSERT_TRUE(bytes.good());
+}
+
+TEST(Joining, RefusesOtherWeightsThanTheJobs) {
+  const TempFolder own;
+  const std::filesystem::path copy = own.path("demo");
+  std::filesystem::copy(TROUPE_DEMO, copy,
+                        std::filesystem::copy_options::recursive);
+  LinkJob job({"--method", "batch", "-n", "2"}, TROUPE_DEMO);
+  job.add_worker({"-m", copy});
+  EXPECT_EQ(job.finish()["nodes"].size(), 2U) << "a copy is as good";
+  change_a_weight(copy / kWeights);
+  job.listen_again();
+  for (const Arguments& model :
+       {Arguments{"-m", copy}, Arguments{"--model-root", own.path()}}) {
+    job.add_worker(model);
+    expect_end(job.worker(job.num_workers() - 1).wait(), 2,
+               "other weights than the job's: got ");
+  }
+  job.add_worker({"-m", TROUPE_DEMO});
+  const nlohmann::json result = job.finish();
+  ASSERT_EQ(result["nodes"].size(), 4U);
+  for (const std::size_t refused : {1U, 2U}) {
+    EXPECT_EQ(result["nodes"][refused]["status"], "left");
+    EXPECT_NE(std::string(result["nodes"][refused]["cause"])
+                  .find("other weights than the job's"),
+              std::string::npos);
+    EXPECT_EQ(result["nodes"][refused]["rows"], 0);
+  }
+  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
 }
 
 }  // namespace
