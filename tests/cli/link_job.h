@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -20,6 +21,14 @@ inline void make_keys(const TempFolder& folder, const std::string& name) {
                  folder.path(name + ".node")})
                 .exit_code,
             0);
+}
+
+/// A loopback address that no other process of the tests has.
+inline std::string own_tcp_endpoint() {
+  const int pid = ::getpid();
+  return "tcp://127." + std::to_string(1 + (pid >> 16)) + "." +
+         std::to_string((pid >> 8) & 255) + "." + std::to_string(pid & 255) +
+         ":17010";
 }
 
 /// A job whose company is processes of the built program: one that directs and

@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <set>
 
 #include "tests/cli/link_job.h"
@@ -99,23 +97,6 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   EXPECT_EQ(alone["nodes"][0]["bytes_sent"], 0);
 }
 
-/// A loopback address that no other process of the tests has.
-std::string own_tcp_endpoint() {
-  const int pid = ::getpid();
-  return "tcp://127." + std::to_string(1 + (pid >> 16)) + "." +
-         std::to_string((pid >> 8) & 255) + "." + std::to_string(pid & 255) +
-         ":17010";
-}
-
-/// Boundaries travel between its two workers. It takes long enough for both to
-/// come.
-Arguments two_parts(const Arguments& more = {}) {
-  Arguments job = {"--method", "pipeline", "--segments", "2",
-                   "-n",       "16",       "--steps",    "50"};
-  job.insert(job.end(), more.begin(), more.end());
-  return job;
-}
-
 TEST(WorkerProcess, CountsInTheLastLineForPeople) {
   const TempFolder folder;
   const std::string endpoint = "ipc://" + folder.path("link/a");
@@ -128,83 +109,6 @@ TEST(WorkerProcess, CountsInTheLastLineForPeople) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find(" on 2 workers of 1 process,"), std::string::npos)
       << outcome.out;
-}
-
-TEST(LinksOfWorkers, ExchangeValuesWithoutTheCoordinator) {
-  const TempFolder keys;
-  const std::string key = keys.path("key");
-  ASSERT_EQ(run({"keys", "new", "--out", key}).exit_code, 0);
-  const Arguments with_key = {"--secret-file", key};
-  std::optional<std::string> expected;
-  for (const bool is_tcp : {false, true}) {
-    std::uint64_t sent[2] = {};
-    for (const bool is_direct : {false, true}) {
-      LinkJob job(two_parts(is_tcp ? with_key : Arguments{}), {},
-                  is_tcp ? own_tcp_endpoint() : std::string{});
-      Arguments worker = is_tcp ? with_key : Arguments{};
-      if (!is_direct) {
-        worker.emplace_back("--no-peer");
-      }
-      job.add_worker(worker);
-      job.add_worker(worker);
-      const nlohmann::json result = job.finish();
-      if (!expected) {
-        expected = job.alone()["latents_xxh3"];
-      }
-      EXPECT_EQ(result["latents_xxh3"], *expected);
-      EXPECT_EQ(result["recoveries"], 0);
-      sent[is_direct ? 1 : 0] = result["bytes_sent"];
-      for (const std::size_t w : {0U, 1U}) {
-        const Outcome outcome = job.worker(w).wait();
-        EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-      }
-      for (const std::string& name : job.folder().names()) {
-        EXPECT_TRUE(name == "link" || name == "out") << name << " is left";
-      }
-    }
-    EXPECT_GT(sent[0], 0U) << "through the coordinator";
-    EXPECT_LT(sent[1], sent[0] / 4) << "without it";
-  }
-}
-
-TEST(LinksOfWorkers, MayDifferInWhomTheyReach) {
-  LinkJob job(two_parts());
-  job.add_worker({"--no-peer"});
-  job.add_worker({"--bind", "tcp://127.0.0.1:0"});
-  const nlohmann::json result = job.finish();
-  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_EQ(result["recoveries"], 0);
-  EXPECT_GT(result["bytes_sent"], 0);
-}
-
-TEST(LinksOfWorkers, AreMissedByNobodyWhereTheyCannotBeMade) {
-  LinkJob job(two_parts());
-  const Arguments astray = {"--bind", "tcp://127.0.0.1:0", "--advertise",
-                            "tcp://127.0.0.1:1"};
-  job.add_worker(astray);
-  job.add_worker(astray);
-  const nlohmann::json result = job.finish();
-  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_EQ(result["recoveries"], 0);
-  EXPECT_GT(result["bytes_sent"], 0) << "through the coordinator";
-}
-
-TEST(LinksOfWorkers, GoOnWhenOneDiesThatTheOtherAsks) {
-  LinkJob job(
-      {"--method", "pipeline", "--segments", "2", "-n", "40", "--steps", "50"});
-  job.add_worker();
-  job.add_worker();
-  job.await_images(4);
-  job.worker(1).signal(SIGKILL);
-  job.add_worker();
-  const nlohmann::json result = job.finish();
-  EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
-  EXPECT_GE(result["recoveries"], 1);
-  std::multiset<std::string> ends;
-  for (const auto& node : result["nodes"]) {
-    ends.insert(node["status"]);
-  }
-  EXPECT_EQ(ends, (std::multiset<std::string>{"done", "done", "done", "left"}));
 }
 
 TEST(WorkerProcess, MayBeKilledFrozenOrToldToLeave) {
