@@ -1,6 +1,7 @@
 // What a process says that cannot join a job, or loses it.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <filesystem>
 #include <fstream>
@@ -64,6 +65,27 @@ TEST(Joining, SaysThatTheJobHasAnotherKey) {
     expect_end(run({"worker", "--join", job.endpoint(), "--wait", wait}), 4,
                kOtherKey);
   }
+}
+
+TEST(Joining, EndsWhenTheFirstProcessStandsStill) {
+  LinkJob job({"--method", "batch", "-n", "4000", "--steps", "50"});
+  job.add_worker({"--wait", "1"});
+  job.add_worker({"--wait", "1", "--quiet"});
+  job.await_images(1);
+  job.head().signal(SIGSTOP);
+  for (const std::size_t worker : {0U, 1U}) {
+    const Outcome left = job.worker(worker).wait();
+    EXPECT_EQ(left.exit_code, 4) << left.err;
+    EXPECT_NE(left.err.find(kSilent), std::string::npos) << left.err;
+    // The first also says what it computes, and when it lost that.
+    EXPECT_EQ(left.err_lines(), worker == 0 ? 3 : 1) << left.err;
+    EXPECT_EQ(left.err.find("nothing was heard of " + job.endpoint()) !=
+                  std::string::npos,
+              worker == 0)
+        << left.err;
+  }
+  job.head().signal(SIGKILL);
+  job.head().signal(SIGCONT);
 }
 
 TEST(Joining, NamesTheOptionWhoseAddressIsTaken) {
