@@ -22,6 +22,14 @@ struct NodeStatus {
   std::string status = "done";
   std::string cause = {};  ///< why it left
 
+  /// The mean while its workers were here; 0: not known yet.
+  [[nodiscard]] double rows_per_second() const {
+    // busy_share is busy_seconds over the seconds that each of them was here.
+    return busy_seconds > 0
+               ? static_cast<double>(rows) * busy_share * workers / busy_seconds
+               : 0;
+  }
+
   friend bool operator==(const NodeStatus&, const NodeStatus&) = default;
 };
 

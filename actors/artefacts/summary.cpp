@@ -131,6 +131,7 @@ ordered_json nodes_json(const std::vector<NodeStatus>& nodes) {
                    {"workers", node.workers},
                    {"tasks", node.tasks},
                    {"rows", node.rows},
+                   {"rows_per_second", node.rows_per_second()},
                    {"busy_seconds", node.busy_seconds},
                    {"busy_share", node.busy_share},
                    {"bytes_sent", node.bytes_sent},

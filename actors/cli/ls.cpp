@@ -67,23 +67,31 @@ std::string headline(const JobStatus& status) {
   return line;
 }
 
+/// "0.42", "31.5"; nothing while it is not known.
+std::string rate_text(double per_second) {
+  if (per_second <= 0) {
+    return "";
+  }
+  return fmt::format("{:.{}f}", per_second, per_second < 10 ? 2 : 1);
+}
+
 /// A line for the job, one with names, and one for each process.
 std::string table_of(const JobStatus& status) {
   constexpr const char* kRow =
-      "{:>7}  {:>7}  {:>9}  {:>5}  {:>9}  {:>9}  {:>6}  {}\n";
+      "{:>7}  {:>7}  {:>9}  {:>7}  {:>5}  {:>9}  {:>9}  {:>6}  {}\n";
   std::string text = headline(status) + "\n";
-  text += fmt::format(fmt::runtime(kRow), "process", "workers", "rows", "busy",
-                      "sent", "received", "losses", "name");
+  text += fmt::format(fmt::runtime(kRow), "process", "workers", "rows",
+                      "rows/s", "busy", "sent", "received", "losses", "name");
   for (const NodeStatus& node : status.nodes) {
     std::string name = printable(node.name, kLongestLine);
     if (node.status == "left") {
       name += " (left: " + printable(node.cause, kLongestLine) + ")";
     }
-    text +=
-        fmt::format(fmt::runtime(kRow), node.process, node.workers, node.rows,
-                    fmt::format("{:.0f} %", node.busy_share * 100),
-                    human_bytes(node.bytes_sent),
-                    human_bytes(node.bytes_received), node.losses, name);
+    text += fmt::format(fmt::runtime(kRow), node.process, node.workers,
+                        node.rows, rate_text(node.rows_per_second()),
+                        fmt::format("{:.0f} %", node.busy_share * 100),
+                        human_bytes(node.bytes_sent),
+                        human_bytes(node.bytes_received), node.losses, name);
   }
   return text;
 }

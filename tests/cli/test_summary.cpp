@@ -40,6 +40,16 @@ TEST(Summary, HasEveryPromisedKey) {
   }
 }
 
+TEST(Summary, SaysHowManyRowsANodeMakesASecond) {
+  // Two workers that were there for 10 s and worked a quarter of that.
+  const std::vector<NodeStatus> nodes = {
+      {.workers = 2, .rows = 60, .busy_seconds = 5, .busy_share = 0.25},
+      {.workers = 2}};
+  const auto json = nodes_json(nodes);
+  EXPECT_EQ(json[0]["rows_per_second"], 6.0);
+  EXPECT_EQ(json[1]["rows_per_second"], 0.0);
+}
+
 TEST(Summary, SaysWhatFailed) {
   const Error error(Errc::out_of_memory, "memory", "too much", "use less");
   RunSummary summary;

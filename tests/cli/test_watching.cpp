@@ -67,12 +67,15 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
   EXPECT_EQ(now["nodes"][1]["status"], "here");
   EXPECT_GE(now["nodes"][1]["rows"], 2 * 50);
   EXPECT_GT(now["nodes"][1]["busy_share"], 0);
+  EXPECT_EQ(now["nodes"][0]["rows_per_second"], 0);
+  EXPECT_GT(now["nodes"][1]["rows_per_second"], 0);
   const Outcome shown = run({"ls", job.endpoint()});
   EXPECT_NE(shown.out.find("dit-tiny, batch: "), std::string::npos)
       << shown.out;
   EXPECT_NE(shown.out.find(" of 60 images done"), std::string::npos)
       << shown.out;
   EXPECT_EQ(std::ranges::count(shown.out, '\n'), 4) << shown.out;
+  EXPECT_NE(shown.out.find("  rows/s  "), std::string::npos) << shown.out;
   const json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(result["nodes"].size(), 2U) << "who looks is no node";
