@@ -81,8 +81,9 @@ std::vector<Setting> to_settings(const Recipe& recipe,
   if (recipe.prompt_2) {
     say("prompt-2", recipe.prompt_2->text);
   }
-  if (recipe.negative_prompt) {
-    say("negative-prompt", recipe.negative_prompt->text);
+  if (recipe.negative_prompt) {  // an empty one is a text, too
+    settings.push_back({place + ": negative-prompt", "negative-prompt",
+                        recipe.negative_prompt->text});
   }
   if (recipe.negative_prompt_2) {
     say("negative-prompt-2", recipe.negative_prompt_2->text);

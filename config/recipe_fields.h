@@ -33,7 +33,8 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"prompt_2", "what the second text encoder read; absent: the same"},
         r.prompt_2);
   visit(Key{"negative_prompt",
-            "what guidance led away from; absent: the pipeline's own"},
+            "what guidance led away from; absent: no text, but the pipeline's "
+            "own condition"},
         r.negative_prompt);
   visit(Key{"negative_prompt_2",
             "what the second text encoder read of it; absent: the same"},
@@ -50,8 +51,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
         r.init_latents_xxh3);
   visit(Key{"init_latents_drawn", "whether torch drew them before"},
         r.init_latents_drawn);
-  visit(Key{"width", "of the picture; absent: as the model was trained"},
-        r.width);
+  visit(
+      Key{"width", "of the picture; absent (older): as the model was trained"},
+      r.width);
   visit(Key{"height", "the same"}, r.height);
   visit(Key{"resolution_bins",
             "whether it was sampled at the nearest bin; absent: false"},

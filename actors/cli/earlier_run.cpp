@@ -73,11 +73,26 @@ bool computes_in(const JobRequest& request, const std::string& dtype) {
   });
 }
 
+/// Recipes of before say no size and no negative prompt where these are the
+/// model's own.
+config::Recipe with_defaults(config::Recipe there, const config::Recipe& here,
+                             const JobRequest& request) {
+  if (!there.width && !there.height && !request.source.size()) {
+    there.width = here.width;
+    there.height = here.height;
+  }
+  if (!there.negative_prompt && !request.prompts.negative) {
+    there.negative_prompt = here.negative_prompt;
+  }
+  return there;
+}
+
 /// What keeps an image with the recipe `there` from being this job's; empty if
 /// nothing does.
 std::string hindrance(const config::Config& config, const JobRequest& request,
                       const config::Recipe& there, std::uint64_t index) {
-  std::string what = difference(there, request.recipe_of(index));
+  const config::Recipe here = request.recipe_of(index);
+  std::string what = difference(with_defaults(there, here, request), here);
   // Bits that are freer than asked for would weaken what this run promises.
   if (what.empty() && there.bits == config::BitsMode::free &&
       config.bits == config::BitsMode::invariant) {

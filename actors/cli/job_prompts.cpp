@@ -111,10 +111,10 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
     }
   }
   note_weights(prompts.second, notes);
-  if (prompts.is_guided && (prompts.negative || !source.has_no_negative())) {
-    const std::string negative = prompts.negative.value_or("");
-    prompts.tokens.push_back(source.tokens(negative, prompts.negative_second));
-    cut.look(negative, prompts.negative_second, source.pipeline(),
+  const std::optional<std::string> negative = prompts.negative_text();
+  if (prompts.is_guided && negative) {
+    prompts.tokens.push_back(source.tokens(*negative, prompts.negative_second));
+    cut.look(*negative, prompts.negative_second, source.pipeline(),
              prompts.tokens.back());
   }
   cut.add_to(notes);
@@ -221,6 +221,11 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   check_texts(config, prompts);
   tokenize(prompts, notes);
   return prompts;
+}
+
+std::optional<std::string> JobPrompts::negative_text() const {
+  const bool is_empty_text = is_guided && !source->has_no_negative();
+  return negative || !is_empty_text ? negative : std::string();
 }
 
 JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {

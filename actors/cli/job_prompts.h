@@ -41,6 +41,9 @@ struct JobPrompts {
     return texts.size() + given.size();
   }
   [[nodiscard]] bool empty() const noexcept { return size() == 0; }
+  /// What guidance leads away from, in words: also the empty text, where that
+  /// is the pipeline's own. Unset: no guidance, or no text.
+  [[nodiscard]] std::optional<std::string> negative_text() const;
 };
 
 /// The prompts that the options name for this model, as tokens. `is_guided`:

@@ -277,8 +277,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
     if (!prompts.second.empty()) {
       recipe.prompt_2 = config::Verbatim{prompts.second};
     }
-    if (prompts.negative) {
-      recipe.negative_prompt = config::Verbatim{*prompts.negative};
+    const std::optional<std::string> negative = prompts.negative_text();
+    if (negative) {
+      recipe.negative_prompt = config::Verbatim{*negative};
       if (!prompts.negative_second.empty()) {
         recipe.negative_prompt_2 = config::Verbatim{prompts.negative_second};
       }
@@ -302,10 +303,9 @@ config::Recipe JobRequest::recipe_of(std::uint64_t index,
       torch_latents == samplers::InitialLatents::given) {
     recipe.init_latents_drawn = false;
   }
-  if (source.size()) {
-    recipe.width = source.size()->width;
-    recipe.height = source.size()->height;
-  }
+  const Shape picture = source.pixel_shape();
+  recipe.width = picture[picture.rank() - 1];
+  recipe.height = picture[picture.rank() - 2];
   if (!source.picture_size().empty()) {
     recipe.resolution_bins = true;
   }

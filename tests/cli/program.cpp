@@ -268,7 +268,11 @@ void change_recipe(const TempFolder& folder, const std::string& name,
   actors::Image image =
       actors::decode_png(name, std::as_bytes(std::span(file)));
   auto recipe = nlohmann::json::parse(image.recipe);
-  recipe[nlohmann::json::json_pointer(pointer)] = value;
+  if (value.is_null()) {
+    recipe.erase(std::string(pointer + 1));
+  } else {
+    recipe[nlohmann::json::json_pointer(pointer)] = value;
+  }
   image.recipe = recipe.dump();
   const std::vector<std::byte> changed = actors::encode_png(image);
   const auto* text = reinterpret_cast<const char*>(changed.data());

@@ -88,7 +88,8 @@ class TempFolder {
 /// Expects every file of `expected` in `folder`, byte for byte.
 void expect_files_of(const TempFolder& expected, const TempFolder& folder);
 
-/// Puts another value into the recipe of an image in `folder`.
+/// Puts another value into the recipe of an image in `folder`; null takes the
+/// key, which is one of the recipe itself, out.
 void change_recipe(const TempFolder& folder, const std::string& name,
                    const char* pointer, const nlohmann::json& value);
 

@@ -264,9 +264,10 @@ TEST(ModelTable, MakesOtherSizesAndFindsThemAgainInTheRecipe) {
   EXPECT_FALSE(JobRunner(back, stop).run({.observers = {&seen}}).failure);
   EXPECT_EQ(seen.rows.at(1).shape(), (Shape{3, 4, 8}));
 
-  config.size = {6, 4};  // as it was trained: the recipe says nothing
+  config.size.reset();  // as it was trained: the recipe says it, too
   const JobRequest same = make_request(config, nullptr, {}, table);
-  EXPECT_EQ(same.recipe_of(0).width, std::nullopt);
+  EXPECT_EQ(same.recipe_of(0).width, 6);
+  EXPECT_EQ(same.recipe_of(0).height, 4);
 }
 
 TEST(ModelTable, RefusesSizesThatDitCannotMakeWithTheNearestThatItCan) {

@@ -126,5 +126,47 @@ TEST(NegativePrompt, ThatIsMissingIsNoEmptyText) {
   EXPECT_NE(latents({"--negative-prompt", ""}), latents({}));
 }
 
+/// The recipe says what guidance led away from, and the same command finds
+/// pictures from before it did.
+TEST(NegativePrompt, OfThePipelineStandsInTheRecipeIfItIsAText) {
+  struct Case {
+    Arguments more;
+    const char* model;
+    std::optional<std::string> expected;
+  };
+  for (const Case& c : {Case{{}, kStableDiffusion, ""},
+                        Case{{}, kStableDiffusionXl, std::nullopt},
+                        Case{{"--negative-prompt", ""}, kStableDiffusionXl, ""},
+                        Case{{"--guidance", "1"}, kStableDiffusion, {}}}) {
+    const TempFolder folder;
+    const std::string picture = folder.path("fox.png");
+    (void)done(joined(joined(kFox, c.more), {"-o", picture}), c.model);
+    const auto recipe =
+        run({"inspect", picture, "--json"}).json()["items"][0]["recipe"];
+    ASSERT_EQ(recipe.contains("negative_prompt"), c.expected.has_value());
+    if (c.expected) {
+      EXPECT_EQ(recipe["negative_prompt"], *c.expected);
+    }
+    (void)run({"sample", "--from", picture, "-o", folder.path("again.png")});
+    EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
+  }
+}
+
+TEST(NegativePrompt, AndSizeOfOlderRecipesAreTheModelsOwn) {
+  const TempFolder folder;
+  const Arguments out = {"-o", folder.path("fox.png")};
+  (void)done(joined(kFox, out), kStableDiffusion);
+  for (const char* key : {"/negative_prompt", "/width", "/height"}) {
+    change_recipe(folder, "fox.png", key, nullptr);
+  }
+  const Arguments skip = joined(out, {"--exists", "skip"});
+  EXPECT_EQ(done(joined(kFox, skip), kStableDiffusion)["images"][0]["status"],
+            "skipped");
+  EXPECT_EQ(sample(joined(joined(kFox, skip), {"--negative-prompt", "x"}),
+                   kStableDiffusion)
+                .exit_code,
+            2);
+}
+
 }  // namespace
 }  // namespace troupe::test

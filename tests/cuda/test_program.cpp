@@ -6,11 +6,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "actors/artefacts/png.h"
+#include "tests/cli/link_job.h"
 #include "tests/cli/program.h"
 
 namespace troupe::test {
@@ -133,6 +136,76 @@ TEST(ProgramOnGpu, LetsWeightsVisitAGpuThatIsTooSmall) {
   EXPECT_NE(noted.err.find("its blocks' weights stay in the host's memory"),
             std::string::npos)
       << noted.err;
+}
+
+/// From a prompt to latents: the text encoders run on the CPU, the network on
+/// GPUs.
+class PromptsOnGpu : public testing::TestWithParam<const char*> {};
+
+TEST_P(PromptsOnGpu, GiveEqualBytesByEveryExactMethod) {
+  const auto with = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {
+        "sample",    "--random-weights", GetParam(), "--prompt",
+        "a red fox", "--steps",          "2",        "--samples",
+        "2",         "--dtype",          "bf16",     "--device",
+        "cuda",      "--json",           "-q"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return hash_of(run(arguments, kTwoGpus));
+  };
+  const std::string want = with({"--method", "sequential"});
+  EXPECT_EQ(with({"--method", "batch", "--batch", "2"}), want);
+  EXPECT_EQ(with({"--method", "cfg"}), want);
+  EXPECT_EQ(with({"--method", "pipeline", "--segments", "2"}), want);
+  EXPECT_EQ(with({"--method", "picard", "--window", "2", "--tolerance", "0"}),
+            want);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PromptsOnGpu,
+                         testing::Values("tiny-pixart-sigma", "tiny-sd15",
+                                         "tiny-sdxl"));
+
+TEST(ProgramOnGpu, JoinsACompanyOfProcesses) {
+  for (const std::string method : {"batch", "cfg", "pipeline"}) {
+    std::vector<std::string> arguments = {
+        "--device", "cuda:0", "--dtype", "bf16", "--method",   method,
+        "-n",       "4",      "--class", "1",    "--guidance", "2"};
+    if (method == "pipeline") {
+      arguments.insert(arguments.end(), {"--segments", "2"});
+    }
+    LinkJob job(arguments);
+    job.add_worker({"--device", "cuda:0"});
+    job.add_worker({"--device", "cuda:0"});
+    const nlohmann::json together = job.finish();
+    EXPECT_EQ(together["latents_xxh3"], job.alone()["latents_xxh3"]) << method;
+    EXPECT_EQ(together["recoveries"], 0) << method;
+  }
+}
+
+/// Each image has the bytes of the class that made it.
+TEST(ProgramOnGpu, SharesAJobWithTheCoresOfAnotherProcess) {
+  LinkJob job({"--dtype", "f32", "--method", "batch", "-n", "12"});
+  job.add_worker({"--device", "cuda:0"});
+  job.await_images(1);
+  job.add_worker({"--device", "cpu"});
+  const nlohmann::json together = job.finish();
+  std::map<std::string, nlohmann::json> alone;
+  for (const std::string device : {"cpu", "cuda:0"}) {
+    const Outcome one = run(
+        {"sample", "--random-weights", "dit-tiny", "--steps", "8", "--dtype",
+         "f32", "--method", "batch", "-n", "12", "--device", device, "--json"});
+    ASSERT_EQ(one.exit_code, 0) << one.err;
+    alone[one.json()["execution_class"]] = one.json()["images"];
+  }
+  std::set<std::string> classes;
+  for (std::size_t i = 0; i < 12; ++i) {
+    const auto& image = together["images"][i];
+    const std::string made_by =
+        image.value("execution_class", together["execution_class"]);
+    ASSERT_TRUE(alone.contains(made_by)) << made_by;
+    EXPECT_EQ(image["latents_xxh3"], alone[made_by][i]["latents_xxh3"]) << i;
+    classes.insert(made_by);
+  }
+  EXPECT_EQ(classes.size(), 2U) << together["nodes"];
 }
 
 TEST(ProgramOnGpu, RepeatsAPictureFromItself) {
