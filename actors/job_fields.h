@@ -117,6 +117,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("execution_classes", r.execution_classes);
   visit("picture_size", r.picture_size);
   visit("vae_tile", r.vae_tile);
+  visit("dtype", r.dtype);
 }
 
 struct AnyVisitor {

@@ -183,6 +183,10 @@ void check_tiles(const JobRecord& job, const models::ModelDescription& model,
                             : std::string()));
 }
 
+bool computes(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16;
+}
+
 void check_classes(const JobRecord& job) {
   constexpr std::size_t kMostClasses = 4096;
   expect(!job.execution_classes.empty() &&
@@ -195,9 +199,7 @@ void check_classes(const JobRecord& job) {
         one.name.size() == 16 &&
             one.name.find_first_not_of("0123456789abcdef") == std::string::npos,
         "execution_classes", "a name is not 16 hexadecimal digits");
-    const bool computes = one.dtype == DType::f32 || one.dtype == DType::bf16 ||
-                          one.dtype == DType::f16;
-    expect(computes, "execution_classes",
+    expect(computes(one.dtype), "execution_classes",
            "nothing computes in " + std::string(to_string(one.dtype)));
     const bool is_cpu = one.device == DeviceKind::cpu;
     expect(!is_cpu || (one.architecture.empty() && one.batch_invariant &&
@@ -206,6 +208,7 @@ void check_classes(const JobRecord& job) {
     expect(is_cpu || !one.isa, "execution_classes",
            "a GPU has a level of the CPU");
   }
+  expect(!job.dtype || computes(*job.dtype), "dtype", "nothing computes in it");
 }
 
 void check_picture(const JobRecord& job, const models::ModelDescription& model,

@@ -72,6 +72,9 @@ struct JobRecord {
   std::vector<std::int64_t> picture_size;
   /// Pictures are decoded in tiles of so many latents a side; 0: whole.
   std::int64_t vae_tile = 0;
+  /// In what devices of a kind that has no class yet are to compute; unset: as
+  /// they like best.
+  std::optional<DType> dtype;
 
   /// How many of the conditions the samples have.
   [[nodiscard]] std::size_t num_conditions() const;

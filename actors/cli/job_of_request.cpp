@@ -100,6 +100,7 @@ JobRecord record_of(const JobRequest& request, const JobConditions& conditions,
   add_init_latents(request, job);
   job.execution_classes = class_records(request, classes);
   job.vae_tile = request.source.vae_tile();
+  job.dtype = request.dtype;
   return job;
 }
 

@@ -25,7 +25,8 @@ struct JobRequest {
   samplers::Schedule schedule;
   /// GPUs first; `plan.device_workers` says how many workers each has.
   std::vector<JobDevice> devices;
-  int max_rows = 0;  ///< of --batch
+  int max_rows = 0;            ///< of --batch
+  std::optional<DType> dtype;  ///< of --dtype; unset: auto
   double guidance_scale = 1.0;
   std::vector<std::int64_t> classes;  ///< cycles over global indices
   JobPrompts prompts;                 ///< the same, where the model takes them

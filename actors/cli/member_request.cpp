@@ -61,21 +61,26 @@ config::Config config_of(const config::Config& own, const JobRecord& job) {
   return config;
 }
 
-/// What the job's class of these devices does, they do too.
+/// What the job's class of these devices does, they do too. Where it has none,
+/// they compute in what the user asked for.
 void follow_classes(const JobRecord& job, std::vector<JobDevice>& devices) {
   for (JobDevice& device : devices) {
     const ClassRecord* const one = class_on(job, device.device.kind);
-    if (one == nullptr) {
+    const std::optional<DType> dtype =
+        one != nullptr ? std::optional(one->dtype) : job.dtype;
+    if (!dtype) {
       continue;
     }
-    require(device.is_gpu() || kernels::supports(one->dtype), Errc::unsupported,
+    require(device.is_gpu() || kernels::supports(*dtype), Errc::unsupported,
             "cpu",
             "this processor cannot compute the job's " +
-                std::string(to_string(one->dtype)) + " products",
+                std::string(to_string(*dtype)) + " products",
             "hold the job to what all machines have: --dtype f32 or --isa");
-    device.compute = one->dtype;
-    device.options.batch_invariant = one->batch_invariant;
-    device.options.tf32 = one->tf32;
+    device.compute = *dtype;
+    if (one != nullptr) {
+      device.options.batch_invariant = one->batch_invariant;
+      device.options.tf32 = one->tf32;
+    }
   }
 }
 

@@ -144,6 +144,7 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
   expect_objection("picture_size", [](JobRecord& j) {
     j.picture_size = {8, 8};  // nothing is decoded
   });
+  expect_objection("dtype", [](JobRecord& j) { j.dtype = DType::i64; });
   expect_objection("vae_tile: got 16, expected 0",
                    [](JobRecord& j) { j.vae_tile = 16; });
   expect_objection("the decoder's own 4", [](JobRecord& j) {

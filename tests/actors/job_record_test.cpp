@@ -95,7 +95,7 @@ TEST(JobRecord, HasANameThatFollowsFromEveryField) {
   [[maybe_unused]] const auto& [model, schedule, method, cuts, guidance, shape,
                                 begin, end, conditions, unconditional, noise,
                                 seed, draws, init_latents, classes, picture,
-                                tile] = job;
+                                tile, asked] = job;
   [[maybe_unused]] const auto& [name, denoiser, decoder, random, weights] =
       model;
   [[maybe_unused]] const auto& [options, timesteps, sigmas, levels, arrivals,
