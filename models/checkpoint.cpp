@@ -180,9 +180,7 @@ void open_text_encoders(const Json& index, const fs::path& converter,
     Component encoder = open_component(folder, converter, "model");
     encoder.class_name = std::move(class_name);
     checkpoint.text_encoders.emplace(
-        part.encoder,
-        std::make_shared<const TextComponent>(TextComponent{
-            std::move(encoder), checkpoint.folder / part.tokenizer}));
+        part.encoder, std::make_shared<const Component>(std::move(encoder)));
   }
 }
 

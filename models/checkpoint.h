@@ -28,12 +28,6 @@ struct Component {
   std::string variant;
 };
 
-/// A text encoder of a pipeline, and where its tokenizer is.
-struct TextComponent {
-  Component encoder;  ///< its class is that of model_index.json
-  std::filesystem::path tokenizer;
-};
-
 /// An opened folder in Hugging Face diffusers layout. Headers and
 /// configurations are read and checked; weights are not loaded.
 struct Checkpoint {
@@ -45,8 +39,9 @@ struct Checkpoint {
   /// force_zeros_for_empty_prompt of model_index.json: a missing negative
   /// prompt is what PromptPipeline::no_negative makes, not an empty text.
   bool zeros_for_no_negative = true;
-  /// The text encoders that are there, by the names of their folders.
-  std::map<std::string, std::shared_ptr<const TextComponent>> text_encoders;
+  /// The text encoders that are there, by the names of their folders. Their
+  /// classes are those of model_index.json.
+  std::map<std::string, std::shared_ptr<const Component>> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Ids by class name. A label with commas ("tench, Tinca tinca") gives one
   /// entry for each synonym. A name may belong to several classes (ImageNet's

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "actors/cli/help_topics.h"
+#include "actors/cli/inspect_json_fields.h"
 #include "actors/cli/recipe_json_fields.h"
 
 namespace troupe::actors {
@@ -132,63 +133,6 @@ constexpr JsonField kSchedule[] = {
     {"timesteps", "array of numbers", "timestep of each model call"},
     {"sigmas", "array of numbers", "noise levels, one more than calls"},
     {"notes", "array of strings", "what the user should know"},
-};
-
-constexpr JsonField kInspect[] = {
-    {"items", "array of objects", "one per path, in their order"},
-    {"items[].kind", "string", "checkpoint, safetensors, npz, npy or image"},
-    {"items[].path", "string", "as given"},
-    {"items[].error", "object", "why it cannot be read; absent otherwise"},
-    {"items[].error.code", "string", "as error.code"},
-    {"items[].error.where", "string", "as error.where"},
-    {"items[].error.message", "string", "as error.message"},
-    {"items[].error.hint", "string", "as error.hint"},
-    {"items[].error.retryable", "boolean", "as error.retryable"},
-    {"items[].pipeline", "string", "checkpoint: class of the pipeline"},
-    {"items[].architecture", "string", "checkpoint: class of the network"},
-    {"items[].network", "object", "checkpoint: numbers that it is known by"},
-    {"items[].network.blocks", "integer", "transformer blocks"},
-    {"items[].network.width", "integer", "channels of a token"},
-    {"items[].network.heads", "integer", "attention heads"},
-    {"items[].network.tokens", "integer", "tokens of an image"},
-    {"items[].network.caption_width", "integer",
-     "channels of a prompt's token"},
-    {"items[].latents", "string", "checkpoint: shape of one sample's latents"},
-    {"items[].resolution_bins", "integer",
-     "checkpoint: sizes that it samples at; 0: any"},
-    {"items[].autoencoder", "string", "checkpoint: class of the VAE, or empty"},
-    {"items[].parameters", "integer", "checkpoint: of the network"},
-    {"items[].stored_bytes", "integer", "checkpoint: bytes of its weights"},
-    {"items[].memory_bytes_f32", "integer", "checkpoint: one guided image"},
-    {"items[].memory_bytes_bf16", "integer", "checkpoint: the same in bf16"},
-    {"items[].memory", "array of objects", "checkpoint: needs by device"},
-    {"items[].memory[].device", "string", "cpu, cuda:N or a GPU"},
-    {"items[].memory[].dtype", "string", "dtype that is meant"},
-    {"items[].memory[].weights_bytes", "integer", "weights"},
-    {"items[].memory[].image_bytes", "integer", "activations of one image"},
-    {"items[].memory[].memory_bytes", "integer", "all of it for one image"},
-    {"items[].memory[].available_bytes", "integer or null", "what is free"},
-    {"items[].memory[].fits", "boolean or null", "whether that is enough"},
-    {"items[].sampler", "string", "checkpoint: as --sampler names it"},
-    {"items[].classes", "integer", "checkpoint: classes to choose from"},
-    {"items[].defaults", "object", "checkpoint: of its sampling.json"},
-    {"items[].defaults.*", "string, number or boolean", "an option's value"},
-    {"items[].class_names", "object", "checkpoint: names by class id"},
-    {"items[].class_names.*", "string", "names with commas"},
-    {"items[].tensors", "array of objects", "tensor file: what it holds"},
-    {"items[].tensors[].name", "string", "name"},
-    {"items[].tensors[].dtype", "string", "type of an element, as stored"},
-    {"items[].tensors[].shape", "string", "[extent, …]"},
-    {"items[].tensors[].bytes", "integer", "bytes in the file"},
-    {"items[].tensors_left_out", "integer", ".safetensors: not listed"},
-    {"items[].metadata", "object", ".safetensors: texts of its header"},
-    {"items[].metadata.*", "string", "any text"},
-    {"items[].metadata_left_out", "integer", ".safetensors: not listed"},
-    {"items[].elements", "integer", "tensor file: of all tensors"},
-    {"items[].width", "integer", "image: pixels"},
-    {"items[].height", "integer", "image: pixels"},
-    {"items[].pixels_xxh3", "string", "image: XXH3-64 of its RGB bytes"},
-    {"items[].recipe", "object or null", "image: see recipe below"},
 };
 
 constexpr JsonField kVerify[] = {
@@ -388,7 +332,7 @@ std::span<const JsonSection> json_sections() {
           "schedule",
           "The tables. Of a single one the fields stand at the top too.",
           kSchedule},
-      JsonSection{"inspect", "What the paths hold.", kInspect},
+      JsonSection{"inspect", "What the paths hold.", inspect_json_fields()},
       JsonSection{"verify", "What was compared.", kVerify},
       JsonSection{"bench", "What was measured.", kBench},
       JsonSection{"doctor", "This machine and build.", kDoctor},

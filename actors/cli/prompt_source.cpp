@@ -34,7 +34,57 @@ Error no_pipeline(const ModelSource& model) {
       kEmbedsHint};
 }
 
+const config::BundledEncoder& bundled_encoder(const std::string& model,
+                                              const models::PromptEncoder& of) {
+  const config::BundledModel& bundled = config::find_bundled_model(model);
+  const auto found = std::ranges::find(bundled.encoders, of.encoder,
+                                       &config::BundledEncoder::name);
+  require(found != bundled.encoders.end(), Errc::not_found, model,
+          "the bundled model has no text encoder", kEmbedsHint);
+  return *found;
+}
+
 }  // namespace
+
+PromptEncoderSource open_prompt_encoder(const ModelSource& model,
+                                        const models::PromptEncoder& of) {
+  if (!model.checkpoint()) {
+    const config::BundledEncoder& bundled = bundled_encoder(model.name(), of);
+    const models::Json config = models::Json::parse(
+        bundled.config, "bundled " + std::string(of.encoder));
+    return {
+        std::string(bundled.class_name),
+        models::find_text_encoder(config, bundled.class_name).describe(config),
+        nullptr};
+  }
+  const models::Checkpoint& checkpoint = *model.checkpoint();
+  const auto found = checkpoint.text_encoders.find(std::string(of.encoder));
+  if (found == checkpoint.text_encoders.end()) {
+    throw Error(Errc::not_found, (checkpoint.folder / of.encoder).string(),
+                "the pipeline has no text encoder", kEmbedsHint);
+  }
+  const models::Component& files = *found->second;
+  std::shared_ptr<const models::TextEncoderDescription> description =
+      models::find_text_encoder(files.config, files.class_name)
+          .describe(files.config);
+  (void)models::check_class_tensors(files.weights, files.folder.string(),
+                                    files.class_name, description->tensors());
+  return {files.class_name, std::move(description), found->second};
+}
+
+std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
+    const ModelSource& model, const models::PromptEncoder& of) {
+  if (!model.checkpoint()) {
+    return models::open_bundled_tokenizer(
+        bundled_encoder(model.name(), of).tokenizer);
+  }
+  const std::filesystem::path folder =
+      model.checkpoint()->folder / of.tokenizer;
+  std::error_code error;
+  require(std::filesystem::is_directory(folder, error), Errc::not_found,
+          folder.string(), "the pipeline has no tokenizer", kEmbedsHint);
+  return models::open_tokenizer(folder);
+}
 
 PromptSource::PromptSource(const ModelSource& model)
     : pipeline_(model.pipeline()),
@@ -44,8 +94,7 @@ PromptSource::PromptSource(const ModelSource& model)
     throw no_pipeline(model);
   }
   for (const models::PromptEncoder& part : pipeline_->encoders) {
-    parts_.push_back(model.checkpoint() ? open_part(*model.checkpoint(), part)
-                                        : bundled_part(model.name(), part));
+    parts_.push_back(open_part(model, part));
   }
   // Found before gigabytes of weights are read.
   std::int64_t width = 0;
@@ -68,40 +117,13 @@ PromptSource::PromptSource(const ModelSource& model)
           "compare the config.json of both");
 }
 
-PromptSource::Part PromptSource::open_part(const models::Checkpoint& checkpoint,
+PromptSource::Part PromptSource::open_part(const ModelSource& model,
                                            const models::PromptEncoder& of) {
-  const auto found = checkpoint.text_encoders.find(std::string(of.encoder));
-  if (found == checkpoint.text_encoders.end()) {
-    throw Error(Errc::not_found, (checkpoint.folder / of.encoder).string(),
-                "the pipeline has no text encoder", kEmbedsHint);
-  }
-  const models::Component& files = found->second->encoder;
-  const std::filesystem::path& tokenizer = found->second->tokenizer;
-  std::shared_ptr<const models::TextEncoderDescription> encoder =
-      models::find_text_encoder(files.config, files.class_name)
-          .describe(files.config);
-  (void)models::check_class_tensors(files.weights, files.folder.string(),
-                                    files.class_name, encoder->tensors());
-  std::error_code error;
-  require(std::filesystem::is_directory(tokenizer, error), Errc::not_found,
-          tokenizer.string(), "the pipeline has no tokenizer", kEmbedsHint);
-  return {&of, std::move(encoder), models::open_tokenizer(tokenizer),
-          found->second};
-}
-
-PromptSource::Part PromptSource::bundled_part(const std::string& model,
-                                              const models::PromptEncoder& of) {
-  const config::BundledModel& bundled = config::find_bundled_model(model);
-  const auto found = std::ranges::find(bundled.encoders, of.encoder,
-                                       &config::BundledEncoder::name);
-  require(found != bundled.encoders.end(), Errc::not_found, model,
-          "the bundled model has no text encoder", kEmbedsHint);
-  const models::Json config =
-      models::Json::parse(found->config, "bundled " + std::string(of.encoder));
-  return {&of,
-          models::find_text_encoder(config, found->class_name).describe(config),
-          models::open_bundled_tokenizer(found->tokenizer), nullptr,
-          model + '/' + std::string(of.encoder)};
+  PromptEncoderSource encoder = open_prompt_encoder(model, of);
+  return {&of, std::move(encoder.description), open_prompt_tokenizer(model, of),
+          std::move(encoder.files),
+          model.is_random() ? model.name() + '/' + std::string(of.encoder)
+                            : std::string()};
 }
 
 std::vector<models::Tokens> PromptSource::tokens(
@@ -216,7 +238,7 @@ class PromptSource::Encoding {
       models::RandomWeights weights(ctx_, kRandomWeightsSeed);
       return part_.encoder->load(ctx_, compute_, weights);
     }
-    models::FileWeights weights(ctx_, part_.files->encoder.weights);
+    models::FileWeights weights(ctx_, part_.files->weights);
     return part_.encoder->load(ctx_, compute_, weights);
   }
 
@@ -225,7 +247,7 @@ class PromptSource::Encoding {
   [[nodiscard]] std::string identity() const {
     std::string text = part_.bundled + '\n';
     if (part_.files != nullptr) {
-      const models::Component& encoder = part_.files->encoder;
+      const models::Component& encoder = *part_.files;
       text += encoder.class_name + '\n' + encoder.config.canonical() + '\n';
       for (const auto& file : encoder.weights.files()) {
         const auto stamp = stamp_of(file->path()).value_or(FileStamp{});

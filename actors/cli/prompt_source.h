@@ -12,6 +12,26 @@
 
 namespace troupe::actors {
 
+/// A text encoder as its files describe it, or as it is bundled.
+struct PromptEncoderSource {
+  std::string class_name;
+  std::shared_ptr<const models::TextEncoderDescription> description;
+  /// Null: its weights are random.
+  std::shared_ptr<const models::Component> files;
+};
+/// `of` is one of the model's pipeline.
+/// Errors: Errc::not_found for a folder without it; Errc::unsupported for a
+/// class that Troupe does not have; those of its files.
+[[nodiscard]] PromptEncoderSource open_prompt_encoder(
+    const ModelSource& model, const models::PromptEncoder& of);
+
+/// The tokenizer beside it; for random weights a bundled one, whose ids are not
+/// those of the real one (models/text/bundled_tokenizers.h).
+/// Errors: Errc::not_found for a folder without it; those of
+/// models::open_tokenizer.
+[[nodiscard]] std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
+    const ModelSource& model, const models::PromptEncoder& of);
+
 /// What turns prompts into conditions: the text encoders of a model and their
 /// tokenizers, known before any weight is read. Immutable. Thread: any.
 class PromptSource {
@@ -69,15 +89,13 @@ class PromptSource {
     std::shared_ptr<const models::TextEncoderDescription> encoder;
     std::shared_ptr<const models::Tokenizer> tokenizer;
     /// Null: its weights are random.
-    std::shared_ptr<const models::TextComponent> files;
+    std::shared_ptr<const models::Component> files;
     /// Where its random weights come from.
     std::string bundled = {};
   };
   class Encoding;
-  [[nodiscard]] static Part open_part(const models::Checkpoint& checkpoint,
+  [[nodiscard]] static Part open_part(const ModelSource& model,
                                       const models::PromptEncoder& of);
-  [[nodiscard]] static Part bundled_part(const std::string& model,
-                                         const models::PromptEncoder& of);
 
   const models::PromptPipeline* pipeline_;
   bool zeros_for_no_negative_;

@@ -36,6 +36,7 @@ constexpr std::array kVerbs = {
              "say what a checkpoint folder, tensor file or image holds",
              "PATH… [options]",
              "  troupe inspect DIR\n"
+             "  troupe inspect sd15\n"
              "  troupe inspect model.safetensors\n"
              "  troupe inspect dog.png --json\n",
              true},

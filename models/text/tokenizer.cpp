@@ -35,9 +35,11 @@ struct Marks {
 
 class PipelineTokenizer final : public Tokenizer {
  public:
-  PipelineTokenizer(std::unique_ptr<const WordModel> model, AddedTokens added,
+  PipelineTokenizer(std::string_view kind,
+                    std::unique_ptr<const WordModel> model, AddedTokens added,
                     Marks marks, std::int64_t max_length)
-      : model_(std::move(model)),
+      : kind_(kind),
+        model_(std::move(model)),
         added_(std::move(added)),
         marks_(marks),
         max_length_(max_length) {}
@@ -49,8 +51,10 @@ class PipelineTokenizer final : public Tokenizer {
     return std::int64_t{std::max(model_->largest_id(), added_.largest_id())} +
            1;
   }
+  [[nodiscard]] std::string_view kind() const override { return kind_; }
 
  private:
+  std::string_view kind_;
   std::unique_ptr<const WordModel> model_;
   AddedTokens added_;
   Marks marks_;
@@ -252,8 +256,9 @@ std::unique_ptr<const Tokenizer> make_tokenizer(const TokenizerFiles& files) {
   }
   marks.end = id_of("eos_token");
   marks.pad = id_of("pad_token");
-  return std::make_unique<PipelineTokenizer>(
-      std::move(model), std::move(tokens), marks, settings.max_length);
+  return std::make_unique<PipelineTokenizer>(kind->name, std::move(model),
+                                             std::move(tokens), marks,
+                                             settings.max_length);
 }
 
 TokenizerFiles read_tokenizer_files(const std::filesystem::path& folder) {

@@ -34,6 +34,8 @@ class Tokenizer {
   [[nodiscard]] virtual std::int64_t max_length() const = 0;
   /// Largest id + 1.
   [[nodiscard]] virtual std::int64_t vocab_size() const = 0;
+  /// "CLIP" or "T5". It lives as long as the program.
+  [[nodiscard]] virtual std::string_view kind() const = 0;
 };
 
 /// Opens tokenizer/, tokenizer_2/ … of a diffusers folder. It holds

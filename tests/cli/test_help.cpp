@@ -2,6 +2,7 @@
 #include <signal.h>
 
 #include <array>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <sstream>
@@ -257,6 +258,12 @@ TEST(HelpJson, HasEveryKeyThatRunsPrint) {
   look({"inspect", folder.path("fox.png")}, 0);
   look({"inspect", folder.path("same.png")}, 0);
   look({"inspect", std::string(TROUPE_GOLDEN) + "/pixart_default"}, 0);
+  const std::filesystem::path bare = folder.path("bare");
+  std::filesystem::copy(std::string(TROUPE_GOLDEN) + "/pipeline_sd15", bare,
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::remove_all(bare / "text_encoder");
+  std::filesystem::remove_all(bare / "tokenizer");
+  look({"inspect", bare, "tiny-sdxl", TROUPE_GOLDEN "/pipeline_sdxl"}, 0);
   look({"keys", "new"}, 2);
   change_recipe(folder, "a.png", "/latents_xxh3", "0123456789abcdef");
   look({"verify", image}, 5);

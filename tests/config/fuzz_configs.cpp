@@ -112,8 +112,7 @@ void ask(const troupe::models::DecoderDescription& decoder,
   (void)decoder.weights_bytes(DType::bf16);
 }
 
-void ask(const troupe::models::TextComponent& part) {
-  const troupe::models::Component& files = part.encoder;
+void ask(const troupe::models::Component& files) {
   const auto encoder =
       troupe::models::find_text_encoder(files.config, files.class_name)
           .describe(files.config);

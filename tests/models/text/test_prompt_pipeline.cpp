@@ -86,9 +86,9 @@ TEST(Checkpoint, OpensTheTextEncodersOfItsPipeline) {
   make_pipeline(folder, R"(["transformers", "T5EncoderModel"])");
   const Checkpoint checkpoint = open_checkpoint(folder.path());
   ASSERT_EQ(checkpoint.text_encoders.size(), 1U);
-  const TextComponent& text = *checkpoint.text_encoders.at("text_encoder");
-  EXPECT_EQ(text.encoder.class_name, "T5EncoderModel");
-  EXPECT_EQ(text.tokenizer, folder.path() / "tokenizer");
+  const Component& encoder = *checkpoint.text_encoders.at("text_encoder");
+  EXPECT_EQ(encoder.class_name, "T5EncoderModel");
+  EXPECT_EQ(encoder.folder, folder.path() / "text_encoder");
 }
 
 TEST(Checkpoint, DoesWithoutTextEncoders) {
