@@ -216,6 +216,18 @@ json parse_object(std::string_view text, std::string_view place) {
   return object;
 }
 
+SolverChoice known_choice(std::string_view class_name, std::string_view key,
+                          std::string_view place) {
+  try {
+    return parse_solver(class_name);
+  } catch (const Error& error) {
+    throw Error(Errc::unsupported, place,
+                std::string(key) + ": " + error.message(),
+                "--sampler takes another over the same noise schedule: " +
+                    error.hint());
+  }
+}
+
 SolverChoice choice_of(const json& object, std::string_view place) {
   const auto name = object.find("_class_name");
   if (name == object.end() || !name->is_string()) {
@@ -223,13 +235,8 @@ SolverChoice choice_of(const json& object, std::string_view place) {
                 "_class_name: got none, expected a scheduler's class name",
                 "choose one with --sampler");
   }
-  try {
-    return parse_solver(name->get_ref<const std::string&>());
-  } catch (const Error& error) {
-    throw Error(Errc::unsupported, place, "_class_name: " + error.message(),
-                "--sampler takes another over the same noise schedule: " +
-                    error.hint());
-  }
+  return known_choice(name->get_ref<const std::string&>(), "_class_name",
+                      place);
 }
 
 /// As diffusers: these two are made by DDPM's class only. Another solver may
@@ -249,6 +256,11 @@ void check_beta_schedule(const json& object, std::string_view place,
 }
 
 }  // namespace
+
+void check_scheduler_class(std::string_view class_name, std::string_view key,
+                           std::string_view place) {
+  (void)known_choice(class_name, key, place);
+}
 
 ScheduleOptions parse_scheduler_config(
     std::string_view text, std::string_view place,

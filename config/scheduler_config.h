@@ -34,6 +34,12 @@ struct SolverChoice : samplers::SolverSpelling {
 /// Sets what the choice says and leaves the rest alone.
 void apply(const SolverChoice& choice, samplers::ScheduleOptions& options);
 
+/// Refuses the class of a scheduler that Troupe has not. `key` of the file
+/// `place` is where it stands.
+/// Errors: Errc::unsupported, which names --sampler.
+void check_scheduler_class(std::string_view class_name, std::string_view key,
+                           std::string_view place);
+
 /// Reads the text of a scheduler_config.json. Missing and null keys take the
 /// default of the class; keys of other classes are ignored, as diffusers does.
 /// `place` names the file in messages. `solver` is another solver over the same

@@ -151,16 +151,43 @@ std::uint64_t Checkpoint::stored_bytes() const noexcept {
   return denoiser.weights.data_bytes() + (vae ? vae->weights.data_bytes() : 0);
 }
 
+fs::path Checkpoint::index_path() const { return folder / "model_index.json"; }
+
 Component open_component(const fs::path& folder, const fs::path& converter,
                          std::string_view stem) {
   Json config = Json::read_file(folder / "config.json");
   std::string class_name = config.string("_class_name", "");
   Weights weights = open_weights(folder, converter, std::string(stem));
-  return {folder, std::move(class_name), std::move(config),
-          std::move(weights.files), std::move(weights.variant)};
+  return {.folder = folder,
+          .class_name = std::move(class_name),
+          .config = std::move(config),
+          .weights = std::move(weights.files),
+          .variant = std::move(weights.variant)};
 }
 
 namespace {
+
+/// diffusers takes the names of its classes for Flax for those of PyTorch.
+std::string without_flax(std::string class_name) {
+  constexpr std::string_view kFlax = "Flax";
+  return class_name.starts_with(kFlax) ? class_name.substr(kFlax.size())
+                                       : class_name;
+}
+
+/// What the index says of the parts that were opened.
+void read_component_classes(const Json& index, Checkpoint& checkpoint) {
+  const auto name_of = [&](std::string_view key) {
+    return without_flax(index.component_class(key));
+  };
+  if (checkpoint.denoiser.folder != checkpoint.folder) {
+    checkpoint.denoiser.index_class =
+        name_of(checkpoint.denoiser.folder.filename().string());
+  }
+  if (checkpoint.vae) {
+    checkpoint.vae->index_class = name_of("vae");
+  }
+  checkpoint.scheduler_class = name_of("scheduler");
+}
 
 /// The text encoders that the pipeline has and that are in the folder.
 void open_text_encoders(const Json& index, const fs::path& converter,
@@ -230,9 +257,13 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
                         .zeros_for_no_negative = true,
                         .text_encoders = {},
                         .scheduler_config = {},
+                        .scheduler_class = {},
                         .class_ids = {},
                         .class_names = {}};
-  if (const auto path = folder / "model_index.json"; is_there(path)) {
+  if (is_folder(folder / "vae")) {
+    checkpoint.vae = open_component(folder / "vae", converter);
+  }
+  if (const auto path = checkpoint.index_path(); is_there(path)) {
     const Json index = Json::read_file(path);
     checkpoint.pipeline_class = index.string("_class_name", "");
     checkpoint.has_safety_checker =
@@ -240,10 +271,8 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
     checkpoint.zeros_for_no_negative =
         index.boolean("force_zeros_for_empty_prompt", true);
     read_class_names(index, checkpoint);
+    read_component_classes(index, checkpoint);
     open_text_encoders(index, converter, checkpoint);
-  }
-  if (is_folder(folder / "vae")) {
-    checkpoint.vae = open_component(folder / "vae", converter);
   }
   if (const auto path = folder / "scheduler" / "scheduler_config.json";
       is_there(path)) {

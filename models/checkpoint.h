@@ -26,6 +26,9 @@ struct Component {
   TensorFiles weights;
   /// Variant of the weights that were opened, such as "fp16"; empty: none.
   std::string variant;
+  /// The class that model_index.json names, which diffusers makes of the files;
+  /// empty: it names none.
+  std::string index_class = {};
 };
 
 /// An opened folder in Hugging Face diffusers layout. Headers and
@@ -43,6 +46,10 @@ struct Checkpoint {
   /// classes are those of model_index.json.
   std::map<std::string, std::shared_ptr<const Component>> text_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
+  /// Its class by model_index.json; empty: it names none.
+  std::string scheduler_class;
+  /// Of model_index.json, for messages.
+  [[nodiscard]] std::filesystem::path index_path() const;
   /// Ids by class name. A label with commas ("tench, Tinca tinca") gives one
   /// entry for each synonym. A name may belong to several classes (ImageNet's
   /// "crane" is a bird and a machine).

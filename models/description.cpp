@@ -20,9 +20,11 @@ DenoiserTable denoiser_table() {
   return kTable;
 }
 
-const DenoiserRow& find_denoiser(const Json& config,
-                                 std::string_view class_name,
-                                 DenoiserTable table) {
+namespace {
+
+/// key: of the file `place`, where the name stands.
+const DenoiserRow& row_of(const std::string& place, const std::string& key,
+                          std::string_view class_name, DenoiserTable table) {
   std::string names;
   for (const DenoiserRow* row : table) {
     if (row->class_name == class_name) {
@@ -30,10 +32,40 @@ const DenoiserRow& find_denoiser(const Json& config,
     }
     names += (names.empty() ? "" : ", ") + std::string(row->class_name);
   }
-  throw Error(Errc::unsupported, config.place(),
-              "_class_name: got " + in_quotes(class_name) +
-                  ", expected one of " + names,
-              "this network cannot be run yet");
+  throw Error(
+      Errc::unsupported, place,
+      key + ": got " + in_quotes(class_name) + ", expected one of " + names,
+      "this network cannot be run yet");
+}
+
+void check_decoder_class(const std::string& place, const std::string& key,
+                         std::string_view class_name) {
+  require(class_name == "AutoencoderKL", Errc::unsupported, place,
+          key + ": got " + in_quotes(class_name) + ", expected AutoencoderKL",
+          "this autoencoder cannot be run");
+}
+
+/// diffusers makes what model_index.json names of the files, whatever their
+/// config.json says. Old folders of DiT and PixArt name Transformer2DModel in
+/// one of them or in both.
+void check_index_classes(const Checkpoint& checkpoint, DenoiserTable table) {
+  const std::string place = checkpoint.index_path().string();
+  const Component& network = checkpoint.denoiser;
+  if (!network.index_class.empty()) {
+    (void)row_of(place, network.folder.filename().string(), network.index_class,
+                 table);
+  }
+  if (checkpoint.vae && !checkpoint.vae->index_class.empty()) {
+    check_decoder_class(place, "vae", checkpoint.vae->index_class);
+  }
+}
+
+}  // namespace
+
+const DenoiserRow& find_denoiser(const Json& config,
+                                 std::string_view class_name,
+                                 DenoiserTable table) {
+  return row_of(config.place(), "_class_name", class_name, table);
 }
 
 void DenoiserDescription::check_condition(const Condition& condition) const {
@@ -130,10 +162,8 @@ void check_tensors(const Component& component, ClassTensors known,
 }  // namespace
 
 DecoderDescription describe_decoder(const Json& config) {
-  const std::string name = config.string("_class_name", "");
-  require(name == "AutoencoderKL", Errc::unsupported, config.place(),
-          "_class_name: got " + in_quotes(name) + ", expected AutoencoderKL",
-          "this autoencoder cannot be run");
+  check_decoder_class(config.place(), "_class_name",
+                      config.string("_class_name", ""));
   return DecoderDescription(config);
 }
 
@@ -158,6 +188,7 @@ void check_fit(const ModelDescription& model, const std::string& place) {
 ModelDescription describe_model(const Checkpoint& checkpoint,
                                 std::vector<std::string>& notes,
                                 DenoiserTable table) {
+  check_index_classes(checkpoint, table);
   const Component& network = checkpoint.denoiser;
   ModelDescription model;
   model.denoiser = find_denoiser(network.config, network.class_name, table)

@@ -35,7 +35,13 @@ std::uint64_t num_parameters(const models::Component& component) {
 
 /// Its solver as --sampler names it, or the class that Troupe does not have.
 std::string describe_scheduler(const ModelSource& source) {
+  std::string name;
   try {
+    if (source.checkpoint()) {
+      name = source.checkpoint()->scheduler_class;
+      check_scheduler(*source.checkpoint(), {});
+    }
+    name = config::scheduler_class(source.scheduler_config());
     return config::solver_label(config::schedule_options(
         {}, source.scheduler_config(),
         source.checkpoint() ? scheduler_path(*source.checkpoint())
@@ -44,8 +50,7 @@ std::string describe_scheduler(const ModelSource& source) {
     if (error.code() != Errc::unsupported) {
       throw;
     }
-    return config::scheduler_class(source.scheduler_config()) +
-           " (not supported; use --sampler)";
+    return name + " (not supported; use --sampler)";
   }
 }
 

@@ -72,6 +72,7 @@ samplers::ScheduleOptions schedule_of(const ModelSource& source,
                                       std::vector<std::string>& notes) {
   const auto& checkpoint = source.checkpoint();
   if (checkpoint) {
+    check_scheduler(*checkpoint, config.sampler);
     note_scheduler(*checkpoint, notes);
   }
   const std::string place =

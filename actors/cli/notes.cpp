@@ -13,10 +13,12 @@
 #include "actors/cli/run_outputs.h"
 #include "config/known_keys.h"
 #include "config/schedule_options.h"
+#include "config/scheduler_config.h"
 #include "kernels/core/error.h"
 #include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/system.h"
+#include "kernels/core/text.h"
 
 namespace troupe::actors {
 namespace {
@@ -74,9 +76,27 @@ std::string scheduler_path(const models::Checkpoint& checkpoint) {
   return (checkpoint.folder / "scheduler" / "scheduler_config.json").string();
 }
 
+void check_scheduler(const models::Checkpoint& checkpoint,
+                     const config::SamplerConfig& sampler) {
+  if (!checkpoint.scheduler_class.empty() && sampler.name.empty()) {
+    config::check_scheduler_class(checkpoint.scheduler_class, "scheduler",
+                                  checkpoint.index_path().string());
+  }
+}
+
 void note_scheduler(const models::Checkpoint& checkpoint,
                     std::vector<std::string>& notes) {
   const std::string path = scheduler_path(checkpoint);
+  const std::string& named = checkpoint.scheduler_class;
+  const std::string stored =
+      config::scheduler_class(checkpoint.scheduler_config);
+  if (!named.empty() && !stored.empty() && named != stored) {
+    add_note(notes, fmt::format("{} names {} as scheduler, {} says {}: Troupe "
+                                "takes what the second says, diffusers the "
+                                "first",
+                                checkpoint.index_path().string(),
+                                printable(named), path, printable(stored)));
+  }
   add_note(notes, checkpoint.scheduler_config.empty()
                       ? path +
                             " is not there: the noise schedule is DDIM's "

@@ -19,8 +19,14 @@ class ModelSource;
 /// Path of the scheduler's file, whether it is there or not.
 [[nodiscard]] std::string scheduler_path(const models::Checkpoint& checkpoint);
 
+/// Refuses a scheduler that model_index.json names and Troupe has not, unless
+/// `sampler` names another. Errors: those of config::check_scheduler_class.
+void check_scheduler(const models::Checkpoint& checkpoint,
+                     const config::SamplerConfig& sampler);
+
 /// Notes what the user should know about the folder's scheduler: that there is
-/// none, or keys that diffusers does not have.
+/// none, that model_index.json names another class than its file, or keys that
+/// diffusers does not have.
 void note_scheduler(const models::Checkpoint& checkpoint,
                     std::vector<std::string>& notes);
 

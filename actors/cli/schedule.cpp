@@ -45,6 +45,7 @@ Scheduler scheduler_of(const config::Config& config,
   scheduler.model = folder_name(config);
   scheduler.text = checkpoint.scheduler_config;
   scheduler.place = scheduler_path(checkpoint);
+  check_scheduler(checkpoint, config.sampler);
   note_scheduler(checkpoint, notes);
   return scheduler;
 }

@@ -37,6 +37,84 @@ TEST(Checkpoint, OfAnotherArchitectureIsRefusedEvenForADryRun) {
                  "SD3Transformer2DModel");
 }
 
+/// diffusers makes the class that the index names, so it would refuse them.
+TEST(Checkpoint, WhoseIndexNamesAnUnknownClassIsRefused) {
+  const auto refused = [](const char* part, const char* class_name,
+                          const std::string& expected) {
+    const Pipeline pipeline;
+    pipeline.add_vae("vae_default");
+    pipeline.set("model_index.json", part, {"diffusers", class_name});
+    const Outcome outcome = pipeline.sample({"--dry-run"});
+    expect_refused(pipeline, outcome, 2, pipeline.path("model_index.json"));
+    EXPECT_NE(outcome.err.find(std::string(part) + ": "), std::string::npos)
+        << outcome.err;
+    EXPECT_NE(outcome.err.find(class_name), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(expected), std::string::npos) << outcome.err;
+    return outcome.err;
+  };
+  refused("transformer", "DiTFooModel",
+          "expected one of DiTTransformer2DModel, PixArtTransformer2DModel, "
+          "UNet2DConditionModel");
+  refused("vae", "AutoencoderFoo", "expected AutoencoderKL");
+  refused("scheduler", "FooScheduler", "--sampler");
+  refused("scheduler", "LMSDiscreteScheduler", "--sampler");
+}
+
+/// Older folders say Transformer2DModel where config.json says the class, or
+/// the reverse; Flax saved names of its own; [null, null] is a part that the
+/// pipeline was saved without.
+TEST(Checkpoint, WhoseIndexSpellsAClassOtherwiseRuns) {
+  using Json = nlohmann::json;
+  for (const Json& network :
+       {Json{"diffusers", "Transformer2DModel"},
+        Json{"diffusers", "DiTTransformer2DModel"}, Json{nullptr, nullptr}}) {
+    const Pipeline pipeline;
+    pipeline.set("model_index.json", "transformer", network);
+    pipeline.set("model_index.json", "scheduler",
+                 {"diffusers", "FlaxDDIMScheduler"});
+    // Not a part of this folder, so nobody would make it.
+    pipeline.set("model_index.json", "unet", {"diffusers", "UNetFooModel"});
+    const Outcome outcome = pipeline.sample({"--json"});
+    EXPECT_EQ(outcome.exit_code, 0) << network << outcome.err;
+    EXPECT_EQ(outcome.json()["notes"].size(), 0U) << outcome.err;
+  }
+  const Pipeline older;
+  older.set("model_index.json", "transformer",
+            {"diffusers", "DiTTransformer2DModel"});
+  older.set(kTransformer, "_class_name", "Transformer2DModel");
+  older.set(kTransformer, "norm_type", "ada_norm_zero");
+  EXPECT_EQ(older.sample().exit_code, 0);
+}
+
+TEST(Checkpoint, WhoseIndexNamesAnUnknownSchedulerRunsWithAnother) {
+  const Pipeline pipeline;
+  pipeline.set("model_index.json", "scheduler", {"diffusers", "FooScheduler"});
+  const Outcome seen = run({"inspect", pipeline.path()});
+  EXPECT_EQ(seen.exit_code, 0) << seen.err;
+  EXPECT_NE(
+      seen.out.find("sampler FooScheduler (not supported; use --sampler)"),
+      std::string::npos)
+      << seen.out;
+  EXPECT_EQ(run({"schedule", "-m", pipeline.path()}).exit_code, 2);
+  EXPECT_EQ(
+      run({"schedule", "-m", pipeline.path(), "--sampler", "ddim"}).exit_code,
+      0);
+  EXPECT_EQ(pipeline.sample({"--sampler", "ddim"}).exit_code, 0);
+}
+
+TEST(Checkpoint, WhoseIndexNamesAnotherSchedulerThanItsFileSaysSo) {
+  const Pipeline pipeline;
+  pipeline.set("model_index.json", "scheduler",
+               {"diffusers", "EulerDiscreteScheduler"});
+  const Outcome outcome = pipeline.sample({"--json"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["sampler"], "ddim");
+  ASSERT_EQ(outcome.json()["notes"].size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("names EulerDiscreteScheduler as scheduler"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Checkpoint, WithNanWeightsNamesTheTensorOfTheBlock) {
   const Pipeline pipeline;
   pipeline.fill("transformer_blocks.1.attn1.to_q.weight",
