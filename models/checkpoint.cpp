@@ -204,10 +204,18 @@ void open_text_encoders(const Json& index, const fs::path& converter,
     if (class_name.empty() || !is_folder(folder)) {
       continue;
     }
-    Component encoder = open_component(folder, converter, "model");
-    encoder.class_name = std::move(class_name);
-    checkpoint.text_encoders.emplace(
-        part.encoder, std::make_shared<const Component>(std::move(encoder)));
+    try {
+      Component encoder = open_component(folder, converter, "model");
+      encoder.class_name = std::move(class_name);
+      checkpoint.text_encoders.emplace(
+          part.encoder, std::make_shared<const Component>(std::move(encoder)));
+    } catch (const Error& error) {
+      if (error.code() != Errc::not_found &&
+          error.code() != Errc::unsupported) {
+        throw;
+      }
+      checkpoint.unusable_encoders.emplace(part.encoder, error);
+    }
   }
 }
 
@@ -256,6 +264,7 @@ Checkpoint open_checkpoint(const fs::path& folder, const fs::path& converter) {
                         .has_safety_checker = false,
                         .zeros_for_no_negative = true,
                         .text_encoders = {},
+                        .unusable_encoders = {},
                         .scheduler_config = {},
                         .scheduler_class = {},
                         .class_ids = {},

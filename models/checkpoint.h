@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/core/error.h"
 #include "models/json.h"
 #include "models/safetensors.h"
 
@@ -45,6 +46,9 @@ struct Checkpoint {
   /// The text encoders that are there, by the names of their folders. Their
   /// classes are those of model_index.json.
   std::map<std::string, std::shared_ptr<const Component>> text_encoders;
+  /// Why others cannot be opened: their weights are missing, or pickled.
+  /// Prompts that come encoded need none of them.
+  std::map<std::string, Error> unusable_encoders;
   std::string scheduler_config;  ///< raw JSON text; empty: no scheduler
   /// Its class by model_index.json; empty: it names none.
   std::string scheduler_class;

@@ -34,6 +34,33 @@ Error no_pipeline(const ModelSource& model) {
       kEmbedsHint};
 }
 
+/// fn(), whose errors about what Troupe does not have say what helps.
+template <typename Fn>
+auto or_give_embeds(const Fn& fn) {
+  try {
+    return fn();
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) {
+      throw;
+    }
+    throw Error(error.code(), error.place(), error.message(), kEmbedsHint);
+  }
+}
+
+/// Why the folder's encoder cannot be opened.
+Error unusable_encoder(const models::Checkpoint& checkpoint,
+                       const models::PromptEncoder& of) {
+  const auto found = checkpoint.unusable_encoders.find(std::string(of.encoder));
+  if (found == checkpoint.unusable_encoders.end()) {
+    return {Errc::not_found, (checkpoint.folder / of.encoder).string(),
+            "the pipeline has no text encoder", kEmbedsHint};
+  }
+  const Error& why = found->second;
+  // The command that converts pickled weights stays what helps most.
+  return {why.code(), why.place(), why.message(),
+          why.code() == Errc::not_found ? kEmbedsHint : why.hint()};
+}
+
 const config::BundledEncoder& bundled_encoder(const std::string& model,
                                               const models::PromptEncoder& of) {
   const config::BundledModel& bundled = config::find_bundled_model(model);
@@ -60,13 +87,14 @@ PromptEncoderSource open_prompt_encoder(const ModelSource& model,
   const models::Checkpoint& checkpoint = *model.checkpoint();
   const auto found = checkpoint.text_encoders.find(std::string(of.encoder));
   if (found == checkpoint.text_encoders.end()) {
-    throw Error(Errc::not_found, (checkpoint.folder / of.encoder).string(),
-                "the pipeline has no text encoder", kEmbedsHint);
+    throw unusable_encoder(checkpoint, of);
   }
   const models::Component& files = *found->second;
   std::shared_ptr<const models::TextEncoderDescription> description =
-      models::find_text_encoder(files.config, files.class_name)
-          .describe(files.config);
+      or_give_embeds([&] {
+        return models::find_text_encoder(files.config, files.class_name)
+            .describe(files.config);
+      });
   (void)models::check_class_tensors(files.weights, files.folder.string(),
                                     files.class_name, description->tensors());
   return {files.class_name, std::move(description), found->second};
@@ -83,7 +111,7 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
   std::error_code error;
   require(std::filesystem::is_directory(folder, error), Errc::not_found,
           folder.string(), "the pipeline has no tokenizer", kEmbedsHint);
-  return models::open_tokenizer(folder);
+  return or_give_embeds([&] { return models::open_tokenizer(folder); });
 }
 
 PromptSource::PromptSource(const ModelSource& model)

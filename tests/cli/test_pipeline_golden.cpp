@@ -160,6 +160,34 @@ TEST(PromptPipeline, NeedsItsTokenizerForAPrompt) {
   folder.expect_no_prompts("the pipeline has no tokenizer");
 }
 
+TEST(PromptPipeline, NeedsTheWeightsOfItsEncoderForAPrompt) {
+  const PromptPipelineFolder folder;
+  folder.remove("text_encoder/model.safetensors");
+  folder.expect_no_prompts("no weights: expected model.safetensors");
+  folder.remove("text_encoder/config.json");
+  folder.expect_no_prompts("text_encoder/config.json");
+}
+
+TEST(PromptPipeline, NeedsAnEncoderThatThereIsForAPrompt) {
+  const PromptPipelineFolder folder;
+  folder.set("text_encoder", {"transformers", "FooEncoderModel"});
+  folder.expect_no_prompts(
+      "got class 'FooEncoderModel', expected one of CLIPTextModel");
+}
+
+/// The command that converts them is of more help.
+TEST(PromptPipeline, NamesTheCommandForAPickledEncoder) {
+  const PromptPipelineFolder folder;
+  const fs::path encoder = folder.path("model/text_encoder");
+  fs::rename(encoder / "model.safetensors", encoder / "pytorch_model.bin");
+  const Outcome outcome =
+      folder.sample({"--prompt", "a cat", "--out", folder.path("a.png")});
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_TRUE(outcome.err.ends_with("/convert_checkpoint.py " +
+                                    encoder.string() + "\n"))
+      << outcome.err;
+}
+
 TEST(PromptPipeline, RefusesTheEncoderOfAnotherModel) {
   const PromptPipelineFolder folder;
   folder.remove("text_encoder");
@@ -213,12 +241,22 @@ TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {
   const Outcome by_prompt = folder.sample(
       {"--prompt", "A cat", "--out", folder.path("a.png"), "--json"});
   ASSERT_EQ(by_prompt.exit_code, 0) << by_prompt.err;
+  // Without its weights, without a class that can be run, without the folder.
+  const auto expect_the_same_by_embeds = [&] {
+    const Outcome by_embeds =
+        folder.sample({"--prompt-embeds", embeds, "--out", folder.path("b.png"),
+                       "--exists", "replace", "--json"});
+    ASSERT_EQ(by_embeds.exit_code, 0) << by_embeds.err;
+    EXPECT_EQ(by_embeds.json()["latents_xxh3"],
+              by_prompt.json()["latents_xxh3"]);
+  };
+  folder.remove("text_encoder/model.safetensors");
+  expect_the_same_by_embeds();
+  folder.set("text_encoder", {"transformers", "FooEncoderModel"});
+  expect_the_same_by_embeds();
   folder.remove("text_encoder");
   folder.remove("tokenizer");
-  const Outcome by_embeds = folder.sample(
-      {"--prompt-embeds", embeds, "--out", folder.path("b.png"), "--json"});
-  ASSERT_EQ(by_embeds.exit_code, 0) << by_embeds.err;
-  EXPECT_EQ(by_embeds.json()["latents_xxh3"], by_prompt.json()["latents_xxh3"]);
+  expect_the_same_by_embeds();
 }
 
 }  // namespace
