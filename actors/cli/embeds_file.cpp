@@ -105,6 +105,59 @@ std::vector<models::Condition> conditions_in(
   return conditions;
 }
 
+/// Whether two conditions are of one text. Libraries encode equal texts of one
+/// batch with other last bits: diffusers' rows of a negative prompt differ by
+/// 2e-7 (SDXL, five prompts on a CPU), in 16 bits by more. Those of another
+/// text differ by tenths.
+bool are_of_one_text(const models::Condition& a, const models::Condition& b) {
+  constexpr double kRounding = 1e-3;  // of the norm
+  return std::ranges::equal(
+      a.tensors(), b.tensors(), [](const auto& x, const auto& y) {
+        if (x.name != y.name || x.length != y.length ||
+            x.tensor.shape() != y.tensor.shape() ||
+            x.tensor.dtype() != y.tensor.dtype()) {
+          return false;
+        }
+        if (x.tensor.dtype() != DType::f32) {
+          return std::ranges::equal(x.tensor.bytes(), y.tensor.bytes());
+        }
+        double difference = 0;
+        double norm = 0;
+        for (std::int64_t i = 0; i < x.tensor.num_elements(); ++i) {
+          const double one = x.tensor.template data<float>()[i];
+          const double d = one - y.tensor.template data<float>()[i];
+          difference += d * d;
+          norm += one * one;
+        }
+        return difference <= kRounding * kRounding * norm;
+      });
+}
+
+/// The negative prompt of all. Errors: Errc::invalid_argument where there is
+/// none, or another than one row or equal ones for `num_prompts`.
+models::Condition the_negative(const std::vector<models::Condition>& rows,
+                               std::size_t num_prompts,
+                               const std::string& path) {
+  require(!rows.empty(), Errc::invalid_argument, path,
+          "guidance needs negative_prompt_embeds: got none",
+          "add it to the file, or give --guidance 1");
+  require(rows.size() == 1 || rows.size() == num_prompts,
+          Errc::invalid_argument, path,
+          fmt::format("negative_prompt_embeds: got {} rows, expected 1, or {} "
+                      "as prompt_embeds has",
+                      rows.size(), num_prompts),
+          "keep one row, which is then that of all prompts");
+  const auto other = std::ranges::find_if(rows, [&](const auto& row) {
+    return !are_of_one_text(row, rows.front());
+  });
+  require(other == rows.end(), Errc::invalid_argument, path,
+          fmt::format("a job has one negative prompt for all prompts: row {} "
+                      "of negative_prompt_embeds differs from row 0",
+                      other - rows.begin()),
+          "write a file for each negative prompt, and sample each by itself");
+  return rows.front();
+}
+
 /// Adds the tensors of one branch, each prompt padded to the longest.
 void add_branch(const std::vector<models::Condition>& conditions,
                 const std::string& prefix, bool has_masks,
@@ -161,12 +214,9 @@ JobConditions read_embeds(const std::string& path, const ModelSource& model,
   if (!is_guided) {
     return conditions;
   }
-  const auto negative = conditions_in(tensors, "negative_", model, path);
-  require(negative.size() == 1, Errc::invalid_argument, path,
-          fmt::format("guidance needs one negative_prompt_embeds: got {}",
-                      negative.size()),
-          "add it to the file, or give --guidance 1");
-  conditions.unconditional = negative.front();
+  conditions.unconditional =
+      the_negative(conditions_in(tensors, "negative_", model, path),
+                   conditions.each.size(), path);
   return conditions;
 }
 

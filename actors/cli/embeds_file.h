@@ -10,7 +10,9 @@
 // Encoded prompts in files, under the names of diffusers' arguments:
 // prompt_embeds [n, L, D], prompt_attention_mask [n, L] (ones, then zeros;
 // without it every token counts) and pooled_prompt_embeds [n, P], and the same
-// of one prompt with negative_ before them. The axis n may be missing.
+// of the negative prompt with negative_ before them: [1, …], or [n, …] with
+// equal rows, as encode_prompt of diffusers returns them for n prompts. The
+// axis n may be missing.
 
 namespace troupe::actors {
 

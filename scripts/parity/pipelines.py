@@ -270,9 +270,6 @@ def compare_case(report, row, folder, pipeline, sizes, case, seed):
         given = encoded(row, pipeline, case)
         if not case.given:
             compare_encoded(report, folder, case, scratch, given)
-        # One negative prompt for all.
-        given = {name: tensor[:1].contiguous() if "negative" in name else tensor
-                 for name, tensor in given.items()}
         latents, pictures = ours(folder, case, sizes, seed, scratch,
                                  given if case.given else None)
         report.add("latents", str(case), relative_l2(latents, theirs(

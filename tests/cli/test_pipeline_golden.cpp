@@ -259,5 +259,78 @@ TEST(PromptPipeline, DrawsFromEncodedPromptsWithoutItsEncoder) {
   expect_the_same_by_embeds();
 }
 
+/// encode_prompt of diffusers returns a negative row for each prompt.
+class NegativeRows : public testing::Test {
+ protected:
+  NegativeRows() {
+    const std::string made = folder_.path("made.safetensors");
+    const Outcome encoded = folder_.run_verb(
+        "encode", {"--prompt-file", prompts(), "--negative-prompt", "rain",
+                   "--out", made});
+    EXPECT_EQ(encoded.exit_code, 0) << encoded.err;
+    const models::SafetensorsFile file(made);
+    for (const auto& entry : file.header().entries) {
+      tensors_.push_back({std::string(entry.name), file.read(entry)});
+    }
+  }
+
+  /// Writes the file with `count` rows of the negative prompt, the last of
+  /// which is `scale` times the first; draws with it.
+  [[nodiscard]] Outcome draw(std::int64_t count, float scale) const {
+    std::vector<NamedTensor> rows;
+    for (const auto& [name, tensor] : tensors_) {
+      if (!name.starts_with("negative_")) {
+        rows.push_back({name, tensor});
+        continue;
+      }
+      Tensor all(with_rows(count, tensor.item(0).shape()), DType::f32);
+      for (std::int64_t i = 0; i < count; ++i) {
+        for (std::int64_t k = 0; k < tensor.num_elements(); ++k) {
+          all.item(i).data<float>()[k] =
+              tensor.data<float>()[k] * (i + 1 == count ? scale : 1.0F);
+        }
+      }
+      rows.push_back({name, std::move(all)});
+    }
+    const std::string path = folder_.path("rows.safetensors");
+    models::write_safetensors(path, rows);
+    return folder_.sample({"--prompt-embeds", path, "--steps", "2", "--samples",
+                           "2", "--out", folder_.path("out"), "--exists",
+                           "replace", "--json"});
+  }
+
+ private:
+  [[nodiscard]] std::string prompts() const {
+    std::ofstream(folder_.path("prompts.txt")) << "a cat\na dog\na hen\n";
+    return folder_.path("prompts.txt");
+  }
+
+  PromptPipelineFolder folder_{kSdxl};
+  std::vector<NamedTensor> tensors_;
+};
+
+TEST_F(NegativeRows, AreOneIfTheyDifferByRoundingOnly) {
+  const Outcome one = draw(1, 1.0F);
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  for (const float scale : {1.0F, 1.00001F}) {
+    const Outcome three = draw(3, scale);
+    ASSERT_EQ(three.exit_code, 0) << three.err;
+    EXPECT_EQ(three.json()["latents_xxh3"], one.json()["latents_xxh3"]);
+  }
+}
+
+TEST_F(NegativeRows, AreRefusedIfTheyDifferOrAreNotOfThesePrompts) {
+  const Outcome differ = draw(3, 1.1F);
+  EXPECT_EQ(differ.exit_code, 2) << differ.err;
+  EXPECT_NE(
+      differ.err.find("row 2 of negative_prompt_embeds differs from row 0"),
+      std::string::npos)
+      << differ.err;
+  const Outcome two = draw(2, 1.0F);
+  EXPECT_EQ(two.exit_code, 2) << two.err;
+  EXPECT_NE(two.err.find("got 2 rows, expected 1, or 3"), std::string::npos)
+      << two.err;
+}
+
 }  // namespace
 }  // namespace troupe::test
