@@ -1,0 +1,103 @@
+// A text encoder is let go before the network is read: memory is asked for the
+// larger of the two.
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/cli/program.h"
+
+namespace troupe::test {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// T5-XXL is seven times its network; the other is a part of its own.
+constexpr const char* kLargeEncoder = "pixart-sigma-xl-2";
+constexpr const char* kSmallEncoder = "tiny-sd15";
+
+Words dry_run(const std::string& model, Words more) {
+  Words words = {"sample",    "--random-weights",
+                 model,       "--size",
+                 "64x64",     "--no-resolution-bins",
+                 "--dtype",   "f32",
+                 "--workers", "1",
+                 "--dry-run", "--json",
+                 "-v"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+/// Of the job's plan, in bytes.
+std::uint64_t forecast_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.json()["plan"]["memory_bytes"];
+}
+
+std::uint64_t encoder_bytes(const std::string& model) {
+  const auto item = run({"inspect", model, "--json"}).json()["items"][0];
+  std::uint64_t most = 0;
+  for (const auto& encoder : item["text_encoders"]) {
+    most = std::max(most, encoder["memory_bytes_f32"].get<std::uint64_t>());
+  }
+  return most;
+}
+
+TEST(EncoderMemory, IsForecastBesideTheNetworkNotOnTopOfIt) {
+  for (const char* const model : {kLargeEncoder, kSmallEncoder}) {
+    const std::uint64_t encoder = encoder_bytes(model);
+    // Without a prompt nothing is encoded.
+    const Outcome network = run(dry_run(model, {}));
+    const Outcome both = run(dry_run(model, {"--prompt", "a fox"}));
+    const std::uint64_t alone = forecast_of(network);
+    EXPECT_EQ(encoder > alone, model == kLargeEncoder) << alone;
+    EXPECT_EQ(forecast_of(both), std::max(encoder, alone)) << model;
+    const char* const says =
+        "needed while prompts are encoded, which is let go before the network "
+        "is read";
+    EXPECT_NE(both.err.find(says), std::string::npos) << both.err;
+    EXPECT_EQ(network.err.find(says), std::string::npos) << network.err;
+  }
+}
+
+TEST(EncoderMemory, ThatIsMissingIsSaidBeforeLoading) {
+  if (is_sanitized()) {
+    GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
+  }
+  const TempFolder folder;
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  // The encoder takes 17.8 GiB.
+  const rlimit lowered{rlim_t{1} << 31U, before.rlim_max};  // children get it
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &lowered), 0);
+  const Words job = {"--random-weights", kLargeEncoder, "--dtype", "f32",
+                     "--prompt",         "a fox",       "-o"};
+  Words drawn = {"sample", "--size", "64x64", "--no-resolution-bins"};
+  drawn.insert(drawn.end(), job.begin(), job.end());
+  drawn.push_back(folder.path("a.png"));
+  Words encoded = {"encode"};
+  encoded.insert(encoded.end(), job.begin(), job.end());
+  encoded.push_back(folder.path("a.safetensors"));
+  const Outcome sampling = run(drawn);
+  const Outcome encoding = run(encoded);
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  for (const Outcome& outcome : {sampling, encoding}) {
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    EXPECT_TRUE(outcome.err.starts_with(
+        "troupe: [memory] the text encoder does not fit: "))
+        << outcome.err;
+    EXPECT_NE(outcome.err.find("ulimit -v allows 2.00 GiB: "),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_NE(sampling.err.find("give --prompt-embeds FILE"), std::string::npos)
+      << sampling.err;
+  EXPECT_TRUE(folder.names().empty());
+}
+
+}  // namespace
+}  // namespace troupe::test
