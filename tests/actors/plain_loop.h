@@ -6,13 +6,14 @@
 namespace troupe::actors {
 
 /// A sample's final latents by the plain loop on the CPU: what every company is
-/// compared with.
+/// compared with; by the sequential method, unless another is named.
 inline Tensor plain_loop(const samplers::Schedule& schedule,
                          samplers::NoiseSource& noise,
                          samplers::TaskRunner& runner, const Shape& latents,
-                         std::uint64_t sample) {
+                         std::uint64_t sample,
+                         const samplers::MethodOptions& options = {}) {
   ExecContext ctx;
-  const auto plain = make_method({}, schedule);
+  const auto plain = make_method(options, schedule);
   Tensor unit(latents, DType::f32);
   noise.initial(sample, unit);
   return run_local(*plain, runner, ctx, sample,

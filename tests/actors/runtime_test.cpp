@@ -12,6 +12,7 @@
 
 #include "kernels/core/error.h"
 #include "tests/actors/observed_job.h"
+#include "tests/actors/plain_loop.h"
 
 namespace troupe::actors {
 namespace {
@@ -65,6 +66,37 @@ TEST(RunJob, GivesTheSameBytesTwice) {
     (void)first.run();
     (void)second.run();
     expect_same(first.seen.latents, second.seen.latents, "again");
+  }
+}
+
+/// Of 2 to 5 parts, with values of several ages.
+TEST(RunJob, GivesStaleOnionsThePlainLoopsBytes) {
+  for (int parts = 2; parts <= 5; ++parts) {
+    MethodOptions method{.kind = MethodKind::stale,
+                         .num_segments = parts,
+                         .cut = samplers::CutShape::onion,
+                         .warmup_steps = 2};
+    for (int cut = 0; cut + 1 < parts; ++cut) {
+      method.ages.push_back(1 + cut % 2);
+    }
+    ObservedJob plain(method);
+    samplers::TaskRunner runner(plain.schedule, plain.evaluator, plain.noise,
+                                method);
+    std::map<std::uint64_t, Tensor> expected;
+    for (std::uint64_t index = 0; index < 5; ++index) {
+      expected[index] =
+          actors::plain_loop(plain.schedule, plain.noise, runner,
+                             plain.evaluator.latent_shape(), index, method);
+    }
+    EXPECT_FALSE(bytes_equal(expected.at(0), sequential().at(0)));
+    for (const int workers : {1, 2, parts}) {
+      ObservedJob job(method);
+      job.spec.workers = cpu_workers(workers);
+      EXPECT_FALSE(job.run().failure);
+      expect_same(expected, job.seen.latents,
+                  std::to_string(parts) + " parts, " + std::to_string(workers) +
+                      " workers");
+    }
   }
 }
 

@@ -1,22 +1,19 @@
 // Onions: each part has first and last layers of the network, and keeps the
-// skips between them; what is deeper is other parts'.
+// skips between them; what is deeper is other parts'. Here are their turns;
+// what runs compute is in onion_runs_test.cpp.
 
 #include <gtest/gtest.h>
-#include <rapidcheck.h>
-#include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <map>
 #include <utility>
 #include <vector>
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/marked_graph.h"
-#include "samplers/parallel/method.h"
+#include "tests/parallel/onion_options.h"
 #include "tests/parallel/provenance.h"
-#include "tests/parallel/support.h"
 
 namespace troupe::samplers {
 namespace {
@@ -29,16 +26,6 @@ struct Costs {
   std::int64_t decoder = 1;
   std::int64_t hop = 0;
 };
-
-MethodOptions stale_onion(int parts, int age = 1, int warmup = 1,
-                          int final_fresh = 0) {
-  return {.kind = MethodKind::stale,
-          .num_segments = parts,
-          .cut = CutShape::onion,
-          .age = age,
-          .warmup_steps = warmup,
-          .final_fresh_steps = final_fresh};
-}
 
 /// Of two parts.
 MarkedGraph onion(int age, int warmup, int final_fresh = 0,
@@ -118,8 +105,10 @@ TEST(Onion, HasADeepPartOfItsAgeAndSkipsOfAgeZero) {
   }
 }
 
-/// The last step of a run whose deep part has stopped before step `stopped`.
-int last_step_without_deep(const std::vector<Firing>& firings, int stopped) {
+/// The last step of a run one part of which has stopped before step `stopped`.
+int last_step_without(int part, const MarkedGraph& graph,
+                      const std::vector<Firing>& firings, int stopped) {
+  const int step = static_cast<int>(graph.nodes().size()) - 1;
   std::vector<bool> fired(firings.size());
   int last = -1;
   for (std::size_t i = 0; i < firings.size(); ++i) {
@@ -128,19 +117,38 @@ int last_step_without_deep(const std::vector<Firing>& firings, int stopped) {
       return input == Firing::kInitial ||
              fired[static_cast<std::size_t>(input)];
     });
-    fired[i] = fired[i] && (firing.node != kDeep || firing.step < stopped);
-    if (fired[i] && firing.node == kStep) {
+    const bool is_late =
+        graph.nodes().at(static_cast<std::size_t>(firing.node)).part == part;
+    fired[i] = fired[i] && !(is_late && firing.step >= stopped);
+    if (fired[i] && firing.node == step) {
       last = firing.step;
     }
   }
   return last;
 }
 
-TEST(Onion, RunsItsAgeAheadOfALateDeepPartAndThenWaits) {
-  for (int age = 0; age <= 4; ++age) {
-    const auto firings = onion(age, 1).firings(20);
-    for (int stopped = 1; stopped + age <= 20; ++stopped) {
-      EXPECT_EQ(last_step_without_deep(firings, stopped), stopped - 1 + age);
+/// Of 2 to 5 parts, any of which is late: the others go on by the ages between
+/// them and it, and then wait. The first part makes the steps.
+TEST(Onion, RunsItsAgesAheadOfALatePartAndThenWaits) {
+  constexpr int kSteps = 24;
+  for (int parts = 2; parts <= 5; ++parts) {
+    for (int first_age = 0; first_age <= 3; ++first_age) {
+      MethodOptions options = stale_onion(parts);
+      for (int cut = 0; cut + 1 < parts; ++cut) {
+        options.ages.push_back((first_age + 2 * cut) % 4);
+      }
+      const MarkedGraph graph = make_stale_graph(options);
+      const auto firings = graph.firings(kSteps);
+      int ahead = 0;
+      for (int part = 1; part < parts; ++part) {
+        ahead += options.ages[static_cast<std::size_t>(part) - 1];
+        for (int stopped = 1; stopped + ahead <= kSteps; ++stopped) {
+          EXPECT_EQ(last_step_without(part, graph, firings, stopped),
+                    stopped - 1 + ahead)
+              << parts << " parts, part " << part << " stopped before step "
+              << stopped;
+        }
+      }
     }
   }
 }
@@ -257,138 +265,6 @@ TEST(Onion, OfSeveralPartsRunsAtTheirSpeedAtAgeOne) {
     EXPECT_EQ(fresh.steady_period(), (Ratio{unit * parts, 1}));
     EXPECT_EQ(duration(stale, 120) - duration(stale, 60), 60 * unit);
     EXPECT_EQ(duration(fresh, 120) - duration(fresh, 60), 60 * unit * parts);
-  }
-}
-
-TEST(Onion, KeepsEverySkipWithThePartThatMadeIt) {
-  for (int parts = 2; parts <= 5; ++parts) {
-    for (const MethodKind kind : {MethodKind::pipeline, MethodKind::stale}) {
-      MethodOptions options = stale_onion(parts);
-      options.kind = kind;
-      const auto method = make_method(options, Schedule(testing::steps(9)));
-      std::map<Slot, int> part_of_skips;
-      std::map<Slot, int> part_of_hidden;
-      int read_at_home = 0;
-      while (!method->done()) {
-        for (const Task& task : method->ready(kNothingAhead)) {
-          if (task.op == Op::segment) {
-            EXPECT_EQ(task.part, part_of_segment(options, task.segment));
-            EXPECT_EQ(task.outputs.size(),
-                      keeps_skips(options, task.segment) ? 2U : 1U);
-            part_of_hidden[task.outputs.at(0)] = task.part;
-          }
-          if (task.outputs.size() > 1) {
-            part_of_skips[task.outputs.at(1)] = task.part;
-          }
-          for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-            const auto skips = part_of_skips.find(task.inputs[i]);
-            if (skips != part_of_skips.end()) {
-              EXPECT_EQ(i, 1U);
-              EXPECT_EQ(skips->second, task.part);
-              ++read_at_home;
-            } else if (task.op == Op::segment && task.segment > 0) {
-              // A neighbour's: no hop skips a part.
-              EXPECT_EQ(std::abs(part_of_hidden.at(task.inputs[i]) - task.part),
-                        1);
-            }
-          }
-          EXPECT_TRUE(method->apply({task.id, task.version, {}}));
-        }
-      }
-      // What is p steps deep in a stale run serves nobody in the last p steps.
-      const int left_out =
-          kind == MethodKind::stale ? (parts - 1) * (parts - 2) / 2 : 0;
-      EXPECT_EQ(read_at_home, 9 * (parts - 1) - left_out);
-    }
-  }
-}
-
-/// In integers, as a recurrence in closed form.
-RC_GTEST_PROP(Onion, FollowsItsRecurrence, ()) {
-  const int parts = *rc::gen::inRange(1, 6);
-  MethodOptions options = stale_onion(parts);
-  options.warmup_steps = *rc::gen::inRange(1, 6);
-  options.final_fresh_steps = *rc::gen::inRange(0, 4);
-  options.ages = *rc::gen::container<std::vector<int>>(
-      static_cast<std::size_t>(parts - 1), rc::gen::inRange(0, 4));
-  const int calls = *rc::gen::inRange(6, 30);
-  const auto made = [](int segment, std::int64_t hidden, std::int64_t skip) {
-    return 3 * hidden + 5 * skip * segment + segment + hidden % 7;
-  };
-  // What the method does with its slots.
-  const auto method = make_method(options, Schedule(testing::steps(calls)));
-  std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
-  std::vector<std::int64_t> trajectory = {42};
-  while (!method->done()) {
-    for (const Task& task : method->ready(kNothingAhead)) {
-      std::vector<std::int64_t> in;
-      for (const Slot slot : task.inputs) {
-        in.push_back(slots.at(slot));
-      }
-      const std::int64_t second = in.size() > 1 ? in[1] : 0;
-      const std::int64_t value = task.op == Op::step
-                                     ? (in[0] + second) % 10007
-                                     : made(task.segment, in[0], second) % 9973;
-      for (const Slot slot : task.outputs) {
-        slots[slot] = value;
-      }
-      if (task.op == Op::step) {
-        trajectory.push_back(value);
-      }
-      (void)method->apply({task.id, task.version, {}});
-    }
-  }
-  // y[s][k], from y[s − 1] and, on the way outward, from the mirror.
-  const int segments = 2 * parts - 1;
-  std::vector<std::vector<std::int64_t>> y(static_cast<std::size_t>(segments));
-  std::vector<std::int64_t> x = {42};
-  for (int k = 0; k < calls; ++k) {
-    const bool is_fresh =
-        k < options.warmup_steps || k >= calls - options.final_fresh_steps;
-    for (int s = 0; s < segments; ++s) {
-      const auto n = static_cast<std::size_t>(s);
-      const auto mirror = static_cast<std::size_t>(segments - 1 - s);
-      const bool is_outward = s >= parts;
-      const int age = is_outward && !is_fresh ? options.ages[mirror] : 0;
-      const auto at = static_cast<std::size_t>(std::max(0, k - age));
-      const std::int64_t hidden = s == 0 ? x.back() : y[n - 1][at];
-      const std::int64_t skip = is_outward ? y[mirror].back() : 0;
-      y[n].push_back(made(s, hidden, skip) % 9973);
-    }
-    x.push_back((x.back() + y.back().back()) % 10007);
-  }
-  RC_ASSERT(trajectory == x);
-}
-
-/// A frozen run: latents and timestep stand still, and the first step's values
-/// are spoilt.
-TEST(Onion, ForgetsGarbageAfterItsAges) {
-  for (int parts = 2; parts <= 5; ++parts) {
-    const auto method =
-        make_method(stale_onion(parts), Schedule(testing::steps(20)));
-    std::map<Slot, std::int64_t> slots = {{kInitialSlot, 42}};
-    std::vector<std::int64_t> outputs;
-    while (!method->done()) {
-      for (const Task& task : method->ready(kNothingAhead)) {
-        std::int64_t value = slots.at(task.inputs.at(0));
-        if (task.op == Op::segment) {
-          value = 3 * value + task.segment +
-                  (task.inputs.size() > 1 ? slots.at(task.inputs.at(1)) : 0) +
-                  (task.from == 0 ? 1 : 0);
-        } else {
-          outputs.push_back(slots.at(task.inputs.at(1)));
-        }
-        for (const Slot slot : task.outputs) {
-          slots[slot] = value;
-        }
-        EXPECT_TRUE(method->apply({task.id, task.version, {}}));
-      }
-    }
-    for (int k = 0; k < 20; ++k) {
-      EXPECT_EQ(outputs.at(static_cast<std::size_t>(k)) != outputs.back(),
-                k < parts)
-          << parts << " parts, step " << k;
-    }
   }
 }
 

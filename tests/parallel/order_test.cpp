@@ -93,6 +93,32 @@ RC_GTEST_PROP(AnyOrder, SegmentsAndWorkersLeaveFreshPipelinesExact, ()) {
                                  *rc::gen::inRange(1, 4));
 }
 
+/// Stale onions have their own answer, whoever computes it and whenever.
+RC_GTEST_PROP(AnyOrder, StaleOnionsGiveThePlainLoopsBytes, ()) {
+  const int parts = *rc::gen::inRange(2, 6);
+  MethodOptions options{
+      .kind = MethodKind::stale, .num_segments = parts, .cut = CutShape::onion};
+  options.ages = *rc::gen::container<std::vector<int>>(
+      static_cast<std::size_t>(parts - 1), rc::gen::inRange(0, 4));
+  options.warmup_steps = *rc::gen::inRange(1, 4);
+  options.final_fresh_steps = *rc::gen::inRange(0, 3);
+  const auto cases = solver_cases(kSteps);
+  Bench bench(cases[*rc::gen::inRange<std::size_t>(0, cases.size())].options,
+              Shape{1, 3, 5}, num_segments(options));
+  bench.evaluator.skip_weight = 0.5F;
+  const int samples = *rc::gen::inRange(1, 4);
+  TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
+  Simulator simulator(runner, bench.ctx, *rc::gen::inRange(1, 6),
+                      *rc::gen::arbitrary<std::uint64_t>());
+  for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(samples); ++i) {
+    simulator.add(i, make_method(options, bench.schedule), bench.start(i));
+  }
+  simulator.run();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(samples); ++i) {
+    RC_ASSERT(bytes_equal(simulator.latents(i), bench.run(options, i).latents));
+  }
+}
+
 TEST(AnyOrder, DropsResultsThatComeTwice) {
   const MethodOptions options{.kind = MethodKind::picard, .window_size = 4};
   Bench bench(steps(20));

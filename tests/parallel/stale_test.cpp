@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <random>
+#include <string>
 
 #include "kernels/core/error.h"
 #include "samplers/parallel/marked_graph.h"
@@ -154,32 +155,6 @@ TEST(Stale, ForgetsGarbageInItsCachesAfterTheLargestAge) {
   EXPECT_EQ(wrong, kSegments);
 }
 
-/// Latents after every call, by the call that comes next.
-std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
-                                const MethodOptions& options) {
-  TaskRunner runner(bench.schedule, network, bench.noise, options);
-  const auto method = make_method(options, bench.schedule);
-  SlotTable slots;
-  slots.put(kInitialSlot, bench.start(0));
-  std::map<int, Tensor> points;
-  while (!method->done()) {
-    std::vector<BoundTask> tasks;
-    for (Task& task : method->ready(kNothingAhead)) {
-      tasks.push_back({0, std::move(task), &slots});
-    }
-    const auto results = run_tasks(runner, bench.ctx, tasks);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      const Task& task = tasks[i].task;
-      if (task.op == Op::step) {
-        points[task.to] =
-            std::get<SolverState>(slots.get(task.outputs.front())).latents;
-      }
-      EXPECT_TRUE(method->apply(results[i]));
-    }
-  }
-  return points;
-}
-
 TEST(Stale, EqualsSequentialAtEveryStepOfANetworkThatIgnoresLatentsAndTime) {
   struct Constant : ToyEvaluator {
     using ToyEvaluator::ToyEvaluator;
@@ -212,12 +187,18 @@ TEST(Stale, EqualsSequentialAtEveryStepOfANetworkThatIgnoresLatentsAndTime) {
             << solver.name << ", stride " << stride << ", point " << call;
       }
     }
-    const auto onion = points_of(
-        bench, constant, {.kind = MethodKind::stale, .cut = CutShape::onion});
-    ASSERT_EQ(onion.size(), expected.size());
-    for (const auto& [call, latents] : onion) {
-      EXPECT_TRUE(bytes_equal(latents, expected.at(call)))
-          << solver.name << ", onion, point " << call;
+    for (int parts = 2; parts <= 5; ++parts) {
+      const MethodOptions options{.kind = MethodKind::stale,
+                                  .num_segments = parts,
+                                  .cut = CutShape::onion};
+      Constant shells(Shape{1, 3, 5}, num_segments(options),
+                      learns_variance(solver.options));
+      const auto onion = points_of(bench, shells, options);
+      ASSERT_EQ(onion.size(), expected.size());
+      for (const auto& [call, latents] : onion) {
+        EXPECT_TRUE(bytes_equal(latents, expected.at(call)))
+            << solver.name << ", onion of " << parts << ", point " << call;
+      }
     }
   }
 }
@@ -284,12 +265,14 @@ TEST(Stale, CountsTheWorkThatSegmentsDid) {
   }
 }
 
-TEST(Stale, KeepsSamplesBackToBackAndInterleavedApart) {
-  const MethodOptions options{.kind = MethodKind::stale, .num_segments = 3};
-  Bench bench(steps(14, Solver::dpmpp));
+/// Alone, again, and interleaved with another sample, task by task.
+void expect_kept_apart(const MethodOptions& options, const std::string& what) {
+  Bench bench(steps(14, Solver::dpmpp), Shape{1, 3, 5}, num_segments(options));
+  bench.evaluator.skip_weight = options.cut == CutShape::onion ? 0.5F : 0.0F;
   const Tensor alone = bench.run(options, 3).latents;
-  EXPECT_TRUE(bytes_equal(bench.run(options, 3).latents, alone));
-  // Interleaved with another sample, task by task.
+  const Tensor other_alone = bench.run(options, 4).latents;
+  EXPECT_FALSE(bytes_equal(alone, other_alone)) << what;
+  EXPECT_TRUE(bytes_equal(bench.run(options, 3).latents, alone)) << what;
   TaskRunner runner(bench.schedule, bench.evaluator, bench.noise, options);
   const auto one = make_method(options, bench.schedule);
   const auto other = make_method(options, bench.schedule);
@@ -310,8 +293,21 @@ TEST(Stale, KeepsSamplesBackToBackAndInterleavedApart) {
       (tasks[i].slots == &slots ? one : other)->apply(results[i]);
     }
   }
-  EXPECT_TRUE(bytes_equal(
-      std::get<SolverState>(slots.get(one->result_slot())).latents, alone));
+  const auto latents = [](const SlotTable& from, const Method& method) {
+    return std::get<SolverState>(from.get(method.result_slot())).latents;
+  };
+  EXPECT_TRUE(bytes_equal(latents(slots, *one), alone)) << what;
+  EXPECT_TRUE(bytes_equal(latents(other_slots, *other), other_alone)) << what;
+}
+
+TEST(Stale, KeepsSamplesBackToBackAndInterleavedApart) {
+  expect_kept_apart({.kind = MethodKind::stale, .num_segments = 3}, "chain");
+  for (int parts = 2; parts <= 5; ++parts) {
+    expect_kept_apart({.kind = MethodKind::stale,
+                       .num_segments = parts,
+                       .cut = CutShape::onion},
+                      "onion of " + std::to_string(parts));
+  }
 }
 
 }  // namespace

@@ -178,6 +178,31 @@ void ToyNoise::step(std::uint64_t sample_index, int call, Tensor& out) {
        out);
 }
 
+std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
+                                const MethodOptions& options) {
+  TaskRunner runner(bench.schedule, network, bench.noise, options);
+  const auto method = make_method(options, bench.schedule);
+  SlotTable slots;
+  slots.put(kInitialSlot, bench.start(0));
+  std::map<int, Tensor> points;
+  while (!method->done()) {
+    std::vector<BoundTask> tasks;
+    for (Task& task : method->ready(kNothingAhead)) {
+      tasks.push_back({0, std::move(task), &slots});
+    }
+    const auto results = run_tasks(runner, bench.ctx, tasks);
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const Task& task = tasks[i].task;
+      if (task.op == Op::step) {
+        points[task.to] =
+            std::get<SolverState>(slots.get(task.outputs.front())).latents;
+      }
+      EXPECT_TRUE(method->apply(results[i]));
+    }
+  }
+  return points;
+}
+
 ScheduleOptions steps(int num_inference_steps, Solver solver) {
   ScheduleOptions options;
   options.solver = solver;

@@ -108,6 +108,11 @@ struct Bench {
   ExecContext ctx;
 };
 
+/// Latents after every call of a method over `network`, by the call that comes
+/// next.
+[[nodiscard]] std::map<int, Tensor> points_of(Bench& bench, Evaluator& network,
+                                              const MethodOptions& options);
+
 [[nodiscard]] ScheduleOptions steps(int num_inference_steps,
                                     Solver solver = Solver::ddim);
 /// A Picard method with its other options at their defaults.
