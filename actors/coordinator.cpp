@@ -122,6 +122,12 @@ class CoordinatorShell final : public ShellActor::base {
           });
         },
         [this](const RoundTripMeasured& news) { guarded([&] { feed(news); }); },
+        [this](const HolderAsked& question) {
+          guarded([&] {
+            drain();
+            question.then(policy_->holder_of(question.name, question.besides));
+          });
+        },
         [this](const OutcomeReleased& news) { guarded([&] { feed(news); }); },
         [this](const CutTaken& news) { guarded([&] { feed(news); }); },
         [this](halt_atom) { guarded([&] { feed(StopRequested{}); }); },

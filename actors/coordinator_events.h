@@ -151,6 +151,13 @@ struct RoundTripMeasured {
   int process = 0;
   Duration taken{};
 };
+/// A value came damaged from one of its holders: who else holds it? `then` is
+/// called once, nothing: nobody, or its run is over.
+struct HolderAsked {
+  ValueName name;
+  int besides = 0;
+  std::function<void(std::optional<int> process)> then;
+};
 /// A process wants to leave. It is let go once nothing of the job is there any
 /// more. The coordinator's own stays.
 struct DrainProcess {

@@ -75,6 +75,11 @@ class CoordinatorPolicy {
             std::vector<CoordinatorCommand>& commands);
   void give_grants(std::vector<CoordinatorCommand>& commands);
 
+  /// Who holds a value of a sample in flight, besides this process. Nobody, if
+  /// its run is over.
+  [[nodiscard]] std::optional<int> holder_of(const ValueName& name,
+                                             int besides) const;
+
   /// For checks: the run of a sample in flight, and where its values are.
   struct RunView {
     std::uint32_t run = 0;

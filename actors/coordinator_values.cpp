@@ -198,6 +198,14 @@ void CoordinatorPolicy::handle(const ValuesFetched& event) {
   }
 }
 
+std::optional<int> CoordinatorPolicy::holder_of(const ValueName& name,
+                                                int besides) const {
+  const auto run = run_of(name.sample_index);
+  return run && run->run == name.run
+             ? run->values->other_holder(name.slot, besides)
+             : std::nullopt;
+}
+
 std::optional<CoordinatorPolicy::RunView> CoordinatorPolicy::run_of(
     std::uint64_t sample_index) const {
   const auto found = samples_.find(sample_index);

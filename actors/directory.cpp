@@ -75,17 +75,19 @@ std::optional<int> RunDirectory::holder(Slot slot, int near) const {
   return any;
 }
 
-bool RunDirectory::is_only_at(Slot slot, int process) const {
-  bool is_there = false;
+std::optional<int> RunDirectory::other_holder(Slot slot, int besides) const {
   if (const auto* const copies = copies_.find(slot)) {
     for (const Copy& copy : *copies) {
-      if (copy.is_there && copy.process != process) {
-        return false;
+      if (copy.is_there && copy.process != besides) {
+        return copy.process;
       }
-      is_there = is_there || copy.is_there;
     }
   }
-  return is_there;
+  return std::nullopt;
+}
+
+bool RunDirectory::is_only_at(Slot slot, int process) const {
+  return holder(slot, process) == process && !other_holder(slot, process);
 }
 
 std::optional<std::uint64_t> RunDirectory::since(Slot slot) const {

@@ -37,6 +37,9 @@ class RunDirectory {
 
   /// Who holds the value: `near` if it does.
   [[nodiscard]] std::optional<int> holder(samplers::Slot slot, int near) const;
+  /// Who holds it besides this process.
+  [[nodiscard]] std::optional<int> other_holder(samplers::Slot slot,
+                                                int besides) const;
   /// Nobody else holds the value.
   [[nodiscard]] bool is_only_at(samplers::Slot slot, int process) const;
   /// When somebody first said that it holds the value; nothing: nobody holds

@@ -23,15 +23,16 @@ concept InProcess = std::same_as<T, Grant> || std::same_as<T, GrantResult> ||
     std::same_as<T, FreeValues> || std::same_as<T, DropRuns> ||
     std::same_as<T, ValuesFetched> || std::same_as<T, CutTaken> ||
     std::same_as<T, Recall> || std::same_as<T, DrainProcess> ||
-    std::same_as<T, RoundTripMeasured> || std::same_as<T, ProcessJoined> ||
-    std::same_as<T, AdmitProcess> || std::same_as<T, RefuseProcess> ||
-    std::same_as<T, ProcessDown> || std::same_as<T, CancelSample> ||
-    std::same_as<T, WorkerBeat> || std::same_as<T, WorkerUp> ||
-    std::same_as<T, WorkerDown> || std::same_as<T, WorkerFault> ||
-    std::same_as<T, JobFault> || std::same_as<T, JobProgress> ||
-    std::same_as<T, SampleOutcome> || std::same_as<T, Preview> ||
-    std::same_as<T, TrajectoryPoint> || std::same_as<T, TracePass> ||
-    std::same_as<T, EndJob> || std::same_as<T, OutcomeReleased>;
+    std::same_as<T, RoundTripMeasured> || std::same_as<T, HolderAsked> ||
+    std::same_as<T, ProcessJoined> || std::same_as<T, AdmitProcess> ||
+    std::same_as<T, RefuseProcess> || std::same_as<T, ProcessDown> ||
+    std::same_as<T, CancelSample> || std::same_as<T, WorkerBeat> ||
+    std::same_as<T, WorkerUp> || std::same_as<T, WorkerDown> ||
+    std::same_as<T, WorkerFault> || std::same_as<T, JobFault> ||
+    std::same_as<T, JobProgress> || std::same_as<T, SampleOutcome> ||
+    std::same_as<T, Preview> || std::same_as<T, TrajectoryPoint> ||
+    std::same_as<T, TracePass> || std::same_as<T, EndJob> ||
+    std::same_as<T, OutcomeReleased>;
 
 /// CAF 0.17 serialises a type it does not know to nothing, silently; these say
 /// so instead. Errors: Errc::internal, always.
@@ -52,6 +53,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::CutTaken))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Recall))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::DrainProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::RoundTripMeasured))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::HolderAsked))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::ProcessJoined))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::AdmitProcess))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::RefuseProcess))
@@ -106,8 +108,8 @@ using CoordinatorActor =
                      caf::reacts_to<JobFault>, caf::reacts_to<DrainProcess>,
                      caf::reacts_to<CancelSample>, caf::reacts_to<ProcessDown>,
                      caf::reacts_to<RoundTripMeasured>,
-                     caf::reacts_to<halt_atom>, caf::reacts_to<pulse_atom>,
-                     caf::reacts_to<drain_atom>>;
+                     caf::reacts_to<HolderAsked>, caf::reacts_to<halt_atom>,
+                     caf::reacts_to<pulse_atom>, caf::reacts_to<drain_atom>>;
 
 /// Starts workers and starts them again.
 using SupervisorActor = caf::typed_actor<caf::reacts_to<start_atom, int>>;

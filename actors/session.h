@@ -19,6 +19,7 @@
 //                  ◀──────────── AdmitProcess or RefuseProcess
 //   starts workers … news of the job, both ways …
 //             ProcessReport ───▶ once a second, and last of all
+//              DamagedValue ───▶ drops who gave it
 //                  ◀──────────── PeerAddress of each other one, as they come
 //                  ◀──────────── JobOver
 //
@@ -98,6 +99,14 @@ struct ProcessReport {
   int process = 0;
   std::uint64_t bytes_fetched = 0;
   std::uint64_t bytes_given = 0;
+};
+
+/// A value that `holder` gave the process had another hash than it said, or was
+/// none. Other values come well to the process, unless the holder is the
+/// coordinator's process.
+struct DamagedValue {
+  int process = 0;
+  int holder = 0;
 };
 
 /// Nothing more is to be computed.

@@ -43,6 +43,7 @@ struct Guest {
   PeerAddress address;  ///< no endpoints: it cannot be dialled
   bool is_of_this_host = false;
   bool is_up = false;
+  std::optional<int> blamed;  ///< whose value came damaged to it
   // Once it was admitted:
   int first_worker = 0;
   int num_workers = 0;

@@ -44,9 +44,14 @@ Detours CompanyListener::detours() {
                 std::move(own),
                 LinkChannelOptions{
                     .silence = spec_.silence,
-                    .on_damage = [this](int process, const std::string& what) {
-                      damaged(process, what);
-                    }});
+                    .on_damage =
+                        [this](int process, const std::string& what) {
+                          damaged(process, what);
+                        },
+                    .find_other =
+                        [this](const ValueName& name, int holder, auto then) {
+                          find_other(name, holder, std::move(then));
+                        }});
             channel_->open(*hub_, kHomeProcess);
             for (const auto& [peer, guest] : guests_.all()) {
               channel_->set_peer(guest->process, peer);
@@ -251,6 +256,20 @@ void CompanyListener::damaged(int process, const std::string& what) {
   if (const auto guest = guests_.find_process(process)) {
     lock.unlock();
     breach(guest->peer, what);
+  }
+}
+
+void CompanyListener::find_other(const ValueName& name, int holder,
+                                 std::function<void(std::optional<int>)> then) {
+  CoordinatorActor coordinator;
+  {
+    const std::lock_guard lock(mutex_);
+    coordinator = coordinator_;
+  }
+  if (coordinator) {
+    caf::anon_send(coordinator, HolderAsked{name, holder, std::move(then)});
+  } else {
+    then(std::nullopt);
   }
 }
 

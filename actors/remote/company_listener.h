@@ -94,6 +94,9 @@ class CompanyListener final : private net::LinkHandler {
   void lose(net::PeerId peer, const std::string& why);
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);
+  void blame(const std::shared_ptr<Guest>& by, const DamagedValue& value);
+  void find_other(const ValueName& name, int holder,
+                  std::function<void(std::optional<int>)> then);
 
   ListenerSpec spec_;
   std::string offer_;  ///< encoded

@@ -26,12 +26,47 @@ void CompanyListener::on_record(net::PeerId peer,
   try {
     if (const auto message =
             guest->assembler.add(record, wire::kMostNewsBytes)) {
-      hear(*guest, wire::decode_news(bytes_of(*message)));
+      News news = wire::decode_news(bytes_of(*message));
+      if (const auto* value = std::get_if<DamagedValue>(&news)) {
+        blame(guest, *value);
+      } else {
+        hear(*guest, std::move(news));
+      }
     }
   } catch (const Error& error) {
     breach(peer,
            "process " + std::to_string(guest->process) + ": " + error.what());
   }
+}
+
+/// One process is dropped: who gave the value, or who says so. Values come well
+/// to that one, so it is believed. But once only: two processes that damage
+/// values are rarer than one that reads them wrongly now and then. Nor is there
+/// a job without the coordinator's process.
+/// Errors: Errc::corrupt_file if it is who says so.
+void CompanyListener::blame(const std::shared_ptr<Guest>& by,
+                            const DamagedValue& value) {
+  const auto expect = [](bool is_so, const char* what) {
+    require(is_so, Errc::corrupt_file, "value", what);
+  };
+  {
+    const std::lock_guard lock(mutex_);
+    expect(value.process == by->process &&
+               value.holder <= static_cast<int>(guests_.known().size()),
+           "it speaks for somebody else");
+    if (is_over_) {
+      return;
+    }
+    expect(value.holder != kHomeProcess,
+           "what the first process gave it came damaged");
+    expect(by->blamed.value_or(value.holder) == value.holder,
+           "what two processes gave it came damaged");
+    by->blamed = value.holder;
+  }
+  damaged(value.holder, "a value of process " + std::to_string(value.holder) +
+                            " came damaged to process " +
+                            std::to_string(value.process) +
+                            ", which gets others whole");
 }
 
 void CompanyListener::hear(Guest& guest, News news) {

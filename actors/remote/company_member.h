@@ -139,6 +139,7 @@ class CompanyMember final : private net::LinkHandler {
                                        std::stop_token drain,
                                        std::stop_token stop);
   void report();
+  void tell_damage(int holder);
   void tell_worker(int worker, const auto& message);
   void end_worker(const EndWorker& end);
   void finish(MemberEnd end);

@@ -28,10 +28,40 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     int holder = 0;
     ValueName name;
     Taker taker;
+    bool came_damaged = false;  ///< from its holder
   };
 
-  explicit State(LinkChannelOptions its_options)
-      : options(std::move(its_options)) {}
+  State(std::shared_ptr<ValueChannel> its_own, LinkChannelOptions its_options)
+      : options(std::move(its_options)), own(std::move(its_own)) {}
+
+  void get(int holder, const ValueName& name, Taker taker) {
+    if (holder == own_process()) {
+      own->get(holder, name, std::move(taker));
+    } else {
+      ask({holder, name, std::move(taker)}, false);
+    }
+  }
+
+  /// What came damaged from this holder, of another one if there is one.
+  void get_again(int holder, const ValueName& name, const Taker& taker) {
+    options.find_other(name, holder,
+                       [self = shared_from_this(), holder, name,
+                        taker](const std::optional<int>& other) {
+                         if (!other) {
+                           self->get(holder, name, taker);
+                           return;
+                         }
+                         self->get(*other, name,
+                                   [self, holder, name, taker](
+                                       const std::optional<Parcel>& parcel) {
+                                     if (parcel) {
+                                       taker(parcel);
+                                     } else {
+                                       self->get(holder, name, taker);
+                                     }
+                                   });
+                       });
+  }
 
   /// `relays`: whatever links there are.
   void ask(Question question, bool relays) {
@@ -85,11 +115,14 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
   }
 
   const LinkChannelOptions options;
+  const std::shared_ptr<ValueChannel> own;
   const SteadyClock clock;
   std::mutex mutex;
   net::Hub* hub = nullptr;
   PeerRoutes routes;
   std::map<int, std::vector<Question>> waiting;  ///< for a link to a process
+  /// Whose values came damaged, and nothing has come well since.
+  std::map<int, std::string> suspects;
   std::uint64_t bytes_given = 0;
   std::uint64_t bytes_fetched = 0;
   std::uint64_t bytes_relayed = 0;
@@ -122,6 +155,9 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     fetch.deadline = kDeadline;
     fetch.silence = is_direct ? options.silence : 2 * options.silence;
     std::string key = key_of(question.holder, question.name);
+    if (question.came_damaged) {
+      key.insert(0, kAgain);
+    }
     (void)hub->fetch(route.peer, std::move(key), fetch,
                      [state = shared_from_this(), is_direct,
                       question = std::move(question)](net::Fetched fetched) {
@@ -140,6 +176,9 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
           bytes_fetched += num_bytes(parcel);
         }
         question.taker(parcel);
+        if (!is_direct) {
+          blame(question.holder);
+        }
         return;
       } catch (const Error& error) {
         fetched = {net::FetchStatus::corrupt, {}, error.what()};
@@ -148,15 +187,16 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     const bool is_damaged = fetched.status == net::FetchStatus::corrupt;
     const bool has_not_come = fetched.status == net::FetchStatus::lost ||
                               fetched.status == net::FetchStatus::late;
-    if (is_damaged && is_direct) {
-      damaged(question.holder, fetched.what);
+    if (is_damaged) {
+      // Who relays has found it whole: the last stretch has damaged it.
+      damaged(is_direct ? question.holder : *options.relay, fetched.what);
     } else if (fetched.status != net::FetchStatus::lost &&
                fetched.status != net::FetchStatus::gone) {
       log_message(LogLevel::warning, fetched.what);
     }
     if ((has_not_come || is_damaged) && is_direct &&
         may_relay(question.holder)) {
-      ask(question, true);
+      ask({question.holder, question.name, question.taker, is_damaged}, true);
     } else {
       question.taker(std::nullopt);
     }
@@ -173,17 +213,30 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     log_message(LogLevel::warning, sentence);
     if (may_relay(process)) {
       const std::lock_guard lock(mutex);
+      suspects.try_emplace(process, sentence);
       carry_out(routes.distrust(process));
     } else if (options.on_damage) {
       options.on_damage(process, sentence);
+    }
+  }
+
+  /// A value that came damaged from it alone was whole: so it is not this
+  /// process that reads wrongly.
+  void blame(int process) {
+    std::map<int, std::string>::node_type suspect;
+    {
+      const std::lock_guard lock(mutex);
+      suspect = suspects.extract(process);
+    }
+    if (suspect && options.on_damage) {
+      options.on_damage(process, suspect.mapped());
     }
   }
 };
 
 LinkChannel::LinkChannel(std::shared_ptr<ValueChannel> own,
                          LinkChannelOptions options)
-    : own_(std::move(own)),
-      state_(std::make_shared<State>(std::move(options))) {}
+    : state_(std::make_shared<State>(std::move(own), std::move(options))) {}
 
 LinkChannel::~LinkChannel() = default;
 
@@ -272,41 +325,43 @@ void LinkChannel::lost(net::PeerId peer, const std::string& why) {
 }
 
 void LinkChannel::get(int holder, const ValueName& name, Taker taker) {
-  if (holder == state_->own_process()) {
-    own_->get(holder, name, std::move(taker));
-  } else {
-    state_->ask({holder, name, std::move(taker)}, false);
-  }
+  state_->get(holder, name, std::move(taker));
 }
 
 bool LinkChannel::answer(net::WantId want, std::string_view key) {
-  const auto question = question_of(key);
+  const bool is_again = key.starts_with(kAgain);
+  const auto question = question_of(key.substr(is_again ? kAgain.size() : 0));
   if (!question) {
     return false;
   }
   const bool is_own = question->first == state_->own_process();
-  if (!is_own && state_->options.relay) {
+  if ((!is_own || is_again) && state_->options.relay) {
     return false;
   }
-  get(question->first, question->second,
-      [state = state_, want, is_own](const std::optional<Parcel>& parcel) {
-        const std::lock_guard lock(state->mutex);
-        if (state->hub == nullptr) {
-          return;
-        }
-        if (!parcel) {
-          state->hub->give_nothing(want);
-          return;
-        }
-        try {
-          state->hub->give(want, to_link(*parcel));
-          state->bytes_given += num_bytes(*parcel);
-          state->bytes_relayed += is_own ? 0 : num_bytes(*parcel);
-        } catch (const Error& error) {
-          log_message(LogLevel::warning, error.what());
-          state->hub->give_nothing(want);
-        }
-      });
+  const auto give = [state = state_, want,
+                     is_own](const std::optional<Parcel>& parcel) {
+    const std::lock_guard lock(state->mutex);
+    if (state->hub == nullptr) {
+      return;
+    }
+    if (!parcel) {
+      state->hub->give_nothing(want);
+      return;
+    }
+    try {
+      state->hub->give(want, to_link(*parcel));
+      state->bytes_given += num_bytes(*parcel);
+      state->bytes_relayed += is_own ? 0 : num_bytes(*parcel);
+    } catch (const Error& error) {
+      log_message(LogLevel::warning, error.what());
+      state->hub->give_nothing(want);
+    }
+  };
+  if (is_again && state_->options.find_other) {
+    state_->get_again(question->first, question->second, give);
+  } else {
+    get(question->first, question->second, give);
+  }
   return true;
 }
 

@@ -26,15 +26,21 @@ struct LinkChannelOptions {
   /// is longer than any pass. Then it is asked for through the relay, or has
   /// gone. A relay brings all of it at once, and is waited for twice as long.
   Duration silence = std::chrono::minutes(20);
-  /// What came from a process was damaged, and nobody else can be asked. Called
-  /// on the hub's thread.
+  /// What came from a process was damaged. Where there is a relay, it is called
+  /// when a value has come well another way, once for each process; at once for
+  /// what the relay gave. Called on the hub's thread.
   std::function<void(int process, const std::string& what)> on_damage = {};
+  /// Who holds a value besides `holder`, from whom it came damaged. Calls
+  /// `then` once, on any thread. Of a channel that relays.
+  std::function<void(const ValueName& name, int holder,
+                     std::function<void(std::optional<int>)> then)>
+      find_other = {};
 };
 
 /// The values of other processes, over links. PeerRoutes decides whether one is
 /// asked over a link of its own or through the coordinator's process. What was
 /// lost with a link, came damaged or does not come is asked for once more
-/// through that.
+/// through that. What came damaged, that asks of another holder if it can.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:
@@ -78,7 +84,6 @@ class LinkChannel final : public ValueChannel {
  private:
   class State;
 
-  const std::shared_ptr<ValueChannel> own_;
   /// Answers may come after the channel's end.
   const std::shared_ptr<State> state_;
 };

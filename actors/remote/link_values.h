@@ -26,6 +26,9 @@ namespace troupe::actors {
 [[nodiscard]] std::string key_of(int holder, const ValueName& name);
 [[nodiscard]] std::optional<std::pair<int, ValueName>> question_of(
     std::string_view key);
+/// Before the key of a value that came damaged from its holder. The
+/// coordinator's process then asks another one that holds it, if there is one.
+inline constexpr std::string_view kAgain = "again/";
 
 /// The key of a job's given latents, at its coordinator's process: a parcel of
 /// one tensor.

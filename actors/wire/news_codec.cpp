@@ -251,6 +251,8 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.over());
     case proto::News::kReport:
       return read(message.report());
+    case proto::News::kDamaged:
+      return read(message.damaged());
     case proto::News::NEWS_NOT_SET:
       break;
   }

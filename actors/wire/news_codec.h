@@ -22,7 +22,7 @@ using News =
     std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
                  FreeValues, DropRuns, Recall, ProcessJoined, AdmitProcess,
                  RefuseProcess, CancelSample, DrainProcess, Offer, Join,
-                 EndWorker, PeerAddress, JobOver, ProcessReport>;
+                 EndWorker, PeerAddress, JobOver, ProcessReport, DamagedValue>;
 
 /// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
 /// Errc::invalid_argument above kMostNewsBytes. Thread: any.

@@ -156,6 +156,19 @@ ProcessReport read(const proto::ProcessReport& from) {
   return {natural(from.process()), from.bytes_fetched(), from.bytes_given()};
 }
 
+void write(const DamagedValue& damaged, proto::News& news) {
+  news.mutable_damaged()->set_process(damaged.process);
+  news.mutable_damaged()->set_holder(damaged.holder);
+}
+
+DamagedValue read(const proto::DamagedValue& from) {
+  const DamagedValue damaged{natural(from.process()), natural(from.holder())};
+  if (damaged.process == damaged.holder) {
+    refuse("a process that has its own values damaged");
+  }
+  return damaged;
+}
+
 std::string encode(const Applicant& applicant) {
   proto::Applicant message;
   message.set_version(applicant.version);

@@ -23,6 +23,8 @@ void write(const JobOver& over, proto::News& news);
 JobOver read(const proto::JobOver& from);
 void write(const ProcessReport& report, proto::News& news);
 ProcessReport read(const proto::ProcessReport& from);
+void write(const DamagedValue& damaged, proto::News& news);
+DamagedValue read(const proto::DamagedValue& from);
 
 void write(const ProcessJoined& joined, proto::ProcessJoined& to);
 ProcessJoined read(const proto::ProcessJoined& from);

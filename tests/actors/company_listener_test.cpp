@@ -4,12 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <functional>
+#include <future>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "actors/remote/company_member.h"
+#include "actors/remote/mail.h"
+#include "actors/wire/news_codec.h"
 
 namespace troupe::actors {
 namespace {
@@ -33,7 +40,6 @@ class LinksToAJob : public testing::Test {
                    .make_hub = hub_maker()});
   }
 
- private:
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
   hub_maker() {
     return [this](net::HubOptions options, net::LinkHandler& handler) {
@@ -41,6 +47,7 @@ class LinksToAJob : public testing::Test {
     };
   }
 
+ private:
   JobClasses classes_{{}};
   std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
 
@@ -81,6 +88,97 @@ TEST_F(LinksToAJob, SayWhenThereIsNothingLeftToDo) {
   farewell.join();
   const auto late = member();
   EXPECT_FALSE(late->wait_for_offer({}));
+}
+
+/// A process that says what a test tells it to say.
+class Speaker final : public net::LinkHandler {
+ public:
+  explicit Speaker(const auto& make_hub)
+      : hub_(make_hub({.role = "worker"}, *this)) {
+    peer_ = hub_->dial("inproc://job",
+                       {.record = wire::encode(Applicant{"test", "test", {}})});
+    up_.get_future().wait();
+  }
+  void say(const wire::News& news) {
+    Outbox(*hub_, peer_).send(wire::encode(news));
+  }
+
+ private:
+  void on_knock(net::PeerId, const net::Greeting&) override {}
+  void on_up(net::PeerId, const net::Greeting&) override { up_.set_value(); }
+  void on_record(net::PeerId, std::span<const std::byte>) override {}
+  void on_room(net::PeerId) override {}
+  void on_wanted(net::PeerId, net::WantId, std::string_view) override {}
+  void on_lost(net::PeerId, const net::Loss&) override {}
+
+  std::promise<void> up_;
+  net::PeerId peer_ = 0;
+  std::unique_ptr<net::Hub> hub_;
+};
+
+/// Three processes, of which some say whose values came damaged.
+class DamagedValues : public LinksToAJob {
+ protected:
+  DamagedValues() {
+    for (int i = 0; i < 3; ++i) {
+      speakers_.push_back(std::make_unique<Speaker>(hub_maker()));
+    }
+  }
+  void say(int process, const DamagedValue& value) {
+    speakers_[static_cast<std::size_t>(process - 1)]->say(value);
+  }
+  /// When this one is dropped: all that are, and why.
+  std::map<int, std::string> dropped(int process) {
+    const TimePoint deadline = SteadyClock().now() + std::chrono::minutes(1);
+    std::map<int, std::string> gone;
+    while (!gone.contains(process) && SteadyClock().now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      for (const RemoteProcess& one : listener_.processes()) {
+        if (one.gone) {
+          gone[one.process] = *one.gone;
+        }
+      }
+    }
+    EXPECT_TRUE(gone.contains(process));
+    return gone;
+  }
+
+  std::vector<std::unique_ptr<Speaker>> speakers_;
+};
+
+TEST_F(DamagedValues, DropWhoGaveThem) {
+  say(2, {2, 3});
+  const auto gone = dropped(3);
+  EXPECT_EQ(gone.size(), 1U);
+  EXPECT_EQ(gone.at(3),
+            "a value of process 3 came damaged to process 2, which gets others "
+            "whole");
+}
+
+TEST_F(DamagedValues, DropWhoGetsThemFromTwo) {
+  say(2, {2, 3});
+  say(2, {2, 3});  // again
+  say(2, {2, 1});
+  const auto gone = dropped(2);
+  EXPECT_TRUE(gone.contains(3));
+  EXPECT_FALSE(gone.contains(1));
+  EXPECT_NE(gone.at(2).find("two processes"), std::string::npos) << gone.at(2);
+}
+
+TEST_F(DamagedValues, DropWhoGetsThemFromTheFirstProcess) {
+  say(1, {1, kHomeProcess});
+  const auto gone = dropped(1);
+  EXPECT_EQ(gone.size(), 1U);
+  EXPECT_NE(gone.at(1).find("first process"), std::string::npos) << gone.at(1);
+}
+
+TEST_F(DamagedValues, AreNotBelievedOfOthersAndOfNobody) {
+  say(1, {3, 2});
+  EXPECT_EQ(dropped(1).size(), 1U);
+  say(2, {2, 4});
+  const auto gone = dropped(2);
+  EXPECT_EQ(gone.size(), 2U);
+  EXPECT_NE(gone.at(2).find("somebody else"), std::string::npos) << gone.at(2);
 }
 
 }  // namespace

@@ -39,6 +39,22 @@ TEST(CoordinatorValues, NamesWhoHoldsAnInputThatTheWorkerLacks) {
   EXPECT_EQ(second.remote_inputs[0], (RemoteValue{{0, 0, boundary}, 0}));
 }
 
+TEST(CoordinatorValues, SaysWhoElseHoldsAValueOfARunUnderWay) {
+  Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
+                  in_processes(2));
+  company.raise_all();
+  const Grant first = company.take(0);
+  const ValueName boundary{0, 0, first.tasks[0].task.outputs[0]};
+  company.on(company.answer(first));
+  const auto holder_of = [&company](const ValueName& name, int besides) {
+    return company.policy().holder_of(name, besides);
+  };
+  EXPECT_EQ(holder_of(boundary, 1), 0);
+  EXPECT_FALSE(holder_of(boundary, 0));
+  EXPECT_FALSE(holder_of({0, 1, boundary.slot}, 1)) << "of another run";
+  EXPECT_FALSE(holder_of({7, 0, boundary.slot}, 1)) << "of another sample";
+}
+
 TEST(CoordinatorValues, FreesADeadSlotWhereverItMayBe) {
   Company company({.kind = MethodKind::pipeline, .num_segments = 2}, 2, 1,
                   in_processes(2));

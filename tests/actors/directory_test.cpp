@@ -31,6 +31,21 @@ TEST(RunDirectory, PrefersTheNearHolder) {
   EXPECT_TRUE(values.holder(5, 9));
 }
 
+TEST(RunDirectory, NamesWhoHoldsAValueBesidesAProcess) {
+  RunDirectory values;
+  values.expect(5, 1);
+  values.add(5, 1, {});
+  values.expect(5, 2);
+  EXPECT_FALSE(values.other_holder(5, 1)) << "it was only asked for it";
+  EXPECT_TRUE(values.is_only_at(5, 1));
+  EXPECT_FALSE(values.is_only_at(5, 2));
+  EXPECT_FALSE(values.is_only_at(6, 1));
+  values.add(5, 2, {});
+  EXPECT_EQ(values.other_holder(5, 1), 2);
+  EXPECT_EQ(values.other_holder(5, 2), 1);
+  EXPECT_FALSE(values.is_only_at(5, 1));
+}
+
 TEST(RunDirectory, TellsOfAFreedValueWhoeverMayHoldIt) {
   RunDirectory values;
   values.expect(5, 1);

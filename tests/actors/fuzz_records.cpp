@@ -163,7 +163,8 @@ std::string some_news(std::uint64_t which) {
       EndWorker{1, 2, fill.failure()},
       PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}},
       JobOver{fill.failure()},
-      ProcessReport{1, 2, 3}};
+      ProcessReport{1, 2, 3},
+      DamagedValue{1, 2}};
   return actors::wire::encode(all[which % all.size()]);
 }
 

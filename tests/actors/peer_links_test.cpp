@@ -6,6 +6,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -104,7 +105,7 @@ TEST(PeerLinks, AreMadeByWhoCanDial) {
 class Meddler final : public HubBefore {
  public:
   using Meddle = std::function<void(net::Hub& hub, net::PeerId peer, int count,
-                                    net::FetchTaker& taker)>;
+                                    int holder, net::FetchTaker& taker)>;
   Meddler(std::unique_ptr<net::Hub> hub, Meddle meddle)
       : HubBefore(std::move(hub)), meddle_(std::move(meddle)) {}
 
@@ -127,8 +128,9 @@ class Meddler final : public HubBefore {
         count = count_++;
       }
     }
-    if (count) {
-      meddle_(*this, peer, *count, taker);
+    const auto question = question_of(key);
+    if (count && question) {
+      meddle_(*this, peer, *count, question->first, taker);
     }
     return HubBefore::fetch(peer, std::move(key), options, std::move(taker));
   }
@@ -160,13 +162,13 @@ TEST(PeerLinks, MayBreakWhileValuesTravel) {
   const auto expected = sequential();
   std::atomic<int> cuts = 0;
   LinksOptions options;
-  options.wrap_worker = meddle(
-      [&cuts](net::Hub& hub, net::PeerId peer, int count, net::FetchTaker&) {
-        if (count == 3) {
-          ++cuts;
-          hub.leave(peer, "cut by a test");
-        }
-      });
+  options.wrap_worker = meddle([&cuts](net::Hub& hub, net::PeerId peer,
+                                       int count, int, net::FetchTaker&) {
+    if (count == 3) {
+      ++cuts;
+      hub.leave(peer, "cut by a test");
+    }
+  });
   TwoParts two;
   const LinksResult result = two.run(options);
   EXPECT_GE(cuts, 1);
@@ -175,20 +177,50 @@ TEST(PeerLinks, MayBreakWhileValuesTravel) {
   expect_same(expected, two.job.seen.latents, "cut links");
 }
 
-TEST(PeerLinks, AreLeftForTheRelayWhenValuesComeDamaged) {
+/// Why each process that was dropped is no more, by number.
+std::map<int, std::string> dropped(const LinksResult& result) {
+  std::map<int, std::string> gone;
+  for (const RemoteProcess& process : result.processes) {
+    if (process.gone) {
+      gone[process.process] = *process.gone;
+    }
+  }
+  return gone;
+}
+
+TEST(PeerLinks, EndWithAProcessThatGivesOthersDamagedValues) {
   const auto expected = sequential();
-  std::atomic<int> damages = 0;
-  LinksOptions options;
-  options.wrap_worker =
-      meddle([&damages](net::Hub&, net::PeerId, int, net::FetchTaker& taker) {
-        ++damages;
+  for (const int culprit : {1, 2}) {
+    LinksOptions options;
+    options.wrap_worker = meddle([culprit](net::Hub&, net::PeerId, int,
+                                           int holder, net::FetchTaker& taker) {
+      if (holder == culprit) {
         damage(taker);
-      });
+      }
+    });
+    TwoParts two;
+    const LinksResult result = two.run(options);
+    EXPECT_GT(result.bytes_relayed, 0U) << "the value was fetched again";
+    const auto gone = dropped(result);
+    ASSERT_EQ(gone.size(), 1U);
+    ASSERT_TRUE(gone.contains(culprit));
+    EXPECT_NE(gone.at(culprit).find(
+                  "a value of process " + std::to_string(culprit) +
+                  " came damaged to process " + std::to_string(3 - culprit)),
+              std::string::npos)
+        << gone.at(culprit);
+    expect_same(expected, two.job.seen.latents, "damaged values");
+  }
+}
+
+TEST(PeerLinks, EndWithOneOfTwoProcessesThatBlameEachOther) {
+  const auto expected = sequential();
+  LinksOptions options;
+  options.wrap_worker = meddle([](net::Hub&, net::PeerId, int, int,
+                                  net::FetchTaker& taker) { damage(taker); });
   TwoParts two;
   const LinksResult result = two.run(options);
-  EXPECT_GE(damages, 1);
-  EXPECT_GT(result.bytes_relayed, 0U);
-  EXPECT_EQ(result.job.recoveries, 0);
+  EXPECT_EQ(dropped(result).size(), 1U);
   expect_same(expected, two.job.seen.latents, "damaged values");
 }
 
@@ -196,8 +228,8 @@ TEST(PeerLinks, EndWithAProcessThatGivesTheCoordinatorDamagedValues) {
   const auto expected = sequential();
   std::atomic<bool> is_done = false;
   LinksOptions options;
-  options.wrap_coordinator =
-      meddle([&is_done](net::Hub&, net::PeerId, int, net::FetchTaker& taker) {
+  options.wrap_coordinator = meddle(
+      [&is_done](net::Hub&, net::PeerId, int, int, net::FetchTaker& taker) {
         if (!is_done.exchange(true)) {
           damage(taker);
         }
@@ -206,15 +238,10 @@ TEST(PeerLinks, EndWithAProcessThatGivesTheCoordinatorDamagedValues) {
   job.spec.workers = cpu_workers(2);
   const LinksResult result = run_over_links(job.spec, options);
   EXPECT_FALSE(result.job.failure) << result.job.failure->message;
-  int dropped = 0;
-  for (const RemoteProcess& process : result.processes) {
-    if (process.gone) {
-      ++dropped;
-      EXPECT_NE(process.gone->find("came damaged"), std::string::npos)
-          << *process.gone;
-    }
-  }
-  EXPECT_EQ(dropped, 1);
+  const auto gone = dropped(result);
+  ASSERT_EQ(gone.size(), 1U);
+  EXPECT_NE(gone.begin()->second.find("came damaged"), std::string::npos)
+      << gone.begin()->second;
   expect_same(expected, job.seen.latents, "a process that was dropped");
 }
 

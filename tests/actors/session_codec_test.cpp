@@ -97,6 +97,12 @@ TEST(SessionCodec, RefusesAWorkerOfAClassThatIsNotThere) {
   EXPECT_THROW((void)there_and_back(join), Error);
 }
 
+TEST(SessionCodec, RefusesDamageThatNobodyOrTheProcessItselfHasDone) {
+  EXPECT_THROW((void)there_and_back(DamagedValue{4, 4}), Error);
+  EXPECT_THROW((void)there_and_back(DamagedValue{4, -1}), Error);
+  EXPECT_THROW((void)there_and_back(DamagedValue{-1, 4}), Error);
+}
+
 TEST(SessionCodec, BringsTheRestBack) {
   Filler fill;
   const EndWorker end{fill.small(), 7, fill.failure()};
@@ -114,6 +120,9 @@ TEST(SessionCodec, BringsTheRestBack) {
   EXPECT_EQ(there_and_back(report).process, report.process);
   EXPECT_EQ(there_and_back(report).bytes_fetched, report.bytes_fetched);
   EXPECT_EQ(there_and_back(report).bytes_given, report.bytes_given);
+  const DamagedValue damaged = there_and_back(DamagedValue{4, 9});
+  EXPECT_EQ(damaged.process, 4);
+  EXPECT_EQ(damaged.holder, 9);
   EXPECT_FALSE(there_and_back(JobOver{}).cause);
   const JobOver over{fill.failure()};
   EXPECT_EQ(there_and_back(over).cause.value().message, over.cause->message);
@@ -206,7 +215,8 @@ TEST(SessionCodec, LivesThroughChangedAndShortenedBytes) {
       parts.outline,
       wire::encode(Welcome{"v", 1, false, {"k", "a"}}),
       wire::encode(PeerGreeting{1, "t"}),
-      wire::encode(News(PeerAddress{1, {"a", "b"}, {"k", "a"}}))};
+      wire::encode(News(PeerAddress{1, {"a", "b"}, {"k", "a"}})),
+      wire::encode(News(DamagedValue{1, 2}))};
   std::mt19937 random(11);
   std::size_t num_refused = 0;
   for (int i = 0; i < 20000; ++i) {

@@ -52,6 +52,7 @@ class Witness final : public CoordinatorActor::base {
         [this](const JobFault& fault) { send(coordinator_, fault); },
         [this](const DrainProcess& drain) { send(coordinator_, drain); },
         [this](const RoundTripMeasured& news) { send(coordinator_, news); },
+        [this](const HolderAsked& news) { send(coordinator_, news); },
         [this](const CancelSample& cancel) { send(coordinator_, cancel); },
         [this](const ProcessDown& down) { send(coordinator_, down); },
         [this](halt_atom) { send(coordinator_, halt_atom{}); },

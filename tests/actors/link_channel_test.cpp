@@ -1,0 +1,207 @@
+// Whom a channel over links asks for a value that came damaged, and what it
+// says of who gave it.
+
+#include "actors/remote/link_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/tensor.h"
+#include "net/inproc_channel.h"
+
+namespace troupe::actors {
+namespace {
+
+constexpr ValueName kName{3, 1, 7};
+
+Parcel one_value() {
+  return {{"x", Tensor::from<float>(std::vector{1.0F, 2.0F}, Shape{2})}};
+}
+
+/// Keeps every question until a test answers it.
+class ManualHub final : public net::Hub {
+ public:
+  std::string listen(const std::string&) override { return {}; }
+  net::PeerId dial(const std::string&, net::DialOptions) override { return 0; }
+  void accept(net::PeerId, std::string) override {}
+  void refuse(net::PeerId, std::string) override {}
+  void leave(net::PeerId peer, std::string) override { left.push_back(peer); }
+  net::SendResult send(net::PeerId, net::SharedBytes) override { return {}; }
+  void set_beat(net::PeerId, std::string) override {}
+  net::FetchId fetch(net::PeerId peer, std::string key, net::FetchOptions,
+                     net::FetchTaker taker) override {
+    asked.emplace_back(peer, std::move(key));
+    takers_.push_back(std::move(taker));
+    return takers_.size();
+  }
+  void cancel(net::FetchId) override {}
+  void give(net::WantId want, net::Value) override { given[want] = true; }
+  void give_nothing(net::WantId want) override { given[want] = false; }
+  void allow(const net::AllowedKey&) override {}
+
+  /// Of the newest question.
+  void find() { answer({net::FetchStatus::found, to_link(one_value()), {}}); }
+  void damage() { answer({net::FetchStatus::corrupt, {}, "other bytes"}); }
+  [[nodiscard]] std::pair<net::PeerId, std::string> newest() const {
+    return asked.empty() ? std::pair<net::PeerId, std::string>{} : asked.back();
+  }
+  void lack() { answer({net::FetchStatus::gone, {}, "not here"}); }
+
+  std::vector<std::pair<net::PeerId, std::string>> asked;
+  std::vector<net::PeerId> left;
+  std::map<net::WantId, bool> given;  ///< a value, or none
+
+ private:
+  void answer(net::Fetched fetched) {
+    std::exchange(takers_.at(takers_.size() - 1), nullptr)(std::move(fetched));
+  }
+
+  std::vector<net::FetchTaker> takers_;
+};
+
+using Asked = std::pair<net::PeerId, std::string>;
+
+/// That of a worker's process, number 2, with links to 0 and 1.
+class DamageAtAReader : public testing::Test {
+ protected:
+  DamageAtAReader() {
+    channel.open(hub, 2);
+    channel.set_peer(kHomeProcess, 10);
+    channel.set_peer(1, 11);
+  }
+  void get(int holder) {
+    channel.get(holder, kName, [this](const std::optional<Parcel>& parcel) {
+      came.push_back(parcel.has_value());
+    });
+  }
+
+  ManualHub hub;
+  std::vector<int> blamed;
+  std::vector<bool> came;
+  LinkChannel channel{std::make_shared<net::InprocValueChannel>(),
+                      {.relay = kHomeProcess,
+                       .on_damage = [this](int process, const std::string&) {
+                         blamed.push_back(process);
+                       }}};
+};
+
+TEST_F(DamageAtAReader, IsToldOnceTheValueHasComeAnotherWay) {
+  get(1);
+  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  hub.damage();
+  EXPECT_EQ(hub.left, std::vector<net::PeerId>{11});
+  EXPECT_EQ(hub.newest(), Asked(10, "again/1/3/1/7"));
+  EXPECT_TRUE(came.empty());
+  EXPECT_TRUE(blamed.empty());
+  hub.find();
+  EXPECT_EQ(came, std::vector<bool>{true});
+  EXPECT_EQ(blamed, std::vector<int>{1});
+  get(1);  // its values are whole now
+  EXPECT_EQ(hub.newest(), Asked(10, "1/3/1/7"));
+  hub.find();
+  EXPECT_EQ(blamed.size(), 1U) << "told twice";
+}
+
+TEST_F(DamageAtAReader, IsToldOfALaterValueIfThisOneDoesNotCome) {
+  get(1);
+  hub.damage();
+  hub.lack();
+  EXPECT_EQ(came, std::vector<bool>{false});
+  EXPECT_TRUE(blamed.empty()) << "who reads may be at fault";
+  get(1);
+  hub.find();
+  EXPECT_EQ(blamed, std::vector<int>{1});
+}
+
+TEST_F(DamageAtAReader, IsOfTheCoordinatorsProcessIfThatRelays) {
+  get(1);
+  hub.damage();
+  hub.damage();
+  EXPECT_EQ(came, std::vector<bool>{false});
+  EXPECT_EQ(blamed, std::vector<int>{kHomeProcess});
+  get(kHomeProcess);
+  hub.damage();
+  EXPECT_EQ(came, (std::vector<bool>{false, false}));
+  EXPECT_EQ(blamed, (std::vector<int>{kHomeProcess, kHomeProcess}));
+  EXPECT_EQ(hub.asked.size(), 3U);
+}
+
+TEST_F(DamageAtAReader, IsNotAskedAboutAtAWorker) {
+  EXPECT_FALSE(channel.answer(1, "again/2/3/1/7"));
+  EXPECT_TRUE(channel.answer(1, "2/3/1/7"));
+}
+
+/// That of the coordinator's process, with links to 1 and 2.
+class DamageAtTheRelay : public testing::Test {
+ protected:
+  DamageAtTheRelay() {
+    channel.open(hub, kHomeProcess);
+    channel.set_peer(1, 11);
+    channel.set_peer(2, 12);
+  }
+
+  ManualHub hub;
+  std::optional<int> other;
+  std::vector<std::pair<ValueName, int>> searched;
+  std::shared_ptr<net::InprocValueChannel> own =
+      std::make_shared<net::InprocValueChannel>();
+  LinkChannel channel{
+      own, {.find_other = [this](const ValueName& name, int holder, auto then) {
+        searched.emplace_back(name, holder);
+        then(other);
+      }}};
+};
+
+TEST_F(DamageAtTheRelay, IsMendedByAnotherHolder) {
+  other = 2;
+  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  ASSERT_EQ(searched.size(), 1U);
+  EXPECT_EQ(searched[0], std::pair(kName, 1));
+  EXPECT_EQ(hub.newest(), Asked(12, "2/3/1/7"));
+  hub.find();
+  EXPECT_EQ(hub.asked.size(), 1U);
+  EXPECT_TRUE(hub.given.at(5));
+}
+
+TEST_F(DamageAtTheRelay, IsMendedByTheSameHolderIfThereIsNoOther) {
+  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  hub.find();
+  EXPECT_TRUE(hub.given.at(5));
+}
+
+TEST_F(DamageAtTheRelay, IsMendedByTheSameHolderIfTheOtherHasNothing) {
+  other = 2;
+  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  hub.lack();
+  EXPECT_EQ(hub.newest(), Asked(11, "1/3/1/7"));
+  hub.lack();
+  EXPECT_EQ(hub.asked.size(), 2U);
+  EXPECT_FALSE(hub.given.at(5));
+}
+
+TEST_F(DamageAtTheRelay, IsMendedByItselfIfItHoldsTheValue) {
+  other = kHomeProcess;
+  own->attach(kHomeProcess,
+              [](const ValueName&, const ValueChannel::Taker& taker) {
+                taker(one_value());
+              });
+  ASSERT_TRUE(channel.answer(5, "again/1/3/1/7"));
+  EXPECT_TRUE(hub.asked.empty());
+  EXPECT_TRUE(hub.given.at(5));
+}
+
+TEST_F(DamageAtTheRelay, IsNotLookedForInOtherQuestions) {
+  ASSERT_TRUE(channel.answer(5, "1/3/1/7"));
+  EXPECT_TRUE(searched.empty());
+  EXPECT_FALSE(channel.answer(6, "again/"));
+  EXPECT_FALSE(channel.answer(6, "again/again/1/3/1/7"));
+}
+
+}  // namespace
+}  // namespace troupe::actors
