@@ -55,6 +55,9 @@ int CoordinatorPolicy::worker_of(const Sample& sample, const Task& task) {
       return least;
     }
   }
+  if (is_branch(task)) {
+    return worker_of_branch(sample, task);
+  }
   return task.op == Op::decode ? decoder_of(sample)
                                : planned_worker(sample, task.part);
 }

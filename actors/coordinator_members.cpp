@@ -200,14 +200,26 @@ void CoordinatorPolicy::recall(int index) {
   }
 }
 
+/// A branch that a slower worker has left to the other one stays there.
+bool CoordinatorPolicy::is_misplaced(const Sample& sample,
+                                     const samplers::Task& task,
+                                     int holder) const {
+  if (spreads(task) || task.op == samplers::Op::decode) {
+    return false;
+  }
+  const int planned = planned_worker(sample, task.part);
+  return planned != holder &&
+         !(is_branch(task) && planned_worker(sample, 1 - task.part) == holder &&
+           slowness(planned, holder) >= kClearlySlower);
+}
+
 /// Asks for those of its tasks that other workers are to do by now. What was
 /// lost with a worker stays where it is: it may be what ended that one.
 void CoordinatorPolicy::recall_misplaced(const Sample& sample) {
   for (const auto& [number, holder] : sample.grants) {
     const SampleTask& work = at(holder).held.at(number).work;
-    if (!work.alone && !at(holder).drains && !spreads(work.task) &&
-        work.task.op != samplers::Op::decode &&
-        planned_worker(sample, work.task.part) != holder) {
+    if (!work.alone && !at(holder).drains &&
+        is_misplaced(sample, work.task, holder)) {
       recall(holder, number);
     }
   }

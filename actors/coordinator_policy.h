@@ -65,6 +65,10 @@ namespace troupe::actors {
 /// `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
+  /// How many times slower a worker is that leaves rows to another: less is
+  /// noise of the measurement.
+  static constexpr double kClearlySlower = 1.2;
+
   explicit CoordinatorPolicy(CoordinatorOptions options);
 
   [[nodiscard]] std::vector<CoordinatorCommand> on(
@@ -135,6 +139,8 @@ class CoordinatorPolicy {
     std::uint32_t epoch = 0;
     FlatTable<std::uint64_t, Outstanding> held;  ///< tasks, by grant
     std::optional<std::size_t> outgoing;  ///< its newest grant in the outbox
+    /// Rows of its branch of guidance that a faster worker owes it.
+    double surplus = 0;
     int heavy = 0;           ///< those of them that take it for long
     TimePoint heavy_since;   ///< since when it has been at the oldest of them
     double row_seconds = 0;  ///< of the rows that are remembered
@@ -209,6 +215,10 @@ class CoordinatorPolicy {
   void share_samples();
   [[nodiscard]] bool quicken_slowest(int execution_class);
   [[nodiscard]] double row_time(std::size_t group) const;
+  [[nodiscard]] double slowness(int worker, int other) const;
+  [[nodiscard]] bool is_branch(const samplers::Task& task) const;
+  [[nodiscard]] int worker_of_branch(const Sample& sample,
+                                     const samplers::Task& task);
   void share_within(int execution_class);
   void hurry_samples();
   void hurry_to(int execution_class);
@@ -242,6 +252,8 @@ class CoordinatorPolicy {
       const ProcessJoined& event) const;
   void recall(int worker);
   void recall(int worker, std::uint64_t grant);
+  [[nodiscard]] bool is_misplaced(const Sample& sample,
+                                  const samplers::Task& task, int holder) const;
   void recall_misplaced(const Sample& sample);
   void recall_for(int newcomer);
   void recall_share(int newcomer);

@@ -1,5 +1,6 @@
 // The part of CoordinatorPolicy that decides which group of workers a sample
-// belongs to, and when it changes.
+// belongs to, and when it changes; and how two unequal workers of a group share
+// the branches of guidance.
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +17,10 @@ constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 // Only where the gain is clear does a sample move: its values have to follow,
 // and one that begins anew elsewhere wastes what was done of it.
 constexpr double kWorthMoving = 1.5;
+
+// A worker that leaves all its rows to another one keeps one in so many times
+// as it is slower.
+constexpr double kRowsToNotice = 16;
 
 // So often the speeds of groups are compared: it costs some 30 us with 1,024.
 constexpr Duration kCompareEvery = std::chrono::milliseconds(10);
@@ -180,6 +185,53 @@ double CoordinatorPolicy::row_time(std::size_t group) const {
     sum += worker.row_seconds / worker.num_rows;
   }
   return sum;
+}
+
+/// How many times as long as on the other one a row takes on a worker; 0: one
+/// of the two is not known yet.
+double CoordinatorPolicy::slowness(int worker, int other) const {
+  const auto time_of = [this](int w) {
+    const Worker& one = workers_[static_cast<std::size_t>(w)];
+    return one.num_rows == 0 ? 0 : one.row_seconds / one.num_rows;
+  };
+  const double time = time_of(other);
+  return time == 0 ? 0 : time_of(worker) / time;
+}
+
+/// A row that either of its sample's two workers may compute.
+bool CoordinatorPolicy::is_branch(const samplers::Task& task) const {
+  return options_.method.kind->splits_guidance &&
+         task.op == samplers::Op::evaluate;
+}
+
+/// Its own worker, but for rows that a slower one leaves to the other. With
+/// several samples at hand it leaves so many that both are at work all the
+/// time: of speeds 1 and 1/s, (s − 1) / (s + 1) of its rows. A sample alone
+/// waits for both of its rows: if the other would be done sooner with the two,
+/// it gets them, but for a few that show when the slower one has become quick.
+/// They cost less than 1/32.
+int CoordinatorPolicy::worker_of_branch(const Sample& sample,
+                                        const samplers::Task& task) {
+  const int own = planned_worker(sample, task.part);
+  const int other = planned_worker(sample, 1 - task.part);
+  if (own < 0 || own == other) {
+    return own;
+  }
+  const double slow = slowness(own, other);
+  if (slow < kClearlySlower) {
+    return own;
+  }
+  double& surplus = at(own).surplus;
+  if (groups_.load(sample.group) > 1) {
+    surplus += (slow - 1) / (slow + 1);
+  } else if (slow > 2) {
+    surplus += 1 - 1 / (kRowsToNotice * slow);
+  }
+  if (surplus < 1) {
+    return own;
+  }
+  surplus -= 1;
+  return other;
 }
 
 /// What is left of a sample, as fast as it went so far; before its first call,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# How much of the summed speed of two unequal workers one sample by Picard uses.
-# The workers sleep instead of computing.
+# How much of the summed speed of two unequal workers one sample by Picard uses, one and
+# several by cfg, and several by batch. The workers sleep instead of computing.
 #   scripts/bench_unequal.sh [milliseconds of a row on the fast worker] [runs]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -69,9 +69,14 @@ EmulatedJob Company::run() {
   result.compute_seconds = to_seconds(end_->busy);
   result.wall_seconds = to_seconds(now() - TimePoint{});
   const samplers::MethodOptions& method = spec_.parts.method;
+  // Of two unequal devices either may compute a branch of guidance.
+  const auto [slowest, fastest] = std::ranges::minmax(machine_.speeds);
+  const bool shares_branches =
+      method.kind->splits_guidance &&
+      fastest >= CoordinatorPolicy::kClearlySlower * slowest;
   job_done_.bounds = bounds_of(
       recorder_.take(), machine_,
-      {samplers::num_parts(method), method.kind->spreads},
+      {samplers::num_parts(method), method.kind->spreads || shares_branches},
       rows_per_forward(spec_.workers.front(), method), job_done_.bytes_sent);
   return std::move(job_done_);
 }

@@ -58,7 +58,8 @@ struct MethodRow {
   std::string_view options;
   /// Why "auto" took it; empty: it never does.
   std::string_view chosen_because;
-  /// The two branches of guidance are tasks of their own.
+  /// The two branches of guidance are tasks of their own, one of each of two
+  /// parts. Either of the sample's two workers may compute one.
   bool splits_guidance = false;
   /// Any worker of the sample's execution class may run its tasks. Otherwise
   /// each belongs to the worker of its part.

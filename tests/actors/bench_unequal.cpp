@@ -1,7 +1,7 @@
 // Two workers, of which one is slower, or becomes so in mid-run: how much of
 // their summed speed one sample alone by Picard uses, or by a stale pipeline
-// that is cut by their speeds, and several by batch. The workers sleep instead
-// of computing.
+// that is cut by their speeds, one and several by cfg, and several by batch.
+// The workers sleep instead of computing.
 //   bench_unequal [milliseconds of a row on the fast worker] [runs] [work]
 // Prints work ÷ (wall × summed speed): 1 if no worker ever waits. The work is
 // the rows that the method asks for, so it says nothing of what Picard gains.
@@ -117,7 +117,7 @@ class Sleeper final : public samplers::Evaluator {
 
 struct Outcome {
   double share = 0;
-  std::int64_t nfe = 0;
+  std::int64_t rows = 0;
   std::int64_t rounds = 0;
 };
 
@@ -127,6 +127,7 @@ struct Work {
   int rows_before_change = 0;  ///< of one worker
   int calls = 50;
   std::uint64_t samples = 1;
+  int rows_per_call = 1;  ///< tasks of one network call
 };
 
 /// Rows that the workers can do in that time, if none waits.
@@ -182,9 +183,10 @@ Outcome run(const std::vector<Pace>& paces, Seconds change, Work work) {
     std::fprintf(stderr, "%s\n", result.failure->message.c_str());
     std::exit(1);
   }
-  return {static_cast<double>(result.nfe) /
+  const std::int64_t rows = result.nfe * work.rows_per_call;
+  return {static_cast<double>(rows) /
               rows_in(Seconds(result.wall_seconds), paces, change),
-          result.nfe, result.rounds};
+          rows, result.rounds};
 }
 
 void print_median(const std::vector<Pace>& paces, Seconds change,
@@ -205,8 +207,9 @@ void print_median(const std::vector<Pace>& paces, Seconds change,
   std::printf(
       "  %lld rows in %lld rounds  work / (wall x summed speed) %.3f (%.3f to "
       "%.3f, %d runs)\n",
-      static_cast<long long>(median.nfe), static_cast<long long>(median.rounds),
-      median.share, outcomes.front().share, outcomes.back().share, runs);
+      static_cast<long long>(median.rows),
+      static_cast<long long>(median.rounds), median.share,
+      outcomes.front().share, outcomes.back().share, runs);
 }
 
 /// The change comes in the first third of the run.
@@ -224,6 +227,10 @@ std::vector<Work> works() {
   samplers::MethodOptions batch;
   batch.kind = samplers::MethodKind::batch;
   works.push_back({"batch of 16", batch, 100, 50, 16});
+  samplers::MethodOptions cfg;
+  cfg.kind = samplers::MethodKind::cfg;
+  works.push_back({"cfg", cfg, 16, 50, 1, 2});
+  works.push_back({"cfg of 8", cfg, 50, 50, 8, 2});
   samplers::MethodOptions stale;
   stale.kind = samplers::MethodKind::stale;
   works.push_back({"stale", stale, 16, 100});
@@ -237,8 +244,8 @@ int main(int argc, char** argv) {
   const int runs = argc > 2 ? std::atoi(argv[2]) : 5;
   const std::string_view only = argc > 3 ? argv[3] : "";
   const std::vector<std::vector<Pace>> companies = {
-      {{2 * row}, {row}}, {{row}, {2 * row}},      {{row}, {4 * row}},
-      {{row}, {row}},     {{row}, {row, 4 * row}},
+      {{2 * row}, {row}}, {{row}, {2 * row}}, {{4 * row}, {row}},
+      {{row}, {4 * row}}, {{row}, {row}},     {{row}, {row, 4 * row}},
   };
   for (const Work& work : works()) {
     if (!only.empty() && only != work.name) {

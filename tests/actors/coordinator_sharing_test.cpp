@@ -228,6 +228,128 @@ TEST(CoordinatorSharing, RunsLongSamplesOfABatchOneAfterAnother) {
   EXPECT_EQ(num_done(company), 6U);
 }
 
+/// Two workers that share the branches of guided samples, and what a row takes
+/// on each. `calls`: of a sample; 0: as short_schedule() has.
+struct Branches {
+  Branches(milliseconds first, milliseconds second, std::uint64_t samples,
+           int calls = 0)
+      : schedule(ddim_steps(std::max(calls, 1))),
+        company({.kind = MethodKind::cfg}, 2, samples, options(calls)) {
+    company.paces = {{0, first}, {1, second}};
+  }
+  CoordinatorOptions options(int calls) {
+    CoordinatorOptions made{.decode = false};
+    if (calls > 0) {
+      made.make_method = [this] {
+        return samplers::make_method({.kind = MethodKind::cfg}, schedule);
+      };
+    }
+    return made;
+  }
+  /// Who got each row, in order: branch and worker.
+  [[nodiscard]] std::vector<std::pair<int, int>> rows() const {
+    std::vector<std::pair<int, int>> all;
+    for (const Grant& grant : company.grants) {
+      for (const SampleTask& work : grant.tasks) {
+        if (work.task.op == samplers::Op::evaluate) {
+          all.emplace_back(work.task.part, grant.worker);
+        }
+      }
+    }
+    return all;
+  }
+  [[nodiscard]] double share_of(int worker) const {
+    const auto all = rows();
+    return static_cast<double>(
+               std::ranges::count(all, worker, &std::pair<int, int>::second)) /
+           static_cast<double>(all.size());
+  }
+
+  samplers::Schedule schedule;
+  Company company;
+};
+
+TEST(CoordinatorSharing, GivesMoreBranchesToAFasterWorker) {
+  for (const auto& [slow, share] : {std::pair(20, 1.0 / 3), {40, 0.2}}) {
+    for (const bool is_first : {true, false}) {
+      Branches two(milliseconds(is_first ? slow : 10),
+                   milliseconds(is_first ? 10 : slow), 40);
+      two.company.raise_all();
+      two.company.run_to_end();
+      EXPECT_EQ(num_done(two.company), 40U);
+      EXPECT_NEAR(two.share_of(is_first ? 0 : 1), share, 0.03) << slow;
+    }
+  }
+}
+
+TEST(CoordinatorSharing, LeavesABranchToEachOfTwoWorkersThatAreAlmostEqual) {
+  Branches two(milliseconds(10), milliseconds(11), 40);
+  two.company.raise_all();
+  two.company.run_to_end();
+  EXPECT_EQ(num_done(two.company), 40U);
+  for (const auto& [branch, worker] : two.rows()) {
+    EXPECT_EQ(branch, worker);
+  }
+}
+
+TEST(CoordinatorSharing, GivesASampleAloneToAWorkerMoreThanTwiceAsFast) {
+  Branches less(milliseconds(10), milliseconds(18), 1, 20);
+  less.company.raise_all();
+  less.company.run_to_end();
+  EXPECT_EQ(less.share_of(1), 0.5);
+  Branches more(milliseconds(10), milliseconds(22), 1, 20);
+  more.company.raise_all();
+  more.company.run_to_end();
+  EXPECT_EQ(num_done(more.company), 1U);
+  EXPECT_LE(more.share_of(1), 0.15) << "but what it had from the beginning";
+}
+
+TEST(CoordinatorSharing, NoticesThatAWorkerWithoutBranchesHasBecomeQuick) {
+  Branches two(milliseconds(10), milliseconds(30), 1, 800);
+  two.company.raise_all();
+  for (int i = 0; i < 200; ++i) {
+    two.company.run_one(0);
+    two.company.run_one(1);
+  }
+  EXPECT_LE(two.share_of(1), 0.1);
+  two.company.paces[1] = milliseconds(10);
+  two.company.run_to_end();
+  EXPECT_EQ(num_done(two.company), 1U);
+  EXPECT_EQ(two.rows().back().second, 1);
+  EXPECT_GE(two.share_of(1), 0.2);
+}
+
+TEST(CoordinatorSharing,
+     LeavesBranchesWithAFasterWorkerWhenTheSlowOneComesBack) {
+  Branches two(milliseconds(10), milliseconds(30), 1, 20);
+  two.company.raise_all();
+  for (int i = 0; i < 6; ++i) {
+    two.company.run_one(0);
+    two.company.run_one(1);
+  }
+  ASSERT_EQ(two.rows().back(), std::pair(1, 0)) << "worker 0 has both";
+  two.company.kill(1);
+  two.company.keeps_returned = true;
+  two.company.raise(1);
+  EXPECT_TRUE(two.company.returned.empty());
+}
+
+TEST(CoordinatorSharing, GivesALateWorkerItsBranch) {
+  Company company({.kind = MethodKind::cfg}, 1, 1, {.workers = alike(1, 1)});
+  company.raise(0);
+  company.join(1, alike(1, 1));
+  const std::size_t before = company.grants.size();
+  company.keeps_returned = true;
+  company.raise(1);
+  ASSERT_EQ(company.returned.size(), 1U);
+  EXPECT_EQ(num_granted(company, before, 1, 1), 0) << "before it is given back";
+  company.keeps_returned = false;
+  company.hear_returned();
+  EXPECT_GE(num_granted(company, before, 1, 1), 1);
+  company.run_to_end();
+  EXPECT_EQ(num_done(company), 1U);
+}
+
 TEST(CoordinatorSharing, GivesMoreSamplesToAFasterWorker) {
   Company company({.kind = MethodKind::batch}, 2, 40);
   company.raise_all();

@@ -41,9 +41,11 @@ class Company {
           for (std::uint64_t i = 0; i < samples; ++i) {
             options.samples.push_back(i);
           }
-          options.make_method = [method] {
-            return make_method(method, short_schedule());
-          };
+          if (!options.make_method) {
+            options.make_method = [method] {
+              return make_method(method, short_schedule());
+            };
+          }
           options.method = method;
           options.workers.resize(static_cast<std::size_t>(workers));
           traits_ = options.workers;
