@@ -1,6 +1,6 @@
-// Speed of the DiT-XL/2 operations, and of attention with masks, against the
-// best large library product of the same run. Prints ratios: absolute figures
-// mean little on a busy machine.
+// Speed of the operations of DiT-XL/2, of UNets and of text encoders, against
+// the best large library product of the same run, or against a copy. Prints
+// ratios: absolute figures mean little on a busy machine.
 
 #include <algorithm>
 #include <chrono>
@@ -8,8 +8,8 @@
 #include <cstring>
 #include <exception>
 #include <string>
-#include <vector>
 
+#include "kernels/activation.h"
 #include "kernels/attention.h"
 #include "kernels/conv2d.h"
 #include "kernels/cpu/onednn.h"
@@ -90,6 +90,13 @@ double library_rate(DType dtype, int threads) {
   (void)library_rate(512, dtype, threads);
   return std::max(library_rate(1024, dtype, threads),
                   library_rate(2048, dtype, threads));
+}
+
+/// `work` in floating-point operations, `best` in GFLOP/s.
+void print_rate(const char* name, double work, double seconds, double best) {
+  const double rate = work / seconds / 1e9;
+  std::printf("  %-26s %9.1f us %8.1f GFLOP/s  %5.1f %% of the library\n", name,
+              seconds * 1e6, rate, rate / best * 100);
 }
 
 /// The operations of one DiT block, with their operands.
@@ -175,9 +182,7 @@ void bench_block(DType dtype, int threads, std::int64_t items, double best) {
               std::string(to_string(dtype)).c_str(),
               static_cast<long long>(items), threads);
   const auto report = [&](const char* name, double work, double seconds) {
-    std::printf("  %-26s %9.1f us %8.1f GFLOP/s  %5.1f %% of the library\n",
-                name, seconds * 1e6, work / seconds / 1e9,
-                work / seconds / 1e9 / best * 100);
+    print_rate(name, work, seconds, best);
   };
   constexpr auto kD = static_cast<double>(kWidth);
   report("qkv", block.linear_work(3 * kD, kD),
@@ -199,8 +204,8 @@ void bench_block(DType dtype, int threads, std::int64_t items, double best) {
          fastest([&] { block.all(ctx); }));
 }
 
-/// Attention as text encoders and cross attention have it. The work is that of
-/// all keys that count, hidden ones too.
+/// Attention as text encoders, UNets and a VAE have it. The work is that of all
+/// keys that count, hidden ones too.
 struct MaskedCase {
   const char* name;
   std::int64_t queries, keys, heads, head_dim;
@@ -217,7 +222,9 @@ void bench_masked_attention(DType dtype, int threads, double best) {
       {"T5-XXL, bias, 40 keys", 300, 300, 64, 64, 40, false, true},
       {"PixArt cross, plain", 4096, 300, 16, 72, 300, false, false},
       {"PixArt cross, 40 keys", 4096, 300, 16, 72, 40, false, false},
-      {"SD cross, 64 x 64", 4096, 77, 8, 40, 77, false, false}};
+      {"SD cross, 64 x 64", 4096, 77, 8, 40, 77, false, false},
+      {"SD self, 64 x 64", 4096, 4096, 8, 40, 4096, false, false},
+      {"VAE, 64 x 64", 4096, 4096, 1, 512, 4096, false, false}};
   ExecContext ctx(threads);
   std::printf("Attention, %s, 1 item, %d thread(s)\n",
               std::string(to_string(dtype)).c_str(), threads);
@@ -235,11 +242,92 @@ void bench_masked_attention(DType dtype, int threads, double best) {
     const double seconds = fastest([&] {
       attention(ctx, {q}, {k}, {v}, c.heads, c.head_dim, out, {}, mask);
     });
-    const double rate =
-        4.0 * static_cast<double>(c.queries * c.length * width) / seconds / 1e9;
-    std::printf("  %-26s %9.1f us %8.1f GFLOP/s  %5.1f %% of the library\n",
-                c.name, seconds * 1e6, rate, rate / best * 100);
+    print_rate(c.name, 4.0 * static_cast<double>(c.queries * c.length * width),
+               seconds, best);
   }
+}
+
+/// 3 x 3 convolutions as UNets have them.
+struct ConvCase {
+  const char* name;
+  std::int64_t side, in, out, stride;
+};
+
+void bench_conv2d(DType dtype, int threads, double best) {
+  constexpr ConvCase kCases[] = {{"SD 64 x 64 x 320", 64, 320, 320, 1},
+                                 {"SD 64 x 64, stride 2", 64, 320, 320, 2},
+                                 {"SD 16 x 16 x 1280", 16, 1280, 1280, 1},
+                                 {"SDXL 128 x 128 x 320", 128, 320, 320, 1},
+                                 {"SDXL 64 x 64, stride 2", 64, 640, 640, 2},
+                                 {"SDXL 32 x 32, 2560", 32, 2560, 1280, 1}};
+  ExecContext ctx(threads);
+  std::printf("Convolution 3 x 3, %s, 1 item, %d thread(s)\n",
+              std::string(to_string(dtype)).c_str(), threads);
+  for (const ConvCase& c : kCases) {
+    const std::int64_t side = c.side / c.stride;
+    const Tensor x = filled({1, c.side, c.side, c.in}, dtype);
+    Tensor out({1, side, side, c.out}, dtype);
+    const PackedConv2d packed(ctx, filled({c.out, c.in, 3, 3}, dtype),
+                              filled({c.out}, DType::f32), c.stride, 1, dtype);
+    print_rate(c.name,
+               2.0 * static_cast<double>(side * side * c.out * c.in * 9),
+               fastest([&] { conv2d(ctx, x, packed, out); }), best);
+  }
+}
+
+/// Bytes per second of a copy of 36 MiB.
+double copy_rate() {
+  const Tensor from = filled({2, 4096, kWidth}, DType::f32);
+  Tensor to(from.shape(), DType::f32);
+  return 2 * static_cast<double>(from.num_bytes()) / fastest([&] {
+           std::memcpy(to.bytes().data(), from.bytes().data(),
+                       from.num_bytes());
+         });
+}
+
+/// What lies between the products of UNets and text encoders. Smaller operands
+/// may stay in a cache, so more than the copy is no mistake.
+void bench_between_products(DType dtype, int threads) {
+  ExecContext ctx(threads);
+  const double copy = copy_rate();
+  std::printf("Between products, %s, 1 item, %d thread(s); copy %.1f GB/s\n",
+              std::string(to_string(dtype)).c_str(), threads, copy / 1e9);
+  const auto report = [&](const char* name, const Shape& in, const Shape& out,
+                          const auto& op) {
+    const Tensor x = filled(in, dtype);
+    Tensor result(out, dtype);
+    const double seconds = fastest([&] { op(x, result); });
+    const double rate =
+        static_cast<double>(x.num_bytes() + result.num_bytes()) / seconds;
+    std::printf("  %-26s %9.1f us %8.1f GB/s  %5.1f %% of copy\n", name,
+                seconds * 1e6, rate / 1e9, rate / copy * 100);
+  };
+  const auto gated = [&](Activation activation) {
+    return [&ctx, activation](const Tensor& x, Tensor& out) {
+      activate_gated(ctx, x, activation, out);
+    };
+  };
+  report("GEGLU, SD 64 x 64", {4096, 2560}, {4096, 1280},
+         gated(Activation::gelu_erf));
+  report("GEGLU, SDXL 32 x 32", {1024, 10240}, {1024, 5120},
+         gated(Activation::gelu_erf));
+  report("gated GELU, T5-XXL, 300", {300, 20480}, {300, 10240},
+         gated(Activation::gelu_tanh));
+  report("quick GELU, CLIP-L", {77, 3072}, {77, 3072},
+         [&](const Tensor& x, Tensor& out) {
+           activate(ctx, x, Activation::gelu_sigmoid, out);
+         });
+  const Tensor all = filled({1280}, DType::f32);
+  const auto norm = [&](const Tensor& x, Tensor& out) {
+    const Tensor weight = all.slice(0, x.dim(3));
+    group_norm(ctx, x, weight, weight, 32, 1e-5F, Activation::silu, out);
+  };
+  const Shape sd{1, 64, 64, 320}, sdxl{1, 32, 32, 1280};
+  report("norm + SiLU, SD 64 x 64", sd, sd, norm);
+  report("norm + SiLU, SDXL 32 x 32", sdxl, sdxl, norm);
+  report(
+      "upsample, SDXL 64 x 64", {1, 64, 64, 640}, {1, 128, 128, 640},
+      [&](const Tensor& x, Tensor& out) { upsample_nearest2x(ctx, x, out); });
 }
 
 void bench_elementwise(int threads) {
@@ -250,10 +338,7 @@ void bench_elementwise(int threads) {
   Tensor x = filled(shape, DType::f32);
   Tensor narrow(shape, DType::bf16);
   const auto bytes = static_cast<double>(x.num_bytes());
-  const double copy =
-      2 * bytes / fastest([&] {
-        std::memcpy(x.bytes().data(), y.bytes().data(), x.num_bytes());
-      });
+  const double copy = copy_rate();
   std::printf("Element-wise, 2 × 4096 × 1152, %d thread(s); copy %.1f GB/s\n",
               threads, copy / 1e9);
   const auto report = [&](const char* name, double moved, double seconds) {
@@ -293,6 +378,8 @@ void run() {
         bench_block(dtype, threads, items, rate);
       }
       bench_masked_attention(dtype, threads, rate);
+      bench_conv2d(dtype, threads, rate);
+      bench_between_products(dtype, threads);
     }
   }
   bench_elementwise(1);
