@@ -126,14 +126,18 @@ TEST(ActivateGated, MatchesADoubleReferenceForEverySizeAndType) {
 TEST(ActivateGated, GivesARowTheSameBitsAnywhere) {
   ExecContext one;
   ExecContext ctx(3);
-  for (const DType to : {DType::f32, DType::bf16}) {
-    const Tensor x = random_tensor({301, 2 * 77}, DType::f32, 3, 4);
-    Tensor all({301, 77}, to);
-    activate_gated(ctx, x, Activation::silu, all);
-    for (const std::int64_t begin : {0, 1, 150, 300}) {
-      Tensor out({301 - begin, 77}, to);
-      activate_gated(one, x.slice(begin, 301), Activation::silu, out);
-      EXPECT_TRUE(bytes_equal(out, all.slice(begin, 301)));
+  const Tensor x = random_tensor({301, 2 * 77}, DType::f32, 3, 4);
+  for (const Activation activation : kActivations) {
+    for (const DType to : {DType::f32, DType::bf16}) {
+      Tensor all({301, 77}, to);
+      activate_gated(ctx, x, activation, all);
+      for (const std::int64_t begin : {0, 1, 150, 300}) {
+        Tensor out({301 - begin, 77}, to);
+        activate_gated(one, x.slice(begin, 301), activation, out);
+        EXPECT_TRUE(bytes_equal(out, all.slice(begin, 301)))
+            << "activation " << static_cast<int>(activation) << ", rows from "
+            << begin;
+      }
     }
   }
 }

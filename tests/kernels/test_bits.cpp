@@ -169,17 +169,51 @@ TEST(Bits, OfMaskedAttentionDependOnTheItemAlone) {
 }
 
 TEST(Bits, OfConv2dDependOnTheItemAlone) {
+  struct Geometry {
+    std::int64_t height, width, kernel, stride, padding;
+
+    [[nodiscard]] std::int64_t out_side(std::int64_t side) const {
+      return (side + 2 * padding - kernel) / stride + 1;
+    }
+  };
   for (const DType dtype : compute_types()) {
-    ExecContext ctx;
-    const PackedConv2d packed(ctx, random_tensor({70, 12, 3, 3}, dtype, 5),
-                              random_tensor({70}, DType::f32, 6), 1, 1, dtype);
-    expect_same_bits(
-        [&](ExecContext& c, const Tensor& x) {
-          Tensor out({x.dim(0), 17, 13, 70}, dtype);
-          conv2d(c, x, packed, out);
-          return out;
-        },
-        random_tensor({kItems, 17, 13, 12}, dtype, 7));
+    for (const Geometry& g :
+         {Geometry{17, 13, 3, 1, 1}, Geometry{33, 25, 3, 2, 1},
+          Geometry{33, 26, 3, 2, 0}, Geometry{33, 25, 1, 2, 0}}) {
+      SCOPED_TRACE("kernel " + std::to_string(g.kernel) + ", stride " +
+                   std::to_string(g.stride) + ", padding " +
+                   std::to_string(g.padding));
+      ExecContext ctx;
+      const PackedConv2d packed(
+          ctx, random_tensor({70, 12, g.kernel, g.kernel}, dtype, 5),
+          random_tensor({70}, DType::f32, 6), g.stride, g.padding, dtype);
+      expect_same_bits(
+          [&](ExecContext& c, const Tensor& x) {
+            Tensor out(
+                {x.dim(0), g.out_side(g.height), g.out_side(g.width), 70},
+                dtype);
+            conv2d(c, x, packed, out);
+            return out;
+          },
+          random_tensor({kItems, g.height, g.width, 12}, dtype, 7));
+    }
+  }
+}
+
+TEST(Bits, OfGatedActivationsDependOnTheItemAlone) {
+  for (const Activation activation : kActivations) {
+    SCOPED_TRACE("activation " + std::to_string(static_cast<int>(activation)));
+    for (const DType from : {DType::f32, DType::bf16}) {
+      for (const DType to : {DType::f32, DType::bf16}) {
+        expect_same_bits(
+            [&](ExecContext& c, const Tensor& x) {
+              Tensor out({x.dim(0), x.dim(1), x.dim(2) / 2}, to);
+              activate_gated(c, x, activation, out);
+              return out;
+            },
+            random_tensor({kItems, 19, 2 * 77}, from, 22, 4));
+      }
+    }
   }
 }
 

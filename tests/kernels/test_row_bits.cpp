@@ -298,9 +298,7 @@ TEST(RowBits, OfElementsAreThoseOfTheWhole) {
   const Tensor positions = random_tensor({1, 300, kWidth}, DType::f32, 23);
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const Tensor x = random_tensor({1, 300, kWidth}, dtype, 24, 5.0);
-    for (const auto activation :
-         {Activation::silu, Activation::gelu_tanh, Activation::gelu_erf,
-          Activation::mish, Activation::gelu_sigmoid}) {
+    for (const Activation activation : kActivations) {
       expect_shards_of_the_whole(
           [&](ExecContext& c, const Tensor& rows, const RowRange&) {
             Tensor out(rows.shape(), dtype);
