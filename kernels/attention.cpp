@@ -125,4 +125,9 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
   throw_no_backend("attention", ctx.device());
 }
 
+std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,
+                                   DType dtype) {
+  return cpu::attention_thread_bytes(keys, head_dim, dtype);
+}
+
 }  // namespace troupe::kernels

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,6 +10,11 @@
 #include "kernels/row_blocks.h"
 
 namespace troupe::kernels {
+
+/// What a call on the CPU takes beside its operands, at most; where one head's
+/// k and v and the logits of one block need more, that. Below it each thread
+/// has copies of its own.
+inline constexpr std::size_t kMostAttentionBytes = std::size_t{192} << 20U;
 
 /// The heads of an operand inside a wider matrix: element (b, n, h, d) is
 /// `base[b, n, column + h * head_dim + d]`. So attention can read q, k and v
@@ -50,8 +56,10 @@ struct AttentionMask {
 /// Shards: q may hold some of the rows of larger items, and all operands some
 ///         of their heads (`whole`). k and v have all keys, in the whole's
 ///         order.
-/// Memory: CPU: per thread copies of one head's k and v, and the logits of one
-///         block (256 query rows, down to 64 as the keys grow). GPU: none with
+/// Memory: CPU: per thread a copy of one head's k and v, and the logits of one
+///         block (256 query rows, down to 64 as the keys grow). Where that is
+///         more than kMostAttentionBytes, threads share copies, in the
+///         workspace. GPU: none with
 ///         flash attention. For f32, for a bias or `causal`, or where head_dim,
 ///         a column or a row width is no multiple of 8: workspace for the
 ///         logits of one block of rows (at most 64 MiB, or one row).
@@ -67,5 +75,11 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
                const HeadsView& v, std::int64_t num_heads,
                std::int64_t head_dim, Tensor& out, const WholeItem& whole = {},
                const AttentionMask& mask = {});
+
+/// What one thread of the CPU takes in such a call where it has copies of its
+/// own; without what the library asks for. keys ≥ 1.
+[[nodiscard]] std::size_t attention_thread_bytes(std::int64_t keys,
+                                                 std::int64_t head_dim,
+                                                 DType dtype);
 
 }  // namespace troupe::kernels

@@ -1,40 +1,21 @@
 #include "kernels/cpu/attention.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
+#include "kernels/cpu/attention_plan.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/cpu/row_cut.h"
 #include "kernels/cpu/rows.h"
-#include "kernels/row_blocks.h"
 
 namespace troupe::kernels::cpu {
 namespace {
 
-// Logits of one block: at most this many, so that they stay in the cache and
-// memory does not grow with the square of the tokens.
-constexpr std::int64_t kBlockLogits = 131072;
-constexpr std::int64_t kMaxBlockRows = 256;
-constexpr std::int64_t kMinBlockRows = kRowBlock;
 constexpr std::int64_t kPiecesPerThread = 4;
-constexpr std::size_t kAlignment = 64;
-
-std::size_t rounded_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
-/// Columns of q and k in the product of logits. The matrix unit takes 32 bf16
-/// at a time and is almost twice as fast without a remainder (head_dim 72:
-/// 16 against 28 µs for 256 × 256 logits); columns of zeros add nothing.
-std::int64_t padded_depth(std::int64_t head_dim, DType dtype) {
-  constexpr std::int64_t kTileDepth = 32;
-  const bool tiles = dtype == DType::bf16 && dnnl::get_effective_cpu_isa() ==
-                                                 dnnl::cpu_isa::avx512_core_amx;
-  return tiles ? (head_dim + kTileDepth - 1) / kTileDepth * kTileDepth
-               : head_dim;
-}
+constexpr std::int64_t kRowsPerGather = 512;
 
 /// Copies rows of one head out of a wide matrix, filled up with zeros to
 /// `depth` columns. The library's fast products want dense operands; copied by
@@ -55,104 +36,12 @@ void gather_head(const HeadsView& view, std::int64_t item, std::int64_t column,
   }
 }
 
-/// Hands out parts of a thread's scratch.
-class ScratchLayout {
- public:
-  std::size_t take(std::int64_t count, std::size_t element) {
-    const std::size_t at = bytes_;
-    bytes_ += rounded_up(static_cast<std::size_t>(count) * element);
-    return at;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::size_t bytes_ = 0;
-};
-
-/// The two products of a block of query rows.
-struct Products {
-  std::int64_t keys;
-  std::int64_t head_dim;
-  DType dtype;
-  std::int64_t depth;
-
-  Products(std::int64_t num_keys, std::int64_t columns, DType type)
-      : keys(num_keys),
-        head_dim(columns),
-        dtype(type),
-        depth(padded_depth(columns, type)) {}
-
-  [[nodiscard]] MatmulShape logits(std::int64_t rows) const {
-    return {.m = rows,
-            .n = keys,
-            .k = depth,
-            .dtype = dtype,
-            .layout = Layout::transposed};
-  }
-  [[nodiscard]] MatmulShape mix(std::int64_t rows) const {
-    return {.m = rows,
-            .n = head_dim,
-            .k = keys,
-            .dtype = dtype,
-            .layout = Layout::rows};
-  }
-};
-
-/// Both products compiled, and where operands and results lie in a thread's
-/// scratch.
-struct Plan {
-  std::int64_t rows;  // of a block; the last one may have fewer
-  std::int64_t last_rows;
-  std::int64_t depth;
-  Matmul* logits;
-  Matmul* last_logits;
-  Matmul* mix;
-  Matmul* last_mix;
-  std::size_t q_at, k_at, v_at, logits_at, powers_at, sums_at, mixed_at;
-  std::size_t product_at;
-  std::size_t scratch_bytes;
-
-  Plan(ExecContext& ctx, const RowCut& cut, const Products& products)
-      : rows(cut.block_rows),
-        last_rows(cut.last_rows()),
-        depth(products.depth) {
-    MatmulCache& cache = MatmulCache::of(ctx);
-    logits = &cache.get(products.logits(rows));
-    last_logits = &cache.get(products.logits(last_rows));
-    mix = &cache.get(products.mix(rows));
-    last_mix = &cache.get(products.mix(last_rows));
-    const DType dtype = products.dtype;
-    const std::int64_t keys = products.keys;
-    const std::int64_t head_dim = products.head_dim;
-    const std::size_t element = size_of(dtype);
-    ScratchLayout layout;
-    k_at = layout.take(keys * depth, element);
-    v_at = layout.take(keys * head_dim, element);
-    q_at = layout.take(rows * depth, element);
-    logits_at = layout.take(rows * keys, sizeof(float));
-    // f32 powers take the logits' place.
-    powers_at =
-        dtype == DType::f32 ? logits_at : layout.take(rows * keys, element);
-    sums_at = layout.take(rows, sizeof(float));
-    mixed_at = layout.take(rows * head_dim, sizeof(float));
-    product_at = layout.bytes();
-    scratch_bytes =
-        product_at +
-        std::max({logits->scratch_bytes(), mix->scratch_bytes(),
-                  last_logits->scratch_bytes(), last_mix->scratch_bytes()});
-  }
-};
-
 /// The items of a call that have as many keys that count.
 struct Group {
   std::int64_t keys;
   RowCut cut;
-  Plan plan;
+  AttentionPlan plan;
 };
-
-constexpr std::int64_t block_rows_for(std::int64_t keys) {
-  return std::clamp(kBlockLogits / keys, kMinBlockRows, kMaxBlockRows);
-}
 
 /// One call of `attention`.
 class Job {
@@ -183,26 +72,125 @@ class Job {
   }
 
   void run() {
-    std::int64_t most_blocks = 0;
-    std::size_t scratch_bytes = 0;
     for (const Group& group : groups_) {
-      most_blocks = std::max(most_blocks, group.cut.num_blocks);
-      scratch_bytes = std::max(scratch_bytes, group.plan.scratch_bytes);
+      most_blocks_ = std::max(most_blocks_, group.cut.num_blocks);
+      head_bytes_ = std::max(head_bytes_, group.plan.at.head_bytes);
+      block_bytes_ = std::max(block_bytes_, group.plan.block_bytes);
     }
-    // A piece is some blocks of one head, so that k and v are copied once for
-    // many blocks; with few heads they are cut finer, for all threads to help.
-    const std::int64_t heads = q_.base.dim(0) * num_heads_;
-    const std::int64_t wanted = kPiecesPerThread * ctx_.num_threads();
-    const std::int64_t parts =
-        std::min(most_blocks, (wanted + heads - 1) / heads);
-    ctx_.pool().run(heads * parts, [&](std::int64_t piece, int thread) {
-      run_piece(piece / parts / num_heads_, piece / parts % num_heads_,
-                piece % parts, parts, thread,
-                ctx_.scratch(thread, scratch_bytes));
-    });
+    const auto busy = static_cast<std::size_t>(
+        std::min<std::int64_t>(ctx_.num_threads(), heads() * most_blocks_));
+    if (busy * (head_bytes_ + block_bytes_) <= kMostAttentionBytes) {
+      run_apart();
+    } else {
+      run_together();
+    }
   }
 
  private:
+  /// Each thread has a copy of the k and v that it works on.
+  void run_apart() {
+    // A piece is some blocks of one head, so that k and v are copied once for
+    // many blocks; with few heads they are cut finer, for all threads to help.
+    const std::int64_t wanted = kPiecesPerThread * ctx_.num_threads();
+    const std::int64_t parts =
+        std::min(most_blocks_, (wanted + heads() - 1) / heads());
+    ctx_.pool().run(heads() * parts, [&](std::int64_t piece, int thread) {
+      const Head head = head_at(piece / parts);
+      const std::int64_t blocks = group_of(head).cut.num_blocks;
+      const std::int64_t part = piece % parts;
+      const std::int64_t begin = part * blocks / parts;
+      const std::int64_t end = (part + 1) * blocks / parts;
+      if (begin == end) {
+        return;
+      }
+      std::byte* copies = ctx_.scratch(thread, head_bytes_ + block_bytes_);
+      gather(head, 0, group_of(head).keys, copies);
+      for (std::int64_t block = begin; block < end; ++block) {
+        run_block(head, block, thread, copies, copies + head_bytes_);
+      }
+    });
+  }
+
+  /// All threads have one copy, of as many heads at a time as there is room
+  /// for; where even their blocks have none, fewer threads work.
+  void run_together() {
+    const auto room_beside = [](std::size_t taken, std::size_t bytes) {
+      return static_cast<std::int64_t>(
+          (kMostAttentionBytes - std::min(kMostAttentionBytes, taken)) / bytes);
+    };
+    const std::int64_t threads =
+        std::min<std::int64_t>(ctx_.num_threads(), heads() * most_blocks_);
+    const std::int64_t together = std::clamp<std::int64_t>(
+        room_beside(static_cast<std::size_t>(threads) * block_bytes_,
+                    head_bytes_),
+        1, heads());
+    const std::size_t copies_bytes =
+        static_cast<std::size_t>(together) * head_bytes_;
+    const std::int64_t workers = std::clamp<std::int64_t>(
+        room_beside(copies_bytes, block_bytes_), 1, threads);
+    const Workspace::Scope scope(ctx_.workspace());
+    Tensor memory = ctx_.workspace().take(
+        {static_cast<std::int64_t>(copies_bytes) +
+         workers * static_cast<std::int64_t>(block_bytes_)},
+        DType::u8);
+    std::byte* copies = memory.bytes().data();
+    for (std::int64_t first = 0; first < heads(); first += together) {
+      const std::int64_t count = std::min(together, heads() - first);
+      gather_heads(first, count, copies);
+      run_heads(first, count, workers, copies, copies + copies_bytes);
+    }
+  }
+
+  void gather_heads(std::int64_t first, std::int64_t count, std::byte* copies) {
+    const std::int64_t parts =
+        (k_.base.dim(1) + kRowsPerGather - 1) / kRowsPerGather;
+    ctx_.pool().run(count * parts, [&](std::int64_t piece, int /*thread*/) {
+      const Head head = head_at(first + piece / parts);
+      const std::int64_t begin = piece % parts * kRowsPerGather;
+      const std::int64_t end =
+          std::min(begin + kRowsPerGather, group_of(head).keys);
+      if (begin < end) {
+        gather(head, begin, end, copies + offset(piece / parts, head_bytes_));
+      }
+    });
+  }
+
+  /// `blocks` has room for `workers` blocks at a time.
+  void run_heads(std::int64_t first, std::int64_t count, std::int64_t workers,
+                 const std::byte* copies, std::byte* blocks) {
+    std::atomic<std::int64_t> next{0};
+    ctx_.pool().run(workers, [&](std::int64_t worker, int thread) {
+      for (std::int64_t at = next++; at < count * most_blocks_; at = next++) {
+        const std::int64_t index = at / most_blocks_;
+        const Head head = head_at(first + index);
+        if (at % most_blocks_ < group_of(head).cut.num_blocks) {
+          run_block(head, at % most_blocks_, thread,
+                    copies + offset(index, head_bytes_),
+                    blocks + offset(worker, block_bytes_));
+        }
+      }
+    });
+  }
+
+  [[nodiscard]] static std::size_t offset(std::int64_t index,
+                                          std::size_t bytes) {
+    return static_cast<std::size_t>(index) * bytes;
+  }
+
+  /// One head of one item.
+  struct Head {
+    std::int64_t item, index;
+  };
+  [[nodiscard]] std::int64_t heads() const {
+    return q_.base.dim(0) * num_heads_;
+  }
+  [[nodiscard]] Head head_at(std::int64_t index) const {
+    return {index / num_heads_, index % num_heads_};
+  }
+  [[nodiscard]] const Group& group_of(const Head& head) const {
+    return groups_[group_of_item_[static_cast<std::size_t>(head.item)]];
+  }
+
   /// Index of the group for `keys`, which is made if there is none.
   std::size_t add_group(std::int64_t keys) {
     for (std::size_t i = 0; i < groups_.size(); ++i) {
@@ -210,43 +198,44 @@ class Job {
         return i;
       }
     }
-    const Products shapes(keys, head_dim_, q_.base.dtype());
+    const AttentionShapes shapes(keys, head_dim_, q_.base.dtype());
     const RowCut cut = cut_rows(
-        q_.base.dim(1), block_rows_for(keys), [&](std::int64_t height) {
+        q_.base.dim(1), attention_block_rows(keys), [&](std::int64_t height) {
           return rows_stand_alone(ctx_, shapes.logits(height)) &&
                  rows_stand_alone(ctx_, shapes.mix(height));
         });
-    groups_.push_back({keys, cut, Plan(ctx_, cut, shapes)});
+    groups_.push_back({keys, cut, AttentionPlan(ctx_, cut, shapes)});
     return groups_.size() - 1;
   }
 
-  /// Blocks of part `part` of `parts` of one head.
-  void run_piece(std::int64_t item, std::int64_t head, std::int64_t part,
-                 std::int64_t parts, int thread, std::byte* scratch) const {
-    const Group& group =
-        groups_[group_of_item_[static_cast<std::size_t>(item)]];
-    const Plan& plan = group.plan;
-    const RowCut& cut = group.cut;
-    const std::int64_t begin = part * cut.num_blocks / parts;
-    const std::int64_t end = (part + 1) * cut.num_blocks / parts;
-    if (begin == end) {
-      return;
-    }
-    const std::int64_t column = head * head_dim_;
-    gather_head(k_, item, column, 0, group.keys, head_dim_, plan.depth,
-                scratch + plan.k_at);
-    gather_head(v_, item, column, 0, group.keys, head_dim_, head_dim_,
-                scratch + plan.v_at);
+  /// Copies rows [begin, end) of a head's k and v.
+  void gather(const Head& head, std::int64_t begin, std::int64_t end,
+              std::byte* copies) const {
+    const AttentionPlan& plan = group_of(head).plan;
+    const std::int64_t column = head.index * head_dim_;
+    const std::size_t element = size_of(k_.base.dtype());
+    gather_head(k_, head.item, column, begin, end - begin, head_dim_,
+                plan.at.depth,
+                copies + plan.at.k + offset(begin * plan.at.depth, element));
+    gather_head(v_, head.item, column, begin, end - begin, head_dim_, head_dim_,
+                copies + plan.at.v + offset(begin * head_dim_, element));
+  }
+
+  /// One block of query rows; k and v lie in `copies`.
+  void run_block(const Head& head, std::int64_t block, int thread,
+                 const std::byte* copies, std::byte* scratch) const {
+    const Group& group = group_of(head);
+    const AttentionPlan& plan = group.plan;
+    const std::int64_t column = head.index * head_dim_;
     const std::int64_t queries = q_.base.dim(1);
     const std::int64_t width = num_heads_ * head_dim_;
-    for (std::int64_t b = begin; b < end; ++b) {
-      const bool last = b + 1 == cut.num_blocks;
-      const std::int64_t row = b * cut.block_rows;
-      gather_head(q_, item, column, row, last ? plan.last_rows : plan.rows,
-                  head_dim_, plan.depth, scratch + plan.q_at);
-      attend(group, last, mask_of(head, row), thread, scratch,
-             Target(out_).at((item * queries + row) * width + column), width);
-    }
+    const bool last = block + 1 == group.cut.num_blocks;
+    const std::int64_t row = block * group.cut.block_rows;
+    gather_head(q_, head.item, column, row, last ? plan.last_rows : plan.rows,
+                head_dim_, plan.at.depth, scratch + plan.at.q);
+    attend(group, last, mask_of(head.index, row), thread, copies, scratch,
+           Target(out_).at((head.item * queries + row) * width + column),
+           width);
   }
 
   [[nodiscard]] LogitsMask mask_of(std::int64_t head, std::int64_t row) const {
@@ -259,29 +248,29 @@ class Job {
     return block;
   }
 
-  /// out = softmax(masked scale · q · kᵀ) · v for one block; q, k and v are in
-  /// scratch. The division by the row sums comes last, on head_dim instead of
-  /// keys columns.
+  /// out = softmax(masked scale · q · kᵀ) · v for one block; q is in scratch.
+  /// The division by the row sums comes last, on head_dim instead of keys
+  /// columns.
   void attend(const Group& group, bool last, const LogitsMask& mask, int thread,
-              std::byte* scratch, Target out, std::int64_t out_stride) const {
-    const Plan& plan = group.plan;
+              const std::byte* copies, std::byte* scratch, Target out,
+              std::int64_t out_stride) const {
+    const AttentionPlan& plan = group.plan;
     const std::int64_t rows = last ? plan.last_rows : plan.rows;
-    auto* logits = reinterpret_cast<float*>(scratch + plan.logits_at);
-    const Target powers(scratch + plan.powers_at, out.dtype);
-    auto* sums = reinterpret_cast<float*>(scratch + plan.sums_at);
-    auto* mixed = reinterpret_cast<float*>(scratch + plan.mixed_at);
-    std::byte* library = scratch + plan.product_at;
+    auto* logits = reinterpret_cast<float*>(scratch + plan.at.logits);
+    const Target powers(scratch + plan.at.powers, out.dtype);
+    auto* sums = reinterpret_cast<float*>(scratch + plan.at.sums);
+    auto* mixed = reinterpret_cast<float*>(scratch + plan.at.mixed);
+    std::byte* library = scratch + plan.at.library;
 
     (last ? plan.last_logits : plan.logits)
-        ->run(thread, scratch + plan.q_at, scratch + plan.k_at, logits,
-              library);
+        ->run(thread, scratch + plan.at.q, copies + plan.at.k, logits, library);
     if (mask.causal || mask.bias != nullptr) {
       exp_masked_rows(logits, rows, group.keys, scale_, mask, powers, sums);
     } else {
       exp_rows(logits, rows, group.keys, scale_, powers, sums);
     }
     (last ? plan.last_mix : plan.mix)
-        ->run(thread, powers.data, scratch + plan.v_at, mixed, library);
+        ->run(thread, powers.data, copies + plan.at.v, mixed, library);
     divide_rows(mixed, rows, head_dim_, sums, out, out_stride);
   }
 
@@ -296,6 +285,9 @@ class Job {
   Tensor& out_;
   std::vector<Group> groups_;
   std::vector<std::size_t> group_of_item_;
+  std::int64_t most_blocks_ = 0;
+  std::size_t head_bytes_ = 0;
+  std::size_t block_bytes_ = 0;
 };
 
 }  // namespace
@@ -307,6 +299,12 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
     return;
   }
   Job(ctx, q, k, v, num_heads, head_dim, mask, out).run();
+}
+
+std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,
+                                   DType dtype) {
+  const AttentionLayout at({keys, head_dim, dtype}, attention_block_rows(keys));
+  return at.head_bytes + at.library;
 }
 
 }  // namespace troupe::kernels::cpu

@@ -217,12 +217,16 @@ TEST(MaskedAttention, SurvivesAStrongBias) {
 TEST(MaskedAttention, KeepsMemoryWithinBlocksOfALongItem) {
   constexpr std::int64_t kTokens = 16384;
   constexpr std::size_t kMost = std::size_t{256} << 20U;
+  // A wide head as a VAE has, and a narrow one with all queries.
+  struct Size {
+    std::int64_t queries, head_dim;
+    int threads;
+  };
   for (const DType dtype : compute_types()) {
-    // A wide head as a VAE has, and a narrow one with all queries.
-    for (const auto& [queries, head_dim] :
-         {std::pair<std::int64_t, std::int64_t>{130, 512}, {kTokens, 8}}) {
-      ExecContext ctx(2);
-      const Operands x = operands(1, queries, kTokens, 1, head_dim, dtype);
+    for (const Size& s : {Size{130, 512, 2}, Size{1030, 512, 16},
+                          Size{kTokens, 8, 16}, Size{kTokens, 8, 64}}) {
+      ExecContext ctx(s.threads);
+      const Operands x = operands(1, s.queries, kTokens, 1, s.head_dim, dtype);
       const std::int64_t lengths[] = {kTokens - 5};
       const Tensor out =
           attend(ctx, x, {.scale = 0.5F, .key_lengths = lengths});
@@ -230,12 +234,42 @@ TEST(MaskedAttention, KeepsMemoryWithinBlocksOfALongItem) {
       const std::size_t held =
           ctx.workspace().capacity_bytes() + ctx.scratch_bytes();
       EXPECT_GT(held, 0U);
-      EXPECT_LE(held, kMost) << queries << " queries " << to_string(dtype);
-      std::printf("  %lld queries, head of %lld, %s: %.1f MiB on 2 threads\n",
-                  static_cast<long long>(queries),
-                  static_cast<long long>(head_dim),
+      EXPECT_LE(held, kMost) << s.queries << " queries " << to_string(dtype)
+                             << ' ' << s.threads << " threads";
+      std::printf("  %lld queries, head of %lld, %s: %.1f MiB, %d threads\n",
+                  static_cast<long long>(s.queries),
+                  static_cast<long long>(s.head_dim),
                   std::string(to_string(dtype)).c_str(),
-                  static_cast<double>(held) / 0x1p20);
+                  static_cast<double>(held) / 0x1p20, s.threads);
+    }
+  }
+}
+
+// Threads that share copies, of all heads or of some at a time, and fewer of
+// them than the pool has.
+TEST(MaskedAttention, HasTheSameBitsWhoeverCopiesKeysAndValues) {
+  struct Size {
+    std::int64_t items, queries, keys, heads, head_dim;
+    int threads;
+  };
+  for (const DType dtype : compute_types()) {
+    for (const Size& s :
+         {Size{1, 1030, 6000, 1, 512, 16}, Size{2, 70, 9000, 3, 512, 16},
+          Size{2, 600, 70000, 1, 16, 24}}) {
+      SCOPED_TRACE(std::to_string(s.keys) + " keys " +
+                   std::string(to_string(dtype)));
+      const Operands x =
+          operands(s.items, s.queries, s.keys, s.heads, s.head_dim, dtype);
+      const std::int64_t lengths[] = {s.keys - 5, 600};
+      const AttentionMask mask{
+          .key_lengths = {lengths, static_cast<std::size_t>(s.items)}};
+      ExecContext one;
+      ExecContext many(s.threads);
+      const Tensor expected = attend(one, x, mask);
+      EXPECT_EQ(one.workspace().capacity_bytes(), 0U);
+      const Tensor out = attend(many, x, mask);
+      EXPECT_GT(many.workspace().capacity_bytes(), 0U) << "nothing was shared";
+      EXPECT_TRUE(bytes_equal(out, expected));
     }
   }
 }
