@@ -92,6 +92,8 @@ class DenoiserDescription {
   [[nodiscard]] virtual std::string_view config_keys() const = 0;
   /// Every tensor that the diffusers class has in its state dict.
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
+  /// Whether its blocks' weights may be offloaded (placement.h). Here: no.
+  [[nodiscard]] virtual bool can_offload() const { return false; }
   /// The same network with its first blocks alone, to measure their speed.
   [[nodiscard]] virtual std::unique_ptr<DenoiserDescription> with_blocks(
       int blocks) const = 0;

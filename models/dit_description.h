@@ -29,6 +29,7 @@ class DitDescription final : public DenoiserDescription {
   [[nodiscard]] std::vector<NetworkFact> facts() const override;
   [[nodiscard]] std::string_view config_keys() const override;
   [[nodiscard]] ClassTensors tensors() const override;
+  [[nodiscard]] bool can_offload() const override { return true; }
   [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
       int blocks) const override;
   [[nodiscard]] std::unique_ptr<Denoiser> load(

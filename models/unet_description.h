@@ -45,7 +45,7 @@ class UNetDescription final : public DenoiserDescription {
   /// the first ones.
   [[nodiscard]] std::unique_ptr<DenoiserDescription> with_blocks(
       int blocks) const override;
-  /// Errors also: Errc::unsupported for offloaded weights.
+  /// Errors also: Errc::unsupported for offloaded weights (can_offload).
   [[nodiscard]] std::unique_ptr<Denoiser> load(
       ExecContext& ctx, DType compute, WeightSource& weights,
       SegmentRange segment = {},

@@ -147,13 +147,17 @@ bool fit_rows(const JobRequest& request, int rows, JobDevice& gpu) {
 
 /// Sets how many images a GPU takes at once and what that needs: enough work
 /// for one forward pass to outlast its start, as memory allows. Where not even
-/// one fits beside the weights, blocks are offloaded. False when that is not
-/// enough either; the numbers are then the offloaded ones.
+/// one fits beside the weights, blocks are offloaded if the network can do
+/// that. False when that is not enough either; the numbers are then the
+/// offloaded ones.
 bool fit(const JobRequest& request, int gpu_workers, JobDevice& gpu) {
   const int rows = wanted_rows(request, gpu_workers, gpu.compute);
   gpu.placement = models::WeightPlacement::resident;
   if (fit_rows(request, rows, gpu)) {
     return true;
+  }
+  if (!request.source.denoiser().can_offload()) {
+    return false;
   }
   gpu.placement = models::WeightPlacement::offloaded;
   return fit_rows(request, rows, gpu);

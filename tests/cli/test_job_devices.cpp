@@ -244,6 +244,28 @@ TEST(Company, LetsWeightsVisitWhereTheyDoNotFit) {
   }));
 }
 
+// A UNet's weights cannot visit, so its plan does not say that they will.
+TEST(Company, LetsNoWeightsVisitThatCannot) {
+  config::Config config = job("cuda:0", 1);
+  config.random_weights = "sd15";
+  config.classes.clear();
+  config.dry_run = true;
+  const JobRequest request =
+      make_request(config, nullptr, machine({gpu(0, "A", 9)}, kGiB));
+  ASSERT_FALSE(request.source.denoiser().can_offload());
+  EXPECT_TRUE(request.devices[0].is_full());
+  EXPECT_EQ(request.devices[0].placement, models::WeightPlacement::resident);
+  EXPECT_FALSE(std::ranges::any_of(
+      request.notes, [](const auto& note) { return contains(note, "visit"); }));
+  config.dry_run = false;
+  const std::string text = refusal(config, machine({gpu(0, "A", 9)}, kGiB));
+  EXPECT_TRUE(contains(text,
+                       "[cuda:0] the job does not fit on A: got 1.00 GiB "
+                       "free, expected "))
+      << text;
+  EXPECT_TRUE(contains(text, "--device cpu")) << text;
+}
+
 TEST(Company, HasF16OnGpusOnly) {
   config::Config config = job("cuda");
   config.compute = config::ComputeType::f16;
