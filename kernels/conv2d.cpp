@@ -197,4 +197,8 @@ void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,
   }
 }
 
+std::size_t conv2d_thread_bytes(std::int64_t columns, DType compute) {
+  return cpu::conv2d_thread_bytes(columns, compute);
+}
+
 }  // namespace troupe::kernels

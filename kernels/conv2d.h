@@ -52,6 +52,11 @@ class PackedConv2d {
 void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
             Tensor& out);
 
+/// What one thread of the CPU takes in such a call, for kernels of so many
+/// columns (I · kh · kw); without what the library asks for.
+[[nodiscard]] std::size_t conv2d_thread_bytes(std::int64_t columns,
+                                              DType compute);
+
 /// Doubles both sides by nearest neighbour.
 /// Shapes: x [B, H, W, C], out [B, 2H, 2W, C].
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);

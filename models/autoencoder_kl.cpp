@@ -339,4 +339,23 @@ std::uint64_t autoencoder_kl_required_bytes(const AutoencoderKlConfig& config,
                                         config.out_channels * 8);
 }
 
+ThreadScratch autoencoder_kl_scratch(const AutoencoderKlConfig& config,
+                                     DType compute, std::int64_t height,
+                                     std::int64_t width) {
+  const auto& widths = config.block_out_channels;
+  std::int64_t pixels = height * width;
+  ThreadScratch scratch;
+  scratch.add_convolution(9 * std::ranges::max(widths), compute);
+  if (config.mid_block_add_attention) {
+    scratch.add_attention(pixels, widths.back(), compute);
+  }
+  for (std::size_t i = 0; i < config.up_block_attention.size(); ++i) {
+    if (config.attends_in_up_block(i)) {
+      scratch.add_attention(pixels, widths[widths.size() - 1 - i], compute);
+    }
+    pixels *= 4;
+  }
+  return scratch;
+}
+
 }  // namespace troupe::models

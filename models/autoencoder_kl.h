@@ -9,6 +9,7 @@
 #include "kernels/core/context.h"
 #include "kernels/core/tensor.h"
 #include "models/json.h"
+#include "models/thread_scratch.h"
 #include "models/weight_source.h"
 
 namespace troupe::models {
@@ -112,6 +113,10 @@ class AutoencoderKl {
 /// Bytes needed to decode latents of this size: packed weights and activations.
 /// For height or width 0: the weights alone.
 [[nodiscard]] std::uint64_t autoencoder_kl_required_bytes(
+    const AutoencoderKlConfig& config, DType compute, std::int64_t height,
+    std::int64_t width);
+/// What decoding on the CPU takes for its threads beside that.
+[[nodiscard]] ThreadScratch autoencoder_kl_scratch(
     const AutoencoderKlConfig& config, DType compute, std::int64_t height,
     std::int64_t width);
 

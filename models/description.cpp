@@ -116,6 +116,16 @@ std::uint64_t DecoderDescription::picture_bytes(const Shape& latents,
   return all - weights_bytes(compute);
 }
 
+ThreadScratch DecoderDescription::scratch(const Shape& latents, DType compute,
+                                          std::int64_t tile) const {
+  const std::size_t rank = latents.rank();
+  const auto side = [&](std::int64_t whole) {
+    return tile > 0 ? std::min(tile, whole) : whole;
+  };
+  return autoencoder_kl_scratch(config_, compute, side(latents[rank - 2]),
+                                side(latents[rank - 1]));
+}
+
 /// The encoder is never read: its tensors are known by their modules.
 ClassTensors DecoderDescription::tensors() const {
   ClassTensors tensors{

@@ -16,6 +16,7 @@
 #include "models/denoiser.h"
 #include "models/placement.h"
 #include "models/segment.h"
+#include "models/thread_scratch.h"
 #include "models/weight_source.h"
 
 namespace troupe::models {
@@ -37,6 +38,8 @@ struct NetworkMemory {
   /// rows are, at one time.
   std::uint64_t pass_bytes = 0;
   std::int64_t rows_at_once = 1;
+  /// On the CPU, for each context beside its rows; on a GPU none.
+  ThreadScratch scratch;
 
   /// Bytes beside the weights for a pass of so many rows.
   [[nodiscard]] std::uint64_t of_rows(std::int64_t rows) const noexcept {
@@ -163,6 +166,9 @@ class DecoderDescription {
   /// Bytes of activations while one picture is decoded.
   [[nodiscard]] std::uint64_t picture_bytes(const Shape& latents, DType compute,
                                             std::int64_t tile = 0) const;
+  /// What decoding on the CPU takes beside them.
+  [[nodiscard]] ThreadScratch scratch(const Shape& latents, DType compute,
+                                      std::int64_t tile = 0) const;
   [[nodiscard]] ClassTensors tensors() const;
   [[nodiscard]] std::unique_ptr<AutoencoderKl> load(
       ExecContext& ctx, DType compute, WeightSource& weights) const;

@@ -105,6 +105,10 @@ NetworkMemory DitDescription::memory(const Shape& latents, DType compute,
       pixels * 4 *
       (NetworkMemory::kLatentsPerRow * config_.in_channels +
        config_.out_channels));
+  if (kind == DeviceKind::cpu) {
+    memory.scratch.add_attention(tokens, config_.block_shape().head_dim,
+                                 compute);
+  }
   return memory;
 }
 

@@ -70,6 +70,25 @@ std::int64_t prompt_columns(const UNetLayout& layout, SegmentRange units) {
   return columns;
 }
 
+/// Of the units' own convolutions and attention; those at both ends and what is
+/// said of the prompt are narrower.
+ThreadScratch scratch_of(const UNetLayout& layout, SegmentRange units,
+                         std::int64_t pixels, DType compute) {
+  ThreadScratch scratch;
+  for (int i = units.begin; i < units.end; ++i) {
+    const UNetUnit& unit = layout.unit(i);
+    scratch.add_convolution(9 * unit.out_channels, compute);
+    if (!unit.resnets.empty()) {
+      scratch.add_convolution(9 * unit.resnet_input(0), compute);
+    }
+    if (unit.depth > 0) {
+      scratch.add_attention(pixels >> (2 * unit.halvings),
+                            unit.out_channels / unit.heads, compute);
+    }
+  }
+  return scratch;
+}
+
 /// The skip in front of unit i is what it begins with. The newest is taken
 /// first.
 std::vector<SkipInfo> skips_of(const UNetLayout& layout) {
@@ -196,6 +215,9 @@ NetworkMemory UNetDescription::memory(const Shape& latents, DType compute,
       pixels * 4 *
       (NetworkMemory::kLatentsPerRow * config_.in_channels +
        config_.out_channels));
+  if (kind == DeviceKind::cpu) {
+    memory.scratch = scratch_of(layout_, segment, pixels, compute);
+  }
   return memory;
 }
 

@@ -62,8 +62,9 @@ InspectedItem needs_on(const std::string& name, bool is_gpu, DType compute,
   const MemoryNeeds needs = memory_needs(
       source, is_gpu ? DeviceKind::cuda : DeviceKind::cpu, compute);
   const std::uint64_t image = 2 * needs.network.of_rows(1);
-  const std::uint64_t shared =
-      needs.weights_bytes + needs.decode_bytes + (is_gpu ? kGpuOverhead : 0);
+  const std::uint64_t shared = needs.weights_bytes + needs.decode_bytes +
+                               needs.scratch.of(1) +
+                               (is_gpu ? kGpuOverhead : 0);
   return {{"device", name},
           {"dtype", to_string(compute)},
           {"weights_bytes", needs.weights_bytes},
@@ -179,8 +180,8 @@ void add_model(const ModelSource& source, InspectedItem& item) {
       {"network", describe_network(source)},
       {"latents", to_string(source.latent_shape())},
       {"resolution_bins", source.bins().size()},
-      {"memory_bytes_f32", required_bytes(source, DType::f32, 1, 2)},
-      {"memory_bytes_bf16", required_bytes(source, DType::bf16, 1, 2)},
+      {"memory_bytes_f32", required_bytes(source, DType::f32, 1, 1, 2)},
+      {"memory_bytes_bf16", required_bytes(source, DType::bf16, 1, 1, 2)},
       {"memory", needs_by_device(source)},
       {"sampler", describe_scheduler(source)},
       {"takes_prompts", source.takes_prompts()},

@@ -70,10 +70,15 @@ MemoryNeeds memory_needs(const ModelSource& source, DeviceKind kind,
   MemoryNeeds needs;
   needs.network = source.denoiser().memory(latents, compute, kind, placement);
   needs.weights_bytes = needs.network.weights_bytes;
+  needs.scratch = needs.network.scratch;
   if (source.decoder()) {
     needs.weights_bytes += source.decoder()->weights_bytes(compute);
     needs.decode_bytes =
         source.decoder()->picture_bytes(latents, compute, source.vae_tile());
+    if (kind == DeviceKind::cpu) {
+      needs.scratch.add(
+          source.decoder()->scratch(latents, compute, source.vae_tile()));
+    }
     if (!source.picture_size().empty()) {
       // What is decoded lies beside the picture that is made of it.
       needs.decode_bytes +=
@@ -96,9 +101,10 @@ std::uint64_t tiling_saves(const ModelSource& source, DType compute) {
 }
 
 std::uint64_t required_bytes(const ModelSource& source, DType compute,
-                             int workers, std::int64_t rows) {
+                             int workers, int threads, std::int64_t rows) {
   const MemoryNeeds needs = memory_needs(source, DeviceKind::cpu, compute);
-  const std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes;
+  const std::uint64_t own = needs.network.of_rows(rows) + needs.decode_bytes +
+                            needs.scratch.of(threads);
   return needs.weights_bytes +
          own * static_cast<std::uint64_t>(std::max(workers, 1));
 }
@@ -152,7 +158,7 @@ std::uint64_t host_bytes(const JobRequest& request) {
     const int branches = request.guidance_scale > 1 ? 2 : 1;
     const int contexts = request.is_emulated ? 1 : last.workers;
     bytes += required_bytes(request.source, last.compute, contexts,
-                            rows * branches) +
+                            request.plan.num_threads, rows * branches) +
              prepared_bytes(request, last.compute) -
              unread_bytes(request, last);
   }

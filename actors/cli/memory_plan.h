@@ -17,6 +17,7 @@ struct MemoryNeeds {
   models::NetworkMemory network;
   std::uint64_t weights_bytes = 0;  ///< that stay there, the decoder's too
   std::uint64_t decode_bytes = 0;   ///< while one picture is decoded
+  models::ThreadScratch scratch;    ///< of both, on the CPU
 };
 [[nodiscard]] MemoryNeeds memory_needs(
     const ModelSource& source, DeviceKind kind, DType compute,
@@ -31,10 +32,11 @@ struct MemoryNeeds {
 inline constexpr std::uint64_t kGpuOverhead = std::uint64_t{256} << 20U;
 
 /// Packed weights and activations on the CPU: `workers` forward passes of
-/// `rows` rows at once, and one picture being decoded per worker.
+/// `rows` rows at once, and one picture being decoded per worker of `threads`
+/// threads.
 [[nodiscard]] std::uint64_t required_bytes(const ModelSource& source,
                                            DType compute, int workers,
-                                           std::int64_t rows);
+                                           int threads, std::int64_t rows);
 
 /// Bytes of a sample's values: what they are made of follows from the model,
 /// the schedule and the latents' shape. Both branches of guidance cross a cut

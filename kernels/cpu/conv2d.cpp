@@ -136,6 +136,13 @@ void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
   });
 }
 
+std::size_t conv2d_thread_bytes(std::int64_t columns, DType compute) {
+  constexpr std::size_t kMostSums = 256;  // of a pixel: a panel has fewer
+  return static_cast<std::size_t>(kMaxBlockPixels) *
+         (static_cast<std::size_t>(columns) * size_of(compute) +
+          kMostSums * sizeof(float));
+}
+
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
   const std::int64_t width = x.dim(2);
   const auto pixel_bytes =

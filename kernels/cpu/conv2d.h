@@ -21,6 +21,8 @@ struct ConvWeights {
 /// As in kernels/conv2d.h; arguments are checked by the caller.
 void conv2d(ExecContext& ctx, const Tensor& x, const ConvWeights& conv,
             Tensor& out);
+[[nodiscard]] std::size_t conv2d_thread_bytes(std::int64_t columns,
+                                              DType compute);
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 
 void concat_channels(ExecContext& ctx, const Tensor& a, const Tensor& b,

@@ -266,6 +266,21 @@ TEST(Company, LetsNoWeightsVisitThatCannot) {
   EXPECT_TRUE(contains(text, "--device cpu")) << text;
 }
 
+TEST(Company, CountsWhatThreadsCopy) {
+  config::Config config = job("cpu", 1);
+  config.num_workers = 1;
+  config.dry_run = true;
+  config.size = {1024, 1024};
+  const auto needed = [&](int threads) {
+    config.num_threads = threads;
+    return make_request(config, nullptr, no_gpu()).required_bytes;
+  };
+  const std::uint64_t one = needed(1);
+  const std::uint64_t two = needed(2);
+  EXPECT_GT(two, one);
+  EXPECT_EQ(needed(3) - two, two - one) << "each has copies of its own";
+}
+
 TEST(Company, HasF16OnGpusOnly) {
   config::Config config = job("cuda");
   config.compute = config::ComputeType::f16;

@@ -140,6 +140,35 @@ TEST(AutoencoderKl, APictureTakesTheMemoryThatWasForecast) {
   }
 }
 
+// The attention is what takes most: 1,024 tokens in one head.
+TEST(AutoencoderKl, ThreadsTakeTheScratchThatWasForecast) {
+  AutoencoderKlConfig config;
+  config.block_out_channels = {32, 128};
+  for (const int threads : {1, 3}) {
+    ExecContext ctx(threads);
+    RandomWeights weights(ctx, 3);
+    const AutoencoderKl decoder(ctx, config, DType::f32, weights);
+    ExecContext fresh(threads);
+    Tensor picture({3, 64, 64}, DType::f32);
+    decoder.decode(fresh, Tensor::zeros({4, 32, 32}, DType::f32), picture);
+    const ThreadScratch forecast =
+        autoencoder_kl_scratch(config, DType::f32, 32, 32);
+    EXPECT_GT(forecast.attention, forecast.convolution);
+    // The library asks for a little more.
+    EXPECT_LE(fresh.scratch_bytes(), forecast.of(threads) * 21 / 20) << threads;
+    EXPECT_GE(fresh.scratch_bytes(), forecast.of(1) / 2) << threads;
+  }
+}
+
+TEST(AutoencoderKl, ThreadsShareTheCopiesOfAWideHead) {
+  const AutoencoderKlConfig config{.block_out_channels = {128, 256, 512, 512}};
+  const ThreadScratch scratch =
+      autoencoder_kl_scratch(config, DType::f32, 128, 128);
+  constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+  EXPECT_GT(scratch.of(1), 64 * kMiB) << "16,384 keys and values of 512";
+  EXPECT_LE(scratch.of(16), 256 * kMiB);
+}
+
 TEST(AutoencoderKlConfig, HasDiffusersDefaults) {
   const auto config = parse_autoencoder_kl_config(Json::parse("{}", "file"));
   EXPECT_EQ(config.block_out_channels, std::vector<std::int64_t>{64});

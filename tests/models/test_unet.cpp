@@ -276,6 +276,27 @@ TEST(UNet, APassTakesTheMemoryThatWasForecast) {
   }
 }
 
+TEST(UNet, ThreadsTakeTheScratchThatWasForecast) {
+  const UNetConfig config = small_unet_config(true, 32);
+  const Shape shape{4, 64, 32};
+  const ThreadScratch forecast =
+      UNetDescription(config).memory(shape, DType::f32).scratch;
+  for (const int threads : {1, 3}) {
+    ExecContext ctx;
+    const auto unet = small_unet(ctx, config);
+    const Rows rows = unet_rows(ctx, *unet, config, 1, shape);
+    ExecContext fresh(threads);
+    (void)predict(fresh, *unet, rows);
+    // The library asks for a little more.
+    EXPECT_LE(fresh.scratch_bytes(), forecast.of(threads) * 21 / 20) << threads;
+    EXPECT_GE(fresh.scratch_bytes(), forecast.of(1) / 2) << threads;
+  }
+  EXPECT_EQ(UNetDescription(config)
+                .memory(shape, DType::f32, DeviceKind::cuda)
+                .scratch.of(8),
+            0U);
+}
+
 TEST(UNet, SegmentsHoldOnlyTheirOwnWeightsAndPrompts) {
   ExecContext ctx;
   ShardContext whole;
