@@ -8,11 +8,11 @@ import tempfile
 from typing import Callable, NamedTuple
 
 import torch
-from diffusers import (AutoencoderKL, DPMSolverMultistepScheduler,
-                       EulerDiscreteScheduler, PixArtSigmaPipeline,
-                       PixArtTransformer2DModel, PNDMScheduler,
-                       StableDiffusionPipeline, StableDiffusionXLPipeline,
-                       UNet2DConditionModel)
+from diffusers import (AutoencoderKL, DDIMScheduler,
+                       DPMSolverMultistepScheduler, EulerDiscreteScheduler,
+                       PixArtSigmaPipeline, PixArtTransformer2DModel,
+                       PNDMScheduler, StableDiffusionPipeline,
+                       StableDiffusionXLPipeline, UNet2DConditionModel)
 from transformers import (CLIPTextConfig, CLIPTextModel,
                           CLIPTextModelWithProjection, CLIPTokenizer,
                           T5Config, T5EncoderModel, T5Tokenizer)
@@ -145,22 +145,43 @@ def halvings(sizes):
     return 2 if sizes.sample_size % 4 == 0 else 1
 
 
-def stable_diffusion(folder, sizes):
-    """Writes the folder of a pipeline; its weights follow torch's seed."""
+def save_stable_diffusion(folder, sizes, scheduler, pad, hidden_act, **network):
+    """Writes the folder of a pipeline; its weights follow torch's seed. pad: the
+    token that fills a text up, None: the one that ends it."""
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer = clip_tokenizer(pathlib.Path(scratch) / "tokenizer", sizes)
-        encoder = clip(len(tokenizer), sizes, tokenizer.eos_token_id)
+        end = tokenizer.eos_token_id
+        if pad:
+            tokenizer.pad_token = pad
+        encoder = clip(len(tokenizer), sizes, end, hidden_act=hidden_act)
         StableDiffusionPipeline(
             tokenizer=tokenizer, text_encoder=encoder, vae=decoder(sizes),
             unet=unet(encoder.config.hidden_size, sizes,
                       ["CrossAttnDownBlock2D"] * halvings(sizes)
-                      + ["DownBlock2D"], attention_head_dim=sizes.heads),
-            scheduler=PNDMScheduler(
-                beta_start=0.00085, beta_end=0.012,
-                beta_schedule="scaled_linear", skip_prk_steps=True,
-                steps_offset=1),
-            safety_checker=None, feature_extractor=None,
+                      + ["DownBlock2D"], **network),
+            scheduler=scheduler, safety_checker=None, feature_extractor=None,
             requires_safety_checker=False).save_pretrained(folder)
+
+
+def stable_diffusion(folder, sizes):
+    save_stable_diffusion(
+        folder, sizes, PNDMScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear",
+            skip_prk_steps=True, steps_offset=1),
+        pad=None, hidden_act="quick_gelu", attention_head_dim=sizes.heads)
+
+
+def stable_diffusion_2(folder, sizes):
+    """As 2.1 of 768 pixels: the network predicts v, its heads are equally wide
+    on all levels, and OpenCLIP reads the text."""
+    heads = [sizes.heads] + [2 * sizes.heads] * halvings(sizes)
+    save_stable_diffusion(
+        folder, sizes, DDIMScheduler(
+            beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear",
+            clip_sample=False, set_alpha_to_one=False, steps_offset=1,
+            prediction_type="v_prediction"),
+        pad="!", hidden_act="gelu", attention_head_dim=heads,
+        use_linear_projection=True, upcast_attention=True)
 
 
 def stable_diffusion_xl(folder, sizes):
@@ -222,6 +243,11 @@ PIPELINES = {
         {"clean_caption": True}, {"use_resolution_binning": False}),
     "Stable Diffusion 1.5": Pipeline(
         "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
+        ("prompt_embeds", "negative_prompt_embeds"),
+        {"device": "cpu", "num_images_per_prompt": 1}, {},
+        has_clip_skip=True),
+    "Stable Diffusion 2.1": Pipeline(
+        "pipeline_sd21", StableDiffusionPipeline, stable_diffusion_2,
         ("prompt_embeds", "negative_prompt_embeds"),
         {"device": "cpu", "num_images_per_prompt": 1}, {},
         has_clip_skip=True),

@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kPixart = "pipeline_pixart";
 constexpr const char* kBins = "pipeline_pixart_bins";
 constexpr const char* kSd15 = "pipeline_sd15";
+constexpr const char* kSd21 = "pipeline_sd21";
 constexpr const char* kSdxl = "pipeline_sdxl";
 
 fs::path golden_folder(const std::string& name) {
@@ -145,7 +146,7 @@ TEST_P(PipelineGolden, DrawsWhatDiffusersDraws) {
 }
 INSTANTIATE_TEST_SUITE_P(
     Prompts, PipelineGolden,
-    testing::Combine(testing::Values(kPixart, kBins, kSd15, kSdxl),
+    testing::Combine(testing::Values(kPixart, kBins, kSd15, kSd21, kSdxl),
                      testing::Range(std::size_t{0}, std::size_t{2})));
 
 TEST(PromptPipeline, NeedsItsEncoderForAPrompt) {
