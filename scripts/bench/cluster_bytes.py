@@ -116,7 +116,8 @@ class Trial:
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         hosts = (2,) if is_of_two else (2, 3)
         workers = [self.worker(host) for host in hosts]
-        time.sleep(0.3 + rng.uniform(0, 1.2 * seconds))
+        # Two workers need half of what one needs, and some time to join.
+        time.sleep(0.4 + rng.uniform(0, 0.7 * seconds))
         victim = rng.randrange(len(workers))
         try:
             self.harm(fault, workers[victim], hosts[victim])

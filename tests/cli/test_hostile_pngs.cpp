@@ -37,12 +37,12 @@ TEST_P(HostileChunk, OfTwoGigabytesTakesNoMemoryAnywhere) {
   const std::string kept = folder.path("latents.npz");
   const std::string lie = "claims 2147483647 bytes";
   const std::string no_job = "no recipe says whose image it was";
-  struct Way {
+  struct Command {
     std::vector<std::string> arguments;
     int exit_code;
     std::string says;
   };
-  const std::vector<Way> all = {
+  const std::vector<Command> all = {
       {{"inspect", png}, 6, lie},
       {{"verify", png}, 6, lie},
       {{"sample", "--from", png, "--save", "latents=" + kept}, 6, lie},
@@ -53,7 +53,7 @@ TEST_P(HostileChunk, OfTwoGigabytesTakesNoMemoryAnywhere) {
       {tiny_sample(
            {"--save", "latents=" + kept, "--preview", png, "--exists", "skip"}),
        2, "no preview of an earlier run"}};
-  for (const Way& way : all) {
+  for (const Command& way : all) {
     const Outcome outcome = run(way.arguments);
     const std::string what = testing::PrintToString(way.arguments);
     EXPECT_EQ(outcome.exit_code, way.exit_code) << what << outcome.err;

@@ -365,7 +365,7 @@ int main(int argc, char** argv) {
   if (mode == "crash") {
     bench_crashes(count > 0 ? count : 50);
   } else if (mode == "join") {
-    for (const double seconds : {30, 0}) {
+    for (const double seconds : {60, 30, 0}) {
       bench_join(count > 0 ? count : 300, seconds);
     }
   } else if (mode == "silent") {
