@@ -82,6 +82,8 @@ constexpr JsonField kJob[] = {
     {"init_latents", "array of strings", "hashes of given latents"},
     {"execution_classes", "array of objects",
      "how each kind of device computes"},
+    {"dtype", "string",
+     "that other kinds of devices are to compute in; absent: as they like"},
     {"vae_tile", "integer",
      "side of the decoder's tiles in latents; 0: whole pictures"},
 };
