@@ -41,7 +41,8 @@ constexpr std::array<DTypeRow, 22> kDTypes = {{
     {FileDType::u64, "U64", 64},
 }};
 
-constexpr std::string_view kHint = "the file is damaged: download it again";
+constexpr std::string_view kHeaderHint =
+    "the file is damaged: download it again";
 /// Published files have a few dozen; each costs more than its text.
 constexpr std::size_t kMostMetadata = 65536;
 /// Bytes of the shortest tensor: "":{"dtype":"U8",… and a comma.
@@ -268,7 +269,8 @@ void SafetensorsEntries::sort_by_name(std::string_view place) {
                                         });
   if (twice != records_.end()) {
     throw Error(Errc::corrupt_file, place,
-                "header: duplicate key " + in_quotes(name_of(*twice)), kHint);
+                "header: duplicate key " + in_quotes(name_of(*twice)),
+                kHeaderHint);
   }
 }
 
@@ -292,7 +294,7 @@ void SafetensorsEntries::check_tiling(std::uint64_t data_bytes,
                                                : " leaves a gap") +
                       ": got offset " + std::to_string(record.begin) +
                       ", expected " + std::to_string(expected),
-                  kHint);
+                  kHeaderHint);
     }
     expected = record.end;
   }
@@ -301,7 +303,7 @@ void SafetensorsEntries::check_tiling(std::uint64_t data_bytes,
                 "the file does not end where its tensors do: got " +
                     std::to_string(data_bytes) + " data bytes, expected " +
                     std::to_string(expected),
-                kHint);
+                kHeaderHint);
   }
 }
 
@@ -309,7 +311,7 @@ SafetensorsHeader parse_safetensors_header(std::string json,
                                            std::uint64_t data_bytes,
                                            std::string_view place) {
   require(!json.empty() && json.front() == '{', Errc::corrupt_file, place,
-          "the header does not begin with '{'", kHint);
+          "the header does not begin with '{'", kHeaderHint);
   const auto text = std::make_shared<std::string>(std::move(json));
   SafetensorsHeader header;
   header.entries.text_ = text;
