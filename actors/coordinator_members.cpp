@@ -200,7 +200,8 @@ void CoordinatorPolicy::recall(int index) {
   }
 }
 
-/// A branch that a slower worker has left to the other one stays there.
+/// Whether a task is not at its worker any more. A row that a slower worker has
+/// left to the other one stays there.
 bool CoordinatorPolicy::is_misplaced(const Sample& sample,
                                      const samplers::Task& task,
                                      int holder) const {

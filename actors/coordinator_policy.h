@@ -65,8 +65,8 @@ namespace troupe::actors {
 /// `slowest_elsewhere`, which notes when to look again. Thread: one.
 class CoordinatorPolicy {
  public:
-  /// How many times slower a worker is that leaves rows to another: less is
-  /// noise of the measurement.
+  /// A worker leaves rows to another one if it is so many times slower. Smaller
+  /// differences may be noise of the measurement.
   static constexpr double kClearlySlower = 1.2;
 
   explicit CoordinatorPolicy(CoordinatorOptions options);
@@ -139,7 +139,8 @@ class CoordinatorPolicy {
     std::uint32_t epoch = 0;
     FlatTable<std::uint64_t, Outstanding> held;  ///< tasks, by grant
     std::optional<std::size_t> outgoing;  ///< its newest grant in the outbox
-    /// Rows of its branch of guidance that a faster worker owes it.
+    /// How many rows of its branch of guidance it is to leave to the other
+    /// worker; from 1 on the next one goes there.
     double surplus = 0;
     int heavy = 0;           ///< those of them that take it for long
     TimePoint heavy_since;   ///< since when it has been at the oldest of them

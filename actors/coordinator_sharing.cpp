@@ -18,8 +18,8 @@ constexpr Duration kLongGrant = std::chrono::milliseconds(8);
 // and one that begins anew elsewhere wastes what was done of it.
 constexpr double kWorthMoving = 1.5;
 
-// A worker that leaves all its rows to another one keeps one in so many times
-// as it is slower.
+// A worker that is s times slower and leaves its rows to another one still
+// keeps one in so many times s. That row shows when it has become quick.
 constexpr double kRowsToNotice = 16;
 
 // So often the speeds of groups are compared: it costs some 30 us with 1,024.
@@ -204,12 +204,11 @@ bool CoordinatorPolicy::is_branch(const samplers::Task& task) const {
          task.op == samplers::Op::evaluate;
 }
 
-/// Its own worker, but for rows that a slower one leaves to the other. With
-/// several samples at hand it leaves so many that both are at work all the
-/// time: of speeds 1 and 1/s, (s − 1) / (s + 1) of its rows. A sample alone
-/// waits for both of its rows: if the other would be done sooner with the two,
-/// it gets them, but for a few that show when the slower one has become quick.
-/// They cost less than 1/32.
+/// The worker of the task's branch, or the sample's other worker if that is
+/// faster and it is its turn. With several samples at hand, a worker that is s
+/// times slower leaves (s − 1) / (s + 1) of its rows, so that both are at work
+/// all the time. A sample alone waits for both of its rows. If the faster
+/// worker can do the two of them sooner (s > 2), it gets nearly all.
 int CoordinatorPolicy::worker_of_branch(const Sample& sample,
                                         const samplers::Task& task) {
   const int own = planned_worker(sample, task.part);

@@ -72,8 +72,8 @@ struct JobRecord {
   std::vector<std::int64_t> picture_size;
   /// Pictures are decoded in tiles of so many latents a side; 0: whole.
   std::int64_t vae_tile = 0;
-  /// In what devices of a kind that has no class yet are to compute; unset: as
-  /// they like best.
+  /// In which type devices compute whose kind has no execution class yet.
+  /// Unset: each chooses.
   std::optional<DType> dtype;
 
   /// How many of the conditions the samples have.

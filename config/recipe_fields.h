@@ -51,9 +51,9 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
         r.init_latents_xxh3);
   visit(Key{"init_latents_drawn", "whether torch drew them before"},
         r.init_latents_drawn);
-  visit(
-      Key{"width", "of the picture; absent (older): as the model was trained"},
-      r.width);
+  visit(Key{"width",
+            "of the picture; absent in older ones: as the model was trained"},
+        r.width);
   visit(Key{"height", "the same"}, r.height);
   visit(Key{"resolution_bins",
             "whether it was sampled at the nearest bin; absent: false"},

@@ -11,9 +11,10 @@
 
 namespace troupe::kernels {
 
-/// What a call on the CPU takes beside its operands, at most; where one head's
-/// k and v and the logits of one block need more, that. Below it each thread
-/// has copies of its own.
+/// The most memory that a call on the CPU takes beside its operands. Each
+/// thread copies the k and v of a head; if these copies take more than this,
+/// threads share them. One head's k and v and one block's logits are always
+/// taken, also where they alone are larger.
 inline constexpr std::size_t kMostAttentionBytes = std::size_t{192} << 20U;
 
 /// The heads of an operand inside a wider matrix: element (b, n, h, d) is
@@ -59,10 +60,10 @@ struct AttentionMask {
 /// Memory: CPU: per thread a copy of one head's k and v, and the logits of one
 ///         block (256 query rows, down to 64 as the keys grow). Where that is
 ///         more than kMostAttentionBytes, threads share copies, in the
-///         workspace. GPU: none with
-///         flash attention. For f32, for a bias or `causal`, or where head_dim,
-///         a column or a row width is no multiple of 8: workspace for the
-///         logits of one block of rows (at most 64 MiB, or one row).
+///         workspace. GPU: none with flash attention. For f32, for a bias or
+///         `causal`, or where head_dim, a column or a row width is no multiple
+///         of 8: workspace for the logits of one block of rows (at most 64 MiB,
+///         or one row).
 /// Errors: Errc::shape_mismatch, Errc::invalid_argument (dtypes, numbers of the
 ///         mask); Errc::unsupported for a shard on a GPU where flash attention
 ///         cannot serve the whole (a bias is one reason), or computes a

@@ -6,9 +6,8 @@
 
 namespace troupe::models {
 
-/// What operations on the CPU take for a worker's threads, beside what stands
-/// in the forecast of activations. Estimates: patches and copies grow with the
-/// model, the few rows that a linear layer cuts are left out.
+/// Memory that operations on the CPU take for each thread of a worker, beside
+/// the activations. An estimate: what a linear layer copies is left out.
 struct ThreadScratch {
   std::uint64_t attention = 0;    ///< of one thread, for the largest attention
   std::uint64_t convolution = 0;  ///< of one thread, for the widest one

@@ -45,7 +45,7 @@ void HubLoop::dialled_event(PeerId id, Lane lane, const ZmqEvent& event) {
     session_event(id, LaneClosed{lane}, now);
   } else if (Peer* const peer = find(id);
              peer != nullptr && lane == Lane::control) {
-    // With the other lanes it is as with this one.
+    // The other lanes would report the same.
     LaneEnd& end = peer->lanes[static_cast<std::size_t>(lane)];
     session_event(id, trouble_of(end, event, now), now);
   }
@@ -63,7 +63,7 @@ ConnectionTrouble HubLoop::trouble_of(LaneEnd& lane, const ZmqEvent& event,
     return {"takes no connection: nobody listens there", false};
   }
   if (event.kind == ZMQ_EVENT_CONNECTED) {
-    // Until more is known, it is as it was the last time.
+    // Until this attempt ends, the reason of the last one counts.
     lane.connected = now;
   } else {
     // ZeroMQ does not say who ended the handshake. It does so itself after

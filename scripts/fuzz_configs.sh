@@ -29,7 +29,7 @@ pathlib.Path(sys.argv[1], "sampling").write_bytes(
 PYTHON
 # A folder of its own for what the target writes.
 export TMPDIR=$PWD/$build
-# Long stacks of allocations and choosing inputs by entropy take more time than the rest.
+# Short stacks of allocations, and no choice of inputs by entropy: both take time.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1}:malloc_context_size=3:quarantine_size_mb=64
 build/asan/tests/config/fuzz_configs -runs="$runs" -max_len=8192 -timeout=20 \
   -entropic=0 -artifact_prefix="$build/" -rss_limit_mb=512 -malloc_limit_mb=64 \

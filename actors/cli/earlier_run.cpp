@@ -73,8 +73,8 @@ bool computes_in(const JobRequest& request, const std::string& dtype) {
   });
 }
 
-/// Recipes of before say no size and no negative prompt where these are the
-/// model's own.
+/// Older recipes leave out the size and the negative prompt if these are the
+/// model's own. Here they are filled in.
 config::Recipe with_defaults(config::Recipe there, const config::Recipe& here,
                              const JobRequest& request) {
   if (!there.width && !there.height && !request.source.size()) {

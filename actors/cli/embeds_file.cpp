@@ -105,10 +105,9 @@ std::vector<models::Condition> conditions_in(
   return conditions;
 }
 
-/// Whether two conditions are of one text. Libraries encode equal texts of one
-/// batch with other last bits: diffusers' rows of a negative prompt differ by
-/// 2e-7 (SDXL, five prompts on a CPU), in 16 bits by more. Those of another
-/// text differ by tenths.
+/// Whether two conditions are of one text. The rows of one text in a batch may
+/// differ by rounding: those that diffusers returned for a negative prompt
+/// differed by 2e-7 of their norm (SDXL, five prompts, on a CPU).
 bool are_of_one_text(const models::Condition& a, const models::Condition& b) {
   constexpr double kRounding = 1e-3;  // of the norm
   return std::ranges::equal(

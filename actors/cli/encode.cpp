@@ -10,6 +10,7 @@
 #include "actors/artefacts/summary.h"
 #include "actors/cli/embeds_file.h"
 #include "actors/cli/execution_class.h"
+#include "actors/cli/job_devices.h"
 #include "actors/cli/job_prompts.h"
 #include "actors/cli/notes.h"
 #include "actors/cli/tensor_file.h"
@@ -40,19 +41,11 @@ void check_out(const config::Config& config) {
 }
 
 DType dtype_of(const config::Config& config) {
-  switch (config.compute) {
-    case config::ComputeType::f32:
-      return DType::f32;
-    case config::ComputeType::bf16:
-      return DType::bf16;
-    case config::ComputeType::f16:
-      throw Error(Errc::unsupported, config.place_of("dtype"),
-                  "encoders run on the CPU, which has no f16",
-                  "give --dtype f32 or bf16");
-    case config::ComputeType::automatic:
-      break;
-  }
-  return automatic_dtype();
+  const std::optional<DType> asked = asked_dtype(config);
+  require(asked != DType::f16, Errc::unsupported, config.place_of("dtype"),
+          "encoders run on the CPU, which has no f16",
+          "give --dtype f32 or bf16");
+  return asked.value_or(automatic_dtype());
 }
 
 void check_memory(const PromptSource& source, DType compute) {

@@ -25,28 +25,23 @@ namespace {
 constexpr int kOldestMajor = 8;
 
 DType cpu_dtype(const config::Config& config) {
-  if (config.compute == config::ComputeType::automatic) {
+  const std::optional<DType> asked = asked_dtype(config);
+  if (!asked) {
     return automatic_dtype();
   }
-  if (config.compute == config::ComputeType::f32) {
-    return DType::f32;
-  }
-  require(config.compute != config::ComputeType::f16, Errc::unsupported,
-          config.place_of("dtype"), "the CPU does not compute in f16",
+  require(*asked != DType::f16, Errc::unsupported, config.place_of("dtype"),
+          "the CPU does not compute in f16",
           "use --dtype bf16, f32 or auto, or a GPU (--device cuda)");
-  require(kernels::supports(DType::bf16), Errc::unsupported, "--dtype",
+  require(kernels::supports(*asked), Errc::unsupported, "--dtype",
           "this processor cannot multiply bf16 matrices" +
               (config.isa ? ", held to " + config::name_of(*config.isa)
                           : std::string()),
           "use --dtype f32 or auto");
-  return DType::bf16;
+  return *asked;
 }
 
 DType gpu_dtype(const config::Config& config) {
-  if (config.compute == config::ComputeType::f32) {
-    return DType::f32;
-  }
-  return config.compute == config::ComputeType::f16 ? DType::f16 : DType::bf16;
+  return asked_dtype(config).value_or(DType::bf16);
 }
 
 JobDevice the_cpu(const config::Config& config) {
@@ -134,6 +129,20 @@ std::vector<JobDevice> automatic_devices(const config::Config& config,
 }
 
 }  // namespace
+
+std::optional<DType> asked_dtype(const config::Config& config) {
+  switch (config.compute) {
+    case config::ComputeType::f32:
+      return DType::f32;
+    case config::ComputeType::bf16:
+      return DType::bf16;
+    case config::ComputeType::f16:
+      return DType::f16;
+    case config::ComputeType::automatic:
+      break;
+  }
+  return std::nullopt;
+}
 
 ClassRecord JobDevice::class_record(std::string class_name) const {
   return {.name = std::move(class_name),

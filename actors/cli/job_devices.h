@@ -18,6 +18,9 @@
 
 namespace troupe::actors {
 
+/// What --dtype names; nothing: auto.
+[[nodiscard]] std::optional<DType> asked_dtype(const config::Config& config);
+
 /// A device that a job uses, and how it computes.
 struct JobDevice {
   Device device;

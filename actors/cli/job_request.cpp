@@ -224,20 +224,6 @@ config::SampleRange samples_of(const config::Config& config,
   return samples;
 }
 
-std::optional<DType> asked_dtype(const config::Config& config) {
-  switch (config.compute) {
-    case config::ComputeType::f32:
-      return DType::f32;
-    case config::ComputeType::bf16:
-      return DType::bf16;
-    case config::ComputeType::f16:
-      return DType::f16;
-    case config::ComputeType::automatic:
-      break;
-  }
-  return std::nullopt;
-}
-
 /// Each emulated device is one worker with one thread, of the CPU.
 config::Config with_emulated_workers(config::Config config) {
   if (config.emulation.devices) {

@@ -83,7 +83,7 @@ constexpr JsonField kJob[] = {
     {"execution_classes", "array of objects",
      "how each kind of device computes"},
     {"dtype", "string",
-     "that other kinds of devices are to compute in; absent: as they like"},
+     "of --dtype, for kinds of devices that join later; absent: they choose"},
     {"vae_tile", "integer",
      "side of the decoder's tiles in latents; 0: whole pictures"},
 };

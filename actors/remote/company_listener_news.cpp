@@ -39,11 +39,11 @@ void CompanyListener::on_record(net::PeerId peer,
   }
 }
 
-/// One process is dropped: who gave the value, or who says so. Values come well
-/// to that one, so it is believed. But once only: two processes that damage
-/// values are rarer than one that reads them wrongly now and then. Nor is there
-/// a job without the coordinator's process.
-/// Errors: Errc::corrupt_file if it is who says so.
+/// One process is dropped: the one that gave the value, or the one that says
+/// so. The reader is believed, because other values come whole to it. If it
+/// names a second process, it is dropped itself: it is more likely that it
+/// reads wrongly than that two others damage values. The coordinator's process
+/// cannot be dropped. Errors: Errc::corrupt_file if it is who says so.
 void CompanyListener::blame(const std::shared_ptr<Guest>& by,
                             const DamagedValue& value) {
   const auto expect = [](bool is_so, const char* what) {

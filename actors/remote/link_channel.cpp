@@ -220,8 +220,8 @@ class LinkChannel::State : public std::enable_shared_from_this<State> {
     }
   }
 
-  /// A value that came damaged from it alone was whole: so it is not this
-  /// process that reads wrongly.
+  /// The value has come whole another way. So its holder had damaged it, and
+  /// this process does not read wrongly.
   void blame(int process) {
     std::map<int, std::string>::node_type suspect;
     {

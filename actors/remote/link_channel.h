@@ -26,12 +26,13 @@ struct LinkChannelOptions {
   /// is longer than any pass. Then it is asked for through the relay, or has
   /// gone. A relay brings all of it at once, and is waited for twice as long.
   Duration silence = std::chrono::minutes(20);
-  /// What came from a process was damaged. Where there is a relay, it is called
-  /// when a value has come well another way, once for each process; at once for
-  /// what the relay gave. Called on the hub's thread.
+  /// A value came damaged from `process`. Where there is a relay, this is
+  /// called once for each process, when a value of it has come whole another
+  /// way. It is called at once for values of the relay. Thread: the hub's.
   std::function<void(int process, const std::string& what)> on_damage = {};
-  /// Who holds a value besides `holder`, from whom it came damaged. Calls
-  /// `then` once, on any thread. Of a channel that relays.
+  /// Finds another process than `holder` that holds a value, because the value
+  /// came damaged from `holder`. Calls `then` once, on any thread. Only a
+  /// channel that relays has it.
   std::function<void(const ValueName& name, int holder,
                      std::function<void(std::optional<int>)> then)>
       find_other = {};
@@ -40,7 +41,8 @@ struct LinkChannelOptions {
 /// The values of other processes, over links. PeerRoutes decides whether one is
 /// asked over a link of its own or through the coordinator's process. What was
 /// lost with a link, came damaged or does not come is asked for once more
-/// through that. What came damaged, that asks of another holder if it can.
+/// through that, which then asks another holder for what came damaged, if there
+/// is one.
 /// Thread: any.
 class LinkChannel final : public ValueChannel {
  public:

@@ -260,7 +260,7 @@ class Job {
     const Target powers(scratch + plan.at.powers, out.dtype);
     auto* sums = reinterpret_cast<float*>(scratch + plan.at.sums);
     auto* mixed = reinterpret_cast<float*>(scratch + plan.at.mixed);
-    std::byte* library = scratch + plan.at.library;
+    std::byte* library = scratch + plan.at.for_library;
 
     (last ? plan.last_logits : plan.logits)
         ->run(thread, scratch + plan.at.q, copies + plan.at.k, logits, library);
@@ -304,7 +304,7 @@ void attention(ExecContext& ctx, const HeadsView& q, const HeadsView& k,
 std::size_t attention_thread_bytes(std::int64_t keys, std::int64_t head_dim,
                                    DType dtype) {
   const AttentionLayout at({keys, head_dim, dtype}, attention_block_rows(keys));
-  return at.head_bytes + at.library;
+  return at.head_bytes + at.for_library;
 }
 
 }  // namespace troupe::kernels::cpu

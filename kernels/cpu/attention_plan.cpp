@@ -87,7 +87,7 @@ AttentionLayout::AttentionLayout(const AttentionShapes& shapes,
                : block.take(block_rows * shapes.keys, element);
   sums = block.take(block_rows, sizeof(float));
   mixed = block.take(block_rows * shapes.head_dim, sizeof(float));
-  library = block.bytes();
+  for_library = block.bytes();
 }
 
 AttentionPlan::AttentionPlan(ExecContext& ctx, const RowCut& cut,
@@ -99,7 +99,7 @@ AttentionPlan::AttentionPlan(ExecContext& ctx, const RowCut& cut,
   mix = &cache.get(shapes.mix(rows));
   last_mix = &cache.get(shapes.mix(last_rows));
   block_bytes = whole_lines(
-      at.library +
+      at.for_library +
       std::max({logits->scratch_bytes(), mix->scratch_bytes(),
                 last_logits->scratch_bytes(), last_mix->scratch_bytes()}));
 }

@@ -32,7 +32,7 @@ struct AttentionLayout {
   std::size_t k = 0, v = 0;
   std::size_t head_bytes = 0;
   std::size_t q = 0, logits = 0, powers = 0, sums = 0, mixed = 0;
-  std::size_t library = 0;  ///< the library's scratch, behind all else
+  std::size_t for_library = 0;  ///< scratch of the library, behind all else
 
   AttentionLayout(const AttentionShapes& shapes, std::int64_t block_rows);
 };

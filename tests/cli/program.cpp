@@ -279,6 +279,16 @@ void change_recipe(const TempFolder& folder, const std::string& name,
   (void)folder.write(name, {text, text + changed.size()});
 }
 
+Outcome run_in_2_gib(const std::vector<std::string>& arguments) {
+  rlimit before{};
+  EXPECT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit lowered{rlim_t{1} << 31U, before.rlim_max};  // children get it
+  EXPECT_EQ(::setrlimit(RLIMIT_AS, &lowered), 0);
+  Outcome outcome = run(arguments);
+  EXPECT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  return outcome;
+}
+
 std::vector<std::string> tiny_sample(std::vector<std::string> more) {
   std::vector<std::string> arguments = {
       "sample", "--random-weights", "dit-tiny", "--steps",   "4", "--dtype",

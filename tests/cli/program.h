@@ -93,6 +93,10 @@ void expect_files_of(const TempFolder& expected, const TempFolder& folder);
 void change_recipe(const TempFolder& folder, const std::string& name,
                    const char* pointer, const nlohmann::json& value);
 
+/// `run` with 2 GiB of address space. Not for a sanitized program, whose shadow
+/// needs all of it.
+[[nodiscard]] Outcome run_in_2_gib(const std::vector<std::string>& arguments);
+
 /// A run that takes well under a second: a tiny random model, four steps.
 [[nodiscard]] std::vector<std::string> tiny_sample(
     std::vector<std::string> more);

@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <limits>
 
@@ -309,13 +308,9 @@ TEST(BadInput, TooLittleMemoryIsSaidBeforeLoading) {
     GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
   }
   const TempFolder folder;
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
-  const rlimit lowered{rlim_t{1} << 31U, before.rlim_max};  // children get it
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &lowered), 0);
-  const Outcome outcome = run({"sample", "--random-weights", "dit-xl-2-512",
-                               "--class", "1", "-o", folder.path("a.png")});
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  const Outcome outcome =
+      run_in_2_gib({"sample", "--random-weights", "dit-xl-2-512", "--class",
+                    "1", "-o", folder.path("a.png")});
   EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
   EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
   EXPECT_TRUE(outcome.err.starts_with("troupe: [memory]")) << outcome.err;

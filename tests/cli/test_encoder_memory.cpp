@@ -2,7 +2,6 @@
 // larger of the two.
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <string>
@@ -68,11 +67,7 @@ TEST(EncoderMemory, ThatIsMissingIsSaidBeforeLoading) {
     GTEST_SKIP() << "a sanitizer's shadow needs the whole address space";
   }
   const TempFolder folder;
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   // The encoder takes 17.8 GiB.
-  const rlimit lowered{rlim_t{1} << 31U, before.rlim_max};  // children get it
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &lowered), 0);
   const Words job = {"--random-weights", kLargeEncoder, "--dtype", "f32",
                      "--prompt",         "a fox",       "-o"};
   Words drawn = {"sample", "--size", "64x64", "--no-resolution-bins"};
@@ -81,9 +76,8 @@ TEST(EncoderMemory, ThatIsMissingIsSaidBeforeLoading) {
   Words encoded = {"encode"};
   encoded.insert(encoded.end(), job.begin(), job.end());
   encoded.push_back(folder.path("a.safetensors"));
-  const Outcome sampling = run(drawn);
-  const Outcome encoding = run(encoded);
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &before), 0);
+  const Outcome sampling = run_in_2_gib(drawn);
+  const Outcome encoding = run_in_2_gib(encoded);
   for (const Outcome& outcome : {sampling, encoding}) {
     EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
     EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;

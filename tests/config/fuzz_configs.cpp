@@ -49,8 +49,8 @@ class Folders {
     fs::copy(golden / "../../models/demo/sampling.json", root_ / "dit_unusual");
     for (const auto& item : fs::recursive_directory_iterator(root_)) {
       if (item.path().extension() == ".safetensors") {
-        // No tensors: whoever describes a network looks for no more than names
-        // that it does not know, and headers take longer than configurations.
+        // Without tensors: reading their names takes longer than all
+        // configurations, and a description needs none.
         write(fs::relative(item.path(), root_),
               std::string("\2\0\0\0\0\0\0\0{}", 10));
       } else if (item.path().extension() == ".json") {

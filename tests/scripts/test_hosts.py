@@ -17,6 +17,8 @@ import subprocess
 import sys
 import unittest
 
+import host_tests
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTS = str(ROOT / "scripts/hosts.sh")
 DELAY_SWITCH = str(pathlib.Path(sys.argv.pop(1)).resolve())
@@ -325,10 +327,4 @@ class Delayed(Case):
 
 
 if __name__ == "__main__":
-    probe = hosts("up", 1)
-    hosts("down")
-    if probe.returncode == 77:
-        print(probe.stderr, end="", file=sys.stderr)
-        sys.exit(77)
-    remove_what_a_killed_test_left()
-    unittest.main()
+    host_tests.main(hosts, remove_what_a_killed_test_left)

@@ -15,6 +15,8 @@ import tempfile
 import time
 import unittest
 
+import host_tests
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HOSTS = str(ROOT / "scripts/hosts.sh")
 TROUPE = str(pathlib.Path(sys.argv.pop(1)).resolve())
@@ -90,9 +92,4 @@ class Unplugged(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    probe = hosts("up", 1)
-    hosts("down")
-    if probe.returncode == 77:
-        print(probe.stderr, end="", file=sys.stderr)
-        sys.exit(77)
-    unittest.main()
+    host_tests.main(hosts)
