@@ -9,6 +9,11 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 export CCACHE_SLOPPINESS=pch_defines,time_macros
 preset=${1:-release}
 shift || true
+# Scripts that run side by side build one after the other: two builds of one
+# folder break each other's log.
+mkdir -p build
+exec 9>"build/$preset.lock"
+flock 9
 cmake --preset "$preset" >"build-$preset.log" 2>&1 || {
   cat "build-$preset.log" >&2
   rm -f "build-$preset.log"
