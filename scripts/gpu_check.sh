@@ -2,21 +2,22 @@
 # Everything that only a GPU can tell, in one run and one table: tests, memory
 # and race checks, equal bytes, speed beside PyTorch.
 #   scripts/gpu_check.sh                    builds, then checks the first GPU
-#   scripts/gpu_check.sh --pack FILE        builds; writes programs, libraries,
-#                                           diffusers and the demo model to
-#                                           FILE, for a machine without them
+#   scripts/gpu_check.sh --pack FILE        builds; writes programs, libraries
+#                                           and diffusers to FILE, for a machine
+#                                           without them
 #   scripts/gpu_check.sh --unpack FILE      checks with those; needs only a GPU,
 #                                           its driver, CUDA's libraries, Python
 # DEVICE=cuda:1 chooses another GPU, BENCH_PYTHON a Python with torch and
 # diffusers (left out otherwise), CHECK=tests,speed leaves out the rest (tests,
-# sanitizers, speed), SCALE=0.01 smaller cases, STEPS=10 jobs of other than 50
-# steps (8 at least: Picard's window).
+# sanitizers, speed, peers: PyTorch beside it), SCALE=0.01 smaller cases, STEPS=10
+# jobs of other than 50 steps (8 at least: Picard's window), LOGS=DIR keeps what
+# every suite of tests said.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
 
 usage() {
-  echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,speed] [SCALE=1] [STEPS=50]" \
+  echo "usage: [DEVICE=cuda:0] [BENCH_PYTHON=python3] [CHECK=tests,sanitizers,speed,peers] [SCALE=1] [STEPS=50]" \
     "scripts/gpu_check.sh [--pack FILE | --unpack FILE]" >&2
   exit 2
 }
@@ -24,7 +25,7 @@ usage() {
 pack() {
   local folder
   folder=$(mktemp -d)
-  mkdir -p "$folder/lib" "$folder/models"
+  mkdir -p "$folder/lib"
   for program in troupe tests/cuda/test_cuda tests/probes/forward_probe \
     tests/probes/gpu_probe; do
     cp "build/cuda/$program" "$folder/"
@@ -34,7 +35,6 @@ pack() {
       awk '$3 ~ /^\// && $1 !~ /^(libc|libm|libdl|libpthread|librt)\.so/ {print $3}' |
       xargs -I{} cp -Ln {} "$folder/lib/"
   done
-  cp -r models/demo "$folder/models/"
   # PyTorch is there, diffusers may not be: pure Python, beside its needs.
   if python3 -m pip download -q --no-deps --disable-pip-version-check \
     -d "$folder/wheel" "$(grep '^diffusers==' scripts/bench/requirements.txt)"; then
@@ -48,8 +48,8 @@ pack() {
   du -h "$1"
 }
 
-export CHECK=${CHECK:-tests,sanitizers,speed}
-[[ ",$CHECK," =~ ^,((tests|sanitizers|speed),)+$ ]] || usage
+export CHECK=${CHECK:-tests,sanitizers,speed,peers}
+[[ ",$CHECK," =~ ^,((tests|sanitizers|speed|peers),)+$ ]] || usage
 
 programs=build/cuda
 case "${1:-}" in

@@ -24,8 +24,9 @@ PROGRAMS = pathlib.Path(sys.argv[1])
 PYTHON = os.environ.get("BENCH_PYTHON", "python3")
 DEVICE = os.environ.get("DEVICE", "cuda:0")
 SCALE = os.environ.get("SCALE", "1")
-CHECK = os.environ.get("CHECK", "tests,sanitizers,speed").split(",")
-DEMO = str(PROGRAMS / "models/demo" if (PROGRAMS / "models/demo").exists() else "models/demo")
+CHECK = os.environ.get("CHECK", "tests,sanitizers,speed,peers").split(",")
+LOGS = os.environ.get("LOGS")
+DEMO = "models/demo"
 STEPS = os.environ.get("STEPS", "50")
 rows = []
 failed = []
@@ -60,8 +61,9 @@ def run(*command, limit=1200, **variables):
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=limit,
                               env={**os.environ, **variables})
-    except subprocess.TimeoutExpired:
-        return subprocess.CompletedProcess(command, 124, "", f"ended after {limit} s")
+    except subprocess.TimeoutExpired as ended:
+        said = (ended.stdout or b"").decode(errors="replace")
+        return subprocess.CompletedProcess(command, 124, said, f"ended after {limit} s")
 
 
 def run_ours(*command, **options):
@@ -86,33 +88,57 @@ def json_lines(done):
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
+def suites():
+    """Those of test_cuda. Each runs in a process of its own: a fault of one kernel makes every
+    later call of its process fail, and most of a test is the processor's work."""
+    listed = run_ours(program("test_cuda"), "--gtest_list_tests")
+    if listed.returncode != 0:
+        raise SystemExit(f"gpu_check: {listed.stdout[-2000:]}{listed.stderr[-2000:]}")
+    return [line.split()[0] for line in listed.stdout.splitlines() if re.match(r"\S+\.", line)]
+
+
+def run_suites(what, processes, *command, limit):
+    """Every suite under `command`, so many at a time; {suite: what it did}. LOGS keeps what
+    each said."""
+    def one(suite):
+        found = run_ours(*command, program("test_cuda"), f"--gtest_filter={suite}*", limit=limit)
+        if LOGS:
+            file = pathlib.Path(LOGS, f"{what}-{re.sub('[^A-Za-z0-9]', '-', suite)}log")
+            file.write_text(f"exit {found.returncode}\n{found.stdout}\n{found.stderr}")
+        return found
+
+    with concurrent.futures.ThreadPoolExecutor(processes) as pool:
+        names = suites()
+        return dict(zip(names, pool.map(one, names)))
+
+
 def count(output, what):
     """Of GoogleTest's last lines, such as "[  PASSED  ] 515 tests."."""
     found = re.findall(rf"^\[ +{what} +\] (\d+) tests?\b", output, re.MULTILINE)
     return int(found[-1]) if found else 0
 
 
+def show_failures(done):
+    """Of each suite that failed, what each failed test said first."""
+    for suite, found in done.items():
+        if found.returncode == 0:
+            continue
+        tests = re.split(r"^\[ RUN +\] ", found.stdout, flags=re.MULTILINE)[1:]
+        bad = [text for text in tests if not re.search(r"^\[ +(OK|SKIPPED) +\]", text, re.M)]
+        print(f"{suite} exit {found.returncode}, {len(bad)} of {len(tests)} failed",
+              found.stderr[-300:], *(text[:600] for text in bad[:2]), sep="\n", flush=True)
+
+
 def tests():
-    done = run_ours(program("test_cuda"))
-    passed, skipped = (count(done.stdout, what) for what in ("PASSED", "SKIPPED"))
-    row("tests", f"exit {done.returncode}; {passed} passed, {skipped} skipped", "few skipped")
-    if done.returncode != 0 or skipped > passed:
+    done = run_suites("tests", os.cpu_count() or 1, limit=120)
+    broken = {suite: found for suite, found in done.items() if found.returncode != 0}
+    passed, skipped, bad = (sum(count(found.stdout, what) for found in done.values())
+                            for what in ("PASSED", "SKIPPED", "FAILED"))
+    row("tests", f"{passed} passed, {skipped} skipped, {bad} failed; "
+        f"{len(broken)} of {len(done)} suites failed {' '.join(broken)}", "few skipped")
+    if broken or skipped > passed:
         failed.append("tests")
-        print(done.stdout[-4000:], done.stderr[-2000:])
-
-
-def sanitize(*command):
-    """All tests, shared out to processes: most of it is the processor's work. Returns those
-    that failed and the lines to show."""
-    shares = max(1, min(8, (os.cpu_count() or 1) // 2))
-    with concurrent.futures.ThreadPoolExecutor(shares) as pool:
-        done = list(pool.map(
-            lambda index: run_ours(*command, program("test_cuda"), limit=3600,
-                                   GTEST_TOTAL_SHARDS=str(shares), GTEST_SHARD_INDEX=str(index)),
-            range(shares)))
-    found = [line for one in done for line in one.stdout.splitlines()
-             if "SUMMARY" in line or "Error" in line]
-    return [one for one in done if one.returncode != 0], list(dict.fromkeys(found))
+        show_failures(broken)
 
 
 def sanitizers():
@@ -121,13 +147,21 @@ def sanitizers():
         row("compute-sanitizer", "not installed")
         return
     # Some tests ask for what CUDA must refuse; a refusal that none expects fails its test.
-    for tool, *options in (("memcheck", "--report-api-errors", "no"), ("racecheck",)):
-        broken, found = sanitize(sanitizer, "--tool", tool, *options, "--error-exitcode", "9")
-        codes = sorted({one.returncode for one in broken}) or [0]
+    # Races are sought in our kernels: racecheck does not see how cuDNN's attention orders its
+    # copies, and calls them hazards.
+    for tool, *options in (("memcheck", "--report-api-errors", "no"),
+                           ("racecheck", "--kernel-name", "kernel_substring=troupe")):
+        done = run_suites(tool, max(1, (os.cpu_count() or 1) // 2), sanitizer, "--tool", tool,
+                          *options, "--require-cuda-init", "no", "--error-exitcode", "9",
+                          limit=3600)
+        broken = {suite: found for suite, found in done.items() if found.returncode != 0}
+        found = list(dict.fromkeys(
+            line for one in broken.values() for line in one.stdout.splitlines()
+            if "SUMMARY" in line or "Error" in line))
         row(f"compute-sanitizer {tool}",
-            f"exit {', '.join(map(str, codes))}; {'; '.join(found[-2:])}", "no errors")
-        for one in broken:
-            print(one.stdout[-4000:], one.stderr[-500:])
+            f"{len(broken)} of {len(done)} suites failed {' '.join(broken)}"
+            f"{'; '.join(['', *found[-2:]])}", "none")
+        show_failures(broken)
         if broken:
             failed.append(tool)
 
@@ -167,6 +201,8 @@ def forward(model, samples, mode):
 
 def peers():
     """PyTorch's milliseconds by case."""
+    if "peers" not in CHECK:
+        return {}
     configs = {}
     for name in ("dit-xl-2-256", "dit-xl-2-512"):
         done = run_ours(program("forward_probe"), "config", name)
