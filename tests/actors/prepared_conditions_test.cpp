@@ -197,7 +197,10 @@ TEST(PreparedConditions, OfAThousandClassesServeOneJobOfTwoWorkers) {
   const Labels two;
   const Sums by_two = run(two, 2, kClasses);
   EXPECT_EQ(two.labels.size(), kClasses + 1U) << "and no class";
-  EXPECT_EQ(two.prepared, kClasses + 1) << "each once";
+  EXPECT_GE(two.prepared, kClasses + 1);
+  // A worker that loses its core while the other goes through what fits has to
+  // prepare its class again.
+  EXPECT_LE(two.prepared, kClasses + kClasses / 10) << "hardly any twice";
   EXPECT_GT(two.most_alive, 50) << "what fits is held";
   EXPECT_EQ(two.alive, 0) << "all are let go with the job";
   const Labels one;
