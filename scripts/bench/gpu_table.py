@@ -28,6 +28,7 @@ CHECK = os.environ.get("CHECK", "tests,sanitizers,speed,peers").split(",")
 LOGS = os.environ.get("LOGS")
 DEMO = "models/demo"
 STEPS = os.environ.get("STEPS", "50")
+PROMPTED = ("pixart-sigma-xl-2", "sd15", "sdxl")
 rows = []
 failed = []
 
@@ -147,14 +148,12 @@ def sanitizers():
         row("compute-sanitizer", "not installed")
         return
     # Some tests ask for what CUDA must refuse; a refusal that none expects fails its test.
-    # Races are sought in our kernels: racecheck does not see how cuDNN's attention orders its
-    # copies, and calls them hazards.
-    for tool, *options in (("memcheck", "--report-api-errors", "no"),
-                           ("racecheck", "--kernel-name", "kernel_substring=troupe")):
+    for tool, *options in (("memcheck", "--report-api-errors", "no"), ("racecheck",)):
         done = run_suites(tool, max(1, (os.cpu_count() or 1) // 2), sanitizer, "--tool", tool,
                           *options, "--require-cuda-init", "no", "--error-exitcode", "9",
                           limit=3600)
-        broken = {suite: found for suite, found in done.items() if found.returncode != 0}
+        broken = {suite: found for suite, found in done.items()
+                  if found.returncode != 0 and not only_cudnn_races(found)}
         found = list(dict.fromkeys(
             line for one in broken.values() for line in one.stdout.splitlines()
             if "SUMMARY" in line or "Error" in line))
@@ -164,6 +163,14 @@ def sanitizers():
         show_failures(broken)
         if broken:
             failed.append(tool)
+
+
+def only_cudnn_races(done):
+    """Racecheck does not see how cuDNN's attention orders its bulk copies, and calls that a
+    race. (To leave its kernels out by name made racecheck itself fail on an H200.)"""
+    races = [line for line in done.stdout.splitlines() if "Race reported between" in line]
+    return (races and all("cudnn_" in line for line in races)
+            and count(done.stdout, "FAILED") == 0)
 
 
 def sample(*arguments, steps=STEPS):
@@ -204,7 +211,7 @@ def peers():
     if "peers" not in CHECK:
         return {}
     configs = {}
-    for name in ("dit-xl-2-256", "dit-xl-2-512"):
+    for name in ("dit-xl-2-256", "dit-xl-2-512", *PROMPTED):
         done = run_ours(program("forward_probe"), "config", name)
         if done.returncode != 0:
             raise SystemExit(f"gpu_check: {done.stderr}")
@@ -221,7 +228,7 @@ def peers():
 
 def against(peer, ms):
     text = f"{ms:.3f} ms"
-    for key, name in (("compile_ms", "max-autotune"), ("eager_ms", "eager")):
+    for key, name in (("compile_ms", "torch.compile"), ("eager_ms", "eager")):
         if key in peer:
             text += f"; {peer[key] / ms:.2f} x {name} ({peer[key]:.3f} ms)"
     return text
@@ -257,6 +264,11 @@ def speed():
                 share = f"; {rate / matmul:.0%} of matmul" if matmul else ""
                 row(f"{model}, {samples} guided, {mode}",
                     against(torch.get(model, {}), ms) + share, target)
+    for model in PROMPTED:
+        found = forward(model, 1, "invariant")
+        if found:
+            row(f"{model}, 1 guided, invariant",
+                against(torch.get(model, {}), found["queued_s"] * 1e3), ">= 1 x")
     jobs()
 
 

@@ -1,14 +1,16 @@
 """Times on a GPU, in PyTorch, what tests/probes/gpu_probe and forward_probe time in Troupe.
 
-Prints one JSON line per case: median milliseconds of eager and of
-torch.compile(mode="max-autotune"), which records CUDA graphs.
+Prints one JSON line per case: median milliseconds of eager and of torch.compile, which
+records CUDA graphs.
   python pytorch_gpu.py --configs FILE
-      [--cases dit-xl-2-256,dit-xl-2-512,flux-stack,vae-512] [--no-compile]
-FILE holds what `forward_probe config NAME` prints, by name, of the two bundled models.
+      [--cases dit-xl-2-256,dit-xl-2-512,flux-stack,vae-512,pixart-sigma-xl-2,sd15,sdxl]
+      [--mode max-autotune] [--no-compile]
+FILE holds what `forward_probe config NAME` prints, by name, of the bundled models.
 Needs torch 2 with CUDA and diffusers. bf16 throughout; inputs are random.
 """
 
 import argparse
+import functools
 import json
 import statistics
 
@@ -89,11 +91,33 @@ def vae(config, side=512):
     return model.decode, (latents,), lambda out: out.sample
 
 
+def prompted(config):
+    """PixArt-Sigma or a UNet of Stable Diffusion, a pair of rows at the size of its training."""
+    import diffusers
+    from pytorch_forward import conditions_of
+    model = getattr(diffusers, config["_class_name"]).from_config(config)
+    model = model.to("cuda", torch.bfloat16).eval().to(memory_format=torch.channels_last)
+    side = config["sample_size"]
+    latents = torch.randn(2, config["in_channels"], side, side, device="cuda",
+                          dtype=torch.bfloat16).to(memory_format=torch.channels_last)
+    given = to_cuda(conditions_of(model.config, torch.bfloat16))
+    given["timestep"] = torch.full((2,), 500, device="cuda")
+    return functools.partial(model, **given), (latents,), lambda out: out.sample
+
+
+def to_cuda(given):
+    return {key: to_cuda(value) if isinstance(value, dict) else value.to("cuda")
+            for key, value in given.items()}
+
+
 CASES = {
     "dit-xl-2-256": lambda configs: dit(configs["dit-xl-2-256"]["denoiser"], 1),
     "dit-xl-2-512": lambda configs: dit(configs["dit-xl-2-512"]["denoiser"], 8),
     "flux-stack": lambda _: flux_stack(),
     "vae-512": lambda configs: vae(configs["dit-xl-2-512"]["vae"]),
+    "pixart-sigma-xl-2": lambda configs: prompted(configs["pixart-sigma-xl-2"]["denoiser"]),
+    "sd15": lambda configs: prompted(configs["sd15"]["denoiser"]),
+    "sdxl": lambda configs: prompted(configs["sdxl"]["denoiser"]),
 }
 
 
@@ -119,6 +143,7 @@ def main():
     parser.add_argument("--configs", metavar="FILE", required=True)
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--mode", default="max-autotune", help="of torch.compile")
     parser.add_argument("--no-compile", action="store_true")
     args = parser.parse_args()
     names = args.cases.split(",")
@@ -134,7 +159,7 @@ def main():
         row = {"case": name, "torch": torch.__version__,
                "eager_ms": median_ms(lambda: result_of(model(*inputs)), args.repeats)}
         if not args.no_compile:
-            compiled = torch.compile(model, mode="max-autotune")
+            compiled = torch.compile(model, mode=args.mode)
             row["compile_ms"] = median_ms(lambda: result_of(compiled(*inputs)), args.repeats)
         print(json.dumps(row), flush=True)
 
