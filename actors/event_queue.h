@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,7 +17,15 @@ class EventQueue {
  public:
   /// Errors: none. A time that has passed counts as now.
   void add(TimePoint when, Event event) {
-    entries_.push_back({std::max(when, now_), next_++, std::move(event)});
+    std::size_t place = events_.size();
+    if (free_.empty()) {
+      events_.push_back(std::move(event));
+    } else {
+      place = free_.back();
+      free_.pop_back();
+      events_[place] = std::move(event);
+    }
+    entries_.push_back({std::max(when, now_), next_++, place});
     std::ranges::push_heap(entries_, later);
   }
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
@@ -27,36 +36,48 @@ class EventQueue {
   template <typename Look>
   void each(const Look& look) const {
     for (const Entry& entry : entries_) {
-      look(entry.event);
+      look(events_[entry.place]);
     }
   }
   /// Takes away what is to happen where `is_void` says so.
   template <typename IsVoid>
   void erase_if(const IsVoid& is_void) {
-    std::erase_if(entries_,
-                  [&](const Entry& entry) { return is_void(entry.event); });
+    std::erase_if(entries_, [&](const Entry& entry) {
+      const bool goes = is_void(std::as_const(events_[entry.place]));
+      if (goes) {
+        (void)take_out(entry.place);
+      }
+      return goes;
+    });
     std::ranges::make_heap(entries_, later);
   }
   /// Moves the time to the next event and takes it; there must be one.
   [[nodiscard]] Event take() {
     std::ranges::pop_heap(entries_, later);
-    Entry entry = std::move(entries_.back());
+    const Entry entry = entries_.back();
     entries_.pop_back();
     now_ = entry.when;
-    return std::move(entry.event);
+    return take_out(entry.place);
   }
 
  private:
   struct Entry {
     TimePoint when;
     std::uint64_t number = 0;
-    Event event;
+    std::size_t place = 0;  ///< in `events_`
   };
   static bool later(const Entry& a, const Entry& b) {
     return std::pair(a.when, a.number) > std::pair(b.when, b.number);
   }
 
-  std::vector<Entry> entries_;  // a heap
+  Event take_out(std::size_t place) {
+    free_.push_back(place);
+    return std::move(events_[place]);
+  }
+
+  std::vector<Entry> entries_;  // a heap, which moves its entries often
+  std::vector<Event> events_;
+  std::vector<std::size_t> free_;  // places in `events_`
   std::uint64_t next_ = 0;
   TimePoint now_{};
 };

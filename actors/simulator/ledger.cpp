@@ -36,9 +36,17 @@ Ledger::Ledger(const Scenario& scenario)
     : scenario_(scenario),
       workers_(static_cast<std::size_t>(scenario.num_at_start)) {}
 
-void Ledger::expect(bool good, const std::string& what) {
+void Ledger::expect(bool good, std::string_view what) {
   if (!good && !first_error_) {
     first_error_ = what;
+  }
+}
+
+/// The task is named only where something is wrong: most of the checks are
+/// right.
+void Ledger::expect(bool good, std::string_view what, const SampleTask& work) {
+  if (!good) {
+    expect(false, std::string(what) + ": " + named(work));
   }
 }
 
@@ -230,7 +238,7 @@ void Ledger::begun(const Grant& pass) {
          "a pass of more rows than it takes");
   for (const SampleTask& work : pass.tasks) {
     expect(!is_forward(pass) || joins(work.task, pass.tasks[0].task),
-           "a pass of tasks that do not join: " + named(work));
+           "a pass of tasks that do not join", work);
   }
 }
 
@@ -291,16 +299,15 @@ Duration Ledger::longest_lease(int worker) const {
 
 void Ledger::check_task(const SampleTask& work, int execution_class) {
   expect(!ended_.contains(work.sample_index),
-         "a grant for a sample that has ended: " + named(work));
+         "a grant for a sample that has ended", work);
   InFlight& sample = samples_[work.sample_index];
-  expect(work.run >= sample.run, "a grant of an earlier run: " + named(work));
+  expect(work.run >= sample.run, "a grant of an earlier run", work);
   if (work.run > sample.run || sample.execution_class < 0) {
     sample = {work.run, execution_class};
   }
   expect(sample.execution_class == execution_class,
-         "one run in two execution classes: " + named(work));
-  expect(tasks_.insert(name_of(work)).second,
-         "a task is at two workers: " + named(work));
+         "one run in two execution classes", work);
+  expect(tasks_.insert(name_of(work)).second, "a task is at two workers", work);
 }
 
 std::set<std::uint64_t> Ledger::countable_in(

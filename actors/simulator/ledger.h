@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <unordered_set>
 #include <vector>
@@ -53,7 +54,8 @@ class Ledger {
   void check_answers();
 
   /// Counts `what` as an error unless `good`.
-  void expect(bool good, const std::string& what);
+  void expect(bool good, std::string_view what);
+  void expect(bool good, std::string_view what, const SampleTask& work);
 
   /// The incarnation that the coordinator heard of last.
   [[nodiscard]] std::uint32_t epoch_of(int worker) const {

@@ -108,27 +108,33 @@ std::optional<Symbol> SymbolTable::find(Slot slot) {
   if (slot == samplers::kInitialSlot) {
     (void)put(slot, of_kind(ValueKind::state, split_mix(sample_index_)));
   }
-  const auto found = values_.find(slot);
-  return found == values_.end() ? std::nullopt : std::optional(found->second);
+  const Symbol* const found = values_.find(slot);
+  return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
 bool SymbolTable::put(Slot slot, Symbol value) {
-  if (erased_.contains(slot)) {
+  if (is_erased(slot)) {
     return true;
   }
-  const auto [entry, is_new] = values_.emplace(slot, value);
-  count(value, is_new ? 1 : 0);
-  return entry->second == value;
+  if (const Symbol* const found = values_.find(slot)) {
+    return *found == value;
+  }
+  values_[slot] = value;
+  count(value, 1);
+  return true;
 }
 
 bool SymbolTable::erase(std::span<const Slot> slots) {
   bool is_first = true;
   for (const Slot slot : slots) {
-    if (const auto found = values_.find(slot); found != values_.end()) {
-      count(found->second, ~std::uint64_t{0});
-      values_.erase(found);
+    if (const auto value = values_.take(slot)) {
+      count(*value, ~std::uint64_t{0});
     }
-    is_first = erased_.insert(slot).second && is_first;
+    is_first = !is_erased(slot) && is_first;
+    if (slot >= erased_.size()) {
+      erased_.resize(slot + 1);
+    }
+    erased_[slot] = true;
   }
   return is_first;
 }

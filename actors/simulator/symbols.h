@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/coordinator_policy.h"
+#include "kernels/core/flat_table.h"
 #include "samplers/parallel/method.h"
 
 namespace troupe::actors::simulator {
@@ -39,10 +40,10 @@ class SymbolTable {
   /// False if one of them was erased before.
   bool erase(std::span<const samplers::Slot> slots);
   [[nodiscard]] bool is_erased(samplers::Slot slot) const {
-    return erased_.contains(slot);
+    return slot < erased_.size() && erased_[slot];
   }
   [[nodiscard]] std::size_t size() const noexcept { return values_.size(); }
-  [[nodiscard]] const std::map<samplers::Slot, Symbol>& values()
+  [[nodiscard]] const FlatTable<samplers::Slot, Symbol>& values()
       const noexcept {
     return values_;
   }
@@ -59,8 +60,8 @@ class SymbolTable {
 
   std::uint64_t sample_index_;
   std::array<std::uint64_t, kNumValueKinds> num_of_{};  ///< values, by kind
-  std::map<samplers::Slot, Symbol> values_;
-  std::set<samplers::Slot> erased_;
+  FlatTable<samplers::Slot, Symbol> values_;
+  std::vector<bool> erased_;  ///< by slot
 };
 
 /// The tables of one process, by the rules of ValueStore.

@@ -189,6 +189,9 @@ class World final : private LinkListener {
       int index, const std::vector<std::uint64_t>& grants);
   /// What the process's workers and others wait for is there, or never will be.
   void look_after_waiters(int process);
+  void answer_parked(int process, const std::vector<Question>& parked);
+  void tell_who_awaits(int process,
+                       std::set<std::pair<int, ValueName>>& awaited);
   void freeze(const Fault& fault);
   void end_in_cut(const std::vector<RemoteValue>& asked);
   void strike(const Fault& fault);

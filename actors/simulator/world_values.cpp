@@ -200,8 +200,17 @@ void World::handle(Question& question) {
 }
 
 void World::look_after_waiters(int process) {
+  if (const auto parked = parked_.find(process);
+      parked != parked_.end() && !parked->second.empty()) {
+    answer_parked(process, std::exchange(parked->second, {}));
+  }
+  if (const auto awaited = awaited_.find(process); awaited != awaited_.end()) {
+    tell_who_awaits(process, awaited->second);
+  }
+}
+
+void World::answer_parked(int process, const std::vector<Question>& parked) {
   SymbolStore& own = store(process);
-  std::vector<Question> parked = std::exchange(parked_[process], {});
   for (const Question& question : parked) {
     const ValueName& name = question.value.name;
     // Who asked may have got an end from its link.
@@ -218,21 +227,25 @@ void World::look_after_waiters(int process) {
     outcome_.empty_pulls += symbol ? 0 : 1;
     answer(process, question, symbol);
   }
-  std::vector<std::pair<int, WorkerEvent>> news;
-  std::erase_if(awaited_[process], [&](const auto& entry) {
+}
+
+void World::tell_who_awaits(int process,
+                            std::set<std::pair<int, ValueName>>& awaited) {
+  SymbolStore& own = store(process);
+  std::erase_if(awaited, [&](const auto& entry) {
     const auto& [worker, name] = entry;
+    const auto tell = [&](WorkerEvent event) {
+      queue_.add(now(), ToWorker{worker, at(worker).epoch, std::move(event)});
+    };
     if (own.find(name)) {
-      news.emplace_back(worker, InputHere{name});
+      tell(InputHere{name});
     } else if (own.will_never_hold(name)) {
-      news.emplace_back(worker, InputGone{{name, process}});
+      tell(InputGone{{name, process}});
     } else {
       return false;
     }
     return true;
   });
-  for (auto& [worker, event] : news) {
-    queue_.add(now(), ToWorker{worker, at(worker).epoch, std::move(event)});
-  }
 }
 
 void World::handle(Answer& answer) {

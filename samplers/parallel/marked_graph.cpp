@@ -106,6 +106,7 @@ std::vector<Firing> MarkedGraph::firings(int num_steps) const {
                     .step = step,
                     .timestep_call = std::min(step + offset, num_steps - 1),
                     .inputs = {}};
+      firing.inputs.reserve(edges_into_[n].size());
       for (const int edge : edges_into_[n]) {
         firing.inputs.push_back(
             read_by(edges()[static_cast<std::size_t>(edge)], step, index));
