@@ -4,7 +4,8 @@
 //   bench_crowd join [PEERS]          peers that join a hub within half a
 //                                     minute, and others at once
 //   bench_crowd silent [STRANGERS]    connections that say nothing
-//   bench_crowd unknown [STRANGERS]   connections with an unknown key
+//   bench_crowd unknown [STRANGERS]   connections that know no key, and others
+//                                     that know the listener's alone
 //
 // But for the first, a peer works beside all that: it sends records of 100
 // bytes and waits for their echo. All is over tcp with keys.
@@ -307,14 +308,16 @@ void bench_silent(int strangers) {
   });
 }
 
-/// One connection with a key that nobody knows, until it is refused.
-void knock_with_unknown_key(void* context, const Company& company) {
+/// One connection with a key that nobody knows, until it is refused. `listener`
+/// is the key that it takes for the listener's.
+void knock(void* context, const Company& company,
+           std::span<const std::byte> listener) {
   void* socket = zmq_socket(context, ZMQ_DEALER);
   const KeyPair own = make_keys().own;
   const auto set = [socket](int option, std::span<const std::byte> bytes) {
     zmq_setsockopt(socket, option, bytes.data(), bytes.size());
   };
-  set(ZMQ_CURVE_SERVERKEY, *company.sides().dial.key);
+  set(ZMQ_CURVE_SERVERKEY, listener);
   set(ZMQ_CURVE_PUBLICKEY, own.public_key);
   set(ZMQ_CURVE_SECRETKEY, own.secret.bytes());
   const int none = 0;
@@ -324,7 +327,9 @@ void knock_with_unknown_key(void* context, const Company& company) {
   static std::atomic<int> number = 0;
   const std::string name = "inproc://monitor" + std::to_string(++number);
   zmq_socket_monitor(socket, name.c_str(),
-                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_DISCONNECTED);
+                     ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+                         ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
+                         ZMQ_EVENT_DISCONNECTED);
   void* monitor = zmq_socket(context, ZMQ_PAIR);
   zmq_connect(monitor, name.c_str());
   zmq_connect(socket, company.endpoint().c_str());
@@ -335,16 +340,25 @@ void knock_with_unknown_key(void* context, const Company& company) {
   zmq_close(socket);
 }
 
-void bench_unknown(int strangers) {
+/// The listener's public key stands in the company's files alone: without one
+/// of them a stranger has it from nowhere.
+void bench_unknown(int strangers, bool knows_listener) {
   Company company;
-  company.measure("connections with an unknown key", strangers, [&] {
+  const KeyPair made_up = make_keys().own;
+  const std::span<const std::byte> listener =
+      knows_listener ? std::span<const std::byte>(*company.sides().dial.key)
+                     : made_up.public_key;
+  const char* what = knows_listener
+                         ? "connections that know the listener's key alone"
+                         : "connections that know no key";
+  company.measure(what, strangers, [&] {
     void* context = zmq_ctx_new();
     std::atomic<int> left = strangers;
     std::vector<std::thread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
         while (left.fetch_sub(1) > 0) {
-          knock_with_unknown_key(context, company);
+          knock(context, company, listener);
         }
       });
     }
@@ -371,7 +385,8 @@ int main(int argc, char** argv) {
   } else if (mode == "silent") {
     bench_silent(count > 0 ? count : 10'000);
   } else if (mode == "unknown") {
-    bench_unknown(count > 0 ? count : 2000);
+    bench_unknown(count > 0 ? count : 2000, false);
+    bench_unknown(count > 0 ? count : 2000, true);
   } else {
     std::fprintf(stderr, "bench_crowd crash|join|silent|unknown [COUNT]\n");
     return 2;
