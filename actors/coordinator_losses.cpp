@@ -263,7 +263,8 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     std::ranges::move(take_tasks_of(w), std::back_inserter(lost));
   }
   if (!leavers.empty()) {
-    lost_.push_back({at(leavers.front()).traits.device, cause});
+    const WorkerTraits& first = at(leavers.front()).traits;
+    lost_.push_back({first.device, cause, first.process});
     ++recoveries_;
   }
   if (nobody_stays()) {

@@ -33,6 +33,7 @@ struct SampleReport {
 struct LostDevice {
   Device device;
   Failure cause;
+  int process = 0;  ///< whose device it was; 0: the coordinator's
 };
 
 struct JobProgress {

@@ -161,8 +161,9 @@ std::vector<WorkerPlace> JobRunner::places(const config::Plan& plan) const {
   std::vector<WorkerPlace> places =
       worker_places(request_.devices, plan, request_.max_rows);
   std::erase_if(places, [this](const WorkerPlace& place) {
-    return std::ranges::find(lost_, place.device, &LostDevice::device) !=
-           lost_.end();
+    return std::ranges::any_of(lost_, [&place](const LostDevice& one) {
+      return one.process == kHomeProcess && one.device == place.device;
+    });
   });
   return places;
 }

@@ -131,6 +131,9 @@ void report_cancelled(const JobResult& result, RunSummary& summary) {
 void report_lost(const JobRequest& request, std::span<const LostDevice> lost,
                  RunSummary& summary) {
   for (const LostDevice& one : lost) {
+    if (one.process != kHomeProcess) {
+      continue;  // `nodes` has it
+    }
     const std::string name =
         std::ranges::find(request.devices, one.device, &JobDevice::device)
             ->label();

@@ -1,6 +1,8 @@
 #include "actors/remote/company_listener.h"
 
 #include <condition_variable>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "actors/remote/listen_at.h"
@@ -213,16 +215,26 @@ void CompanyListener::tell_round_trip(Guest& guest, Duration taken) {
 }
 
 void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
-  if (spec_.desk == nullptr || !spec_.desk->lose(peer)) {
-    lose(peer, loss.what);
+  if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
+    return;
+  }
+  const std::optional<std::string> name = lose(peer, loss.what);
+  if (name && loss.cause != net::LossCause::left) {
+    log_message(LogLevel::warning,
+                *name + " is lost, the job goes on without: " + loss.what);
   }
 }
 
-void CompanyListener::lose(net::PeerId peer, const std::string& why) {
+std::optional<std::string> CompanyListener::lose(net::PeerId peer,
+                                                 const std::string& why) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Guest> guest = guests_.remove(peer, !is_over_);
   if (!guest) {
-    return;
+    return std::nullopt;
+  }
+  std::optional<std::string> name;
+  if (!is_over_ && guest->actor) {
+    name = guests_.known(*guest).name;
   }
   if (!is_over_) {
     guests_.known(*guest).gone = why;
@@ -241,13 +253,14 @@ void CompanyListener::lose(net::PeerId peer, const std::string& why) {
     caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
   }
   left_.notify_all();
+  return name;
 }
 
 /// What a peer sends is looked at before any policy sees it.
 void CompanyListener::breach(net::PeerId peer, const std::string& what) {
   log_message(LogLevel::warning, what);
   hub_->leave(peer, what);
-  lose(peer, what);
+  (void)lose(peer, what);
 }
 
 /// A value of the process had another hash than it said, or is none.

@@ -91,7 +91,8 @@ class CompanyListener final : private net::LinkHandler {
   void join(Guest& guest, Join join);
   void present(Guest& guest, const Join& join);
   void tell_round_trip(Guest& guest, Duration taken);
-  void lose(net::PeerId peer, const std::string& why);
+  /// Returns the name of a process that was at work.
+  std::optional<std::string> lose(net::PeerId peer, const std::string& why);
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);
   void blame(const std::shared_ptr<Guest>& by, const DamagedValue& value);

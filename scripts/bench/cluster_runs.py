@@ -97,7 +97,7 @@ class Job:
     def __init__(self, bench, arguments, network=None):
         self.bench, self.network, self.workers = bench, network, []
         self.trace = bench.folder / "trace.json"
-        self.events, self.zero = [], None
+        self.events, self.zero, self.lost_at = [], None, None
         command = [bench.troupe, "sample", *bench.source, "--threads", "1", "--guidance",
                    "1.5", "--seed", "1", "--class", "0", "--json", "--progress", "json",
                    "--exists", "replace", "--trace", self.trace, *arguments,
@@ -123,6 +123,8 @@ class Job:
             if line.startswith('{"event":"progress"'):
                 zero = now - json.loads(line)["elapsed_seconds"]
                 self.zero = zero if self.zero is None else min(self.zero, zero)
+            elif " is lost, the job goes on without: " in line and self.lost_at is None:
+                self.lost_at = now
 
     def add_worker(self):
         self.workers.append(self.network.start(

@@ -84,7 +84,8 @@ TEST(Members, ThatEndWhileTheyLeaveAreLost) {
   company.on(ProcessDown{1, {Errc::job_failed, "process", "ended", {}}});
   company.run_to_end();
   EXPECT_EQ(num_done(company), 4U);
-  EXPECT_EQ(company.end.lost.size(), 1U);
+  ASSERT_EQ(company.end.lost.size(), 1U);
+  EXPECT_EQ(company.end.lost[0].process, 1) << "no device of the coordinator's";
   EXPECT_TRUE(company.released.empty());
 }
 

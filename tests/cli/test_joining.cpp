@@ -88,6 +88,24 @@ TEST(Joining, EndsWhenTheFirstProcessStandsStill) {
   job.head().signal(SIGCONT);
 }
 
+TEST(Joining, SaysAtOnceThatAProcessIsLostAndNamesNoDeviceOfItsOwn) {
+  LinkJob job({"--method", "batch", "-n", "60", "--steps", "50"});
+  job.add_worker();
+  job.add_worker();
+  job.await_images(1);
+  job.worker(0).signal(SIGKILL);
+  const Outcome end = job.head().wait();
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_NE(end.err.find(" is lost, the job goes on without: "),
+            std::string::npos)
+      << end.err;
+  EXPECT_EQ(end.err.find("cpu was lost"), std::string::npos) << end.err;
+  const nlohmann::json summary = end.json();
+  for (const auto& device : summary["devices"]) {
+    EXPECT_NE(device["status"], "lost") << device;
+  }
+}
+
 TEST(Joining, NamesTheOptionWhoseAddressIsTaken) {
   const TempFolder folder;
   const SilentPort taken;

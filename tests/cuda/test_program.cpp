@@ -1,6 +1,7 @@
 // The program itself on emulated GPUs, as a user would run it.
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <cmath>
@@ -210,6 +211,22 @@ TEST(ProgramOnGpu, SharesAJobWithTheCoresOfAnotherProcess) {
     classes.insert(made_by);
   }
   EXPECT_EQ(classes.size(), 2U) << together["nodes"];
+}
+
+/// The first process has no such device, and its cores have nothing to do with
+/// it.
+TEST(ProgramOnGpu, MayBeLostWithTheProcessThatJoined) {
+  LinkJob job({"--dtype", "f32", "--steps", "1", "--method", "batch", "-n",
+               "16", "--device", "cpu"});
+  job.add_worker({"--device", "cuda:0", "--batch", "1"});
+  job.await_images(1);
+  job.add_worker({"--device", "cpu"});
+  job.worker(0).signal(SIGKILL);
+  const nlohmann::json summary = job.finish();
+  EXPECT_EQ(summary["images"].size(), 16U);
+  for (const auto& device : summary["devices"]) {
+    EXPECT_NE(device["status"], "lost") << device;
+  }
 }
 
 TEST(ProgramOnGpu, RepeatsAPictureFromItself) {
