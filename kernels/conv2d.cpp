@@ -161,8 +161,14 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
   check_device("upsample", ctx.device(), {&x, &out});
   check_rank("upsample", "x", x, 4);
   check_dtype("upsample", "out", out, {x.dtype()});
+  check_rank("upsample", "out", out, 4);
+  const auto side = [&](std::size_t axis) {
+    const std::int64_t doubled = 2 * x.dim(axis);
+    return x.dim(axis) > 0 && out.dim(axis) == doubled - 1 ? doubled - 1
+                                                           : doubled;
+  };
   check_shape("upsample", "out", out.shape(),
-              {x.dim(0), 2 * x.dim(1), 2 * x.dim(2), x.dim(3)});
+              {x.dim(0), side(1), side(2), x.dim(3)});
   switch (ctx.device().kind) {
     case DeviceKind::cpu:
       return cpu::upsample_nearest2x(ctx, x, out);

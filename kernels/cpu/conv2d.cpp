@@ -144,27 +144,37 @@ std::size_t conv2d_thread_bytes(std::int64_t columns, DType compute) {
 }
 
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
-  const std::int64_t width = x.dim(2);
+  const std::int64_t height = x.dim(1);
+  const std::int64_t out_width = out.dim(2);
   const auto pixel_bytes =
       static_cast<std::size_t>(x.dim(3)) * size_of(x.dtype());
   if (out.empty()) {
     return;
   }
-  const std::size_t row_bytes = static_cast<std::size_t>(width) * pixel_bytes;
+  const auto bytes_of = [pixel_bytes](std::int64_t pixels) {
+    return static_cast<std::size_t>(pixels) * pixel_bytes;
+  };
   const std::byte* from = x.bytes().data();
   std::byte* to = out.bytes().data();
-  ctx.pool().run(x.dim(0) * x.dim(1), [&](std::int64_t row, int /*thread*/) {
-    const auto index = static_cast<std::size_t>(row);
-    const std::byte* source = from + index * row_bytes;
-    std::byte* target = to + index * 4 * row_bytes;
+  ctx.pool().run(x.dim(0) * height, [&](std::int64_t row, int /*thread*/) {
+    const std::int64_t item = row / height;
+    const std::int64_t line = 2 * (row % height);  // of the item in out
+    const std::byte* source = from + bytes_of(row * x.dim(2));
+    std::byte* target = to + bytes_of((item * out.dim(1) + line) * out_width);
     std::byte* next = target;
-    for (std::int64_t column = 0; column < width; ++column) {
+    for (std::int64_t pair = 0; pair < out_width / 2; ++pair) {
       std::memcpy(next, source, pixel_bytes);
       std::memcpy(next + pixel_bytes, source, pixel_bytes);
       next += 2 * pixel_bytes;
       source += pixel_bytes;
     }
-    std::memcpy(next, target, 2 * row_bytes);
+    if (out_width % 2 != 0) {
+      std::memcpy(next, source, pixel_bytes);
+      next += pixel_bytes;
+    }
+    if (line + 1 < out.dim(1)) {
+      std::memcpy(next, target, bytes_of(out_width));
+    }
   });
 }
 

@@ -25,8 +25,9 @@ TROUPE_DEVICE void move_units(Lane& lane, const std::uint8_t* from,
   }
 }
 
-/// Images [B, H, W, C]: every pixel becomes four. A thread moves N bytes of a
-/// few pixels, reads them once and writes them four times.
+/// Images [B, H, W, C]: every pixel becomes four, or fewer at the last row and
+/// column of an odd result. A thread moves N bytes of a few pixels, reads them
+/// once and writes them up to four times.
 template <int N>
 struct UpsampleNearest2x {
   static constexpr const char* kName = "upsample_nearest2x";
@@ -36,8 +37,11 @@ struct UpsampleNearest2x {
 
   const std::uint8_t* x;
   std::uint8_t* out;
-  std::int64_t count;            ///< units of x
-  std::int64_t width;            ///< pixels
+  std::int64_t count;   ///< units of x
+  std::int64_t height;  ///< of x, in pixels
+  std::int64_t width;
+  std::int64_t out_height;
+  std::int64_t out_width;
   std::int64_t units_per_pixel;  ///< of N bytes
 
   TROUPE_DEVICE void store_four(const Bytes<N>& unit,
@@ -45,13 +49,27 @@ struct UpsampleNearest2x {
     const std::int64_t pixel = index / units_per_pixel;
     const std::int64_t row = pixel / width;
     const std::int64_t column = pixel - row * width;
-    const std::int64_t line = 2 * width * units_per_pixel;  // units of out
-    const std::int64_t at = 2 * row * line + 2 * column * units_per_pixel +
+    const std::int64_t line = out_width * units_per_pixel;  // units of out
+    std::int64_t to_row = 2 * row;
+    bool has_below = true;
+    if (out_height < 2 * height) {  // items lie closer; spares a division
+      const std::int64_t item = row / height;
+      to_row -= item;
+      has_below = row - item * height + 1 < height;
+    }
+    const std::int64_t at = to_row * line + 2 * column * units_per_pixel +
                             (index - pixel * units_per_pixel);
+    const bool has_right = 2 * column + 1 < out_width;
     store_bytes<N>(unit, out + at * N);
-    store_bytes<N>(unit, out + (at + units_per_pixel) * N);
-    store_bytes<N>(unit, out + (at + line) * N);
-    store_bytes<N>(unit, out + (at + line + units_per_pixel) * N);
+    if (has_right) {
+      store_bytes<N>(unit, out + (at + units_per_pixel) * N);
+    }
+    if (has_below) {
+      store_bytes<N>(unit, out + (at + line) * N);
+    }
+    if (has_right && has_below) {
+      store_bytes<N>(unit, out + (at + line + units_per_pixel) * N);
+    }
   }
 
   template <typename Lane>
@@ -139,9 +157,14 @@ void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out) {
       [&](auto bytes) {
         constexpr int kBytes = decltype(bytes)::value;
         using Kernel = UpsampleNearest2x<kBytes>;
-        const Kernel kernel{from, to,
+        const Kernel kernel{from,
+                            to,
                             static_cast<std::int64_t>(x.num_bytes()) / kBytes,
-                            x.dim(2), pixel_bytes / kBytes};
+                            x.dim(1),
+                            x.dim(2),
+                            out.dim(1),
+                            out.dim(2),
+                            pixel_bytes / kBytes};
         launch(backend, kernel,
                {blocks_for(kernel.count, Kernel::kThreads * Kernel::kUnits)});
       });

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "kernels/conv2d.h"
 #include "kernels/core/error.h"
 #include "tests/cuda/views.h"
@@ -5,7 +8,20 @@
 namespace troupe::kernels {
 namespace {
 
-class ResampleOnGpu : public CudaTest {};
+class ResampleOnGpu : public CudaTest {
+ protected:
+  /// shift: of the result in memory, in elements.
+  static void expect_doubled(ExecContext& cpu, ExecContext& gpu,
+                             const Tensor& x, const Shape& doubled,
+                             std::int64_t shift) {
+    Tensor want(doubled, x.dtype());
+    upsample_nearest2x(cpu, x, want);
+    GuardedOutput out(gpu, doubled, x.dtype(), shift);
+    upsample_nearest2x(gpu, upload(gpu, x), out.tensor);
+    expect_same_bits(download(gpu, out.tensor), want);
+    EXPECT_TRUE(out.intact(gpu));
+  }
+};
 
 TEST_F(ResampleOnGpu, DoublesAsTheCpuDoes) {
   ExecContext cpu;
@@ -20,14 +36,26 @@ TEST_F(ResampleOnGpu, DoublesAsTheCpuDoes) {
         Size{1, 8, 8, 128}, Size{3, 2, 2, 6}}) {
     for (const DType dtype : kFloats) {
       for (const std::int64_t shift : {0, 1}) {
-        const Tensor x = random({s.b, s.h, s.w, s.c}, dtype, ++seed);
-        const Shape doubled{s.b, 2 * s.h, 2 * s.w, s.c};
-        Tensor want(doubled, dtype);
-        upsample_nearest2x(cpu, x, want);
-        GuardedOutput out(ctx, doubled, dtype, shift);
-        upsample_nearest2x(ctx, upload(ctx, x), out.tensor);
-        expect_same_bits(download(ctx, out.tensor), want);
-        EXPECT_TRUE(out.intact(ctx));
+        expect_doubled(cpu, ctx, random({s.b, s.h, s.w, s.c}, dtype, ++seed),
+                       {s.b, 2 * s.h, 2 * s.w, s.c}, shift);
+      }
+    }
+  }
+}
+
+TEST_F(ResampleOnGpu, LeavesOutRowsAndColumnsAsTheCpuDoes) {
+  ExecContext cpu;
+  ExecContext ctx(1, kGpu);
+  std::uint64_t seed = 50;
+  for (const Shape& s :
+       {Shape{1, 1, 1, 1}, Shape{2, 3, 5, 3}, Shape{3, 1, 4, 8},
+        Shape{2, 7, 3, 32}, Shape{3, 4, 2, 128}, Shape{2, 0, 3, 4}}) {
+    for (const DType dtype : kFloats) {
+      const Tensor x = random(s, dtype, ++seed);
+      for (const auto& [cut_y, cut_x] : {std::pair{1, 0}, {0, 1}, {1, 1}}) {
+        const std::int64_t height = std::max<std::int64_t>(2 * s[1] - cut_y, 0);
+        expect_doubled(cpu, ctx, x, {s[0], height, 2 * s[2] - cut_x, s[3]}, 0);
+        expect_doubled(cpu, ctx, x, {s[0], height, 2 * s[2] - cut_x, s[3]}, 1);
       }
     }
   }

@@ -95,25 +95,47 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
   EXPECT_THROW(PackedConv2d(ctx, weight, Tensor(), 1, 1, DType::f16), Error);
 }
 
-TEST(UpsampleNearest2x, RepeatsEveryPixelFourTimes) {
-  for (const DType dtype : {DType::f32, DType::bf16}) {
-    for (const Shape shape : {Shape{2, 3, 5, 7}, Shape{1, 1, 1, 1},
-                              Shape{0, 2, 2, 3}, Shape{1, 2, 0, 3}}) {
-      ExecContext ctx(2);
-      const Tensor x = random_tensor(shape, dtype, 1);
-      Guarded out({shape[0], 2 * shape[1], 2 * shape[2], shape[3]}, dtype);
-      upsample_nearest2x(ctx, x, out.tensor);
-      EXPECT_TRUE(out.intact());
-      std::vector<double> expected;
-      for (std::int64_t row = 0; row < shape[0] * 2 * shape[1]; ++row) {
-        for (std::int64_t column = 0; column < 2 * shape[2]; ++column) {
-          for (std::int64_t c = 0; c < shape[3]; ++c) {
-            expected.push_back(
-                value_at(x, (row / 2 * shape[2] + column / 2) * shape[3] + c));
-          }
+/// Of [B, H, W, C]; `cut_y`, `cut_x`: rows and columns left out at the end.
+void expect_doubled(const Shape& shape, DType dtype, std::int64_t cut_y,
+                    std::int64_t cut_x) {
+  ExecContext ctx(2);
+  const Tensor x = random_tensor(shape, dtype, 1);
+  const std::int64_t height = 2 * shape[1] - cut_y;
+  const std::int64_t width = 2 * shape[2] - cut_x;
+  Guarded out({shape[0], height, width, shape[3]}, dtype);
+  upsample_nearest2x(ctx, x, out.tensor);
+  EXPECT_TRUE(out.intact());
+  std::vector<double> expected;
+  for (std::int64_t item = 0; item < shape[0]; ++item) {
+    for (std::int64_t row = 0; row < height; ++row) {
+      for (std::int64_t column = 0; column < width; ++column) {
+        const std::int64_t pixel =
+            (item * shape[1] + row / 2) * shape[2] + column / 2;
+        for (std::int64_t c = 0; c < shape[3]; ++c) {
+          expected.push_back(value_at(x, pixel * shape[3] + c));
         }
       }
-      expect_near(out.tensor, expected, 0, 0);
+    }
+  }
+  expect_near(out.tensor, expected, 0, 0);
+}
+
+TEST(UpsampleNearest2x, RepeatsEveryPixelFourTimes) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Shape& shape : {Shape{2, 3, 5, 7}, Shape{1, 1, 1, 1},
+                               Shape{0, 2, 2, 3}, Shape{1, 2, 0, 3}}) {
+      expect_doubled(shape, dtype, 0, 0);
+    }
+  }
+}
+
+TEST(UpsampleNearest2x, LeavesOutTheLastRowOrColumnOfAnOddResult) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    for (const Shape& shape : {Shape{3, 3, 5, 7}, Shape{2, 1, 1, 1},
+                               Shape{2, 1, 4, 3}, Shape{0, 2, 2, 3}}) {
+      expect_doubled(shape, dtype, 1, 0);
+      expect_doubled(shape, dtype, 0, 1);
+      expect_doubled(shape, dtype, 1, 1);
     }
   }
 }
@@ -160,9 +182,23 @@ TEST(ConcatChannels, RefusesWhatDoesNotFit) {
 
 TEST(UpsampleNearest2x, RefusesWhatDoesNotFit) {
   ExecContext ctx;
-  Tensor out({1, 4, 4, 3}, DType::f32);
-  EXPECT_THROW(upsample_nearest2x(ctx, Tensor({1, 2, 3, 3}, DType::f32), out),
-               Error);
+  const auto code_of = [&](const Shape& from, const Shape& to) {
+    try {
+      Tensor out(to, DType::f32);
+      upsample_nearest2x(ctx, Tensor(from, DType::f32), out);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return Errc::internal;  // it took them
+  };
+  const Shape from{1, 2, 3, 3};
+  for (const Shape& to :
+       {Shape{1, 4, 4, 3}, Shape{1, 4, 7, 3}, Shape{1, 2, 6, 3},
+        Shape{1, 5, 6, 3}, Shape{2, 4, 6, 3}, Shape{1, 3, 5, 2},
+        Shape{4, 6, 3}}) {
+    EXPECT_EQ(code_of(from, to), Errc::shape_mismatch) << to_string(to);
+  }
+  EXPECT_EQ(code_of({1, 0, 3, 3}, {1, 1, 6, 3}), Errc::shape_mismatch);
 }
 
 }  // namespace
