@@ -71,13 +71,14 @@ PreparationPlan plan_preparation(const models::DenoiserInfo& info,
 /// The operands of one forward pass, column by column as models::Batch wants
 /// them.
 struct DenoiserEvaluator::Rows {
+  Shape latent_shape;
   std::vector<Tensor> latents;
   std::vector<double> timesteps;
   std::vector<models::PreparedPtr> prepared;  ///< what `conditions` point to
   std::vector<const models::PreparedCondition*> conditions;
 
   [[nodiscard]] models::Batch batch() const {
-    return {latents, timesteps, conditions};
+    return {latents, timesteps, conditions, latent_shape};
   }
 };
 
@@ -170,7 +171,7 @@ void DenoiserEvaluator::join_branches(ExecContext& ctx,
 void DenoiserEvaluator::evaluate(ExecContext& ctx,
                                  std::span<samplers::EvaluateRow> rows) {
   const Workspace::Scope scope(ctx.workspace());
-  Rows forward;
+  Rows forward{.latent_shape = latent_shape()};
   for (const samplers::EvaluateRow& row : rows) {
     add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
             row.latents);
@@ -195,7 +196,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
                                     std::span<samplers::SegmentRow> rows) {
   const std::size_t branches = guided_ ? 2 : 1;
   const bool is_last = segment + 1 == num_segments();
-  Rows forward;
+  Rows forward{.latent_shape = latent_shape()};
   std::vector<Boundary> boundaries(rows.size() * branches);
   for (std::size_t r = 0; r < rows.size(); ++r) {
     add_row(ctx, forward, rows[r].sample_index, Branch::guided,
@@ -241,7 +242,7 @@ void DenoiserEvaluator::run_segment(ExecContext& ctx, int segment,
 
 std::string DenoiserEvaluator::first_non_finite(
     ExecContext& ctx, const samplers::EvaluateRow& row) {
-  Rows forward;
+  Rows forward{.latent_shape = latent_shape()};
   add_row(ctx, forward, row.sample_index, row.branch, row.timestep,
           row.latents);
   ShardContext whole;

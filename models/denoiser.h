@@ -91,6 +91,9 @@ struct Batch {
   std::span<const Tensor> latents;    ///< B times [C, …] f32
   std::span<const double> timesteps;  ///< B, in units of training timesteps
   std::span<const PreparedCondition* const> conditions;  ///< B
+  /// [C, …] of every row's latents. Blocks of a network that halves sides need
+  /// it: a side of 3 may come from 5 or from 6.
+  Shape latent_shape = {};
 };
 
 /// A network that predicts noise (or velocity, or the clean sample) from noisy
@@ -137,7 +140,8 @@ class Denoiser {
                           const Batch& batch, int begin, int end,
                           std::span<Boundary> boundaries) const = 0;
   /// Writes the outputs (as `predict`) from the hidden state after the last
-  /// block. `batch` needs no latents here, nor in run_blocks.
+  /// block. `batch` needs no latents here, nor in run_blocks: there its
+  /// latent_shape is enough.
   virtual void finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
                       std::span<const Boundary> boundaries,
                       std::span<Tensor> outputs) const = 0;

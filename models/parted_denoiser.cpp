@@ -92,7 +92,8 @@ PartedDenoiser::PartRows PartedDenoiser::rows_of(ExecContext& ctx,
         static_cast<const Prepared*>(condition)->of(ctx, part, *rows.network));
     rows.conditions.push_back(rows.prepared.back().get());
   }
-  rows.batch = {batch.latents, batch.timesteps, rows.conditions};
+  rows.batch = {batch.latents, batch.timesteps, rows.conditions,
+                batch.latent_shape};
   return rows;
 }
 

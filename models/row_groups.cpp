@@ -42,7 +42,7 @@ Batch rows_of(const Batch& batch, std::size_t begin, std::size_t count) {
   return {batch.latents.empty() ? batch.latents
                                 : batch.latents.subspan(begin, count),
           batch.timesteps.subspan(begin, count),
-          batch.conditions.subspan(begin, count)};
+          batch.conditions.subspan(begin, count), batch.latent_shape};
 }
 
 void for_each_group(

@@ -84,15 +84,15 @@ void UNet::predict(ExecContext& ctx, ShardContext& shard, const Batch& batch,
           kPlace,
           "output: got " + to_string(result) + ", expected the sides of " +
               to_string(shape));
-  const std::int64_t pixels = shape[1] * shape[2];
+  const UNetSides sides = UNetSides::of(shape);
   for_each_group(
-      ctx, outputs.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      ctx, outputs.size(), unet_rows_at_once(sides.pixels(), ctx.device().kind),
       [&](std::size_t at, std::size_t n) {
         const Batch rows = rows_of(batch, at, n);
         UNetState state;
         state.hidden = embed_rows(ctx, stack_rows(ctx, rows.latents));
         state.skips = {state.hidden};
-        run_rows(ctx, rows, 0, layout_.size(), pixels, state);
+        run_rows(ctx, rows, 0, layout_.size(), sides, state);
         Tensor images = ctx.workspace().take(
             with_rows(static_cast<std::int64_t>(n), result), DType::f32);
         finish_rows(ctx, state.hidden, images);
@@ -109,15 +109,16 @@ void UNet::embed(ExecContext& ctx, ShardContext& shard, const Batch& batch,
     return;
   }
   const Shape shape = checked_latents(batch.latents);
-  for_each_group(ctx, boundaries.size(),
-                 unet_rows_at_once(shape[1] * shape[2], ctx.device().kind),
-                 [&](std::size_t at, std::size_t n) {
-                   UNetState state;
-                   state.hidden = embed_rows(
-                       ctx, stack_rows(ctx, batch.latents.subspan(at, n)));
-                   state.skips = {state.hidden};
-                   store_state(ctx, state, 0, 0, boundaries.subspan(at, n));
-                 });
+  for_each_group(
+      ctx, boundaries.size(),
+      unet_rows_at_once(UNetSides::of(shape).pixels(), ctx.device().kind),
+      [&](std::size_t at, std::size_t n) {
+        UNetState state;
+        state.hidden =
+            embed_rows(ctx, stack_rows(ctx, batch.latents.subspan(at, n)));
+        state.skips = {state.hidden};
+        store_state(ctx, state, 0, 0, boundaries.subspan(at, n));
+      });
 }
 
 void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -129,15 +130,18 @@ void UNet::run_blocks(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   if (boundaries.empty() || begin == end) {
     return;
   }
-  const Crossing here = checked_boundaries(boundaries, begin, end);
-  for_each_group(
-      ctx, boundaries.size(), unet_rows_at_once(here.pixels, ctx.device().kind),
-      [&](std::size_t at, std::size_t n) {
-        const std::span<Boundary> group = boundaries.subspan(at, n);
-        UNetState state = load_state(ctx, group);
-        run_rows(ctx, rows_of(batch, at, n), begin, end, here.pixels, state);
-        store_state(ctx, state, end, here.first_skip, group);
-      });
+  check_latent_shape(batch.latent_shape);
+  const UNetSides sides = UNetSides::of(batch.latent_shape);
+  const int first_skip = checked_boundaries(boundaries, begin, end, sides);
+  for_each_group(ctx, boundaries.size(),
+                 unet_rows_at_once(sides.pixels(), ctx.device().kind),
+                 [&](std::size_t at, std::size_t n) {
+                   const std::span<Boundary> group = boundaries.subspan(at, n);
+                   UNetState state = load_state(ctx, group);
+                   run_rows(ctx, rows_of(batch, at, n), begin, end, sides,
+                            state);
+                   store_state(ctx, state, end, first_skip, group);
+                 });
 }
 
 void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
@@ -152,14 +156,11 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
   if (outputs.empty()) {
     return;
   }
-  const std::int64_t pixels =
-      checked_boundaries(boundaries, layout_.size(), layout_.size()).pixels;
   const Shape result = checked_outputs(outputs);
-  require(result[1] * result[2] == pixels, Errc::shape_mismatch, kPlace,
-          "output: got " + to_string(result) + ", expected " +
-              std::to_string(pixels) + " pixels");
+  const UNetSides sides = UNetSides::of(result);
+  (void)checked_boundaries(boundaries, layout_.size(), layout_.size(), sides);
   for_each_group(
-      ctx, outputs.size(), unet_rows_at_once(pixels, ctx.device().kind),
+      ctx, outputs.size(), unet_rows_at_once(sides.pixels(), ctx.device().kind),
       [&](std::size_t at, std::size_t n) {
         const UNetState state = load_state(ctx, boundaries.subspan(at, n));
         Tensor images = ctx.workspace().take(
@@ -171,16 +172,16 @@ void UNet::finish(ExecContext& ctx, ShardContext& shard, const Batch& batch,
 
 Shape UNet::checked_latents(std::span<const Tensor> latents) const {
   const Shape shape = common_shape(kPlace, "latents", latents);
-  const std::int64_t multiple = config_.side_multiple();
+  check_latent_shape(shape);
+  return shape;
+}
+
+void UNet::check_latent_shape(const Shape& shape) const {
   const bool fits = shape.rank() == 3 && shape[0] == config_.in_channels &&
-                    shape[1] > 0 && shape[1] % multiple == 0 && shape[2] > 0 &&
-                    shape[2] % multiple == 0;
+                    shape[1] > 0 && shape[2] > 0;
   require(fits, Errc::shape_mismatch, kPlace,
           "latents: got " + to_string(shape) + ", expected " +
-              std::to_string(config_.in_channels) +
-              " channels, and sides that are multiples of " +
-              std::to_string(multiple));
-  return shape;
+              std::to_string(config_.in_channels) + " channels and two sides");
 }
 
 Shape UNet::checked_outputs(std::span<const Tensor> outputs) const {
@@ -192,8 +193,8 @@ Shape UNet::checked_outputs(std::span<const Tensor> outputs) const {
   return shape;
 }
 
-UNet::Crossing UNet::checked_boundaries(std::span<const Boundary> boundaries,
-                                        int cut, int end) const {
+int UNet::checked_boundaries(std::span<const Boundary> boundaries, int cut,
+                             int end, const UNetSides& sides) const {
   const int first_skip = first_skip_of(layout_, cut, boundaries.front());
   const std::vector<std::string> names =
       boundary_names(layout_, cut, first_skip);
@@ -204,8 +205,6 @@ UNet::Crossing UNet::checked_boundaries(std::span<const Boundary> boundaries,
               std::to_string(end) + " take");
   const auto num_skips =
       static_cast<std::size_t>(layout_.live_skips(cut) - first_skip);
-  std::int64_t height = 0;
-  std::int64_t width = 0;
   for (const Boundary& boundary : boundaries) {
     require(boundary.size() == names.size(), Errc::shape_mismatch, kPlace,
             "boundary: got " + std::to_string(boundary.size()) +
@@ -216,12 +215,8 @@ UNet::Crossing UNet::checked_boundaries(std::span<const Boundary> boundaries,
               ? layout_.skips()[static_cast<std::size_t>(first_skip) + i]
               : layout_.hidden(cut);
       const Tensor& tensor = boundary[i].tensor;
-      if (height == 0 && tensor.shape().rank() == 3) {
-        height = tensor.dim(0) << plane.halvings;
-        width = tensor.dim(1) << plane.halvings;
-      }
-      const Shape expected{height >> plane.halvings, width >> plane.halvings,
-                           plane.channels};
+      const UNetSides here = sides.halved(plane.halvings);
+      const Shape expected{here.height, here.width, plane.channels};
       require(boundary[i].name == names[i] && tensor.shape() == expected &&
                   tensor.dtype() == compute_ && !tensor.empty(),
               Errc::shape_mismatch, kPlace,
@@ -232,7 +227,7 @@ UNet::Crossing UNet::checked_boundaries(std::span<const Boundary> boundaries,
                   std::string(to_string(compute_)));
     }
   }
-  return {.first_skip = first_skip, .pixels = height * width};
+  return first_skip;
 }
 
 Tensor UNet::embed_rows(ExecContext& ctx, const Tensor& latents) const {
@@ -251,11 +246,11 @@ Tensor UNet::embed_rows(ExecContext& ctx, const Tensor& latents) const {
 }
 
 void UNet::run_rows(ExecContext& ctx, const Batch& rows, int begin, int end,
-                    std::int64_t pixels, UNetState& state) const {
+                    const UNetSides& sides, UNetState& state) const {
   const auto conditions = conditioner().conditions_of(ctx, rows);
   UNetPass pass(ctx, config_, layout_, weights_, compute_, conditions,
                 conditioner().shifts_of(ctx, rows, conditions), {begin, end},
-                pixels);
+                sides);
   for (int i = begin; i < end; ++i) {
     pass.run(i, state);
   }

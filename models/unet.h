@@ -23,10 +23,11 @@ namespace troupe::models {
 /// A condition is what check_unet_condition says. Blocks are the units of
 /// UNetLayout. A boundary holds the skips that exist there, "skip.0" and so on,
 /// and "hidden" unless that is the newest of them itself; each is [H, W, C] in
-/// the compute type. The oldest skips may be missing (see run_blocks). Latents
-/// may be rectangles whose sides are multiples of side_multiple(). Rows are
-/// computed in groups. Source: Rombach et al. 2022, arXiv:2112.10752; Podell et
-/// al. 2023, arXiv:2307.01952.
+/// the compute type. The oldest skips may be missing (see run_blocks), and the
+/// batch tells the latents' sides. These may be any: an odd side is rounded up
+/// where it is halved, and the way up goes back to the same sides, as in
+/// diffusers. Rows are computed in groups. Source: Rombach et al. 2022,
+/// arXiv:2112.10752; Podell et al. 2023, arXiv:2307.01952.
 class UNet final : public Denoiser {
  public:
   /// Loads the weights of `segment`. Errors: Errc::invalid_argument for blocks
@@ -58,20 +59,18 @@ class UNet final : public Denoiser {
   /// These throw Errc::shape_mismatch. They return the one shape of all rows.
   [[nodiscard]] Shape checked_latents(std::span<const Tensor> latents) const;
   [[nodiscard]] Shape checked_outputs(std::span<const Tensor> outputs) const;
-  /// What boundaries say of their rows.
-  struct Crossing {
-    int first_skip = 0;       ///< the oldest that they hold
-    std::int64_t pixels = 0;  ///< of the latents that they belong to
-  };
-  /// At `cut`, for units from there to `end`.
-  [[nodiscard]] Crossing checked_boundaries(
-      std::span<const Boundary> boundaries, int cut, int end) const;
+  void check_latent_shape(const Shape& shape) const;
+  /// Boundaries at `cut`, for units from there to `end`, of latents of these
+  /// sides. Returns the oldest skip that they hold.
+  [[nodiscard]] int checked_boundaries(std::span<const Boundary> boundaries,
+                                       int cut, int end,
+                                       const UNetSides& sides) const;
 
   /// [B, C, H, W] f32 to [B, H, W, C'], in the workspace.
   [[nodiscard]] Tensor embed_rows(ExecContext& ctx,
                                   const Tensor& latents) const;
   void run_rows(ExecContext& ctx, const Batch& rows, int begin, int end,
-                std::int64_t pixels, UNetState& state) const;
+                const UNetSides& sides, UNetState& state) const;
   /// `images`: [B, C, H, W] f32.
   void finish_rows(ExecContext& ctx, const Tensor& hidden,
                    Tensor& images) const;

@@ -165,14 +165,6 @@ void parse_sample_size(const Json& json, UNetConfig& config) {
     config.sample_height = json.integer("sample_size", 64, 1, 65536);
     config.sample_width = config.sample_height;
   }
-  const std::int64_t multiple = config.side_multiple();
-  if (config.sample_height % multiple != 0 ||
-      config.sample_width % multiple != 0) {
-    throw Error(Errc::unsupported, json.place(),
-                "sample_size: got " + json.written("sample_size") +
-                    ", expected a multiple of " + std::to_string(multiple),
-                kCannotRun);
-  }
 }
 
 void parse_additions(const Json& json, UNetConfig& config) {

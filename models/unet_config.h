@@ -45,10 +45,6 @@ struct UNetConfig {
   [[nodiscard]] std::int64_t added_width() const noexcept {
     return pooled_width + kSizes * size_embed_dim;
   }
-  /// Sides of latents are multiples of it.
-  [[nodiscard]] std::int64_t side_multiple() const noexcept {
-    return std::int64_t{1} << (levels.size() - 1);
-  }
   [[nodiscard]] Shape latent_shape() const {
     return {in_channels, sample_height, sample_width};
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 #include <utility>
 
@@ -42,10 +41,10 @@ std::int64_t unit_parameters(const UNetConfig& config, const UNetUnit& unit) {
   return count;
 }
 
-/// Floating-point operations of a unit, for latents of so many pixels.
-double unit_flops(const UNetUnit& unit, std::int64_t pixels) {
-  const std::int64_t here = pixels >> (2 * unit.halvings);
-  const std::int64_t there = pixels >> (2 * unit.out_halvings());
+/// Floating-point operations of a unit, for latents of these sides.
+double unit_flops(const UNetUnit& unit, const UNetSides& sides) {
+  const std::int64_t here = sides.halved(unit.halvings).pixels();
+  const std::int64_t there = sides.halved(unit.out_halvings()).pixels();
   const std::int64_t width = unit.out_channels;
   double flops = unit.sampler.empty() ? 0.0 : product(there, 9 * width, width);
   for (std::size_t i = 0; i < unit.resnets.size(); ++i) {
@@ -73,7 +72,7 @@ std::int64_t prompt_columns(const UNetLayout& layout, SegmentRange units) {
 /// Of the units' own convolutions and attention; those at both ends and what is
 /// said of the prompt are narrower.
 ThreadScratch scratch_of(const UNetLayout& layout, SegmentRange units,
-                         std::int64_t pixels, DType compute) {
+                         const UNetSides& sides, DType compute) {
   ThreadScratch scratch;
   for (int i = units.begin; i < units.end; ++i) {
     const UNetUnit& unit = layout.unit(i);
@@ -82,7 +81,7 @@ ThreadScratch scratch_of(const UNetLayout& layout, SegmentRange units,
       scratch.add_convolution(9 * unit.resnet_input(0), compute);
     }
     if (unit.depth > 0) {
-      scratch.add_attention(pixels >> (2 * unit.halvings),
+      scratch.add_attention(sides.halved(unit.halvings).pixels(),
                             unit.out_channels / unit.heads, compute);
     }
   }
@@ -103,20 +102,15 @@ std::vector<SkipInfo> skips_of(const UNetLayout& layout) {
 }  // namespace
 
 Shape UNetDescription::nearest_latents(const Shape& wanted) const {
-  const auto multiple = static_cast<double>(config_.side_multiple());
-  const auto nearest = [&](std::int64_t side) {
-    return std::max<std::int64_t>(
-               1, std::llround(static_cast<double>(side) / multiple)) *
-           config_.side_multiple();
-  };
   if (wanted.rank() != 3) {
     return latent_shape();
   }
-  return {config_.in_channels, nearest(wanted[1]), nearest(wanted[2])};
+  return {config_.in_channels, std::max<std::int64_t>(wanted[1], 1),
+          std::max<std::int64_t>(wanted[2], 1)};
 }
 
 DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
-  const std::int64_t pixels = latents[1] * latents[2];
+  const UNetSides sides = UNetSides::of(latents);
   const std::int64_t outer = config_.levels.front().width;
   DenoiserInfo info;
   info.class_name = "UNet2DConditionModel";
@@ -128,9 +122,9 @@ DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
   for (int i = 0; i < layout_.size(); ++i) {
     const UNetPlane hidden = layout_.hidden(i);
     const std::int64_t elements =
-        (pixels >> (2 * hidden.halvings)) * hidden.channels;
+        sides.halved(hidden.halvings).pixels() * hidden.channels;
     info.blocks.push_back(
-        {.flops = unit_flops(layout_.unit(i), pixels),
+        {.flops = unit_flops(layout_.unit(i), sides),
          .parameter_bytes = static_cast<std::size_t>(
                                 unit_parameters(config_, layout_.unit(i))) *
                             size_of(compute),
@@ -145,8 +139,8 @@ DenoiserInfo UNetDescription::info(const Shape& latents, DType compute) const {
   info.bytes_per_prompt =
       static_cast<std::size_t>(kPromptTokens * prompt_columns(layout_, whole)) *
       size_of(compute);
-  info.embed_flops = product(pixels, 9 * config_.in_channels, outer);
-  info.finish_flops = product(pixels, 9 * outer, config_.out_channels);
+  info.embed_flops = product(sides.pixels(), 9 * config_.in_channels, outer);
+  info.finish_flops = product(sides.pixels(), 9 * outer, config_.out_channels);
   return info;
 }
 
@@ -198,8 +192,9 @@ NetworkMemory UNetDescription::memory(const Shape& latents, DType compute,
     parameters += spec.shape.num_elements();
     largest = std::max(largest, spec.shape.num_elements());
   }
-  const std::int64_t pixels = latents[1] * latents[2];
-  const UNetPassSize pass = pass_size(layout_, segment, pixels, compute);
+  const UNetSides sides = UNetSides::of(latents);
+  const std::int64_t pixels = sides.pixels();
+  const UNetPassSize pass = pass_size(layout_, segment, sides, compute);
   const std::int64_t outer = config_.levels.front().width;
   NetworkMemory memory;
   memory.weights_bytes =
@@ -216,7 +211,7 @@ NetworkMemory UNetDescription::memory(const Shape& latents, DType compute,
       (NetworkMemory::kLatentsPerRow * config_.in_channels +
        config_.out_channels));
   if (kind == DeviceKind::cpu) {
-    memory.scratch = scratch_of(layout_, segment, pixels, compute);
+    memory.scratch = scratch_of(layout_, segment, sides, compute);
   }
   return memory;
 }

@@ -9,6 +9,23 @@
 
 namespace troupe::models {
 
+/// Sides of latents, or of what a UNet makes of them.
+struct UNetSides {
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  /// Of [C, H, W].
+  [[nodiscard]] static UNetSides of(const Shape& image) noexcept {
+    return {image[1], image[2]};
+  }
+  [[nodiscard]] std::int64_t pixels() const noexcept { return height * width; }
+  /// Behind so many convolutions of stride 2: an odd side is rounded up.
+  [[nodiscard]] UNetSides halved(int times) const noexcept {
+    const std::int64_t up = (std::int64_t{1} << times) - 1;
+    return {(height + up) >> times, (width + up) >> times};
+  }
+};
+
 /// What stands between two neighbouring cuts of a UNet, with the names of its
 /// modules in diffusers. Units are its blocks, in the order in which they run.
 struct UNetUnit {
@@ -17,6 +34,7 @@ struct UNetUnit {
     downsample,  ///< halves the sides; its output is a skip, too
     mid,         ///< residual block, transformer, residual block
     up           ///< takes a skip; residual block, transformer, upsampling
+                 ///< to the sides of the next skip
   };
   Kind kind = Kind::down;
   int halvings = 0;  ///< of the sides of the latents, at the unit's input

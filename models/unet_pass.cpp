@@ -53,15 +53,15 @@ struct UNetPass::TransformerBuffers {
 };
 
 UNetPassSize pass_size(const UNetLayout& layout, SegmentRange units,
-                       std::int64_t pixels, DType compute) {
+                       const UNetSides& sides, DType compute) {
   UNetPassSize size;
   const auto stream =
       static_cast<std::int64_t>(sizeof(float) / size_of(compute));
   for (int i = units.begin; i < units.end; ++i) {
     const UNetUnit& unit = layout.unit(i);
-    const std::int64_t here = pixels >> (2 * unit.halvings);
+    const std::int64_t here = sides.halved(unit.halvings).pixels();
     const std::int64_t out =
-        (pixels >> (2 * unit.out_halvings())) * unit.out_channels;
+        sides.halved(unit.out_halvings()).pixels() * unit.out_channels;
     if (unit.makes_skip()) {
       size.skips += out;
     } else {
@@ -84,7 +84,7 @@ UNetPass::UNetPass(ExecContext& ctx, const UNetConfig& config,
                    const UNetLayout& layout, const UNetWeights& weights,
                    DType compute,
                    std::span<const UNetCondition* const> conditions,
-                   Tensor shifts, SegmentRange units, std::int64_t pixels)
+                   Tensor shifts, SegmentRange units, const UNetSides& sides)
     : ctx_(ctx),
       config_(config),
       layout_(layout),
@@ -92,9 +92,10 @@ UNetPass::UNetPass(ExecContext& ctx, const UNetConfig& config,
       compute_(compute),
       conditions_(conditions),
       shifts_(std::move(shifts)),
+      sides_(sides),
       hidden_(ctx.workspace(),
               static_cast<std::int64_t>(conditions.size()) *
-                  pass_size(layout, units, pixels, compute).hidden,
+                  pass_size(layout, units, sides, compute).hidden,
               compute) {}
 
 void UNetPass::run(int index, UNetState& state) {
@@ -118,11 +119,9 @@ void UNetPass::run(int index, UNetState& state) {
 void UNetPass::run_down(const UNetUnit& unit, const UNetUnitWeights& weights,
                         UNetState& state) {
   const Tensor& x = state.hidden;
-  const bool halves = unit.kind == Kind::downsample;
-  const std::int64_t step = halves ? 2 : 1;
-  Tensor out =
-      take({x.dim(0), x.dim(1) / step, x.dim(2) / step, unit.out_channels});
-  if (halves) {
+  const UNetSides after = sides_.halved(unit.out_halvings());
+  Tensor out = take({x.dim(0), after.height, after.width, unit.out_channels});
+  if (unit.kind == Kind::downsample) {
     kernels::conv2d(ctx_, x, *weights.sampler, out);
   } else {
     resnet(weights, 0, x, out);
@@ -157,7 +156,9 @@ void UNetPass::run_up(const UNetUnit& unit, const UNetUnitWeights& weights,
   state.skips.pop_back();
   add_transformer(unit, weights, out);
   if (unit.upsamples()) {
-    const Shape large{x.dim(0), 2 * x.dim(1), 2 * x.dim(2), unit.out_channels};
+    // Those of the next skip, which another segment may hold.
+    const UNetSides after = sides_.halved(unit.out_halvings());
+    const Shape large{x.dim(0), after.height, after.width, unit.out_channels};
     hidden_.apply(large, [&](const Tensor& from, Tensor& to) {
       kernels::upsample_nearest2x(ctx_, from, to);
     });

@@ -26,10 +26,10 @@ struct UNetPassSize {
   std::int64_t hidden = 0;  ///< of the largest hidden state that is no skip
   std::int64_t inner = 0;   ///< inside the unit that takes most
 };
-/// Of units [begin, end) for latents of so many pixels. `inner` counts f32
-/// numbers as often as they are larger than the compute type.
+/// Of units [begin, end) for latents of these sides. `inner` counts f32 numbers
+/// as often as they are larger than the compute type.
 [[nodiscard]] UNetPassSize pass_size(const UNetLayout& layout,
-                                     SegmentRange units, std::int64_t pixels,
+                                     SegmentRange units, const UNetSides& sides,
                                      DType compute);
 
 /// Runs units of a UNet on one group of rows. Memory comes from the workspace:
@@ -37,11 +37,11 @@ struct UNetPassSize {
 class UNetPass {
  public:
   /// conditions: of the rows; shifts: [B, W], as UNetConditioner makes them;
-  /// pixels: of the latents. Keeps references.
+  /// sides: of the latents. Keeps references.
   UNetPass(ExecContext& ctx, const UNetConfig& config, const UNetLayout& layout,
            const UNetWeights& weights, DType compute,
            std::span<const UNetCondition* const> conditions, Tensor shifts,
-           SegmentRange units, std::int64_t pixels);
+           SegmentRange units, const UNetSides& sides);
 
   /// Runs the unit `index`.
   void run(int index, UNetState& state);
@@ -80,6 +80,7 @@ class UNetPass {
   DType compute_;
   std::span<const UNetCondition* const> conditions_;
   Tensor shifts_;
+  UNetSides sides_;
   PingPong hidden_;
 };
 

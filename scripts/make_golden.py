@@ -249,6 +249,10 @@ def fixed(out):
               attention_head_dim=[1, 2, 4], cross_attention_dim=5,
               in_channels=3, out_channels=2, act_fn="gelu",
               time_embedding_dim=12)
+    make_unet(path("unet_odd"), 19, 3, side=(7, 10), sample_size=9,
+              **unet_levels([False, True, True]), block_out_channels=[4, 4, 8],
+              layers_per_block=1, norm_num_groups=2, attention_head_dim=1,
+              cross_attention_dim=5, time_embedding_dim=8)
     make_vae(path("vae_tiled"), 18, side=(8, 5), sample_size=16,
              tiled_side=(15, 22), block_out_channels=[4, 8],
              layers_per_block=1, norm_num_groups=2, latent_channels=3)
@@ -266,10 +270,10 @@ def drawn_unet(draw, path):
                   "addition_time_embed_dim": size,
                   "projection_class_embeddings_input_dim":
                       6 * size + draw.randint(1, 40)}
-    multiple = 2 ** (count - 1)
+    most = 4 * 2 ** (count - 1)
     make_unet(path, draw.randrange(1 << 30), draw.randint(1, 77),
-              rows=draw.randint(1, 3), sample_size=multiple * draw.randint(1, 4),
-              side=(multiple * draw.randint(1, 4), multiple * draw.randint(1, 4)),
+              rows=draw.randint(1, 3), sample_size=draw.randint(1, most),
+              side=(draw.randint(1, most), draw.randint(1, most)),
               **unet_levels([draw.random() < 0.7 for _ in range(count)]),
               block_out_channels=[8 * h * groups * draw.randint(1, 2)
                                   for h in heads],

@@ -106,6 +106,12 @@ def cases(rng, row, sizes):
         more += [Case(f"clip skip {layers}", (cat, "a dog"), negative=negative,
                       clip_skip=layers)
                  for layers, negative in [(0, None), (1, None), (1, cat)]]
+    if row.has_any_sides:
+        # 72 and 104 pixels are 9 and 13 of the latents of real models.
+        sides = [(72, 104), (8, 40)] + [
+            (8 * rng.randint(2, 16), 8 * rng.randint(2, 16)) for _ in range(2)]
+        more += [Case(f"{width}x{height} pixels", (cat,), steps=4,
+                      picture=(height, width)) for height, width in sides]
     return more + [
         Case("empty negative", (cat,), negative=""),
         Case("plain", (cat.lower(),)),

@@ -140,11 +140,6 @@ def unet(width, sizes, down, **more):
     return model
 
 
-def halvings(sizes):
-    """How often the sides can be halved, twice at most."""
-    return 2 if sizes.sample_size % 4 == 0 else 1
-
-
 def save_stable_diffusion(folder, sizes, scheduler, pad, hidden_act, **network):
     """Writes the folder of a pipeline; its weights follow torch's seed. pad: the
     token that fills a text up, None: the one that ends it."""
@@ -157,8 +152,8 @@ def save_stable_diffusion(folder, sizes, scheduler, pad, hidden_act, **network):
         StableDiffusionPipeline(
             tokenizer=tokenizer, text_encoder=encoder, vae=decoder(sizes),
             unet=unet(encoder.config.hidden_size, sizes,
-                      ["CrossAttnDownBlock2D"] * halvings(sizes)
-                      + ["DownBlock2D"], **network),
+                      ["CrossAttnDownBlock2D"] * 2 + ["DownBlock2D"],
+                      **network),
             scheduler=scheduler, safety_checker=None, feature_extractor=None,
             requires_safety_checker=False).save_pretrained(folder)
 
@@ -174,7 +169,7 @@ def stable_diffusion(folder, sizes):
 def stable_diffusion_2(folder, sizes):
     """As 2.1 of 768 pixels: the network predicts v, its heads are equally wide
     on all levels, and OpenCLIP reads the text."""
-    heads = [sizes.heads] + [2 * sizes.heads] * halvings(sizes)
+    heads = [sizes.heads] + [2 * sizes.heads] * 2
     save_stable_diffusion(
         folder, sizes, DDIMScheduler(
             beta_start=0.00085, beta_end=0.012, beta_schedule="scaled_linear",
@@ -197,14 +192,13 @@ def stable_diffusion_xl(folder, sizes):
             len(tokenizer), sizes, end, CLIPTextModelWithProjection,
             hidden_size=24, num_attention_heads=3, hidden_act="gelu",
             projection_dim=20)
-        deep = halvings(sizes)
         StableDiffusionXLPipeline(
             tokenizer=tokenizer, text_encoder=encoder, tokenizer_2=other,
             text_encoder_2=projecting, vae=decoder(sizes),
             unet=unet(encoder.config.hidden_size + 24, sizes,
-                      ["DownBlock2D"] + ["CrossAttnDownBlock2D"] * deep,
-                      attention_head_dim=[1] + [sizes.heads] * deep,
-                      transformer_layers_per_block=[1, 2, 1][:deep + 1],
+                      ["DownBlock2D"] + ["CrossAttnDownBlock2D"] * 2,
+                      attention_head_dim=[1] + [sizes.heads] * 2,
+                      transformer_layers_per_block=[1, 2, 1],
                       use_linear_projection=True,
                       addition_embed_type="text_time",
                       addition_time_embed_dim=8,
@@ -228,6 +222,8 @@ class Pipeline(NamedTuple):
     call: dict  # beside prompts, generators and the kind of output
     has_second_text: bool = False
     has_clip_skip: bool = False
+    # Of the latents: not whole patches alone.
+    has_any_sides: bool = False
     # A missing negative prompt is not an empty text.
     has_no_negative: bool = False
     sizes: list = SMALL
@@ -245,18 +241,18 @@ PIPELINES = {
         "pipeline_sd15", StableDiffusionPipeline, stable_diffusion,
         ("prompt_embeds", "negative_prompt_embeds"),
         {"device": "cpu", "num_images_per_prompt": 1}, {},
-        has_clip_skip=True),
+        has_clip_skip=True, has_any_sides=True),
     "Stable Diffusion 2.1": Pipeline(
         "pipeline_sd21", StableDiffusionPipeline, stable_diffusion_2,
         ("prompt_embeds", "negative_prompt_embeds"),
         {"device": "cpu", "num_images_per_prompt": 1}, {},
-        has_clip_skip=True),
+        has_clip_skip=True, has_any_sides=True),
     "Stable Diffusion XL": Pipeline(
         "pipeline_sdxl", StableDiffusionXLPipeline, stable_diffusion_xl,
         ("prompt_embeds", "negative_prompt_embeds", "pooled_prompt_embeds",
          "negative_pooled_prompt_embeds"),
         {"device": "cpu"}, {}, has_second_text=True, has_clip_skip=True,
-        has_no_negative=True),
+        has_no_negative=True, has_any_sides=True),
     "PixArt-Sigma in bins": Pipeline(
         "pipeline_pixart_bins", PixArtSigmaPipeline, pixart_sigma,
         ("prompt_embeds", "prompt_attention_mask", "negative_prompt_embeds",

@@ -32,7 +32,7 @@ def random_config(rng):
     return dict(
         **level_types([rng.random() < 0.7 for _ in range(levels)]),
         block_out_channels=[4 * h * groups * rng.randint(1, 3) for h in heads],
-        sample_size=2 ** (levels - 1) * rng.randint(1, 4),
+        sample_size=rng.randint(1, 4 * 2 ** (levels - 1)),
         layers_per_block=rng.randint(1, 3), norm_num_groups=groups,
         attention_head_dim=heads,
         transformer_layers_per_block=[rng.randint(1, 3) for _ in range(levels)],
@@ -44,14 +44,21 @@ def random_config(rng):
 
 
 def random_sides(config, rng):
-    """Multiples that leave GROUP_VALUES in every group of every norm."""
+    """Any that leave GROUP_VALUES in every group of every norm; half of the
+    time each is even on every level but the last."""
     widths = config["block_out_channels"]
-    deepest = min(width // config["norm_num_groups"] * 4 ** -level
-                  for level, width in enumerate(widths))
     multiple = 2 ** (len(widths) - 1)
-    return rng.choice([
-        (multiple * h, multiple * w) for h in range(1, 6) for w in range(1, 6)
-        if h * w * multiple ** 2 * deepest >= models.GROUP_VALUES])
+
+    def fills_groups(height, width):
+        # Sides are rounded up where they are halved.
+        return all(-(-height // 2 ** level) * -(-width // 2 ** level)
+                   * (channels // config["norm_num_groups"])
+                   >= models.GROUP_VALUES
+                   for level, channels in enumerate(widths))
+    step = rng.choice([1, multiple])
+    sides = range(step, 5 * multiple + 1, step)
+    return rng.choice([(h, w) for h in sides for w in sides
+                       if fills_groups(h, w)])
 
 
 def random_inputs(config, rng, generator):

@@ -59,10 +59,13 @@ TEST_P(UNetOnGpu, AgreesWithTheCpu) {
   const auto there = small_unet(cpu, config());
   const auto here = unet();
   EXPECT_EQ(here->info().weights_hash, there->info().weights_hash);
-  const auto want = predict(cpu, *there, unet_rows(cpu, *there, config(), 3));
-  const auto got = predict(gpu(), *here, rows_for(*here, 3));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    EXPECT_LE(relative_error(got[i], want[i]), GetParam().tolerance) << i;
+  for (const Shape& shape : {Shape{4, 8, 8}, Shape{4, 7, 5}}) {
+    const auto want =
+        predict(cpu, *there, unet_rows(cpu, *there, config(), 3, shape));
+    const auto got = predict(gpu(), *here, rows_for(*here, 3, shape));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_LE(relative_error(got[i], want[i]), GetParam().tolerance) << i;
+    }
   }
 }
 
@@ -80,18 +83,20 @@ TEST_P(UNetOnGpu, ComputesARowAsIfItWereAlone) {
 
 TEST_P(UNetOnGpu, MayBeCutAnywhere) {
   const auto here = unet();
-  const Rows rows = rows_for(*here, 2, {4, 4, 12});
-  const auto want = predict(gpu(), *here, rows);
-  ShardContext whole;
-  const int count = UNetLayout(config()).size();
-  for (int cut = 0; cut <= count; ++cut) {
-    std::vector<Boundary> boundaries(2);
-    here->embed(gpu(), whole, rows.batch(), boundaries);
-    here->run_blocks(gpu(), whole, rows.batch(), 0, cut, boundaries);
-    here->run_blocks(gpu(), whole, rows.batch(), cut, count, boundaries);
-    auto outputs = outputs_for(*here, rows.latents);
-    here->finish(gpu(), whole, rows.batch(), boundaries, outputs);
-    expect_same(outputs, want);
+  for (const Shape& shape : {Shape{4, 4, 12}, Shape{4, 5, 7}}) {
+    const Rows rows = rows_for(*here, 2, shape);
+    const auto want = predict(gpu(), *here, rows);
+    ShardContext whole;
+    const int count = UNetLayout(config()).size();
+    for (int cut = 0; cut <= count; ++cut) {
+      std::vector<Boundary> boundaries(2);
+      here->embed(gpu(), whole, rows.batch(), boundaries);
+      here->run_blocks(gpu(), whole, rows.batch(), 0, cut, boundaries);
+      here->run_blocks(gpu(), whole, rows.batch(), cut, count, boundaries);
+      auto outputs = outputs_for(*here, rows.latents);
+      here->finish(gpu(), whole, rows.batch(), boundaries, outputs);
+      expect_same(outputs, want);
+    }
   }
 }
 

@@ -26,7 +26,10 @@ struct Rows {
     prepared.push_back(denoiser.prepare(ctx, condition));
     conditions.push_back(prepared.back().get());
   }
-  [[nodiscard]] Batch batch() const { return {latents, timesteps, conditions}; }
+  [[nodiscard]] Batch batch() const {
+    return {latents, timesteps, conditions,
+            latents.empty() ? Shape() : latents.front().shape()};
+  }
 };
 
 inline std::vector<Tensor> outputs_for(const Denoiser& denoiser,

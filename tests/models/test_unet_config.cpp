@@ -144,6 +144,26 @@ TEST(UNetConfig, TakesTheClassDefaultsForMissingKeys) {
   EXPECT_FALSE(config.has_sizes());
 }
 
+TEST(UNetConfig, TakesSidesThatCannotBeHalvedEvenly) {
+  EXPECT_EQ(parse(R"({"sample_size": 60})").latent_shape(), Shape({4, 60, 60}));
+  EXPECT_EQ(parse(R"({"sample_size": [1, 97]})").latent_shape(),
+            Shape({4, 1, 97}));
+}
+
+TEST(UNetLayout, RoundsSidesUpWhereTheyAreHalved) {
+  const UNetSides sides{9, 6};
+  const auto expect_sides = [&](int times, std::int64_t height,
+                                std::int64_t width) {
+    EXPECT_EQ(sides.halved(times).height, height) << times;
+    EXPECT_EQ(sides.halved(times).width, width) << times;
+  };
+  expect_sides(0, 9, 6);
+  expect_sides(1, 5, 3);
+  expect_sides(2, 3, 2);
+  expect_sides(3, 2, 1);
+  expect_sides(4, 1, 1);
+}
+
 TEST(UNetConfig, RefusesOtherKindsWithTheKey) {
   const auto code_of = [](const std::string& text) {
     return error_of([&] { (void)parse(text); }).code();
@@ -157,8 +177,7 @@ TEST(UNetConfig, RefusesOtherKindsWithTheKey) {
         R"({"down_block_types": ["A", "B", "C", "D"]})",
         R"({"layers_per_block": [1, 2, 2, 2]})", R"({"act_fn": "tanh"})",
         R"({"cross_attention_dim": [768, 768, 768, 768]})",
-        R"({"num_attention_heads": 8})", R"({"sample_size": 60})",
-        R"({"norm_num_groups": null})"}) {
+        R"({"num_attention_heads": 8})", R"({"norm_num_groups": null})"}) {
     EXPECT_EQ(code_of(text), Errc::unsupported) << text;
   }
   for (const char* text :

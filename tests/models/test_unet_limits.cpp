@@ -21,22 +21,23 @@ TEST(UNet, AStepAllocatesNothingAfterTheFirst) {
 }
 
 TEST(UNet, APassTakesTheMemoryThatWasForecast) {
-  for (const bool with_sizes : {false, true}) {
-    for (const int count : {1, 4}) {
-      ExecContext ctx;
-      const UNetConfig config = small_unet_config(with_sizes, 32);
-      const auto unet = small_unet(ctx, config);
-      const Shape shape{4, 64, 32};
-      const Rows rows = unet_rows(ctx, *unet, config, count, shape);
-      ExecContext fresh;  // what `prepare` took is not of the pass
-      (void)predict(fresh, *unet, rows);
-      const NetworkMemory forecast =
-          UNetDescription(config).memory(shape, DType::f32);
-      const double share =
-          static_cast<double>(fresh.workspace().capacity_bytes()) /
-          static_cast<double>(forecast.of_rows(count));
-      EXPECT_LE(share, 1.0) << count;
-      EXPECT_GE(share, 0.9) << count;
+  for (const Shape& shape : {Shape{4, 64, 32}, Shape{4, 61, 33}}) {
+    for (const bool with_sizes : {false, true}) {
+      for (const int count : {1, 4}) {
+        ExecContext ctx;
+        const UNetConfig config = small_unet_config(with_sizes, 32);
+        const auto unet = small_unet(ctx, config);
+        const Rows rows = unet_rows(ctx, *unet, config, count, shape);
+        ExecContext fresh;  // what `prepare` took is not of the pass
+        (void)predict(fresh, *unet, rows);
+        const NetworkMemory forecast =
+            UNetDescription(config).memory(shape, DType::f32);
+        const double share =
+            static_cast<double>(fresh.workspace().capacity_bytes()) /
+            static_cast<double>(forecast.of_rows(count));
+        EXPECT_LE(share, 1.0) << count;
+        EXPECT_GE(share, 0.9) << count;
+      }
     }
   }
 }
@@ -122,12 +123,12 @@ TEST(UNet, SegmentsHoldOnlyTheirOwnWeightsAndPrompts) {
             Errc::shape_mismatch);
 }
 
-TEST(UNet, RefusesSidesThatCannotBeHalvedAndMixedSizes) {
+TEST(UNet, TakesSidesOfAnyLengthButNone) {
   ExecContext ctx;
   const UNetConfig config = small_unet_config();
   const auto unet = small_unet(ctx, config);
-  for (const Shape& wrong : {Shape{4, 6, 8}, Shape{4, 8, 2}, Shape{3, 8, 8},
-                             Shape{4, 8}, Shape{4, 0, 8}, Shape{4, 1, 8, 8}}) {
+  for (const Shape& wrong : {Shape{3, 8, 8}, Shape{4, 8}, Shape{4, 0, 8},
+                             Shape{4, 8, 0}, Shape{4, 1, 8, 8}}) {
     Rows rows;
     rows.add(ctx, *unet, Tensor::zeros(wrong, DType::f32), 500.0,
              unet_condition(config, 1, 2));
@@ -136,8 +137,39 @@ TEST(UNet, RefusesSidesThatCannotBeHalvedAndMixedSizes) {
         << to_string(wrong);
   }
   const UNetDescription description(config);
-  EXPECT_EQ(description.nearest_latents({4, 6, 9}), (Shape{4, 8, 8}));
-  EXPECT_EQ(description.nearest_latents({4, 1, 100}), (Shape{4, 4, 100}));
+  EXPECT_EQ(description.nearest_latents({4, 6, 9}), (Shape{4, 6, 9}));
+  EXPECT_EQ(description.nearest_latents({4, 1, 101}), (Shape{4, 1, 101}));
+  EXPECT_EQ(description.nearest_latents({3, 0, 9}), (Shape{4, 1, 9}));
+  EXPECT_EQ(description.nearest_latents({4, 9}), description.latent_shape());
+}
+
+// Halved, sides of 5 and 6 are 3: boundaries alone do not tell them apart.
+TEST(UNet, BlocksAreToldTheSidesOfTheLatents) {
+  ExecContext ctx;
+  ShardContext whole;
+  const UNetConfig config = small_unet_config();
+  const auto unet = small_unet(ctx, config);
+  const int count = UNetLayout(config).size();
+  const Rows rows = unet_rows(ctx, *unet, config, 1, {4, 5, 6});
+  std::vector<Boundary> boundaries(1);
+  unet->embed(ctx, whole, rows.batch(), boundaries);
+  const auto code_of = [&](const Shape& told) {
+    std::vector<Boundary> copy = boundaries;
+    Batch batch = rows.batch();
+    batch.latent_shape = told;
+    return error_of(
+               [&] { unet->run_blocks(ctx, whole, batch, 0, count, copy); })
+        .code();
+  };
+  EXPECT_EQ(code_of({}), Errc::shape_mismatch);
+  EXPECT_EQ(code_of({4, 6, 5}), Errc::shape_mismatch);
+  EXPECT_EQ(code_of({4, 6, 6}), Errc::shape_mismatch);
+  unet->run_blocks(ctx, whole, rows.batch(), 0, count, boundaries);
+  auto turned = outputs_for(*unet, {Tensor({4, 6, 5}, DType::f32)});
+  EXPECT_EQ(error_of([&] {
+              unet->finish(ctx, whole, rows.batch(), boundaries, turned);
+            }).code(),
+            Errc::shape_mismatch);
 }
 
 TEST(UNet, StopsBetweenBlocksWhenAsked) {
