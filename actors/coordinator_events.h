@@ -11,6 +11,7 @@
 
 #include "actors/grant.h"
 #include "actors/observer.h"
+#include "actors/process_means.h"
 #include "actors/value_room.h"
 #include "config/config.h"
 #include "kernels/core/clock.h"
@@ -36,6 +37,7 @@ struct WorkerTraits {
   /// Of a GPU: bytes that its own memory keeps for values, those of all its
   /// workers. See CoordinatorOptions::value_budgets.
   std::uint64_t value_budget = 0;
+  int threads = 0;  ///< of the host, that it computes on; 0: not said
 };
 
 /// Of a worker: where its values lie.
@@ -113,6 +115,7 @@ struct CoordinatorOptions {
   /// (WorkerTraits::value_budget). A process that is not listed, or has 0, sets
   /// no limit.
   std::map<int, std::uint64_t> value_budgets = {};
+  ProcessMeans means = {};  ///< of the coordinator's process
   LeaseOptions lease = {};
   /// A sample fails when one of its tasks was lost so often with its worker.
   int max_attempts = 3;
@@ -173,6 +176,7 @@ struct ProcessJoined {
   /// has the next number.
   std::vector<WorkerTraits> workers;
   std::uint64_t value_budget = 0;  ///< see CoordinatorOptions::value_budgets
+  ProcessMeans means = {};
 };
 /// The sample is not wanted any more. It ends as cancelled, unless it has ended
 /// or its result is on its way home; again, or of another job, it is harmless.

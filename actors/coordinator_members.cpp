@@ -36,6 +36,7 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
   if (event.value_budget > 0) {
     options_.value_budgets[event.process] = event.value_budget;
   }
+  tally_.set_means(event.process, event.means);
   const int first_worker = num_workers();
   for (WorkerTraits traits : event.workers) {
     traits.process = event.process;

@@ -42,6 +42,9 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   const int parts = samplers::num_parts(options_.method);
   calls_per_sample_ = options_.make_method()->progress().total;
   tasks_per_call_ = tasks_per_call(options_.method);
+  if (options_.means != ProcessMeans{}) {
+    tally_.set_means(kHomeProcess, options_.means);
+  }
   std::vector<int> classes;
   for (const WorkerTraits& traits : options_.workers) {
     classes.push_back(traits.execution_class);
@@ -58,7 +61,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
   workers_.emplace_back().traits = traits;
   live_.add(traits.execution_class);
-  tally_.add_worker(traits.process);
+  tally_.add_worker(traits.process, traits.threads);
   note_class(traits.execution_class);
   ++num_unknown_;
   can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||

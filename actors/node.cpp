@@ -108,7 +108,7 @@ class NodeShell final : public NodeActor::base {
   }
 
   void ask_to_join() {
-    ProcessJoined asks{spec_.process, {}, spec_.value_budget};
+    ProcessJoined asks{spec_.process, {}, spec_.value_budget, spec_.means};
     for (const WorkerPlace& place : spec_.workers) {
       asks.workers.push_back(traits_of(place, spec_.job->parts.method));
     }

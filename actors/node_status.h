@@ -2,6 +2,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "actors/process_means.h"
 
 namespace troupe::actors {
 
@@ -10,6 +13,7 @@ struct NodeStatus {
   std::string name;  ///< host and process
   int process = 0;   ///< its number in the job; 0: the one that directs
   int workers = 0;
+  int threads = 0;          ///< see ProcessFigures
   std::uint64_t tasks = 0;  ///< see ProcessFigures
   std::uint64_t rows = 0;   ///< the same
   double busy_seconds = 0;  ///< of all of them
@@ -21,6 +25,7 @@ struct NodeStatus {
   /// "done", "left"; of a job that runs: "here", "left"
   std::string status = "done";
   std::string cause = {};  ///< why it left
+  ProcessMeans means = {};
 
   /// The mean while its workers were here; 0: not known yet.
   [[nodiscard]] double rows_per_second() const {

@@ -13,7 +13,15 @@ ProcessTally::Entry& ProcessTally::at(int process) {
   return entry;
 }
 
-void ProcessTally::add_worker(int process) { ++at(process).figures.workers; }
+void ProcessTally::set_means(int process, const ProcessMeans& means) {
+  at(process).figures.means = means;
+}
+
+void ProcessTally::add_worker(int process, int threads) {
+  ProcessFigures& figures = at(process).figures;
+  ++figures.workers;
+  figures.threads += threads;
+}
 
 void ProcessTally::came_up(int process, TimePoint now) {
   Entry& entry = at(process);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/process_means.h"
 #include "kernels/core/clock.h"
 
 namespace troupe::actors {
@@ -13,6 +14,7 @@ namespace troupe::actors {
 struct ProcessFigures {
   int process = 0;
   int workers = 0;          ///< that it brought
+  int threads = 0;          ///< of the host, that they compute on
   std::uint64_t tasks = 0;  ///< of theirs, those whose results counted
   std::uint64_t rows = 0;   ///< of these, rows that passed the network; each
                             ///< segment of a pipeline counts as one
@@ -20,6 +22,7 @@ struct ProcessFigures {
   /// Since the first of them came up, until the process left.
   Duration present{};
   int losses = 0;  ///< incarnations of workers that were lost
+  ProcessMeans means;
 
   /// The part of their time in which they worked; 0: not known yet.
   [[nodiscard]] double busy_share() const;
@@ -32,7 +35,8 @@ struct ProcessFigures {
 /// number, but for `figures`; nothing grows with tasks. Thread: one.
 class ProcessTally {
  public:
-  void add_worker(int process);
+  void set_means(int process, const ProcessMeans& means);
+  void add_worker(int process, int threads);
   void came_up(int process, TimePoint now);
   void worked(int process, Duration busy);
   void finished_task(int process, bool is_row);

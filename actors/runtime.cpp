@@ -91,8 +91,12 @@ JobResult to_result(JobHistory record) {
 
 WorkerTraits traits_of(const WorkerPlace& place,
                        const samplers::MethodOptions& method) {
-  return {place.execution_class, place.device, rows_per_forward(place, method),
-          place.process, place.value_budget};
+  return {place.execution_class,
+          place.device,
+          rows_per_forward(place, method),
+          place.process,
+          place.value_budget,
+          place.threads};
 }
 
 CoordinatorOptions coordinator_options(const JobSpec& spec) {
@@ -113,6 +117,7 @@ CoordinatorOptions coordinator_options(const JobSpec& spec) {
   options.outcome_bytes = spec.outcome_bytes;
   options.value_sizes = spec.value_sizes;
   options.value_budgets[kHomeProcess] = spec.value_budget;
+  options.means = spec.means;
   options.lease = spec.lease;
   options.max_attempts = spec.max_attempts;
   options.cuts = spec.cuts;

@@ -33,6 +33,7 @@ struct JobSpec {
   /// See CoordinatorOptions; of each process.
   ValueSizes value_sizes = {};
   std::uint64_t value_budget = 0;
+  ProcessMeans means = {};  ///< of this process
   int preview_every = 0;    ///< model calls between previews; 0: none
   bool trajectory = false;  ///< whether observers get the latents of all calls
   bool trace = false;       ///< whether observers get passes

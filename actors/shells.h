@@ -72,6 +72,7 @@ struct NodeSpec {
   bool joins = false;  ///< comes while the job runs: asks before it begins
   std::vector<WorkerPlace> workers = {{}};
   std::uint64_t value_budget = 0;  ///< see CoordinatorOptions::value_budgets
+  ProcessMeans means = {};         ///< of one that joins
   RestartOptions restart;
   std::shared_ptr<JobContext> job;
   std::shared_ptr<ValueStore> store;  ///< of all its workers

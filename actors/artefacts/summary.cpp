@@ -123,21 +123,41 @@ ordered_json envelope(const RunSummary& summary) {
           {"exit_code", summary.exit_code}};
 }
 
+namespace {
+
+ordered_json means_json(const ProcessMeans& means) {
+  ordered_json out = ordered_json::array();
+  for (const DeviceMeans& one : means.devices) {
+    const bool is_cpu = one.device.kind == DeviceKind::cpu;
+    out.push_back(
+        {{"name", label_of(one)},
+         {"memory_bytes", is_cpu ? means.memory_bytes : one.memory_bytes}});
+  }
+  return out;
+}
+
+}  // namespace
+
 ordered_json nodes_json(const std::vector<NodeStatus>& nodes) {
   ordered_json out = ordered_json::array();
   for (const NodeStatus& node : nodes) {
-    out.push_back({{"name", node.name},
-                   {"process", node.process},
-                   {"workers", node.workers},
-                   {"tasks", node.tasks},
-                   {"rows", node.rows},
-                   {"rows_per_second", node.rows_per_second()},
-                   {"busy_seconds", node.busy_seconds},
-                   {"busy_share", node.busy_share},
-                   {"bytes_sent", node.bytes_sent},
-                   {"bytes_received", node.bytes_received},
-                   {"losses", node.losses},
-                   {"status", node.status}});
+    out.push_back(
+        {{"name", node.name},
+         {"process", node.process},
+         {"workers", node.workers},
+         {"threads", node.threads},
+         {"memory_bytes", node.means.memory_bytes},
+         {"available_memory_bytes", node.means.available_memory_bytes},
+         {"devices", means_json(node.means)},
+         {"tasks", node.tasks},
+         {"rows", node.rows},
+         {"rows_per_second", node.rows_per_second()},
+         {"busy_seconds", node.busy_seconds},
+         {"busy_share", node.busy_share},
+         {"bytes_sent", node.bytes_sent},
+         {"bytes_received", node.bytes_received},
+         {"losses", node.losses},
+         {"status", node.status}});
     add_if_any(out.back(), "cause", node.cause);
   }
   return out;

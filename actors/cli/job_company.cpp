@@ -106,6 +106,8 @@ std::vector<NodeStatus> JobCompany::nodes(
         std::ranges::find(nodes, of.process, &NodeStatus::process);
     if (node != nodes.end()) {
       node->workers = of.workers;
+      node->threads = of.threads;
+      node->means = of.means;
       node->tasks = of.tasks;
       node->rows = of.rows;
       node->busy_seconds = std::chrono::duration<double>(of.busy).count();

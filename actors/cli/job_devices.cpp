@@ -211,6 +211,22 @@ std::vector<JobDevice> choose_devices(const config::Config& config,
   return devices;
 }
 
+ProcessMeans means_of(const std::vector<JobDevice>& devices,
+                      const MemoryInfo& memory) {
+  ProcessMeans means{.memory_bytes = memory.physical_bytes,
+                     .available_memory_bytes = memory.available_bytes};
+  for (const MemoryLimit& limit : memory.limits) {
+    means.memory_bytes = std::min(means.memory_bytes, limit.allowed_bytes);
+  }
+  for (const JobDevice& one : devices) {
+    if (one.workers > 0) {
+      means.devices.push_back(
+          {one.device, one.is_gpu() ? one.name : "", one.total_bytes});
+    }
+  }
+  return means;
+}
+
 std::vector<WorkerPlace> worker_places(const std::vector<JobDevice>& devices,
                                        const config::Plan& plan, int max_rows) {
   std::vector<WorkerPlace> places;

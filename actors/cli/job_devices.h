@@ -8,12 +8,14 @@
 
 #include "actors/cli/model_source.h"
 #include "actors/job_record.h"
+#include "actors/process_means.h"
 #include "actors/worker_place.h"
 #include "config/config.h"
 #include "config/method_plan.h"
 #include "config/recipe.h"
 #include "kernels/core/dtype.h"
 #include "kernels/core/isa_level.h"
+#include "kernels/core/system.h"
 #include "kernels/cuda/devices.h"
 
 namespace troupe::actors {
@@ -39,6 +41,7 @@ struct JobDevice {
   models::WeightPlacement placement = models::WeightPlacement::resident;
   std::uint64_t required_bytes = 0;   ///< of its own memory; the CPU: 0
   std::uint64_t available_bytes = 0;  ///< the same
+  std::uint64_t total_bytes = 0;      ///< the same, in use or not
   std::uint64_t value_budget = 0;     ///< the same, that it keeps for values
 
   [[nodiscard]] bool is_gpu() const noexcept {
@@ -72,6 +75,10 @@ struct Gpus {
 [[nodiscard]] std::vector<JobDevice> choose_devices(
     const config::Config& config, const config::Recipe* recipe,
     const kernels::CudaDevices& found, std::vector<std::string>& notes);
+
+/// What a process with these devices says of itself.
+[[nodiscard]] ProcessMeans means_of(const std::vector<JobDevice>& devices,
+                                    const MemoryInfo& memory);
 
 /// Numbers the classes of execution from 0 on, in the order of the devices.
 void number_classes(std::vector<JobDevice>& devices);

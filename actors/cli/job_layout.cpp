@@ -172,7 +172,9 @@ bool fit_gpus(const Gpus& gpus, JobRequest& request) {
   bool fits = true;
   for (JobDevice& device : request.devices) {
     if (device.is_gpu() && device.workers > 0) {
-      device.available_bytes = gpus.memory(device.device.index).free_bytes;
+      const kernels::DeviceMemory memory = gpus.memory(device.device.index);
+      device.available_bytes = memory.free_bytes;
+      device.total_bytes = memory.total_bytes;
       fits = fit(request, workers, device) && fits;
     }
   }

@@ -78,6 +78,15 @@ struct ProcessRow {
 constexpr ProcessRow kProcessRows[] = {
     {"troupe_workers", "Workers that the process brought.", MetricType::Gauge,
      [](const NodeStatus& n) { return static_cast<double>(n.workers); }},
+    {"troupe_threads", "Threads of the host that they compute on.",
+     MetricType::Gauge,
+     [](const NodeStatus& n) { return static_cast<double>(n.threads); }},
+    {"troupe_memory_bytes",
+     "Memory of the host that the process may use; 0: it has not joined.",
+     MetricType::Gauge,
+     [](const NodeStatus& n) {
+       return static_cast<double>(n.means.memory_bytes);
+     }},
     {"troupe_tasks_total", "Tasks whose results counted.", MetricType::Counter,
      [](const NodeStatus& n) { return static_cast<double>(n.tasks); }},
     {"troupe_rows_total",

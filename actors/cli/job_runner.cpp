@@ -149,10 +149,12 @@ JobSpec JobRunner::job_of(JobSpec spec, const config::Plan* other) const {
   spec.begin = request_.samples.begin;
   spec.end = request_.samples.end;
   spec.num_classes = static_cast<int>(classes.size());
+  spec.means = means_of(request_.devices, memory_info());
   if (!spec.waits_for_processes) {
     spec.workers = places(plan);
   } else {
     spec.workers.clear();
+    spec.means.devices.clear();
   }
   return spec;
 }

@@ -75,19 +75,39 @@ std::string rate_text(double per_second) {
   return fmt::format("{:.{}f}", per_second, per_second < 10 ? 2 : 1);
 }
 
+/// The same.
+std::string memory_text(std::uint64_t bytes) {
+  return bytes == 0 ? "" : human_bytes(bytes);
+}
+
+/// ", cuda:0 (NVIDIA H200), 139 GiB"; nothing without GPUs.
+std::string gpus_of(const NodeStatus& node) {
+  std::string text;
+  for (const DeviceMeans& one : node.means.devices) {
+    if (one.device.kind == DeviceKind::cuda) {
+      text += ", " + printable(label_of(one), kLongestLine) + ", " +
+              human_bytes(one.memory_bytes);
+    }
+  }
+  return text;
+}
+
 /// A line for the job, one with names, and one for each process.
 std::string table_of(const JobStatus& status) {
   constexpr const char* kRow =
-      "{:>7}  {:>7}  {:>9}  {:>7}  {:>5}  {:>9}  {:>9}  {:>6}  {}\n";
+      "{:>7}  {:>7}  {:>7}  {:>8}  {:>9}  {:>7}  {:>5}  {:>9}  {:>9}  {:>6}  "
+      "{}\n";
   std::string text = headline(status) + "\n";
-  text += fmt::format(fmt::runtime(kRow), "process", "workers", "rows",
-                      "rows/s", "busy", "sent", "received", "losses", "name");
+  text += fmt::format(fmt::runtime(kRow), "process", "workers", "threads",
+                      "memory", "rows", "rows/s", "busy", "sent", "received",
+                      "losses", "name");
   for (const NodeStatus& node : status.nodes) {
-    std::string name = printable(node.name, kLongestLine);
+    std::string name = printable(node.name, kLongestLine) + gpus_of(node);
     if (node.status == "left") {
       name += " (left: " + printable(node.cause, kLongestLine) + ")";
     }
     text += fmt::format(fmt::runtime(kRow), node.process, node.workers,
+                        node.threads, memory_text(node.means.memory_bytes),
                         node.rows, rate_text(node.rows_per_second()),
                         fmt::format("{:.0f} %", node.busy_share * 100),
                         human_bytes(node.bytes_sent),

@@ -65,6 +65,7 @@ struct MemberJob {
   std::vector<WorkerPlace> workers;
   std::vector<ClassRecord> classes;
   std::uint64_t value_budget = 0;  ///< see ProcessJoined
+  ProcessMeans means = {};         ///< the same
   RestartOptions restart = {};
   /// The compute thread of a worker; empty: a ThreadExecutor.
   std::function<std::unique_ptr<Executor>(int worker)> make_executor = {};

@@ -12,6 +12,9 @@ namespace {
 /// Of a sentence or a name: a peer can say anything.
 constexpr std::size_t kMostText = 1024;
 
+/// Of one node: an answer has room for those of all nodes.
+constexpr std::size_t kMostShownDevices = 16;
+
 std::string short_text(const std::string& text) {
   return text.substr(0, kMostText);
 }
@@ -31,12 +34,17 @@ void write(const NodeStatus& node, proto::NodeStatus& to) {
   to.set_losses(node.losses);
   to.set_status(node.status);
   to.set_cause(node.cause.substr(0, kMostOfNode));
+  to.set_threads(node.threads);
+  ProcessMeans means = node.means;
+  means.devices.resize(std::min(means.devices.size(), kMostShownDevices));
+  wire::write(means, *to.mutable_means());
 }
 
 NodeStatus read(const proto::NodeStatus& from) {
   return {.name = from.name(),
           .process = natural(from.process()),
           .workers = natural(from.workers()),
+          .threads = natural(from.threads()),
           .tasks = from.tasks(),
           .rows = from.rows(),
           .busy_seconds = from.busy_seconds(),
@@ -45,7 +53,8 @@ NodeStatus read(const proto::NodeStatus& from) {
           .bytes_received = from.bytes_received(),
           .losses = natural(from.losses()),
           .status = from.status(),
-          .cause = from.cause()};
+          .cause = from.cause(),
+          .means = wire::read(from.means())};
 }
 
 void write(const JobStatus& status, proto::JobStatus& to) {
@@ -113,6 +122,9 @@ void put(const Failure& refused, proto::ClientAnswer& to) {
 template <typename Message>
 Message parsed(std::span<const std::byte> bytes) {
   limit_fields(bytes, 2, kMostClientNodes + 32);
+  // Devices too: one of two bytes takes fifty times that. Texts of a node can
+  // look like fields, and count.
+  limit_fields(bytes, 4, kMostClientNodes * 200);
   Message message;
   parse(bytes, kMostClientBytes, message);
   refuse_unknown_fields(message);

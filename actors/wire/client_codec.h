@@ -9,7 +9,7 @@
 namespace troupe::actors::wire {
 
 /// The most bytes of a question or an answer.
-inline constexpr std::size_t kMostClientBytes = std::size_t{1} << 20U;
+inline constexpr std::size_t kMostClientBytes = std::size_t{4} << 20U;
 /// The most processes that an answer tells of; later ones are left out.
 inline constexpr int kMostClientNodes = 2048;
 

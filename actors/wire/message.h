@@ -31,8 +31,8 @@ void parse(std::span<const std::byte> bytes, std::size_t most,
            google::protobuf::Message& message);
 
 /// Looks at a record before anything is allocated for it. Errors:
-/// Errc::corrupt_file if it has more than `most` fields, those of its fields
-/// that are messages included if `depth` is 2.
+/// Errc::corrupt_file if it has more than `most` fields, those of messages in
+/// it included, `depth` − 1 levels down.
 void limit_fields(std::span<const std::byte> bytes, int depth, int most);
 
 /// Errors: Errc::invalid_argument above `most` bytes.

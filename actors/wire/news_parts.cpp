@@ -10,6 +10,9 @@ namespace troupe::actors::wire {
 
 using samplers::Op;
 
+/// Of a device: of what a peer says, no more is kept.
+constexpr std::size_t kMostName = 64;
+
 int natural(int number) {
   if (number < 0) {
     refuse("a number of " + std::to_string(number));
@@ -181,6 +184,7 @@ void write(const WorkerTraits& traits, proto::Worker& to) {
   }
   to.set_max_rows(traits.max_rows);
   to.set_value_budget(traits.value_budget);
+  to.set_threads(traits.threads);
 }
 
 WorkerTraits read(const proto::Worker& from) {
@@ -191,7 +195,38 @@ WorkerTraits read(const proto::Worker& from) {
   }
   traits.max_rows = natural(from.max_rows());
   traits.value_budget = from.value_budget();
+  traits.threads = natural(from.threads());
+  if (traits.threads > kMostThreads) {
+    refuse("a worker of " + std::to_string(traits.threads) + " threads");
+  }
   return traits;
+}
+
+void write(const ProcessMeans& means, proto::ProcessMeans& to) {
+  to.set_memory_bytes(means.memory_bytes);
+  to.set_available_memory_bytes(means.available_memory_bytes);
+  for (const DeviceMeans& one : means.devices) {
+    proto::DeviceMeans& device = *to.add_devices();
+    if (one.device.kind == DeviceKind::cuda) {
+      device.set_gpu(one.device.index);
+    }
+    device.set_name(one.name.substr(0, kMostName));
+    device.set_memory_bytes(one.memory_bytes);
+  }
+}
+
+ProcessMeans read(const proto::ProcessMeans& from) {
+  if (static_cast<std::size_t>(from.devices_size()) > kMostDevices) {
+    refuse("a process of " + std::to_string(from.devices_size()) + " devices");
+  }
+  ProcessMeans means{from.memory_bytes(), from.available_memory_bytes(), {}};
+  for (const proto::DeviceMeans& one : from.devices()) {
+    means.devices.push_back(
+        {one.has_gpu() ? Device{DeviceKind::cuda, natural(one.gpu())}
+                       : Device{},
+         one.name().substr(0, kMostName), one.memory_bytes()});
+  }
+  return means;
 }
 
 }  // namespace troupe::actors::wire

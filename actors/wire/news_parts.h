@@ -48,6 +48,9 @@ void write(const TraceSpan& span, proto::Span& to);
 TraceSpan read(const proto::Span& from);
 void write(const WorkerTraits& traits, proto::Worker& to);
 WorkerTraits read(const proto::Worker& from);
+void write(const ProcessMeans& means, proto::ProcessMeans& to);
+/// Of more devices than any machine has: refused.
+ProcessMeans read(const proto::ProcessMeans& from);
 
 void write(const ClassRecord& record, proto::ExecutionClass& to);
 ClassRecord read(const proto::ExecutionClass& from);

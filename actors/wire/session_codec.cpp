@@ -77,10 +77,12 @@ void write(const ProcessJoined& joined, proto::ProcessJoined& to) {
   to.set_process(joined.process);
   write_all(joined.workers, *to.mutable_workers());
   to.set_value_budget(joined.value_budget);
+  write(joined.means, *to.mutable_means());
 }
 
 ProcessJoined read(const proto::ProcessJoined& from) {
-  ProcessJoined joined{natural(from.process()), {}, from.value_budget()};
+  ProcessJoined joined{
+      natural(from.process()), {}, from.value_budget(), read(from.means())};
   read_all(from.workers(), joined.workers);
   return joined;
 }

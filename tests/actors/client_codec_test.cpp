@@ -30,18 +30,22 @@ JobStatus some_status() {
                    .elapsed_seconds = std::nextafter(1.0, 2.0),
                    .seconds_left = -1,
                    .recoveries = 7};
-  status.nodes.push_back({.name = "host:1",
-                          .process = 3,
-                          .workers = 2,
-                          .tasks = 9,
-                          .rows = 8,
-                          .busy_seconds = 0.5,
-                          .busy_share = 0.25,
-                          .bytes_sent = 1ULL << 40U,
-                          .bytes_received = 1,
-                          .losses = 1,
-                          .status = "left",
-                          .cause = "it fell silent"});
+  status.nodes.push_back(
+      {.name = "host:1",
+       .process = 3,
+       .workers = 2,
+       .threads = 8,
+       .tasks = 9,
+       .rows = 8,
+       .busy_seconds = 0.5,
+       .busy_share = 0.25,
+       .bytes_sent = 1ULL << 40U,
+       .bytes_received = 1,
+       .losses = 1,
+       .status = "left",
+       .cause = "it fell silent",
+       .means = {
+           1ULL << 40U, 1ULL << 39U, {{}, {{DeviceKind::cuda, 1}, "GPU", 9}}}});
   status.nodes.push_back({.status = "here"});
   return status;
 }
@@ -71,18 +75,22 @@ TEST(ClientCodec, BringsAnswersBack) {
 
 TEST(ClientCodec, FitsTheStatusOfTheLargestJobIntoAnAnswer) {
   JobStatus status = some_status();
+  const std::vector<DeviceMeans> gpus(
+      100, {{DeviceKind::cuda, 1 << 30}, std::string(5000, 'd'), ~0ULL});
   const NodeStatus longest{.name = std::string(5000, 'n'),
                            .process = 1 << 30,
                            .tasks = ~0ULL,
                            .rows = ~0ULL,
                            .bytes_sent = ~0ULL,
                            .bytes_received = ~0ULL,
-                           .cause = std::string(5000, 'c')};
+                           .cause = std::string(5000, 'c'),
+                           .means = {~0ULL, ~0ULL, gpus}};
   status.nodes.assign(5000, longest);
   const auto came = std::get<JobStatus>(
       wire::decode_answer(bytes_of(wire::encode(ClientAnswer(status)))));
   EXPECT_EQ(came.nodes.size(),
             static_cast<std::size_t>(wire::kMostClientNodes));
+  EXPECT_EQ(came.nodes.back().means.devices.size(), 16U);
 }
 
 TEST(ClientCodec, TakesChangedBytesForWhatTheyAre) {

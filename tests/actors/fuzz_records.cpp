@@ -137,8 +137,13 @@ bool read_outline(std::span<const std::byte> bytes) {
 JobStatus some_status() {
   JobStatus status{
       .model = "model", .method = "batch", .images_total = 9, .images_done = 2};
-  status.nodes = {
-      {.name = "host:1", .process = 1, .workers = 2, .status = "here"}, {}};
+  status.nodes = {{.name = "host:1",
+                   .process = 1,
+                   .workers = 2,
+                   .threads = 3,
+                   .status = "here",
+                   .means = {9, 8, {{{DeviceKind::cuda, 1}, "GPU", 7}}}},
+                  {}};
   return status;
 }
 
@@ -153,7 +158,10 @@ std::string some_news(std::uint64_t which) {
       FreeValues{1, {{2, 3, {4, 5}}}},
       DropRuns{1, 2, 3, true},
       Recall{1, 2, {3, 4}},
-      ProcessJoined{1, {WorkerTraits{}}, 3},
+      ProcessJoined{1,
+                    {WorkerTraits{.threads = 2}},
+                    3,
+                    {9, 8, {{}, {{DeviceKind::cuda, 1}, "GPU", 7}}}},
       AdmitProcess{1, 2, 3},
       RefuseProcess{1, fill.failure()},
       CancelSample{1},

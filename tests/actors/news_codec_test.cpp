@@ -154,17 +154,23 @@ TEST(NewsCodec, BringsTheSmallMessagesBack) {
 
 TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
   Filler fill;
-  const ProcessJoined joined{fill.small(),
-                             {{fill.small(), {}, fill.small()},
-                              {fill.small(),
-                               {DeviceKind::cuda, fill.small()},
-                               fill.small(),
-                               0,
-                               std::uint64_t{1} << 36U}},
-                             std::uint64_t{1} << 40U};
+  const ProcessJoined joined{
+      fill.small(),
+      {{fill.small(), {}, fill.small()},
+       {fill.small(),
+        {DeviceKind::cuda, fill.small()},
+        fill.small(),
+        0,
+        std::uint64_t{1} << 36U,
+        17}},
+      std::uint64_t{1} << 40U,
+      {fill.big(),
+       fill.big(),
+       {{}, {{DeviceKind::cuda, 7}, "GPU", fill.big()}}}};
   const auto got = there_and_back(joined);
   EXPECT_EQ(got.process, joined.process);
   EXPECT_EQ(got.value_budget, joined.value_budget);
+  EXPECT_EQ(got.means, joined.means);
   ASSERT_EQ(got.workers.size(), 2U);
   for (std::size_t w = 0; w < 2; ++w) {
     EXPECT_EQ(got.workers[w].execution_class,
@@ -172,6 +178,7 @@ TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
     EXPECT_EQ(got.workers[w].device, joined.workers[w].device);
     EXPECT_EQ(got.workers[w].max_rows, joined.workers[w].max_rows);
     EXPECT_EQ(got.workers[w].value_budget, joined.workers[w].value_budget);
+    EXPECT_EQ(got.workers[w].threads, joined.workers[w].threads);
   }
   const AdmitProcess admit{fill.small(), fill.small(), fill.small()};
   const auto got_admit = there_and_back(admit);
@@ -185,6 +192,23 @@ TEST(NewsCodec, BringsTheMessagesOfAProcessThatJoinsBack) {
   EXPECT_THROW((void)there_and_back(ProcessJoined{-1, {}}), Error);
   EXPECT_THROW((void)there_and_back(ProcessJoined{1, {{.max_rows = -1}}}),
                Error);
+}
+
+TEST(NewsCodec, RefusesMeansThatNoMachineHas) {
+  const auto trip = [](int threads, ProcessMeans means) {
+    return there_and_back(
+        ProcessJoined{1, {{.threads = threads}}, 0, std::move(means)});
+  };
+  const std::vector<DeviceMeans> most(kMostDevices);
+  EXPECT_EQ(trip(kMostThreads, {1, 2, most}).means.devices, most);
+  EXPECT_THROW((void)trip(-1, {}), Error);
+  EXPECT_THROW((void)trip(kMostThreads + 1, {}), Error);
+  EXPECT_THROW(
+      (void)trip(1, {1, 2, std::vector<DeviceMeans>(kMostDevices + 1)}), Error);
+  EXPECT_THROW((void)trip(1, {1, 2, {{{DeviceKind::cuda, -1}, "GPU", 3}}}),
+               Error);
+  const auto cut = trip(1, {1, 2, {{{}, std::string(5000, 'n'), 3}}});
+  EXPECT_EQ(cut.means.devices.at(0).name.size(), 64U);
 }
 
 TEST(NewsCodec, BringsEveryFailureBack) {

@@ -90,6 +90,25 @@ TEST(ProcessTally, CountsEachIncarnationThatWasLostOnce) {
   EXPECT_EQ(company.end.progress.recoveries, company.end.recoveries);
 }
 
+TEST(ProcessTally, KeepsWhatAProcessHas) {
+  CoordinatorOptions options;
+  options.workers = {{.threads = 3}, {.threads = 1}};
+  options.means = {.memory_bytes = 64, .available_memory_bytes = 32};
+  Company company({.kind = MethodKind::batch}, 2, 40, options);
+  company.raise_all();
+  const ProcessMeans means{
+      16, 8, {{{DeviceKind::cuda, 0}, "GPU", 1000}, {{}, "", 0}}};
+  company.on(ProcessJoined{1, {{.threads = 5}}, 0, means});
+  company.on(ProcessDown{1, {}});
+  company.run_to_end();
+  const std::vector<ProcessFigures>& all = company.end.progress.processes;
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].threads, 4);
+  EXPECT_EQ(all[0].means, options.means);
+  EXPECT_EQ(all[1].threads, 5);
+  EXPECT_EQ(all[1].means, means) << "also once it has left";
+}
+
 TEST(ProcessFigures, HasNoShareWithoutWorkersOrTime) {
   EXPECT_EQ(ProcessFigures{}.busy_share(), 0);
   EXPECT_EQ((ProcessFigures{.workers = 2}).busy_share(), 0);

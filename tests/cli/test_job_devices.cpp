@@ -93,6 +93,15 @@ TEST(Company, TakesEveryGpuByItself) {
             request.devices[1].available_bytes -
                 request.devices[1].required_bytes +
                 sample_value_bytes(request, DeviceKind::cuda));
+  const MemoryInfo memory{
+      .physical_bytes = 64,
+      .available_bytes = 9,
+      .limits = {{.allowed_bytes = 64}, {.allowed_bytes = 32}}};
+  EXPECT_EQ(means_of(request.devices, memory),
+            (ProcessMeans{32,
+                          9,
+                          {{{DeviceKind::cuda, 0}, "A", 80 * kGiB},
+                           {{DeviceKind::cuda, 1}, "A", 80 * kGiB}}}));
   EXPECT_EQ(places[1].device, (Device{DeviceKind::cuda, 1}));
   EXPECT_EQ(places[1].threads, 1);
   EXPECT_EQ(places[1].max_rows, 4) << "half of eight small images";

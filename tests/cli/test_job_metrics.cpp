@@ -20,7 +20,11 @@ JobStatus half_done() {
                    .elapsed_seconds = 10,
                    .seconds_left = 10,
                    .recoveries = 4};
-  status.nodes.push_back({.name = "a:1", .workers = 2, .status = "here"});
+  status.nodes.push_back({.name = "a:1",
+                          .workers = 2,
+                          .threads = 8,
+                          .status = "here",
+                          .means = {.memory_bytes = 4096}});
   status.nodes.push_back({.name = "b\"\n:2",
                           .process = 1,
                           .workers = 1,
@@ -56,6 +60,10 @@ TEST(JobMetrics, AreThoseOfTheJob) {
       {"troupe_job_eta_seconds", 10},
       {"troupe_workers{process=\"0\"}", 2},
       {"troupe_workers{process=\"1\"}", 1},
+      {"troupe_threads{process=\"0\"}", 8},
+      {"troupe_threads{process=\"1\"}", 0},
+      {"troupe_memory_bytes{process=\"0\"}", 4096},
+      {"troupe_memory_bytes{process=\"1\"}", 0},
       {"troupe_tasks_total{process=\"0\"}", 0},
       {"troupe_tasks_total{process=\"1\"}", 70},
       {"troupe_rows_total{process=\"0\"}", 0},

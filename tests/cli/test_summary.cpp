@@ -50,6 +50,24 @@ TEST(Summary, SaysHowManyRowsANodeMakesASecond) {
   EXPECT_EQ(json[1]["rows_per_second"], 0.0);
 }
 
+TEST(Summary, SaysWhatANodeHas) {
+  const std::vector<NodeStatus> nodes = {
+      {.threads = 6,
+       .means = {64, 32, {{{DeviceKind::cuda, 1}, "GPU", 1000}, {}}}},
+      {}};
+  const auto json = nodes_json(nodes);
+  EXPECT_EQ(json[0]["threads"], 6);
+  EXPECT_EQ(json[0]["memory_bytes"], 64);
+  EXPECT_EQ(json[0]["available_memory_bytes"], 32);
+  const auto& devices = json[0]["devices"];
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(devices[0]["name"], "cuda:1 (GPU)");
+  EXPECT_EQ(devices[0]["memory_bytes"], 1000);
+  EXPECT_EQ(devices[1]["name"], "cpu");
+  EXPECT_EQ(devices[1]["memory_bytes"], 64);
+  EXPECT_TRUE(json[1]["devices"].empty());
+}
+
 TEST(Summary, SaysWhatFailed) {
   const Error error(Errc::out_of_memory, "memory", "too much", "use less");
   RunSummary summary;

@@ -76,6 +76,10 @@ TEST(Ls, ShowsTheJobAndWhoComputes) {
       << shown.out;
   EXPECT_EQ(std::ranges::count(shown.out, '\n'), 4) << shown.out;
   EXPECT_NE(shown.out.find("  rows/s  "), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("  threads    memory  "), std::string::npos)
+      << shown.out;
+  EXPECT_GE(now["nodes"][1]["threads"], 1);
+  EXPECT_GT(now["nodes"][1]["memory_bytes"], 0);
   const json result = job.finish();
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(result["nodes"].size(), 2U) << "who looks is no node";

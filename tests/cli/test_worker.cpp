@@ -84,6 +84,17 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   EXPECT_EQ(head["process"], 0);
   EXPECT_EQ(head["rows"], 0);
   EXPECT_EQ(head["busy_share"], 0);
+  EXPECT_EQ(head["threads"], 0);
+  EXPECT_EQ(head["devices"], nlohmann::json::array()) << "it only directs";
+  EXPECT_GT(head["memory_bytes"], 0);
+  for (const std::size_t process : {1U, 2U}) {
+    const nlohmann::json& node = result["nodes"][process];
+    EXPECT_GE(node["threads"], 1);
+    EXPECT_EQ(node["memory_bytes"], head["memory_bytes"]) << "one machine";
+    EXPECT_GT(node["available_memory_bytes"], 0);
+    EXPECT_EQ(node["devices"][0]["name"], "cpu");
+    EXPECT_EQ(node["devices"][0]["memory_bytes"], node["memory_bytes"]);
+  }
   EXPECT_EQ(head["bytes_received"], result["bytes_received"]);
   EXPECT_EQ(head["bytes_sent"], result["bytes_sent"]);
   EXPECT_GT(head["bytes_received"], 0);
@@ -93,6 +104,8 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   const nlohmann::json alone = job.alone();
   ASSERT_EQ(alone["nodes"].size(), 1U);
   EXPECT_EQ(alone["nodes"][0]["rows"], alone["nfe"]);
+  EXPECT_GE(alone["nodes"][0]["threads"], 1);
+  EXPECT_EQ(alone["nodes"][0]["devices"].size(), 1U);
   EXPECT_EQ(alone["nodes"][0]["workers"], 1);
   EXPECT_EQ(alone["nodes"][0]["bytes_sent"], 0);
 }

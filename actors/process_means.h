@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/core/device.h"
+
+// What a process says of itself when it joins a job. People see it, and what
+// placed work by it would find it; no byte depends on it.
+
+namespace troupe::actors {
+
+/// A device that workers of a process compute on.
+struct DeviceMeans {
+  Device device;
+  std::string name;  ///< as its vendor calls it; empty: the CPU
+  /// All of its own memory. Of the CPU, and where it is not known: 0.
+  std::uint64_t memory_bytes = 0;
+
+  friend bool operator==(const DeviceMeans&, const DeviceMeans&) = default;
+};
+
+struct ProcessMeans {
+  /// Of the host, what the process and those under the same limit may use (the
+  /// machine, a control group, `ulimit -v`: the least); 0: not said.
+  std::uint64_t memory_bytes = 0;
+  /// Of these, what was left when it joined.
+  std::uint64_t available_memory_bytes = 0;
+  std::vector<DeviceMeans> devices;
+
+  friend bool operator==(const ProcessMeans&, const ProcessMeans&) = default;
+};
+
+/// "cpu", "cuda:0 (NVIDIA H200)".
+[[nodiscard]] inline std::string label_of(const DeviceMeans& one) {
+  return one.name.empty() ? to_string(one.device)
+                          : to_string(one.device) + " (" + one.name + ")";
+}
+
+/// More than any machine has: a peer can say anything.
+inline constexpr std::size_t kMostDevices = 64;
+inline constexpr int kMostThreads = 1 << 16;
+
+}  // namespace troupe::actors
