@@ -38,6 +38,9 @@ struct WorkerTraits {
   /// workers. See CoordinatorOptions::value_budgets.
   std::uint64_t value_budget = 0;
   int threads = 0;  ///< of the host, that it computes on; 0: not said
+  /// What a row took on such a worker in earlier jobs; 0: not known. It decides
+  /// who does what until its own results say more.
+  double row_seconds = 0;
 };
 
 /// Of a worker: where its values lie.
@@ -279,6 +282,12 @@ struct RetireWorker {
   Failure cause;
 };
 /// The job is over. Without a failure all samples ended, or it was stopped.
+/// How long rows took on a worker. Only whole networks are rows here.
+struct WorkerSpeed {
+  WorkerTraits traits;
+  double row_seconds = 0;     ///< the mean of those that are remembered
+  std::int64_t num_rows = 0;  ///< all that were measured, in this job
+};
 struct EndJob {
   bool stopped = false;
   std::optional<Failure> failure = {};
@@ -287,6 +296,7 @@ struct EndJob {
   std::int64_t recoveries = 0;
   Duration busy{};  ///< time that all workers spent on grants
   std::vector<LostDevice> lost = {};
+  std::vector<WorkerSpeed> speeds = {};  ///< of workers that did any
 };
 using CoordinatorCommand =
     std::variant<Grant, FreeValues, DropRuns, FetchValues, TakeCut, RestoreCut,

@@ -288,10 +288,24 @@ void CoordinatorPolicy::note_speed(Worker& worker, const GrantResult& event) {
   worker.row_seconds +=
       std::chrono::duration<double>(event.span.duration).count();
   worker.num_rows += static_cast<double>(event.grants.size());
+  worker.measured_rows += static_cast<std::int64_t>(event.grants.size());
   if (worker.num_rows > kRememberedRows) {
     worker.row_seconds /= 2;
     worker.num_rows /= 2;
   }
+}
+
+/// A segment of a pipeline is no row that another job could expect.
+std::vector<WorkerSpeed> CoordinatorPolicy::measured_speeds() const {
+  std::vector<WorkerSpeed> speeds;
+  for (const Worker& worker : workers_) {
+    if (worker.measured_rows > 0 &&
+        samplers::num_segments(options_.method) == 1) {
+      speeds.push_back({worker.traits, worker.row_seconds / worker.num_rows,
+                        worker.measured_rows});
+    }
+  }
+  return speeds;
 }
 
 SampleList CoordinatorPolicy::apply_results(const GrantResult& event,

@@ -43,6 +43,9 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
     add_worker(traits);
     groups_.add_worker(num_workers() - 1, traits.execution_class,
                        capacity_of(traits));
+    if (const auto group = groups_.group_of(num_workers() - 1)) {
+      groups_.set_row_seconds(*group, row_time(*group));
+    }
   }
   set_room();
   commands_.emplace_back(

@@ -31,6 +31,11 @@ bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
       event);
 }
 
+/// The speed of earlier jobs counts for so many rows: a worker that has become
+/// slower is found out soon, and one slow pass, as the first often is, changes
+/// little.
+constexpr double kEarlierRows = 4;
+
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
@@ -53,14 +58,21 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
   for (WorkerGroup& group : group_workers(classes, parts)) {
     const InFlight capacity = capacity_of(at(group.workers.front()).traits);
     groups_.add_group(std::move(group), capacity);
+    groups_.set_row_seconds(groups_.size() - 1, row_time(groups_.size() - 1));
   }
   plan_room();
 }
 
 /// One more, with the next number. It belongs to no group yet.
 void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
-  workers_.emplace_back().traits = traits;
+  Worker& worker = workers_.emplace_back();
+  worker.traits = traits;
+  if (traits.row_seconds > 0) {
+    worker.num_rows = kEarlierRows;
+    worker.row_seconds = kEarlierRows * traits.row_seconds;
+  }
   live_.add(traits.execution_class);
+  note_load(num_workers() - 1);
   tally_.add_worker(traits.process, traits.threads);
   note_class(traits.execution_class);
   ++num_unknown_;
@@ -380,7 +392,8 @@ void CoordinatorPolicy::end_job(bool stopped, std::optional<Failure> failure) {
              .failure = std::move(failure),
              .progress = progress(),
              .recoveries = recoveries_,
-             .lost = lost_};
+             .lost = lost_,
+             .speeds = measured_speeds()};
   for (const ClassTimes& times : times_) {
     end.busy += times.busy;
   }

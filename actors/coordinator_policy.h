@@ -146,6 +146,7 @@ class CoordinatorPolicy {
     TimePoint heavy_since;   ///< since when it has been at the oldest of them
     double row_seconds = 0;  ///< of the rows that are remembered
     double num_rows = 0;
+    std::int64_t measured_rows = 0;   ///< all of this job
     std::uint64_t ticks = 0;          ///< as last heard
     std::uint64_t settled_ticks = 0;  ///< at the end of its last grant
     TimePoint last_life;
@@ -278,6 +279,7 @@ class CoordinatorPolicy {
   void settle_ticks(Worker& worker, std::uint64_t ticks,
                     const std::vector<Answered>& pass);
   static void note_speed(Worker& worker, const GrantResult& event);
+  [[nodiscard]] std::vector<WorkerSpeed> measured_speeds() const;
   /// Returns the samples whose methods took something.
   SampleList apply_results(const GrantResult& event,
                            const std::vector<Answered>& pass);

@@ -148,14 +148,21 @@ void GroupLoads::note(std::size_t g) {
   group.is_open = group.is_open || (group.was_up && group.unheard == 0);
   const bool waits = !group.is_open;
   const int turn = waits ? 2 : group.is_full ? 1 : 0;
-  of.shares[0].set(group.place, Share{turn, load, group.most[0]});
-  of.shares[1].set(group.place, Share{turn, load, group.most[1]});
+  of.shares[0].set(group.place,
+                   Share{turn, load, group.most[0], group.row_seconds});
+  of.shares[1].set(group.place,
+                   Share{turn, load, group.most[1], group.row_seconds});
   of.loads.set(group.place, std::pair(waits, load));
   of.negative_loads.set(group.place, -static_cast<std::int64_t>(load));
 }
 
 void GroupLoads::set_full(std::size_t g, bool is_full) {
   groups_[g].is_full = is_full;
+  note(g);
+}
+
+void GroupLoads::set_row_seconds(std::size_t g, double row_seconds) {
+  groups_[g].row_seconds = row_seconds > 0 ? row_seconds : kUnknown;
   note(g);
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -15,7 +16,8 @@
 namespace troupe::actors {
 
 /// Which samples the groups of workers have in flight, and which group has the
-/// most room. Of groups that are alike the first is chosen.
+/// most room. Of groups that are alike the fastest is chosen, as far as speeds
+/// were known from the start, and else the first.
 ///
 ///   waits ──each of its workers was heard of, and one was up──▶ open
 ///     └────────────── its last worker leaves ──────────────────┘
@@ -39,6 +41,9 @@ class GroupLoads {
   /// empty. If there is none, it waits as a spare for others of its class to
   /// form a whole group with. The first of a class is a group by itself.
   void add_worker(int worker, int execution_class, samplers::InFlight capacity);
+
+  /// What a row takes on all of its workers, as it was known before they began.
+  void set_row_seconds(std::size_t g, double row_seconds);
 
   [[nodiscard]] std::size_t size() const { return groups_.size(); }
   [[nodiscard]] const WorkerGroup& group(std::size_t g) const {
@@ -99,10 +104,13 @@ class GroupLoads {
   }
 
  private:
+  static constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
   struct Group {
     WorkerGroup workers;
     std::size_t place = 0;              ///< among the groups of its class
     std::array<std::size_t, 2> most{};  ///< of short grants, of long ones
+    double row_seconds = kUnknown;
     std::size_t staff = 0;
     std::size_t unheard = 0;  ///< of the staff, were not heard of
     bool was_up = false;      ///< one of them
@@ -122,9 +130,14 @@ class GroupLoads {
     int turn = 0;  ///< whose is later is chosen only where nobody else is
     std::size_t load = 0;
     std::size_t most = 1;
+    double row_seconds = kUnknown;
     friend bool operator<(const Share& a, const Share& b) {
-      return a.turn != b.turn ? a.turn < b.turn
-                              : a.load * b.most < b.load * a.most;
+      if (a.turn != b.turn) {
+        return a.turn < b.turn;
+      }
+      const std::size_t of_a = a.load * b.most;
+      const std::size_t of_b = b.load * a.most;
+      return of_a != of_b ? of_a < of_b : a.row_seconds < b.row_seconds;
     }
   };
   struct Class {

@@ -38,6 +38,17 @@ struct ProcessMeans {
                           : to_string(one.device) + " (" + one.name + ")";
 }
 
+/// As its vendor calls it; empty: the CPU, or not said.
+[[nodiscard]] inline std::string device_name(const ProcessMeans& means,
+                                             const Device& device) {
+  for (const DeviceMeans& one : means.devices) {
+    if (one.device == device) {
+      return one.name;
+    }
+  }
+  return {};
+}
+
 /// More than any machine has: a peer can say anything.
 inline constexpr std::size_t kMostDevices = 64;
 inline constexpr int kMostThreads = 1 << 16;

@@ -81,6 +81,7 @@ JobResult to_result(JobHistory record) {
   result.rounds = record.end.progress.rounds;
   result.recoveries = record.end.recoveries;
   result.lost = std::move(record.end.lost);
+  result.speeds = std::move(record.end.speeds);
   result.processes = std::move(record.end.progress.processes);
   result.compute_seconds =
       std::chrono::duration<double>(record.end.busy).count();
@@ -96,7 +97,8 @@ WorkerTraits traits_of(const WorkerPlace& place,
           rows_per_forward(place, method),
           place.process,
           place.value_budget,
-          place.threads};
+          place.threads,
+          place.row_seconds};
 }
 
 CoordinatorOptions coordinator_options(const JobSpec& spec) {

@@ -70,6 +70,7 @@ struct JobResult {
   double compute_seconds = 0;    ///< of all workers
   /// Who did what, by number.
   std::vector<ProcessFigures> processes;
+  std::vector<WorkerSpeed> speeds;  ///< see EndJob
   double wall_seconds = 0;
 
   [[nodiscard]] std::uint64_t count(SampleStatus status) const;

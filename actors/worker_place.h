@@ -24,6 +24,7 @@ struct WorkerPlace {
   int process = 0;
   /// Of a GPU: bytes that its memory keeps for values; 0: no limit.
   std::uint64_t value_budget = 0;
+  double row_seconds = 0;  ///< see WorkerTraits
 };
 
 /// The threads of the host that they compute on.

@@ -38,8 +38,9 @@ std::span<const Option> machine_rows() {
        "its name",
        kMachines, kWorker, field(&Config::model_root), "none"},
       {"cache", "", 0, "DIR",
-       "keep here what another run can use: prompts that were encoded (of "
-       "worker: models that the job's first process gives, where there is "
+       "keep here what another run can use: prompts that were encoded, and how "
+       "fast workers were, by which the next job shares its work (of worker: "
+       "models that the job's first process gives, where there is "
        "neither --model nor a folder of that name in --model-root)",
        kMachines, kRuns | kEncode | kWorker, field(&Config::cache), "none"},
       {"wait", "", 0, "TIME",

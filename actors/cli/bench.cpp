@@ -7,6 +7,7 @@
 
 #include "actors/cli/bench_emulated.h"
 #include "actors/cli/bench_measure.h"
+#include "actors/cli/earlier_speeds.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -38,12 +39,15 @@ struct Measurement {
 };
 
 void measure(Invocation& invocation, const JobRunner& runner,
-             Measurement& measurement) {
+             const EarlierSpeeds& speeds, Measurement& measurement) {
   LatentsObserver observer;
-  const JobResult result = runner.run({.observers = {&observer},
-                                       .stop = invocation.stop->token(),
-                                       .decode = false},
-                                      &measurement.plan);
+  JobSpec job = runner.job_of({.observers = {&observer},
+                               .stop = invocation.stop->token(),
+                               .decode = false},
+                              &measurement.plan);
+  speeds.begin(job);
+  const JobResult result = run_job(job);
+  speeds.keep(result);
   invocation.stop->check("bench", "stopped before the figures were complete");
   check_measured(result);
   measurement.seconds.push_back(result.wall_seconds);
@@ -156,9 +160,10 @@ int run_bench(Invocation& invocation) {
     return bench_emulated(invocation, request, runner);
   }
   std::vector<Measurement> rows = rows_of(request);
+  const EarlierSpeeds speeds(config, request, runner);
   for (int repeat = 0; repeat < config.repeats; ++repeat) {
     for (Measurement& row : rows) {
-      measure(invocation, runner, row);
+      measure(invocation, runner, speeds, row);
     }
   }
   Json table = table_of(rows);

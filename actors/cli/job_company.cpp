@@ -10,6 +10,7 @@
 #include "actors/cli/progress_printer.h"
 #include "actors/cli/required_class.h"
 #include "actors/cli/versions.h"
+#include "kernels/core/log.h"
 #include "models/checkpoint_files.h"
 
 namespace troupe::actors {
@@ -31,6 +32,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
     : request_(request),
       runner_(runner),
       spec_(spec),
+      speeds_(config, request, runner),
       watch_({.samples_total = request.samples.size() - spec.skip.size()},
              SteadyClock().now()) {
   if (!config.listen.empty() || !config.metrics.empty()) {
@@ -52,17 +54,20 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
                .end = request.samples.end,
                .skip = spec.skip});
   spec_.observers.push_back(desk_.get());
-  listener_ = std::make_unique<CompanyListener>(
-      ListenerSpec{.version = version(),
-                   .hub = hub_options(config, kCoordinatorRole),
-                   .endpoints = {config.listen},
-                   .place = config.place_of("listen"),
-                   .offer = std::move(offer),
-                   .classes = &runner.classes(),
-                   .required_class = RequiredClass::of(config).name,
-                   .init_latents = request.init_latents,
-                   .model = model_giver(request),
-                   .desk = desk_.get()});
+  listener_ = std::make_unique<CompanyListener>(ListenerSpec{
+      .version = version(),
+      .hub = hub_options(config, kCoordinatorRole),
+      .endpoints = {config.listen},
+      .place = config.place_of("listen"),
+      .offer = std::move(offer),
+      .classes = &runner.classes(),
+      .required_class = RequiredClass::of(config).name,
+      .row_seconds =
+          [this](const ClassRecord& of, const std::string& device,
+                 int threads) { return speed_of_guest(of, device, threads); },
+      .init_latents = request.init_latents,
+      .model = model_giver(request),
+      .desk = desk_.get()});
   listening_ = listener_.get();
   if (!config.quiet) {
     say(stderr, fmt::format("troupe: listening at {}",
@@ -70,16 +75,33 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
   }
 }
 
-JobResult JobCompany::run() {
-  if (!listener_) {
-    return run_job(runner_.job_of(spec_));
+double JobCompany::speed_of_guest(const ClassRecord& of,
+                                  const std::string& device,
+                                  int threads) const {
+  const double seconds = speeds_.row_seconds(of.name, device, threads);
+  if (seconds > 0) {
+    log_message(LogLevel::info,
+                fmt::format("speeds: a worker that joins begins with that of "
+                            "earlier jobs, {:.3g} s a row",
+                            seconds));
   }
+  return seconds;
+}
+
+JobResult JobCompany::run() {
   JobSpec job = runner_.job_of(spec_);
+  speeds_.begin(job);
+  if (!listener_) {
+    JobResult result = run_job(job);
+    speeds_.keep(result);
+    return result;
+  }
   // Samples may wait for a worker of their class, whoever else has gone.
   job.waits_for_processes = job.waits_for_processes ||
                             job.on_class_change == config::ClassChange::wait;
   JobResult result = run_company(job, listener_->detours());
   listener_->end(result.failure);
+  speeds_.keep(result);
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "actors/artefacts/summary.h"
 #include "actors/artefacts/trace_writer.h"
+#include "actors/cli/earlier_speeds.h"
 #include "actors/cli/job_runner.h"
 #include "actors/cli/job_watch.h"
 #include "actors/job_status.h"
@@ -40,9 +41,14 @@ class JobCompany {
   [[nodiscard]] std::vector<NodeStatus> nodes(
       std::span<const ProcessFigures> figures, const char* still_here) const;
 
+  [[nodiscard]] double speed_of_guest(const ClassRecord& of,
+                                      const std::string& device,
+                                      int threads) const;
+
   const JobRequest& request_;
   const JobRunner& runner_;
   JobSpec spec_;
+  EarlierSpeeds speeds_;
   JobWatch watch_;
   std::unique_ptr<ClientDesk> desk_;
   /// The listener once it is there: its thread asks before its constructor has

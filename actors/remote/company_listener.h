@@ -31,7 +31,13 @@ struct ListenerSpec {
   /// listener.
   JobClasses* classes = nullptr;
   std::string required_class = {};  ///< empty: any may join
-  Tensor init_latents = {};         ///< of the job, if it has any
+  /// What a row took earlier on a worker of a class, on a device of this name
+  /// (DeviceMeans) with so many threads; 0: not known. Empty: of none. Any
+  /// thread calls it.
+  std::function<double(const ClassRecord& of, const std::string& device,
+                       int threads)>
+      row_seconds = {};
+  Tensor init_latents = {};  ///< of the job, if it has any
   /// For processes that have not got the model; null: they need their own copy.
   std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.

@@ -137,6 +137,10 @@ void CompanyListener::join(Guest& guest, Join join) {
       return;
     }
     worker.execution_class = spec_.classes->number_of(own);
+    if (spec_.row_seconds) {
+      worker.row_seconds = spec_.row_seconds(
+          own, device_name(join.joined.means, worker.device), worker.threads);
+    }
     if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
         offered.end()) {
       log_message(LogLevel::warning,

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+
+#include "actors/cli/job_runner.h"
+#include "actors/cli/speed_cache.h"
+
+namespace troupe::actors {
+
+/// How fast the workers of a job were in earlier ones (--cache). It decides who
+/// does what, never a byte. Thread: any, but for `keep`.
+class EarlierSpeeds {
+ public:
+  /// Keeps references. Knows nothing without --cache, and of pipelines, whose
+  /// workers do parts of rows.
+  EarlierSpeeds(const config::Config& config, const JobRequest& request,
+                const JobRunner& runner);
+
+  /// The job's own workers begin with them.
+  void begin(JobSpec& job) const;
+  /// Of a worker of a class, with a device of this name (DeviceMeans); 0: not
+  /// known.
+  [[nodiscard]] double row_seconds(const std::string& execution_class,
+                                   const std::string& device,
+                                   int threads) const;
+  /// What the job measured, for later ones.
+  void keep(const JobResult& result) const;
+
+ private:
+  [[nodiscard]] std::string name_of(const std::string& execution_class,
+                                    const std::string& device,
+                                    int threads) const;
+
+  const JobRunner& runner_;
+  SpeedCache cache_;
+  std::string model_;  ///< and what else a row's time follows from
+};
+
+}  // namespace troupe::actors
