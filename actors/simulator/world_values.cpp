@@ -233,8 +233,9 @@ void World::tell_who_awaits(int process,
                             std::set<std::pair<int, ValueName>>& awaited) {
   SymbolStore& own = store(process);
   std::erase_if(awaited, [&](const auto& entry) {
-    const auto& [worker, name] = entry;
-    const auto tell = [&](WorkerEvent event) {
+    const int worker = entry.first;
+    const ValueName& name = entry.second;
+    const auto tell = [this, worker](WorkerEvent event) {
       queue_.add(now(), ToWorker{worker, at(worker).epoch, std::move(event)});
     };
     if (own.find(name)) {
