@@ -61,8 +61,12 @@ PartedDenoiser::PartedDenoiser(DenoiserInfo info, std::vector<int> cuts,
     const SegmentRange blocks{cuts[i], cuts[i + 1]};
     auto part = std::make_unique<Part>();
     part->blocks = blocks;
-    part->network = std::make_unique<FirstUse<Denoiser>>(
-        [read, blocks](ExecContext& ctx) { return read(ctx, blocks); });
+    part->network =
+        std::make_unique<FirstUse<Denoiser>>([read, blocks](ExecContext& ctx) {
+          auto network = read(ctx, blocks);
+          return_free_memory();  // what reading and packing took
+          return network;
+        });
     parts_.push_back(std::move(part));
   }
 }
