@@ -1,6 +1,6 @@
-// The part of CoordinatorPolicy for processes that join, and for those that
-// leave of their own accord: what they have not begun goes to others, what they
-// hold is brought home.
+// The part of CoordinatorPolicy for workers that are added, for processes that
+// join, and for those that leave of their own accord: what they have not begun
+// goes to others, what they hold is brought home.
 
 #include <algorithm>
 #include <string>
@@ -10,8 +10,39 @@
 #include "kernels/core/system.h"
 
 namespace troupe::actors {
+namespace {
+
+/// The speed of earlier jobs counts for so many rows: a worker that has become
+/// slower is soon found out, and one slow pass, as the first often is, changes
+/// little.
+constexpr double kEarlierRows = 4;
+
+}  // namespace
 
 using samplers::Slot;
+
+/// One more, with the next number. It belongs to no group yet.
+void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
+  Worker& worker = workers_.emplace_back();
+  worker.traits = traits;
+  if (traits.row_seconds > 0) {
+    worker.num_rows = kEarlierRows;
+    worker.row_seconds = kEarlierRows * traits.row_seconds;
+  }
+  live_.add(traits.execution_class);
+  note_load(num_workers() - 1);
+  tally_.add_worker(traits.process, traits.threads);
+  note_class(traits.execution_class);
+  ++num_unknown_;
+  can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
+                     traits.device.kind != DeviceKind::cpu;
+}
+
+/// It is known from now on, with all below it.
+void CoordinatorPolicy::note_class(int execution_class) {
+  const auto c = static_cast<std::size_t>(execution_class);
+  times_.resize(std::max(times_.size(), c + 1));
+}
 
 /// The plan's parts stay as they are: see GroupLoads::add_worker.
 void CoordinatorPolicy::handle(const ProcessJoined& event) {

@@ -31,11 +31,6 @@ bool is_of_worker_below(int num_workers, const CoordinatorEvent& event) {
       event);
 }
 
-/// The speed of earlier jobs counts for so many rows: a worker that has become
-/// slower is found out soon, and one slow pass, as the first often is, changes
-/// little.
-constexpr double kEarlierRows = 4;
-
 }  // namespace
 
 CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
@@ -61,29 +56,6 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     groups_.set_row_seconds(groups_.size() - 1, row_time(groups_.size() - 1));
   }
   plan_room();
-}
-
-/// One more, with the next number. It belongs to no group yet.
-void CoordinatorPolicy::add_worker(const WorkerTraits& traits) {
-  Worker& worker = workers_.emplace_back();
-  worker.traits = traits;
-  if (traits.row_seconds > 0) {
-    worker.num_rows = kEarlierRows;
-    worker.row_seconds = kEarlierRows * traits.row_seconds;
-  }
-  live_.add(traits.execution_class);
-  note_load(num_workers() - 1);
-  tally_.add_worker(traits.process, traits.threads);
-  note_class(traits.execution_class);
-  ++num_unknown_;
-  can_lose_values_ = can_lose_values_ || traits.process != kHomeProcess ||
-                     traits.device.kind != DeviceKind::cpu;
-}
-
-/// It is known from now on, with all below it.
-void CoordinatorPolicy::note_class(int execution_class) {
-  const auto c = static_cast<std::size_t>(execution_class);
-  times_.resize(std::max(times_.size(), c + 1));
 }
 
 /// Of a group whose first worker is like this.

@@ -57,9 +57,9 @@ void conv2d(ExecContext& ctx, const Tensor& x, const PackedConv2d& packed,
 [[nodiscard]] std::size_t conv2d_thread_bytes(std::int64_t columns,
                                               DType compute);
 
-/// Doubles both sides by nearest neighbour. Where a side of out is one less
-/// than that, its last row or column is left out: what halving an odd side with
-/// rounding up had made is so undone.
+/// Doubles both sides by nearest neighbour. If a side of out is one less than
+/// that, its last row or column is left out: an odd side was rounded up when it
+/// was halved.
 /// Shapes: x [B, H, W, C], out [B, 2H or 2H − 1, 2W or 2W − 1, C].
 void upsample_nearest2x(ExecContext& ctx, const Tensor& x, Tensor& out);
 

@@ -160,10 +160,14 @@ int run_bench(Invocation& invocation) {
     return bench_emulated(invocation, request, runner);
   }
   std::vector<Measurement> rows = rows_of(request);
-  const EarlierSpeeds speeds(config, request, runner);
+  // A row of one method may hold other branches than a row of another.
+  std::vector<EarlierSpeeds> speeds;
+  for (const Measurement& row : rows) {
+    speeds.emplace_back(config, request, row.plan.method, runner);
+  }
   for (int repeat = 0; repeat < config.repeats; ++repeat) {
-    for (Measurement& row : rows) {
-      measure(invocation, runner, speeds, row);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      measure(invocation, runner, speeds[i], rows[i]);
     }
   }
   Json table = table_of(rows);

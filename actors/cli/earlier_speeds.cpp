@@ -12,21 +12,24 @@
 namespace troupe::actors {
 namespace {
 
-/// Of fewer rows the first pass, which makes weights ready, would be too much.
+/// With fewer rows the first pass would count too much: it also prepares
+/// weights.
 constexpr std::int64_t kLeastRows = 8;
 
 std::filesystem::path cache_folder(const config::Config& config,
-                                   const JobRequest& request) {
-  return samplers::num_segments(request.plan.method) == 1 ? config.cache : "";
+                                   const samplers::MethodOptions& method) {
+  return samplers::num_segments(method) == 1 ? config.cache : "";
 }
 
 }  // namespace
 
 EarlierSpeeds::EarlierSpeeds(const config::Config& config,
-                             const JobRequest& request, const JobRunner& runner)
-    : runner_(runner), cache_(cache_folder(config, request)) {
+                             const JobRequest& request,
+                             const samplers::MethodOptions& method,
+                             const JobRunner& runner)
+    : runner_(runner), cache_(cache_folder(config, method)) {
   const bool has_both_branches =
-      request.guidance_scale > 1 && !request.plan.method.kind->splits_guidance;
+      request.guidance_scale > 1 && !method.kind->splits_guidance;
   model_ = fmt::format("model {}, latents {}, {} in a row",
                        to_hex(runner.weights_hash()),
                        to_string(request.source.latent_shape()),

@@ -11,10 +11,11 @@ namespace troupe::actors {
 /// does what, never a byte. Thread: any, but for `keep`.
 class EarlierSpeeds {
  public:
-  /// Keeps references. Knows nothing without --cache, and of pipelines, whose
-  /// workers do parts of rows.
+  /// Keeps a reference to `runner`. Knows nothing without --cache, and nothing
+  /// of pipelines: their workers do parts of rows.
+  /// `method`: of the job, which need not be the request's (bench).
   EarlierSpeeds(const config::Config& config, const JobRequest& request,
-                const JobRunner& runner);
+                const samplers::MethodOptions& method, const JobRunner& runner);
 
   /// The job's own workers begin with them.
   void begin(JobSpec& job) const;

@@ -32,7 +32,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
     : request_(request),
       runner_(runner),
       spec_(spec),
-      speeds_(config, request, runner),
+      speeds_(config, request, request.plan.method, runner),
       watch_({.samples_total = request.samples.size() - spec.skip.size()},
              SteadyClock().now()) {
   if (!config.listen.empty() || !config.metrics.empty()) {

@@ -30,7 +30,7 @@ constexpr std::size_t kMostFileBytes = std::size_t{1} << 20U;
 /// The oldest first.
 using SpeedLines = std::vector<std::pair<std::string, double>>;
 
-/// What no worker of ours takes for a row is no measurement.
+/// A row never takes so little time, or so much.
 bool is_plausible(double seconds) { return seconds > 1e-9 && seconds < 1e6; }
 
 /// Nothing: damaged, or not ours.
@@ -78,8 +78,8 @@ std::optional<SpeedLines> read_speeds(const fs::path& path) {
 }
 
 /// Held by one process at a time, so that none loses what another has just
-/// added. A file system without locks, or one who holds it for long, stops
-/// nobody: then a speed may be lost, which is measured again.
+/// added. Who does not get it within a second goes on without it: a speed may
+/// be lost then, and is measured again.
 class SpeedLock {
  public:
   explicit SpeedLock(const fs::path& path)

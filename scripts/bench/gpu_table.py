@@ -131,7 +131,7 @@ def show_failures(done):
 
 
 def tests():
-    done = run_suites("tests", os.cpu_count() or 1, limit=120)
+    done = run_suites("tests", os.cpu_count() or 1, limit=1200)
     broken = {suite: found for suite, found in done.items() if found.returncode != 0}
     passed, skipped, bad = (sum(count(found.stdout, what) for found in done.values())
                             for what in ("PASSED", "SKIPPED", "FAILED"))
