@@ -81,6 +81,18 @@ std::size_t contraction_size(std::string_view text) {
   return 0;
 }
 
+/// Bytes of the mark of a text's ends that `text` begins with; 0: of none. It
+/// is typed but no token (in capitals, say): three words, and the last does not
+/// reach beyond it.
+std::size_t mark_size(std::string_view text) {
+  for (const std::string_view mark : {"<|startoftext|>", "<|endoftext|>"}) {
+    if (text.starts_with(mark)) {
+      return mark.size();
+    }
+  }
+  return 0;
+}
+
 /// Bytes of the word that `text` begins with. No white space comes first.
 std::size_t word_size(std::string_view text) {
   if (const std::size_t size = contraction_size(text); size > 0) {
@@ -204,17 +216,11 @@ void ClipBpe::tokenize(std::string_view text, TokenList& to) const {
       text.remove_prefix(next.size);
       continue;
     }
-    // The marks of a text, where they are typed but no token (in capitals,
-    // say): three words, and the last does not reach beyond.
-    for (const std::string_view mark : {"<|startoftext|>", "<|endoftext|>"}) {
-      if (text.starts_with(mark)) {
-        tokenize_word(text.substr(0, 2), to);
-        tokenize_word(text.substr(2, mark.size() - 4), to);
-        tokenize_word(text.substr(mark.size() - 2, 2), to);
-        text.remove_prefix(mark.size());
-      }
-    }
-    if (text.empty() || is_white_space(first_character(text).code)) {
+    if (const std::size_t size = mark_size(text); size > 0) {
+      tokenize_word(text.substr(0, 2), to);
+      tokenize_word(text.substr(2, size - 4), to);
+      tokenize_word(text.substr(size - 2, 2), to);
+      text.remove_prefix(size);
       continue;
     }
     const std::size_t size = word_size(text);

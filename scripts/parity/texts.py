@@ -15,8 +15,8 @@ FIXED = [
     "👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪🇫🇷 👍🏽", "नमस्ते दुनिया क्षत्रिय", "각\u1100\u1161\u11a8 한국어",
     "\u0301lone \u0301\u0316\u0301 z\u0316\u0301", "ΣΑΣ Σ ς", "a\u200db\u200cc\u200b",
     "\x00\x01\x7f\x80\x9f", "<|startoftext|>hi<|endoftext|>!!",
-    "<|STARTOFTEXT|>!! x<|EndOfText|>?", "!<|startoftext|>!", "</s><pad><unk>",
-    "<extra_id_0> a  <extra_id_99>b", "＜/s＞ ＜extra_id_5＞", "<cat-toy>  x <CAT-TOY>!",
+    "<|STARTOFTEXT|>!! x<|EndOfText|>?", "<|ENDOFTEXT|><|ENDOFTEXT|>'RE",
+    "!<|startoftext|>!", "</s><pad><unk>", "<extra_id_0> a  <extra_id_99>b", "＜/s＞ ＜extra_id_5＞", "<cat-toy>  x <CAT-TOY>!",
     "ﬁ\u0301 é\u0301 \r\n\r\n \u0600a \u06dd1", "x" * 300, "ab" * 200, "!" * 99,
 ]
 

@@ -2,10 +2,32 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "models/text/bundled_tokenizers.h"
 #include "tests/models/text/token_helpers.h"
 
 namespace troupe::models {
 namespace {
+
+// A mark in capitals is no token, and its last word does not reach beyond it,
+// also where another mark stood before. The ids are those of the Python
+// package.
+TEST(Tokenizer, KeepsTypedMarksApartFromWhatFollows) {
+  const auto clip = make_tokenizer(golden_tokenizer("tokens_clip_files"));
+  const auto ids = [&](std::string_view text) {
+    return clip->encode(text, 77).ids;
+  };
+  EXPECT_EQ(ids("<|ENDOFTEXT|><|ENDOFTEXT|>'RE "),
+            ids("<|ENDOFTEXT|> <|ENDOFTEXT|> 'RE "));
+  EXPECT_EQ(ids("<|ENDOFTEXT|><|STARTOFTEXT|>!"),
+            ids("<|ENDOFTEXT|> <|STARTOFTEXT|> !"));
+  EXPECT_NE(ids("<|ENDOFTEXT>!"), ids("<|ENDOFTEXT> !"));
+  EXPECT_THAT(
+      open_bundled_tokenizer("clip")
+          ->encode("<|ENDOFTEXT|><|ENDOFTEXT|>'RE ", 20)
+          .ids,
+      testing::ElementsAre(49406, 27, 347, 532, 646, 69, 1979, 91, 285, 27, 347,
+                           532, 646, 69, 1979, 91, 285, 6, 1972, 49407));
+}
 
 TEST(Tokenizer, RefusesTextThatIsNotUtf8) {
   const auto t5 = make_tokenizer(golden_tokenizer("tokens_t5_files"));
