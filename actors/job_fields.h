@@ -24,6 +24,7 @@ void visit_fields(Visitor& visit, T& r) {
   visit("decoder_config", r.decoder_config);
   visit("random_weights", r.random_weights);
   visit("weights_xxh3", r.weights_xxh3);
+  visit("tensors_xxh3", r.tensors_xxh3);
 }
 
 template <typename Visitor, AnyConst<ClassRecord> T>

@@ -23,6 +23,9 @@ struct LoadedModel {
   /// Null: the network works on pixels.
   std::shared_ptr<models::FirstUse<models::AutoencoderKl>> decoder;
   std::uint64_t weights_hash = 0;
+  /// Of a model that is read in parts: the hash of every tensor, sorted (see
+  /// models::WeightSource::note_tensors).
+  std::vector<std::uint64_t> tensor_hashes;
 
   /// Latents [C, …] to pixels [3, H', W'], each on ctx's device or on the host;
   /// pixels of another shape are replaced. Without a decoder: a copy on the

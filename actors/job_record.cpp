@@ -57,11 +57,12 @@ class FieldHasher {
   void add(const T& record) {
     visit_fields(*this, record);
   }
-  /// The same model may lie in a folder of another name.
+  /// The same model may lie in a folder of another name, and be read whole.
   void add(const ModelRecord& model) {
-    ModelRecord unnamed = model;
-    unnamed.name.clear();
-    visit_fields(*this, std::as_const(unnamed));
+    ModelRecord same = model;
+    same.name.clear();
+    same.tensors_xxh3.clear();
+    visit_fields(*this, std::as_const(same));
   }
   template <MaybeUnset T>
   void add(const T& value) {
@@ -230,6 +231,8 @@ void check_picture(const JobRecord& job, const models::ModelDescription& model,
 models::ModelDescription checked_model(const JobRecord& job,
                                        models::DenoiserTable table) {
   models::ModelDescription model = describe(job.model, table);
+  expect(std::ranges::is_sorted(job.model.tensors_xxh3), "tensors_xxh3",
+         "they are not sorted");
   const Shape latents = shape_of(job);
   expect(latents.rank() == model.denoiser->latent_shape().rank() &&
              model.denoiser->nearest_latents(latents) == latents,

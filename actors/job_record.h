@@ -24,6 +24,11 @@ struct ModelRecord {
   std::string decoder_config;   ///< the same; empty: it works on pixels
   bool random_weights = false;  ///< made from a fixed seed
   std::uint64_t weights_xxh3 = 0;
+  /// The hash of each of its tensors, sorted, where the network is in parts:
+  /// who computes one of them need not read the others to know that it is the
+  /// right one. Empty: the whole is read. They follow from the weights, so the
+  /// job's hash leaves them out.
+  std::vector<std::uint64_t> tensors_xxh3;
 };
 
 /// How the devices of one execution class compute.
@@ -86,8 +91,8 @@ struct JobValues {
   Tensor init_latents;  ///< [n, C, …] f32 on the host, or empty
 };
 
-/// The name of a job: follows from every field but the model's name, and from
-/// nothing else, whatever bytes the record travelled in.
+/// The name of a job: follows from every field but the model's name and the
+/// hashes of its tensors, and from nothing else, whatever bytes the record travelled in.
 [[nodiscard]] std::uint64_t hash_of(const JobRecord& job);
 
 /// Checks a record of unknown origin: every number, and that its parts fit each

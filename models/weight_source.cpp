@@ -74,6 +74,25 @@ void WeightSource::fill_and_hash(const TensorSpec& spec, Tensor& out) {
   fill(spec, out);
   hash_.update(std::as_bytes(std::span(spec.name)));
   hash_.update(std::as_const(out).bytes());
+  if (notes_tensors_ || held_to_) {
+    see_tensor(spec.name, std::as_const(out).bytes());
+  }
+}
+
+void WeightSource::see_tensor(const std::string& name,
+                              std::span<const std::byte> bytes) {
+  const std::uint64_t content = xxh3_64(bytes);
+  Xxh3Stream named;
+  named.update(std::as_bytes(std::span(&content, 1)));
+  named.update(std::as_bytes(std::span(name)));
+  const std::uint64_t hash = named.digest();
+  if (notes_tensors_) {
+    tensor_hashes_.push_back(hash);
+  }
+  if (held_to_ && !std::ranges::binary_search(*held_to_, hash)) {
+    throw Error(Errc::invalid_argument, name,
+                "its values differ from those that are wanted");
+  }
 }
 
 Tensor WeightSource::read(const TensorSpec& spec) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +52,22 @@ class WeightSource {
   /// XXH3-64 of all that was read so far.
   [[nodiscard]] std::uint64_t hash() const { return hash_.digest(); }
 
+  /// Notes from now on the hash of each tensor that is read: XXH3-64 of its
+  /// bytes and its name.
+  void note_tensors() { notes_tensors_ = true; }
+  /// Those, in the order of reading.
+  [[nodiscard]] const std::vector<std::uint64_t>& tensor_hashes()
+      const noexcept {
+    return tensor_hashes_;
+  }
+  /// From now on every tensor that is read has one of these hashes. They are
+  /// sorted, and outlive this object. So who reads a part of a network knows
+  /// that it is a part of the right one. Errors, when it is read:
+  /// Errc::invalid_argument for a tensor that has none of them.
+  void hold_to(std::span<const std::uint64_t> tensor_hashes) {
+    held_to_ = tensor_hashes;
+  }
+
  protected:
   [[nodiscard]] virtual DType stored_dtype(std::string_view name) const = 0;
   virtual void fill(const TensorSpec& spec, Tensor& out) = 0;
@@ -65,7 +82,13 @@ class WeightSource {
   void read_parts(std::span<const TensorSpec> specs, Tensor& all);
   void fill_and_hash(const TensorSpec& spec, Tensor& out);
 
+  /// The tensor's own hash: notes it, holds it to what is wanted.
+  void see_tensor(const std::string& name, std::span<const std::byte> bytes);
+
   Xxh3Stream hash_;
+  bool notes_tensors_ = false;
+  std::vector<std::uint64_t> tensor_hashes_;
+  std::optional<std::span<const std::uint64_t>> held_to_;
   Tensor scratch_;  ///< u8, of read_to_pack
 };
 

@@ -174,6 +174,7 @@ Offer JobRunner::offer() const {
   Offer offer;
   offer.job = record_of(request_, conditions_, request_.plan, weights_hash(),
                         execution_classes_);
+  offer.job.model.tensors_xxh3 = models_.front().model.tensor_hashes;
   for (auto& [hash, condition] : values_of(request_, conditions_).conditions) {
     offer.conditions.push_back(condition);
   }

@@ -104,7 +104,8 @@ bool lacks_model(const config::Config& own, const JobRecord& job) {
                                    job.model.name));
 }
 
-JobRequest member_request(const config::Config& own, const JobRecord& job) {
+JobRequest member_request(const config::Config& own, const JobRecord& job,
+                          Reading reading) {
   check(job);
   config::Config config = config_of(own, job);
   if (const ClassRecord* const on_cpu = class_on(job, DeviceKind::cpu)) {
@@ -121,6 +122,9 @@ JobRequest member_request(const config::Config& own, const JobRecord& job) {
   source.cut_to(job.picture_size);
   check_model(source, job,
               job.model.random_weights ? job.model.name : config.model_dir);
+  if (reading == Reading::what_is_used) {
+    source.hold_to(job.model);
+  }
   std::vector<std::string> notes;
   const Gpus gpus;
   JobRequest request{

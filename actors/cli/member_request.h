@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
 #include "actors/remote/company_member.h"
@@ -13,13 +15,18 @@ namespace troupe::actors {
 [[nodiscard]] bool lacks_model(const config::Config& config,
                                const JobRecord& job);
 
+enum class Reading : std::uint8_t { what_is_used, all };
+
 /// An offered job as a request of this process: its own model folder, devices
 /// and cores, and all that decides bytes from the job. Holds the processor to
 /// the level of the job's class, if it has it. `config` is the worker verb's.
+/// `reading`: whether all weights are read, or only those that it computes with
+/// where the job says what each tensor is.
 /// Errors: as make_request; Errc::invalid_argument for a folder with another
 /// model, or with none of the job's name.
-[[nodiscard]] JobRequest member_request(const config::Config& config,
-                                        const JobRecord& job);
+[[nodiscard]] JobRequest member_request(
+    const config::Config& config, const JobRecord& job,
+    Reading reading = Reading::what_is_used);
 
 /// What the process computes the job with.
 /// Errors: Errc::invalid_argument for a model with other weights; those of

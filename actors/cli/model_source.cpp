@@ -1,18 +1,14 @@
 #include "actors/cli/model_source.h"
 
 #include <algorithm>
-#include <array>
 
 #include "config/bundled_models.h"
 #include "config/parse_value.h"
 #include "config/suggest.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/log.h"
 #include "kernels/core/text.h"
-#include "models/parted_denoiser.h"
 #include "models/tiled_decode.h"
-#include "models/weight_source.h"
 
 namespace troupe::actors {
 namespace {
@@ -23,11 +19,6 @@ namespace fs = std::filesystem;
 std::string canonical(std::string_view config) {
   return config.empty() ? std::string()
                         : models::Json::parse(config, "bundled").canonical();
-}
-
-std::uint64_t both(std::uint64_t denoiser, std::uint64_t autoencoder) {
-  const std::array<std::uint64_t, 2> parts = {denoiser, autoencoder};
-  return xxh3_64(std::as_bytes(std::span(parts)));
 }
 
 }  // namespace
@@ -248,86 +239,10 @@ std::string ModelSource::class_name(std::int64_t id) const {
                                                  : found->second;
 }
 
-LoadedModel ModelSource::load(ExecContext& ctx, DType compute,
-                              models::WeightPlacement placement) const {
-  LoadedModel model;
-  with_weights(ctx, [&](models::WeightSource& network,
-                        models::WeightSource& weights) {
-    model.denoiser = model_.denoiser->load(ctx, compute, network,
-                                           models::SegmentRange{}, placement);
-    model.weights_hash = model.denoiser->info().weights_hash;
-    if (model_.decoder) {
-      std::shared_ptr<const models::AutoencoderKl> decoder =
-          model_.decoder->load(ctx, compute, weights);
-      model.weights_hash = both(model.weights_hash, decoder->weights_hash());
-      model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
-          std::move(decoder));
-    }
-  });
-  return model;
-}
-
-LoadedModel ModelSource::load_when_used(
-    ExecContext& ctx, DType compute, const std::vector<int>& cuts,
-    models::WeightPlacement placement) const {
-  LoadedModel model;
-  model.weights_hash = weights_hash(ctx);
-  model.denoiser = std::make_shared<models::PartedDenoiser>(
-      denoiser().info(denoiser().latent_shape(), compute), cuts,
-      [this, compute, placement](ExecContext& on, models::SegmentRange blocks) {
-        std::shared_ptr<const models::Denoiser> part;
-        with_weights(on, [&](models::WeightSource& network,
-                             models::WeightSource& /*decoder*/) {
-          part = model_.denoiser->load(on, compute, network, blocks, placement);
-        });
-        on.synchronize();  // others read the weights in queues of their own
-        return part;
-      });
-  if (model_.decoder) {
-    model.decoder = std::make_shared<models::FirstUse<models::AutoencoderKl>>(
-        [this, compute](ExecContext& on) {
-          std::shared_ptr<const models::AutoencoderKl> decoder;
-          with_weights(on, [&](models::WeightSource& /*network*/,
-                               models::WeightSource& weights) {
-            decoder = model_.decoder->load(on, compute, weights);
-          });
-          on.synchronize();
-          return decoder;
-        });
-  }
-  return model;
-}
-
 ModelRecord ModelSource::record(std::uint64_t weights_hash) const {
   ModelRecord record = record_;
   record.weights_xxh3 = weights_hash;
   return record;
-}
-
-std::uint64_t ModelSource::weights_hash(ExecContext& ctx) const {
-  std::uint64_t hash = 0;
-  with_weights(
-      ctx, [&](models::WeightSource& denoiser, models::WeightSource& decoder) {
-        hash = model_.denoiser->weights_hash(ctx, denoiser);
-        if (model_.decoder) {
-          hash = both(hash, model_.decoder->weights_hash(ctx, decoder));
-        }
-      });
-  return hash;
-}
-
-template <typename Fn>
-void ModelSource::with_weights(ExecContext& ctx, const Fn& fn) const {
-  if (!checkpoint_) {
-    models::RandomWeights weights(ctx, kRandomWeightsSeed);
-    return fn(weights, weights);
-  }
-  models::FileWeights denoiser(ctx, checkpoint_->denoiser.weights);
-  if (!checkpoint_->vae) {
-    return fn(denoiser, denoiser);
-  }
-  models::FileWeights decoder(ctx, checkpoint_->vae->weights);
-  fn(denoiser, decoder);
 }
 
 }  // namespace troupe::actors

@@ -122,9 +122,14 @@ class ModelSource {
                                  models::WeightPlacement placement =
                                      models::WeightPlacement::resident) const;
 
-  /// Reads the weights through once for their hash and keeps none. Blocks
-  /// [cuts[i], cuts[i + 1]) of the network, and the decoder, are read again and
-  /// packed when they are first used. This object outlives the model.
+  /// Blocks [cuts[i], cuts[i + 1]) of the network, and the decoder, are read
+  /// and packed when they are first used. Before, the weights are read through
+  /// once for their hash; of what was told by `hold_to` only the smallest block
+  /// is read, which shows whether the folder is of another model. A part that
+  /// has become another, or cannot be read any more, is Errc::device_lost of
+  /// the device: its worker ends, and others do its work.
+  /// This object outlives the model.
+  /// Errors: Errc::invalid_argument for other weights than those told.
   [[nodiscard]] LoadedModel load_when_used(
       ExecContext& ctx, DType compute, const std::vector<int>& cuts,
       models::WeightPlacement placement =
@@ -132,6 +137,10 @@ class ModelSource {
 
   /// The hash that a loaded model has: reads the weights and keeps none.
   [[nodiscard]] std::uint64_t weights_hash(ExecContext& ctx) const;
+
+  /// What the weights are, if a job says so tensor by tensor: load_when_used
+  /// need not read all of them.
+  void hold_to(const ModelRecord& job);
 
  private:
   /// Latents for pictures of --size: of the nearest bin, or of that size.
@@ -142,13 +151,23 @@ class ModelSource {
   /// Errors: Errc::unsupported for a decoder that has no tiles.
   void take_tiles(const std::string& place);
   void open_checkpoint(const config::Config& config);
+  [[nodiscard]] std::uint64_t hash_of(ExecContext& ctx,
+                                      models::WeightSource& denoiser,
+                                      models::WeightSource& decoder) const;
+  /// Reads all weights for their hash, and for the hash of each tensor.
+  void read_through(ExecContext& ctx, LoadedModel& model) const;
+  /// Takes the hashes from the job, and holds the smallest block to them.
+  void take_hashes(ExecContext& ctx, DType compute, LoadedModel& model) const;
   /// Calls fn(denoiser's weights, decoder's weights).
   template <typename Fn>
   void with_weights(ExecContext& ctx, const Fn& fn) const;
   [[nodiscard]] std::int64_t the_only_class(
       const std::string& wanted, const std::set<std::int64_t>& ids) const;
 
-  ModelRecord record_;  ///< without the weights' hash
+  ModelRecord record_;  ///< without the weights' hashes
+  /// Those that a job told; none: the weights are read for them.
+  std::uint64_t told_hash_ = 0;
+  std::vector<std::uint64_t> told_tensors_;
   models::DenoiserTable table_;
   models::ModelDescription model_;
   Shape latents_;

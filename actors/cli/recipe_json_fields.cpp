@@ -57,7 +57,9 @@ class Rows {
 
 constexpr JsonField kJob[] = {
     {"job", "string", "name of the job: a hash of all that follows"},
-    {"model", "object", "name, configurations, hash of the weights"},
+    {"model", "object",
+     "name, configurations, hash of the weights; those of tensors are told to "
+     "other processes only"},
     {"schedule.options", "object", "as schedule in a recipe, resolved"},
     {"schedule.timesteps", "array of numbers", "what the network is told"},
     {"schedule.sigmas", "array of numbers", "noise levels; one more"},

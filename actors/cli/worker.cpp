@@ -77,8 +77,9 @@ struct Preparation {
   MemberJob job;
 
   void run(const config::Config& config, const Offer& offer,
-           CompanyMember& member, StopFlag& stop) {
-    request.emplace(member_request(config, offer.job));
+           CompanyMember& member, StopFlag& stop,
+           Reading reading = Reading::what_is_used) {
+    request.emplace(member_request(config, offer.job, reading));
     print_notes(request->notes);
     runner.emplace(*request, stop);
     job = member_job(offer, member.init_latents(offer.job), *request, *runner);
@@ -91,7 +92,7 @@ struct Preparation {
 };
 
 /// The same with a copy of the model from the job's first process. A copy that
-/// turns out to be damaged is fetched anew, once.
+/// turns out to be damaged is fetched anew, once: so all of it is read.
 void run_from_cache(const Invocation& invocation, const Offer& offer,
                     CompanyMember& member, StopFlag& stop,
                     Preparation& preparation) {
@@ -120,7 +121,7 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
   };
   fetch();
   try {
-    preparation.run(config, offer, member, stop);
+    preparation.run(config, offer, member, stop, Reading::all);
   } catch (const Error& error) {
     if (error.code() != Errc::corrupt_file && error.code() != Errc::not_found &&
         error.code() != Errc::invalid_argument) {
@@ -131,7 +132,7 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
     preparation.forget();
     cache.remove(offer.job.model, check);
     fetch();
-    preparation.run(config, offer, member, stop);
+    preparation.run(config, offer, member, stop, Reading::all);
   }
 }
 

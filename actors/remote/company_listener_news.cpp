@@ -93,6 +93,12 @@ void CompanyListener::hear(Guest& guest, News news) {
     }
   } else if (auto* down = std::get_if<WorkerDown>(&news)) {
     expect(guest.has(down->worker));
+    if (down->gone && !is_over_) {
+      log_message(
+          LogLevel::warning,
+          "a worker of " + guests_.known(guest).name +
+              " is lost, the job goes on without: " + down->gone->message);
+    }
     pass_on(*down);
   } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
     expect(guest.has(beat->worker));

@@ -7,6 +7,7 @@
 #include "actors/remote/peer_checks.h"
 #include "actors/shells.h"
 #include "kernels/core/error.h"
+#include "kernels/core/log.h"
 
 namespace troupe::actors {
 
@@ -87,6 +88,10 @@ void CompanyMember::end_worker(const EndWorker& end) {
   // It may have come late: the one that was meant has ended, and its successor
   // is at work.
   if (found != workers_.end() && found->second.epoch == end.epoch) {
+    if (end.cause.code == Errc::device_lost) {
+      log_message(LogLevel::warning,
+                  "a worker of this process ends: " + end.cause.message);
+    }
     const WorkerActor& worker = found->second.actor;
     caf::anon_send(caf::actor_cast<caf::actor>(worker),
                    caf::exit_msg{worker.address(), to_caf_error(end.cause)});

@@ -153,6 +153,9 @@ TEST(JobRecord, IsRefusedWithItsFieldNamed) {
         R"("block_out_channels":[32,32],"sample_size":8})";
     j.vae_tile = 8;
   });
+  expect_objection("tensors_xxh3", [](JobRecord& j) {
+    j.model.tensors_xxh3 = {2, 1};
+  });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 0, 2}; });
   expect_objection("cuts", [](JobRecord& j) { j.cuts = {0, 3, 2}; });

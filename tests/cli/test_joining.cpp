@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -173,6 +174,91 @@ TEST(Joining, RefusesOtherWeightsThanTheJobs) {
     EXPECT_EQ(result["nodes"][refused]["rows"], 0);
   }
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
+}
+
+/// Changes a bit of the first tensor of the demo model whose name begins so.
+void change_a_tensor(const std::filesystem::path& model,
+                     const std::string& prefix) {
+  std::fstream file(model / kWeights,
+                    std::ios::in | std::ios::out | std::ios::binary);
+  std::uint64_t size = 0;
+  file.read(reinterpret_cast<char*>(&size), sizeof(size));
+  std::string text(size, ' ');
+  file.read(text.data(), static_cast<std::streamsize>(size));
+  const nlohmann::json header = nlohmann::json::parse(text);
+  for (const auto& [name, entry] : header.items()) {
+    if (name.starts_with(prefix)) {
+      const auto at = static_cast<std::streamoff>(
+          sizeof(size) + size + entry["data_offsets"][0].get<std::uint64_t>());
+      file.seekg(at);
+      const int byte = file.get();
+      file.seekp(at);
+      file.put(static_cast<char>(byte ^ 1));
+      ASSERT_TRUE(file.good());
+      return;
+    }
+  }
+  FAIL() << prefix;
+}
+
+/// Jobs of a pipeline of two segments: a worker reads only what it computes.
+class PartOfAModel : public testing::Test {
+ protected:
+  PartOfAModel()
+      : job_({"--method", "pipeline", "--segments", "2", "-n", "6"},
+             TROUPE_DEMO) {
+    std::filesystem::copy(TROUPE_DEMO, copy_,
+                          std::filesystem::copy_options::recursive);
+  }
+  /// The first to join has the first segment.
+  void join_and_finish(const Arguments& first, const Arguments& second) {
+    job_.add_worker(first);
+    job_.head().await([&] {
+      const Outcome seen = run({"ls", job_.endpoint(), "--json"});
+      return seen.exit_code == 0 && seen.json()["nodes"].size() == 2;
+    });
+    job_.add_worker(second);
+    const Outcome outcome = job_.outcome();
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    result_ = outcome.json();
+    said_ = outcome.err;
+    EXPECT_EQ(result_["latents_xxh3"], job_.alone()["latents_xxh3"]);
+  }
+
+  const TempFolder own_;
+  const std::filesystem::path copy_ = own_.path("demo");
+  LinkJob job_;
+  nlohmann::json result_;
+  std::string said_;
+};
+
+TEST_F(PartOfAModel, IsAllThatAWorkerReads) {
+  change_a_tensor(copy_, "transformer_blocks.11.");
+  join_and_finish({"-m", copy_}, {"-m", TROUPE_DEMO});
+  EXPECT_EQ(result_["recoveries"], 0);
+  EXPECT_EQ(result_["nodes"][1]["status"], "done") << result_["nodes"][1];
+}
+
+TEST_F(PartOfAModel, ThatIsAnotherCostsItsWorker) {
+  change_a_tensor(copy_, "transformer_blocks.11.");
+  join_and_finish({"-m", TROUPE_DEMO}, {"-m", copy_});
+  EXPECT_EQ(result_["nodes"][2]["losses"], 1) << result_["nodes"][2];
+  EXPECT_EQ(result_["nodes"][2]["rows"], 0);
+  const Outcome left = job_.worker(1).wait();
+  for (const std::string& err : {left.err, said_}) {
+    EXPECT_NE(err.find("its part of the model cannot be read: "
+                       "[transformer_blocks.11."),
+              std::string::npos)
+        << err;
+  }
+}
+
+TEST_F(PartOfAModel, IsLookedAtBeforeAWorkerJoins) {
+  change_a_tensor(copy_, "transformer_blocks.0.");
+  job_.add_worker({"-m", copy_});
+  expect_end(job_.worker(0).wait(), 2, "other weights than the job's: ");
+  job_.add_worker({"-m", TROUPE_DEMO});
+  EXPECT_EQ(job_.finish()["latents_xxh3"], job_.alone()["latents_xxh3"]);
 }
 
 }  // namespace
