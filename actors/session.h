@@ -53,11 +53,9 @@ struct Welcome {
   PeerTokens tokens;     ///< the newcomer's
 };
 
-/// The job, and what a process needs of its values to begin.
+/// The job. Who takes it asks for the values that the record names.
 struct Offer {
   JobRecord job;
-  /// All that the record names.
-  std::vector<models::Condition> conditions;
   bool previews = false;    ///< results show previews
   bool trajectory = false;  ///< results show the latents after each call
   bool trace = false;       ///< results say which values they made and read

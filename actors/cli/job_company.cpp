@@ -65,7 +65,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
       .row_seconds =
           [this](const ClassRecord& of, const std::string& device,
                  int threads) { return speed_of_guest(of, device, threads); },
-      .init_latents = request.init_latents,
+      .values = runner.values(),
       .model = model_giver(request),
       .desk = desk_.get()});
   listening_ = listener_.get();

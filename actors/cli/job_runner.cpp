@@ -175,10 +175,9 @@ Offer JobRunner::offer() const {
   offer.job = record_of(request_, conditions_, request_.plan, weights_hash(),
                         execution_classes_);
   offer.job.model.tensors_xxh3 = models_.front().model.tensor_hashes;
-  for (auto& [hash, condition] : values_of(request_, conditions_).conditions) {
-    offer.conditions.push_back(condition);
-  }
   return offer;
 }
+
+JobValues JobRunner::values() const { return values_of(request_, conditions_); }
 
 }  // namespace troupe::actors

@@ -69,8 +69,10 @@ class JobRunner {
   }
   /// Where the plan's workers run, on devices that did not fail.
   [[nodiscard]] std::vector<WorkerPlace> places(const config::Plan& plan) const;
-  /// The job for processes that compute beside this one.
+  /// The job for processes that compute beside this one, and the values that
+  /// it names.
   [[nodiscard]] Offer offer() const;
+  [[nodiscard]] JobValues values() const;
 
   /// The job to run: parts, samples and workers follow from the request; all
   /// else is taken from `spec`.

@@ -148,18 +148,13 @@ JobRequest member_request(const config::Config& own, const JobRecord& job,
   return request;
 }
 
-MemberJob member_job(const Offer& offer, const Tensor& latents,
+MemberJob member_job(const Offer& offer, const JobValues& values,
                      const JobRequest& request, const JobRunner& runner) {
   require(runner.weights_hash() == offer.job.model.weights_xxh3,
           Errc::invalid_argument, request.source.name(),
           "other weights than the job's: got " + to_hex(runner.weights_hash()) +
               ", expected " + to_hex(offer.job.model.weights_xxh3),
           "give the folder that the job was started with");
-  JobValues values;
-  for (const models::Condition& condition : offer.conditions) {
-    values.conditions.emplace(condition.hash(), condition);
-  }
-  values.init_latents = latents;
   MemberJob job;
   job.parts =
       make_parts(offer.job, values, runner.models(), request.source.table());

@@ -31,7 +31,7 @@ enum class Reading : std::uint8_t { what_is_used, all };
 /// What the process computes the job with.
 /// Errors: Errc::invalid_argument for a model with other weights; those of
 /// make_parts.
-[[nodiscard]] MemberJob member_job(const Offer& offer, const Tensor& latents,
+[[nodiscard]] MemberJob member_job(const Offer& offer, const JobValues& values,
                                    const JobRequest& request,
                                    const JobRunner& runner);
 

@@ -82,7 +82,8 @@ struct Preparation {
     request.emplace(member_request(config, offer.job, reading));
     print_notes(request->notes);
     runner.emplace(*request, stop);
-    job = member_job(offer, member.init_latents(offer.job), *request, *runner);
+    job = member_job(offer, member.values_of(offer.job, stop.token()), *request,
+                     *runner);
   }
   void forget() {
     job = {};

@@ -300,7 +300,16 @@ void CompanyListener::on_wanted(net::PeerId peer, net::WantId want,
     return;
   }
   if (key == kLatentsKey) {
-    hub_->give(want, to_link({{"latents", spec_.init_latents}}));
+    hub_->give(want, to_link({{"latents", spec_.values.init_latents}}));
+    return;
+  }
+  if (const auto hash = condition_asked(key)) {
+    const auto found = spec_.values.conditions.find(*hash);
+    if (found != spec_.values.conditions.end()) {
+      hub_->give(want, to_link(parcel_of(found->second)));
+    } else {
+      hub_->give_nothing(want);
+    }
     return;
   }
   std::shared_ptr<LinkChannel> channel;

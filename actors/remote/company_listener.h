@@ -37,7 +37,7 @@ struct ListenerSpec {
   std::function<double(const ClassRecord& of, const std::string& device,
                        int threads)>
       row_seconds = {};
-  Tensor init_latents = {};  ///< of the job, if it has any
+  JobValues values = {};  ///< all that the job's record names
   /// For processes that have not got the model; null: they need their own copy.
   std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.

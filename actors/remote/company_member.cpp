@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
 #include <future>
 #include <utility>
 
+#include "actors/remote/link_values.h"
 #include "actors/remote/listen_at.h"
 #include "actors/shells.h"
 #include "actors/system_config.h"
@@ -114,23 +118,56 @@ std::future<net::Fetched> CompanyMember::ask(std::string key,
   return promise->get_future();
 }
 
-Tensor CompanyMember::init_latents(const JobRecord& job) {
-  if (job.init_latents.empty()) {
-    return {};
+Parcel CompanyMember::take(std::future<net::Fetched>& asked,
+                           const std::string& what,
+                           const std::stop_token& stop) const {
+  constexpr auto kGlance = std::chrono::milliseconds(50);
+  while (asked.wait_for(kGlance) != std::future_status::ready) {
+    require(!stop.stop_requested(), Errc::interrupted, spec_.endpoint,
+            "stopped before " + what + " came");
+    require(!is_over(), Errc::unreachable, spec_.endpoint, "the job is over");
   }
-  constexpr std::size_t kOutline = 1024;
-  const net::Fetched fetched =
-      ask(std::string(kLatentsKey),
-          kOutline + job.init_latents.size() * sizeof(float) *
-                         static_cast<std::size_t>(
-                             Shape(job.latent_shape).num_elements()))
-          .get();
+  const net::Fetched fetched = asked.get();
   require(fetched.status == net::FetchStatus::found, Errc::unreachable,
-          spec_.endpoint, "the job's latents did not come: " + fetched.what);
-  const Parcel parcel = from_link(fetched.value);
-  require(parcel.size() == 1, Errc::corrupt_file, spec_.endpoint,
-          "the job's latents are no single tensor");
-  return parcel.front().tensor;
+          spec_.endpoint, what + " did not come: " + fetched.what);
+  return from_link(fetched.value);
+}
+
+JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
+  // So many small ones hide the time of a message to a host far away.
+  constexpr std::size_t kAskedAhead = 32;
+  std::vector<std::uint64_t> hashes = job.conditions;
+  if (job.unconditional) {
+    hashes.push_back(*job.unconditional);
+  }
+  std::ranges::sort(hashes);
+  hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
+  JobValues values;
+  std::deque<std::future<net::Fetched>> asked;
+  auto next = hashes.begin();
+  while (next != hashes.end() || !asked.empty()) {
+    while (asked.size() < kAskedAhead && next != hashes.end()) {
+      asked.push_back(ask(key_of_condition(*next++), kMostConditionBytes));
+    }
+    models::Condition condition =
+        condition_of(take(asked.front(), "a condition of the job", stop));
+    asked.pop_front();
+    const std::uint64_t hash = condition.hash();
+    values.conditions.emplace(hash, std::move(condition));
+  }
+  if (!job.init_latents.empty()) {
+    constexpr std::size_t kOutline = 1024;
+    auto latents =
+        ask(std::string(kLatentsKey),
+            kOutline + job.init_latents.size() * sizeof(float) *
+                           static_cast<std::size_t>(
+                               Shape(job.latent_shape).num_elements()));
+    const Parcel parcel = take(latents, "the latents of the job", stop);
+    require(parcel.size() == 1, Errc::corrupt_file, spec_.endpoint,
+            "the job's latents are no single tensor");
+    values.init_latents = parcel.front().tensor;
+  }
+  return values;
 }
 
 void CompanyMember::decline(const Failure& cause) {

@@ -104,9 +104,10 @@ class CompanyMember final : private net::LinkHandler {
   /// is lost.
   [[nodiscard]] std::future<net::Fetched> ask(std::string key,
                                               std::size_t most_bytes);
-  /// The job's given latents; empty where it has none. Errors:
-  /// Errc::unreachable, Errc::corrupt_file.
-  [[nodiscard]] Tensor init_latents(const JobRecord& job);
+  /// The values that the job's record names: its conditions, and the latents
+  /// that it was given. Errors: Errc::unreachable, Errc::corrupt_file,
+  /// Errc::interrupted after a stop.
+  [[nodiscard]] JobValues values_of(const JobRecord& job, std::stop_token stop);
   /// Says that this process cannot do the job, and leaves.
   void decline(const Failure& cause);
   /// Joins, and computes until the job is over or the link is lost. `drain`:
@@ -131,6 +132,11 @@ class CompanyMember final : private net::LinkHandler {
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   [[nodiscard]] std::vector<std::string> listen();
+  /// What was asked for, when it has come: `what` for people. Errors: those of
+  /// values_of.
+  [[nodiscard]] Parcel take(std::future<net::Fetched>& asked,
+                            const std::string& what,
+                            const std::stop_token& stop) const;
   [[nodiscard]] bool is_coordinator(net::PeerId peer) const;
   void hear(wire::News news);
   [[nodiscard]] std::shared_ptr<JobContext> context_of(JobParts parts);

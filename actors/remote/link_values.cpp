@@ -6,8 +6,15 @@
 
 #include "actors/wire/parcel_codec.h"
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::actors {
+namespace {
+
+constexpr std::string_view kConditionPrefix = "condition/";
+constexpr const char* kLengths = "lengths";
+
+}  // namespace
 
 net::Value to_link(const Parcel& parcel) {
   net::Value value = {net::share(wire::encode_outline(parcel))};
@@ -58,6 +65,61 @@ std::optional<std::pair<int, ValueName>> question_of(std::string_view key) {
                            read(name.run, false) && read(name.slot, true);
   return is_question && holder >= 0 ? std::optional(std::pair(holder, name))
                                     : std::nullopt;
+}
+
+std::string key_of_condition(std::uint64_t hash) {
+  return std::string(kConditionPrefix) + to_hex(hash);
+}
+
+std::optional<std::uint64_t> condition_asked(std::string_view key) {
+  if (!key.starts_with(kConditionPrefix)) {
+    return std::nullopt;
+  }
+  key.remove_prefix(kConditionPrefix.size());
+  constexpr int kHexadecimal = 16;
+  std::uint64_t hash = 0;
+  const char* const end = key.data() + key.size();
+  const auto [at, error] = std::from_chars(key.data(), end, hash, kHexadecimal);
+  return error == std::errc() && at == end && key == to_hex(hash)
+             ? std::optional(hash)
+             : std::nullopt;
+}
+
+Parcel parcel_of(const models::Condition& condition) {
+  std::vector<std::int64_t> lengths;
+  for (const models::ConditionTensor& one : condition.tensors()) {
+    lengths.push_back(one.length);
+  }
+  const auto count = static_cast<std::int64_t>(lengths.size());
+  Parcel parcel = {{kLengths, Tensor::from<std::int64_t>(lengths, {count})}};
+  for (const models::ConditionTensor& one : condition.tensors()) {
+    parcel.push_back({one.name, one.tensor});
+  }
+  return parcel;
+}
+
+models::Condition condition_of(const Parcel& parcel) {
+  const auto expect = [](bool good) {
+    require(good, Errc::corrupt_file, "condition",
+            "what came is no condition of a job");
+  };
+  expect(!parcel.empty() && parcel.front().name == kLengths);
+  const Tensor& lengths = parcel.front().tensor;
+  const auto count = static_cast<std::int64_t>(parcel.size()) - 1;
+  // A tensor without elements travels as its name alone.
+  expect(count == 0 ? lengths.empty()
+                    : lengths.dtype() == DType::i64 &&
+                          lengths.shape() == Shape{count});
+  models::Condition condition;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const NamedTensor& one = parcel[static_cast<std::size_t>(i) + 1];
+    const std::int64_t length = lengths.data<std::int64_t>()[i];
+    expect(!one.tensor.empty() && one.tensor.shape().rank() >= 1 &&
+           length >= 0 && length <= one.tensor.dim(0) &&
+           condition.find(one.name) == nullptr);
+    condition.add(one.name, one.tensor, length);
+  }
+  return condition;
 }
 
 }  // namespace troupe::actors

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/core/value_channel.h"
+#include "models/condition.h"
 #include "net/link.h"
 
 // Values of a job as links carry them. Thread of all: any.
@@ -29,6 +30,20 @@ namespace troupe::actors {
 /// Before the key of a value that came damaged from its holder. The
 /// coordinator's process then asks another one that holds it, if there is one.
 inline constexpr std::string_view kAgain = "again/";
+
+/// The key of a condition of the job, by its hash, at the coordinator's
+/// process.
+[[nodiscard]] std::string key_of_condition(std::uint64_t hash);
+/// The hash that such a key names; nothing for other keys.
+[[nodiscard]] std::optional<std::uint64_t> condition_asked(
+    std::string_view key);
+/// A condition as a parcel, and back: an i64 tensor of lengths, then the
+/// tensors. Both share them.
+[[nodiscard]] Parcel parcel_of(const models::Condition& condition);
+/// Errors: Errc::corrupt_file for what is no such parcel.
+[[nodiscard]] models::Condition condition_of(const Parcel& parcel);
+/// The most bytes of a condition: a prompt of 512 tokens has up to 8 MB.
+inline constexpr std::size_t kMostConditionBytes = std::size_t{64} << 20U;
 
 /// The key of a job's given latents, at its coordinator's process: a parcel of
 /// one tensor.

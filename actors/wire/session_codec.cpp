@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "actors/wire/condition_codec.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 
@@ -52,9 +51,6 @@ DrainProcess read(const proto::DrainProcess& from) {
 void write(const Offer& offer, proto::News& news) {
   proto::Offer& to = *news.mutable_offer();
   to.set_job(encode(offer.job));
-  for (const models::Condition& condition : offer.conditions) {
-    to.add_conditions(encode(condition));
-  }
   to.set_previews(offer.previews);
   to.set_trajectory(offer.trajectory);
   to.set_trace(offer.trace);
@@ -63,10 +59,6 @@ void write(const Offer& offer, proto::News& news) {
 Offer read(const proto::Offer& from) {
   Offer offer;
   offer.job = read_job(std::as_bytes(std::span(from.job())));
-  for (const std::string& condition : from.conditions()) {
-    offer.conditions.push_back(
-        decode_condition(std::as_bytes(std::span(condition))));
-  }
   offer.previews = from.previews();
   offer.trajectory = from.trajectory();
   offer.trace = from.trace();

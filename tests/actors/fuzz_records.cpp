@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "actors/wire/client_codec.h"
-#include "actors/wire/condition_codec.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/message.h"
 #include "actors/wire/news_codec.h"
@@ -166,7 +165,7 @@ std::string some_news(std::uint64_t which) {
       RefuseProcess{1, fill.failure()},
       CancelSample{1},
       DrainProcess{1},
-      Offer{.job = seed_record(which), .conditions = {models::Condition(1)}},
+      Offer{.job = seed_record(which)},
       Join{{{.name = "class"}}, {1, {WorkerTraits{}}, 3}},
       EndWorker{1, 2, fill.failure()},
       PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}},
@@ -189,11 +188,6 @@ bool feed(std::span<const std::byte> bytes) {
 
 constexpr Kind kKinds[] = {
     {feed<troupe::wire::News, actors::wire::decode_news>, some_news},
-    {feed<troupe::wire::Condition, actors::wire::decode_condition>,
-     [](std::uint64_t which) {
-       return actors::wire::encode(
-           models::Condition(static_cast<std::int64_t>(which % 4)));
-     }},
     {feed<troupe::wire::Applicant, actors::wire::decode_applicant>,
      [](std::uint64_t) {
        return actors::wire::encode(

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,8 +15,8 @@
 
 #include "actors/cli/job_runner.h"
 #include "actors/cli/signals.h"
+#include "actors/remote/link_values.h"
 #include "actors/remote/mail.h"
-#include "actors/wire/condition_codec.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 #include "config/config.h"
@@ -27,12 +28,26 @@ namespace {
 
 using actors::Offer;
 
-/// A coordinator's process that tells whoever comes one message. Who asks to
-/// join is told that the job is over.
+/// The condition with this hash, among those of classes.
+models::Condition with_hash(std::uint64_t hash) {
+  constexpr std::int64_t kMostClasses = 1001;
+  for (std::int64_t label = 0; label < kMostClasses; ++label) {
+    if (models::Condition(label).hash() == hash) {
+      return label;
+    }
+  }
+  return {};
+}
+
+/// A coordinator's process that tells whoever comes one message, and gives the
+/// conditions that it is asked for, or `always` that one. Who asks to join is
+/// told that the job is over.
 class Director final : public net::LinkHandler {
  public:
-  explicit Director(std::string message)
+  explicit Director(std::string message,
+                    std::optional<models::Condition> always = {})
       : message_(std::move(message)),
+        always_(std::move(always)),
         hub_(net::make_hub({.role = "coordinator"}, *this)) {
     hub_->listen(endpoint());
   }
@@ -67,13 +82,19 @@ class Director final : public net::LinkHandler {
   }
   void on_room(net::PeerId /*peer*/) override { outbox_->on_room(); }
   void on_wanted(net::PeerId /*peer*/, net::WantId want,
-                 std::string_view /*key*/) override {
-    hub_->give_nothing(want);
+                 std::string_view key) override {
+    if (const auto hash = actors::condition_asked(key)) {
+      hub_->give(want, actors::to_link(actors::parcel_of(
+                           always_ ? *always_ : with_hash(*hash))));
+    } else {
+      hub_->give_nothing(want);
+    }
   }
   void on_lost(net::PeerId /*peer*/, const net::Loss& /*loss*/) override {}
 
   TempFolder folder_;
   std::string message_;
+  std::optional<models::Condition> always_;
   mutable std::mutex mutex_;
   bool was_joined_ = false;
   actors::Assembler assembler_;
@@ -86,9 +107,9 @@ struct Answer {
   bool joined = false;
 };
 
-Answer answer_to(std::string message,
-                 const std::vector<std::string>& more = {}) {
-  const Director director(std::move(message));
+Answer answer_to(std::string message, const std::vector<std::string>& more = {},
+                 std::optional<models::Condition> always = {}) {
+  const Director director(std::move(message), std::move(always));
   Answer answer;
   std::vector<std::string> arguments = {
       "worker",    "--join", director.endpoint(),
@@ -131,18 +152,13 @@ std::string field(int number, const std::string& bytes) {
 }
 
 /// The offer of a job whose bytes nobody has looked at: numbers of wire.proto.
-std::string offer_with(const std::string& job, const Offer& offer) {
-  std::string message = field(1, job);
-  for (const models::Condition& condition : offer.conditions) {
-    message += field(2, actors::wire::encode(condition));
-  }
-  return field(14, message);
+std::string offer_with(const std::string& job) {
+  return field(14, field(1, job));
 }
 
 TEST(OfferedJob, IsTakenIfItMakesSense) {
   const Offer offer = good_offer();
-  const std::string message =
-      offer_with(actors::wire::encode(offer.job), offer);
+  const std::string message = offer_with(actors::wire::encode(offer.job));
   EXPECT_EQ(message, actors::wire::encode(actors::wire::News(offer)));
   const Answer answer = answer_to(message);
   EXPECT_EQ(answer.outcome.exit_code, 0) << answer.outcome.err;
@@ -152,8 +168,9 @@ TEST(OfferedJob, IsTakenIfItMakesSense) {
 /// The worker's process says what is wrong in one line, and ends.
 void expect_refusal(std::string message, int exit_code,
                     const std::string& words,
-                    const std::vector<std::string>& more = {}) {
-  const Answer answer = answer_to(std::move(message), more);
+                    const std::vector<std::string>& more = {},
+                    std::optional<models::Condition> always = {}) {
+  const Answer answer = answer_to(std::move(message), more, std::move(always));
   const Outcome& outcome = answer.outcome;
   EXPECT_FALSE(answer.joined) << words;
   EXPECT_EQ(outcome.exit_code, exit_code) << outcome.err;
@@ -168,15 +185,15 @@ void expect_refusal(std::string message, int exit_code,
 TEST(OfferedJob, IsRefusedIfItsBytesAreNoJob) {
   const Offer offer = good_offer();
   const std::string job = actors::wire::encode(offer.job);
-  const std::string message = offer_with(job, offer);
+  const std::string message = offer_with(job);
   expect_refusal(message.substr(0, message.size() / 2), 6, "cut on its way");
-  expect_refusal(offer_with(job.substr(0, job.size() / 2), offer), 6,
+  expect_refusal(offer_with(job.substr(0, job.size() / 2)), 6,
                  "cut on its way");
-  expect_refusal(offer_with("", offer), 6, "format 0");
+  expect_refusal(offer_with(""), 6, "format 0");
   // Field 1, a varint, is the format; the last value counts.
-  expect_refusal(offer_with(job + "\x08\x02", offer), 6, "format 2");
+  expect_refusal(offer_with(job + "\x08\x02"), 6, "format 2");
   // Field 1000, a varint: a newer Troupe's.
-  expect_refusal(offer_with(job + "\xc0\x3e\x01", offer), 6, "newer");
+  expect_refusal(offer_with(job + "\xc0\x3e\x01"), 6, "newer");
 }
 
 void expect_refusal_of(const std::function<void(Offer&)>& change, int exit_code,
@@ -205,8 +222,11 @@ TEST(OfferedJob, IsRefusedIfItsNumbersAreOutOfRange) {
   expect_refusal_of([](Offer& o) { o.job.cuts = {0, 1 << 30}; }, 6, "cuts");
   expect_refusal_of([](Offer& o) { o.job.model.denoiser_config = "{"; }, 6,
                     "denoiser_config");
-  expect_refusal_of([](Offer& o) { o.conditions.clear(); }, 6,
-                    "no value with the hash");
+}
+
+TEST(OfferedJob, IsRefusedIfItsConditionsAreOthers) {
+  expect_refusal(actors::wire::encode(actors::wire::News(good_offer())), 6,
+                 "no value with the hash", {}, models::Condition(7));
 }
 
 /// Each of these names would lead from the root to the job's own model.
