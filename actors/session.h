@@ -18,7 +18,8 @@
 //             Join ────────────▶ ProcessJoined
 //                  ◀──────────── AdmitProcess or RefuseProcess
 //   starts workers … news of the job, both ways …
-//             ProcessReport ───▶ once a second, and last of all
+//             ProcessReport ───▶ once a second, and last of all; before the
+//                                Join already if it gives the model's files
 //              DamagedValue ───▶ drops who gave it
 //                  ◀──────────── PeerAddress of each other one, as they come
 //                  ◀──────────── JobOver
@@ -26,7 +27,7 @@
 //   worker's process                       another worker's process
 //     PeerGreeting ──greeting──▶ lets it in, or refuses
 //                  ◀──greeting── PeerGreeting
-//   asks for values, both ways
+//   asks for values and the model's files, both ways
 
 namespace troupe::actors {
 
@@ -82,6 +83,8 @@ struct PeerAddress {
   int process = 0;
   std::vector<std::string> endpoints;
   PeerTokens tokens;  ///< its own
+  /// It gives what it has of the model's files (remote/model_files.h).
+  bool gives_model = false;
 };
 
 /// What a process says when it dials another one of its job, and what that says
@@ -97,6 +100,9 @@ struct ProcessReport {
   int process = 0;
   std::uint64_t bytes_fetched = 0;
   std::uint64_t bytes_given = 0;
+  /// It gives what it has of the model's files to others of the job. That may
+  /// begin before it has joined, and end.
+  bool gives_model = false;
 };
 
 /// A value that `holder` gave the process had another hash than it said, or was

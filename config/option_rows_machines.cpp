@@ -40,8 +40,9 @@ std::span<const Option> machine_rows() {
       {"cache", "", 0, "DIR",
        "keep here what another run can use: prompts that were encoded, and how "
        "fast workers were, by which the next job shares its work (of worker: "
-       "models that the job's first process gives, where there is "
-       "neither --model nor a folder of that name in --model-root)",
+       "models that the job's first process gives, or other workers that have "
+       "them, where there is neither --model nor a folder of that name in "
+       "--model-root)",
        kMachines, kRuns | kEncode | kWorker, field(&Config::cache), "none"},
       {"wait", "", 0, "TIME",
        "how long to look for a job, and for it again when the link is lost: "
@@ -59,8 +60,9 @@ std::span<const Option> machine_rows() {
        "one of --bind)",
        kMachines, kWorker, field(&Config::advertise), "as --bind"},
       {"no-peer", "", 0, "",
-       "exchange values through the coordinator only: neither listen for other "
-       "workers nor dial them",
+       "exchange values through the coordinator only, and get the model from "
+       "the first process alone: neither listen for other workers nor dial "
+       "them",
        kMachines, kWorker, field(&Config::no_peer)},
       {"metrics", "", 0, "ADDR",
        "while the job runs, its figures for Prometheus at http://ADDR/metrics: "

@@ -4,10 +4,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
+#include <vector>
 
 #include "actors/cli/link_options.h"
 #include "actors/cli/member_request.h"
@@ -33,6 +36,8 @@ constexpr auto kLongestPause = std::chrono::seconds(2);
 constexpr std::chrono::duration<double> kLeastAnswer =
     std::chrono::milliseconds(500);
 constexpr std::chrono::duration<double> kMostAnswer = std::chrono::seconds(3);
+/// For it to say which files its model has.
+constexpr auto kListAnswer = std::chrono::seconds(5);
 
 /// What the two signals ask for: SIGTERM to hand back and leave, Ctrl-C to
 /// leave at once.
@@ -92,35 +97,41 @@ struct Preparation {
   }
 };
 
-/// The same with a copy of the model from the job's first process. A copy that
-/// turns out to be damaged is fetched anew, once: so all of it is read.
+std::string said_of(const FetchProgress& progress) {
+  std::string text =
+      fmt::format("{} of {} of the model fetched", human_bytes(progress.there),
+                  human_bytes(progress.total));
+  if (progress.from_workers > 0) {
+    text += fmt::format(", {} of it from other workers",
+                        human_bytes(progress.from_workers));
+  }
+  return text;
+}
+
+/// The same with a copy of the model from the job's processes. A copy that
+/// turns out to be damaged is fetched anew, once, and from the first process
+/// alone: nobody knows which part of it was wrong. So all of it is read.
 void run_from_cache(const Invocation& invocation, const Offer& offer,
                     CompanyMember& member, StopFlag& stop,
                     Preparation& preparation) {
   config::Config config = invocation.config;
   const ModelCache cache(config.cache);
-  const auto check = [&] {
-    stop.check("worker", "stopped while it fetched the model");
-    require(!member.is_over(), Errc::unreachable, config.join,
-            "the job is over");
-  };
-  const auto fetch = [&] {
+  const FetchCalls calls{.progress =
+                             [&](const FetchProgress& progress) {
+                               tell(invocation, said_of(progress));
+                             },
+                         .check =
+                             [&] {
+                               stop.check("worker",
+                                          "stopped while it fetched the model");
+                               require(!member.is_over(), Errc::unreachable,
+                                       config.join, "the job is over");
+                             }};
+  const auto fetch = [&](FetchFrom from) {
     config.model_dir =
-        cache
-            .fetch(
-                offer.job.model,
-                [&member](std::string key, std::size_t most_bytes) {
-                  return member.ask(std::move(key), most_bytes);
-                },
-                [&](std::uint64_t there, std::uint64_t total) {
-                  tell(invocation,
-                       fmt::format("{} of {} of the model fetched",
-                                   human_bytes(there), human_bytes(total)));
-                },
-                check)
-            .string();
+        cache.fetch(offer.job.model, member, from, calls).string();
   };
-  fetch();
+  fetch(FetchFrom::anyone);
   try {
     preparation.run(config, offer, member, stop, Reading::all);
   } catch (const Error& error) {
@@ -131,9 +142,37 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
     tell(invocation,
          std::string("the model in the cache is damaged: ") + error.what());
     preparation.forget();
-    cache.remove(offer.job.model, check);
-    fetch();
+    member.give_model(nullptr);
+    cache.remove(offer.job.model, calls.check);
+    fetch(FetchFrom::first_process);
     preparation.run(config, offer, member, stop, Reading::all);
+  }
+}
+
+/// Others may fetch the model from here, too, if its folder has the files that
+/// the first process gives. Weights may lie in other files elsewhere.
+void offer_files(CompanyMember& member, const JobRequest& request) {
+  const auto& checkpoint = request.source.checkpoint();
+  if (!checkpoint || member.gives_model()) {
+    return;
+  }
+  auto answered = std::make_shared<std::promise<net::Fetched>>();
+  member.ask(
+      kHomeProcess, std::string(kModelFilesKey),
+      {.most_bytes = kMostModelListBytes, .deadline = kListAnswer},
+      [answered](net::Fetched its) { answered->set_value(std::move(its)); });
+  const net::Fetched fetched = answered->get_future().get();
+  if (fetched.status != net::FetchStatus::found || fetched.value.size() != 1) {
+    return;
+  }
+  const net::SharedBytes& list = fetched.value.front();
+  const std::vector<ModelFile> files = decode_model_files(
+      {reinterpret_cast<const char*>(list.data.get()), list.size});
+  if (has_files(checkpoint->folder, files)) {
+    ModelChunks chunks(files);
+    std::vector<bool> there(chunks.size(), true);
+    member.give_model(std::make_shared<ModelGiver>(
+        checkpoint->folder, std::move(chunks), std::move(there)));
   }
 }
 
@@ -161,6 +200,9 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
       run_from_cache(invocation, offer, member, stop, ready);
     } else {
       ready.run(config, offer, member, stop);
+    }
+    if (place.spec()) {
+      offer_files(member, *ready.request);
     }
   } catch (const Error&) {
     member.decline(current_failure());

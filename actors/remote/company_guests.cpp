@@ -105,6 +105,18 @@ void CompanyGuests::came_up(Guest& guest) {
   }
 }
 
+void CompanyGuests::gives_model(Guest& guest, bool gives) {
+  if (std::exchange(guest.address.gives_model, gives) == gives ||
+      !guest.is_up) {
+    return;
+  }
+  for (const auto& [peer, other] : guests_) {
+    if (other->is_up && other->process != guest.process) {
+      tell(*other, guest.address);
+    }
+  }
+}
+
 std::shared_ptr<Guest> CompanyGuests::find(net::PeerId peer) const {
   const auto found = guests_.find(peer);
   return found == guests_.end() ? nullptr : found->second;
@@ -125,7 +137,7 @@ std::shared_ptr<Guest> CompanyGuests::remove(net::PeerId peer, bool tells) {
   guests_.erase(found);
   if (tells && guest->is_up) {
     const std::string gone =
-        wire::encode(News(PeerAddress{guest->process, {}, {}}));
+        wire::encode(News(PeerAddress{guest->process, {}, {}, {}}));
     for (const auto& [its_peer, other] : guests_) {
       if (other->is_up && address_for(*other, guest->address)) {
         other->outbox->send(gone);

@@ -73,6 +73,8 @@ class CompanyGuests {
                                               const std::string& address);
   /// It can be told something from now on: where the others are, to begin with.
   void came_up(Guest& guest);
+  /// Whether it gives files of the model, which the others hear of.
+  void gives_model(Guest& guest, bool gives);
   /// Null: nobody.
   [[nodiscard]] std::shared_ptr<Guest> find(net::PeerId peer) const;
   [[nodiscard]] std::shared_ptr<Guest> find_process(int process) const;

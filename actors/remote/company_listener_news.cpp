@@ -120,6 +120,7 @@ void CompanyListener::hear(Guest& guest, News news) {
     RemoteProcess& known = guests_.known(guest);
     known.bytes_sent = report->bytes_given;
     known.bytes_received = report->bytes_fetched;
+    guests_.gives_model(guest, report->gives_model);
   } else {
     expect(false);
   }

@@ -82,7 +82,13 @@ std::vector<std::string> CompanyMember::listen() {
   }
 }
 
-CompanyMember::~CompanyMember() { channel_->close(); }
+CompanyMember::~CompanyMember() {
+  channel_->close();
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<ModelGiver> giver = std::move(giver_);
+  lock.unlock();
+  // It ends before the hub that it gives to.
+}
 
 std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] {
@@ -106,16 +112,29 @@ std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   return std::exchange(offer_, std::nullopt);
 }
 
-std::future<net::Fetched> CompanyMember::ask(std::string key,
-                                             std::size_t most_bytes) {
-  net::FetchOptions options;
-  options.most_bytes = most_bytes;
-  auto promise = std::make_shared<std::promise<net::Fetched>>();
-  (void)hub_->fetch(peer_, std::move(key), options,
-                    [promise](net::Fetched fetched) {
-                      promise->set_value(std::move(fetched));
-                    });
-  return promise->get_future();
+std::vector<int> CompanyMember::model_givers() const {
+  return spec_.peers ? channel_->model_givers() : std::vector<int>{};
+}
+
+void CompanyMember::ask(int process, const std::string& key,
+                        const net::FetchOptions& options,
+                        const net::FetchTaker& taker) {
+  channel_->ask(process, key, options, taker);
+}
+
+void CompanyMember::give_model(std::shared_ptr<ModelGiver> giver) {
+  if (!spec_.peers) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  giver_.swap(giver);
+  report();
+  // What gave until now ends after the lock: its thread ends with it.
+}
+
+bool CompanyMember::gives_model() const {
+  const std::lock_guard lock(mutex_);
+  return giver_ != nullptr;
 }
 
 Parcel CompanyMember::take(std::future<net::Fetched>& asked,
@@ -133,6 +152,16 @@ Parcel CompanyMember::take(std::future<net::Fetched>& asked,
   return from_link(fetched.value);
 }
 
+std::future<net::Fetched> CompanyMember::ask_home(std::string key,
+                                                  std::size_t most_bytes) {
+  net::FetchOptions options;
+  options.most_bytes = most_bytes;
+  auto promise = std::make_shared<std::promise<net::Fetched>>();
+  ask(kHomeProcess, std::move(key), options,
+      [promise](net::Fetched its) { promise->set_value(std::move(its)); });
+  return promise->get_future();
+}
+
 JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   // So many small ones hide the time of a message to a host far away.
   constexpr std::size_t kAskedAhead = 32;
@@ -147,7 +176,7 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   auto next = hashes.begin();
   while (next != hashes.end() || !asked.empty()) {
     while (asked.size() < kAskedAhead && next != hashes.end()) {
-      asked.push_back(ask(key_of_condition(*next++), kMostConditionBytes));
+      asked.push_back(ask_home(key_of_condition(*next++), kMostConditionBytes));
     }
     models::Condition condition =
         condition_of(take(asked.front(), "a condition of the job", stop));
@@ -158,10 +187,10 @@ JobValues CompanyMember::values_of(const JobRecord& job, std::stop_token stop) {
   if (!job.init_latents.empty()) {
     constexpr std::size_t kOutline = 1024;
     auto latents =
-        ask(std::string(kLatentsKey),
-            kOutline + job.init_latents.size() * sizeof(float) *
-                           static_cast<std::size_t>(
-                               Shape(job.latent_shape).num_elements()));
+        ask_home(std::string(kLatentsKey),
+                 kOutline + job.init_latents.size() * sizeof(float) *
+                                static_cast<std::size_t>(
+                                    Shape(job.latent_shape).num_elements()));
     const Parcel parcel = take(latents, "the latents of the job", stop);
     require(parcel.size() == 1, Errc::corrupt_file, spec_.endpoint,
             "the job's latents are no single tensor");
@@ -274,9 +303,10 @@ MemberEnd CompanyMember::wait_for_end(const CoordinatorActor& coordinator,
 /// What links have moved, if that is news.
 void CompanyMember::report() {
   const ProcessReport now{process_, channel_->bytes_fetched(),
-                          channel_->bytes_given()};
+                          channel_->bytes_given(), giver_ != nullptr};
   if (now.bytes_fetched != reported_.bytes_fetched ||
-      now.bytes_given != reported_.bytes_given) {
+      now.bytes_given != reported_.bytes_given ||
+      now.gives_model != reported_.gives_model) {
     reported_ = now;
     outbox_->send(wire::encode(News(now)));
   }

@@ -15,6 +15,7 @@
 
 #include "actors/job_parts.h"
 #include "actors/remote/link_channel.h"
+#include "actors/remote/model_hosts.h"
 #include "actors/remote/proxies.h"
 #include "actors/supervisor_policy.h"
 #include "actors/worker_place.h"
@@ -87,7 +88,7 @@ struct MemberEnd {
 /// Lets this process compute for a job of another process: the side of the
 /// worker. One membership at a time; afterwards another object joins again.
 /// Thread: one, but for the stop tokens.
-class CompanyMember final : private net::LinkHandler {
+class CompanyMember final : private net::LinkHandler, public ModelHosts {
  public:
   /// Listens and dials. Errors: those of listen_at and net::Hub::dial.
   explicit CompanyMember(MemberSpec spec);
@@ -99,11 +100,15 @@ class CompanyMember final : private net::LinkHandler {
   /// at the endpoint, also if no job came within MemberSpec::patience;
   /// Errc::invalid_argument where it refuses, Errc::interrupted after a stop.
   [[nodiscard]] std::optional<Offer> wait_for_offer(std::stop_token stop);
-  /// Asks the coordinator's process for a value that no task makes (the keys of
-  /// model_files.h). The answer comes in any case, at the latest when the link
-  /// is lost.
-  [[nodiscard]] std::future<net::Fetched> ask(std::string key,
-                                              std::size_t most_bytes);
+  // Where the model's files are. Without PeerSpec: at the first process alone,
+  // and this one gives none.
+  [[nodiscard]] std::vector<int> model_givers() const override;
+  void ask(int process, const std::string& key,
+           const net::FetchOptions& options,
+           const net::FetchTaker& taker) override;
+  void give_model(std::shared_ptr<ModelGiver> giver) override;
+  /// Whether this one gives them.
+  [[nodiscard]] bool gives_model() const;
   /// The values that the job's record names: its conditions, and the latents
   /// that it was given. Errors: Errc::unreachable, Errc::corrupt_file,
   /// Errc::interrupted after a stop.
@@ -118,7 +123,7 @@ class CompanyMember final : private net::LinkHandler {
   [[nodiscard]] MemberEnd serve(MemberJob job, std::stop_token drain,
                                 std::stop_token stop);
 
-  [[nodiscard]] int process() const noexcept { return process_; }
+  [[nodiscard]] int process() const override { return process_; }
   /// Whether nothing more is to be computed. Thread: any.
   [[nodiscard]] bool is_over() const;
 
@@ -132,6 +137,10 @@ class CompanyMember final : private net::LinkHandler {
   void on_lost(net::PeerId peer, const net::Loss& loss) override;
 
   [[nodiscard]] std::vector<std::string> listen();
+  /// Asks the coordinator's process. The answer comes in any case, at the
+  /// latest when the link is lost.
+  [[nodiscard]] std::future<net::Fetched> ask_home(std::string key,
+                                                   std::size_t most_bytes);
   /// What was asked for, when it has come: `what` for people. Errors: those of
   /// values_of.
   [[nodiscard]] Parcel take(std::future<net::Fetched>& asked,
@@ -172,6 +181,7 @@ class CompanyMember final : private net::LinkHandler {
   const std::shared_ptr<net::InprocValueChannel> own_values_ =
       std::make_shared<net::InprocValueChannel>();
   std::shared_ptr<LinkChannel> channel_;
+  std::shared_ptr<ModelGiver> giver_;
   ProcessReport reported_;  ///< the newest
   std::shared_ptr<Outbox> outbox_;
   Assembler assembler_;  ///< of the hub's thread

@@ -147,7 +147,18 @@ void CompanyMember::hear(News news) {
 
 void CompanyMember::on_wanted(net::PeerId /*peer*/, net::WantId want,
                               std::string_view key) {
-  if (!channel_->answer(want, key)) {
+  if (asks_for_model(key)) {
+    std::shared_ptr<ModelGiver> giver;
+    {
+      const std::lock_guard lock(mutex_);
+      giver = giver_;
+    }
+    if (giver) {
+      giver->answer(*hub_, want, key);
+    } else {
+      hub_->give_nothing(want);
+    }
+  } else if (!channel_->answer(want, key)) {
     hub_->give_nothing(want);
   }
 }

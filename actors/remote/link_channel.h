@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "actors/remote/link_values.h"
 #include "actors/session.h"
@@ -72,6 +73,12 @@ class LinkChannel final : public ValueChannel {
   void lost(net::PeerId peer, const std::string& why);
 
   void get(int holder, const ValueName& name, Taker taker) override;
+  /// Asks a process for something else than a value of the job. Nobody relays
+  /// it: where there is no link and none can be made, it is lost.
+  void ask(int process, const std::string& key,
+           const net::FetchOptions& options, const net::FetchTaker& taker);
+  /// Other workers' processes that give files of the model.
+  [[nodiscard]] std::vector<int> model_givers() const;
   /// A peer asks (LinkHandler::on_wanted). False for a key that is no question,
   /// and for the value of another process where nothing is relayed.
   [[nodiscard]] bool answer(net::WantId want, std::string_view key);

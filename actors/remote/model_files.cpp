@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <system_error>
+#include <utility>
 
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
@@ -47,10 +48,8 @@ bool is_within(std::string_view path) {
   return false;
 }
 
-/// Whether so many bytes could be read.
-bool read_at(const fs::path& path, std::uint64_t offset,
-             std::span<std::byte> to) {
-  const int descriptor = open_regular_file(path);
+/// Whether so many bytes could be read. Closes the descriptor.
+bool read_at(int descriptor, std::uint64_t offset, std::span<std::byte> to) {
   while (!to.empty()) {
     const ssize_t got =
         ::pread(descriptor, to.data(), to.size(), static_cast<off_t>(offset));
@@ -65,6 +64,24 @@ bool read_at(const fs::path& path, std::uint64_t offset,
   }
   ::close(descriptor);
   return to.empty();
+}
+
+std::uint64_t num_chunks(const ModelFile& file) {
+  return file.bytes / kModelChunkBytes +
+         (file.bytes % kModelChunkBytes > 0 ? 1 : 0);
+}
+
+std::vector<ModelFile> sized(const fs::path& folder,
+                             const std::vector<fs::path>& paths) {
+  std::vector<ModelFile> files;
+  for (const fs::path& path : paths) {
+    std::error_code error;
+    const std::uint64_t bytes = fs::file_size(folder / path, error);
+    require(!error, Errc::io, (folder / path).string(),
+            "its size cannot be read: " + error.message());
+    files.push_back({path.generic_string(), bytes});
+  }
+  return files;
 }
 
 }  // namespace
@@ -91,7 +108,8 @@ std::optional<std::pair<std::size_t, std::uint64_t>> chunk_of(
 }
 
 bool asks_for_model(std::string_view key) {
-  return key == kModelFilesKey || key.starts_with(kChunkPrefix);
+  return key == kModelFilesKey || key == kModelChunksKey ||
+         key.starts_with(kChunkPrefix);
 }
 
 std::string encode(const std::vector<ModelFile>& files) {
@@ -123,46 +141,118 @@ std::vector<ModelFile> decode_model_files(std::string_view text) {
   return files;
 }
 
-ModelGiver::ModelGiver(fs::path folder, const std::vector<fs::path>& files)
-    : folder_(std::move(folder)) {
-  for (const fs::path& path : files) {
-    std::error_code error;
-    const std::uint64_t bytes = fs::file_size(folder_ / path, error);
-    require(!error, Errc::io, (folder_ / path).string(),
-            "its size cannot be read: " + error.message());
-    files_.push_back({path.generic_string(), bytes});
+ModelChunks::ModelChunks(std::vector<ModelFile> files)
+    : files_(std::move(files)), begins_{0} {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 60U;
+  for (const ModelFile& file : files_) {
+    require(file.bytes <= kMostBytes - num_bytes_, Errc::corrupt_file,
+            "model files", "they have more bytes than any disk");
+    num_bytes_ += file.bytes;
+    begins_.push_back(begins_.back() + num_chunks(file));
   }
 }
+
+ModelChunks::Chunk ModelChunks::at(std::size_t index) const {
+  const auto after = std::ranges::upper_bound(begins_, index);
+  const auto file = static_cast<std::size_t>(after - begins_.begin() - 1);
+  const std::uint64_t number = index - begins_[file];
+  const std::uint64_t offset = number * kModelChunkBytes;
+  return {file, number, offset,
+          static_cast<std::size_t>(std::min<std::uint64_t>(
+              kModelChunkBytes, files_[file].bytes - offset))};
+}
+
+std::string ModelChunks::key_of(std::size_t index) const {
+  const Chunk chunk = at(index);
+  return key_of_chunk(chunk.file, chunk.number);
+}
+
+std::optional<std::size_t> ModelChunks::find(std::size_t file,
+                                             std::uint64_t number) const {
+  if (file >= files_.size() || number >= num_chunks(files_[file])) {
+    return std::nullopt;
+  }
+  return begins_[file] + number;
+}
+
+bool has_files(const fs::path& folder, const std::vector<ModelFile>& files) {
+  return std::ranges::all_of(files, [&](const ModelFile& file) {
+    std::error_code error;
+    return fs::file_size(folder / file.path, error) == file.bytes && !error;
+  });
+}
+
+ModelGiver::ModelGiver(fs::path folder, const std::vector<fs::path>& files)
+    : chunks_(sized(folder, files)),
+      folder_(std::move(folder)),
+      there_(chunks_.size(), true) {}
+
+ModelGiver::ModelGiver(fs::path folder, ModelChunks chunks,
+                       std::vector<bool> there)
+    : chunks_(std::move(chunks)),
+      folder_(std::move(folder)),
+      there_(std::move(there)) {}
 
 void ModelGiver::answer(net::Hub& hub, net::WantId want, std::string_view key) {
   if (key == kModelFilesKey) {
-    hub.give(want, {net::share(encode(files_))});
+    hub.give(want, {net::share(encode(chunks_.files()))});
+    return;
+  }
+  if (key == kModelChunksKey) {
+    hub.give(want, {net::share(chunks_there())});
     return;
   }
   const auto asked = chunk_of(key);
-  if (!asked || asked->first >= files_.size() ||
-      asked->second > files_[asked->first].bytes / kModelChunkBytes) {
+  const auto chunk =
+      asked ? chunks_.find(asked->first, asked->second) : std::nullopt;
+  const std::lock_guard lock(mutex_);
+  if (!chunk || !there_[*chunk]) {
     hub.give_nothing(want);
     return;
   }
-  reader_.post([this, &hub, want, &file = files_[asked->first],
-                chunk = asked->second] { give_chunk(hub, want, file, chunk); });
+  reader_.post(
+      [this, &hub, want, number = *chunk] { give_chunk(hub, want, number); });
+}
+
+std::string ModelGiver::chunks_there() const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  for (const bool is_there : there_) {
+    text.push_back(is_there ? '1' : '0');
+  }
+  return text;
+}
+
+void ModelGiver::add(std::size_t chunk) {
+  const std::lock_guard lock(mutex_);
+  there_[chunk] = true;
+}
+
+void ModelGiver::rename(const fs::path& to) {
+  const std::lock_guard lock(mutex_);
+  std::error_code error;
+  fs::rename(folder_, to, error);
+  require(!error, Errc::io, to.string(), "cannot be named: " + error.message());
+  folder_ = to;
+}
+
+int ModelGiver::open(const std::string& file) const {
+  const std::lock_guard lock(mutex_);
+  return open_regular_file(folder_ / file);
 }
 
 void ModelGiver::give_chunk(net::Hub& hub, net::WantId want,
-                            const ModelFile& file, std::uint64_t chunk) const {
-  const std::uint64_t begin = chunk * kModelChunkBytes;
-  const auto size = static_cast<std::size_t>(
-      std::min<std::uint64_t>(kModelChunkBytes, file.bytes - begin));
+                            std::size_t number) const {
+  const ModelChunks::Chunk chunk = chunks_.at(number);
+  const std::string& file = chunks_.files()[chunk.file].path;
   try {
-    const auto owner = std::make_shared_for_overwrite<std::byte[]>(size);
-    const net::SharedBytes bytes{{owner, owner.get()}, size};
-    if (read_at(folder_ / file.path, begin, {bytes.data.get(), size})) {
+    const auto owner = std::make_shared_for_overwrite<std::byte[]>(chunk.bytes);
+    const net::SharedBytes bytes{{owner, owner.get()}, chunk.bytes};
+    if (read_at(open(file), chunk.offset, {owner.get(), chunk.bytes})) {
       hub.give(want, {bytes});
       return;
     }
-    log_message(LogLevel::warning,
-                (folder_ / file.path).string() + " is shorter than it was");
+    log_message(LogLevel::warning, file + " is shorter than it was");
   } catch (const std::exception& error) {
     log_message(LogLevel::warning, error.what());
   }

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,8 +13,9 @@
 #include "kernels/core/executor.h"
 #include "net/link.h"
 
-// How a process gets a model's files from the coordinator's process: as values
-// of the link, a list first and then each file in chunks.
+// How a process gets a model's files from the coordinator's process and from
+// workers' processes that have them: as values of a link. The coordinator's
+// process has a list of them, and each file comes in chunks.
 
 namespace troupe::actors {
 
@@ -31,7 +33,9 @@ inline constexpr std::size_t kModelChunkBytes = std::size_t{1} << 20U;
 /// The key of the list, and of chunks.
 inline constexpr std::string_view kModelFilesKey = "model-files";
 [[nodiscard]] std::string key_of_chunk(std::size_t file, std::uint64_t chunk);
-/// Whether a key asks for the list or a chunk.
+/// That of what a process has: for each chunk a character, '1' or '0'.
+inline constexpr std::string_view kModelChunksKey = "model-chunks";
+/// Whether a key is one of these.
 [[nodiscard]] bool asks_for_model(std::string_view key);
 /// The file and the chunk that a key asks for; nothing for other keys.
 [[nodiscard]] std::optional<std::pair<std::size_t, std::uint64_t>> chunk_of(
@@ -44,25 +48,74 @@ inline constexpr std::size_t kMostModelListBytes = std::size_t{1} << 20U;
 /// within a folder or begins with a dot, and for one that comes twice.
 [[nodiscard]] std::vector<ModelFile> decode_model_files(std::string_view text);
 
-/// Gives the files of a folder. Reads them on a thread of its own, which ends
-/// with it. Thread: any, several at once.
-class ModelGiver {
+/// The chunks of all files of a list, numbered one file after the other.
+class ModelChunks {
  public:
-  /// `files`: within the folder. Errors: Errc::io for one whose size cannot be
-  /// read.
-  ModelGiver(std::filesystem::path folder,
-             const std::vector<std::filesystem::path>& files);
+  struct Chunk {
+    std::size_t file = 0;
+    std::uint64_t number = 0;  ///< within the file
+    std::uint64_t offset = 0;  ///< the same, in bytes
+    std::size_t bytes = 0;
 
-  /// Answers a question, now or later; `hub` outlives this object. What is
-  /// not in the list, has become shorter or cannot be read is not there.
-  void answer(net::Hub& hub, net::WantId want, std::string_view key);
+    [[nodiscard]] std::uint64_t end() const noexcept { return offset + bytes; }
+  };
+
+  /// Errors: Errc::corrupt_file for more bytes than any disk has.
+  explicit ModelChunks(std::vector<ModelFile> files);
+
+  [[nodiscard]] const std::vector<ModelFile>& files() const noexcept {
+    return files_;
+  }
+  [[nodiscard]] std::uint64_t num_bytes() const noexcept { return num_bytes_; }
+  [[nodiscard]] std::size_t size() const noexcept { return begins_.back(); }
+  [[nodiscard]] Chunk at(std::size_t index) const;
+  [[nodiscard]] std::string key_of(std::size_t index) const;
+  /// The index; nothing for a chunk that is not there.
+  [[nodiscard]] std::optional<std::size_t> find(std::size_t file,
+                                                std::uint64_t number) const;
 
  private:
-  void give_chunk(net::Hub& hub, net::WantId want, const ModelFile& file,
-                  std::uint64_t chunk) const;
-
-  std::filesystem::path folder_;
   std::vector<ModelFile> files_;
+  std::vector<std::size_t> begins_;  ///< the first chunk of each, and the end
+  std::uint64_t num_bytes_ = 0;
+};
+
+/// Whether a folder has all these files, as long as they are here.
+[[nodiscard]] bool has_files(const std::filesystem::path& folder,
+                             const std::vector<ModelFile>& files);
+
+/// Gives the files of a folder, all of them or those parts that are there.
+/// Reads them on a thread of its own, which ends with it. Thread: any, several
+/// at once.
+class ModelGiver {
+ public:
+  /// All of `files`, within the folder. Errors: Errc::io for one whose size
+  /// cannot be read.
+  ModelGiver(std::filesystem::path folder,
+             const std::vector<std::filesystem::path>& files);
+  /// Of this list what is there already, by the number of the chunk.
+  ModelGiver(std::filesystem::path folder, ModelChunks chunks,
+             std::vector<bool> there);
+
+  /// Answers a question, now or later; `hub` outlives this object. What is
+  /// not in the list, is not there yet, has become shorter or cannot be read is
+  /// not given.
+  void answer(net::Hub& hub, net::WantId want, std::string_view key);
+
+  /// Another chunk is in the folder.
+  void add(std::size_t chunk);
+  /// Renames the folder, between two chunks that are read. Errors: Errc::io.
+  void rename(const std::filesystem::path& to);
+
+ private:
+  void give_chunk(net::Hub& hub, net::WantId want, std::size_t chunk) const;
+  [[nodiscard]] int open(const std::string& file) const;
+  [[nodiscard]] std::string chunks_there() const;
+
+  const ModelChunks chunks_;
+  mutable std::mutex mutex_;  ///< of what follows
+  std::filesystem::path folder_;
+  std::vector<bool> there_;
   ThreadExecutor reader_;
 };
 

@@ -169,6 +169,16 @@ std::vector<net::PeerId> PeerRoutes::take_links(Peer& peer) {
   return all;
 }
 
+std::vector<int> PeerRoutes::model_givers() const {
+  std::vector<int> givers;
+  for (const auto& [process, peer] : peers_) {
+    if (peer.address.gives_model && !peer.is_distrusted) {
+      givers.push_back(process);
+    }
+  }
+  return givers;
+}
+
 std::optional<int> PeerRoutes::process_of(net::PeerId peer) const {
   const auto found = whose_.find(peer);
   return found == whose_.end() ? std::nullopt : std::optional(found->second);

@@ -75,6 +75,8 @@ class PeerRoutes {
   /// relayed from now on.
   [[nodiscard]] Moves distrust(int process);
 
+  /// Who gives files of the model, as was told.
+  [[nodiscard]] std::vector<int> model_givers() const;
   /// Whose link or dial this is.
   [[nodiscard]] std::optional<int> process_of(net::PeerId peer) const;
 

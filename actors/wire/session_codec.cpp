@@ -117,11 +117,12 @@ void write(const PeerAddress& peer, proto::News& news) {
     news.mutable_peer()->add_endpoints(endpoint);
   }
   write(peer.tokens, *news.mutable_peer()->mutable_tokens());
+  news.mutable_peer()->set_gives_model(peer.gives_model);
 }
 
 PeerAddress read(const proto::PeerAddress& from) {
   return {natural(from.process()), texts_of(from.endpoints()),
-          read(from.tokens())};
+          read(from.tokens()), from.gives_model()};
 }
 
 void write(const JobOver& over, proto::News& news) {
@@ -144,10 +145,12 @@ void write(const ProcessReport& report, proto::News& news) {
   to.set_process(report.process);
   to.set_bytes_fetched(report.bytes_fetched);
   to.set_bytes_given(report.bytes_given);
+  to.set_gives_model(report.gives_model);
 }
 
 ProcessReport read(const proto::ProcessReport& from) {
-  return {natural(from.process()), from.bytes_fetched(), from.bytes_given()};
+  return {natural(from.process()), from.bytes_fetched(), from.bytes_given(),
+          from.gives_model()};
 }
 
 void write(const DamagedValue& damaged, proto::News& news) {

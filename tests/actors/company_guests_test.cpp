@@ -106,6 +106,24 @@ TEST_F(Guests, HaveTokensOfTheirOwn) {
   EXPECT_TRUE(hub_.said.empty()) << "nobody can dial either";
 }
 
+TEST_F(Guests, HearWhoGivesTheModel) {
+  const auto first = add(11, {"ipc:///a"}, "");
+  const auto second = add(12, {"ipc:///b"}, "");
+  EXPECT_FALSE(hub_.said[12].at(0).gives_model);
+  guests_.gives_model(*first, true);
+  guests_.gives_model(*first, true);
+  ASSERT_EQ(hub_.said[12].size(), 2U) << "once";
+  EXPECT_EQ(hub_.said[12].back().process, first->process);
+  EXPECT_EQ(hub_.said[12].back().endpoints, Texts{"ipc:///a"});
+  EXPECT_TRUE(hub_.said[12].back().gives_model);
+  EXPECT_EQ(hub_.said[11].size(), 1U) << "it knows of itself";
+  add(13, {"ipc:///c"}, "");
+  EXPECT_TRUE(hub_.said[13].at(0).gives_model) << "so does who comes later";
+  EXPECT_FALSE(hub_.said[13].at(1).gives_model);
+  guests_.gives_model(*first, false);
+  EXPECT_FALSE(hub_.said[12].back().gives_model);
+}
+
 TEST_F(Guests, HearOnlyOfWhatTheyCanDial) {
   add(11, {"tcp://127.0.0.1:7"}, "127.0.0.1");
   add(12, {"tcp://0.0.0.0:8"}, "10.0.0.7");

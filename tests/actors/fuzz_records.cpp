@@ -168,9 +168,9 @@ std::string some_news(std::uint64_t which) {
       Offer{.job = seed_record(which)},
       Join{{{.name = "class"}}, {1, {WorkerTraits{}}, 3}},
       EndWorker{1, 2, fill.failure()},
-      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}},
+      PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}, true},
       JobOver{fill.failure()},
-      ProcessReport{1, 2, 3},
+      ProcessReport{1, 2, 3, true},
       DamagedValue{1, 2}};
   return actors::wire::encode(all[which % all.size()]);
 }

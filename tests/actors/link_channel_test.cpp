@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/wire/news_codec.h"
 #include "kernels/core/tensor.h"
 #include "net/inproc_channel.h"
 
@@ -26,8 +27,11 @@ Parcel one_value() {
 /// Keeps every question until a test answers it.
 class ManualHub final : public net::Hub {
  public:
+  static constexpr net::PeerId kDialled = 99;
   std::string listen(const std::string&) override { return {}; }
-  net::PeerId dial(const std::string&, net::DialOptions) override { return 0; }
+  net::PeerId dial(const std::string&, net::DialOptions) override {
+    return kDialled;
+  }
   void accept(net::PeerId, std::string) override {}
   void refuse(net::PeerId, std::string) override {}
   void leave(net::PeerId peer, std::string) override { left.push_back(peer); }
@@ -201,6 +205,57 @@ TEST_F(DamageAtTheRelay, IsNotLookedForInOtherQuestions) {
   EXPECT_TRUE(searched.empty());
   EXPECT_FALSE(channel.answer(6, "again/"));
   EXPECT_FALSE(channel.answer(6, "again/again/1/3/1/7"));
+}
+
+/// That of a worker's process, number 2, which knows where 3 listens.
+class QuestionsForAProcess : public testing::Test {
+ protected:
+  QuestionsForAProcess() {
+    channel.open(hub, 2, {"own knock", "own answer"});
+    channel.set_peer(kHomeProcess, 10);
+    channel.told({3, {"ipc:///a"}, {"knock", "answer"}, true});
+  }
+  void ask(int process) {
+    channel.ask(process, "model-chunks", {}, [this](const net::Fetched& its) {
+      came.push_back(its.status);
+    });
+  }
+
+  ManualHub hub;
+  std::vector<net::FetchStatus> came;
+  LinkChannel channel{std::make_shared<net::InprocValueChannel>(),
+                      {.relay = kHomeProcess}};
+};
+
+TEST_F(QuestionsForAProcess, WaitForALink) {
+  EXPECT_EQ(channel.model_givers(), std::vector<int>{3});
+  ask(3);
+  EXPECT_TRUE(hub.asked.empty());
+  channel.came_up(ManualHub::kDialled,
+                  {.role = "worker",
+                   .record = wire::encode(PeerGreeting{3, "answer"}),
+                   .address = {}});
+  EXPECT_EQ(hub.newest(), Asked(ManualHub::kDialled, "model-chunks"));
+  hub.lack();
+  EXPECT_EQ(came, std::vector<net::FetchStatus>{net::FetchStatus::gone});
+}
+
+TEST_F(QuestionsForAProcess, AreRelayedByNobody) {
+  ask(3);
+  channel.lost(ManualHub::kDialled, "nobody is there");
+  EXPECT_EQ(came, std::vector<net::FetchStatus>{net::FetchStatus::lost});
+  ask(4);
+  EXPECT_EQ(came.size(), 2U) << "nobody knows it";
+  EXPECT_TRUE(hub.asked.empty());
+  ask(kHomeProcess);
+  EXPECT_EQ(hub.newest(), Asked(10, "model-chunks"));
+}
+
+TEST_F(QuestionsForAProcess, EndWithTheChannel) {
+  ask(3);
+  channel.close();
+  ask(kHomeProcess);
+  EXPECT_EQ(came, std::vector(2, net::FetchStatus::lost));
 }
 
 }  // namespace

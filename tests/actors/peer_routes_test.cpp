@@ -140,6 +140,24 @@ TEST_F(Routes, EndWithTheProcess) {
             std::vector<net::PeerId>{9});
 }
 
+TEST_F(Routes, KnowWhoGivesTheModel) {
+  EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
+  PeerAddress giver = address();
+  giver.gives_model = true;
+  (void)routes_.told(giver);
+  EXPECT_EQ(routes_.model_givers(), std::vector<int>{2});
+  link(7);
+  (void)routes_.told(giver);
+  EXPECT_EQ(routes_.ask(2, now_).peer, 7U) << "its link stays";
+  (void)routes_.distrust(2);
+  EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
+  giver.process = 3;
+  (void)routes_.told(giver);
+  EXPECT_EQ(routes_.model_givers(), std::vector<int>{3});
+  (void)routes_.told({3, {}, {}});
+  EXPECT_EQ(routes_.model_givers(), std::vector<int>{});
+}
+
 TEST_F(Routes, AvoidAProcessWhoseValuesCameDamaged) {
   link(7);
   EXPECT_EQ(routes_.distrust(2).leave, std::vector<net::PeerId>{7});

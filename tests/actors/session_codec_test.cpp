@@ -112,11 +112,15 @@ TEST(SessionCodec, BringsTheRestBack) {
   EXPECT_EQ(there_and_back(peer).endpoints, peer.endpoints);
   EXPECT_EQ(there_and_back(peer).tokens.knock, "knock");
   EXPECT_EQ(there_and_back(peer).tokens.answer, "answer");
+  EXPECT_FALSE(there_and_back(peer).gives_model);
+  EXPECT_TRUE(there_and_back(PeerAddress{4, {}, {}, true}).gives_model);
   EXPECT_EQ(there_and_back(DrainProcess{9}).process, 9);
   const ProcessReport report{fill.small(), fill.big(), fill.big()};
   EXPECT_EQ(there_and_back(report).process, report.process);
   EXPECT_EQ(there_and_back(report).bytes_fetched, report.bytes_fetched);
   EXPECT_EQ(there_and_back(report).bytes_given, report.bytes_given);
+  EXPECT_FALSE(there_and_back(report).gives_model);
+  EXPECT_TRUE(there_and_back(ProcessReport{1, 2, 3, true}).gives_model);
   const DamagedValue damaged = there_and_back(DamagedValue{4, 9});
   EXPECT_EQ(damaged.process, 4);
   EXPECT_EQ(damaged.holder, 9);

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+
+namespace troupe::actors {
+
+/// Throws what became of a file or folder of the cache. `reason`: errno.
+/// Errors: Errc::no_space; Errc::io.
+[[noreturn]] void fail_in_cache(const std::filesystem::path& path,
+                                const std::string& what, int reason);
+
+/// Makes a folder of the cache, with those above it. Errors: Errc::io;
+/// Errc::no_space.
+void make_cache_folder(const std::filesystem::path& folder);
+
+/// An open file of the cache, closed in any case. Errors of all: Errc::io;
+/// Errc::no_space. Thread: one.
+class CacheFile {
+ public:
+  /// For reading and writing; it is made if it is not there. Follows no link.
+  explicit CacheFile(const std::filesystem::path& path);
+  ~CacheFile();
+  CacheFile(const CacheFile&) = delete;
+  CacheFile& operator=(const CacheFile&) = delete;
+
+  [[nodiscard]] int descriptor() const noexcept { return descriptor_; }
+  [[nodiscard]] std::uint64_t size() const;
+  void resize(std::uint64_t size) const;
+  void write(std::uint64_t offset, std::span<const std::byte> bytes) const;
+  void sync() const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/remote/model_files.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+/// The processes that a process can get the files of its job's model from.
+class ModelHosts {
+ public:
+  virtual ~ModelHosts() = default;
+
+  /// The number of this process.
+  [[nodiscard]] virtual int process() const = 0;
+  /// Other workers' processes that give what they have, as far as is known
+  /// now. They have the files of the first process, or some of them.
+  [[nodiscard]] virtual std::vector<int> model_givers() const = 0;
+  /// Asks the first process, or a giver, for a key of model_files.h. `taker` is
+  /// called once, on any thread: at the latest at the deadline, or when the
+  /// link is lost.
+  virtual void ask(int process, const std::string& key,
+                   const net::FetchOptions& options,
+                   const net::FetchTaker& taker) = 0;
+  /// From now on this process gives, too. Null: no more.
+  virtual void give_model(std::shared_ptr<ModelGiver> giver) = 0;
+};
+
+}  // namespace troupe::actors
