@@ -205,7 +205,7 @@ void change_a_tensor(const std::filesystem::path& model,
 class PartOfAModel : public testing::Test {
  protected:
   PartOfAModel()
-      : job_({"--method", "pipeline", "--segments", "2", "-n", "6"},
+      : job_({"--method", "pipeline", "--segments", "2", "-n", "24"},
              TROUPE_DEMO) {
     std::filesystem::copy(TROUPE_DEMO, copy_,
                           std::filesystem::copy_options::recursive);
