@@ -111,7 +111,15 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
   std::error_code error;
   require(std::filesystem::is_directory(folder, error), Errc::not_found,
           folder.string(), "the pipeline has no tokenizer", kEmbedsHint);
-  return or_give_embeds([&] { return models::open_tokenizer(folder); });
+  std::shared_ptr<const models::Tokenizer> tokenizer =
+      or_give_embeds([&] { return models::open_tokenizer(folder); });
+  require(tokenizer->kind() == of.tokenizer_kind, Errc::corrupt_file,
+          folder.string(),
+          "the tokenizer belongs to another model: got one of " +
+              std::string(tokenizer->kind()) + ", expected one of " +
+              std::string(of.tokenizer_kind),
+          "download this folder of the model again");
+  return tokenizer;
 }
 
 PromptSource::PromptSource(const ModelSource& model)
@@ -154,6 +162,12 @@ PromptSource::Part PromptSource::open_part(const ModelSource& model,
                             : std::string()};
 }
 
+std::string PromptSource::Part::tokenizer_place() const {
+  const std::string name(of->tokenizer);
+  return files == nullptr ? name
+                          : (files->folder.parent_path() / name).string();
+}
+
 std::vector<models::Tokens> PromptSource::tokens(
     const std::string& prompt, const std::string& second) const {
   const std::string text = pipeline_->cleaned(prompt);
@@ -163,11 +177,13 @@ std::vector<models::Tokens> PromptSource::tokens(
     tokens.push_back(part.tokenizer->encode(
         part.of->reads_second ? other : text,
         std::min(part.of->most_tokens, part.encoder->max_tokens())));
-    require(*std::ranges::max_element(tokens.back().ids) <
-                part.encoder->vocab_size(),
-            Errc::corrupt_file, std::string(part.of->tokenizer),
-            "tokens that the encoder does not know",
-            "the tokenizer belongs to another model");
+    const std::int32_t largest = *std::ranges::max_element(tokens.back().ids);
+    require(largest < part.encoder->vocab_size(), Errc::corrupt_file,
+            part.tokenizer_place(),
+            "the tokenizer belongs to another model: got the token " +
+                std::to_string(largest) + ", expected ids below " +
+                std::to_string(part.encoder->vocab_size()),
+            "download this folder of the model again");
   }
   return tokens;
 }

@@ -27,8 +27,8 @@ struct PromptEncoderSource {
 
 /// The tokenizer beside it; for random weights a bundled one, whose ids are not
 /// those of the real one (models/text/bundled_tokenizers.h).
-/// Errors: Errc::not_found for a folder without it; those of
-/// models::open_tokenizer.
+/// Errors: Errc::not_found for a folder without it; Errc::corrupt_file for one
+/// of another kind than the encoder's; those of models::open_tokenizer.
 [[nodiscard]] std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
     const ModelSource& model, const models::PromptEncoder& of);
 
@@ -92,6 +92,9 @@ class PromptSource {
     std::shared_ptr<const models::Component> files;
     /// Where its random weights come from.
     std::string bundled = {};
+
+    /// The tokenizer's folder, for messages.
+    [[nodiscard]] std::string tokenizer_place() const;
   };
   class Encoding;
   [[nodiscard]] static Part open_part(const ModelSource& model,

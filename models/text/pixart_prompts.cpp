@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array kT5Alone = {PromptEncoder{.encoder = "text_encoder",
                                                .tokenizer = "tokenizer",
+                                               .tokenizer_kind = "T5",
                                                .most_tokens = 300,
                                                .is_masked = true,
                                                .wanted = {}}};

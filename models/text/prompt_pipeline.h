@@ -17,6 +17,9 @@ namespace troupe::models {
 struct PromptEncoder {
   std::string_view encoder;    ///< "text_encoder"
   std::string_view tokenizer;  ///< "tokenizer"
+  /// What Tokenizer::kind() must be. Ids of another kind may be known to the
+  /// encoder, too, and mean something else.
+  std::string_view tokenizer_kind;
   /// Whether it reads the second text of a prompt, where one is given.
   bool reads_second = false;
   /// Tokens that it is given at most, with begin and end marks.

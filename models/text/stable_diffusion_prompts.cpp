@@ -12,6 +12,7 @@ namespace {
 constexpr std::array kClipAlone = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
+                  .tokenizer_kind = "CLIP",
                   .most_tokens = 77,
                   .is_masked = false,
                   .wanted = {.skipped_layers = 0, .final_norm = true}}};

@@ -16,11 +16,13 @@ constexpr const char* kPooled = "pooled";
 constexpr std::array kClipAndBigG = {
     PromptEncoder{.encoder = "text_encoder",
                   .tokenizer = "tokenizer",
+                  .tokenizer_kind = "CLIP",
                   .most_tokens = 77,
                   .is_masked = false,
                   .wanted = {.skipped_layers = 1, .final_norm = false}},
     PromptEncoder{.encoder = "text_encoder_2",
                   .tokenizer = "tokenizer_2",
+                  .tokenizer_kind = "CLIP",
                   .reads_second = true,
                   .most_tokens = 77,
                   .is_masked = false,

@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "models/checkpoint.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/text/python_text.h"
+#include "models/text/tokenizer_kinds.h"
 #include "tests/models/helpers.h"
 
 namespace troupe::models {
@@ -55,6 +58,17 @@ TEST(PromptPipeline, IsFoundByItsClass) {
   EXPECT_EQ(pixart->cleaned(" A Fox "), "a fox");
   EXPECT_EQ(find_prompt_pipeline("DiTPipeline"), nullptr);
   EXPECT_EQ(find_prompt_pipeline(""), nullptr);
+}
+
+TEST(PromptPipeline, NamesAKindOfTokenizerForEachEncoder) {
+  for (const PromptPipeline* pipeline : prompt_pipeline_table()) {
+    for (const PromptEncoder& part : pipeline->encoders) {
+      EXPECT_EQ(std::ranges::count(tokenizer_kinds(), part.tokenizer_kind,
+                                   &TokenizerKind::name),
+                1)
+          << pipeline->class_name << ' ' << part.tokenizer;
+    }
+  }
 }
 
 TEST(PromptPipeline, MakesAConditionOfWhatIsEncoded) {

@@ -1,0 +1,70 @@
+// What is refused of prompts, of what encodes them and of encoded ones, and
+// what the message names.
+
+#include <filesystem>
+
+#include "tests/cli/prompt_runs.h"
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A copy of a golden pipeline that a test may change.
+class ChangedPipeline {
+ public:
+  explicit ChangedPipeline(const std::string& name) {
+    fs::copy(fs::path(TROUPE_GOLDEN) / name, part(""),
+             fs::copy_options::recursive);
+  }
+
+  [[nodiscard]] fs::path part(const std::string& name) const {
+    return fs::path(folder_.path("model")) / name;
+  }
+  /// The tokenizer of another golden pipeline in place of its own.
+  void take_tokenizer_of(const std::string& name) const {
+    fs::remove_all(part("tokenizer"));
+    fs::copy(fs::path(TROUPE_GOLDEN) / name / "tokenizer", part("tokenizer"));
+  }
+  [[nodiscard]] Outcome run_verb(const std::string& verb,
+                                 const Arguments& more = {}) const {
+    return run(joined({verb, "--model", part("").string(), "--prompt", "a cat",
+                       "--dtype", "f32", "--out", path("out.safetensors")},
+                      more));
+  }
+  [[nodiscard]] std::string path(const std::string& name) const {
+    return folder_.path(name);
+  }
+
+ private:
+  TempFolder folder_;
+};
+
+/// Every id of a T5 tokenizer may be one that a CLIP encoder knows.
+TEST(Tokenizer, OfAnotherKindThanTheEncodersIsRefused) {
+  struct Case {
+    const char* pipeline;
+    const char* tokenizer_of;
+    const char* says;
+  };
+  for (const Case& c : {Case{"pipeline_sd15", "pipeline_pixart",
+                             "got one of T5, expected one "
+                             "of CLIP"},
+                        Case{"pipeline_pixart", "pipeline_sd15",
+                             "got one of CLIP, expected "
+                             "one of T5"}}) {
+    const ChangedPipeline pipeline(c.pipeline);
+    pipeline.take_tokenizer_of(c.tokenizer_of);
+    for (const char* verb : {"sample", "encode"}) {
+      const Outcome outcome = pipeline.run_verb(verb);
+      expect_refused(outcome, 6, c.says);
+      expect_refused(outcome, 6, pipeline.part("tokenizer").string());
+      EXPECT_EQ(outcome.err_lines(), 1) << outcome.err;
+    }
+    EXPECT_FALSE(fs::exists(pipeline.path("out.safetensors")));
+    expect_refused(run({"inspect", pipeline.part("").string()}), 6, c.says);
+  }
+}
+
+}  // namespace
+}  // namespace troupe::test
