@@ -112,10 +112,12 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   }
   note_weights(prompts.second, notes);
   const std::optional<std::string> negative = prompts.negative_text();
-  if (prompts.is_guided && negative) {
+  if (negative) {
     prompts.tokens.push_back(source.tokens(*negative, prompts.negative_second));
     cut.look(*negative, prompts.negative_second, source.pipeline(),
              prompts.tokens.back());
+    note_weights(*negative, notes);
+    note_weights(prompts.negative_second, notes);
   }
   cut.add_to(notes);
 }

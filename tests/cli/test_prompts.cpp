@@ -302,9 +302,15 @@ TEST(Prompts, SayWhatIsCutOffOrTakenLiterally) {
       {"--prompt-file", folder.write("p.txt", text + "\n" + text + "\nfox\n")});
   EXPECT_NE(several.err.find("1 prompt is too long, too"), std::string::npos)
       << several.err;
-  const Outcome weighted = sample({"--prompt", "a (fox:1.3)"});
-  EXPECT_NE(weighted.err.find("taken literally"), std::string::npos)
-      << weighted.err;
+  for (const Arguments& weighted :
+       {Arguments{"--prompt", "a (fox:1.3)"},
+        joined(kFox, {"--negative-prompt", "(rain:1.2)"}),
+        joined(kFox, {"--negative-prompt", "rain", "--negative-prompt-2",
+                      "(fog:1.2)"})}) {
+    const Outcome outcome = sample(weighted, kStableDiffusionXl);
+    EXPECT_NE(outcome.err.find("taken literally"), std::string::npos)
+        << outcome.err;
+  }
   EXPECT_EQ(sample(kFox).err, "");
 }
 
