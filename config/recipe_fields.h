@@ -33,8 +33,8 @@ void visit_recipe(Visitor& visit, AnyRecipe& r) {
   visit(Key{"prompt_2", "what the second text encoder read; absent: the same"},
         r.prompt_2);
   visit(Key{"negative_prompt",
-            "what guidance led away from; absent: no text, but the pipeline's "
-            "own condition"},
+            "what guidance led away from; absent: none, or no text, but the "
+            "pipeline's own condition"},
         r.negative_prompt);
   visit(Key{"negative_prompt_2",
             "what the second text encoder read of it; absent: the same"},

@@ -74,7 +74,8 @@ bool computes_in(const JobRequest& request, const std::string& dtype) {
 }
 
 /// Older recipes leave out the size and the negative prompt if these are the
-/// model's own. Here they are filled in.
+/// model's own. Here they are filled in. Some hold a negative prompt that
+/// nothing read, because nothing was guided: here they do not.
 config::Recipe with_defaults(config::Recipe there, const config::Recipe& here,
                              const JobRequest& request) {
   if (!there.width && !there.height && !request.source.size()) {
@@ -83,6 +84,10 @@ config::Recipe with_defaults(config::Recipe there, const config::Recipe& here,
   }
   if (!there.negative_prompt && !request.prompts.negative) {
     there.negative_prompt = here.negative_prompt;
+  }
+  if (!request.prompts.is_guided) {
+    there.negative_prompt.reset();
+    there.negative_prompt_2.reset();
   }
   return there;
 }

@@ -122,6 +122,18 @@ void tokenize(JobPrompts& prompts, std::vector<std::string>& notes) {
   cut.add_to(notes);
 }
 
+/// Without guidance nothing reads a negative prompt.
+void note_unread(const config::Config& config,
+                 std::vector<std::string>& notes) {
+  for (const char* key : {"negative-prompt", "negative-prompt-2"}) {
+    if (!config::find_option(key)->get(config).empty()) {
+      add_note(notes, config.place_of(key) +
+                          " does nothing without guidance: that takes a "
+                          "--guidance above 1");
+    }
+  }
+}
+
 /// Errors: Errc::invalid_argument for a model that takes classes.
 void refuse_prompts(const config::Config& config) {
   for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
@@ -222,12 +234,17 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.source = std::make_shared<const PromptSource>(source);
   check_texts(config, prompts);
   tokenize(prompts, notes);
+  if (!is_guided) {
+    note_unread(config, notes);
+  }
   return prompts;
 }
 
 std::optional<std::string> JobPrompts::negative_text() const {
-  const bool is_empty_text = is_guided && !source->has_no_negative();
-  return negative || !is_empty_text ? negative : std::string();
+  if (!is_guided) {
+    return std::nullopt;
+  }
+  return negative || source->has_no_negative() ? negative : std::string();
 }
 
 JobConditions encode(const JobPrompts& prompts, DType compute, StopFlag& stop) {

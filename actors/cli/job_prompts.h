@@ -22,9 +22,11 @@ struct JobPrompts {
   std::vector<std::string> texts;
   /// What the second text encoder reads in place of each; empty: the same.
   std::string second;
-  std::optional<std::string> negative;  ///< unset: the pipeline's own
-  std::string negative_second;          ///< as `second`
-  int clip_skip = 0;  ///< layers that are left out for `texts`
+  /// As it was written, also where nothing is guided; unset: the pipeline's
+  /// own.
+  std::optional<std::string> negative;
+  std::string negative_second;  ///< as `second`
+  int clip_skip = 0;            ///< layers that are left out for `texts`
   /// What encodes them; null where nothing is to be encoded.
   std::shared_ptr<const PromptSource> source;
   /// Of `texts` and then, where the job is guided, of the negative prompt,

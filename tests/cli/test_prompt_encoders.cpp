@@ -137,7 +137,10 @@ TEST(NegativePrompt, OfThePipelineStandsInTheRecipeIfItIsAText) {
   for (const Case& c : {Case{{}, kStableDiffusion, ""},
                         Case{{}, kStableDiffusionXl, std::nullopt},
                         Case{{"--negative-prompt", ""}, kStableDiffusionXl, ""},
-                        Case{{"--guidance", "1"}, kStableDiffusion, {}}}) {
+                        Case{{"--guidance", "1"}, kStableDiffusion, {}},
+                        Case{{"--guidance", "1", "--negative-prompt", "x"},
+                             kStableDiffusion,
+                             {}}}) {
     const TempFolder folder;
     const std::string picture = folder.path("fox.png");
     (void)done(joined(joined(kFox, c.more), {"-o", picture}), c.model);
@@ -150,6 +153,34 @@ TEST(NegativePrompt, OfThePipelineStandsInTheRecipeIfItIsAText) {
     (void)run({"sample", "--from", picture, "-o", folder.path("again.png")});
     EXPECT_EQ(folder.read("again.png"), folder.read("fox.png"));
   }
+}
+
+TEST(NegativePrompt, DoesNothingWithoutGuidance) {
+  const TempFolder folder;
+  const Arguments job =
+      joined(kFox, {"--guidance", "1", "--negative-prompt", "rain",
+                    "--negative-prompt-2", "fog", "-o", folder.path("a.png")});
+  const Outcome outcome = sample(job, kStableDiffusionXl);
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* key : {"--negative-prompt", "--negative-prompt-2"}) {
+    EXPECT_NE(outcome.err.find(std::string(key) + " does nothing"),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_EQ(outcome.json()["latents_xxh3"],
+            done(joined(kFox, {"--guidance", "1"}),
+                 kStableDiffusionXl)["latents_xxh3"]);
+  // Nothing is said of one that is read, nor of no text.
+  EXPECT_EQ(sample(joined(kFox, {"--negative-prompt", "rain"})).err, "");
+  EXPECT_EQ(
+      sample(joined(kFox, {"--guidance", "1", "--negative-prompt", ""})).err,
+      "");
+  // Older recipes hold it all the same.
+  change_recipe(folder, "a.png", "/negative_prompt", "rain");
+  change_recipe(folder, "a.png", "/negative_prompt_2", "fog");
+  EXPECT_EQ(done(joined(job, {"--exists", "skip"}),
+                 kStableDiffusionXl)["images"][0]["status"],
+            "skipped");
 }
 
 TEST(NegativePrompt, AndSizeOfOlderRecipesAreTheModelsOwn) {
