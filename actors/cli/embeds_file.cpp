@@ -56,6 +56,11 @@ std::int64_t length_of(const Tensor& mask, const std::string& path) {
   return length;
 }
 
+/// What a file calls a tensor of a condition.
+std::string name_in_file(std::string_view name, const std::string& prefix) {
+  return prefix + std::string(name == kPooled ? kPooledEmbeds : name);
+}
+
 /// The conditions of one branch. prefix: "" or "negative_".
 std::vector<models::Condition> conditions_in(
     const std::vector<NamedTensor>& tensors, const std::string& prefix,
@@ -97,7 +102,8 @@ std::vector<models::Condition> conditions_in(
     try {
       model.denoiser().check_condition(condition);
     } catch (const Error& error) {
-      throw Error(error.code(), path, error.place() + ": " + error.message(),
+      throw Error(error.code(), path,
+                  name_in_file(error.place(), prefix) + ": " + error.message(),
                   "give embeddings that were made for this model");
     }
     conditions.push_back(std::move(condition));

@@ -2,7 +2,9 @@
 // what the message names.
 
 #include <filesystem>
+#include <optional>
 
+#include "models/safetensors.h"
 #include "tests/cli/prompt_runs.h"
 
 namespace troupe::test {
@@ -63,6 +65,46 @@ TEST(Tokenizer, OfAnotherKindThanTheEncodersIsRefused) {
     }
     EXPECT_FALSE(fs::exists(pipeline.path("out.safetensors")));
     expect_refused(run({"inspect", pipeline.part("").string()}), 6, c.says);
+  }
+}
+
+/// A file of embeddings for tiny-sdxl with other values for one tensor; without
+/// any, the file lacks it.
+std::string changed_embeds(const TempFolder& folder, const std::string& name,
+                           const std::optional<Tensor>& value) {
+  const std::string made = folder.path("made.safetensors");
+  const Outcome encoded = run(
+      joined({"encode", "--random-weights", kStableDiffusionXl,
+              "--negative-prompt", "rain", "-o", made, "--exists", "replace"},
+             kFox));
+  EXPECT_EQ(encoded.exit_code, 0) << encoded.err;
+  const models::SafetensorsFile file(made);
+  std::vector<NamedTensor> tensors;
+  for (const auto& entry : file.header().entries) {
+    if (entry.name != name) {
+      tensors.push_back({std::string(entry.name), file.read(entry)});
+    } else if (value) {
+      tensors.push_back({name, *value});
+    }
+  }
+  models::write_safetensors(folder.path("e.safetensors"), tensors);
+  return folder.path("e.safetensors");
+}
+
+TEST(PromptEmbeds, AreNamedAsInTheirFile) {
+  const TempFolder folder;
+  for (const char* name :
+       {"pooled_prompt_embeds", "negative_pooled_prompt_embeds"}) {
+    const auto expect = [&](const std::optional<Tensor>& value,
+                            const std::string& says) {
+      expect_refused(
+          sample({"--prompt-embeds", changed_embeds(folder, name, value)},
+                 kStableDiffusionXl),
+          2, std::string("e.safetensors] ") + name + ": " + says);
+    };
+    expect(std::nullopt, "missing");
+    expect(Tensor::zeros({1, 10}, DType::f32), "got shape [10]");
+    expect(Tensor::zeros({1, 40}, DType::i64), "got ");
   }
 }
 
