@@ -17,26 +17,40 @@
 #include "kernels/core/pool.h"
 #include "kernels/core/system.h"
 #include "kernels/core/text.h"
+#include "models/text/unicode.h"
 
 namespace troupe::actors {
 namespace {
 
 constexpr std::size_t kLargestPromptFile = std::size_t{16} << 20U;
 
+/// Errors: Errc::invalid_argument naming the place.
+void check_text(const std::string& text, const std::string& place) {
+  require(text.size() <= config::kLongestPrompt, Errc::invalid_argument, place,
+          "a prompt is too long: got " + std::to_string(text.size()) +
+              " bytes, expected at most " +
+              std::to_string(config::kLongestPrompt));
+  models::check_utf8(text, place, Errc::invalid_argument);
+}
+
 /// The lines of a file that hold more than white space.
+/// Errors: those of read_file and, naming the line, of check_text.
 std::vector<std::string> lines_of(const std::string& path) {
   std::string content = read_file(path, kLargestPromptFile);
   if (content.starts_with("\xEF\xBB\xBF")) {
     content.erase(0, 3);
   }
   std::vector<std::string> lines;
+  std::uint64_t number = 0;
   for (std::size_t begin = 0; begin < content.size();) {
     const std::size_t end = std::min(content.find('\n', begin), content.size());
     std::string line = content.substr(begin, end - begin);
     if (line.ends_with('\r')) {
       line.pop_back();
     }
+    ++number;
     if (!trimmed(line).empty()) {
+      check_text(line, fmt::format("{}:{}", path, number));
       lines.push_back(std::move(line));
     }
     begin = end + 1;
@@ -44,13 +58,6 @@ std::vector<std::string> lines_of(const std::string& path) {
   require(!lines.empty(), Errc::invalid_argument, path, "no prompt is in it",
           "write a prompt on each line");
   return lines;
-}
-
-void check_length(const std::string& text, const std::string& place) {
-  require(text.size() <= config::kLongestPrompt, Errc::invalid_argument, place,
-          "a prompt is too long: got " + std::to_string(text.size()) +
-              " bytes, expected at most " +
-              std::to_string(config::kLongestPrompt));
 }
 
 /// Says what of the prompts the encoders are not told: of the first in words.
@@ -152,18 +159,15 @@ void refuse_prompts(const config::Config& config) {
 /// Errors: Errc::invalid_argument.
 void check_texts(const config::Config& config, const JobPrompts& prompts) {
   const models::PromptPipeline& pipeline = prompts.source->pipeline();
-  for (const std::string& text : prompts.texts) {
-    check_length(
-        text,
-        config.place_of(config.prompt_file.empty() ? "prompt" : "prompt-file"));
+  if (config.prompt_file.empty()) {  // else its lines are checked
+    check_text(prompts.texts.front(), config.place_of("prompt"));
   }
-  check_length(prompts.negative.value_or(""),
-               config.place_of("negative-prompt"));
+  check_text(prompts.negative.value_or(""), config.place_of("negative-prompt"));
   for (const auto& [key, text, first] :
        {std::tuple("prompt-2", &prompts.second, "--prompt"),
         std::tuple("negative-prompt-2", &prompts.negative_second,
                    "--negative-prompt")}) {
-    check_length(*text, config.place_of(key));
+    check_text(*text, config.place_of(key));
     require(text->empty() || pipeline.has_second_text(), Errc::invalid_argument,
             config.place_of(key),
             "the pipeline has one text for a prompt: " +

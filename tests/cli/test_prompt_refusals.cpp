@@ -108,5 +108,31 @@ TEST(PromptEmbeds, AreNamedAsInTheirFile) {
   }
 }
 
+TEST(Prompts, ThatAreNotUtf8NameTheirOptionOrLine) {
+  const char* const bad = "a\xFFz";
+  const char* const says = "] not UTF-8: got byte 255 at offset 1";
+  for (const std::string key :
+       {"prompt", "prompt-2", "negative-prompt", "negative-prompt-2"}) {
+    Arguments job = {"--prompt", "a fox", "--negative-prompt", "rain"};
+    if (key.ends_with("-2")) {
+      job = joined(job, {"--" + key, bad});
+    } else {
+      job[key == "prompt" ? 1 : 3] = bad;
+    }
+    expect_refused(sample(job, kStableDiffusionXl), 2, "[--" + key + says);
+  }
+  const TempFolder folder;
+  const std::string file =
+      folder.write("p.txt", std::string("a fox\n\n") + bad + "\n");
+  for (const char* model : {kPixArt, kStableDiffusion}) {
+    expect_refused(sample({"--prompt-file", file}, model), 2,
+                   "p.txt:3" + std::string(says));
+  }
+  expect_refused(
+      sample({"--prompt-file",
+              folder.write("long.txt", "a fox\n" + std::string(70'000, 'x'))}),
+      2, "long.txt:2] a prompt is too long");
+}
+
 }  // namespace
 }  // namespace troupe::test
