@@ -84,8 +84,8 @@ int run_encode(Invocation& invocation) {
           "give --prompt TEXT or --prompt-file FILE");
   const ModelSource source = ModelSource::open(config);
   std::vector<std::string> notes;
-  const JobPrompts prompts =
-      read_prompts(config, source, /*is_guided=*/true, notes);
+  const JobPrompts prompts = read_prompts(config, source, /*is_guided=*/true,
+                                          notes, PromptUse::a_file);
   const DType compute = dtype_of(config);
   check_memory(*prompts.source, compute);
   print_notes(notes);

@@ -22,6 +22,14 @@
 namespace troupe::actors {
 namespace {
 
+/// Where nothing here encodes prompts.
+constexpr std::string_view kEmbedsHint =
+    "give encoded prompts with --prompt-embeds FILE, as troupe encode or "
+    "diffusers makes them";
+constexpr std::string_view kEncoderHint =
+    "give a folder with the pipeline's text encoders and tokenizers; troupe "
+    "sample --prompt-embeds FILE takes what diffusers encoded";
+
 constexpr std::size_t kLargestPromptFile = std::size_t{16} << 20U;
 
 /// Errors: Errc::invalid_argument naming the place.
@@ -142,13 +150,14 @@ void note_unread(const config::Config& config,
 }
 
 /// Errors: Errc::invalid_argument for a model that takes classes.
-void refuse_prompts(const config::Config& config) {
+void refuse_prompts(const config::Config& config, PromptUse use) {
   for (const char* key : {"prompt", "prompt-2", "prompt-file", "prompt-embeds",
                           "negative-prompt", "negative-prompt-2"}) {
-    require(config::find_option(key)->get(config).empty(),
-            Errc::invalid_argument, config.place_of(key),
-            "the model takes classes and no prompts",
-            "say with --class what the pictures show");
+    require(
+        config::find_option(key)->get(config).empty(), Errc::invalid_argument,
+        config.place_of(key), "the model takes classes and no prompts",
+        use == PromptUse::pictures ? "say with --class what the pictures show"
+                                   : "give a model that takes prompts");
   }
   require(config.clip_skip == 0, Errc::invalid_argument,
           config.place_of("clip-skip"),
@@ -192,10 +201,11 @@ void check_texts(const config::Config& config, const JobPrompts& prompts) {
 }  // namespace
 
 JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
-                        bool is_guided, std::vector<std::string>& notes) {
+                        bool is_guided, std::vector<std::string>& notes,
+                        PromptUse use) {
   JobPrompts prompts;
   if (!source.takes_prompts()) {
-    refuse_prompts(config);
+    refuse_prompts(config, use);
     return prompts;
   }
   if (!config.prompt_embeds.empty()) {
@@ -235,7 +245,8 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.negative = config.negative_prompt;
   prompts.negative_second = config.negative_prompt_2;
   prompts.clip_skip = config.clip_skip;
-  prompts.source = std::make_shared<const PromptSource>(source);
+  prompts.source = std::make_shared<const PromptSource>(
+      source, use == PromptUse::pictures ? kEmbedsHint : kEncoderHint);
   check_texts(config, prompts);
   tokenize(prompts, notes);
   if (!is_guided) {

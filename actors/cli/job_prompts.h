@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,13 +49,17 @@ struct JobPrompts {
   [[nodiscard]] std::optional<std::string> negative_text() const;
 };
 
+/// What prompts are read for: hints of errors differ.
+enum class PromptUse : std::uint8_t { pictures, a_file };
+
 /// The prompts that the options name for this model, as tokens. `is_guided`:
 /// there is another branch. Notes say what was cut off.
 /// Errors: Errc::invalid_argument for prompts of a model that takes none, and
 /// for none where one is needed; those of PromptSource and of files.
 [[nodiscard]] JobPrompts read_prompts(const config::Config& config,
                                       const ModelSource& source, bool is_guided,
-                                      std::vector<std::string>& notes);
+                                      std::vector<std::string>& notes,
+                                      PromptUse use = PromptUse::pictures);
 
 /// Encodes the prompts on the CPU with all cores. Errors: those of
 /// PromptSource::encode; Errc::interrupted, Errc::terminated on a signal.

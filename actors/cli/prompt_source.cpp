@@ -18,10 +18,6 @@
 namespace troupe::actors {
 namespace {
 
-constexpr const char* kEmbedsHint =
-    "give encoded prompts with --prompt-embeds FILE, as troupe encode or "
-    "diffusers makes them";
-
 /// How prompts are encoded is a matter of the pipeline, not of the network.
 Error no_pipeline(const ModelSource& model) {
   const std::string got =
@@ -30,20 +26,25 @@ Error no_pipeline(const ModelSource& model) {
       Errc::not_found, model.name(),
       "no pipeline says how prompts are encoded: got " +
           (got.empty() ? "no model_index.json with a class" : in_quotes(got)) +
-          ", expected one of " + models::prompt_pipeline_names(),
-      kEmbedsHint};
+          ", expected one of " + models::prompt_pipeline_names()};
 }
 
-/// fn(), whose errors about what Troupe does not have say what helps.
+/// Whether something is not in the folder, or Troupe does not have it. Where
+/// such an error has no hint, what helps is a matter of who asks.
+bool is_lack(const Error& error) {
+  return error.code() == Errc::unsupported || error.code() == Errc::not_found;
+}
+
+/// fn(), whose errors about a lack have no hint.
 template <typename Fn>
-auto or_give_embeds(const Fn& fn) {
+auto without_hints(const Fn& fn) {
   try {
     return fn();
   } catch (const Error& error) {
-    if (error.code() != Errc::unsupported) {
+    if (!is_lack(error)) {
       throw;
     }
-    throw Error(error.code(), error.place(), error.message(), kEmbedsHint);
+    throw Error(error.code(), error.place(), error.message());
   }
 }
 
@@ -53,12 +54,12 @@ Error unusable_encoder(const models::Checkpoint& checkpoint,
   const auto found = checkpoint.unusable_encoders.find(std::string(of.encoder));
   if (found == checkpoint.unusable_encoders.end()) {
     return {Errc::not_found, (checkpoint.folder / of.encoder).string(),
-            "the pipeline has no text encoder", kEmbedsHint};
+            "the pipeline has no text encoder"};
   }
   const Error& why = found->second;
   // The command that converts pickled weights stays what helps most.
   return {why.code(), why.place(), why.message(),
-          why.code() == Errc::not_found ? kEmbedsHint : why.hint()};
+          why.code() == Errc::not_found ? std::string() : why.hint()};
 }
 
 const config::BundledEncoder& bundled_encoder(const std::string& model,
@@ -67,7 +68,7 @@ const config::BundledEncoder& bundled_encoder(const std::string& model,
   const auto found = std::ranges::find(bundled.encoders, of.encoder,
                                        &config::BundledEncoder::name);
   require(found != bundled.encoders.end(), Errc::not_found, model,
-          "the bundled model has no text encoder", kEmbedsHint);
+          "the bundled model has no text encoder");
   return *found;
 }
 
@@ -91,7 +92,7 @@ PromptEncoderSource open_prompt_encoder(const ModelSource& model,
   }
   const models::Component& files = *found->second;
   std::shared_ptr<const models::TextEncoderDescription> description =
-      or_give_embeds([&] {
+      without_hints([&] {
         return models::find_text_encoder(files.config, files.class_name)
             .describe(files.config);
       });
@@ -110,9 +111,9 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
       model.checkpoint()->folder / of.tokenizer;
   std::error_code error;
   require(std::filesystem::is_directory(folder, error), Errc::not_found,
-          folder.string(), "the pipeline has no tokenizer", kEmbedsHint);
+          folder.string(), "the pipeline has no tokenizer");
   std::shared_ptr<const models::Tokenizer> tokenizer =
-      or_give_embeds([&] { return models::open_tokenizer(folder); });
+      without_hints([&] { return models::open_tokenizer(folder); });
   require(tokenizer->kind() == of.tokenizer_kind, Errc::corrupt_file,
           folder.string(),
           "the tokenizer belongs to another model: got one of " +
@@ -122,15 +123,18 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
   return tokenizer;
 }
 
-PromptSource::PromptSource(const ModelSource& model)
+PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
     : pipeline_(model.pipeline()),
       zeros_for_no_negative_(!model.checkpoint() ||
                              model.checkpoint()->zeros_for_no_negative) {
-  if (pipeline_ == nullptr) {
-    throw no_pipeline(model);
-  }
-  for (const models::PromptEncoder& part : pipeline_->encoders) {
-    parts_.push_back(open_part(model, part));
+  try {
+    open_parts(model);
+  } catch (const Error& error) {
+    if (!is_lack(error) || !error.hint().empty()) {
+      throw;
+    }
+    throw Error(error.code(), error.place(), error.message(),
+                std::string(hint));
   }
   // Found before gigabytes of weights are read.
   std::int64_t width = 0;
@@ -151,6 +155,15 @@ PromptSource::PromptSource(const ModelSource& model)
               std::to_string(parts_.back().encoder->pooled_width()) +
               " numbers, the network takes " + std::to_string(pooled),
           "compare the config.json of both");
+}
+
+void PromptSource::open_parts(const ModelSource& model) {
+  if (pipeline_ == nullptr) {
+    throw no_pipeline(model);
+  }
+  for (const models::PromptEncoder& part : pipeline_->encoders) {
+    parts_.push_back(open_part(model, part));
+  }
 }
 
 PromptSource::Part PromptSource::open_part(const ModelSource& model,

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/cli/encoding_cache.h"
@@ -37,9 +38,9 @@ struct PromptEncoderSource {
 class PromptSource {
  public:
   /// Errors: Errc::not_found for a model without a pipeline, an encoder or a
-  /// tokenizer; Errc::unsupported for an encoder that Troupe does not have;
-  /// those of their files.
-  explicit PromptSource(const ModelSource& model);
+  /// tokenizer; Errc::unsupported for an encoder that Troupe does not have:
+  /// both say `hint`, unless they know better; those of their files.
+  PromptSource(const ModelSource& model, std::string_view hint);
 
   [[nodiscard]] const models::PromptPipeline& pipeline() const noexcept {
     return *pipeline_;
@@ -97,6 +98,7 @@ class PromptSource {
     [[nodiscard]] std::string tokenizer_place() const;
   };
   class Encoding;
+  void open_parts(const ModelSource& model);
   [[nodiscard]] static Part open_part(const ModelSource& model,
                                       const models::PromptEncoder& of);
 

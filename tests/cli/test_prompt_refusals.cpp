@@ -68,6 +68,34 @@ TEST(Tokenizer, OfAnotherKindThanTheEncodersIsRefused) {
   }
 }
 
+/// What helps where there is nothing that encodes prompts: encode takes no
+/// encoded ones.
+TEST(Tokenizer, ThatIsMissingIsAnsweredWithWhatTheVerbTakes) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  const auto expect_hints = [&](const char* says) {
+    const Outcome sampled = pipeline.run_verb("sample");
+    expect_refused(sampled, 2, says);
+    expect_refused(sampled, 2, "give encoded prompts with --prompt-embeds");
+    const Outcome encoded = pipeline.run_verb("encode");
+    expect_refused(encoded, 2, says);
+    expect_refused(encoded, 2, "give a folder with the pipeline's");
+  };
+  fs::remove_all(pipeline.part("tokenizer"));
+  expect_hints("the pipeline has no tokenizer");
+  fs::create_directory(pipeline.part("tokenizer"));
+  expect_hints("no tokenizer: expected tokenizer.json");
+  fs::remove_all(pipeline.part("text_encoder"));
+  expect_hints("the pipeline has no text encoder");
+}
+
+TEST(Encode, NamesNoOptionThatItLacks) {
+  const TempFolder folder;
+  const Outcome outcome = run({"encode", "--random-weights", "dit-tiny", "-p",
+                               "x", "-o", folder.path("e.safetensors")});
+  expect_refused(outcome, 2, "give a model that takes prompts");
+  EXPECT_EQ(outcome.err.find("--class"), std::string::npos) << outcome.err;
+}
+
 /// A file of embeddings for tiny-sdxl with other values for one tensor; without
 /// any, the file lacks it.
 std::string changed_embeds(const TempFolder& folder, const std::string& name,
