@@ -92,7 +92,7 @@ std::span<const Option> sampling_rows() {
        "decode large pictures in overlapping tiles, as diffusers does: memory "
        "of a tile, and a slightly different picture",
        kModel, kRuns, field(&Config::vae_tiling)},
-      {"samples", "num-samples,batch-count", 'n', "N|A:B",
+      {"samples", "num-samples,num-images-per-prompt,batch-count", 'n', "N|A:B",
        "how many images, of each prompt if there are several; or global "
        "indices [A, B)",
        kModel, kSample | kBench, samples_field()},

@@ -214,6 +214,9 @@ TEST(PromptFile, HasAPromptOnEachLine) {
     EXPECT_EQ(image["prompt"],
               image["index"].get<int>() % 2 == 0 ? "a fox" : "a hen");
   }
+  EXPECT_EQ(done({"--prompt-file", file, "--num_images_per_prompt",
+                  "2"})["latents_xxh3"],
+            all["latents_xxh3"]);
   // A range is of all pictures, and a part has the bytes of the whole.
   const auto part = done({"--prompt-file", file, "-n", "1:3"});
   ASSERT_EQ(part["images"].size(), 2U);
