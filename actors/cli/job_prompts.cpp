@@ -68,6 +68,22 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
+/// read(), whose errors of the operating system name the option in place of
+/// "file". Their messages name the path.
+template <typename Read>
+auto at_option(const config::Config& config, const char* key,
+               const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    if (error.place() != "file") {
+      throw;
+    }
+    throw Error(error.code(), config.place_of(key), error.message(),
+                error.hint());
+  }
+}
+
 /// Says what of the prompts the encoders are not told: of the first in words.
 class CutNote {
  public:
@@ -209,14 +225,16 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
     return prompts;
   }
   if (!config.prompt_embeds.empty()) {
-    auto [each, unconditional, hash] =
-        read_embeds(config.prompt_embeds, source, is_guided);
+    auto [each, unconditional, hash] = at_option(config, "prompt-embeds", [&] {
+      return read_embeds(config.prompt_embeds, source, is_guided);
+    });
     prompts.given = std::move(each);
     prompts.given_negative = std::move(unconditional);
     return prompts;
   }
   if (!config.prompt_file.empty()) {
-    prompts.texts = lines_of(config.prompt_file);
+    prompts.texts = at_option(config, "prompt-file",
+                              [&] { return lines_of(config.prompt_file); });
   } else if (!config.prompt.empty()) {
     prompts.texts = {config.prompt};
   }

@@ -119,6 +119,21 @@ std::string changed_embeds(const TempFolder& folder, const std::string& name,
   return folder.path("e.safetensors");
 }
 
+TEST(PromptFiles, ThatCannotBeReadNameTheirOption) {
+  const TempFolder folder;
+  for (const char* name : {"no.safetensors", "no.npz"}) {
+    const std::string path = folder.path(name);
+    const Outcome outcome = sample({"--prompt-embeds", path});
+    expect_refused(outcome, 2, "[--prompt-embeds");
+    expect_refused(outcome, 2, path);
+  }
+  for (const std::string& path : {folder.path("no.txt"), folder.path()}) {
+    const Outcome outcome = sample({"--prompt-file", path});
+    expect_refused(outcome, 2, "[--prompt-file");
+    expect_refused(outcome, 2, path);
+  }
+}
+
 TEST(PromptEmbeds, AreNamedAsInTheirFile) {
   const TempFolder folder;
   for (const char* name :
