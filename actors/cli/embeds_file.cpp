@@ -138,6 +138,23 @@ bool are_of_one_text(const models::Condition& a, const models::Condition& b) {
       });
 }
 
+/// As in diffusers, a negative prompt has the rows of a prompt, unless masks
+/// say which of them count. Errors: Errc::shape_mismatch.
+void check_lengths(const JobConditions& conditions, bool has_masks,
+                   const std::string& path) {
+  const auto shape_of = [](const models::Condition& condition) {
+    return condition.find(kEmbeds)->tensor.shape();
+  };
+  const Shape negative = shape_of(*conditions.unconditional);
+  for (const models::Condition& one : conditions.each) {
+    require(has_masks || shape_of(one) == negative, Errc::shape_mismatch, path,
+            fmt::format("prompt_embeds and negative_prompt_embeds: got {} and "
+                        "{}, expected the same shape",
+                        to_string(shape_of(one)), to_string(negative)),
+            "encode both with the same number of tokens");
+  }
+}
+
 /// The negative prompt of all. Errors: Errc::invalid_argument where there is
 /// none, or another than one row or equal ones for `num_prompts`.
 models::Condition the_negative(const std::vector<models::Condition>& rows,
@@ -222,6 +239,12 @@ JobConditions read_embeds(const std::string& path, const ModelSource& model,
   conditions.unconditional =
       the_negative(conditions_in(tensors, "negative_", model, path),
                    conditions.each.size(), path);
+  check_lengths(conditions,
+                std::ranges::any_of(tensors,
+                                    [](const NamedTensor& tensor) {
+                                      return tensor.name.ends_with(kMask);
+                                    }),
+                path);
   return conditions;
 }
 

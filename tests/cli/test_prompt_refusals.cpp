@@ -177,5 +177,25 @@ TEST(Prompts, ThatAreNotUtf8NameTheirOptionOrLine) {
       2, "long.txt:2] a prompt is too long");
 }
 
+/// As diffusers has it; its PixArt tells by masks what counts.
+TEST(PromptEmbeds, OfBothBranchesHaveOneLength) {
+  const TempFolder folder;
+  const std::string longer =
+      changed_embeds(folder, "negative_prompt_embeds",
+                     Tensor::zeros({1, 154, 80}, DType::f32));
+  const Outcome outcome =
+      sample({"--prompt-embeds", longer}, kStableDiffusionXl);
+  expect_refused(outcome, 2, "got [77, 80] and [154, 80]");
+  (void)done({"--prompt-embeds", longer, "--guidance", "1"},
+             kStableDiffusionXl);
+  const std::string masked = folder.path("masked.safetensors");
+  const Outcome encoded =
+      run(joined({"encode", "--random-weights", kPixArt, "--negative-prompt",
+                  "rain", "-o", masked},
+                 kFox));
+  ASSERT_EQ(encoded.exit_code, 0) << encoded.err;
+  (void)done({"--prompt-embeds", masked});
+}
+
 }  // namespace
 }  // namespace troupe::test
