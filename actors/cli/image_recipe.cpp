@@ -7,6 +7,7 @@
 #include "config/load_config.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
+#include "kernels/core/text.h"
 #include "samplers/parallel/method.h"
 #include "samplers/schedule.h"
 
@@ -38,6 +39,16 @@ config::Recipe runnable_recipe_in(const std::string& path, const Image& image) {
                 error.message(), kHint);
   }
   return recipe;
+}
+
+void check_names_model(const config::Config& config,
+                       const config::Recipe* recipe) {
+  if (recipe != nullptr && config.model_dir.empty() &&
+      config.random_weights.empty()) {
+    throw Error(Errc::invalid_argument, "--model",
+                "no model named: the recipe says " + in_quotes(recipe->model),
+                "give --model DIR, the folder of that model");
+  }
 }
 
 std::optional<config::Recipe> take_recipe(Invocation& invocation) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "actors/artefacts/png.h"
+#include "config/config.h"
 #include "config/recipe.h"
 
 namespace troupe::actors {
@@ -19,5 +20,10 @@ namespace troupe::actors {
 /// no job can have.
 [[nodiscard]] config::Recipe runnable_recipe_in(const std::string& path,
                                                 const Image& image);
+
+/// A recipe names a model, and not where it lies. Null: there is no recipe.
+/// Errors: Errc::invalid_argument where the options do not say.
+void check_names_model(const config::Config& config,
+                       const config::Recipe* recipe);
 
 }  // namespace troupe::actors

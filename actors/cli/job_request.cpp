@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/cli/execution_class.h"
+#include "actors/cli/image_recipe.h"
 #include "actors/cli/job_layout.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/notes.h"
@@ -335,6 +336,7 @@ JobRequest make_request(const config::Config& said,
                         const config::Recipe* recipe, const Gpus& gpus,
                         models::DenoiserTable table) {
   const config::Config config = with_emulated_workers(said);
+  check_names_model(config, recipe);
   ModelSource source = ModelSource::open(config, table);
   std::vector<std::string> notes;
   const double guidance = guidance_of(config, source, notes);

@@ -56,6 +56,25 @@ TEST(Repeating, KeepsToTheRecipeAgainstTheEnvironmentAndAFile) {
   EXPECT_EQ(folder.read("b.png"), folder.read("a.png"));
 }
 
+/// A folder's path is not in a recipe, its name is.
+TEST(Repeating, NamesTheModelThatIsWanted) {
+  const CopiedModel model;
+  const TempFolder folder;
+  const std::string image = folder.path("a.png");
+  ASSERT_EQ(model.sample({"-o", image}).exit_code, 0);
+  const std::string name =
+      std::filesystem::canonical(model.path()).filename().string();
+  for (const std::vector<std::string>& again :
+       {std::vector<std::string>{"verify", image},
+        {"sample", "--from", image, "-o", folder.path("b.png")}}) {
+    const Outcome outcome = run(again);
+    EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+    EXPECT_NE(outcome.err.find("the recipe says '" + name + "'"),
+              std::string::npos)
+        << outcome.err << outcome.out;
+  }
+}
+
 TEST(Repeating, LetsFlagsChangeMethodAndSteps) {
   const TempFolder folder;
   const std::string picard = folder.path("picard.png");
