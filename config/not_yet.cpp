@@ -32,7 +32,8 @@ constexpr auto kOptions = std::to_array<NotYet>({
      "give it with --prompt-embeds FILE, as troupe encode writes it"},
     {"max-sequence-length",
      "what this changes of a prompt is not there yet: it is coming",
-     kPromptsToday},
+     "leave it out: troupe inspect DIR says whether the model takes prompts, "
+     "and how long they may be"},
     {"lora,loras,lora-weights,lora-scale,adapter,lora-path",
      "LoRA adapters are not read",
      "merge one into its checkpoint first: in diffusers fuse_lora(), then "

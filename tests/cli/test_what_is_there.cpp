@@ -38,7 +38,8 @@ TEST(NotYet, VerbsOfOtherProgramsNameOurs) {
 
 TEST(NotYet, OptionsSayWhatIsComingAndWhatIsThere) {
   expect_refused({"sample", "--max_sequence_length", "300"},
-                 {"[--max-sequence-length]", "coming", "--prompt TEXT"});
+                 {"[--max-sequence-length]", "coming",
+                  "troupe inspect DIR says whether the model takes prompts"});
   expect_refused({"sample", "--lora", "x.safetensors"},
                  {"[--lora]", "not read", "fuse_lora"});
   expect_refused({"sample", "--server", "tcp://a:1"},
