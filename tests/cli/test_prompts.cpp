@@ -194,6 +194,16 @@ TEST(Prompts, StandInTheRecipeAsTheyWereWritten) {
   EXPECT_NE(folder.read("hen.png"), folder.read("fox.png"));
 }
 
+/// As of any option: a script may end with what its caller says.
+TEST(Prompts, ThatAreGivenTwiceCountAsTheLast) {
+  EXPECT_EQ(done(joined({"--prompt", "a hen", "--steps", "3"},
+                        joined(kFox, {"--steps", "2"})))["latents_xxh3"],
+            done(joined(kFox, {"--steps", "2"}))["latents_xxh3"]);
+  EXPECT_NE(
+      run({"sample", "--help"}).out.find("given twice the last value counts"),
+      std::string::npos);
+}
+
 TEST(Prompts, OfAnotherRunAreNotSkipped) {
   const TempFolder folder;
   (void)done(joined(kFox, {"-o", folder.path("a.png")}));
