@@ -64,7 +64,7 @@ TEST_P(PromptMethods, GiveTheBytesOfOneWorker) {
     method = joined(method, {"--tolerance", "0"});
   }
   std::vector<Arithmetic> kinds = {kF32, kF32OnAvx2};
-  if (std::string(workers) == "2") {
+  if (workers == std::string("2") || workers == std::string("3")) {
     kinds.push_back(kBf16);
   }
   for (const Arithmetic& arithmetic : kinds) {
