@@ -105,6 +105,18 @@ class Trial:
                 os.killpg(worker.pid, signal.SIGCONT)
                 time.sleep(0.15 * LEASE)
 
+    def await_rows(self):
+        """Until a worker has computed something: it is harmed at work, not while it joins."""
+        look = [HOSTS, "run", "1", self.troupe, "ls", ENDPOINT, "--json", "--secret-file",
+                self.folder / "company.key"]
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            seen = subprocess.run(look, capture_output=True, text=True, check=False)
+            if seen.returncode == 0 and any(
+                    node["rows"] > 0 for node in json.loads(seen.stdout)["nodes"][1:]):
+                return
+            time.sleep(0.05)
+
     def run(self, name, seed, fault, rng):
         """Whether the bytes are those of one process, and whether a worker was lost."""
         bytes_alone, seconds = self.expected(name, seed)
@@ -116,8 +128,9 @@ class Trial:
                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         hosts = (2,) if is_of_two else (2, 3)
         workers = [self.worker(host) for host in hosts]
-        # Two workers need half of what one needs, and some time to join.
-        time.sleep(0.4 + rng.uniform(0, 0.7 * seconds))
+        self.await_rows()
+        # Two workers need half of what one needs.
+        time.sleep(rng.uniform(0, 0.3 * seconds))
         victim = rng.randrange(len(workers))
         try:
             self.harm(fault, workers[victim], hosts[victim])
