@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -93,6 +94,28 @@ bool is_public(const Endpoint& endpoint) {
       inet_pton(AF_INET, endpoint.where.c_str(), &address) == 1;
   const bool is_loopback = is_numeric && (ntohl(address.s_addr) >> 24U) == 127U;
   return !is_loopback && endpoint.where != "[::1]";
+}
+
+void check_host(const Endpoint& endpoint) {
+  in_addr address{};
+  if (endpoint.transport != Transport::tcp || endpoint.where.starts_with('[') ||
+      inet_pton(AF_INET, endpoint.where.c_str(), &address) == 1) {
+    return;
+  }
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;  // ZeroMQ looks for no other
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error =
+      getaddrinfo(endpoint.where.c_str(), nullptr, &wanted, &found);
+  if (error == 0) {
+    freeaddrinfo(found);
+    return;
+  }
+  throw Error(Errc::unreachable, kPlace,
+              "the host name " + in_quotes(endpoint.where) +
+                  " is not known here (" + gai_strerror(error) + ")",
+              "look whether it is spelt right, or give the host's address");
 }
 
 void prepare_folder(const Endpoint& endpoint) {

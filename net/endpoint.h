@@ -22,6 +22,10 @@ struct Endpoint {
 /// Whether others than this machine can reach it.
 [[nodiscard]] bool is_public(const Endpoint& endpoint);
 
+/// Whether the host of a tcp endpoint is known by its name. Asks the system,
+/// which may take seconds. Errors: Errc::unreachable.
+void check_host(const Endpoint& endpoint);
+
 /// Makes the folder of an ipc endpoint with mode 0700 if it is missing. Errors:
 /// Errc::invalid_argument if it is not ours or others may enter it, Errc::io.
 void prepare_folder(const Endpoint& endpoint);

@@ -91,6 +91,9 @@ struct Loss {
   LossCause cause{};
   /// One sentence that names the peer and says what happened.
   std::string what;
+  /// Of a peer that was dialled and never was up: what was seen of it, without
+  /// its name and the time ("it refused: …").
+  std::string seen = {};
 };
 
 /// What `Hub::send` did.
@@ -237,10 +240,12 @@ class Hub {
   /// Errc::invalid_argument for an endpoint that is none or not allowed.
   virtual PeerId dial(const std::string& endpoint, DialOptions options) = 0;
 
-  /// Lets a peer in that knocked; `record` is that of our greeting. Nothing
-  /// happens if it has gone meanwhile. Errors: Errc::invalid_argument above
-  /// kMostGreetingBytes.
-  virtual void accept(PeerId peer, std::string record) = 0;
+  /// Lets a peer in that knocked; `record` is that of our greeting. Sentences
+  /// call it `name` from now on; empty: by its number here and its address.
+  /// Nothing happens if it has gone meanwhile. Errors: Errc::invalid_argument
+  /// above kMostGreetingBytes.
+  virtual void accept(PeerId peer, std::string record,
+                      std::string name = {}) = 0;
   /// Sends the sentence to a peer that knocked, and forgets the peer.
   virtual void refuse(PeerId peer, std::string sentence) = 0;
   /// Says good-bye and forgets the peer. Records that it has not acknowledged

@@ -129,7 +129,9 @@ void LinkSession::woken(TimePoint now) {
                    (ours ? " knocked and was not answered within "
                          : " did not answer the greeting within ") +
                    to_text(options_.greeting_deadline) +
-                   (trouble_.empty() ? "" : ": it " + trouble_)});
+                   (trouble_.empty() ? "" : ": it " + trouble_),
+               "it " + (trouble_.empty() ? "did not answer the greeting"
+                                         : trouble_)});
     } else if (state_ == State::dialling && now >= greet_due_) {
       send_hello(now);
     }
@@ -161,8 +163,8 @@ void LinkSession::arrived(const FrameArrived& frame, TimePoint now) {
     if (head.kind == FrameKind::welcome) {
       welcome(frame, now);
     } else if (head.kind == FrameKind::refuse) {
-      end(Loss{LossCause::refused,
-               options_.peer + " refused: " + sentence_of(frame.payload)});
+      end(loss_of(LossCause::refused,
+                  "refused: " + sentence_of(frame.payload)));
     }
   }
 }
@@ -248,6 +250,9 @@ void LinkSession::accept(const Accept& event, TimePoint now) {
     return;
   }
   greeting_ = event.record;
+  if (!event.name.empty()) {
+    options_.peer = event.name;
+  }
   state_ = State::up;
   last_heard_ = now;
   control_heard_ = now;
@@ -266,21 +271,20 @@ void LinkSession::leave(const Leave& event) {
 
 void LinkSession::other_version(const OtherVersion& event) {
   const std::string ours = std::to_string(kLinkVersion);
-  std::string what = options_.peer + " speaks version " +
-                     std::to_string(event.version) +
+  std::string what = "speaks version " + std::to_string(event.version) +
                      " of the link protocol, this side version " + ours;
   if (!event.sentence.empty()) {
     what += "; it says: " + event.sentence;
   }
   if (state_ == State::dialling) {
-    end(Loss{LossCause::version, std::move(what)});
+    end(loss_of(LossCause::version, what));
   }
 }
 
 void LinkSession::trouble(const ConnectionTrouble& event) {
   trouble_ = event.why;
   if (event.is_final && state_ == State::dialling) {
-    end(Loss{LossCause::refused, options_.peer + " " + trouble_});
+    end(loss_of(LossCause::refused, trouble_));
   }
 }
 
@@ -312,6 +316,11 @@ void LinkSession::breach(const std::string& what) {
   transmit({.kind = FrameKind::bye},
            sentence_payload("this side broke the protocol: " + what));
   end(Loss{LossCause::breach, options_.peer + " broke the protocol: " + what});
+}
+
+/// `does` goes on after the peer's name.
+Loss LinkSession::loss_of(LossCause cause, const std::string& does) const {
+  return {cause, options_.peer + " " + does, "it " + does};
 }
 
 void LinkSession::end(std::optional<Loss> loss) {

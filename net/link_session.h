@@ -27,6 +27,7 @@ struct SetBeat {
 /// The process lets in who knocked.
 struct Accept {
   std::string record;
+  std::string name = {};  ///< as SessionOptions::peer from now on, if not empty
 };
 /// The process does not. It also ends a session that is up, with a good-bye.
 struct Leave {
@@ -149,6 +150,10 @@ class LinkSession {
 
   [[nodiscard]] const SessionId& id() const noexcept { return id_; }
   [[nodiscard]] bool is_up() const noexcept { return state_ == State::up; }
+  /// What sentences call the peer.
+  [[nodiscard]] const std::string& peer() const noexcept {
+    return options_.peer;
+  }
   /// For records that have not been acknowledged.
   [[nodiscard]] std::size_t room() const noexcept { return room_; }
 
@@ -195,6 +200,7 @@ class LinkSession {
   void said(TimePoint now);
   void report_gap(std::uint64_t round, bool again, TimePoint now);
   void breach(const std::string& what);
+  [[nodiscard]] Loss loss_of(LossCause cause, const std::string& does) const;
   void end(std::optional<Loss> loss);
   void transmit(FrameHead head, SharedBytes payload = {});
   [[nodiscard]] std::uint64_t last_sent() const noexcept;

@@ -72,6 +72,8 @@ class ValueAsker {
  public:
   /// `peer`: what sentences call it.
   explicit ValueAsker(std::string peer) : peer_(std::move(peer)) {}
+  /// They call it so from now on.
+  void rename(std::string peer) { peer_ = std::move(peer); }
 
   [[nodiscard]] std::vector<AskerCommand> on(const AskerEvent& event,
                                              TimePoint now);

@@ -58,6 +58,7 @@ bool HubLoop::let_in(Peer& peer, Greeting greeting, TimePoint now) {
 void HubLoop::came_up(Peer& peer, const Greeting& greeting) {
   if (!std::exchange(peer.is_answered, true)) {
     --num_knocks_;
+    peer.asker.rename(peer.session.peer());
   }
   {
     const std::lock_guard lock(shared_.mutex);
@@ -146,9 +147,8 @@ void HubLoop::end(Peer& ended, const std::optional<Loss>& loss, TimePoint now) {
     const std::lock_guard lock(shared_.mutex);
     shared_.rooms.erase(peer->id);
   }
-  const LinkClosed closed{loss ? loss->what
-                               : "peer " + std::to_string(peer->id) +
-                                     " was left by this process"};
+  const LinkClosed closed{
+      loss ? loss->what : peer->session.peer() + " was left by this process"};
   apply(*peer, peer->asker.on(closed, now));
   apply(*peer, peer->holder.on(closed, now));
   half_chunks_.erase(peer->half_chunk);

@@ -60,7 +60,7 @@ ConnectionTrouble HubLoop::trouble_of(LaneEnd& lane, const ZmqEvent& event,
   }
   if (event.kind == ZMQ_EVENT_CLOSED) {
     lane.was_ended = false;
-    return {"takes no connection: nobody listens there", false};
+    return {"takes no connection, as nobody listens there", false};
   }
   if (event.kind == ZMQ_EVENT_CONNECTED) {
     // Until this attempt ends, the reason of the last one counts.

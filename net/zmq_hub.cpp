@@ -111,9 +111,9 @@ class ZmqHub final : public Hub {
     return peer;
   }
 
-  void accept(PeerId peer, std::string record) override {
+  void accept(PeerId peer, std::string record, std::string name) override {
     check_size("a greeting", record.size(), kMostGreetingBytes);
-    post_event(peer, Accept{std::move(record)});
+    post_event(peer, Accept{std::move(record), std::move(name)});
   }
 
   void refuse(PeerId peer, std::string sentence) override {

@@ -218,7 +218,7 @@ void HubLoop::fetch(PeerId id, AskFor ask, FetchTaker taker, TimePoint now) {
   if (peer == nullptr || !peer->session.is_up()) {
     taker({.status = FetchStatus::lost,
            .value = {},
-           .what = "peer " + std::to_string(id) + " is not there"});
+           .what = "the peer is lost, or not up yet"});
     return;
   }
   fetches_.emplace(ask.fetch, std::pair(id, std::move(taker)));

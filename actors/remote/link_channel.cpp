@@ -60,7 +60,8 @@ void LinkChannel::knock(net::Hub& hub, net::PeerId peer,
         wire::decode_peer_greeting(net::bytes_of(greeting.record));
     const std::lock_guard lock(state_->mutex);
     if (const auto ours = state_->routes.knocked(peer, theirs)) {
-      hub.accept(peer, wire::encode(*ours));
+      hub.accept(peer, wire::encode(*ours),
+                 "process " + std::to_string(theirs.process));
     } else {
       hub.refuse(peer, "this process lets in processes of its job only");
     }

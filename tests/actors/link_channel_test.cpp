@@ -32,7 +32,7 @@ class ManualHub final : public net::Hub {
   net::PeerId dial(const std::string&, net::DialOptions) override {
     return kDialled;
   }
-  void accept(net::PeerId, std::string) override {}
+  void accept(net::PeerId, std::string, std::string) override {}
   void refuse(net::PeerId, std::string) override {}
   void leave(net::PeerId peer, std::string) override { left.push_back(peer); }
   net::SendResult send(net::PeerId, net::SharedBytes) override { return {}; }

@@ -26,8 +26,8 @@ class HubBefore : public net::Hub {
                    net::DialOptions options) override {
     return hub_->dial(endpoint, std::move(options));
   }
-  void accept(net::PeerId peer, std::string record) override {
-    hub_->accept(peer, std::move(record));
+  void accept(net::PeerId peer, std::string record, std::string name) override {
+    hub_->accept(peer, std::move(record), std::move(name));
   }
   void refuse(net::PeerId peer, std::string sentence) override {
     hub_->refuse(peer, std::move(sentence));

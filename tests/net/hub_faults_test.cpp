@@ -138,7 +138,8 @@ TEST(HubFaults, SayThatNobodyListens) {
     EXPECT_EQ(loss.cause, LossCause::unreachable);
     EXPECT_EQ(loss.what, endpoint +
                              " did not answer the greeting within 200 ms: it "
-                             "takes no connection: nobody listens there");
+                             "takes no connection, as nobody listens there");
+    EXPECT_EQ(loss.seen, "it takes no connection, as nobody listens there");
   }
 }
 
