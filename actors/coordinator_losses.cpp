@@ -271,6 +271,7 @@ void CoordinatorPolicy::leave(const std::vector<int>& leavers,
     end_job(false, cause);
     return;
   }
+  note_waiting();
   find_groups();
   std::ranges::move(std::exchange(stranded_, {}), std::back_inserter(lost));
   reroute(std::move(lost));

@@ -81,6 +81,7 @@ void CoordinatorPolicy::handle(const ProcessJoined& event) {
   set_room();
   commands_.emplace_back(
       AdmitProcess{event.process, first_worker, num_workers() - first_worker});
+  note_waiting();
 }
 
 void CoordinatorPolicy::handle(const RoundTripMeasured& event) {
@@ -375,6 +376,7 @@ void CoordinatorPolicy::release(int process) {
   round_trips_.erase(process);
   tally_.left(process, now_);
   commands_.emplace_back(ReleaseProcess{process});
+  note_waiting();
 }
 
 }  // namespace troupe::actors

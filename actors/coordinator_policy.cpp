@@ -55,6 +55,7 @@ CoordinatorPolicy::CoordinatorPolicy(CoordinatorOptions options)
     groups_.add_group(std::move(group), capacity);
     groups_.set_row_seconds(groups_.size() - 1, row_time(groups_.size() - 1));
   }
+  waits_ = workers_.empty();
   plan_room();
 }
 

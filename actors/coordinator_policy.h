@@ -313,6 +313,7 @@ class CoordinatorPolicy {
   void end_job(bool stopped, std::optional<Failure> failure);
   [[nodiscard]] JobProgress progress() const;
   void report_progress();
+  void note_waiting();
   [[nodiscard]] std::map<std::uint64_t, double> ticks_by_sample() const;
 
   [[nodiscard]] int worker_of(const Sample& sample, const samplers::Task& task);
@@ -378,6 +379,7 @@ class CoordinatorPolicy {
   std::int64_t recoveries_ = 0;
   std::vector<LostDevice> lost_;
   bool is_deserted_ = false;  ///< samples wait for a process to join
+  bool waits_ = false;        ///< see JobProgress::waits_for_workers
   bool ended_ = false;
   TimePoint now_;
   std::optional<TimePoint> last_tick_;

@@ -1,6 +1,7 @@
 // The part of CoordinatorPolicy that says how far the job is.
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/coordinator_policy.h"
 
@@ -37,6 +38,7 @@ std::map<std::uint64_t, double> CoordinatorPolicy::ticks_by_sample() const {
 JobProgress CoordinatorPolicy::progress() const {
   JobProgress sum = ended_totals_;
   sum.recoveries = recoveries_;
+  sum.waits_for_workers = waits_ && !ended_;
   sum.processes = tally_.figures(now_);
   sum.samples_total = options_.samples.size();
   sum.calls_total +=
@@ -58,6 +60,18 @@ JobProgress CoordinatorPolicy::progress() const {
       std::min(sum.calls_under_way,
                static_cast<double>(sum.calls_total - sum.calls_done));
   return sum;
+}
+
+/// Workers have come or gone. Nothing happens to a job that waits, so that it
+/// does is told at once.
+void CoordinatorPolicy::note_waiting() {
+  const bool waits =
+      options_.waits_for_processes &&
+      std::ranges::all_of(workers_, [](const Worker& w) { return w.gone; });
+  if (!ended_ && std::exchange(waits_, waits) != waits) {
+    last_report_ = now_;
+    commands_.emplace_back(progress());
+  }
 }
 
 void CoordinatorPolicy::report_progress() {

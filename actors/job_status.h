@@ -23,9 +23,10 @@ struct JobStatus {
   std::int64_t calls_done = 0;  ///< of the network, of calls_total
   std::int64_t calls_total = 0;
   double fraction = 0;          ///< of all calls, those under way included
-  double calls_per_second = 0;  ///< 0: not known yet
+  double calls_per_second = 0;  ///< 0: not known
   double elapsed_seconds = 0;
-  double seconds_left = -1;  ///< < 0: not known yet
+  double seconds_left = -1;        ///< < 0: not known
+  bool waits_for_workers = false;  ///< see JobProgress
   std::int64_t recoveries = 0;
   std::vector<NodeStatus> nodes;
 

@@ -47,8 +47,10 @@ struct JobProgress {
   /// What the blocks that ran since stand for, in calls; can be a fraction.
   double calls_under_way = 0;
   std::int64_t nfe = 0;
-  std::int64_t rounds = 0;                ///< of the sample that needed most
-  std::int64_t recoveries = 0;            ///< see JobResult
+  std::int64_t rounds = 0;      ///< of the sample that needed most
+  std::int64_t recoveries = 0;  ///< see JobResult
+  /// No worker is there: none has come yet, or all have gone.
+  bool waits_for_workers = false;
   std::vector<ProcessFigures> processes;  ///< that ever worked, by number
 };
 

@@ -33,7 +33,8 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
       runner_(runner),
       spec_(spec),
       speeds_(config, request, request.plan.method, runner),
-      watch_({.samples_total = request.samples.size() - spec.skip.size()},
+      watch_({.samples_total = request.samples.size() - spec.skip.size(),
+              .waits_for_workers = request.only_directs},
              SteadyClock().now()) {
   if (!config.listen.empty() || !config.metrics.empty()) {
     spec_.observers.push_back(&watch_);
@@ -156,6 +157,7 @@ JobStatus JobCompany::status() const {
           .calls_per_second = view.calls_per_second,
           .elapsed_seconds = elapsed,
           .seconds_left = view.seconds_left,
+          .waits_for_workers = view.waits_for_workers,
           .recoveries = progress.recoveries,
           .nodes = nodes(progress.processes, "here")};
 }

@@ -109,7 +109,8 @@ std::vector<MetricFamily> families_of(const JobStatus& status) {
   if (status.seconds_left >= 0) {
     add(all.emplace_back(MetricFamily{
             "troupe_job_eta_seconds",
-            "Time until the job ends, at its speed so far; absent until known.",
+            "Time until the job ends, at its speed so far; absent until known "
+            "and while no worker is there.",
             MetricType::Gauge,
             {}}),
         status.seconds_left, {});

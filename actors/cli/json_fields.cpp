@@ -286,9 +286,12 @@ constexpr JsonField kLs[] = {
     {"calls_done", "integer", "network calls that are done"},
     {"calls_total", "integer", "network calls of the job"},
     {"fraction", "number", "0 to 1, calls under way included"},
-    {"calls_per_second", "number", "since the job began; 0: not known yet"},
+    {"calls_per_second", "number",
+     "since the job began; 0: not known, or no worker is there"},
     {"elapsed_seconds", "number", "since the job began"},
-    {"seconds_left", "number or null", "at that speed; null: not known yet"},
+    {"seconds_left", "number or null", "at that speed; null: not known"},
+    {"waits_for_workers", "boolean",
+     "no worker is there; the job goes on when one joins"},
     {"recoveries", "integer", "losses that the job survived"},
     {"nodes", "array of objects", "processes of the job"},
     {"nodes[].name", "string", "host and process"},
@@ -328,6 +331,8 @@ constexpr JsonField kProgress[] = {
     {"calls_total", "integer", "network calls of this run"},
     {"fraction", "number", "0 to 1, calls under way included"},
     {"elapsed_seconds", "number", "since the job began"},
+    {"waits_for_workers", "boolean",
+     "no worker is there; the job goes on when one joins"},
 };
 
 }  // namespace

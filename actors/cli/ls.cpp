@@ -38,6 +38,7 @@ nlohmann::ordered_json json_of(const RunSummary& summary,
        {"seconds_left", status.seconds_left < 0
                             ? nlohmann::ordered_json()
                             : nlohmann::ordered_json(status.seconds_left)},
+       {"waits_for_workers", status.waits_for_workers},
        {"recoveries", status.recoveries},
        {"nodes", nodes_json(status.nodes)}});
   return out;
@@ -61,7 +62,9 @@ std::string headline(const JobStatus& status) {
   if (status.calls_per_second > 0) {
     line += fmt::format(", {:.1f} calls/s", status.calls_per_second);
   }
-  if (status.seconds_left >= 0) {
+  if (status.waits_for_workers) {
+    line += ", waits for workers";
+  } else if (status.seconds_left >= 0) {
     line += ", " + render_seconds(status.seconds_left) + " left";
   }
   return line;

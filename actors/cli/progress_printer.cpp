@@ -14,6 +14,7 @@ namespace {
 using config::ProgressKind;
 
 constexpr int kDefaultColumns = 80;
+constexpr const char* kWaits = "waits for workers";
 
 ProgressKind resolve(ProgressKind kind, std::FILE* out) {
   if (kind != ProgressKind::automatic) {
@@ -42,14 +43,15 @@ double seconds_between(TimePoint from, TimePoint to) {
 
 ProgressView view_of(const JobProgress& progress, double elapsed) {
   ProgressView view{.images_done = progress.samples_done,
-                    .images_total = progress.samples_total};
+                    .images_total = progress.samples_total,
+                    .waits_for_workers = progress.waits_for_workers};
   const double done =
       static_cast<double>(progress.calls_done) + progress.calls_under_way;
   if (progress.calls_total > 0) {
     view.fraction =
         std::clamp(done / static_cast<double>(progress.calls_total), 0.0, 1.0);
   }
-  if (elapsed > 0 && view.fraction > 0) {
+  if (elapsed > 0 && view.fraction > 0 && !view.waits_for_workers) {
     view.calls_per_second = done / elapsed;
     view.seconds_left = elapsed * (1 - view.fraction) / view.fraction;
   }
@@ -76,7 +78,9 @@ std::string render_bar(const ProgressView& view, int columns) {
                 ? fmt::format("  {:.1f} steps/s", view.calls_per_second)
                 : fmt::format("  {:.1f} s/step", 1 / view.calls_per_second);
   }
-  if (view.seconds_left >= 0) {
+  if (view.waits_for_workers) {
+    tail += std::string("  ") + kWaits;
+  } else if (view.seconds_left >= 0) {
     tail += "  " + render_seconds(view.seconds_left) + " left";
   }
   constexpr int kLongest = 40;
@@ -101,15 +105,18 @@ ProgressPrinter::~ProgressPrinter() { finish(); }
 
 void ProgressPrinter::update(const JobProgress& progress, TimePoint now) {
   const ProgressView view = view_of(progress, seconds_between(start_, now));
+  // No other update may follow for long.
+  const bool at_once = view.waits_for_workers && !waited_;
+  waited_ = view.waits_for_workers;
   switch (kind_) {
     case ProgressKind::bar:
-      draw_bar(view, now);
+      draw_bar(view, now, at_once);
       break;
     case ProgressKind::plain:
-      print_plain(view, now);
+      print_plain(view, now, at_once);
       break;
     case ProgressKind::json:
-      print_json(progress, view, now);
+      print_json(progress, view, now, at_once);
       break;
     case ProgressKind::none:
     case ProgressKind::automatic:
@@ -131,9 +138,10 @@ void ProgressPrinter::put(const std::string& text) const {
   (void)std::fflush(out_);
 }
 
-void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
+void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now,
+                               bool at_once) {
   constexpr double kRedrawSeconds = 0.1;
-  if (bar_on_screen_ && view.fraction < 1 &&
+  if (!at_once && bar_on_screen_ && view.fraction < 1 &&
       seconds_between(last_drawn_, now) < kRedrawSeconds) {
     return;
   }
@@ -142,21 +150,24 @@ void ProgressPrinter::draw_bar(const ProgressView& view, TimePoint now) {
   bar_on_screen_ = true;
 }
 
-void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
+void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now,
+                                  bool at_once) {
   constexpr double kLongestSilence = 30;
   constexpr double kShortestSilence = 1;
   const std::string state = render_state(view);
   std::string line = fmt::format("{}  {} elapsed", state,
                                  render_seconds(seconds_between(start_, now)));
-  if (view.seconds_left >= 0 && view.fraction < 1) {
+  if (view.waits_for_workers) {
+    line += std::string(", ") + kWaits;
+  } else if (view.seconds_left >= 0 && view.fraction < 1) {
     line += ", " + render_seconds(view.seconds_left) + " left";
   }
   line += "\n";
   unsaid_ = state == last_said_ ? std::string() : line;
   const int tenth = static_cast<int>(std::floor(view.fraction * 10));
   const double silence = seconds_between(last_drawn_, now);
-  if (silence < kShortestSilence ||
-      (tenth <= last_tenth_ && silence < kLongestSilence)) {
+  if (!at_once && (silence < kShortestSilence ||
+                   (tenth <= last_tenth_ && silence < kLongestSilence))) {
     return;
   }
   last_tenth_ = std::max(tenth, last_tenth_);
@@ -167,9 +178,10 @@ void ProgressPrinter::print_plain(const ProgressView& view, TimePoint now) {
 }
 
 void ProgressPrinter::print_json(const JobProgress& progress,
-                                 const ProgressView& view, TimePoint now) {
+                                 const ProgressView& view, TimePoint now,
+                                 bool at_once) {
   constexpr double kEverySeconds = 0.2;
-  if (view.fraction < 1 && progress.calls_done > 0 &&
+  if (!at_once && view.fraction < 1 && progress.calls_done > 0 &&
       seconds_between(last_drawn_, now) < kEverySeconds) {
     return;
   }
@@ -177,9 +189,10 @@ void ProgressPrinter::print_json(const JobProgress& progress,
   put(fmt::format(
       "{{\"event\":\"progress\",\"images_done\":{},\"images_total\":{},"
       "\"calls_done\":{},\"calls_total\":{},\"fraction\":{:.4f},"
-      "\"elapsed_seconds\":{:.3f}}}\n",
+      "\"elapsed_seconds\":{:.3f},\"waits_for_workers\":{}}}\n",
       progress.samples_done, progress.samples_total, progress.calls_done,
-      progress.calls_total, view.fraction, seconds_between(start_, now)));
+      progress.calls_total, view.fraction, seconds_between(start_, now),
+      view.waits_for_workers));
 }
 
 }  // namespace troupe::actors

@@ -14,8 +14,10 @@ struct ProgressView {
   std::uint64_t images_done = 0;
   std::uint64_t images_total = 0;
   double fraction = 0;          ///< of all network calls, blocks included
-  double calls_per_second = 0;  ///< 0: not known yet
-  double seconds_left = -1;     ///< < 0: not known yet
+  double calls_per_second = 0;  ///< 0: not known
+  double seconds_left = -1;     ///< < 0: not known
+  /// No worker is there: neither a speed nor a time is known.
+  bool waits_for_workers = false;
 };
 
 /// At the mean speed since the job began.
@@ -31,7 +33,8 @@ struct ProgressView {
 
 /// Says how far a job is, on stderr: a bar that redraws itself at most ten
 /// times a second; a line every 10 % or 30 s, at most one a second and one at
-/// the end; JSON lines; or nothing.
+/// the end; JSON lines; or nothing. When the last worker has gone it says so at
+/// once.
 /// Thread: one.
 class ProgressPrinter {
  public:
@@ -48,10 +51,10 @@ class ProgressPrinter {
 
  private:
   void put(const std::string& text) const;
-  void draw_bar(const ProgressView& view, TimePoint now);
-  void print_plain(const ProgressView& view, TimePoint now);
+  void draw_bar(const ProgressView& view, TimePoint now, bool at_once);
+  void print_plain(const ProgressView& view, TimePoint now, bool at_once);
   void print_json(const JobProgress& progress, const ProgressView& view,
-                  TimePoint now);
+                  TimePoint now, bool at_once);
 
   config::ProgressKind kind_;
   std::FILE* out_;
@@ -61,6 +64,7 @@ class ProgressPrinter {
   std::string last_said_;  ///< how far the last plain line was
   std::string unsaid_;     ///< the line of an update since; empty: nothing new
   bool bar_on_screen_ = false;
+  bool waited_ = false;  ///< the last update said that no worker is there
 };
 
 /// Feeds the printer. Thread: the job's observer thread.

@@ -71,6 +71,7 @@ void write(const JobStatus& status, proto::JobStatus& to) {
   to.set_elapsed_seconds(status.elapsed_seconds);
   to.set_seconds_left(status.seconds_left);
   to.set_recoveries(status.recoveries);
+  to.set_waits_for_workers(status.waits_for_workers);
   for (const NodeStatus& node : status.nodes) {
     if (to.nodes_size() < kMostClientNodes) {
       write(node, *to.add_nodes());
@@ -91,6 +92,7 @@ JobStatus read(const proto::JobStatus& from) {
                    .calls_per_second = from.calls_per_second(),
                    .elapsed_seconds = from.elapsed_seconds(),
                    .seconds_left = from.seconds_left(),
+                   .waits_for_workers = from.waits_for_workers(),
                    .recoveries = from.recoveries(),
                    .nodes = {}};
   for (const proto::NodeStatus& node : from.nodes()) {

@@ -29,6 +29,7 @@ JobStatus some_status() {
                    .calls_per_second = 1e300,
                    .elapsed_seconds = std::nextafter(1.0, 2.0),
                    .seconds_left = -1,
+                   .waits_for_workers = true,
                    .recoveries = 7};
   status.nodes.push_back(
       {.name = "host:1",

@@ -60,6 +60,7 @@ TEST(AJobWithoutWorkers, WaitsForTheNextProcessWhenTheLastIsGone) {
       for (int i = 0; i < 5; ++i) {
         (void)company.run_one(i % 2);
       }
+      EXPECT_FALSE(company.progress.waits_for_workers);
       if (leaves) {
         company.on(DrainProcess{1});
         while (!company.returned.empty()) {
@@ -76,9 +77,11 @@ TEST(AJobWithoutWorkers, WaitsForTheNextProcessWhenTheLastIsGone) {
         company.forget(1);
         company.on(ProcessDown{1, {Errc::unreachable, "process", "lost", {}}});
       }
+      EXPECT_TRUE(company.progress.waits_for_workers) << "told at once";
       company.on(TimeTick{});
       EXPECT_EQ(company.times_ended, 0);
       company.join(2, alike(2, 2));
+      EXPECT_FALSE(company.progress.waits_for_workers);
       company.raise(2);
       company.raise(3);
       company.run_to_end();

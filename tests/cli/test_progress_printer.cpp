@@ -161,6 +161,38 @@ TEST(ProgressPrinter, MovesWithinACall) {
   EXPECT_NE(result.find("0:02 left"), std::string::npos) << result;
 }
 
+TEST(ProgressPrinter, SaysAtOnceThatNoWorkerIsThere) {
+  using config::ProgressKind;
+  for (const ProgressKind kind :
+       {ProgressKind::plain, ProgressKind::bar, ProgressKind::json}) {
+    char* text = nullptr;
+    std::size_t size = 0;
+    std::FILE* out = ::open_memstream(&text, &size);
+    {
+      ManualClock clock;
+      ProgressPrinter printer(kind, out, clock.now());
+      for (const bool waits : {false, true, true}) {
+        clock.advance(std::chrono::milliseconds(waits ? 20 : 1000));
+        printer.update({.samples_total = 1,
+                        .calls_done = 1,
+                        .calls_total = 2,
+                        .waits_for_workers = waits},
+                       clock.now());
+      }
+    }
+    std::fclose(out);
+    const std::string result(text, size);
+    std::free(text);
+    const std::string says = kind == ProgressKind::json
+                                 ? "\"waits_for_workers\":true"
+                                 : "waits for workers";
+    const std::size_t first = result.find(says);
+    EXPECT_NE(first, std::string::npos) << result;
+    EXPECT_EQ(result.find(" left", first), std::string::npos) << result;
+    EXPECT_EQ(result.find(says, first + 1), std::string::npos) << result;
+  }
+}
+
 TEST(ProgressPrinter, PrintsNothingWhenToldSo) {
   EXPECT_EQ(printed(config::ProgressKind::none, 10, seconds(60)), "");
 }
