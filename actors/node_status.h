@@ -26,6 +26,7 @@ struct NodeStatus {
   std::string status = "done";
   std::string cause = {};  ///< why it left
   ProcessMeans means = {};
+  std::vector<std::string> execution_classes = {};  ///< of its workers, by name
 
   /// The mean while its workers were here; 0: not known yet.
   [[nodiscard]] double rows_per_second() const {

@@ -149,6 +149,7 @@ ordered_json nodes_json(const std::vector<NodeStatus>& nodes) {
          {"memory_bytes", node.means.memory_bytes},
          {"available_memory_bytes", node.means.available_memory_bytes},
          {"devices", means_json(node.means)},
+         {"execution_classes", node.execution_classes},
          {"tasks", node.tasks},
          {"rows", node.rows},
          {"rows_per_second", node.rows_per_second()},

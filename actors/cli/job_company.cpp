@@ -67,6 +67,7 @@ JobCompany::JobCompany(const config::Config& config, const JobRequest& request,
           [this](const ClassRecord& of, const std::string& device,
                  int threads) { return speed_of_guest(of, device, threads); },
       .values = runner.values(),
+      .only_directs = request.only_directs,
       .model = model_giver(request),
       .desk = desk_.get()});
   listening_ = listener_.get();
@@ -111,6 +112,9 @@ std::vector<NodeStatus> JobCompany::nodes(
   std::vector<NodeStatus> nodes(1);
   nodes.front().name = process_name();
   nodes.front().status = still_here;
+  if (!request_.only_directs) {
+    nodes.front().execution_classes = runner_.execution_classes();
+  }
   if (const CompanyListener* const listener = listening_) {
     nodes.front().bytes_sent = listener->bytes_given();
     nodes.front().bytes_received = listener->bytes_fetched();
@@ -121,7 +125,8 @@ std::vector<NodeStatus> JobCompany::nodes(
                        .bytes_sent = process.bytes_sent,
                        .bytes_received = process.bytes_received,
                        .status = process.gone ? "left" : still_here,
-                       .cause = process.gone.value_or("")});
+                       .cause = process.gone.value_or(""),
+                       .execution_classes = process.execution_classes});
     }
   }
   for (const ProcessFigures& of : figures) {

@@ -128,6 +128,19 @@ std::shared_ptr<Guest> CompanyGuests::find_process(int process) const {
   return found == guests_.end() ? nullptr : found->second;
 }
 
+bool CompanyGuests::anyone_works() const {
+  return std::ranges::any_of(
+      guests_, [](const auto& one) { return one.second->works(); });
+}
+
+bool CompanyGuests::has_gone_before(const Guest& guest) const {
+  const auto own = static_cast<std::size_t>(guest.process - 1);
+  return std::ranges::any_of(known_, [&](const RemoteProcess& one) {
+    return one.gone && one.process != guest.process &&
+           one.name == known_[own].name;
+  });
+}
+
 std::shared_ptr<Guest> CompanyGuests::remove(net::PeerId peer, bool tells) {
   const auto found = guests_.find(peer);
   if (found == guests_.end()) {

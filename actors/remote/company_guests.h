@@ -19,6 +19,7 @@ struct RemoteProcess {
   int process = 0;
   std::string name;
   int num_workers = 0;
+  std::vector<std::string> execution_classes = {};  ///< of its workers, by name
   /// Bytes of tensors that it has given to others and fetched from them, by its
   /// newest report: at most a second old, and final once it has left in order.
   std::uint64_t bytes_sent = 0;
@@ -44,15 +45,22 @@ struct Guest {
   bool is_of_this_host = false;
   bool is_up = false;
   std::optional<int> blamed;  ///< whose value came damaged to it
+  bool is_refused = false;    ///< it was told so, and is to go
   // Once it was admitted:
   int first_worker = 0;
   int num_workers = 0;
+  int num_lost = 0;     ///< of them, for good
+  bool drains = false;  ///< it is to leave, and begins nothing more
   // While the company is there:
   ProcessActor actor;
   std::map<int, WorkerActor> workers;
 
   [[nodiscard]] bool has(int worker) const {
     return worker >= first_worker && worker < first_worker + num_workers;
+  }
+  /// Whether workers of it take tasks.
+  [[nodiscard]] bool works() const {
+    return actor && !drains && num_workers > num_lost;
   }
 };
 
@@ -83,6 +91,9 @@ class CompanyGuests {
 
   [[nodiscard]] const auto& all() const noexcept { return guests_; }
   [[nodiscard]] bool empty() const noexcept { return guests_.empty(); }
+  [[nodiscard]] bool anyone_works() const;
+  /// Whether the same process, by its name, was here before and has gone.
+  [[nodiscard]] bool has_gone_before(const Guest& guest) const;
   /// All that ever came, and one of them.
   [[nodiscard]] const std::vector<RemoteProcess>& known() const noexcept {
     return known_;

@@ -146,8 +146,10 @@ void CompanyListener::on_knock(net::PeerId peer,
     std::unique_lock lock(mutex_);
     if (applicant.version != own) {
       lock.unlock();
-      hub_->refuse(peer, "other versions of Troupe: got " + applicant.version +
-                             ", expected " + own);
+      const std::string why = "other versions of Troupe: got " +
+                              applicant.version + ", expected " + own;
+      log_refused("a process (" + applicant.name + ")", why);
+      hub_->refuse(peer, why);
     } else if (is_over_) {
       lock.unlock();
       hub_->accept(peer, wire::encode(Welcome{own, kHomeProcess, true, {}}));
@@ -158,8 +160,10 @@ void CompanyListener::on_knock(net::PeerId peer,
         channel_->set_peer(guest->process, peer);
       }
       lock.unlock();
-      hub_->accept(peer, wire::encode(Welcome{own, guest->process, false,
-                                              guest->address.tokens}));
+      hub_->accept(peer,
+                   wire::encode(Welcome{own, guest->process, false,
+                                        guest->address.tokens}),
+                   "process " + std::to_string(guest->process));
     }
   } catch (const Error& error) {
     hub_->refuse(peer, error.what());
@@ -218,23 +222,31 @@ void CompanyListener::on_lost(net::PeerId peer, const net::Loss& loss) {
   if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
     return;
   }
-  const std::optional<std::string> name = lose(peer, loss.what);
-  if (name && loss.cause != net::LossCause::left) {
-    log_message(LogLevel::warning,
-                *name + " is lost, the job goes on without: " + loss.what);
+  if (const std::optional<Departure> gone = lose(peer, loss.what)) {
+    log_departure(*gone, loss);
   }
 }
 
-std::optional<std::string> CompanyListener::lose(net::PeerId peer,
-                                                 const std::string& why) {
+/// Who computes now.
+Rest CompanyListener::rest() const {
+  return spec_.only_directs && !guests_.anyone_works() ? Rest::waits
+                                                       : Rest::works;
+}
+
+std::optional<Departure> CompanyListener::lose(net::PeerId peer,
+                                               const std::string& why) {
   const std::lock_guard lock(mutex_);
   const std::shared_ptr<Guest> guest = guests_.remove(peer, !is_over_);
   if (!guest) {
     return std::nullopt;
   }
-  std::optional<std::string> name;
-  if (!is_over_ && guest->actor) {
-    name = guests_.known(*guest).name;
+  std::optional<Departure> departure;
+  // Who has joined and is let go at the end of the job is no news.
+  if (!is_over_ && !guest->is_refused && (guest->actor || !guest->join)) {
+    departure = {.of = guests_.known(*guest),
+                 .has_joined = guest->actor != nullptr,
+                 .is_known = guests_.has_gone_before(*guest),
+                 .rest = rest()};
   }
   if (!is_over_) {
     guests_.known(*guest).gone = why;
@@ -253,7 +265,7 @@ std::optional<std::string> CompanyListener::lose(net::PeerId peer,
     caf::anon_send_exit(worker, caf::exit_reason::user_shutdown);
   }
   left_.notify_all();
-  return name;
+  return departure;
 }
 
 /// What a peer sends is looked at before any policy sees it.

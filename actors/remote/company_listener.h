@@ -13,6 +13,7 @@
 #include "actors/job_classes.h"
 #include "actors/remote/client_desk.h"
 #include "actors/remote/company_guests.h"
+#include "actors/remote/guest_log.h"
 #include "actors/remote/link_channel.h"
 #include "actors/remote/model_files.h"
 #include "actors/remote/proxies.h"
@@ -38,6 +39,9 @@ struct ListenerSpec {
                        int threads)>
       row_seconds = {};
   JobValues values = {};  ///< all that the job's record names
+  /// Workers of other processes do all the work: when the last of them has
+  /// gone, the job waits.
+  bool only_directs = false;
   /// For processes that have not got the model; null: they need their own copy.
   std::shared_ptr<ModelGiver> model = {};
   /// Answers clients; it outlives the listener. Null: they are strangers.
@@ -97,8 +101,9 @@ class CompanyListener final : private net::LinkHandler {
   void join(Guest& guest, Join join);
   void present(Guest& guest, const Join& join);
   void tell_round_trip(Guest& guest, Duration taken);
-  /// Returns the name of a process that was at work.
-  std::optional<std::string> lose(net::PeerId peer, const std::string& why);
+  /// Nothing: there is nothing to say of it.
+  std::optional<Departure> lose(net::PeerId peer, const std::string& why);
+  [[nodiscard]] Rest rest() const;
   void breach(net::PeerId peer, const std::string& what);
   void damaged(int process, const std::string& what);
   void blame(const std::shared_ptr<Guest>& by, const DamagedValue& value);

@@ -34,8 +34,10 @@ void CompanyListener::on_record(net::PeerId peer,
       }
     }
   } catch (const Error& error) {
-    breach(peer,
-           "process " + std::to_string(guest->process) + ": " + error.what());
+    std::unique_lock lock(mutex_);
+    const std::string who = label_of(guests_.known(*guest));
+    lock.unlock();
+    breach(peer, who + ": " + error.what());
   }
 }
 
@@ -94,10 +96,8 @@ void CompanyListener::hear(Guest& guest, News news) {
   } else if (auto* down = std::get_if<WorkerDown>(&news)) {
     expect(guest.has(down->worker));
     if (down->gone && !is_over_) {
-      log_message(
-          LogLevel::warning,
-          "a worker of " + guests_.known(guest).name +
-              " is lost, the job goes on without: " + down->gone->message);
+      ++guest.num_lost;
+      log_lost_worker(guests_.known(guest), rest(), down->gone->message);
     }
     pass_on(*down);
   } else if (auto* beat = std::get_if<WorkerBeat>(&news)) {
@@ -114,6 +114,7 @@ void CompanyListener::hear(Guest& guest, News news) {
     pass_on(*result);
   } else if (auto* drain = std::get_if<DrainProcess>(&news)) {
     expect(drain->process == guest.process);
+    guest.drains = true;
     pass_on(*drain);
   } else if (const auto* report = std::get_if<ProcessReport>(&news)) {
     expect(report->process == guest.process);
@@ -134,13 +135,16 @@ void CompanyListener::join(Guest& guest, Join join) {
     const ClassRecord& own =
         join.classes[static_cast<std::size_t>(worker.execution_class)];
     if (!required.empty() && own.name != required) {
+      const std::string why =
+          "the process computes other bytes than the job: got class " +
+          own.name + ", expected " + required;
       guest.outbox->send(wire::encode(News(RefuseProcess{
           guest.process,
-          {Errc::another_class, "execution class",
-           "the process computes other bytes than the job: got class " +
-               own.name + ", expected " + required,
+          {Errc::another_class, "execution class", why,
            "use the same build on hosts of one kind, or hold all to one level "
            "with --isa"}})));
+      guest.is_refused = true;
+      log_refused(label_of(guests_.known(guest)), why);
       return;
     }
     worker.execution_class = spec_.classes->number_of(own);
@@ -148,10 +152,15 @@ void CompanyListener::join(Guest& guest, Join join) {
       worker.row_seconds = spec_.row_seconds(
           own, device_name(join.joined.means, worker.device), worker.threads);
     }
+    std::vector<std::string>& known = guests_.known(guest).execution_classes;
+    if (std::ranges::find(known, own.name) != known.end()) {
+      continue;
+    }
+    known.push_back(own.name);
     if (std::ranges::find(offered, own.name, &ClassRecord::name) ==
         offered.end()) {
       log_message(LogLevel::warning,
-                  "process " + std::to_string(guest.process) +
+                  label_of(guests_.known(guest)) +
                       " computes in another execution class: its images have "
                       "the bytes of class " +
                       own.name +
@@ -177,6 +186,17 @@ void CompanyListener::present(Guest& guest, const Join& join) {
                          its->first_worker = admit.first_worker;
                          its->num_workers = admit.num_workers;
                          guests_.known(*its).num_workers = admit.num_workers;
+                         log_joined(guests_.known(*its), its->join->joined);
+                       }
+                     },
+                 .on_refusal =
+                     [this, peer](const Failure& why) {
+                       const auto its = guest_of(peer);
+                       const std::lock_guard lock(mutex_);
+                       if (its) {
+                         its->is_refused = true;
+                         log_refused(label_of(guests_.known(*its)),
+                                     why.message);
                        }
                      },
                  .on_end =

@@ -68,7 +68,10 @@ class ProcessProxy final : public Proxy<ProcessActor::base> {
           guard(this, [&] { spec_.on_answer(admit); });
           carry(admit);
         },
-        [this](const RefuseProcess& refuse) { carry(refuse); },
+        [this](const RefuseProcess& refuse) {
+          guard(this, [&] { spec_.on_refusal(refuse.cause); });
+          carry(refuse);
+        },
     };
   }
 

@@ -21,11 +21,13 @@ namespace troupe::actors {
                                              const WorkerUp& of);
 
 /// In the coordinator's process: another process. `on_answer` hears whether it
-/// was admitted, before the process does. `on_end` is called when the
-/// coordinator lets it go. Thread of both: the actor's.
+/// was admitted, before the process does; `on_refusal`, that it was not.
+/// `on_end` is called when the coordinator lets it go. Thread of all: the
+/// actor's.
 struct ProcessProxySpec {
   std::shared_ptr<Outbox> outbox;
   std::function<void(const AdmitProcess&)> on_answer;
+  std::function<void(const Failure&)> on_refusal;
   std::function<void()> on_end;
 };
 [[nodiscard]] ProcessActor spawn_process_proxy(caf::actor_system& system,

@@ -14,6 +14,8 @@ constexpr std::size_t kMostText = 1024;
 
 /// Of one node: an answer has room for those of all nodes.
 constexpr std::size_t kMostShownDevices = 16;
+constexpr int kMostShownClasses = 4;
+constexpr std::size_t kMostOfClass = 32;
 
 std::string short_text(const std::string& text) {
   return text.substr(0, kMostText);
@@ -38,6 +40,11 @@ void write(const NodeStatus& node, proto::NodeStatus& to) {
   ProcessMeans means = node.means;
   means.devices.resize(std::min(means.devices.size(), kMostShownDevices));
   wire::write(means, *to.mutable_means());
+  for (const std::string& name : node.execution_classes) {
+    if (to.execution_classes_size() < kMostShownClasses) {
+      to.add_execution_classes(name.substr(0, kMostOfClass));
+    }
+  }
 }
 
 NodeStatus read(const proto::NodeStatus& from) {
@@ -54,7 +61,9 @@ NodeStatus read(const proto::NodeStatus& from) {
           .losses = natural(from.losses()),
           .status = from.status(),
           .cause = from.cause(),
-          .means = wire::read(from.means())};
+          .means = wire::read(from.means()),
+          .execution_classes = {from.execution_classes().begin(),
+                                from.execution_classes().end()}};
 }
 
 void write(const JobStatus& status, proto::JobStatus& to) {

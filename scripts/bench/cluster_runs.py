@@ -123,7 +123,7 @@ class Job:
             if line.startswith('{"event":"progress"'):
                 zero = now - json.loads(line)["elapsed_seconds"]
                 self.zero = zero if self.zero is None else min(self.zero, zero)
-            elif " is lost, the job goes on without: " in line and self.lost_at is None:
+            elif " is lost, the job " in line and self.lost_at is None:
                 self.lost_at = now
 
     def add_worker(self):

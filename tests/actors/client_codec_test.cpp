@@ -45,8 +45,10 @@ JobStatus some_status() {
        .losses = 1,
        .status = "left",
        .cause = "it fell silent",
-       .means = {
-           1ULL << 40U, 1ULL << 39U, {{}, {{DeviceKind::cuda, 1}, "GPU", 9}}}});
+       .means = {1ULL << 40U,
+                 1ULL << 39U,
+                 {{}, {{DeviceKind::cuda, 1}, "GPU", 9}}},
+       .execution_classes = {"0123456789abcdef", "fedcba9876543210"}});
   status.nodes.push_back({.status = "here"});
   return status;
 }
@@ -78,20 +80,23 @@ TEST(ClientCodec, FitsTheStatusOfTheLargestJobIntoAnAnswer) {
   JobStatus status = some_status();
   const std::vector<DeviceMeans> gpus(
       100, {{DeviceKind::cuda, 1 << 30}, std::string(5000, 'd'), ~0ULL});
-  const NodeStatus longest{.name = std::string(5000, 'n'),
-                           .process = 1 << 30,
-                           .tasks = ~0ULL,
-                           .rows = ~0ULL,
-                           .bytes_sent = ~0ULL,
-                           .bytes_received = ~0ULL,
-                           .cause = std::string(5000, 'c'),
-                           .means = {~0ULL, ~0ULL, gpus}};
+  const NodeStatus longest{
+      .name = std::string(5000, 'n'),
+      .process = 1 << 30,
+      .tasks = ~0ULL,
+      .rows = ~0ULL,
+      .bytes_sent = ~0ULL,
+      .bytes_received = ~0ULL,
+      .cause = std::string(5000, 'c'),
+      .means = {~0ULL, ~0ULL, gpus},
+      .execution_classes = std::vector(100, std::string(5000, 'e'))};
   status.nodes.assign(5000, longest);
   const auto came = std::get<JobStatus>(
       wire::decode_answer(bytes_of(wire::encode(ClientAnswer(status)))));
   EXPECT_EQ(came.nodes.size(),
             static_cast<std::size_t>(wire::kMostClientNodes));
   EXPECT_EQ(came.nodes.back().means.devices.size(), 16U);
+  EXPECT_EQ(came.nodes.back().execution_classes.size(), 4U);
 }
 
 TEST(ClientCodec, TakesChangedBytesForWhatTheyAre) {

@@ -42,7 +42,16 @@ class WorkersOfAnotherClass : public testing::Test {
 TEST_F(WorkersOfAnotherClass, MakeImagesOfTheirs) {
   LinkJob job(kInF32, {}, {}, kOddLevel);
   job.add_worker();
-  const nlohmann::json result = job.finish();
+  const Outcome end = job.outcome();
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  const nlohmann::json result = end.json();
+  EXPECT_NE(
+      end.err.find("process 1 (" + std::string(result["nodes"][1]["name"]) +
+                   ") computes in another execution class"),
+      std::string::npos)
+      << end.err;
+  EXPECT_EQ(result["nodes"][1]["execution_classes"][0],
+            result["execution_class"]);
   const nlohmann::json alone = job.alone();
   EXPECT_EQ(result["execution_class"], alone["execution_class"]);
   EXPECT_EQ(result["latents_xxh3"], alone["latents_xxh3"]);
@@ -81,7 +90,16 @@ TEST_F(WorkersOfAnotherClass, AreRefusedWhereOneIsRequired) {
   EXPECT_EQ(refused.exit_code, 8) << refused.err;
   EXPECT_NE(refused.err.find(class_at({})), std::string::npos) << refused.err;
   job.add_worker({}, kOddLevel);
-  EXPECT_EQ(job.finish()["execution_class"], class_at(kOddLevel));
+  const Outcome end = job.outcome();
+  ASSERT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_EQ(end.json()["execution_class"], class_at(kOddLevel));
+  EXPECT_NE(
+      end.err.find("process 1 (" + std::string(end.json()["nodes"][1]["name"]) +
+                   ") is refused: the process computes other bytes than "
+                   "the job: got class " +
+                   class_at({})),
+      std::string::npos)
+      << end.err;
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "actors/coordinator_events.h"
+#include "actors/remote/company_guests.h"
+#include "net/link.h"
+
+// What the log of the coordinator's process says of those who come and go.
+// Thread: any.
+
+namespace troupe::actors {
+
+/// "process 1 (host:42)".
+[[nodiscard]] std::string label_of(const RemoteProcess& process);
+
+/// Whether the job goes on without somebody.
+enum class Rest : std::uint8_t {
+  works,  ///< others compute
+  waits,  ///< nobody is left: the job waits for workers
+};
+
+/// A process that is no more.
+struct Departure {
+  RemoteProcess of;
+  bool has_joined = false;  ///< it was at work
+  bool is_known = false;    ///< one of this name did not join before
+  Rest rest = Rest::works;
+};
+
+void log_joined(const RemoteProcess& process, const ProcessJoined& joined);
+void log_refused(const std::string& who, const std::string& why);
+void log_departure(const Departure& departure, const net::Loss& loss);
+void log_lost_worker(const RemoteProcess& of, Rest rest,
+                     const std::string& why);
+
+}  // namespace troupe::actors
