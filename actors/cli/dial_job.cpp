@@ -21,13 +21,16 @@ std::unique_ptr<JobClient> dial_job(const Invocation& invocation,
   require(invocation.files.size() == 1, Errc::invalid_argument,
           invocation.files.back(), "one address is expected, and no more",
           "see troupe " + verb + " --help");
+  const std::string& address = invocation.files.front();
+  (void)checked_endpoint(invocation.config, address, verb);
   net::DialOptions dial = dial_options(invocation.config);
   dial.deadline = kDialTime;
   return std::make_unique<JobClient>(
       ClientSpec{.version = version(),
                  .name = process_name(),
                  .hub = hub_options(invocation.config, role),
-                 .endpoint = invocation.files.front(),
+                 .endpoint = address,
+                 .place = verb,
                  .dial = dial});
 }
 

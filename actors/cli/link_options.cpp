@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 
 #include "actors/remote/client_desk.h"
 #include "kernels/core/error.h"
@@ -35,21 +36,33 @@ bool only_directs(const config::Config& config) {
          config.places.contains("workers");
 }
 
+net::Endpoint checked_endpoint(const config::Config& config,
+                               const std::string& text,
+                               const std::string& place) {
+  std::optional<net::Endpoint> endpoint;
+  try {
+    endpoint = net::parse_endpoint(text);
+  } catch (const Error& error) {
+    throw Error(error.code(), place, error.message(), error.hint());
+  }
+  require(!config.secret_file.empty() || !net::is_public(*endpoint),
+          Errc::invalid_argument, place,
+          "other machines have this address, and there are no keys: got " +
+              in_quotes(text),
+          "give --secret-file (troupe keys new makes it), or use 127.0.0.1 or "
+          "ipc:///PATH");
+  return *endpoint;
+}
+
 void check_listening(const config::Config& config) {
   require(config.on_class_change != config::ClassChange::wait ||
               !config.listen.empty(),
           Errc::invalid_argument, config.place_of("on-class-change"),
           "nobody can come to a job that does not listen: got wait",
           "add --listen ADDR, or give begin-anew or refuse");
-  const net::HubOptions options = hub_options(config, kCoordinatorRole);
+  (void)hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
-    const net::Endpoint endpoint = net::parse_endpoint(config.listen);
-    require(options.keys || !net::is_public(endpoint), Errc::invalid_argument,
-            config.place_of("listen"),
-            "other machines reach this address, and there are no keys: got " +
-                in_quotes(config.listen),
-            "give --secret-file (troupe keys new makes it), or listen at "
-            "127.0.0.1 or ipc:///PATH");
+    (void)checked_endpoint(config, config.listen, config.place_of("listen"));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "config/config.h"
+#include "net/endpoint.h"
 #include "net/link.h"
 
 namespace troupe::actors {
@@ -22,6 +23,12 @@ inline constexpr std::string_view kWorkerRole = "worker";
 /// Errors: those of net::read_keys.
 [[nodiscard]] net::HubOptions hub_options(const config::Config& config,
                                           std::string_view role);
+/// An address that a person gave. Errors: Errc::invalid_argument at `place`
+/// (where that was), also for one that other machines reach where there are no
+/// keys.
+[[nodiscard]] net::Endpoint checked_endpoint(const config::Config& config,
+                                             const std::string& text,
+                                             const std::string& place);
 /// Refuses what --listen and --secret-file of `sample` cannot mean, before work
 /// starts. Errors: Errc::invalid_argument; those of net::read_keys.
 void check_listening(const config::Config& config);

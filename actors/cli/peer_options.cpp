@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "actors/cli/link_options.h"
 #include "kernels/core/error.h"
 #include "kernels/core/text.h"
 #include "net/endpoint.h"
@@ -50,13 +51,7 @@ void check_peers(const config::Config& config) {
   for (const auto& [key, text] :
        {std::pair{"bind", &config.bind}, {"advertise", &config.advertise}}) {
     if (!text->empty()) {
-      const Endpoint endpoint = net::parse_endpoint(*text);
-      require(!config.secret_file.empty() || !net::is_public(endpoint),
-              Errc::invalid_argument, config.place_of(key),
-              "other machines reach this address, and there are no keys: got " +
-                  in_quotes(*text),
-              "give --secret-file (troupe keys new makes it), or use 127.0.0.1 "
-              "or ipc:///PATH");
+      (void)checked_endpoint(config, *text, config.place_of(key));
     }
   }
   if (!config.bind.empty()) {

@@ -1,17 +1,14 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 #include <utility>
 #include <vector>
 
+#include "actors/cli/job_search.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/member_request.h"
 #include "actors/cli/model_cache.h"
@@ -27,16 +24,7 @@
 namespace troupe::actors {
 namespace {
 
-using SteadyTime = std::chrono::steady_clock::time_point;
-
-/// Between two tries to reach a coordinator: doubled, from the first on.
-constexpr auto kFirstPause = std::chrono::milliseconds(100);
-constexpr auto kLongestPause = std::chrono::seconds(2);
-/// For the coordinator to answer a greeting.
-constexpr std::chrono::duration<double> kLeastAnswer =
-    std::chrono::milliseconds(500);
-constexpr std::chrono::duration<double> kMostAnswer = std::chrono::seconds(3);
-/// For it to say which files its model has.
+/// For the first process to say which files its model has.
 constexpr auto kListAnswer = std::chrono::seconds(5);
 
 /// What the two signals ask for: SIGTERM to hand back and leave, Ctrl-C to
@@ -63,16 +51,6 @@ void tell(const Invocation& invocation, const std::string& what) {
   if (!invocation.config.quiet) {
     say(stderr, "troupe: " + what);
   }
-}
-
-/// How long a try may take: no longer than --wait has left. `since`: when a job
-/// was last reached.
-Duration answer_within(const config::Config& config, SteadyTime since) {
-  const std::chrono::duration<double> left =
-      std::chrono::duration<double>(config.wait_seconds) -
-      (std::chrono::steady_clock::now() - since);
-  return std::chrono::duration_cast<Duration>(
-      config.stay ? kMostAnswer : std::clamp(left, kLeastAnswer, kMostAnswer));
 }
 
 /// What this process computes an offered job with.
@@ -176,7 +154,8 @@ void offer_files(CompanyMember& member, const JobRequest& request) {
   }
 }
 
-/// One membership, from dialling to its end.
+/// One membership, from dialling to its end. Errors: Errc::unreachable; what is
+/// wrong with this process's own options. Who cannot do the job is refused.
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                     const Wishes& wishes, Duration deadline) {
   const config::Config& config = invocation.config;
@@ -187,15 +166,17 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
                         .name = process_name(),
                         .hub = hub_options(config, kWorkerRole),
                         .endpoint = config.join,
+                        .place = config.place_of("join"),
                         .dial = std::move(dial),
                         .peers = place.spec()});
-  const std::optional<Offer> offered = member.wait_for_offer(stop.token());
-  if (!offered) {
-    return {};
-  }
-  const Offer& offer = *offered;
+  std::optional<Offer> offered;
   Preparation ready;
   try {
+    offered = member.wait_for_offer(stop.token());
+    if (!offered) {
+      return {};
+    }
+    const Offer& offer = *offered;
     if (!config.cache.empty() && lacks_model(config, offer.job)) {
       run_from_cache(invocation, offer, member, stop, ready);
     } else {
@@ -204,42 +185,21 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
     if (place.spec()) {
       offer_files(member, *ready.request);
     }
-  } catch (const Error&) {
+  } catch (const Error& error) {
     member.decline(current_failure());
     if (member.is_over()) {
       return {};
     }
-    throw;
+    if (error.code() == Errc::unreachable) {
+      throw;
+    }
+    return {MemberEnd::Kind::refused, current_failure()};
   }
   tell(invocation,
        fmt::format("process {} of the job at {}: {} for {}", member.process(),
                    config.join, describe_company(*ready.request),
-                   offer.job.model.name));
+                   offered->job.model.name));
   return member.serve(std::move(ready.job), wishes.drain(), wishes.stop());
-}
-
-/// False when a signal came meanwhile.
-bool pause(std::chrono::milliseconds time, const StopFlag& stop) {
-  std::mutex mutex;
-  std::condition_variable_any woken;
-  std::unique_lock lock(mutex);
-  return !woken.wait_for(lock, stop.token(), time,
-                         [&stop] { return stop.is_set(); });
-}
-
-/// Until `--wait` is over, with --stay for ever. `since`: when it was last
-/// reached.
-[[nodiscard]] bool may_try_again(const config::Config& config,
-                                 const StopFlag& stop, SteadyTime since,
-                                 std::chrono::milliseconds& wait) {
-  const std::chrono::duration<double> gone =
-      std::chrono::steady_clock::now() + wait - since;
-  if ((!config.stay && gone.count() >= config.wait_seconds) ||
-      !pause(wait, stop)) {
-    return false;
-  }
-  wait = std::min<std::chrono::milliseconds>(2 * wait, kLongestPause);
-  return true;
 }
 
 }  // namespace
@@ -249,44 +209,46 @@ int run_worker(Invocation& invocation) {
   require(!config.join.empty(), Errc::invalid_argument, "--join",
           "missing: where the job listens",
           "troupe sample --listen ADDR says so when it begins");
+  (void)checked_endpoint(config, config.join, config.place_of("join"));
   check_peers(config);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
   const Wishes wishes(invocation, stop);
-  SteadyTime reached = std::chrono::steady_clock::now();
-  std::chrono::milliseconds wait = kFirstPause;
+  JobSearch search(invocation, stop);
   for (;;) {
     std::optional<MemberEnd> end;
     try {
-      end = work_once(invocation, stop, wishes, answer_within(config, reached));
+      end = work_once(invocation, stop, wishes, search.answer_within());
     } catch (const Error& error) {
       stop.check("worker", "stopped before it had work");
-      if (error.code() != Errc::unreachable ||
-          !may_try_again(config, stop, reached, wait)) {
-        stop.check("worker", "stopped before it had work");
+      if (error.code() != Errc::unreachable) {
         throw;
+      }
+      if (!search.may_try_again(error)) {
+        stop.check("worker", "stopped before it had work");
+        throw search.in_vain(error);
       }
       continue;
     }
-    reached = std::chrono::steady_clock::now();
-    wait = kFirstPause;
+    search.reached();
     stop.check("worker", "left the job");
+    const Error cause = to_error(end->cause.value_or(Failure{}));
     if (end->kind == MemberEnd::Kind::over) {
-      tell(invocation, end->cause ? "the job failed: " + end->cause->message
+      tell(invocation, end->cause ? "the job failed: " + cause.message()
                                   : std::string("the job is over"));
       if (!config.stay) {
         return 0;
       }
+    } else if (end->kind == MemberEnd::Kind::refused && config.stay) {
+      search.await_another_job(cause);
+      continue;
     } else if (end->kind != MemberEnd::Kind::lost) {
-      throw to_error(end->cause.value());
+      throw cause;
     } else {
-      tell(invocation, end->cause.value().message);
+      tell(invocation, cause.message());
     }
-    if (!may_try_again(config, stop, reached, wait)) {
+    if (!search.may_try_again(cause)) {
       stop.check("worker", "left the job");
-      if (end->kind == MemberEnd::Kind::over) {
-        return 0;
-      }
-      throw to_error(end->cause.value());
+      throw search.in_vain(cause);
     }
   }
 }

@@ -59,7 +59,7 @@ CompanyMember::CompanyMember(MemberSpec spec)
   net::DialOptions dial = spec_.dial;
   dial.record = wire::encode(Applicant{spec_.version, spec_.name, listen()});
   const std::lock_guard lock(mutex_);
-  peer_ = hub_->dial(spec_.endpoint, std::move(dial));
+  peer_ = dial_at(*hub_, spec_.endpoint, std::move(dial), spec_.place);
   outbox_ = std::make_shared<Outbox>(*hub_, peer_);
 }
 

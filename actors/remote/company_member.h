@@ -45,7 +45,8 @@ struct MemberSpec {
   std::string version;  ///< of Troupe
   std::string name;     ///< for people: host and process
   net::HubOptions hub;
-  std::string endpoint;  ///< of the coordinator's process
+  std::string endpoint;          ///< of the coordinator's process
+  std::string place = "--join";  ///< where that was given, for errors
   net::DialOptions dial;
   /// None: it neither listens nor dials, and the coordinator's process relays.
   std::optional<PeerSpec> peers = {};
@@ -90,7 +91,7 @@ struct MemberEnd {
 /// Thread: one, but for the stop tokens.
 class CompanyMember final : private net::LinkHandler, public ModelHosts {
  public:
-  /// Listens and dials. Errors: those of listen_at and net::Hub::dial.
+  /// Listens and dials. Errors: those of listen_at and dial_at.
   explicit CompanyMember(MemberSpec spec);
   ~CompanyMember() override;
   CompanyMember(const CompanyMember&) = delete;

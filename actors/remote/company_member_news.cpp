@@ -55,7 +55,7 @@ void CompanyMember::on_lost(net::PeerId peer, const net::Loss& loss) {
   finish({is_refusal ? MemberEnd::Kind::refused : MemberEnd::Kind::lost,
           Failure{is_refusal ? Errc::invalid_argument : Errc::unreachable,
                   spec_.endpoint,
-                  loss.what,
+                  loss.seen.empty() ? loss.what : loss.seen,
                   {}}});
 }
 

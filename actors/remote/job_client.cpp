@@ -1,12 +1,29 @@
 #include "actors/remote/job_client.h"
 
+#include <fmt/format.h>
+
+#include <chrono>
 #include <utility>
 
+#include "actors/remote/listen_at.h"
 #include "actors/wire/client_codec.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
 
 namespace troupe::actors {
+namespace {
+
+/// Behind the address as its place. `looked`: how long at most for an answer.
+std::string in_words(const net::Loss& loss, Duration looked) {
+  if (loss.cause == net::LossCause::unreachable) {
+    return fmt::format("no job was found there within {:g} s: {}",
+                       std::chrono::duration<double>(looked).count(),
+                       loss.seen);
+  }
+  return loss.seen.empty() ? loss.what : loss.seen;
+}
+
+}  // namespace
 
 JobClient::JobClient(ClientSpec spec) : spec_(std::move(spec)) {
   hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
@@ -14,7 +31,7 @@ JobClient::JobClient(ClientSpec spec) : spec_(std::move(spec)) {
   net::DialOptions dial = spec_.dial;
   dial.record = wire::encode(Applicant{spec_.version, spec_.name, {}});
   const std::lock_guard lock(mutex_);
-  peer_ = hub_->dial(spec_.endpoint, std::move(dial));
+  peer_ = dial_at(*hub_, spec_.endpoint, std::move(dial), spec_.place);
 }
 
 JobClient::~JobClient() {
@@ -103,7 +120,7 @@ void JobClient::on_lost(net::PeerId /*peer*/, const net::Loss& loss) {
   } else {
     failure_ = Failure{is_refusal ? Errc::invalid_argument : Errc::unreachable,
                        spec_.endpoint,
-                       loss.what,
+                       in_words(loss, spec_.dial.deadline),
                        {}};
   }
   news_.notify_all();

@@ -22,6 +22,7 @@ struct ClientSpec {
   std::string name;      ///< for people: host and process
   net::HubOptions hub;   ///< with the role kClientRole or kOwnerRole
   std::string endpoint;  ///< where the job listens
+  std::string place;     ///< where that was given, for errors
   net::DialOptions dial;
   /// Makes the hub; empty: net::make_hub.
   std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
@@ -32,7 +33,7 @@ struct ClientSpec {
 /// token.
 class JobClient final : private net::LinkHandler {
  public:
-  /// Dials. Errors: those of net::Hub::dial.
+  /// Dials. Errors: those of dial_at.
   explicit JobClient(ClientSpec spec);
   ~JobClient() override;
   JobClient(const JobClient&) = delete;

@@ -1,5 +1,7 @@
 #include "actors/remote/listen_at.h"
 
+#include <utility>
+
 #include "kernels/core/error.h"
 #include "net/endpoint.h"
 
@@ -14,6 +16,16 @@ std::string listen_at(net::Hub& hub, const std::string& endpoint,
                 error.hint().empty()
                     ? "give another address; tcp://HOST:0 is any free port"
                     : error.hint());
+  }
+}
+
+net::PeerId dial_at(net::Hub& hub, const std::string& endpoint,
+                    net::DialOptions options, const std::string& place) {
+  try {
+    net::check_host(net::parse_endpoint(endpoint));
+    return hub.dial(endpoint, std::move(options));
+  } catch (const Error& error) {
+    throw Error(error.code(), place, error.message(), error.hint());
   }
 }
 

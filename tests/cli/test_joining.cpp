@@ -51,6 +51,40 @@ TEST(Joining, SaysThatAHostSaysNothing) {
   }
 }
 
+TEST(Joining, SaysHowLongItLookedAndWhatLooksLonger) {
+  const TempFolder folder;
+  const std::string nobody = "ipc://" + folder.path("link/none");
+  expect_end(run({"worker", "--join", nobody, "--wait", "1"}), 4,
+             "[--join] no job was found at " + nobody + " within 1");
+  expect_end(run({"worker", "--join", nobody, "--wait", "1"}), 4,
+             " s: it takes no connection, as nobody listens there; --wait 5m "
+             "looks longer\n");
+}
+
+TEST(Joining, SaysAtOnceThatNobodyKnowsTheHost) {
+  const TempFolder keys;
+  make_keys(keys, "ours");
+  const std::string address = "tcp://no-such-host.invalid:17001";
+  const std::string says =
+      "the host name 'no-such-host.invalid' is not known here (";
+  const Arguments worker = {
+      "worker", "--join", address, "--secret-file", keys.path("ours.node"),
+      "--wait", "3"};
+  const Outcome end = run(worker);
+  EXPECT_EQ(end.exit_code, 4) << end.err;
+  EXPECT_EQ(end.err.find("troupe: [--join] " + says), 0U) << end.err;
+  EXPECT_EQ(end.err_lines(), 2) << end.err;
+  EXPECT_NE(end.err.find(" within ", end.err.find('\n')), std::string::npos)
+      << end.err;
+  Arguments quiet = worker;
+  quiet.emplace_back("--quiet");
+  expect_end(run(quiet), 4, "look whether it is spelt right");
+  for (const char* const verb : {"ls", "cancel"}) {
+    expect_end(run({verb, address, "--secret-file", keys.path("ours.key")}), 4,
+               std::string("[") + verb + "] " + says);
+  }
+}
+
 TEST(Joining, SaysThatTheJobHasAnotherKey) {
   const TempFolder keys;
   make_keys(keys, "ours");

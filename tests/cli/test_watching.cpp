@@ -111,12 +111,18 @@ TEST(Ls, SaysThatNobodyListens) {
   const std::string nobody = "ipc://" + folder.path("link/none");
   const std::string closed = "tcp://127.0.0.1:" + std::to_string(free_port());
   expect_one_line({"ls", nobody}, 4, nobody);
-  expect_one_line({"cancel", closed}, 4, closed);
+  expect_one_line({"cancel", closed}, 4,
+                  "[" + closed +
+                      "] no job was found there within 3 s: it takes no "
+                      "connection, as nobody listens there\n");
   for (const char* const verb : {"ls", "cancel"}) {
     expect_one_line({verb}, 2, "missing: where the job listens");
     expect_one_line({verb, nobody, closed}, 2, closed);
-    expect_one_line({verb, "10.0.0.1:7010"}, 2, "10.0.0.1:7010");
-    expect_one_line({verb, "tcp://10.0.0.1:7010"}, 2, "key");
+    const std::string place = std::string("[") + verb + "] ";
+    expect_one_line({verb, "10.0.0.1:7010"}, 2,
+                    place + "the endpoint '10.0.0.1:7010'");
+    expect_one_line({verb, "tcp://10.0.0.1:7010"}, 2,
+                    place + "other machines have this address");
   }
 }
 
@@ -126,9 +132,9 @@ TEST(Ls, SaysThatAFrozenJobDoesNotAnswer) {
   job.await_images(1);
   job.head().signal(SIGSTOP);
   expect_one_line({"ls", job.endpoint()}, 4,
-                  job.endpoint() +
-                      " did not answer the greeting within 3000 ms: it takes "
-                      "the connection and says nothing");
+                  "[" + job.endpoint() +
+                      "] no job was found there within 3 s: it takes the "
+                      "connection and says nothing");
   job.head().signal(SIGKILL);
   job.head().signal(SIGCONT);
 }
@@ -251,6 +257,13 @@ TEST(Metrics, NeedAPortThatIsFree) {
                                "--metrics", taken.number()}),
                   2,
                   "[--metrics] cannot listen at 127.0.0.1:" + taken.number());
+  for (const Arguments& takes : {Arguments{"--metrics", taken.number()},
+                                 Arguments{"--listen", taken.endpoint()}}) {
+    Arguments arguments =
+        tiny_sample({"--class", "1", "-o", folder.path("a.png"), "--json"});
+    arguments.insert(arguments.end(), takes.begin(), takes.end());
+    EXPECT_EQ(run(arguments).json()["error"]["code"], "io") << takes[0];
+  }
   expect_one_line(tiny_sample({"--class", "1", "-o", folder.path("a.png"),
                                "--metrics", "everywhere"}),
                   2, "[--metrics] no address");

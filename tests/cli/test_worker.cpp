@@ -87,6 +87,7 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   EXPECT_EQ(head["threads"], 0);
   EXPECT_EQ(head["devices"], nlohmann::json::array()) << "it only directs";
   EXPECT_GT(head["memory_bytes"], 0);
+  EXPECT_EQ(head["execution_classes"], nlohmann::json::array());
   for (const std::size_t process : {1U, 2U}) {
     const nlohmann::json& node = result["nodes"][process];
     EXPECT_GE(node["threads"], 1);
@@ -94,6 +95,8 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
     EXPECT_GT(node["available_memory_bytes"], 0);
     EXPECT_EQ(node["devices"][0]["name"], "cpu");
     EXPECT_EQ(node["devices"][0]["memory_bytes"], node["memory_bytes"]);
+    EXPECT_EQ(node["execution_classes"],
+              nlohmann::json::array({result["execution_class"]}));
   }
   EXPECT_EQ(head["bytes_received"], result["bytes_received"]);
   EXPECT_EQ(head["bytes_sent"], result["bytes_sent"]);
@@ -107,6 +110,8 @@ TEST(WorkerProcess, IsANodeOfTheSummaryThatSaysWhatItDid) {
   EXPECT_GE(alone["nodes"][0]["threads"], 1);
   EXPECT_EQ(alone["nodes"][0]["devices"].size(), 1U);
   EXPECT_EQ(alone["nodes"][0]["workers"], 1);
+  EXPECT_EQ(alone["nodes"][0]["execution_classes"][0],
+            alone["execution_class"]);
   EXPECT_EQ(alone["nodes"][0]["bytes_sent"], 0);
 }
 
@@ -241,13 +246,23 @@ TEST(WorkerVerb, SaysWhatIsWrong) {
   const TempFolder folder;
   const std::string nobody = "ipc://" + folder.path("link/none");
   expect_refused({"worker"}, 2, "[--join] missing");
-  expect_refused({"worker", "--join", "10.0.0.1:7010"}, 2, "10.0.0.1:7010");
-  expect_refused({"worker", "--join", nobody, "--wait", "0.3"}, 4, nobody);
+  expect_refused({"worker", "--join", "10.0.0.1:7010"}, 2,
+                 "[--join] the endpoint '10.0.0.1:7010' ");
+  expect_refused({"worker", "--join", nobody, "--wait", "0.3"}, 4,
+                 "[--join] no job was found at " + nobody + " within 0.");
   EXPECT_TRUE(folder.names().empty()) << "a folder is left";
-  expect_refused({"worker", "--join", "tcp://10.0.0.1:7010"}, 2, "key");
+  const std::string keyless =
+      "other machines have this address, and there are no keys: got ";
+  expect_refused({"worker", "--join", "tcp://10.0.0.1:7010"}, 2,
+                 "[--join] " + keyless +
+                     "'tcp://10.0.0.1:7010'; give --secret-file (troupe keys "
+                     "new makes it)");
   expect_refused(tiny_sample({"--listen", "tcp://0.0.0.0:0", "--class", "1",
                               "-o", folder.path("a.png")}),
-                 2, "key");
+                 2, "[--listen] " + keyless);
+  expect_refused(tiny_sample({"--listen", "127.0.0.1:7010", "--class", "1",
+                              "-o", folder.path("a.png")}),
+                 2, "[--listen] the endpoint '127.0.0.1:7010' ");
   expect_refused(tiny_sample({"--listen", "tcp://127.0.0.1:0", "--secret-file",
                               folder.path("none"), "--class", "1", "-o",
                               folder.path("a.png")}),
@@ -289,6 +304,31 @@ TEST(WorkerVerb, RefusesAJobWhoseModelItHasNot) {
   EXPECT_EQ(result["latents_xxh3"], job.alone()["latents_xxh3"]);
   EXPECT_EQ(result["nodes"].size(), 4U);
   EXPECT_EQ(result["nodes"][1]["status"], "left");
+}
+
+TEST(WorkerVerb, StaysWhereItCannotDoAJob) {
+  LinkJob job({"--method", "batch", "-n", "2"}, TROUPE_DEMO);
+  job.add_worker({"--stay"});
+  job.head().await([&] {
+    const Outcome seen = run({"ls", job.endpoint(), "--json"});
+    return seen.exit_code == 0 && seen.json()["nodes"].size() == 2 &&
+           seen.json()["nodes"][1]["status"] == "left";
+  });
+  job.add_worker({"-m", TROUPE_DEMO});
+  (void)job.finish();
+  LinkJob next({"-n", "2"}, {}, job.endpoint());
+  const nlohmann::json result = next.finish();
+  EXPECT_EQ(result["nodes"].size(), 2U);
+  EXPECT_EQ(result["nodes"][1]["status"], "done");
+  job.worker(0).signal(SIGTERM);
+  const Outcome left = job.worker(0).wait();
+  EXPECT_EQ(left.exit_code, 75) << left.err;
+  const std::string says =
+      "this process cannot do the job at " + job.endpoint() + ": ";
+  const std::size_t at = left.err.find(says);
+  ASSERT_NE(at, std::string::npos) << left.err;
+  EXPECT_NE(left.err.find("--model-root", at), std::string::npos) << left.err;
+  EXPECT_EQ(left.err.find(says, at + 1), std::string::npos) << left.err;
 }
 
 TEST(WorkerVerb, StaysForTheNextJob) {

@@ -80,7 +80,7 @@ class Unplugged(unittest.TestCase):
         self.assertEqual(len(lines), 3, err)
         self.assertIn(f"of the job at {ENDPOINT}", lines[0])
         self.assertIn(f"nothing was heard of {ENDPOINT} for 1000 ms", lines[1])
-        self.assertIn(f"{ENDPOINT} did not answer the greeting within", lines[2])
+        self.assertIn(f"no job was found again at {ENDPOINT} within ", lines[2])
         out, err = head.communicate(timeout=PATIENCE)
         self.assertEqual(head.returncode, 0, err)
         together = json.loads(out.splitlines()[-1])
