@@ -139,6 +139,17 @@ double parse_real(std::string_view place, std::string_view text, double min,
   return value;
 }
 
+namespace {
+
+/// "600s", "2777h".
+std::string limit_text(double seconds) {
+  constexpr double kHour = 3600;
+  return seconds < kHour ? to_text(seconds) + "s"
+                         : to_text(std::floor(seconds / kHour)) + "h";
+}
+
+}  // namespace
+
 double parse_seconds(std::string_view place, std::string_view text, double min,
                      double max) {
   const std::string_view whole = trimmed(text);
@@ -147,10 +158,13 @@ double parse_seconds(std::string_view place, std::string_view text, double min,
   const bool has_unit = unit == 's' || unit == 'm' || unit == 'h';
   double value = 0;
   if (!read_number(whole.substr(0, whole.size() - (has_unit ? 1 : 0)), value) ||
-      !std::isfinite(value) || value * factor < min || value * factor > max) {
+      !std::isfinite(value)) {
+    fail(place, text, "a time such as 60, 60s, 5m or 1h");
+  }
+  if (value * factor < min || value * factor > max) {
     fail(place, text,
-         "a time from " + to_text(min) + " to " + to_text(max) +
-             " seconds, such as 90, 90s, 1.5m or 2h");
+         "a time from " + to_text(min) + " to " + limit_text(max) +
+             ", such as 60, 60s, 5m or 1h");
   }
   return value * factor;
 }

@@ -206,7 +206,7 @@ JobMetrics::JobMetrics(const std::string& address, const std::string& place)
   try {
     server_->exposer = std::make_unique<prometheus::Exposer>(at, kThreads);
   } catch (const std::exception&) {
-    throw Error(Errc::invalid_argument, place,
+    throw Error(Errc::io, place,
                 "cannot listen at " + at +
                     ": the port is taken, or the "
                     "address is not this machine's",

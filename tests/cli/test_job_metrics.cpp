@@ -119,7 +119,7 @@ TEST(JobMetrics, NeedAnAddressThatIsFree) {
       const JobMetrics second(address, "--metrics");
       ADD_FAILURE() << "listens at " << address;
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), Errc::invalid_argument);
+      EXPECT_EQ(error.code(), Errc::io);
       EXPECT_NE(error.message().find(address), std::string::npos)
           << error.what();
     }

@@ -63,9 +63,15 @@ TEST(ParseSeconds, RefusesWhatIsNoTime) {
         "-1s", "nan", "infs", "nanh", "1e999", "3000h", "10000001"}) {
     EXPECT_THROW((void)parse_seconds("--wait", bad, 0, 1e7), Error) << bad;
   }
-  EXPECT_EQ(message_of([] { (void)parse_seconds("--wait", "2d", 0, 600); }),
-            "[--wait] cannot use this value: got '2d', expected a time from 0 "
-            "to 600 seconds, such as 90, 90s, 1.5m or 2h");
+  EXPECT_EQ(message_of([] { (void)parse_seconds("--wait", "60x", 0, 1e7); }),
+            "[--wait] cannot use this value: got '60x', expected a time such "
+            "as 60, 60s, 5m or 1h");
+  EXPECT_EQ(message_of([] { (void)parse_seconds("--wait", "3000h", 0, 1e7); }),
+            "[--wait] cannot use this value: got '3000h', expected a time from "
+            "0 to 2777h, such as 60, 60s, 5m or 1h");
+  EXPECT_EQ(message_of([] { (void)parse_seconds("--wait", "-1", 0, 600); }),
+            "[--wait] cannot use this value: got '-1', expected a time from 0 "
+            "to 600s, such as 60, 60s, 5m or 1h");
 }
 
 TEST(ParseSeed, TakesWhatTorchTakes) {
