@@ -92,7 +92,8 @@ struct JobValues {
 };
 
 /// The name of a job: follows from every field but the model's name and the
-/// hashes of its tensors, and from nothing else, whatever bytes the record travelled in.
+/// hashes of its tensors, and from nothing else, whatever bytes the record
+/// travelled in.
 [[nodiscard]] std::uint64_t hash_of(const JobRecord& job);
 
 /// Checks a record of unknown origin: every number, and that its parts fit each
