@@ -302,8 +302,11 @@ void Execution::fail() noexcept {
   result_.previews.clear();
   result_.points.clear();
   result_.failure = current_failure();
+  // An error that names this device is its own, however well it is: its part
+  // of the model may be gone.
   result_.failed_elsewhere =
-      result_.failure->code == Errc::device_lost && is_well(ctx_);
+      result_.failure->code == Errc::device_lost &&
+      result_.failure->place != to_string(ctx_.device()) && is_well(ctx_);
   if (!result_.failed_elsewhere) {
     name_device(ctx_, *result_.failure);
   }

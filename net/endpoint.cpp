@@ -110,6 +110,10 @@ void check_host(const Endpoint& endpoint) {
       getaddrinfo(endpoint.where.c_str(), nullptr, &wanted, &found);
   if (error == 0) {
     freeaddrinfo(found);
+  }
+  // Nobody answered just now: that says nothing of the name. The dial finds
+  // out.
+  if (error == 0 || error == EAI_AGAIN) {
     return;
   }
   throw Error(Errc::unreachable, kPlace,

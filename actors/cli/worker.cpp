@@ -60,13 +60,12 @@ struct Preparation {
   MemberJob job;
 
   void run(const config::Config& config, const Offer& offer,
-           CompanyMember& member, StopFlag& stop,
+           const JobValues& values, StopFlag& stop,
            Reading reading = Reading::what_is_used) {
     request.emplace(member_request(config, offer.job, reading));
     print_notes(request->notes);
     runner.emplace(*request, stop);
-    job = member_job(offer, member.values_of(offer.job, stop.token()), *request,
-                     *runner);
+    job = member_job(offer, values, *request, *runner);
   }
   void forget() {
     job = {};
@@ -90,8 +89,8 @@ std::string said_of(const FetchProgress& progress) {
 /// turns out to be damaged is fetched anew, once, and from the first process
 /// alone: nobody knows which part of it was wrong. So all of it is read.
 void run_from_cache(const Invocation& invocation, const Offer& offer,
-                    CompanyMember& member, StopFlag& stop,
-                    Preparation& preparation) {
+                    const JobValues& values, CompanyMember& member,
+                    StopFlag& stop, Preparation& preparation) {
   config::Config config = invocation.config;
   const ModelCache cache(config.cache);
   const FetchCalls calls{.progress =
@@ -111,7 +110,7 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
   };
   fetch(FetchFrom::anyone);
   try {
-    preparation.run(config, offer, member, stop, Reading::all);
+    preparation.run(config, offer, values, stop, Reading::all);
   } catch (const Error& error) {
     if (error.code() != Errc::corrupt_file && error.code() != Errc::not_found &&
         error.code() != Errc::invalid_argument) {
@@ -123,7 +122,7 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
     member.give_model(nullptr);
     cache.remove(offer.job.model, calls.check);
     fetch(FetchFrom::first_process);
-    preparation.run(config, offer, member, stop, Reading::all);
+    preparation.run(config, offer, values, stop, Reading::all);
   }
 }
 
@@ -177,10 +176,11 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
       return {};
     }
     const Offer& offer = *offered;
+    const JobValues values = member.values_of(offer.job, stop.token());
     if (!config.cache.empty() && lacks_model(config, offer.job)) {
-      run_from_cache(invocation, offer, member, stop, ready);
+      run_from_cache(invocation, offer, values, member, stop, ready);
     } else {
-      ready.run(config, offer, member, stop);
+      ready.run(config, offer, values, stop);
     }
     if (place.spec()) {
       offer_files(member, *ready.request);
@@ -190,8 +190,11 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
     if (member.is_over()) {
       return {};
     }
-    if (error.code() == Errc::unreachable) {
+    if (error.code() == Errc::unreachable && !offered) {
       throw;
+    }
+    if (error.code() == Errc::unreachable) {
+      return {MemberEnd::Kind::lost, current_failure()};
     }
     return {MemberEnd::Kind::refused, current_failure()};
   }

@@ -8,6 +8,8 @@
 namespace troupe::actors::wire {
 namespace {
 
+constexpr std::size_t kClassDigits = 16;
+
 /// The most bytes of a greeting's record.
 constexpr std::size_t kMostGreeting = std::size_t{64} << 10U;
 constexpr int kMostEndpoints = 64;
@@ -91,6 +93,13 @@ Join read(const proto::Join& from) {
   Join join;
   read_all(from.classes(), join.classes);
   join.joined = read(from.joined());
+  for (const ClassRecord& one : join.classes) {
+    // It is shown to people, and in fields that hold nothing else.
+    if (one.name.size() != kClassDigits ||
+        one.name.find_first_not_of("0123456789abcdef") != std::string::npos) {
+      refuse("a class whose name is not 16 hexadecimal digits");
+    }
+  }
   for (const WorkerTraits& worker : join.joined.workers) {
     if (static_cast<std::size_t>(worker.execution_class) >=
         join.classes.size()) {

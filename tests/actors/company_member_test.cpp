@@ -114,7 +114,7 @@ MemberEnd serve_alone(CompanyMember& member, const ObservedJob& job) {
   place.process = member.process();
   return member.serve({.parts = job.spec.parts,
                        .workers = {place},
-                       .classes = {{.name = "class"}},
+                       .classes = {{.name = "0123456789abcdef"}},
                        .restart = job.spec.restart},
                       {}, {});
 }

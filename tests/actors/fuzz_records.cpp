@@ -166,7 +166,7 @@ std::string some_news(std::uint64_t which) {
       CancelSample{1},
       DrainProcess{1},
       Offer{.job = seed_record(which)},
-      Join{{{.name = "class"}}, {1, {WorkerTraits{}}, 3}},
+      Join{{{.name = "0123456789abcdef"}}, {1, {WorkerTraits{}}, 3}},
       EndWorker{1, 2, fill.failure()},
       PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}, true},
       JobOver{fill.failure()},

@@ -11,6 +11,7 @@
 #include "actors/remote/mail.h"
 #include "actors/wire/news_codec.h"
 #include "kernels/core/error.h"
+#include "kernels/core/hash.h"
 
 namespace troupe::actors {
 namespace {
@@ -18,7 +19,9 @@ namespace {
 /// However slow the machine is.
 constexpr auto kPatience = std::chrono::minutes(1);
 
-std::string class_name(int number) { return "class " + std::to_string(number); }
+std::string class_name(int number) {
+  return to_hex(static_cast<std::uint64_t>(number));
+}
 
 /// Hears what the coordinator's process hears, after it.
 class Listener final : public net::LinkHandler {

@@ -67,6 +67,7 @@ TEST(SessionCodec, BringsAJoinBack) {
   RandomFields fill(4);
   for (ClassRecord& one : join.classes) {
     visit_fields(fill, one);
+    one.name = "0123456789abcdef";
   }
   join.joined.process = 3;
   join.joined.workers.resize(2);
@@ -200,12 +201,21 @@ TEST(Outline, RefusesAFieldThatItDoesNotKnow) {
   }
 }
 
+TEST(SessionCodec, RefusesAClassWhoseNameIsNone) {
+  for (const std::string name : {"", "class", "0123456789ABCDEF",
+                                 "0123456789abcdef0", "\xff\xff456789abcdef"}) {
+    Join join;
+    join.classes = {{.name = name}};
+    EXPECT_THROW((void)there_and_back(join), Error) << name;
+  }
+}
+
 TEST(SessionCodec, LivesThroughChangedAndShortenedBytes) {
   Offer offer;
   RandomFields fill(5);
   visit_fields(fill, offer.job);
   Join join;
-  join.classes.resize(2);
+  join.classes.resize(2, {.name = "0123456789abcdef"});
   join.joined.workers.resize(2);
   const Parts parts = parts_of({{"x", Filler().tensor()}});
   const std::string messages[] = {

@@ -391,10 +391,21 @@ class FetchingOverLinks : public testing::Test {
                              .make_hub = hub_maker(&from_first_)}};
 };
 
+/// Until it has heard of a member that has the model: addresses of others come
+/// after the offer.
+void await_giver(const CompanyMember& member) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (member.model_givers().empty()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), end);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
 TEST_F(FetchingOverLinks, TakesFromAMemberThatHasTheModel) {
   const auto has_it = member();
   has_it->give_model(giver());
   const auto newcomer = member();
+  await_giver(*newcomer);
   EXPECT_GT(fetch(*newcomer), 21 * kMiB);
   EXPECT_TRUE(newcomer->gives_model());
   EXPECT_LT(from_first_, 21);
@@ -415,13 +426,15 @@ TEST_F(FetchingOverLinks, GoesOnWhenTheGiverLeaves) {
   auto has_it = member(&from_giver);
   has_it->give_model(giver());
   const auto newcomer = member();
-  std::jthread leaves([&] {
-    while (from_giver < 3) {
+  await_giver(*newcomer);
+  std::jthread leaves([&](const std::stop_token& is_over) {
+    while (from_giver < 3 && !is_over.stop_requested()) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     has_it.reset();
   });
   EXPECT_LT(fetch(*newcomer), 20 * kMiB);
+  leaves.request_stop();
 }
 
 TEST_F(FetchingOverLinks, IsSharedByThoseWhoComeTogether) {

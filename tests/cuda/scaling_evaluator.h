@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 /// A network of scalings and sums, which have the same bits on every device.
-class Scaling final : public samplers::Evaluator {
+class Scaling : public samplers::Evaluator {
  public:
   explicit Scaling(int num_segments) : num_segments_(num_segments) {}
 

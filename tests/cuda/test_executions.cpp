@@ -5,6 +5,8 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/worker_core.h"
@@ -207,6 +209,40 @@ TEST_P(Executions, FailWithTheDeviceWhicheverHalfMeetsIt) {
       EXPECT_FALSE(result.failed_elsewhere);
       EXPECT_TRUE(result.results.empty());
     }
+  }
+}
+
+/// A network whose weights are gone: so it says of a device.
+class Unreadable final : public Scaling {
+ public:
+  explicit Unreadable(std::string place)
+      : Scaling(1), place_(std::move(place)) {}
+  void evaluate(ExecContext& /*ctx*/,
+                std::span<samplers::EvaluateRow> /*rows*/) override {
+    throw Error(Errc::device_lost, place_,
+                "its part of the model cannot be read");
+  }
+
+ private:
+  std::string place_;
+};
+
+TEST_P(Executions, FailThemselvesWhereTheErrorNamesTheirDevice) {
+  for (const std::string place : {"cuda:0", "cuda:1"}) {
+    Shop shop;
+    Unreadable network(place);
+    JobContext job{
+        {unowned(shop.schedule), {}, unowned(network), unowned(shop.noise)},
+        unowned(shop.clock),
+        true,
+        true};
+    const std::shared_ptr<ValueStore> store = make_store(job);
+    ExecContext gpu(1, kGpu);
+    const GrantResult result =
+        Execution(shop.grant(0), gpu, job, *store).finish();
+    ASSERT_TRUE(result.failure);
+    EXPECT_EQ(result.failure->code, Errc::device_lost);
+    EXPECT_EQ(result.failed_elsewhere, place == "cuda:1");
   }
 }
 
