@@ -202,8 +202,10 @@ TEST(Outline, RefusesAFieldThatItDoesNotKnow) {
 }
 
 TEST(SessionCodec, RefusesAClassWhoseNameIsNone) {
-  for (const std::string name : {"", "class", "0123456789ABCDEF",
-                                 "0123456789abcdef0", "\xff\xff456789abcdef"}) {
+  for (const std::string name :
+       {"", "class", "0123456789ABCDEF", "0123456789abcdef0",
+        "\xff\xff"
+        "456789abcdef"}) {
     Join join;
     join.classes = {{.name = name}};
     EXPECT_THROW((void)there_and_back(join), Error) << name;
