@@ -63,7 +63,7 @@ slow+=:TwoJobs.KeepEachOthersSheetRowsAndTrace
 for shard in 0 1; do
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard \
     SANITIZED_PROGRAM=$PWD/build/asan/troupe \
-    timeout 1200 "build/$preset/tests/cli/cli_test" --gtest_filter="-$slow" \
+    timeout 1800 "build/$preset/tests/cli/cli_test" --gtest_filter="-$slow" \
     >"build/asan/cli_test-$shard.log" 2>&1 &
   shards[shard]=$!
 done

@@ -104,6 +104,9 @@ TEST(Joining, SaysThatTheJobHasAnotherKey) {
 
 TEST(Joining, EndsWhenTheFirstProcessStandsStill) {
   LinkJob job({"--method", "batch", "-n", "4000", "--steps", "50"});
+  // They look for one second only, and the first process may be slow to begin.
+  job.head().await(
+      [&] { return std::filesystem::exists(job.folder().path("link/a")); });
   job.add_worker({"--wait", "1"});
   job.add_worker({"--wait", "1", "--quiet"});
   job.await_images(1);
@@ -239,7 +242,7 @@ void change_a_tensor(const std::filesystem::path& model,
 class PartOfAModel : public testing::Test {
  protected:
   PartOfAModel()
-      : job_({"--method", "pipeline", "--segments", "2", "-n", "24"},
+      : job_({"--method", "pipeline", "--segments", "2", "-n", "12"},
              TROUPE_DEMO) {
     std::filesystem::copy(TROUPE_DEMO, copy_,
                           std::filesystem::copy_options::recursive);
