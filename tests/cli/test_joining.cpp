@@ -242,7 +242,7 @@ void change_a_tensor(const std::filesystem::path& model,
 class PartOfAModel : public testing::Test {
  protected:
   PartOfAModel()
-      : job_({"--method", "pipeline", "--segments", "2", "-n", "12"},
+      : job_({"--method", "pipeline", "--segments", "2", "-n", "30"},
              TROUPE_DEMO) {
     std::filesystem::copy(TROUPE_DEMO, copy_,
                           std::filesystem::copy_options::recursive);
