@@ -7,6 +7,12 @@
 
 namespace troupe::actors {
 
+bool is_class_name(std::string_view name) {
+  constexpr std::size_t kDigits = 16;
+  return name.size() == kDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
 JobClasses::JobClasses(std::vector<ClassRecord> own)
     : classes_(std::move(own)) {}
 

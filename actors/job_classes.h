@@ -2,11 +2,16 @@
 
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/job_record.h"
 
 namespace troupe::actors {
+
+/// Whether it names an execution class: sixteen hexadecimal digits, as to_hex
+/// writes them.
+[[nodiscard]] bool is_class_name(std::string_view name);
 
 /// The execution classes of a job that runs, by number: first those of its
 /// record, then those that processes bring. Numbers never change. Thread: any.

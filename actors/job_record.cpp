@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "actors/job_classes.h"
 #include "actors/job_fields.h"
 #include "actors/onion_cuts.h"
 #include "actors/plan.h"
@@ -196,10 +197,8 @@ void check_classes(const JobRecord& job) {
          "got " + std::to_string(job.execution_classes.size()) +
              ", expected 1 to " + std::to_string(kMostClasses));
   for (const ClassRecord& one : job.execution_classes) {
-    expect(
-        one.name.size() == 16 &&
-            one.name.find_first_not_of("0123456789abcdef") == std::string::npos,
-        "execution_classes", "a name is not 16 hexadecimal digits");
+    expect(is_class_name(one.name), "execution_classes",
+           "a name is not 16 hexadecimal digits");
     expect(computes(one.dtype), "execution_classes",
            "nothing computes in " + std::string(to_string(one.dtype)));
     const bool is_cpu = one.device == DeviceKind::cpu;

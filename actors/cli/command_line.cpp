@@ -298,8 +298,8 @@ std::string help_text(const VerbInfo* verb) {
       "      --config FILE              options from a TOML file "
       "[TROUPE_CONFIG, else none]\n"
       "\nIn brackets: the default. --print-config says what holds for a job, "
-      "and why. Of an\noption that is given twice the last value counts; "
-      "lists are joined.\n"
+      "and why.\nIf an "
+      "option is given twice, the last value counts; lists are joined.\n"
       "\nExamples\n";
   return text + verb->examples;
 }

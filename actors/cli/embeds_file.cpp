@@ -138,8 +138,9 @@ bool are_of_one_text(const models::Condition& a, const models::Condition& b) {
       });
 }
 
-/// As in diffusers, a negative prompt has the rows of a prompt, unless masks
-/// say which of them count. Errors: Errc::shape_mismatch.
+/// As in diffusers, a negative prompt has the rows of a prompt. Where masks say
+/// which of them count it need not: troupe encode pads each by itself. Errors:
+/// Errc::shape_mismatch.
 void check_lengths(const JobConditions& conditions, bool has_masks,
                    const std::string& path) {
   const auto shape_of = [](const models::Condition& condition) {

@@ -30,14 +30,8 @@ constexpr auto kTellEvery = std::chrono::seconds(1);
 /// In the folder. No file of a list begins with a dot.
 constexpr const char* kRecordName = ".chunks";
 
-/// The first process is waited for as long as something comes: many may ask it
-/// at once. Without it there is no job.
-net::FetchOptions patient(std::size_t most_bytes) {
-  return {most_bytes, std::chrono::minutes(10), std::chrono::minutes(1)};
-}
-
 /// For the others the first process stands in.
-net::FetchOptions impatient(std::size_t most_bytes) {
+net::FetchOptions impatient_fetch(std::size_t most_bytes) {
   return {most_bytes, std::chrono::seconds(20), std::chrono::seconds(5)};
 }
 
@@ -60,7 +54,8 @@ std::string_view text_in(const net::SharedBytes& bytes) {
   return {reinterpret_cast<const char*>(bytes.data.get()), bytes.size};
 }
 
-/// What a record of this list begins with.
+/// What a record of this list begins with: so many bytes.
+constexpr std::size_t kHeadBytes = 17;
 std::string head_of_record(const ModelChunks& chunks) {
   return to_hex(xxh3_64(net::bytes_of(encode(chunks.files())))) + "\n";
 }
@@ -126,7 +121,7 @@ void ModelFetching::rename(const fs::path& to) {
 
 ModelChunks ModelFetching::ask_for_list() {
   hosts_.ask(kHomeProcess, std::string(kModelFilesKey),
-             patient(kMostModelListBytes),
+             patient_fetch(kMostModelListBytes),
              [answers = answers_](net::Fetched fetched) {
                answers->add({{kHomeProcess, {}}, std::move(fetched)});
              });
@@ -211,12 +206,12 @@ std::vector<bool> ModelFetching::chunks_there() const {
   std::error_code error;
   if (fs::exists(path, error)) {
     const std::string head = head_of_record(*chunks_);
-    const std::size_t size = head.size() + chunks_->size();
+    const std::size_t size = kHeadBytes + chunks_->size();
     std::string text;
     if (fs::file_size(path, error) == size) {
       text = read_file(path, size);
     }
-    there = text.starts_with(head) ? flags_of(text.substr(head.size()))
+    there = text.starts_with(head) ? flags_of(text.substr(kHeadBytes))
                                    : std::vector<bool>(chunks_->size());
   }
   for (std::size_t i = 0; i < there.size(); ++i) {
@@ -263,7 +258,8 @@ void ModelFetching::ask(const Question& question) {
   hosts_.ask(question.process,
              question.chunk ? chunks_->key_of(*question.chunk)
                             : std::string(kModelChunksKey),
-             question.process == kHomeProcess ? patient(most) : impatient(most),
+             question.process == kHomeProcess ? patient_fetch(most)
+                                              : impatient_fetch(most),
              [answers = answers_, question](net::Fetched fetched) {
                answers->add({question, std::move(fetched)});
              });
@@ -322,7 +318,7 @@ void ModelFetching::store(const Question& question,
   }
   const ModelChunks::Chunk chunk = chunks_->at(number);
   files_[chunk.file].write(chunk.offset, bytes.span());
-  record_->write(head_of_record(*chunks_).size() + number, net::bytes_of("1"));
+  record_->write(kHeadBytes + number, net::bytes_of("1"));
   progress_.there += bytes.size;
   progress_.from_workers += question.process == kHomeProcess ? 0 : bytes.size;
   if (giver_) {

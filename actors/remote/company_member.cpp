@@ -152,13 +152,10 @@ Parcel CompanyMember::take(std::future<net::Fetched>& asked,
   return from_link(fetched.value);
 }
 
-std::future<net::Fetched> CompanyMember::ask_home(std::string key,
+std::future<net::Fetched> CompanyMember::ask_home(const std::string& key,
                                                   std::size_t most_bytes) {
-  // Waited for as long as something comes: many may ask at once.
-  const net::FetchOptions options = {most_bytes, std::chrono::minutes(10),
-                                     std::chrono::minutes(1)};
   auto promise = std::make_shared<std::promise<net::Fetched>>();
-  ask(kHomeProcess, std::move(key), options,
+  ask(kHomeProcess, key, patient_fetch(most_bytes),
       [promise](net::Fetched its) { promise->set_value(std::move(its)); });
   return promise->get_future();
 }

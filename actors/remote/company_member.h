@@ -140,7 +140,7 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   [[nodiscard]] std::vector<std::string> listen();
   /// Asks the coordinator's process. The answer comes in any case, at the
   /// latest when the link is lost.
-  [[nodiscard]] std::future<net::Fetched> ask_home(std::string key,
+  [[nodiscard]] std::future<net::Fetched> ask_home(const std::string& key,
                                                    std::size_t most_bytes);
   /// What was asked for, when it has come: `what` for people. Errors: those of
   /// values_of.

@@ -12,10 +12,6 @@ std::string safe(const std::string& text) {
   return printable(text, kLongest);
 }
 
-std::string counted(std::size_t number, const std::string& one) {
-  return std::to_string(number) + " " + one + (number == 1 ? "" : "s");
-}
-
 const char* text_of(Rest rest) {
   return rest == Rest::works ? ", the job goes on without: "
                              : ", the job waits for workers: ";

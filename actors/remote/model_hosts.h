@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +10,12 @@
 #include "net/link.h"
 
 namespace troupe::actors {
+
+/// How a question to the first process is asked. It is waited for as long as
+/// something comes: many may ask at once, and there is no job without it.
+[[nodiscard]] inline net::FetchOptions patient_fetch(std::size_t most_bytes) {
+  return {most_bytes, std::chrono::minutes(10), std::chrono::minutes(1)};
+}
 
 /// The processes that a process can get the files of its job's model from.
 class ModelHosts {

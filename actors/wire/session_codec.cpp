@@ -2,13 +2,12 @@
 
 #include <utility>
 
+#include "actors/job_classes.h"
 #include "actors/wire/job_codec.h"
 #include "actors/wire/news_codec.h"
 
 namespace troupe::actors::wire {
 namespace {
-
-constexpr std::size_t kClassDigits = 16;
 
 /// The most bytes of a greeting's record.
 constexpr std::size_t kMostGreeting = std::size_t{64} << 10U;
@@ -95,8 +94,7 @@ Join read(const proto::Join& from) {
   join.joined = read(from.joined());
   for (const ClassRecord& one : join.classes) {
     // It is shown to people, and in fields that hold nothing else.
-    if (one.name.size() != kClassDigits ||
-        one.name.find_first_not_of("0123456789abcdef") != std::string::npos) {
+    if (!is_class_name(one.name)) {
       refuse("a class whose name is not 16 hexadecimal digits");
     }
   }

@@ -140,4 +140,18 @@ class LinkJob {
   std::vector<std::unique_ptr<Program>> workers_;
 };
 
+/// The arguments of a job that takes a second or two.
+inline const std::vector<std::string> kSomeImages = {
+    "--method", "batch", "-n", "60", "--steps", "50"};
+
+/// What troupe ls says of a job.
+inline nlohmann::json look(const LinkJob& job,
+                           const std::vector<std::string>& more = {}) {
+  std::vector<std::string> arguments = {"ls", job.endpoint(), "--json"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome outcome = run(arguments);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  return outcome.json();
+}
+
 }  // namespace troupe::test

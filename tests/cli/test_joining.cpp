@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "tests/cli/link_job.h"
 #include "tests/cli/pipeline.h"
@@ -241,30 +242,34 @@ void change_a_tensor(const std::filesystem::path& model,
 /// Jobs of a pipeline of two segments: a worker reads only what it computes.
 class PartOfAModel : public testing::Test {
  protected:
-  PartOfAModel()
-      : job_({"--method", "pipeline", "--segments", "2", "-n", "30"},
-             TROUPE_DEMO) {
+  PartOfAModel() {
     std::filesystem::copy(TROUPE_DEMO, copy_,
                           std::filesystem::copy_options::recursive);
   }
+  LinkJob& begin(const std::string& num_images) {
+    return job_.emplace(
+        Arguments{"--method", "pipeline", "--segments", "2", "-n", num_images},
+        TROUPE_DEMO);
+  }
   /// The first to join has the first segment.
   void join_and_finish(const Arguments& first, const Arguments& second) {
-    job_.add_worker(first);
-    job_.head().await([&] {
-      const Outcome seen = run({"ls", job_.endpoint(), "--json"});
+    LinkJob& job = begin("30");  // the first does not finish it alone
+    job.add_worker(first);
+    job.head().await([&] {
+      const Outcome seen = run({"ls", job.endpoint(), "--json"});
       return seen.exit_code == 0 && seen.json()["nodes"].size() == 2;
     });
-    job_.add_worker(second);
-    const Outcome outcome = job_.outcome();
+    job.add_worker(second);
+    const Outcome outcome = job.outcome();
     ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
     result_ = outcome.json();
     said_ = outcome.err;
-    EXPECT_EQ(result_["latents_xxh3"], job_.alone()["latents_xxh3"]);
+    EXPECT_EQ(result_["latents_xxh3"], job.alone()["latents_xxh3"]);
   }
 
   const TempFolder own_;
   const std::filesystem::path copy_ = own_.path("demo");
-  LinkJob job_;
+  std::optional<LinkJob> job_;
   nlohmann::json result_;
   std::string said_;
 };
@@ -282,7 +287,7 @@ TEST_F(PartOfAModel, ThatIsAnotherCostsItsWorker) {
   join_and_finish({"-m", TROUPE_DEMO}, {"-m", copy_});
   EXPECT_EQ(result_["nodes"][2]["losses"], 1) << result_["nodes"][2];
   EXPECT_EQ(result_["nodes"][2]["rows"], 0);
-  const Outcome left = job_.worker(1).wait();
+  const Outcome left = job_->worker(1).wait();
   for (const std::string& err : {left.err, said_}) {
     EXPECT_NE(err.find("its part of the model cannot be read: "
                        "[transformer_blocks.11."),
@@ -293,10 +298,11 @@ TEST_F(PartOfAModel, ThatIsAnotherCostsItsWorker) {
 
 TEST_F(PartOfAModel, IsLookedAtBeforeAWorkerJoins) {
   change_a_tensor(copy_, "transformer_blocks.0.");
-  job_.add_worker({"-m", copy_});
-  expect_end(job_.worker(0).wait(), 2, "other weights than the job's: ");
-  job_.add_worker({"-m", TROUPE_DEMO});
-  EXPECT_EQ(job_.finish()["latents_xxh3"], job_.alone()["latents_xxh3"]);
+  LinkJob& job = begin("2");
+  job.add_worker({"-m", copy_});
+  expect_end(job.worker(0).wait(), 2, "other weights than the job's: ");
+  job.add_worker({"-m", TROUPE_DEMO});
+  EXPECT_EQ(job.finish()["latents_xxh3"], job.alone()["latents_xxh3"]);
 }
 
 }  // namespace

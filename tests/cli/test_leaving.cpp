@@ -14,9 +14,6 @@ namespace {
 using nlohmann::json;
 using Arguments = std::vector<std::string>;
 
-const Arguments kSomeImages = {"--method", "batch",   "-n",
-                               "60",       "--steps", "50"};
-
 std::size_t count_of(const std::string& text, const std::string& part) {
   std::size_t count = 0;
   for (std::size_t at = text.find(part); at != std::string::npos;
@@ -32,15 +29,9 @@ std::string label_of(const json& node) {
          std::string(node["name"]) + ")";
 }
 
-json look(const LinkJob& job) {
-  const Outcome outcome = run({"ls", job.endpoint(), "--json"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return outcome.json();
-}
-
 /// One that two workers take some seconds for.
-const Arguments kManyImages = {"--method", "batch",   "-n",
-                               "200",      "--steps", "50"};
+const Arguments kSecondsOfWork = {"--method", "batch",   "-n",
+                                  "200",      "--steps", "50"};
 
 /// Until two processes have done something.
 void await_both(LinkJob& job) {
@@ -62,7 +53,7 @@ json await_waiting(LinkJob& job) {
 }
 
 TEST(Leaving, NamesTheProcessThatIsFrozenAsNodesDo) {
-  LinkJob job(kManyImages, {}, own_tcp_endpoint());
+  LinkJob job(kSecondsOfWork, {}, own_tcp_endpoint());
   job.add_worker();
   job.add_worker();
   await_both(job);
@@ -123,10 +114,10 @@ INSTANTIATE_TEST_SUITE_P(Signals, NobodyIsLeft,
                          testing::Values(SIGTERM, SIGKILL));
 
 TEST(Leaving, AndJoiningAreToldWhenVerbose) {
-  Arguments verbose = kManyImages;
+  Arguments verbose = kSecondsOfWork;
   verbose.emplace_back("-v");
   for (const bool is_verbose : {true, false}) {
-    LinkJob job(is_verbose ? verbose : kManyImages);
+    LinkJob job(is_verbose ? verbose : kSecondsOfWork);
     job.add_worker();
     job.add_worker();
     await_both(job);

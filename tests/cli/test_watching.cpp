@@ -16,20 +16,9 @@ namespace {
 using nlohmann::json;
 using Arguments = std::vector<std::string>;
 
-/// One that takes a second or two.
-const Arguments kSomeImages = {"--method", "batch",   "-n",
-                               "60",       "--steps", "50"};
 /// One that nobody waits for.
 const Arguments kManyImages = {"--method", "batch",   "-n",
                                "4000",     "--steps", "50"};
-
-json look(const LinkJob& job, const Arguments& more = {}) {
-  Arguments arguments = {"ls", job.endpoint(), "--json"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const Outcome outcome = run(arguments);
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-  return outcome.json();
-}
 
 void expect_one_line(const Arguments& arguments, int code,
                      const std::string& says) {
