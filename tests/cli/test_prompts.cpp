@@ -200,7 +200,7 @@ TEST(Prompts, ThatAreGivenTwiceCountAsTheLast) {
                         joined(kFox, {"--steps", "2"})))["latents_xxh3"],
             done(joined(kFox, {"--steps", "2"}))["latents_xxh3"]);
   EXPECT_NE(
-      run({"sample", "--help"}).out.find("given twice the last value counts"),
+      run({"sample", "--help"}).out.find("given twice, the last value counts"),
       std::string::npos);
 }
 
