@@ -11,6 +11,7 @@
 
 #include "kernels/activation.h"
 #include "kernels/attention.h"
+#include "kernels/bench_cases.h"
 #include "kernels/conv2d.h"
 #include "kernels/cpu/onednn.h"
 #include "kernels/elementwise.h"
@@ -204,74 +205,38 @@ void bench_block(DType dtype, int threads, std::int64_t items, double best) {
          fastest([&] { block.all(ctx); }));
 }
 
-/// Attention as text encoders, UNets and a VAE have it. The work is that of all
-/// keys that count, hidden ones too.
-struct MaskedCase {
-  const char* name;
-  std::int64_t queries, keys, heads, head_dim;
-  std::int64_t length;  ///< keys that count
-  bool causal, has_bias;
-};
-
 void bench_masked_attention(DType dtype, int threads, double best) {
-  constexpr MaskedCase kCases[] = {
-      {"CLIP-L, plain", 77, 77, 12, 64, 77, false, false},
-      {"CLIP-L, causal", 77, 77, 12, 64, 77, true, false},
-      {"T5-XXL, plain", 300, 300, 64, 64, 300, false, false},
-      {"T5-XXL, bias", 300, 300, 64, 64, 300, false, true},
-      {"T5-XXL, bias, 40 keys", 300, 300, 64, 64, 40, false, true},
-      {"PixArt cross, plain", 4096, 300, 16, 72, 300, false, false},
-      {"PixArt cross, 40 keys", 4096, 300, 16, 72, 40, false, false},
-      {"SD cross, 64 x 64", 4096, 77, 8, 40, 77, false, false},
-      {"SD self, 64 x 64", 4096, 4096, 8, 40, 4096, false, false},
-      {"VAE, 64 x 64", 4096, 4096, 1, 512, 4096, false, false}};
   ExecContext ctx(threads);
   std::printf("Attention, %s, 1 item, %d thread(s)\n",
               std::string(to_string(dtype)).c_str(), threads);
-  for (const MaskedCase& c : kCases) {
-    const std::int64_t width = c.heads * c.head_dim;
-    const Tensor q = filled({1, c.queries, width}, dtype);
-    const Tensor k = filled({1, c.keys, width}, dtype);
-    const Tensor v = filled({1, c.keys, width}, dtype);
+  for (const AttentionCase& c : kAttentionCases) {
+    const Tensor q = filled({1, c.queries, c.width()}, dtype);
+    const Tensor k = filled({1, c.keys, c.width()}, dtype);
+    const Tensor v = filled({1, c.keys, c.width()}, dtype);
     const Tensor bias = c.has_bias
                             ? filled({c.heads, c.queries, c.keys}, DType::f32)
                             : Tensor();
-    Tensor out({1, c.queries, width}, dtype);
+    Tensor out({1, c.queries, c.width()}, dtype);
     const AttentionMask mask{
         .causal = c.causal, .key_lengths = {&c.length, 1}, .bias = bias};
     const double seconds = fastest([&] {
       attention(ctx, {q}, {k}, {v}, c.heads, c.head_dim, out, {}, mask);
     });
-    print_rate(c.name, 4.0 * static_cast<double>(c.queries * c.length * width),
-               seconds, best);
+    print_rate(c.name, c.flops(), seconds, best);
   }
 }
 
-/// 3 x 3 convolutions as UNets have them.
-struct ConvCase {
-  const char* name;
-  std::int64_t side, in, out, stride;
-};
-
 void bench_conv2d(DType dtype, int threads, double best) {
-  constexpr ConvCase kCases[] = {{"SD 64 x 64 x 320", 64, 320, 320, 1},
-                                 {"SD 64 x 64, stride 2", 64, 320, 320, 2},
-                                 {"SD 16 x 16 x 1280", 16, 1280, 1280, 1},
-                                 {"SDXL 128 x 128 x 320", 128, 320, 320, 1},
-                                 {"SDXL 64 x 64, stride 2", 64, 640, 640, 2},
-                                 {"SDXL 32 x 32, 2560", 32, 2560, 1280, 1}};
   ExecContext ctx(threads);
   std::printf("Convolution 3 x 3, %s, 1 item, %d thread(s)\n",
               std::string(to_string(dtype)).c_str(), threads);
-  for (const ConvCase& c : kCases) {
-    const std::int64_t side = c.side / c.stride;
-    const Tensor x = filled({1, c.side, c.side, c.in}, dtype);
-    Tensor out({1, side, side, c.out}, dtype);
+  for (const ConvCase& c : kConvCases) {
+    const Tensor x = filled(c.in_shape(), dtype);
+    Tensor out(c.out_shape(), dtype);
     const PackedConv2d packed(ctx, filled({c.out, c.in, 3, 3}, dtype),
                               filled({c.out}, DType::f32), c.stride, 1, dtype);
-    print_rate(c.name,
-               2.0 * static_cast<double>(side * side * c.out * c.in * 9),
-               fastest([&] { conv2d(ctx, x, packed, out); }), best);
+    print_rate(c.name, c.flops(), fastest([&] { conv2d(ctx, x, packed, out); }),
+               best);
   }
 }
 
@@ -285,49 +250,22 @@ double copy_rate() {
          });
 }
 
-/// What lies between the products of UNets and text encoders. Smaller operands
-/// may stay in a cache, so more than the copy is no mistake.
+/// Smaller operands may stay in a cache, so more than the copy is no mistake.
 void bench_between_products(DType dtype, int threads) {
   ExecContext ctx(threads);
   const double copy = copy_rate();
   std::printf("Between products, %s, 1 item, %d thread(s); copy %.1f GB/s\n",
               std::string(to_string(dtype)).c_str(), threads, copy / 1e9);
-  const auto report = [&](const char* name, const Shape& in, const Shape& out,
-                          const auto& op) {
-    const Tensor x = filled(in, dtype);
-    Tensor result(out, dtype);
-    const double seconds = fastest([&] { op(x, result); });
+  for (const BetweenCase& c : kBetweenCases) {
+    const Tensor x = filled(c.in_shape(), dtype);
+    const Tensor weights = filled({c.in}, DType::f32);
+    Tensor result(c.out_shape(), dtype);
+    const double seconds = fastest([&] { c.run(ctx, x, weights, result); });
     const double rate =
         static_cast<double>(x.num_bytes() + result.num_bytes()) / seconds;
-    std::printf("  %-26s %9.1f us %8.1f GB/s  %5.1f %% of copy\n", name,
+    std::printf("  %-26s %9.1f us %8.1f GB/s  %5.1f %% of copy\n", c.name,
                 seconds * 1e6, rate / 1e9, rate / copy * 100);
-  };
-  const auto gated = [&](Activation activation) {
-    return [&ctx, activation](const Tensor& x, Tensor& out) {
-      activate_gated(ctx, x, activation, out);
-    };
-  };
-  report("GEGLU, SD 64 x 64", {4096, 2560}, {4096, 1280},
-         gated(Activation::gelu_erf));
-  report("GEGLU, SDXL 32 x 32", {1024, 10240}, {1024, 5120},
-         gated(Activation::gelu_erf));
-  report("gated GELU, T5-XXL, 300", {300, 20480}, {300, 10240},
-         gated(Activation::gelu_tanh));
-  report("quick GELU, CLIP-L", {77, 3072}, {77, 3072},
-         [&](const Tensor& x, Tensor& out) {
-           activate(ctx, x, Activation::gelu_sigmoid, out);
-         });
-  const Tensor all = filled({1280}, DType::f32);
-  const auto norm = [&](const Tensor& x, Tensor& out) {
-    const Tensor weight = all.slice(0, x.dim(3));
-    group_norm(ctx, x, weight, weight, 32, 1e-5F, Activation::silu, out);
-  };
-  const Shape sd{1, 64, 64, 320}, sdxl{1, 32, 32, 1280};
-  report("norm + SiLU, SD 64 x 64", sd, sd, norm);
-  report("norm + SiLU, SDXL 32 x 32", sdxl, sdxl, norm);
-  report(
-      "upsample, SDXL 64 x 64", {1, 64, 64, 640}, {1, 128, 128, 640},
-      [&](const Tensor& x, Tensor& out) { upsample_nearest2x(ctx, x, out); });
+  }
 }
 
 void bench_elementwise(int threads) {

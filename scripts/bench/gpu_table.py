@@ -246,6 +246,16 @@ def speed():
         if found and copy:
             row(name, f"{found['gb_per_s']:.0f} GB/s, {found['gb_per_s'] / copy:.0%} of copy",
                 ">= 80 %")
+    # The operations of prompts and pictures, by their own names: no target, to be looked at.
+    known = {"copy", "matmul", "flux-stack", "vae-512", "adaln", "qk-norm-rope",
+             "gate-residual", "gate-residual-adaln"}
+    for name, found in cases["invariant"].items():
+        if name in known:
+            continue
+        kind, unit, ceiling, of = (("gb_per_s", "GB/s", copy, "copy") if "gb_per_s" in found else
+                                   ("tflop_per_s", "TFLOP/s", matmul, "matmul"))
+        share = f", {found[kind] / ceiling:.0%} of {of}" if ceiling else ""
+        row(name, f"{found['ms']:.3f} ms, {found[kind]} {unit}{share}")
     for mode, by_case in cases.items():
         stack = by_case.get("flux-stack")
         if stack and matmul:

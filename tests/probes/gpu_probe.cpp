@@ -4,11 +4,8 @@
 // SCALE shrinks every case (a tenth of the rows at 0.1); CASE names one. The
 // peers' times of the same cases: scripts/bench/pytorch_gpu.py.
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,84 +22,12 @@
 #include "kernels/rope.h"
 #include "models/autoencoder_kl.h"
 #include "models/weight_source.h"
+#include "tests/probes/gpu_bench.h"
 
 namespace {
 
 using namespace troupe;  // NOLINT(google-build-using-namespace)
 using kernels::Activation;
-
-constexpr int kRepeats = 20;
-/// Calls per measurement, queued one behind the other.
-constexpr int kQueued = 10;
-
-struct Bench {
-  ExecContext& ctx;
-  double scale;
-  std::string only;
-
-  [[nodiscard]] std::int64_t scaled(std::int64_t count) const {
-    return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(static_cast<double>(count) * scale));
-  }
-  [[nodiscard]] bool wants(const std::string& name) const {
-    return only.empty() || only == name;
-  }
-
-  /// Random numbers: zeros run faster than data.
-  [[nodiscard]] Tensor random(const Shape& shape, DType dtype) {
-    Tensor host(shape, DType::f32);
-    fill_normal({.seed = ++seed_}, host);
-    Tensor there = kernels::on_device(ctx, host);
-    if (dtype == DType::f32) {
-      return there;
-    }
-    Tensor converted = ctx.empty(shape, dtype);
-    kernels::convert(ctx, there, converted);
-    return converted;
-  }
-
-  [[nodiscard]] double median_ms(const std::function<void()>& call) const {
-    for (int i = 0; i < 3; ++i) {
-      call();
-    }
-    ctx.synchronize();
-    std::vector<double> times;
-    for (int r = 0; r < kRepeats; ++r) {
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < kQueued; ++i) {
-        call();
-      }
-      ctx.synchronize();
-      times.push_back(std::chrono::duration<double, std::milli>(
-                          std::chrono::steady_clock::now() - start)
-                          .count() /
-                      kQueued);
-    }
-    std::ranges::sort(times);
-    return times[times.size() / 2];
-  }
-
-  void print_bytes(const char* name, double bytes,
-                   const std::function<void()>& call) const {
-    const double ms = median_ms(call);
-    std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"gb_per_s\": %.1f}\n", name,
-                ms, bytes / ms * 1e-6);
-    std::fflush(stdout);
-  }
-  void print_flops(const char* name, double flops,
-                   const std::function<void()>& call) const {
-    const double ms = median_ms(call);
-    std::printf("{\"case\": \"%s\", \"ms\": %.4f, \"tflop_per_s\": %.1f}\n",
-                name, ms, flops / ms * 1e-9);
-    std::fflush(stdout);
-  }
-
-  std::uint64_t seed_ = 0;
-};
-
-double bytes_of(const Tensor& tensor) {
-  return static_cast<double>(tensor.num_bytes());
-}
 
 /// Own kernels on tensors of at least 256 MiB, beside a plain copy.
 void bandwidth(Bench& bench) {
@@ -136,16 +61,26 @@ void bandwidth(Bench& bench) {
                             4 * kWidth, 1e-6F, x, out);
                       });
   }
+  const Tensor weight = bench.random({kWidth}, DType::f32);
+  if (bench.wants("layer-norm")) {
+    bench.print_bytes("layer-norm", bytes_of(x) + bytes_of(out), [&] {
+      kernels::layer_norm(ctx, x, weight, weight, 1e-5F, out);
+    });
+  }
+  if (bench.wants("rms-norm")) {
+    bench.print_bytes("rms-norm", bytes_of(x) + bytes_of(out),
+                      [&] { kernels::rms_norm(ctx, x, weight, 1e-6F, out); });
+  }
   if (bench.wants("qk-norm-rope")) {
     const std::int64_t tokens = bench.scaled(46080);
     Tensor q = bench.random({1, tokens, 3072}, DType::bf16);  // 283 MB
-    const Tensor weight = bench.random({128}, DType::f32);
+    const Tensor of_head = bench.random({128}, DType::f32);
     const Tensor cosines = bench.random({tokens, 64}, DType::f32);
     const Tensor sines = bench.random({tokens, 64}, DType::f32);
     kernels::HeadsView view{q, 0};
     bench.print_bytes("qk-norm-rope", 2 * bytes_of(q) + 2 * bytes_of(cosines),
                       [&] {
-                        kernels::rms_norm_rope(ctx, weight, cosines, sines, 24,
+                        kernels::rms_norm_rope(ctx, of_head, cosines, sines, 24,
                                                128, 1e-6F, view);
                       });
   }
@@ -290,6 +225,7 @@ int main(int argc, char** argv) {
                 .only = argc > 4 ? argv[4] : ""};
     bandwidth(bench);
     matmul(bench);
+    bench_prompted(bench);
     flux_stack(bench);
     vae(bench);
     return 0;
