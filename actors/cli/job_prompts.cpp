@@ -180,6 +180,14 @@ void refuse_prompts(const config::Config& config, PromptUse use) {
           "the model takes classes and no prompts", "leave it out");
 }
 
+void note_encoders(const ModelSource& source, std::vector<std::string>& notes) {
+  if (source.checkpoint()) {
+    for (const auto& [name, encoder] : source.checkpoint()->text_encoders) {
+      note_variant(*encoder, notes);
+    }
+  }
+}
+
 /// What the encoders are asked for, before they are read.
 /// Errors: Errc::invalid_argument.
 void check_texts(const config::Config& config, const JobPrompts& prompts) {
@@ -266,6 +274,7 @@ JobPrompts read_prompts(const config::Config& config, const ModelSource& source,
   prompts.source = std::make_shared<const PromptSource>(
       source, use == PromptUse::pictures ? kEmbedsHint : kEncoderHint);
   check_texts(config, prompts);
+  note_encoders(source, notes);
   tokenize(prompts, notes);
   if (!is_guided) {
     note_unread(config, notes);

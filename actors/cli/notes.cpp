@@ -41,11 +41,7 @@ void note_component(const models::Component& component,
   add_note(notes,
            config::unknown_keys_note(component.config.place(),
                                      component.class_name, known_keys, keys));
-  if (!component.variant.empty()) {
-    add_note(notes, component.folder.string() + ": only the variant " +
-                        component.variant +
-                        " of the weights is there, and used");
-  }
+  note_variant(component, notes);
 }
 
 /// Where the schedule came from, before flags changed it.
@@ -103,6 +99,15 @@ void note_scheduler(const models::Checkpoint& checkpoint,
                             "default (1000 linear betas)"
                       : config::unknown_scheduler_keys_note(
                             path, checkpoint.scheduler_config));
+}
+
+void note_variant(const models::Component& component,
+                  std::vector<std::string>& notes) {
+  if (!component.variant.empty()) {
+    add_note(notes, component.folder.string() + ": only the variant " +
+                        component.variant +
+                        " of the weights is there, and used");
+  }
 }
 
 void note_networks(const models::Checkpoint& checkpoint,

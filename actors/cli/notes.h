@@ -35,6 +35,11 @@ void note_networks(const models::Checkpoint& checkpoint,
                    const models::DenoiserDescription& denoiser,
                    std::vector<std::string>& notes);
 
+/// Notes that a component's plain weights are missing, so those of a variant
+/// are used.
+void note_variant(const models::Component& component,
+                  std::vector<std::string>& notes);
+
 /// What is unusual about this sampler for this model (see prediction_notes), or
 /// what was guessed of a model that is not known.
 void note_model(const config::SamplerConfig& sampler,

@@ -88,6 +88,17 @@ TEST(Tokenizer, ThatIsMissingIsAnsweredWithWhatTheVerbTakes) {
   expect_hints("the pipeline has no text encoder");
 }
 
+TEST(TextEncoder, OfWhichAVariantIsThereAloneIsNamed) {
+  const ChangedPipeline pipeline("pipeline_sd15");
+  const fs::path encoder = pipeline.part("text_encoder");
+  fs::rename(encoder / "model.safetensors", encoder / "model.fp16.safetensors");
+  const Outcome outcome = pipeline.run_verb("encode");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(encoder.string() + ": only the variant fp16"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST(Encode, NamesNoOptionThatItLacks) {
   const TempFolder folder;
   const Outcome outcome = run({"encode", "--random-weights", "dit-tiny", "-p",
