@@ -1,13 +1,16 @@
 #include "actors/cli/cache_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <system_error>
+#include <thread>
 
 #include "kernels/core/error.h"
 #include "kernels/core/exit_codes.h"
@@ -72,6 +75,21 @@ void CacheFile::write(std::uint64_t offset,
 void CacheFile::sync() const {
   if (::fsync(descriptor_) != 0) {
     fail_in_cache(path_, "cannot be written", errno);
+  }
+}
+
+CacheLock::CacheLock(const fs::path& path,
+                     const std::function<bool()>& waits_on)
+    : file_(path) {
+  constexpr auto kGlance = std::chrono::milliseconds(50);
+  while (::flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) {
+      fail_in_cache(path, "cannot be locked", errno);
+    }
+    if (!waits_on()) {
+      return;
+    }
+    std::this_thread::sleep_for(kGlance);
   }
 }
 

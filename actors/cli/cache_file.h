@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -36,6 +37,19 @@ class CacheFile {
  private:
   std::filesystem::path path_;
   int descriptor_;
+};
+
+/// A file of the cache that one process at a time has locked. Thread: one.
+class CacheLock {
+ public:
+  /// While another process has the lock, `waits_on` is asked every 50 ms. Once
+  /// it says no, this object goes on without the lock. Errors: as CacheFile;
+  /// those of `waits_on`.
+  CacheLock(const std::filesystem::path& path,
+            const std::function<bool()>& waits_on);
+
+ private:
+  CacheFile file_;
 };
 
 }  // namespace troupe::actors

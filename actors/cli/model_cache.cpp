@@ -1,13 +1,8 @@
 #include "actors/cli/model_cache.h"
 
-#include <sys/file.h>
-
-#include <cerrno>
-#include <chrono>
 #include <span>
 #include <string>
 #include <system_error>
-#include <thread>
 
 #include "actors/cli/cache_file.h"
 #include "kernels/core/atomic_file.h"
@@ -18,27 +13,6 @@ namespace fs = std::filesystem;
 
 namespace troupe::actors {
 namespace {
-
-/// Between two tries to lock.
-constexpr auto kLockGlance = std::chrono::milliseconds(50);
-
-/// Held by one process at a time; the others wait.
-class CacheLock {
- public:
-  CacheLock(const fs::path& path, const std::function<void()>& check)
-      : file_(path) {
-    while (::flock(file_.descriptor(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno != EWOULDBLOCK && errno != EINTR) {
-        fail_in_cache(path, "cannot be locked", errno);
-      }
-      check();
-      std::this_thread::sleep_for(kLockGlance);
-    }
-  }
-
- private:
-  CacheFile file_;
-};
 
 /// Of weights and configurations: a model with the same ones is the same.
 std::string hash_of_model(const ModelRecord& model) {
@@ -55,7 +29,15 @@ fs::path ModelCache::fetch(const ModelRecord& model, ModelHosts& hosts,
   make_cache_folder(folder_);
   const std::string hash = hash_of_model(model);
   const fs::path whole = folder_ / hash;
-  const CacheLock lock(folder_ / (hash + ".lock"), calls.check);
+  const CacheLock lock(folder_ / (hash + ".lock"),
+                       [&calls, glances = 0]() mutable {
+                         constexpr int kSoon = 20;  // about a second
+                         calls.check();
+                         if (++glances == kSoon) {
+                           calls.waits();
+                         }
+                         return true;
+                       });
   std::error_code error;
   if (!fs::exists(whole, error)) {
     ModelFetching fetching(folder_ / (hash + ".part"), hosts, from, calls);
@@ -69,7 +51,10 @@ fs::path ModelCache::fetch(const ModelRecord& model, ModelHosts& hosts,
 void ModelCache::remove(const ModelRecord& model,
                         const std::function<void()>& check) const {
   const std::string hash = hash_of_model(model);
-  const CacheLock lock(folder_ / (hash + ".lock"), check);
+  const CacheLock lock(folder_ / (hash + ".lock"), [&check] {
+    check();
+    return true;
+  });
   std::error_code error;
   fs::remove_all(folder_ / hash, error);
   if (error) {

@@ -37,6 +37,9 @@ struct FetchCalls {
   std::function<void(const FetchProgress&)> progress;
   /// Called every 50 ms of waiting; an error that it throws ends the waiting.
   std::function<void()> check;
+  /// Called once, where another process of this host has the cache's model
+  /// locked for longer than a moment.
+  std::function<void()> waits;
 };
 
 /// One model on its way into a folder of the cache. A file in that folder says

@@ -1,19 +1,14 @@
 #include "actors/cli/speed_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "actors/cli/cache_file.h"
 #include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
 #include "kernels/core/log.h"
@@ -77,32 +72,6 @@ std::optional<SpeedLines> read_speeds(const fs::path& path) {
   }
 }
 
-/// Held by one process at a time, so that none loses what another has just
-/// added. Who does not get it within a second goes on without it: a speed may
-/// be lost then, and is measured again.
-class SpeedLock {
- public:
-  explicit SpeedLock(const fs::path& path)
-      : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
-    constexpr auto kGlance = std::chrono::milliseconds(10);
-    for (int glances = 0;
-         file_ >= 0 && glances < 100 && ::flock(file_, LOCK_EX | LOCK_NB) != 0;
-         ++glances) {
-      std::this_thread::sleep_for(kGlance);
-    }
-  }
-  ~SpeedLock() {
-    if (file_ >= 0) {
-      ::close(file_);
-    }
-  }
-  SpeedLock(const SpeedLock&) = delete;
-  SpeedLock& operator=(const SpeedLock&) = delete;
-
- private:
-  int file_;
-};
-
 }  // namespace
 
 SpeedCache::SpeedCache(const fs::path& folder) : folder_(folder) {
@@ -130,9 +99,22 @@ void SpeedCache::keep(const Speeds& measured) const {
   if (!is_on() || measured.empty()) {
     return;
   }
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  const SpeedLock lock(folder_ / "speeds.lock");
+  try {
+    make_cache_folder(folder_);
+    // Who does not get the lock within a second may lose a speed that another
+    // process has just added; it is measured again.
+    const CacheLock lock(folder_ / "speeds.lock", [glances = 0]() mutable {
+      constexpr int kMostGlances = 20;
+      return ++glances < kMostGlances;
+    });
+    add(measured);
+  } catch (const Error& failure) {
+    log_message(LogLevel::warning,
+                "speeds are not kept: " + std::string(failure.what()));
+  }
+}
+
+void SpeedCache::add(const Speeds& measured) const {
   SpeedLines lines = read_speeds(path()).value_or(SpeedLines{});
   std::erase_if(lines, [&measured](const auto& line) {
     return measured.contains(line.first);
@@ -146,13 +128,8 @@ void SpeedCache::keep(const Speeds& measured) const {
     lines.erase(lines.begin(),
                 lines.end() - static_cast<std::ptrdiff_t>(kMostSpeeds));
   }
-  try {
-    const std::string text = speed_text(lines);
-    write_file(path(), std::as_bytes(std::span(text)));
-  } catch (const Error& failure) {
-    log_message(LogLevel::warning,
-                "speeds are not kept: " + std::string(failure.what()));
-  }
+  const std::string text = speed_text(lines);
+  write_file(path(), std::as_bytes(std::span(text)));
 }
 
 }  // namespace troupe::actors

@@ -34,6 +34,9 @@ class SpeedCache {
   [[nodiscard]] std::filesystem::path path() const;
 
  private:
+  /// Errors: those of write_file.
+  void add(const Speeds& measured) const;
+
   std::filesystem::path folder_;
   Speeds known_;
 };

@@ -103,6 +103,13 @@ void run_from_cache(const Invocation& invocation, const Offer& offer,
                                           "stopped while it fetched the model");
                                require(!member.is_over(), Errc::unreachable,
                                        config.join, "the job is over");
+                             },
+                         .waits =
+                             [&] {
+                               tell(invocation,
+                                    "another process of this host fetches the "
+                                    "model to " +
+                                        config.cache + ": waiting for it");
                              }};
   const auto fetch = [&](FetchFrom from) {
     config.model_dir =

@@ -85,7 +85,8 @@ class FetchingOverLinks : public testing::Test {
                         [&](const FetchProgress& now) {
                           from_workers = now.from_workers;
                         },
-                    .check = [] {}});
+                    .check = [] {},
+                    .waits = [] {}});
     model_.expect_copy_at(copy);
     return from_workers;
   }

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/cli/cache_file.h"
 #include "actors/cli/model_cache.h"
 #include "kernels/core/error.h"
 #include "tests/cli/some_model.h"
@@ -102,7 +103,8 @@ class FetchingFromSeveral : public testing::Test {
     return ModelCache(cache_.path())
         .fetch(record_, hosts, from,
                {.progress = [this](const FetchProgress& now) { told_ = now; },
-                .check = check_});
+                .check = check_,
+                .waits = waits_});
   }
   /// The copy is right, with so many bytes of it from workers.
   void expect_whole(const PlayedHosts& hosts, const fs::path& copy) {
@@ -120,8 +122,25 @@ class FetchingFromSeveral : public testing::Test {
   ModelRecord record_;
   FetchProgress told_;
   std::function<void()> check_ = [] {};
+  std::function<void()> waits_ = [] { ADD_FAILURE() << "it is not locked"; };
   TemporaryFolder cache_;
 };
+
+/// Two locks of one process keep each other out as those of two do.
+TEST_F(FetchingFromSeveral, WaitsForAnotherProcessAndSaysSo) {
+  PlayedHosts hosts(model_);
+  const fs::path whole = fetch(hosts);
+  const auto never = [] { return false; };
+  std::optional<CacheLock> other(std::in_place, whole.string() + ".lock",
+                                 never);
+  int calls = 0;
+  waits_ = [&] {
+    ++calls;
+    other.reset();
+  };
+  EXPECT_EQ(fetch(hosts), whole);
+  EXPECT_EQ(calls, 1);
+}
 
 TEST_F(FetchingFromSeveral, TakesFromEachAndSparesTheFirstProcess) {
   PlayedHosts hosts(model_);
