@@ -97,7 +97,7 @@ class DenoiserDescription {
   [[nodiscard]] virtual ClassTensors tensors() const = 0;
   /// Whether its blocks' weights may be offloaded (placement.h). Here: no.
   [[nodiscard]] virtual bool can_offload() const { return false; }
-  /// The same network with its first blocks alone, to measure their speed.
+  /// A network of such blocks to time: so many, or the fewest it can have.
   [[nodiscard]] virtual std::unique_ptr<DenoiserDescription> with_blocks(
       int blocks) const = 0;
 

@@ -259,8 +259,19 @@ ClassTensors UNetDescription::tensors() const {
 }
 
 std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
-    int /*blocks*/) const {
-  return std::make_unique<UNetDescription>(config_);
+    int blocks) const {
+  UNetConfig config = config_;
+  if (blocks < layout_.size()) {
+    config.layers_per_block = 1;
+    config.mid_depth = std::min<std::int64_t>(config.mid_depth, 1);
+    for (UNetLevel& level : config.levels) {
+      level.depth = std::min<std::int64_t>(level.depth, 1);
+    }
+    for (std::int64_t& depth : config.up_depths) {
+      depth = std::min<std::int64_t>(depth, 1);
+    }
+  }
+  return std::make_unique<UNetDescription>(config);
 }
 
 std::unique_ptr<Denoiser> UNetDescription::load(

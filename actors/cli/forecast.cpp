@@ -71,23 +71,56 @@ double decode_flops(const ModelSource& source) {
              : 0;
 }
 
-/// As many of the model's blocks as are worth timing with so many rows; none
-/// where a pass through one would already take many seconds.
-std::unique_ptr<models::DenoiserDescription> shortened(
-    const ModelSource& source, const JobDevice& device, int rows) {
+/// What is timed in place of a whole pass of the model.
+struct TimedPass {
+  std::unique_ptr<models::DenoiserDescription> network;
+  Shape latents;
+};
+
+double block_flops(const models::DenoiserInfo& info) {
+  double flops = 0;
+  for (const models::BlockInfo& block : info.blocks) {
+    flops += block.flops;
+  }
+  return flops;
+}
+
+/// As many of the model's blocks as are worth timing with so many rows. Where
+/// that would still take many seconds: a smaller picture, if the network takes
+/// one.
+std::optional<TimedPass> shortened(const ModelSource& source,
+                                   const JobDevice& device, int rows) {
   constexpr double kParameters = 25'000'000;
   const double flops_of_a_pass = device.is_gpu() ? 1e14 : 5e11;
-  const models::BlockInfo block = source.info(device.compute).blocks[0];
-  const double blocks = std::min(
-      std::max(kParameters * static_cast<double>(size_of(device.compute)) /
-                   static_cast<double>(block.parameter_bytes),
-               1.0),
-      flops_of_a_pass / std::max(rows * block.flops, 1.0));
-  if (blocks < 1) {
-    return nullptr;
+  const models::DenoiserInfo whole = source.info(device.compute);
+  const auto count = static_cast<double>(whole.blocks.size());
+  double bytes = 0;
+  for (const models::BlockInfo& block : whole.blocks) {
+    bytes += static_cast<double>(block.parameter_bytes);
   }
-  return source.denoiser().with_blocks(
-      static_cast<int>(std::min<double>(blocks, source.num_blocks())));
+  const double worthwhile = kParameters *
+                            static_cast<double>(size_of(device.compute)) /
+                            std::max(bytes / count, 1.0);
+  const double affordable =
+      flops_of_a_pass / std::max(rows * block_flops(whole) / count, 1.0);
+  const double blocks =
+      std::clamp(std::min(worthwhile, affordable), 1.0, count);
+  TimedPass pass{source.denoiser().with_blocks(static_cast<int>(blocks)),
+                 source.latent_shape()};
+  while (rows * block_flops(pass.network->info(pass.latents, device.compute)) >
+         flops_of_a_pass) {
+    if (pass.latents.rank() != 3) {
+      return std::nullopt;
+    }
+    const Shape& now = pass.latents;
+    const Shape smaller =
+        pass.network->nearest_latents({now[0], now[1] / 2, now[2] / 2});
+    if (smaller.num_elements() >= now.num_elements()) {
+      return std::nullopt;
+    }
+    pass.latents = smaller;
+  }
+  return pass;
 }
 
 /// Loaded with all cores, which are free again when it returns.
@@ -150,12 +183,59 @@ struct Pace {
   std::string how;              ///< what was measured, for people
 };
 
+struct TimedWorkers {
+  int count = 1;
+  int threads = 1;
+  int rows = 1;  ///< of each
+};
+
+/// Seconds of a pass with random weights by each of so many workers at once.
+/// Errors: Errc::interrupted, when asked to stop.
+double worker_seconds(const TimedPass& pass, const JobDevice& device,
+                      const TimedWorkers& workers, StopFlag& stop) {
+  // Making the weights has a pool of its own.
+  check_threads(
+      std::max(workers.count * workers.threads, 2 * num_usable_cores()));
+  std::vector<std::unique_ptr<ExecContext>> contexts;
+  for (int w = 0; w < workers.count; ++w) {
+    contexts.push_back(std::make_unique<ExecContext>(
+        workers.threads, device.device, device.options));
+  }
+  const std::stop_callback action(stop.token(), [&contexts] {
+    for (const auto& ctx : contexts) {
+      ctx->request_stop();
+    }
+  });
+  const std::unique_ptr<models::Denoiser> model =
+      random_model(*pass.network, device);
+  const models::Condition condition = pass.network->any_condition();
+  try {
+    std::vector<std::future<double>> times;
+    times.reserve(contexts.size());
+    for (const auto& ctx : contexts) {
+      times.push_back(std::async(std::launch::async, [&, context = ctx.get()] {
+        use_one_openmp_thread();
+        return forward_seconds(*model, pass.latents, condition, *context,
+                               workers.rows);
+      }));
+    }
+    double seconds = 0;
+    for (std::future<double>& time : times) {
+      seconds += time.get() / workers.count;
+    }
+    return seconds;
+  } catch (const Error&) {
+    stop.check("sample", "stopped while speed was measured");
+    throw;
+  }
+}
+
 /// Of the workers of one of the request's devices. Times forward passes through
-/// as many blocks of the model's shape (random weights) as make 25 M
-/// parameters, at least one, with all workers that have cores at once (on a GPU
-/// with one, and as many images as it takes at once), and scales by arithmetic
-/// to the whole network. Takes a few seconds at most for networks of billions
-/// of parameters. Empty when there is too little memory to do so.
+/// some of the model's blocks (`shortened`, random weights) with all workers
+/// that have cores at once (on a GPU with one, and as many images as it takes
+/// at once), and scales by arithmetic to the whole network. Takes some seconds
+/// for networks of billions of parameters. Empty when there is too little
+/// memory to do so.
 std::optional<Pace> measure_pace(const JobRequest& request,
                                  const JobDevice& device, StopFlag& stop) {
   const config::Plan& plan = request.plan;
@@ -168,62 +248,35 @@ std::optional<Pace> measure_pace(const JobRequest& request,
   const bool pair =
       request.guidance_scale > 1 && !plan.method.kind->splits_guidance;
   const int rows = (pair ? 2 : 1) * std::max(device.rows, 1);
-  const Shape& latents = request.source.latent_shape();
-  const auto network = shortened(request.source, device, rows);
-  if (!network) {
+  const std::optional<TimedPass> pass = shortened(request.source, device, rows);
+  if (!pass) {
     return std::nullopt;
   }
-  const models::NetworkMemory memory = network->memory(latents, device.compute);
+  const models::DenoiserDescription& network = *pass->network;
+  const Shape& latents = pass->latents;
+  const models::NetworkMemory memory = network.memory(latents, device.compute);
   if (memory.weights_bytes +
           memory.of_rows(rows) * static_cast<std::uint64_t>(workers) >
       (device.is_gpu() ? device.available_bytes
                        : memory_info().available_bytes)) {
     return std::nullopt;
   }
-  // Making the weights has a pool of its own.
-  check_threads(std::max(workers * threads, 2 * cores));
-  std::vector<std::unique_ptr<ExecContext>> contexts;
-  contexts.reserve(static_cast<std::size_t>(workers));
-  for (int w = 0; w < workers; ++w) {
-    contexts.push_back(
-        std::make_unique<ExecContext>(threads, device.device, device.options));
-  }
-  const std::stop_callback action(stop.token(), [&contexts] {
-    for (const auto& ctx : contexts) {
-      ctx->request_stop();
-    }
-  });
-  const std::unique_ptr<models::Denoiser> model =
-      random_model(*network, device);
-  const models::Condition condition = network->any_condition();
-  double seconds = 0;
-  try {
-    std::vector<std::future<double>> times;
-    times.reserve(contexts.size());
-    for (const auto& ctx : contexts) {
-      times.push_back(std::async(std::launch::async, [&, context = ctx.get()] {
-        use_one_openmp_thread();
-        return forward_seconds(*model, latents, condition, *context, rows);
-      }));
-    }
-    for (std::future<double>& time : times) {
-      seconds += time.get() / workers;
-    }
-  } catch (const Error&) {
-    stop.check("sample", "stopped while speed was measured");
-    throw;
-  }
+  double seconds =
+      worker_seconds(*pass, device, {workers, threads, rows}, stop);
   // Workers beyond the cores, and several on one GPU, wait for each other.
   seconds *= std::max(device.workers, 1) / static_cast<double>(workers);
-  const models::DenoiserInfo timed = network->info(latents, device.compute);
+  const models::DenoiserInfo timed = network.info(latents, device.compute);
   const double flops = rows * timed.flops();
   const double whole = request.source.info(device.compute).flops();
   return Pace{
       .row_seconds = seconds / flops * whole,
       .flops_per_second = flops / seconds,
-      .how = fmt::format("{} through {} of {} blocks took {:.3g} s, {} {}",
+      .how = fmt::format("{} through {} of {} blocks took {:.3g} s{}, {} {}",
                          counted(rows, "row"), timed.blocks.size(),
                          request.source.num_blocks(), seconds,
+                         latents == request.source.latent_shape()
+                             ? std::string()
+                             : " with latents " + to_string(latents),
                          counted(workers, "worker"),
                          device.is_gpu() ? "on " + to_string(device.device)
                                          : std::string("at once"))};
@@ -303,6 +356,10 @@ PlanSummary forecast(const JobRequest& request, std::uint64_t samples,
   plan.crossing_bytes =
       static_cast<std::uint64_t>(branches) *
       bytes_of_cuts(info, balanced_cuts(info, method), method.cut).crossing;
+  if (request.only_directs) {
+    plan.measured = "other processes compute";
+    return plan;
+  }
   const std::optional<Pace> pace = joint_pace(request, stop);
   if (!pace) {
     plan.measured = "too large to measure here";

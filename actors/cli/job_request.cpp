@@ -378,6 +378,9 @@ std::string describe_cpu_company(int workers, int threads) {
 }
 
 std::string describe_company(const JobRequest& request) {
+  if (request.only_directs) {
+    return "no worker here";
+  }
   std::vector<std::string> parts;
   for (const JobDevice& device : request.devices) {
     if (device.workers > 0) {

@@ -151,6 +151,9 @@ std::uint64_t sample_value_bytes(const JobRequest& request, DeviceKind memory) {
 std::uint64_t host_bytes(const JobRequest& request) {
   std::uint64_t bytes = sample_value_bytes(request, DeviceKind::cpu);
   const JobDevice& last = request.devices.back();
+  if (request.only_directs) {
+    return bytes;  // others have the network
+  }
   if (!last.is_gpu() && last.workers > 0) {
     const int rows = rows_per_forward(
         {.threads = request.plan.num_threads, .max_rows = request.max_rows},

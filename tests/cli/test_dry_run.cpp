@@ -70,5 +70,32 @@ TEST(DryRun, PlansOnlyTheImagesThatAreMissing) {
   EXPECT_EQ(none["predicted_seconds"], 0.0);
 }
 
+/// Where a pass of the whole network would take a minute.
+TEST(DryRun, MeasuresASmallerPictureThanALargeOne) {
+  const Outcome outcome =
+      run({"sample", "--random-weights", "tiny-sd15", "-p", "a fox", "--size",
+           "4096x4096", "--dry-run", "--json"});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const nlohmann::json plan = outcome.json()["plan"];
+  EXPECT_NE(plan["measured"].get<std::string>().find(" with latents [4, "),
+            std::string::npos)
+      << plan;
+  EXPECT_GT(plan["predicted_seconds"], 0);
+}
+
+TEST(DryRun, OfAProcessThatDirectsHasNeitherTimeNorTheNetworksMemory) {
+  const TempFolder folder;
+  const std::string endpoint = "ipc://" + folder.path("link/a");
+  const nlohmann::json plan = plan_of({"--workers", "0", "--listen", endpoint});
+  EXPECT_TRUE(plan["predicted_seconds"].is_null()) << plan;
+  EXPECT_EQ(plan["measured"], "other processes compute");
+  EXPECT_LT(plan["memory_bytes"],
+            plan_of({"--workers", "1"})["memory_bytes"].get<double>() / 2);
+  const Outcome text =
+      run(tiny_sample({"--workers", "0", "--listen", endpoint, "--dry-run"}));
+  EXPECT_NE(text.out.find("placement  no worker here, "), std::string::npos)
+      << text.out;
+}
+
 }  // namespace
 }  // namespace troupe::test

@@ -88,6 +88,23 @@ TEST(UNetConfig, DescribesItsCosts) {
   }
 }
 
+/// A forecast times it, so it may not take what the whole network takes.
+TEST(UNetConfig, HasASmallerNetworkOfTheSameBlocks) {
+  for (const char* text : {kSd15, kSdxl}) {
+    const UNetConfig config = parse(text);
+    const UNetDescription whole(config);
+    const auto info = [&](const DenoiserDescription& of) {
+      return of.info(whole.latent_shape(), DType::f32);
+    };
+    const auto blocks = static_cast<int>(info(whole).blocks.size());
+    EXPECT_EQ(info(*whole.with_blocks(blocks)).flops(), info(whole).flops());
+    const DenoiserInfo small = info(*whole.with_blocks(1));
+    EXPECT_LT(small.blocks.size(), info(whole).blocks.size());
+    EXPECT_LT(small.flops(), 0.7 * info(whole).flops());
+    EXPECT_EQ(small.out_channels, info(whole).out_channels);
+  }
+}
+
 TEST(UNetLayout, MatchesSkipsWithUnitsOnTheWayUp) {
   for (const char* text : {kSd15, kSdxl}) {
     const UNetLayout layout(parse(text));
