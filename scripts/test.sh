@@ -4,11 +4,15 @@
 # Where the CUDA Toolkit is installed, the optimised build has the device layer
 # and runs on emulated GPUs too; the sanitizers build without it.
 #   scripts/test.sh          everything
+#   SANITIZED_PART=0 scripts/test.sh
+#                            every fourth test under ASan+UBSan; 1, 2, 3: others
 #   scripts/test.sh quick    the release build without CUDA only
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/say_why.sh
 [[ $# == 0 || "$*" == quick ]] || die "got '$*', expected nothing or quick"
+part=${SANITIZED_PART:-all}
+[[ "$part" =~ ^([0-3]|all)$ ]] || die "SANITIZED_PART: got '$part', expected 0, 1, 2 or 3"
 scripts/setup.sh
 
 # Says what begins, after how many seconds.
@@ -50,26 +54,35 @@ scripts/build.sh asan
 export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=8
 # The tests of one instruction set: natively. Those of the simulator take minutes
 # here: a few schedules go through the same lines.
-ctest --preset asan -j 2 -E "$one_set|^test_simulator(_links)?\$"
+shards=(0 1)
+num_shards=2
+of_part=()
+if [[ "$part" != all ]]; then
+  of_part=(GTEST_TOTAL_SHARDS=4 "GTEST_SHARD_INDEX=$part")
+  shards=("$part" "$((part + 4))")
+  num_shards=8
+fi
+env "${of_part[@]}" ctest --preset asan -j 2 -E "$one_set|^test_simulator(_links)?\$"
 build/asan/tests/simulator/simulate_schedules 40 &
 schedules=$!
 build/asan/tests/simulator/simulate_schedules --links 20
 wait "$schedules"
-# Two at a time as well. Left out are those that need a minute for what the
-# optimised program did above: hundreds of thousands of keys and tensors, and two
-# jobs that wait for each other.
+# Two at a time as well. Left out are those that need minutes for what the
+# optimised program did above: hundreds of thousands of keys and tensors, two
+# jobs that wait for each other, and workers that are lost in each way.
 slow=StrangeText.Many*:InspectVerb.ListsSoManyTensors*
 slow+=:TwoJobs.KeepEachOthersSheetRowsAndTrace
-for shard in 0 1; do
-  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$shard \
+slow+=:WorkerProcess.MayBeKilledFrozenOrToldToLeave
+for shard in "${shards[@]}"; do
+  GTEST_TOTAL_SHARDS=$num_shards GTEST_SHARD_INDEX=$shard \
     SANITIZED_PROGRAM=$PWD/build/asan/troupe \
     timeout 1800 "build/$preset/tests/cli/cli_test" --gtest_filter="-$slow" \
     >"build/asan/cli_test-$shard.log" 2>&1 &
-  shards[shard]=$!
+  runs[shard]=$!
 done
 failed=0
-for shard in 0 1; do
-  if wait "${shards[shard]}"; then
+for shard in "${shards[@]}"; do
+  if wait "${runs[shard]}"; then
     tail -n 3 "build/asan/cli_test-$shard.log"
   else
     cat "build/asan/cli_test-$shard.log" >&2
