@@ -79,7 +79,7 @@ TEST(ClientCodec, BringsAnswersBack) {
 TEST(ClientCodec, FitsTheStatusOfTheLargestJobIntoAnAnswer) {
   JobStatus status = some_status();
   const std::vector<DeviceMeans> gpus(
-      100, {{DeviceKind::cuda, 1 << 30}, std::string(5000, 'd'), ~0ULL});
+      17, {{DeviceKind::cuda, 1 << 30}, std::string(5000, 'd'), ~0ULL});
   const NodeStatus longest{
       .name = std::string(5000, 'n'),
       .process = 1 << 30,
@@ -89,8 +89,8 @@ TEST(ClientCodec, FitsTheStatusOfTheLargestJobIntoAnAnswer) {
       .bytes_received = ~0ULL,
       .cause = std::string(5000, 'c'),
       .means = {~0ULL, ~0ULL, gpus},
-      .execution_classes = std::vector(100, std::string(5000, 'e'))};
-  status.nodes.assign(5000, longest);
+      .execution_classes = std::vector(5, std::string(5000, 'e'))};
+  status.nodes.assign(wire::kMostClientNodes + 1, longest);
   const auto came = std::get<JobStatus>(
       wire::decode_answer(bytes_of(wire::encode(ClientAnswer(status)))));
   EXPECT_EQ(came.nodes.size(),
