@@ -5,7 +5,7 @@
 # and runs on emulated GPUs too; the sanitizers build without it.
 #   scripts/test.sh          everything
 #   SANITIZED_PART=0 scripts/test.sh
-#                            every fourth test under ASan+UBSan; 1, 2, 3: others
+#                            every fourth test under the sanitizers; 1, 2, 3: others
 #   scripts/test.sh quick    the release build without CUDA only
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -97,7 +97,7 @@ stage "thread sanitizer: executors, pool, channels, links, methods, policies, ac
 tsan_tests=(test_core test_link_policies test_hub test_parallel test_policies test_shells
   test_wire)
 scripts/build.sh tsan "${tsan_tests[@]}"
-ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
+env "${of_part[@]}" ctest --preset tsan -j 2 -R "^($(IFS='|' && echo "${tsan_tests[*]}"))\$"
 
 # Other files and records each time. Configurations take as long as the rest.
 stage "hostile configurations beside checkpoints, tokenizers and records"
