@@ -19,7 +19,7 @@ struct AttentionCase {
   bool causal, has_bias;
 
   [[nodiscard]] std::int64_t width() const { return heads * head_dim; }
-  /// Of all keys that count, those that `causal` hides too.
+  /// All keys that count are in it, also those that `causal` hides.
   [[nodiscard]] double flops() const {
     return 4.0 * static_cast<double>(queries * length * width());
   }

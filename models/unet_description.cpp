@@ -262,6 +262,7 @@ std::unique_ptr<DenoiserDescription> UNetDescription::with_blocks(
     int blocks) const {
   UNetConfig config = config_;
   if (blocks < layout_.size()) {
+    // Every level stays, with one layer and one transformer of each kind.
     config.layers_per_block = 1;
     config.mid_depth = std::min<std::int64_t>(config.mid_depth, 1);
     for (UNetLevel& level : config.levels) {

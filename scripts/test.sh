@@ -52,8 +52,6 @@ stage "address and undefined behaviour sanitizers"
 scripts/build.sh asan
 # Shorter stacks of allocations: a tenth of the time.
 export ASAN_OPTIONS=detect_leaks=1:malloc_context_size=8
-# The tests of one instruction set: natively. Those of the simulator take minutes
-# here: a few schedules go through the same lines.
 shards=(0 1)
 num_shards=2
 of_part=()
@@ -62,6 +60,8 @@ if [[ "$part" != all ]]; then
   shards=("$part" "$((part + 4))")
   num_shards=8
 fi
+# The tests of one instruction set: natively. Those of the simulator take minutes
+# here: a few schedules go through the same lines.
 env "${of_part[@]}" ctest --preset asan -j 2 -E "$one_set|^test_simulator(_links)?\$"
 build/asan/tests/simulator/simulate_schedules 40 &
 schedules=$!

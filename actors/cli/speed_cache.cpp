@@ -109,8 +109,8 @@ void SpeedCache::keep(const Speeds& measured) const {
     });
     add(measured);
   } catch (const Error& failure) {
-    log_message(LogLevel::warning,
-                "speeds are not kept: " + std::string(failure.what()));
+    log_message(LogLevel::warning, "speeds are not kept: " + failure.place() +
+                                       ": " + failure.message());
   }
 }
 

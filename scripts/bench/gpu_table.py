@@ -241,16 +241,15 @@ def speed():
     copy = cases["invariant"].get("copy", {}).get("gb_per_s")
     matmul = cases["free"].get("matmul", {}).get("tflop_per_s")
     row("copy, matmul (ceilings)", f"{copy} GB/s, {matmul} TFLOP/s bf16")
-    for name in ("adaln", "qk-norm-rope", "gate-residual", "gate-residual-adaln"):
+    held_to_copy = ("adaln", "qk-norm-rope", "gate-residual", "gate-residual-adaln")
+    for name in held_to_copy:
         found = cases["invariant"].get(name)
         if found and copy:
             row(name, f"{found['gb_per_s']:.0f} GB/s, {found['gb_per_s'] / copy:.0%} of copy",
                 ">= 80 %")
-    # The operations of prompts and pictures, by their own names: no target, to be looked at.
-    known = {"copy", "matmul", "flux-stack", "vae-512", "adaln", "qk-norm-rope",
-             "gate-residual", "gate-residual-adaln"}
+    # All others have no target.
     for name, found in cases["invariant"].items():
-        if name in known:
+        if name in ("copy", "matmul", "flux-stack", "vae-512", *held_to_copy):
             continue
         kind, unit, ceiling, of = (("gb_per_s", "GB/s", copy, "copy") if "gb_per_s" in found else
                                    ("tflop_per_s", "TFLOP/s", matmul, "matmul"))

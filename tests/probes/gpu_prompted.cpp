@@ -2,7 +2,7 @@
 #include "kernels/bench_cases.h"
 #include "tests/probes/gpu_bench.h"
 
-// On a GPU the smallest of these measure how long a launch takes.
+// The smallest of these take about as long as a launch.
 namespace troupe {
 namespace {
 
