@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/coordinator_events.h"
+#include "actors/encoding_record.h"
 #include "actors/job_record.h"
 
 // What two processes of a company say to each other beside the news of a job.
@@ -23,6 +24,14 @@
 //              DamagedValue ───▶ drops who gave it
 //                  ◀──────────── PeerAddress of each other one, as they come
 //                  ◀──────────── JobOver
+//
+// Where workers encode the prompts, another round comes before that:
+//
+//                  ◀──────────── EncodingOffer to one process, StandBy to
+//                  others
+//       TextEncoded ────────────▶ of each text, as soon as it is encoded
+//      EncodingDone or EncodingRefused ─▶ then the next process is asked
+//                  ◀──────────── NextJob: dials again, and is offered the job
 //
 //   worker's process                       another worker's process
 //     PeerGreeting ──greeting──▶ lets it in, or refuses
@@ -117,5 +126,37 @@ struct DamagedValue {
 struct JobOver {
   std::optional<Failure> cause;  ///< why the job failed
 };
+
+/// The prompts of a job that is still to be offered.
+struct EncodingOffer {
+  EncodingRecord record;
+};
+
+/// Another process encodes the prompts: there will be an offer, or NextJob.
+struct StandBy {};
+
+/// What the encoder made of a text of the record.
+struct TextEncoded {
+  std::uint64_t text = 0;  ///< its place in EncodingRecord::texts
+  models::EncodedText encoded;
+};
+
+/// Every text has been sent that was to be encoded: all of the record but those
+/// that are kept, and these too where the classes differ.
+struct EncodingDone {
+  /// Of the process, whatever the weights; and with those of the encoders.
+  std::string execution_class;
+  std::string encoder_class;
+  /// Of each encoder; 0: all its texts are kept, and it was not read.
+  std::vector<std::uint64_t> weights_xxh3;
+};
+
+/// The process cannot encode the prompts. It may be able to do the job.
+struct EncodingRefused {
+  Failure cause;
+};
+
+/// The prompts are encoded: the job will be offered to who dials again.
+struct NextJob {};
 
 }  // namespace troupe::actors

@@ -22,6 +22,9 @@ enum class BitsMode : std::uint8_t { invariant, free };
 /// another class has: it begins anew there, it waits for a worker of its own
 /// class, or it fails.
 enum class ClassChange : std::uint8_t { begin_anew, wait, refuse };
+/// Which process encodes prompts: this one if the encoders fit into it, or one
+/// of the workers that come.
+enum class EncodeOn : std::uint8_t { automatic, here, workers };
 enum class ExistsPolicy : std::uint8_t { error, skip, replace };
 enum class ProgressKind : std::uint8_t { automatic, bar, plain, json, none };
 
@@ -107,6 +110,7 @@ struct Config {
   double wait_seconds = 4;
   bool stay = false;
   ClassChange on_class_change = ClassChange::begin_anew;
+  EncodeOn encode_on = EncodeOn::automatic;
   std::string bind;
   std::string advertise;
   bool no_peer = false;

@@ -26,6 +26,11 @@ std::span<const Option> machine_rows() {
        "class is there: begin-anew (the image's class is in the summary), wait "
        "for a worker of its class, or refuse (the image fails)",
        kMachines, kSample, field(&Config::on_class_change)},
+      {"encode-on", "", 0, "WHERE",
+       "which process encodes the prompts: here, workers (one of those that "
+       "come to --listen), or auto: a worker where the text encoders do not "
+       "fit here and the job listens",
+       kMachines, kSample, field(&Config::encode_on)},
       {"join", "", 0, "ADDR", "work for the job that listens there", kMachines,
        kWorker, field(&Config::join), "none"},
       {"secret-file", "", 0, "FILE",

@@ -225,6 +225,10 @@ int run_dry(Invocation& invocation, const JobRequest& request,
 
 int print_job(Invocation& invocation, const JobRequest& request,
               const RequiredClass& required) {
+  require(!request.encodes_elsewhere, Errc::invalid_argument, "--print-job",
+          "a worker is to encode the prompts, and nobody comes to a job that "
+          "is printed",
+          "give --encode-on here, or encoded prompts with --prompt-embeds");
   const std::uint64_t weights =
       read_weights_hash(request.source, *invocation.stop);
   required.check(request, weights);

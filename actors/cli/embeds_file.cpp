@@ -229,7 +229,7 @@ void add_branch(const std::vector<models::Condition>& conditions,
 JobConditions read_embeds(const std::string& path, const ModelSource& model,
                           bool is_guided) {
   const std::vector<NamedTensor> tensors = read_tensors(path);
-  JobConditions conditions{conditions_in(tensors, "", model, path), {}, 0};
+  JobConditions conditions{conditions_in(tensors, "", model, path), {}};
   require(!conditions.each.empty(), Errc::invalid_argument, path,
           "no tensor prompt_embeds is in it",
           "troupe encode writes such files; diffusers' encode_prompt returns "

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -90,33 +89,29 @@ int run_encode(Invocation& invocation) {
   check_memory(*prompts.source, compute);
   print_notes(notes);
   StopFlag& stop = invocation.stop.emplace(*invocation.signals);
-  const auto start = std::chrono::steady_clock::now();
   const JobConditions conditions = encode(prompts, compute, stop);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start)
-          .count();
   const bool has_masks = std::ranges::any_of(
       prompts.source->pipeline().encoders, &models::PromptEncoder::is_masked);
   write_tensors(config.out, embeds_of(conditions, has_masks),
                 config.exists == config::ExistsPolicy::replace
                     ? IfThere::replace
                     : IfThere::refuse);
-  const std::string by = encoder_class(conditions, compute);
   invocation.take_last_word();
   if (config.json) {
     Json json = envelope(invocation.summary);
     json.update(Json{{"path", config.out},
                      {"prompts", prompts_json(prompts)},
                      {"dtype", to_string(compute)},
-                     {"encode_seconds", seconds},
-                     {"encoder_class", by},
+                     {"encode_seconds", conditions.encode_seconds},
+                     {"encoder_class", conditions.encoder_class},
                      {"peak_memory_bytes", peak_rss_bytes()},
                      {"notes", notes}});
     fmt::print("{}\n", dump(json));
   } else if (!config.quiet) {
     fmt::print("{} in {:.2f} s → {}; {}, class {}\n",
-               counted(prompts.texts.size(), "prompt"), seconds, config.out,
-               to_string(compute), by);
+               counted(prompts.texts.size(), "prompt"),
+               conditions.encode_seconds, config.out, to_string(compute),
+               conditions.encoder_class);
   }
   return 0;
 }

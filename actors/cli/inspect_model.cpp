@@ -135,7 +135,7 @@ InspectedItem describe_encoder(const ModelSource& source,
     const auto memory = [&](DType dtype) {
       return about.weights_bytes(dtype) + about.pass_bytes(longest, dtype);
     };
-    item["class"] = encoder.class_name;
+    item["class"] = encoder.record.class_name;
     item["width"] = about.width();
     item["layers"] = about.num_layers();
     if (encoder.files != nullptr) {

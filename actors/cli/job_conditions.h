@@ -1,7 +1,7 @@
 #pragma once
 
-#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "models/condition.h"
@@ -14,8 +14,10 @@ struct JobConditions {
   std::vector<models::Condition> each;
   /// Of guidance's other branch; unset: there is one branch.
   std::optional<models::Condition> unconditional;
-  /// Of the weights that encoded prompts; 0: nothing was encoded.
-  std::uint64_t encoders_hash = 0;
+  /// The name of the execution class that encoded them, here or in another
+  /// process; empty: none did.
+  std::string encoder_class = {};
+  double encode_seconds = 0;  ///< of it, not of waiting for another process
 };
 
 }  // namespace troupe::actors

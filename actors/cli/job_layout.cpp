@@ -228,6 +228,27 @@ void probe_gpus(const Gpus& gpus, JobRequest& request) {
   number_classes(request.devices);
 }
 
+/// Where prompts are encoded: here, if the encoders fit and nobody wants
+/// otherwise.
+void choose_encoder(const config::Config& config, JobRequest& request) {
+  using config::EncodeOn;
+  const std::uint64_t needed =
+      request.prompts.source->required_bytes(request.encoder_dtype());
+  const MemoryInfo memory = memory_info();
+  const bool gives_way = config.encode_on == EncodeOn::automatic &&
+                         !config.listen.empty() &&
+                         needed > memory.available_bytes;
+  if (gives_way) {
+    request.notes.push_back(fmt::format(
+        "the text encoder does not fit here ({} free, {} needed): a worker "
+        "that comes encodes the prompts",
+        human_bytes(memory.available_bytes), human_bytes(needed)));
+  }
+  request.encodes_elsewhere =
+      gives_way || config.encode_on == EncodeOn::workers;
+  request.encoder_bytes = request.encodes_elsewhere ? 0 : needed;
+}
+
 }  // namespace
 
 void lay_out(const config::Config& config, const Gpus& gpus,
@@ -248,8 +269,7 @@ void lay_out(const config::Config& config, const Gpus& gpus,
   probe_gpus(gpus, request);
   request.required_bytes = host_bytes(request);
   if (request.prompts.source != nullptr) {
-    request.encoder_bytes =
-        request.prompts.source->required_bytes(request.encoder_dtype());
+    choose_encoder(config, request);
   }
   set_value_budget(request);
   check_cores(request);
@@ -299,7 +319,8 @@ void check_memory(const JobRequest& request) {
               human_bytes(request.encoder_bytes) + " (" +
               to_string(memory.binding()) + ")",
           "encode the prompts elsewhere with troupe encode, and give "
-          "--prompt-embeds FILE");
+          "--prompt-embeds FILE; with --listen, troupe sample lets a worker "
+          "encode them");
   if (request.required_bytes > memory.available_bytes) {
     const JobDevice& last = request.devices.back();
     const bool could_halve =

@@ -57,12 +57,13 @@ std::vector<std::string> execution_classes(const JobRequest& request,
   return classes;
 }
 
-JobConditions conditions_of(const JobRequest& request, StopFlag& stop) {
+JobConditions conditions_of(const JobRequest& request, StopFlag& stop,
+                            const Elsewhere& elsewhere) {
   if (request.prompts.empty()) {
     return class_conditions(request);
   }
   JobConditions conditions =
-      encode(request.prompts, request.encoder_dtype(), stop);
+      encode(request.prompts, request.encoder_dtype(), stop, elsewhere);
   for (models::Condition& condition : conditions.each) {
     request.source.add_sides(condition);
   }

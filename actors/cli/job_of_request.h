@@ -30,9 +30,10 @@ namespace troupe::actors {
 [[nodiscard]] JobValues values_of(const JobRequest& request,
                                   const JobConditions& conditions);
 
-/// The conditions of a request. Prompts are encoded first, and their encoders
-/// let go. Errors: those of `encode`.
+/// The conditions of a request. Prompts are encoded first, here or elsewhere,
+/// and their encoders let go. Errors: those of `encode`.
 [[nodiscard]] JobConditions conditions_of(const JobRequest& request,
-                                          StopFlag& stop);
+                                          StopFlag& stop,
+                                          const Elsewhere& elsewhere = {});
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "actors/cli/model_source.h"
 #include "actors/cli/prompt_source.h"
 #include "actors/cli/signals.h"
+#include "actors/cli/text_encoding.h"
 #include "config/config.h"
 #include "models/condition.h"
 
@@ -61,13 +63,16 @@ enum class PromptUse : std::uint8_t { pictures, a_file };
                                       std::vector<std::string>& notes,
                                       PromptUse use = PromptUse::pictures);
 
-/// Encodes the prompts on the CPU with all cores. Errors: those of
-/// PromptSource::encode; Errc::interrupted, Errc::terminated on a signal.
-[[nodiscard]] JobConditions encode(const JobPrompts& prompts, DType compute,
-                                   StopFlag& stop);
+/// Lets another process encode. Empty: this one does.
+using Elsewhere = std::function<EncodedElsewhere(const EncodingRecord& record,
+                                                 PromptEncoders encoders)>;
 
-/// The name of the execution class that encoded them; empty: none did.
-[[nodiscard]] std::string encoder_class(const JobConditions& conditions,
-                                        DType compute);
+/// Encodes the prompts on the CPU with all cores, or elsewhere; what the cache
+/// has is not encoded. Errors: those of TextEncoder and of `elsewhere`;
+/// Errc::corrupt_file for what fits neither the network nor the cache;
+/// Errc::interrupted, Errc::terminated on a signal.
+[[nodiscard]] JobConditions encode(const JobPrompts& prompts, DType compute,
+                                   StopFlag& stop,
+                                   const Elsewhere& elsewhere = {});
 
 }  // namespace troupe::actors

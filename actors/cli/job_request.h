@@ -45,6 +45,8 @@ struct JobRequest {
   std::uint64_t required_bytes = 0;  ///< of the host's memory
   /// Of the host's memory while prompts are encoded, before the rest is needed.
   std::uint64_t encoder_bytes = 0;
+  /// A worker of another process encodes the prompts.
+  bool encodes_elsewhere = false;
   /// Of required_bytes or beside it, for values of samples in flight; 0: no
   /// limit.
   std::uint64_t value_budget = 0;

@@ -35,9 +35,10 @@ std::uint64_t read_weights_hash(const ModelSource& source, StopFlag& stop) {
   }
 }
 
-JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
+JobRunner::JobRunner(const JobRequest& request, StopFlag& stop,
+                     const Elsewhere& elsewhere)
     : request_(request) {
-  encode_prompts(stop);
+  encode_prompts(stop, elsewhere);
   const auto start = std::chrono::steady_clock::now();
   const auto in_use = [](const JobDevice& device) {
     return device.workers > 0;
@@ -70,17 +71,17 @@ JobRunner::JobRunner(const JobRequest& request, StopFlag& stop)
                           fmt::join(execution_classes_, " and ")));
 }
 
-void JobRunner::encode_prompts(StopFlag& stop) {
-  const auto start = std::chrono::steady_clock::now();
-  conditions_ = conditions_of(request_, stop);
-  encoder_class_ = actors::encoder_class(conditions_, request_.encoder_dtype());
-  if (!encoder_class_.empty()) {
-    encode_seconds_ = seconds_since(start);
+void JobRunner::encode_prompts(StopFlag& stop, const Elsewhere& elsewhere) {
+  conditions_ = conditions_of(request_, stop, elsewhere);
+  if (!encoder_class().empty()) {
     log_message(LogLevel::info,
                 fmt::format("prompts: {} encoded in {:.2f} s, execution class "
-                            "{}; the encoders are not in memory any more",
+                            "{}{}",
                             counted(conditions_.each.size(), "prompt"),
-                            encode_seconds_, encoder_class_));
+                            encode_seconds(), encoder_class(),
+                            request_.encodes_elsewhere
+                                ? ""
+                                : "; the encoders are not in memory any more"));
   }
 }
 
@@ -107,8 +108,8 @@ config::Recipe JobRunner::recipe_of(std::uint64_t index, const Tensor& latents,
       request_.recipe_of(index, classes_->at(execution_class));
   recipe.weights_xxh3 = to_hex(weights_hash());
   recipe.latents_xxh3 = to_hex(xxh3_64(latents.bytes()));
-  if (!encoder_class_.empty()) {
-    recipe.encoder_class = encoder_class_;
+  if (!encoder_class().empty()) {
+    recipe.encoder_class = encoder_class();
   }
   return recipe;
 }

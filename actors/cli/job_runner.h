@@ -22,12 +22,13 @@ namespace troupe::actors {
 /// job runs on, as often as wanted.
 class JobRunner {
  public:
-  /// Encodes the prompts, lets the encoders go, and loads the weights, with all
-  /// cores. Keeps a reference to `request`. A GPU that fails meanwhile is left
-  /// out if others remain: see `lost`.
-  /// Errors: Errc::interrupted, Errc::terminated on a signal meanwhile; those
-  /// of the last device.
-  JobRunner(const JobRequest& request, StopFlag& stop);
+  /// Encodes the prompts, here or elsewhere, lets the encoders go, and loads
+  /// the weights, with all cores. Keeps a reference to `request`. A GPU that
+  /// fails meanwhile is left out if others remain: see `lost`. Errors:
+  /// Errc::interrupted, Errc::terminated on a signal meanwhile; those of the
+  /// last device.
+  JobRunner(const JobRequest& request, StopFlag& stop,
+            const Elsewhere& elsewhere = {});
 
   [[nodiscard]] std::uint64_t weights_hash() const noexcept {
     return models_.front().model.weights_hash;
@@ -35,11 +36,11 @@ class JobRunner {
   [[nodiscard]] double load_seconds() const noexcept { return load_seconds_; }
   /// The execution class that encoded the prompts; empty: none did.
   [[nodiscard]] const std::string& encoder_class() const noexcept {
-    return encoder_class_;
+    return conditions_.encoder_class;
   }
   /// Seconds that prompts took; 0 where there are none.
   [[nodiscard]] double encode_seconds() const noexcept {
-    return encode_seconds_;
+    return conditions_.encode_seconds;
   }
   /// The names of the classes of its own devices, by number.
   [[nodiscard]] const std::vector<std::string>& execution_classes()
@@ -84,15 +85,13 @@ class JobRunner {
                               const config::Plan* plan = nullptr) const;
 
  private:
-  void encode_prompts(StopFlag& stop);
+  void encode_prompts(StopFlag& stop, const Elsewhere& elsewhere);
   void load(const JobDevice& device, StopFlag& stop);
 
   const JobRequest& request_;
   std::vector<DeviceModel> models_;  ///< in the order of the request's devices
   std::vector<LostDevice> lost_;
   JobConditions conditions_;
-  std::string encoder_class_;  ///< empty: nothing was encoded
-  double encode_seconds_ = 0;
   double load_seconds_ = 0;
   std::vector<std::string> execution_classes_;  ///< by number
   std::unique_ptr<JobClasses> classes_;

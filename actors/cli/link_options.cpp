@@ -60,6 +60,11 @@ void check_listening(const config::Config& config) {
           Errc::invalid_argument, config.place_of("on-class-change"),
           "nobody can come to a job that does not listen: got wait",
           "add --listen ADDR, or give begin-anew or refuse");
+  require(
+      config.encode_on != config::EncodeOn::workers || !config.listen.empty(),
+      Errc::invalid_argument, config.place_of("encode-on"),
+      "nobody can come to a job that does not listen: got workers",
+      "add --listen ADDR, or give here");
   (void)hub_options(config, kCoordinatorRole);
   if (!config.listen.empty()) {
     (void)checked_endpoint(config, config.listen, config.place_of("listen"));

@@ -29,8 +29,8 @@ inline constexpr std::string_view kWorkerRole = "worker";
 [[nodiscard]] net::Endpoint checked_endpoint(const config::Config& config,
                                              const std::string& text,
                                              const std::string& place);
-/// Refuses what --listen and --secret-file of `sample` cannot mean, before work
-/// starts. Errors: Errc::invalid_argument; those of net::read_keys.
+/// Refuses what options of `sample` for several machines cannot mean, before
+/// work starts. Errors: Errc::invalid_argument; those of net::read_keys.
 void check_listening(const config::Config& config);
 /// How a worker knows the coordinator: by its public key, if there are keys.
 [[nodiscard]] net::DialOptions dial_options(const config::Config& config);

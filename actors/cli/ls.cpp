@@ -3,7 +3,9 @@
 
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -131,12 +133,28 @@ void show(const Invocation& invocation, const JobStatus& status) {
   (void)std::fflush(stdout);
 }
 
+/// Where the job had not begun: when its prompts are encoded, it comes to the
+/// same address with other links. Nothing: it has not come.
+std::optional<ClientAnswer> look_again(const Invocation& invocation,
+                                       std::unique_ptr<JobClient>& job) {
+  try {
+    job = dial_job(invocation, kClientRole);
+    return job->ask(AskStatus{}, kClientPatience, {});
+  } catch (const Error& error) {
+    if (error.code() != Errc::unreachable) {
+      throw;
+    }
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 int run_ls(Invocation& invocation) {
-  const std::unique_ptr<JobClient> job = dial_job(invocation, kClientRole);
+  std::unique_ptr<JobClient> job = dial_job(invocation, kClientRole);
   bool has_seen_it = false;
-  while (const auto answer = job->ask(AskStatus{}, kClientPatience, {})) {
+  auto answer = job->ask(AskStatus{}, kClientPatience, {});
+  while (answer) {
     const auto* status = std::get_if<JobStatus>(&*answer);
     require(status != nullptr, Errc::corrupt_file, invocation.files.front(),
             "the job says something else than was asked");
@@ -148,7 +166,12 @@ int run_ls(Invocation& invocation) {
       return 0;
     }
     has_seen_it = true;
+    const bool has_begun = status->calls_total > 0;
     std::this_thread::sleep_for(kBetweenLooks);
+    answer = job->ask(AskStatus{}, kClientPatience, {});
+    if (!answer && !has_begun) {
+      answer = look_again(invocation, job);
+    }
   }
   require(has_seen_it, Errc::unreachable, invocation.files.front(),
           "the job there is over");

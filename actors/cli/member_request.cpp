@@ -30,22 +30,6 @@ bool is_plain(const std::string& name) {
          name.find('\0') == std::string::npos;
 }
 
-/// The name comes from another machine: it chooses no path.
-std::string folder_of(const config::Config& config, const std::string& name) {
-  if (!config.model_dir.empty()) {
-    return config.model_dir;
-  }
-  require(!config.model_root.empty(), Errc::invalid_argument, "--model-root",
-          "the job needs the model " + in_quotes(name) +
-              ", and no folder was named",
-          "give --model DIR, --model-root with the folder that holds it, or "
-          "--cache DIR to fetch it");
-  require(is_plain(name), Errc::invalid_argument, "--model-root",
-          "the job's model has no name of a folder: got " + in_quotes(name),
-          "give --model DIR");
-  return (std::filesystem::path(config.model_root) / name).string();
-}
-
 /// Where the model is, how many pictures of which size, and the method.
 config::Config config_of(const config::Config& own, const JobRecord& job) {
   config::Config config = own;
@@ -96,6 +80,22 @@ void check_model(const ModelSource& source, const JobRecord& job,
 }
 
 }  // namespace
+
+/// The name comes from another machine: it chooses no path.
+std::string folder_of(const config::Config& config, const std::string& name) {
+  if (!config.model_dir.empty()) {
+    return config.model_dir;
+  }
+  require(!config.model_root.empty(), Errc::invalid_argument, "--model-root",
+          "the job needs the model " + in_quotes(name) +
+              ", and no folder was named",
+          "give --model DIR, --model-root with the folder that holds it, or "
+          "--cache DIR to fetch it");
+  require(is_plain(name), Errc::invalid_argument, "--model-root",
+          "the job's model has no name of a folder: got " + in_quotes(name),
+          "give --model DIR");
+  return (std::filesystem::path(config.model_root) / name).string();
+}
 
 bool lacks_model(const config::Config& own, const JobRecord& job) {
   return !job.model.random_weights && own.model_dir.empty() &&

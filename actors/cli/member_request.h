@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "actors/cli/job_request.h"
 #include "actors/cli/job_runner.h"
@@ -14,6 +15,11 @@ namespace troupe::actors {
 /// the job's model.
 [[nodiscard]] bool lacks_model(const config::Config& config,
                                const JobRecord& job);
+
+/// The folder of the model that another process names. Errors:
+/// Errc::invalid_argument where the process names none that it may lie in.
+[[nodiscard]] std::string folder_of(const config::Config& config,
+                                    const std::string& name);
 
 enum class Reading : std::uint8_t { what_is_used, all };
 

@@ -312,6 +312,9 @@ void explain(const config::Config& config, const JobRequest& request,
     }
   }
   const MemoryInfo memory = memory_info();
+  if (request.encodes_elsewhere) {
+    say("prompts: a worker of another process encodes what no cache has");
+  }
   if (request.encoder_bytes > 0) {
     say(
         fmt::format("memory: {} needed while prompts are encoded, which is let "

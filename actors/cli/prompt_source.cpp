@@ -1,19 +1,14 @@
 #include "actors/cli/prompt_source.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
 
-#include "actors/cli/execution_class.h"
+#include "actors/cli/isa_in_force.h"
 #include "config/bundled_models.h"
-#include "kernels/core/atomic_file.h"
 #include "kernels/core/error.h"
-#include "kernels/core/hash.h"
 #include "kernels/core/text.h"
 #include "models/text/bundled_tokenizers.h"
-#include "models/weight_source.h"
 
 namespace troupe::actors {
 namespace {
@@ -80,10 +75,12 @@ PromptEncoderSource open_prompt_encoder(const ModelSource& model,
     const config::BundledEncoder& bundled = bundled_encoder(model.name(), of);
     const models::Json config = models::Json::parse(
         bundled.config, "bundled " + std::string(of.encoder));
+    const std::string name(of.encoder);
     return {
-        std::string(bundled.class_name),
+        {name, std::string(bundled.class_name), config.canonical()},
         models::find_text_encoder(config, bundled.class_name).describe(config),
-        nullptr};
+        nullptr,
+        model.name() + '/' + name};
   }
   const models::Checkpoint& checkpoint = *model.checkpoint();
   const auto found = checkpoint.text_encoders.find(std::string(of.encoder));
@@ -98,7 +95,9 @@ PromptEncoderSource open_prompt_encoder(const ModelSource& model,
       });
   (void)models::check_class_tensors(files.weights, files.folder.string(),
                                     files.class_name, description->tensors());
-  return {files.class_name, std::move(description), found->second};
+  return {{found->first, files.class_name, files.config.canonical()},
+          std::move(description),
+          found->second};
 }
 
 std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
@@ -125,6 +124,8 @@ std::shared_ptr<const models::Tokenizer> open_prompt_tokenizer(
 
 PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
     : pipeline_(model.pipeline()),
+      model_(model.name()),
+      is_random_(model.is_random()),
       zeros_for_no_negative_(!model.checkpoint() ||
                              model.checkpoint()->zeros_for_no_negative) {
   try {
@@ -138,8 +139,8 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
   }
   // Found before gigabytes of weights are read.
   std::int64_t width = 0;
-  for (const Part& part : parts_) {
-    width += part.encoder->width();
+  for (const PromptEncoderSource& encoder : encoders_) {
+    width += encoder.description->width();
   }
   require(width == model.denoiser().prompt_width(), Errc::corrupt_file,
           model.name(),
@@ -148,12 +149,12 @@ PromptSource::PromptSource(const ModelSource& model, std::string_view hint)
               std::to_string(model.denoiser().prompt_width()),
           "compare the config.json of both");
   const std::int64_t pooled = model.denoiser().pooled_width();
-  require(pooled == 0 || pooled == parts_.back().encoder->pooled_width(),
-          Errc::corrupt_file, model.name(),
+  const std::int64_t made = encoders_.back().description->pooled_width();
+  require(pooled == 0 || pooled == made, Errc::corrupt_file, model.name(),
           "the last text encoder belongs to another model: its pooled vector "
           "has " +
-              std::to_string(parts_.back().encoder->pooled_width()) +
-              " numbers, the network takes " + std::to_string(pooled),
+              std::to_string(made) + " numbers, the network takes " +
+              std::to_string(pooled),
           "compare the config.json of both");
 }
 
@@ -161,22 +162,15 @@ void PromptSource::open_parts(const ModelSource& model) {
   if (pipeline_ == nullptr) {
     throw no_pipeline(model);
   }
-  for (const models::PromptEncoder& part : pipeline_->encoders) {
-    parts_.push_back(open_part(model, part));
+  for (const models::PromptEncoder& of : pipeline_->encoders) {
+    encoders_.push_back(open_prompt_encoder(model, of));
+    tokenizers_.push_back(open_prompt_tokenizer(model, of));
   }
 }
 
-PromptSource::Part PromptSource::open_part(const ModelSource& model,
-                                           const models::PromptEncoder& of) {
-  PromptEncoderSource encoder = open_prompt_encoder(model, of);
-  return {&of, std::move(encoder.description), open_prompt_tokenizer(model, of),
-          std::move(encoder.files),
-          model.is_random() ? model.name() + '/' + std::string(of.encoder)
-                            : std::string()};
-}
-
-std::string PromptSource::Part::tokenizer_place() const {
-  const std::string name(of->tokenizer);
+std::string PromptSource::tokenizer_place(std::size_t encoder) const {
+  const std::string name(pipeline_->encoders[encoder].tokenizer);
+  const auto& files = encoders_[encoder].files;
   return files == nullptr ? name
                           : (files->folder.parent_path() / name).string();
 }
@@ -186,16 +180,18 @@ std::vector<models::Tokens> PromptSource::tokens(
   const std::string text = pipeline_->cleaned(prompt);
   const std::string other = second.empty() ? text : pipeline_->cleaned(second);
   std::vector<models::Tokens> tokens;
-  for (const Part& part : parts_) {
-    tokens.push_back(part.tokenizer->encode(
-        part.of->reads_second ? other : text,
-        std::min(part.of->most_tokens, part.encoder->max_tokens())));
+  for (std::size_t e = 0; e < encoders_.size(); ++e) {
+    const models::PromptEncoder& of = pipeline_->encoders[e];
+    const models::TextEncoderDescription& encoder = *encoders_[e].description;
+    tokens.push_back(
+        tokenizers_[e]->encode(of.reads_second ? other : text,
+                               std::min(of.most_tokens, encoder.max_tokens())));
     const std::int32_t largest = *std::ranges::max_element(tokens.back().ids);
-    require(largest < part.encoder->vocab_size(), Errc::corrupt_file,
-            part.tokenizer_place(),
+    require(largest < encoder.vocab_size(), Errc::corrupt_file,
+            tokenizer_place(e),
             "the tokenizer belongs to another model: got the token " +
                 std::to_string(largest) + ", expected ids below " +
-                std::to_string(part.encoder->vocab_size()),
+                std::to_string(encoder.vocab_size()),
             "download this folder of the model again");
   }
   return tokens;
@@ -215,154 +211,72 @@ std::optional<models::Condition> PromptSource::no_negative(
 
 std::uint64_t PromptSource::required_bytes(DType compute) const {
   std::uint64_t most = 0;
-  for (const Part& part : parts_) {
-    most = std::max(
-        most, part.encoder->weights_bytes(compute) +
-                  part.encoder->pass_bytes(part.of->most_tokens, compute));
+  for (std::size_t e = 0; e < encoders_.size(); ++e) {
+    const models::TextEncoderDescription& encoder = *encoders_[e].description;
+    most = std::max(most, encoder.weights_bytes(compute) +
+                              encoder.pass_bytes(
+                                  pipeline_->encoders[e].most_tokens, compute));
   }
   return most;
 }
 
 std::int64_t PromptSource::most_clip_skip() const {
-  std::int64_t most = parts_.front().encoder->num_layers();
-  for (const Part& part : parts_) {
-    most = std::min(
-        most, part.encoder->num_layers() - part.of->wanted.skipped_layers);
+  std::int64_t most = encoders_.front().description->num_layers();
+  for (std::size_t e = 0; e < encoders_.size(); ++e) {
+    most = std::min(most, encoders_[e].description->num_layers() -
+                              pipeline_->encoders[e].wanted.skipped_layers);
   }
   return most;
 }
 
-/// One encoder of a run. It is read when a text needs it that no cache has.
-class PromptSource::Encoding {
- public:
-  Encoding(ExecContext& ctx, DType compute, const Part& part,
-           const EncodingCache& cache)
-      : ctx_(ctx),
-        compute_(compute),
-        part_(part),
-        cache_(cache),
-        identity_(identity()),
-        class_(execution_class_here()) {}
-
-  /// Equal texts share the tensors. clip_skip: layers that are left out beyond
-  /// those of the pipeline.
-  const models::EncodedPrompt& encode(const models::Tokens& tokens,
-                                      int clip_skip) {
-    std::vector<std::int32_t> ids = tokens.ids;
-    if (part_.of->is_masked) {
-      ids.resize(static_cast<std::size_t>(tokens.length));
-    }
-    const auto [at, is_new] = known_[clip_skip].try_emplace(std::move(ids));
-    if (is_new) {
-      EncodingCache::Entry entry = entry_of(at->first, clip_skip);
-      require(!weights_hash_ || *weights_hash_ == entry.weights_hash,
-              Errc::corrupt_file, "--cache",
-              "it holds texts of this encoder by other weights",
-              "remove the folder encoded/ in it");
-      weights_hash_ = entry.weights_hash;
-      at->second = {std::move(entry.text),
-                    static_cast<std::int64_t>(at->first.size())};
-    }
-    return at->second;
-  }
-  /// After the first text.
-  [[nodiscard]] std::uint64_t weights_hash() const { return *weights_hash_; }
-  [[nodiscard]] std::uint64_t num_kept() const noexcept { return num_kept_; }
-
- private:
-  EncodingCache::Entry entry_of(const std::vector<std::int32_t>& ids,
-                                int clip_skip) {
-    models::HiddenState wanted = part_.of->wanted;
-    wanted.skipped_layers += clip_skip;
-    const std::uint64_t key = key_of(ids, wanted);
-    if (auto kept = cache_.find(key)) {
-      ++num_kept_;
-      return std::move(*kept);
-    }
-    if (encoder_ == nullptr) {
-      encoder_ = load();
-    }
-    EncodingCache::Entry entry{
-        encoder_->encode(ctx_, ids, static_cast<std::int64_t>(ids.size()),
-                         wanted),
-        encoder_->weights_hash()};
-    cache_.keep(key, entry);
-    return entry;
-  }
-
-  [[nodiscard]] std::unique_ptr<models::TextEncoder> load() const {
-    if (part_.files == nullptr) {
-      models::RandomWeights weights(ctx_, kRandomWeightsSeed);
-      return part_.encoder->load(ctx_, compute_, weights);
-    }
-    models::FileWeights weights(ctx_, part_.files->weights);
-    return part_.encoder->load(ctx_, compute_, weights);
-  }
-
-  /// What the encoder is, without reading its weights: a file is known by its
-  /// stamp.
-  [[nodiscard]] std::string identity() const {
-    std::string text = part_.bundled + '\n';
-    if (part_.files != nullptr) {
-      const models::Component& encoder = *part_.files;
-      text += encoder.class_name + '\n' + encoder.config.canonical() + '\n';
-      for (const auto& file : encoder.weights.files()) {
-        const auto stamp = stamp_of(file->path()).value_or(FileStamp{});
-        text +=
-            fmt::format("{} {} {} {} {}\n", file->path().string(), stamp.device,
-                        stamp.inode, stamp.size, stamp.modified);
-      }
-    }
-    return text;
-  }
-  [[nodiscard]] std::string execution_class_here() const {
-    const JobDevice cpu{.compute = compute_};
-    return execution_class(execution_conditions(0, cpu, {}));
-  }
-  /// Follows from all that decides what the encoder makes of ids.
-  [[nodiscard]] std::uint64_t key_of(const std::vector<std::int32_t>& ids,
-                                     models::HiddenState wanted) const {
-    const std::string text =
-        identity_ + fmt::format("{} {} {}\n{}", wanted.skipped_layers,
-                                wanted.final_norm, class_, fmt::join(ids, " "));
-    return xxh3_64(std::as_bytes(std::span(text)));
-  }
-
-  ExecContext& ctx_;
-  DType compute_;
-  const Part& part_;
-  const EncodingCache& cache_;
-  std::string identity_;
-  std::string class_;
-  std::unique_ptr<models::TextEncoder> encoder_;
-  std::optional<std::uint64_t> weights_hash_;
-  /// By clip skip and ids.
-  std::map<int, std::map<std::vector<std::int32_t>, models::EncodedPrompt>>
-      known_;
-  std::uint64_t num_kept_ = 0;
-};
-
-PromptSource::Encoded PromptSource::encode(
-    ExecContext& ctx, DType compute,
-    const std::vector<std::vector<models::Tokens>>& prompts, ClipSkip clip_skip,
-    const EncodingCache& cache) const {
-  std::vector<std::vector<models::EncodedPrompt>> encoded(prompts.size());
-  std::vector<std::uint64_t> hashes;
-  Encoded result;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    Encoding encoding(ctx, compute, parts_[p], cache);
+PromptSource::Work PromptSource::work_of(
+    DType compute, const std::vector<std::vector<models::Tokens>>& prompts,
+    ClipSkip clip_skip) const {
+  Work work{.record = {.model = model_,
+                       .random_weights = is_random_,
+                       .dtype = compute,
+                       .isa = isa_in_force(),
+                       .execution_class = encoder_class_here(compute)},
+            .prompts = {}};
+  work.prompts.resize(prompts.size());
+  for (std::size_t e = 0; e < encoders_.size(); ++e) {
+    const models::PromptEncoder& of = pipeline_->encoders[e];
+    work.record.encoders.push_back(encoders_[e].record);
+    // By what is left out, and ids: equal texts share the tensors.
+    std::map<std::pair<int, std::vector<std::int32_t>>, std::size_t> known;
     for (std::size_t i = 0; i < prompts.size(); ++i) {
-      encoded[i].push_back(encoding.encode(
-          prompts[i][p], i < clip_skip.prompts ? clip_skip.layers : 0));
+      const models::Tokens& tokens = prompts[i][e];
+      std::vector<std::int32_t> ids = tokens.ids;
+      if (of.is_masked) {
+        ids.resize(static_cast<std::size_t>(tokens.length));
+      }
+      models::HiddenState wanted = of.wanted;
+      wanted.skipped_layers += i < clip_skip.prompts ? clip_skip.layers : 0;
+      const auto [at, is_new] = known.try_emplace({wanted.skipped_layers, ids},
+                                                  work.record.texts.size());
+      if (is_new) {
+        work.record.texts.push_back(
+            {static_cast<int>(e), std::move(ids), wanted});
+      }
+      work.prompts[i].push_back(at->second);
     }
-    hashes.push_back(encoding.weights_hash());
-    result.num_kept += encoding.num_kept();
   }
-  for (const auto& prompt : encoded) {
-    result.conditions.push_back(pipeline_->condition(prompt));
+  return work;
+}
+
+std::vector<models::Condition> PromptSource::conditions(
+    const Work& work, std::span<const models::EncodedText> encoded) const {
+  std::vector<models::Condition> conditions;
+  for (const std::vector<std::size_t>& places : work.prompts) {
+    std::vector<models::EncodedPrompt> prompt;
+    for (const std::size_t text : places) {
+      prompt.push_back(
+          {encoded[text],
+           static_cast<std::int64_t>(work.record.texts[text].ids.size())});
+    }
+    conditions.push_back(pipeline_->condition(prompt));
   }
-  result.weights_hash = xxh3_64(std::as_bytes(std::span(hashes)));
-  return result;
+  return conditions;
 }
 
 }  // namespace troupe::actors

@@ -2,24 +2,19 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "actors/cli/encoding_cache.h"
 #include "actors/cli/model_source.h"
+#include "actors/cli/text_encoding.h"
+#include "actors/encoding_record.h"
 #include "models/text/prompt_pipeline.h"
 #include "models/text/tokenizer.h"
 
 namespace troupe::actors {
 
-/// A text encoder as its files describe it, or as it is bundled.
-struct PromptEncoderSource {
-  std::string class_name;
-  std::shared_ptr<const models::TextEncoderDescription> description;
-  /// Null: its weights are random.
-  std::shared_ptr<const models::Component> files;
-};
 /// `of` is one of the model's pipeline.
 /// Errors: Errc::not_found for a folder without it; Errc::unsupported for a
 /// class that Troupe does not have; those of its files.
@@ -60,12 +55,6 @@ class PromptSource {
   /// after another.
   [[nodiscard]] std::uint64_t required_bytes(DType compute) const;
 
-  /// Conditions, and the hash of the encoders' weights and configurations.
-  struct Encoded {
-    std::vector<models::Condition> conditions;
-    std::uint64_t weights_hash = 0;
-    std::uint64_t num_kept = 0;  ///< texts that the cache had
-  };
   /// The most layers that a prompt may leave out (ClipSkip).
   [[nodiscard]] std::int64_t most_clip_skip() const;
 
@@ -75,36 +64,34 @@ class PromptSource {
     int layers = 0;
     std::size_t prompts = 0;
   };
-  /// Encodes what `tokens` gave for each prompt: reads one encoder after
-  /// another with all cores, and lets each go before the next. An encoder whose
-  /// texts are all in the cache is not read.
-  /// Errors: those of TextEncoder; Errc::interrupted.
-  [[nodiscard]] Encoded encode(
-      ExecContext& ctx, DType compute,
-      const std::vector<std::vector<models::Tokens>>& prompts,
-      ClipSkip clip_skip, const EncodingCache& cache) const;
+  /// What `tokens` gave for prompts, as a job for the encoders.
+  struct Work {
+    EncodingRecord record;
+    /// For each prompt and encoder, a place in the record's texts.
+    std::vector<std::vector<std::size_t>> prompts;
+  };
+  [[nodiscard]] Work work_of(
+      DType compute, const std::vector<std::vector<models::Tokens>>& prompts,
+      ClipSkip clip_skip) const;
+  /// The encoders of such a record.
+  [[nodiscard]] PromptEncoders encoders() const noexcept { return encoders_; }
+  /// The condition of each prompt, of what the encoders made of its texts.
+  /// Errors: those of the pipeline's `condition`.
+  [[nodiscard]] std::vector<models::Condition> conditions(
+      const Work& work, std::span<const models::EncodedText> encoded) const;
 
  private:
-  struct Part {
-    const models::PromptEncoder* of = nullptr;
-    std::shared_ptr<const models::TextEncoderDescription> encoder;
-    std::shared_ptr<const models::Tokenizer> tokenizer;
-    /// Null: its weights are random.
-    std::shared_ptr<const models::Component> files;
-    /// Where its random weights come from.
-    std::string bundled = {};
-
-    /// The tokenizer's folder, for messages.
-    [[nodiscard]] std::string tokenizer_place() const;
-  };
-  class Encoding;
   void open_parts(const ModelSource& model);
-  [[nodiscard]] static Part open_part(const ModelSource& model,
-                                      const models::PromptEncoder& of);
+  /// The tokenizer's folder, for messages.
+  [[nodiscard]] std::string tokenizer_place(std::size_t encoder) const;
 
   const models::PromptPipeline* pipeline_;
+  std::string model_;
+  bool is_random_;
   bool zeros_for_no_negative_;
-  std::vector<Part> parts_;
+  // One for each encoder of the pipeline:
+  std::vector<PromptEncoderSource> encoders_;
+  std::vector<std::shared_ptr<const models::Tokenizer>> tokenizers_;
 };
 
 }  // namespace troupe::actors

@@ -9,6 +9,7 @@
 #include "actors/cli/artefact_observer.h"
 #include "actors/cli/dry_run.h"
 #include "actors/cli/earlier_run.h"
+#include "actors/cli/encoding_company.h"
 #include "actors/cli/execution_class.h"
 #include "actors/cli/image_recipe.h"
 #include "actors/cli/job_company.h"
@@ -338,7 +339,9 @@ int run_sample(Invocation& invocation) {
   if (outputs.skipped.size() == request.samples.size()) {
     return nothing_to_do(invocation, request, outputs);
   }
-  const JobRunner runner(request, stop);
+  const auto cancel = [&invocation] { invocation.signals->terminate(); };
+  EncodingCompany encoding(config, request, stop, cancel);
+  const JobRunner runner(request, stop, encoding.elsewhere());
   check_weights(outputs, to_hex(runner.weights_hash()));
   required.check(request, runner.weights_hash());
   say_other_classes(outputs.skipped, runner.execution_classes(), summary.notes);
@@ -346,6 +349,7 @@ int run_sample(Invocation& invocation) {
     warn_of_others(*recipe, request, runner);
   }
   ArtefactObserver artefacts(config, request, runner, required, outputs);
+  encoding.dismiss(invocation.config);
   const Run run = sample(invocation, request, runner, outputs, artefacts, stop,
                          metrics.get());
   summary.wall_seconds = run.wall_seconds;

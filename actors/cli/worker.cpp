@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
 #include <future>
 #include <memory>
 #include <optional>
 #include <stop_token>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "actors/cli/encode_offered.h"
 #include "actors/cli/job_search.h"
 #include "actors/cli/link_options.h"
 #include "actors/cli/member_request.h"
@@ -160,6 +163,42 @@ void offer_files(CompanyMember& member, const JobRequest& request) {
   }
 }
 
+/// Encodes the prompts of a job that is still to come, or says why not: then
+/// another process is asked, and this one may do the job all the same.
+void encode_for(const Invocation& invocation, const EncodingRecord& record,
+                CompanyMember& member, StopFlag& stop) {
+  const config::Config& config = invocation.config;
+  const auto num_texts =
+      std::ranges::count(record.texts, false, &EncodingText::is_kept);
+  tell(invocation,
+       fmt::format("encodes {} for the job at {}",
+                   counted(static_cast<std::uint64_t>(num_texts), "text"),
+                   config.join));
+  try {
+    encode_offered(config, record, member, stop);
+  } catch (const Error& error) {
+    if (stop.is_set() || member.end()) {
+      return;  // whoever waits for the next offer hears of it
+    }
+    member.answer(EncodingRefused{current_failure()});
+    tell(invocation, std::string("does not encode them: ") + error.what());
+  }
+}
+
+/// The job that this process is offered, once its prompts are there; nothing:
+/// there is none.
+std::optional<Offer> await_job(const Invocation& invocation,
+                               CompanyMember& member, StopFlag& stop) {
+  while (auto offered = member.wait_for_offer(stop.token())) {
+    if (auto* job = std::get_if<Offer>(&*offered)) {
+      return std::move(*job);
+    }
+    encode_for(invocation, std::get<EncodingOffer>(*offered).record, member,
+               stop);
+  }
+  return std::nullopt;
+}
+
 /// One membership, from dialling to its end. Errors: Errc::unreachable; what is
 /// wrong with this process's own options. Who cannot do the job is refused.
 MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
@@ -178,9 +217,9 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
   std::optional<Offer> offered;
   Preparation ready;
   try {
-    offered = member.wait_for_offer(stop.token());
+    offered = await_job(invocation, member, stop);
     if (!offered) {
-      return {};
+      return member.end().value_or(MemberEnd{});
     }
     const Offer& offer = *offered;
     const JobValues values = member.values_of(offer.job, stop.token());
@@ -197,7 +236,7 @@ MemberEnd work_once(const Invocation& invocation, StopFlag& stop,
     if (member.is_over()) {
       return {};
     }
-    if (error.code() == Errc::unreachable && !offered) {
+    if (error.code() == Errc::unreachable && !offered && !member.stands_by()) {
       throw;
     }
     if (error.code() == Errc::unreachable) {
@@ -251,10 +290,10 @@ int run_worker(Invocation& invocation) {
     } else if (end->kind == MemberEnd::Kind::refused && config.stay) {
       search.await_another_job(cause);
       continue;
-    } else if (end->kind != MemberEnd::Kind::lost) {
-      throw cause;
-    } else {
+    } else if (end->kind == MemberEnd::Kind::lost) {
       tell(invocation, cause.message());
+    } else if (end->kind != MemberEnd::Kind::next) {
+      throw cause;
     }
     if (!search.may_try_again(cause)) {
       stop.check("worker", "left the job");

@@ -78,6 +78,8 @@ std::vector<std::string> dialled_endpoints(
   return dialled;
 }
 
+PeerTokens new_tokens() { return {make_token(), make_token()}; }
+
 std::shared_ptr<Guest> CompanyGuests::let_in(net::Hub& hub, net::PeerId peer,
                                              const Applicant& applicant,
                                              const std::string& address) {
@@ -86,7 +88,7 @@ std::shared_ptr<Guest> CompanyGuests::let_in(net::Hub& hub, net::PeerId peer,
   guest->process = static_cast<int>(known_.size()) + 1;
   guest->address = {guest->process,
                     dialled_endpoints(applicant.endpoints, address),
-                    {make_token(), make_token()}};
+                    new_tokens()};
   guest->is_of_this_host =
       address.empty() || is_of_one_host("tcp://" + host_of(address) + ":1");
   guest->outbox = std::make_shared<Outbox>(hub, peer);

@@ -71,6 +71,9 @@ struct Guest {
 [[nodiscard]] std::vector<std::string> dialled_endpoints(
     const std::vector<std::string>& endpoints, const std::string& address);
 
+/// Random ones for a newcomer. Thread: any.
+[[nodiscard]] PeerTokens new_tokens();
+
 /// The processes that a job let in. Tells each where the others listen. Thread:
 /// one at a time.
 class CompanyGuests {

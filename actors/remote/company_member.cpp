@@ -90,18 +90,23 @@ CompanyMember::~CompanyMember() {
   // It ends before the hub that it gives to.
 }
 
-std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
+std::optional<Offered> CompanyMember::wait_for_offer(std::stop_token stop) {
   const std::stop_callback wake(stop, [this] {
     const std::lock_guard lock(mutex_);
     news_.notify_all();
   });
   std::unique_lock lock(mutex_);
-  if (!news_.wait_for(lock, spec_.patience, [&] {
-        return offer_ || end_ || stop.stop_requested();
-      })) {
+  const auto is_settled = [&] {
+    return offer_ || end_ || stop.stop_requested();
+  };
+  const bool came = news_.wait_for(lock, spec_.patience,
+                                   [&] { return stands_by_ || is_settled(); });
+  if (!came) {
     throw to_error(does_not("offered no job", spec_));
   }
-  if (end_ && end_->kind == MemberEnd::Kind::over) {
+  news_.wait(lock, is_settled);
+  if (end_ && (end_->kind == MemberEnd::Kind::over ||
+               end_->kind == MemberEnd::Kind::next)) {
     return std::nullopt;
   }
   if (end_) {
@@ -110,6 +115,31 @@ std::optional<Offer> CompanyMember::wait_for_offer(std::stop_token stop) {
   require(offer_.has_value(), Errc::interrupted, spec_.endpoint,
           "stopped before there was a job");
   return std::exchange(offer_, std::nullopt);
+}
+
+bool CompanyMember::stands_by() const {
+  const std::lock_guard lock(mutex_);
+  return stands_by_;
+}
+
+std::optional<MemberEnd> CompanyMember::end() const {
+  const std::lock_guard lock(mutex_);
+  return end_;
+}
+
+void CompanyMember::answer(
+    const std::variant<TextEncoded, EncodingDone, EncodingRefused>& answer) {
+  constexpr std::size_t kMostOnItsWay = std::size_t{32} << 20U;
+  constexpr auto kGlance = std::chrono::milliseconds(10);
+  const std::string message = std::visit(
+      [](const auto& part) { return wire::encode(News(part)); }, answer);
+  std::unique_lock lock(mutex_);
+  while (!end_ && outbox_->num_waiting() > kMostOnItsWay) {
+    news_.wait_for(lock, kGlance);
+  }
+  require(!end_, Errc::unreachable, spec_.endpoint,
+          "nobody waits for the prompts any more");
+  outbox_->send(message);
 }
 
 std::vector<int> CompanyMember::model_givers() const {
@@ -322,11 +352,14 @@ bool CompanyMember::is_over() const {
 }
 
 void CompanyMember::finish(MemberEnd end) {
-  const std::lock_guard lock(mutex_);
-  if (!end_) {
-    end_ = std::move(end);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!end_) {
+      end_ = std::move(end);
+    }
+    news_.notify_all();
   }
-  news_.notify_all();
+  ended_.request_stop();
 }
 
 }  // namespace troupe::actors

@@ -11,6 +11,7 @@
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "actors/job_parts.h"
@@ -77,6 +78,7 @@ struct MemberJob {
 struct MemberEnd {
   enum class Kind : std::uint8_t {
     over,     ///< nothing more is to be computed
+    next,     ///< the prompts are encoded: who dials again is offered the job
     refused,  ///< by the coordinator, which says why
     lost,     ///< the link to it
     failed,   ///< this process can do no more
@@ -85,6 +87,9 @@ struct MemberEnd {
   /// Why; of a job that is over: why it failed.
   std::optional<Failure> cause;
 };
+
+/// What a process is asked to do.
+using Offered = std::variant<Offer, EncodingOffer>;
 
 /// Lets this process compute for a job of another process: the side of the
 /// worker. One membership at a time; afterwards another object joins again.
@@ -97,10 +102,22 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   CompanyMember(const CompanyMember&) = delete;
   CompanyMember& operator=(const CompanyMember&) = delete;
 
-  /// Waits for the job; nothing: it is over already. Errors: Errc::unreachable
-  /// at the endpoint, also if no job came within MemberSpec::patience;
-  /// Errc::invalid_argument where it refuses, Errc::interrupted after a stop.
-  [[nodiscard]] std::optional<Offer> wait_for_offer(std::stop_token stop);
+  /// Waits for the job, or for its prompts, which come before it: `answer`
+  /// them, and wait again. Nothing: there is none, see `end`. Errors:
+  /// Errc::unreachable at the endpoint, also if nothing came within
+  /// MemberSpec::patience; Errc::invalid_argument where it refuses,
+  /// Errc::interrupted after a stop.
+  [[nodiscard]] std::optional<Offered> wait_for_offer(std::stop_token stop);
+  /// Whether the first process has told it to wait for an offer, or to encode.
+  [[nodiscard]] bool stands_by() const;
+  /// How the membership ended, once it has.
+  [[nodiscard]] std::optional<MemberEnd> end() const;
+  /// Stops when it ends.
+  [[nodiscard]] std::stop_token ended() const { return ended_.get_token(); }
+  /// Sends a part of the answer to an EncodingOffer. Waits while much is on its
+  /// way. Errors: Errc::unreachable once the membership has ended.
+  void answer(
+      const std::variant<TextEncoded, EncodingDone, EncodingRefused>& answer);
   // Where the model's files are. Without PeerSpec: at the first process alone,
   // and this one gives none.
   [[nodiscard]] std::vector<int> model_givers() const override;
@@ -166,13 +183,15 @@ class CompanyMember final : private net::LinkHandler, public ModelHosts {
   mutable std::mutex mutex_;
   std::condition_variable news_;
   int process_ = 0;
-  std::optional<Offer> offer_;
-  JobRecord job_;  ///< as offered
+  std::optional<Offered> offer_;
+  JobRecord job_;           ///< as offered
+  bool stands_by_ = false;  ///< an offer may take any time
   bool shows_previews_ = false;
   bool shows_trajectory_ = false;
   bool traces_ = false;
   bool is_admitted_ = false;
   std::optional<MemberEnd> end_;
+  std::stop_source ended_;
   struct Incarnation {
     std::uint32_t epoch = 0;
     WorkerActor actor;

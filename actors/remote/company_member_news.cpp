@@ -103,6 +103,10 @@ void CompanyMember::hear(News news) {
     finish({MemberEnd::Kind::over, std::move(over->cause)});
     return;
   }
+  if (std::holds_alternative<NextJob>(news)) {
+    finish({MemberEnd::Kind::next, {}});
+    return;
+  }
   if (auto* refuse = std::get_if<RefuseProcess>(&news)) {
     finish({MemberEnd::Kind::refused, std::move(refuse->cause)});
     return;
@@ -125,6 +129,14 @@ void CompanyMember::hear(News news) {
     traces_ = offer->trace;
     job_ = offer->job;
     offer_ = std::move(*offer);
+    news_.notify_all();
+  } else if (auto* encoding = std::get_if<EncodingOffer>(&news)) {
+    check(encoding->record);
+    stands_by_ = true;  // what follows it takes its time, too
+    offer_ = std::move(*encoding);
+    news_.notify_all();
+  } else if (std::holds_alternative<StandBy>(news)) {
+    stands_by_ = true;
     news_.notify_all();
   } else if (auto* admit = std::get_if<AdmitProcess>(&news)) {
     is_admitted_ = true;

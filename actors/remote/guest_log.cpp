@@ -18,10 +18,9 @@ const char* text_of(Rest rest) {
 }
 
 /// What the link says of a process, without its name before that.
-std::string reason_of(const net::Loss& loss, int process) {
+std::string reason_of(const std::string& what, int process) {
   const std::string left = "process " + std::to_string(process) + " left: ";
-  return safe(loss.what.starts_with(left) ? loss.what.substr(left.size())
-                                          : loss.what);
+  return safe(what.starts_with(left) ? what.substr(left.size()) : what);
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ void log_refused(const std::string& who, const std::string& why) {
 
 void log_departure(const Departure& departure, const net::Loss& loss) {
   const std::string who = label_of(departure.of);
-  const std::string why = reason_of(loss, departure.of.process);
+  const std::string why = reason_of(loss.what, departure.of.process);
   const bool has_left = loss.cause == net::LossCause::left;
   if (!departure.has_joined) {
     // One that stays for jobs asks again and again.
@@ -63,6 +62,15 @@ void log_departure(const Departure& departure, const net::Loss& loss) {
     log_message(LogLevel::warning,
                 who + " is lost" + text_of(departure.rest) + why);
   }
+}
+
+void log_no_encoder(const RemoteProcess& process, bool asks_another,
+                    const std::string& why) {
+  log_message(LogLevel::warning,
+              label_of(process) + " does not encode the prompts, " +
+                  (asks_another ? "another worker is asked: "
+                                : "they wait for another worker: ") +
+                  reason_of(why, process.process));
 }
 
 void log_lost_worker(const RemoteProcess& of, Rest rest,

@@ -32,6 +32,10 @@ struct Departure {
 void log_joined(const RemoteProcess& process, const ProcessJoined& joined);
 void log_refused(const std::string& who, const std::string& why);
 void log_departure(const Departure& departure, const net::Loss& loss);
+/// Of one that was asked to encode the prompts, and has not.
+/// `asks_another`: one that is here; else they wait for somebody to come.
+void log_no_encoder(const RemoteProcess& process, bool asks_another,
+                    const std::string& why);
 void log_lost_worker(const RemoteProcess& of, Rest rest,
                      const std::string& why);
 

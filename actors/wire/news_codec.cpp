@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/wire/encoding_codec.h"
 #include "actors/wire/message.h"
 #include "actors/wire/session_codec.h"
 
@@ -253,6 +254,18 @@ News decode_news(std::span<const std::byte> bytes) {
       return read(message.report());
     case proto::News::kDamaged:
       return read(message.damaged());
+    case proto::News::kEncodingOffer:
+      return read(message.encoding_offer());
+    case proto::News::kStandBy:
+      return StandBy{};
+    case proto::News::kTextEncoded:
+      return read(message.text_encoded());
+    case proto::News::kEncodingDone:
+      return read(message.encoding_done());
+    case proto::News::kEncodingRefused:
+      return read(message.encoding_refused());
+    case proto::News::kNextJob:
+      return NextJob{};
     case proto::News::NEWS_NOT_SET:
       break;
   }

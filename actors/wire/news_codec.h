@@ -22,7 +22,9 @@ using News =
     std::variant<Grant, GrantResult, WorkerUp, WorkerDown, WorkerBeat,
                  FreeValues, DropRuns, Recall, ProcessJoined, AdmitProcess,
                  RefuseProcess, CancelSample, DrainProcess, Offer, Join,
-                 EndWorker, PeerAddress, JobOver, ProcessReport, DamagedValue>;
+                 EndWorker, PeerAddress, JobOver, ProcessReport, DamagedValue,
+                 EncodingOffer, StandBy, TextEncoded, EncodingDone,
+                 EncodingRefused, NextJob>;
 
 /// As troupe.wire.News. Tensors that a result shows are on the host. Errors:
 /// Errc::invalid_argument above kMostNewsBytes. Thread: any.

@@ -80,7 +80,7 @@ TEST_F(LinksToAJob, SayWhenThereIsNothingLeftToDo) {
   ASSERT_TRUE(early->wait_for_offer({}));
   // It waits for those who are there, and meanwhile somebody comes.
   std::jthread farewell([this] { listener_.end({}); });
-  std::optional<Offer> offer;
+  std::optional<Offered> offer;
   do {
     offer = member()->wait_for_offer({});
   } while (offer);  // until the end has begun

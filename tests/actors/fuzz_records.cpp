@@ -21,6 +21,7 @@
 #include "samplers/parallel/method.h"
 #include "tests/actors/news_filler.h"
 #include "tests/actors/random_records.h"
+#include "tests/actors/some_encoding.h"
 #include "tests/core/allocation_guard.h"
 
 namespace {
@@ -171,7 +172,13 @@ std::string some_news(std::uint64_t which) {
       PeerAddress{1, {"tcp://10.0.0.1:7"}, {"knock", "answer"}, true},
       JobOver{fill.failure()},
       ProcessReport{1, 2, 3, true},
-      DamagedValue{1, 2}};
+      DamagedValue{1, 2},
+      EncodingOffer{some_encoding()},
+      StandBy{},
+      some_texts().back(),
+      some_end(),
+      EncodingRefused{fill.failure()},
+      NextJob{}};
   return actors::wire::encode(all[which % all.size()]);
 }
 

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "actors/cli/job_prompts.h"
+#include "actors/cli/job_request.h"
+#include "actors/cli/signals.h"
+#include "actors/job_status.h"
+#include "actors/remote/encoding_desk.h"
+#include "config/config.h"
+
+namespace troupe::actors {
+
+/// The processes that come to a job before it begins, where one of them is to
+/// encode its prompts. It listens only while there is something to encode, and
+/// from then on until `dismiss`: those who have come wait while the first
+/// process reads its model. Then they find the job at the same address.
+/// Thread: one.
+class EncodingCompany {
+ public:
+  /// Keeps references. `cancel` ends the job as SIGTERM does; any thread calls
+  /// it.
+  EncodingCompany(const config::Config& config, const JobRequest& request,
+                  StopFlag& stop, std::function<void()> cancel);
+  ~EncodingCompany();
+  EncodingCompany(const EncodingCompany&) = delete;
+  EncodingCompany& operator=(const EncodingCompany&) = delete;
+
+  /// What lets a worker encode; empty if this process does. Errors of the call:
+  /// Errc::invalid_argument for more texts than a message holds; those of
+  /// EncodingDesk and of the encoders' files; Errc::interrupted after a signal.
+  [[nodiscard]] Elsewhere elsewhere();
+  /// Frees the address: `config` has the port that was found, if any was.
+  void dismiss(config::Config& config);
+
+ private:
+  [[nodiscard]] EncodedElsewhere encode(const EncodingRecord& record,
+                                        PromptEncoders encoders);
+  /// How the job stands. Thread: any.
+  [[nodiscard]] JobStatus status() const;
+
+  const config::Config& config_;
+  const JobRequest& request_;
+  StopFlag& stop_;
+  ClientDesk clients_;
+  const TimePoint begun_;
+  /// The desk once it is there: its thread asks before its constructor has
+  /// returned.
+  std::atomic<const EncodingDesk*> listening_ = nullptr;
+  std::unique_ptr<EncodingDesk> desk_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,169 @@
+#include "actors/cli/text_encoding.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/cli/execution_class.h"
+#include "actors/cli/model_source.h"
+#include "kernels/core/atomic_file.h"
+#include "kernels/core/error.h"
+#include "kernels/core/hash.h"
+#include "models/weight_source.h"
+
+namespace troupe::actors {
+namespace {
+
+std::unique_ptr<models::TextEncoder> load_encoder(
+    ExecContext& ctx, DType compute, const PromptEncoderSource& source) {
+  if (source.files == nullptr) {
+    models::RandomWeights weights(ctx, kRandomWeightsSeed);
+    return source.description->load(ctx, compute, weights);
+  }
+  models::FileWeights weights(ctx, source.files->weights);
+  return source.description->load(ctx, compute, weights);
+}
+
+/// What an encoder is, without reading its weights: a file is known by its
+/// stamp.
+std::string identity_of(const PromptEncoderSource& source) {
+  std::string text = source.bundled + '\n';
+  if (source.files != nullptr) {
+    const models::Component& encoder = *source.files;
+    text += encoder.class_name + '\n' + encoder.config.canonical() + '\n';
+    for (const auto& file : encoder.weights.files()) {
+      const auto stamp = stamp_of(file->path()).value_or(FileStamp{});
+      text +=
+          fmt::format("{} {} {} {} {}\n", file->path().string(), stamp.device,
+                      stamp.inode, stamp.size, stamp.modified);
+    }
+  }
+  return text;
+}
+
+bool has_text_to_encode(const EncodingRecord& record, std::size_t encoder) {
+  return std::ranges::any_of(record.texts, [&](const EncodingText& text) {
+    return static_cast<std::size_t>(text.encoder) == encoder && !text.is_kept;
+  });
+}
+
+}  // namespace
+
+TextCache::TextCache(EncodingRecord& record, PromptEncoders encoders,
+                     const std::filesystem::path& folder)
+    : record_(record), cache_(folder) {
+  for (const PromptEncoderSource& source : encoders) {
+    identities_.push_back(identity_of(source));
+  }
+}
+
+/// It follows from all that decides what the encoder makes of the ids.
+std::uint64_t TextCache::key_of(const EncodingText& text) const {
+  const std::string all =
+      identities_[static_cast<std::size_t>(text.encoder)] +
+      fmt::format("{} {} {}\n{}", text.wanted.skipped_layers,
+                  text.wanted.final_norm, record_.execution_class,
+                  fmt::join(text.ids, " "));
+  return xxh3_64(std::as_bytes(std::span(all)));
+}
+
+EncodedTexts TextCache::find() {
+  EncodedTexts kept;
+  kept.texts.resize(record_.texts.size());
+  kept.weights_xxh3.resize(record_.encoders.size());
+  for (std::size_t i = 0; i < record_.texts.size(); ++i) {
+    EncodingText& text = record_.texts[i];
+    if (auto entry = cache_.find(key_of(text))) {
+      note_hash(kept.weights_xxh3[static_cast<std::size_t>(text.encoder)],
+                entry->weights_hash);
+      text.is_kept = true;
+      kept.texts[i] = std::move(entry->text);
+    }
+  }
+  return kept;
+}
+
+void TextCache::keep(std::size_t text, const models::EncodedText& encoded,
+                     std::uint64_t weights_xxh3) const {
+  cache_.keep(key_of(record_.texts[text]), {encoded, weights_xxh3});
+}
+
+void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3) {
+  require(known == 0 || known == weights_xxh3, Errc::corrupt_file, "--cache",
+          "it holds texts of this encoder by other weights",
+          "remove the folder encoded/ in it");
+  known = weights_xxh3;
+}
+
+std::vector<std::uint64_t> encode_texts(ExecContext& ctx,
+                                        const EncodingRecord& record,
+                                        PromptEncoders encoders,
+                                        const TextTaker& take) {
+  std::vector<std::uint64_t> hashes(encoders.size());
+  for (std::size_t e = 0; e < encoders.size(); ++e) {
+    std::unique_ptr<models::TextEncoder> encoder;
+    for (std::size_t i = 0; i < record.texts.size(); ++i) {
+      const EncodingText& text = record.texts[i];
+      if (static_cast<std::size_t>(text.encoder) != e || text.is_kept) {
+        continue;
+      }
+      if (encoder == nullptr) {
+        encoder = load_encoder(ctx, record.dtype, encoders[e]);
+        hashes[e] = encoder->weights_hash();
+      }
+      take(i,
+           encoder->encode(ctx, text.ids,
+                           static_cast<std::int64_t>(text.ids.size()),
+                           text.wanted),
+           hashes[e]);
+    }
+  }
+  return hashes;
+}
+
+std::vector<std::uint64_t> read_encoder_hashes(ExecContext& ctx,
+                                               const EncodingRecord& record,
+                                               PromptEncoders encoders) {
+  std::vector<std::uint64_t> hashes(encoders.size());
+  for (std::size_t e = 0; e < encoders.size(); ++e) {
+    const PromptEncoderSource& source = encoders[e];
+    if (source.files != nullptr && has_text_to_encode(record, e)) {
+      models::FileWeights weights(ctx, source.files->weights);
+      hashes[e] = source.description->weights_hash(ctx, weights);
+    }
+  }
+  return hashes;
+}
+
+std::uint64_t encoding_bytes(const EncodingRecord& record,
+                             PromptEncoders encoders) {
+  std::uint64_t most = 0;
+  for (std::size_t e = 0; e < encoders.size(); ++e) {
+    std::size_t longest = 0;
+    for (const EncodingText& text : record.texts) {
+      if (static_cast<std::size_t>(text.encoder) == e && !text.is_kept) {
+        longest = std::max(longest, text.ids.size());
+      }
+    }
+    if (longest > 0) {
+      const models::TextEncoderDescription& encoder = *encoders[e].description;
+      most = std::max(most,
+                      encoder.weights_bytes(record.dtype) +
+                          encoder.pass_bytes(static_cast<std::int64_t>(longest),
+                                             record.dtype));
+    }
+  }
+  return most;
+}
+
+std::string encoder_class_here(DType compute,
+                               std::span<const std::uint64_t> weights_xxh3) {
+  const JobDevice cpu{.compute = compute};
+  const std::uint64_t hash =
+      weights_xxh3.empty() ? 0 : xxh3_64(std::as_bytes(weights_xxh3));
+  return execution_class(execution_conditions(hash, cpu, {}));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/cli/encoding_cache.h"
+#include "actors/encoding_record.h"
+#include "kernels/core/context.h"
+#include "models/checkpoint.h"
+#include "models/text/text_encoder.h"
+
+namespace troupe::actors {
+
+/// A text encoder as its files describe it, or as it is bundled.
+struct PromptEncoderSource {
+  EncoderRecord record;
+  std::shared_ptr<const models::TextEncoderDescription> description;
+  /// Null: its weights are random.
+  std::shared_ptr<const models::Component> files;
+  /// Where its random weights come from: "tiny-sdxl/text_encoder".
+  std::string bundled = {};
+};
+using PromptEncoders = std::span<const PromptEncoderSource>;
+
+/// Called with a place in the record's texts, what was made of that one, and
+/// the hash of the encoder's weights.
+using TextTaker =
+    std::function<void(std::size_t text, const models::EncodedText& encoded,
+                       std::uint64_t weights_xxh3)>;
+
+/// A record's texts in the cache. Keys name an encoder's files by their stamps,
+/// and the class of who asks.
+class TextCache {
+ public:
+  /// Keeps references to the record and the encoders.
+  TextCache(EncodingRecord& record, PromptEncoders encoders,
+            const std::filesystem::path& folder);
+
+  /// What is there; marks these texts as kept. Errors: Errc::corrupt_file for
+  /// entries of one encoder by different weights.
+  [[nodiscard]] EncodedTexts find();
+  /// Keeps a text that this class has encoded.
+  void keep(std::size_t text, const models::EncodedText& encoded,
+            std::uint64_t weights_xxh3) const;
+
+ private:
+  [[nodiscard]] std::uint64_t key_of(const EncodingText& text) const;
+
+  EncodingRecord& record_;
+  std::vector<std::string> identities_;  ///< of the encoders
+  EncodingCache cache_;
+};
+
+/// Notes the hash of an encoder's weights. Errors: Errc::corrupt_file if
+/// another one is there: the cache has texts by other weights.
+void note_hash(std::uint64_t& known, std::uint64_t weights_xxh3);
+
+/// Encodes the texts that are not kept with the encoders of the record, which
+/// are given in its order: reads one after another with all threads, and lets
+/// each go before the next. Returns the hashes of their weights; 0: all texts
+/// of the encoder are kept, and it was not read.
+/// Errors: those of TextEncoder; Errc::interrupted; what `take` throws.
+[[nodiscard]] std::vector<std::uint64_t> encode_texts(
+    ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders,
+    const TextTaker& take);
+
+/// The hashes of the files' weights, which are read and not kept, of encoders
+/// that have a text to encode; 0 for others and for random weights, which are
+/// the same everywhere. Errors: those of TextEncoderDescription.
+[[nodiscard]] std::vector<std::uint64_t> read_encoder_hashes(
+    ExecContext& ctx, const EncodingRecord& record, PromptEncoders encoders);
+
+/// Bytes of the largest encoder that has a text to encode, while it encodes:
+/// they are in memory one after another.
+[[nodiscard]] std::uint64_t encoding_bytes(const EncodingRecord& record,
+                                           PromptEncoders encoders);
+
+/// The class in which encoders with these weights compute here; with none, that
+/// of this process whatever the weights.
+[[nodiscard]] std::string encoder_class_here(
+    DType compute, std::span<const std::uint64_t> weights_xxh3 = {});
+
+}  // namespace troupe::actors

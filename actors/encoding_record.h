@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.h"
+#include "kernels/core/isa_level.h"
+#include "models/text/text_encoder.h"
+
+// Encoding prompts is a job of its own: the record of the sampling job names
+// conditions by their hashes, so they are there before it.
+
+namespace troupe::actors {
+
+/// A text encoder, so that another process can tell whether it has the same.
+struct EncoderRecord {
+  std::string name;        ///< of its folder: "text_encoder"
+  std::string class_name;  ///< "T5EncoderModel"
+  std::string config;      ///< its config.json, canonical
+};
+
+/// A text that one encoder is to make vectors of.
+struct EncodingText {
+  int encoder = 0;                ///< a place in EncodingRecord::encoders
+  std::vector<std::int32_t> ids;  ///< all of them are attended to
+  models::HiddenState wanted;
+  /// Who asks has it, encoded by EncodingRecord::execution_class.
+  bool is_kept = false;
+};
+
+/// All that a process needs to encode the prompts of a job with the same bytes,
+/// beside the encoders themselves. It holds no path, host or prompt: prompts
+/// are ids here.
+struct EncodingRecord {
+  std::string model;  ///< the folder's name, or that of a bundled model
+  bool random_weights = false;
+  DType dtype = DType::f32;
+  std::optional<IsaLevel> isa;  ///< of who asks
+  /// The class of who asks, whatever the weights.
+  std::string execution_class;
+  std::vector<EncoderRecord> encoders;
+  std::vector<EncodingText> texts;  ///< each once
+};
+
+/// The most texts of a record: a message has no more entries.
+inline constexpr std::size_t kMostEncodingTexts = 60000;
+
+/// What encoders made of a record's texts.
+struct EncodedTexts {
+  std::vector<models::EncodedText> texts;   ///< in the record's order
+  std::vector<std::uint64_t> weights_xxh3;  ///< of each encoder; 0: not known
+};
+
+/// What another process made of them: of all that are not kept, and of those
+/// too if its class is not that of the record.
+struct EncodedElsewhere {
+  EncodedTexts encoded;
+  /// Its class, whatever the weights; and that of all that it encoded.
+  std::string execution_class;
+  std::string encoder_class;
+  double seconds = 0;  ///< since it was asked
+};
+
+/// Errors: Errc::corrupt_file for a record that no process makes. Whether the
+/// encoders exist, and know the ids, is for whoever has them. Thread: any.
+void check(const EncodingRecord& record);
+
+}  // namespace troupe::actors

@@ -1,0 +1,69 @@
+#include "actors/remote/encoding_answer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "kernels/core/error.h"
+
+namespace troupe::actors {
+namespace {
+
+void expect_of_it(bool holds, const char* otherwise) {
+  require(holds, Errc::corrupt_file, "encoded prompt", otherwise);
+}
+
+void check_vectors(const Tensor& tensor, const Shape& expected) {
+  expect_of_it(
+      tensor.dtype() == DType::f32 && tensor.shape() == expected,
+      "its vectors are not those of the encoder: another shape or kind");
+  const std::span<const float> numbers(tensor.data<float>(),
+                                       expected.num_elements());
+  expect_of_it(
+      std::ranges::all_of(numbers, [](float x) { return std::isfinite(x); }),
+      "a NaN or an infinity is in it");
+}
+
+}  // namespace
+
+EncodingAnswer::EncodingAnswer(const EncodingRecord& record,
+                               const std::vector<EncoderShape>& shapes)
+    : record_(record), shapes_(shapes), texts_(record.texts.size()) {}
+
+void EncodingAnswer::take(TextEncoded text) {
+  expect_of_it(text.text < texts_.size(), "a text that nobody asked for");
+  const EncodingText& asked = record_.texts[text.text];
+  models::EncodedText& place = texts_[text.text];
+  expect_of_it(place.hidden.empty(), "a text that came before");
+  const EncoderShape& shape = shapes_[static_cast<std::size_t>(asked.encoder)];
+  check_vectors(text.encoded.hidden,
+                {static_cast<std::int64_t>(asked.ids.size()), shape.width});
+  if (shape.pooled_width > 0) {
+    check_vectors(text.encoded.pooled, {shape.pooled_width});
+  } else {
+    expect_of_it(text.encoded.pooled.empty(),
+                 "a pooled vector of an encoder that makes none");
+  }
+  place = std::move(text.encoded);
+}
+
+EncodedElsewhere EncodingAnswer::finish(const EncodingDone& done) {
+  expect_of_it(done.weights_xxh3.size() == record_.encoders.size(),
+               "weights of another number of encoders");
+  const bool is_same = done.execution_class == record_.execution_class;
+  for (std::size_t i = 0; i < texts_.size(); ++i) {
+    const EncodingText& asked = record_.texts[i];
+    const bool is_needed = !asked.is_kept || !is_same;
+    expect_of_it(
+        !is_needed ||
+            (!texts_[i].hidden.empty() &&
+             done.weights_xxh3[static_cast<std::size_t>(asked.encoder)] != 0),
+        "it ends before all texts are encoded");
+  }
+  return {{std::move(texts_), done.weights_xxh3},
+          done.execution_class,
+          done.encoder_class};
+}
+
+}  // namespace troupe::actors

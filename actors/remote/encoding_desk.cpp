@@ -1,0 +1,279 @@
+#include "actors/remote/encoding_desk.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ranges>
+#include <utility>
+#include <variant>
+
+#include "actors/remote/guest_log.h"
+#include "actors/remote/listen_at.h"
+#include "kernels/core/error.h"
+#include "kernels/core/log.h"
+#include "kernels/core/text.h"
+
+namespace troupe::actors {
+namespace {
+
+using net::bytes_of;
+using wire::News;
+
+/// For those who are here to leave; who encodes does so at its next layer.
+constexpr auto kTimeToLeave = std::chrono::seconds(5);
+/// Between two looks for a process that says nothing any more.
+constexpr Duration kBetweenGlances = std::chrono::seconds(1);
+
+}  // namespace
+
+EncodingDesk::EncodingDesk(EncodingDeskSpec spec) : spec_(std::move(spec)) {
+  check(spec_.record);
+  hub_ = spec_.make_hub ? spec_.make_hub(spec_.hub, *this)
+                        : net::make_hub(spec_.hub, *this);
+  endpoint_ = listen_at(*hub_, spec_.endpoint, spec_.place);
+}
+
+EncodingDesk::~EncodingDesk() {
+  std::unique_lock lock(mutex_);
+  if (is_dismissed_) {
+    return;
+  }
+  is_over_ = true;
+  answer_.reset();
+  for (const auto& [peer, process] : processes_) {
+    tell(process, JobOver{});
+  }
+  news_.wait_for(lock, kTimeToLeave, [this] { return processes_.empty(); });
+}
+
+EncodedElsewhere EncodingDesk::wait(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  while (!news_.wait_for(lock, stop, std::min(kBetweenGlances, spec_.silence),
+                         [this] { return result_.has_value(); })) {
+    require(!stop.stop_requested(), Errc::interrupted, spec_.place,
+            "stopped before the prompts were encoded");
+    if (answer_ && SteadyClock().now() - heard_at_ > spec_.silence) {
+      const auto minutes =
+          std::chrono::duration_cast<std::chrono::minutes>(spec_.silence);
+      give_up(
+          processes_.at(*asked_).known,
+          "nothing came of it for " +
+              counted(static_cast<std::uint64_t>(minutes.count()), "minute"));
+    }
+  }
+  return *std::exchange(result_, std::nullopt);
+}
+
+void EncodingDesk::refuse(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  const auto found = asked_ ? processes_.find(*asked_) : processes_.end();
+  if (found != processes_.end()) {
+    give_up(found->second.known, why);
+  } else {  // it has left meanwhile
+    log_message(LogLevel::warning, "prompts are encoded again: " + why);
+    ask_next();
+  }
+}
+
+void EncodingDesk::dismiss() {
+  std::unique_lock lock(mutex_);
+  is_dismissed_ = true;
+  std::vector<net::PeerId> here;
+  for (const auto& [peer, process] : processes_) {
+    here.push_back(peer);
+    tell(process, NextJob{});
+  }
+  news_.wait_for(lock, kTimeToLeave, [&] {
+    return std::ranges::none_of(
+        here, [this](net::PeerId peer) { return processes_.contains(peer); });
+  });
+}
+
+std::vector<RemoteProcess> EncodingDesk::processes() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RemoteProcess> processes;
+  for (const auto& [peer, process] : processes_) {
+    if (process.is_up) {
+      processes.push_back(process.known);
+    }
+  }
+  return processes;
+}
+
+bool EncodingDesk::waits() const {
+  const std::lock_guard lock(mutex_);
+  return !asked_;
+}
+
+// ---- who is asked
+
+void EncodingDesk::tell(const Process& process, const News& news) const {
+  if (process.is_up) {
+    process.outbox->send(wire::encode(news));
+  }
+}
+
+void EncodingDesk::ask_next() {
+  answer_.reset();
+  asked_.reset();
+  for (const auto& [peer, process] : processes_) {  // as they came
+    if (process.is_up && !process.has_declined) {
+      asked_ = peer;
+      answer_.emplace(spec_.record, spec_.shapes);
+      asked_at_ = SteadyClock().now();
+      heard_at_ = asked_at_;
+      log_message(LogLevel::info,
+                  label_of(process.known) + " is asked to encode the prompts");
+      tell(process, EncodingOffer{spec_.record});
+      return;
+    }
+  }
+}
+
+void EncodingDesk::give_up(const RemoteProcess& asked, const std::string& why) {
+  const RemoteProcess whom = asked;
+  if (const auto found = processes_.find(*asked_); found != processes_.end()) {
+    found->second.has_declined = true;
+  }
+  ask_next();
+  log_no_encoder(whom, answer_.has_value(), why);
+}
+
+void EncodingDesk::lose(net::PeerId peer, const std::string& why) {
+  const auto found = processes_.find(peer);
+  if (found == processes_.end()) {
+    return;
+  }
+  const RemoteProcess gone = found->second.known;
+  processes_.erase(found);
+  if (answer_ && asked_ == peer && !is_over_ && !is_dismissed_) {
+    give_up(gone, why);
+  }
+  news_.notify_all();
+}
+
+void EncodingDesk::hear(net::PeerId peer, Process& process, News news) {
+  const bool is_asked = answer_ && asked_ == peer;
+  if (!is_asked && (process.has_declined || is_over_ || is_dismissed_)) {
+    return;  // it was said before it heard of that
+  }
+  require(is_asked, Errc::corrupt_file, "message", "it was not asked");
+  heard_at_ = SteadyClock().now();
+  if (auto* text = std::get_if<TextEncoded>(&news)) {
+    answer_->take(std::move(*text));
+  } else if (const auto* done = std::get_if<EncodingDone>(&news)) {
+    EncodedElsewhere result = answer_->finish(*done);
+    result.seconds =
+        std::chrono::duration<double>(heard_at_ - asked_at_).count();
+    result_ = std::move(result);
+    answer_.reset();
+    news_.notify_all();
+  } else if (const auto* refused = std::get_if<EncodingRefused>(&news)) {
+    give_up(process.known, to_error(refused->cause).what());
+  } else {
+    throw Error(Errc::corrupt_file, "message",
+                "it speaks of a job that it was not offered");
+  }
+}
+
+// ---- what the links bring
+
+void EncodingDesk::on_knock(net::PeerId peer, const net::Greeting& greeting) {
+  if (spec_.desk != nullptr && spec_.desk->knock(*hub_, peer, greeting)) {
+    return;
+  }
+  try {
+    const Applicant applicant =
+        wire::decode_applicant(bytes_of(greeting.record));
+    const std::string& own = spec_.version;
+    if (applicant.version != own) {
+      const std::string why = "other versions of Troupe: got " +
+                              applicant.version + ", expected " + own;
+      log_refused("a process (" + applicant.name + ")", why);
+      hub_->refuse(peer, why);
+      return;
+    }
+    Welcome welcome{own, kHomeProcess, true, {}};
+    {
+      const std::lock_guard lock(mutex_);
+      if (!is_over_) {
+        welcome = {own, ++num_known_, false, new_tokens()};
+        Process& process = processes_[peer];
+        process.known = {.process = welcome.process, .name = applicant.name};
+        process.outbox = std::make_shared<Outbox>(*hub_, peer);
+      }
+    }
+    hub_->accept(peer, wire::encode(welcome),
+                 "process " + std::to_string(welcome.process));
+  } catch (const Error& error) {
+    hub_->refuse(peer, error.what());
+  }
+}
+
+void EncodingDesk::on_up(net::PeerId peer, const net::Greeting& /*greeting*/) {
+  const std::lock_guard lock(mutex_);
+  const auto found = processes_.find(peer);
+  if (found == processes_.end()) {
+    return;
+  }
+  Process& process = found->second;
+  process.is_up = true;
+  if (is_over_) {
+    tell(process, JobOver{});
+  } else if (is_dismissed_) {
+    tell(process, NextJob{});
+  } else if (!asked_) {
+    ask_next();
+  } else {
+    tell(process, StandBy{});
+  }
+}
+
+void EncodingDesk::on_record(net::PeerId peer,
+                             std::span<const std::byte> record) {
+  std::unique_lock lock(mutex_);
+  const auto found = processes_.find(peer);
+  if (found == processes_.end()) {
+    lock.unlock();
+    if (spec_.desk != nullptr) {
+      spec_.desk->hear(*hub_, peer, record);
+    }
+    return;
+  }
+  Process& process = found->second;
+  try {
+    if (const auto message =
+            process.assembler.add(record, wire::kMostNewsBytes)) {
+      hear(peer, process, wire::decode_news(bytes_of(*message)));
+    }
+  } catch (const Error& error) {
+    const std::string what = label_of(process.known) + ": " + error.what();
+    if (!answer_ || asked_ != peer) {  // else `lose` says so
+      log_message(LogLevel::warning, what);
+    }
+    hub_->leave(peer, what);
+    lose(peer, error.what());
+  }
+}
+
+void EncodingDesk::on_room(net::PeerId peer) {
+  const std::lock_guard lock(mutex_);
+  const auto found = processes_.find(peer);
+  if (found != processes_.end()) {
+    found->second.outbox->on_room();
+  }
+}
+
+void EncodingDesk::on_wanted(net::PeerId /*peer*/, net::WantId want,
+                             std::string_view /*key*/) {
+  hub_->give_nothing(want);
+}
+
+void EncodingDesk::on_lost(net::PeerId peer, const net::Loss& loss) {
+  if (spec_.desk != nullptr && spec_.desk->lose(peer)) {
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  lose(peer, loss.what);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "actors/remote/client_desk.h"
+#include "actors/remote/company_guests.h"
+#include "actors/remote/encoding_answer.h"
+#include "actors/remote/mail.h"
+#include "actors/session.h"
+#include "actors/wire/news_codec.h"
+#include "kernels/core/clock.h"
+#include "net/link.h"
+
+namespace troupe::actors {
+
+struct EncodingDeskSpec {
+  std::string version;  ///< of Troupe: another is refused
+  net::HubOptions hub;
+  std::string endpoint;
+  std::string place = "--listen";  ///< where that was given, for errors
+  EncodingRecord record;
+  std::vector<EncoderShape> shapes;  ///< of its encoders
+  /// Answers clients; it outlives this one. Null: they are strangers.
+  ClientDesk* desk = nullptr;
+  /// A process of which no text comes for so long is asked no more: the first
+  /// takes as long as its encoder takes to be read.
+  Duration silence = std::chrono::minutes(20);
+  /// Makes the hub; empty: net::make_hub.
+  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
+      make_hub = {};
+};
+
+/// Lets workers of this and other hosts encode the prompts of a job, before its
+/// CompanyListener stands at the same address. It listens from the beginning.
+/// One process at a time is asked, in the order in which they come; the others
+/// stand by. Who cannot encode, or is lost, is named in the log, and the next
+/// one is asked. Thread: any.
+class EncodingDesk final : private net::LinkHandler {
+ public:
+  /// Errors: those of listen_at; Errc::corrupt_file as `check`.
+  explicit EncodingDesk(EncodingDeskSpec spec);
+  /// Says that the job is over, unless `dismiss` was called, and waits until
+  /// all have left, for a while.
+  ~EncodingDesk() override;
+  EncodingDesk(const EncodingDesk&) = delete;
+  EncodingDesk& operator=(const EncodingDesk&) = delete;
+
+  /// Where it listens, with the port that was found.
+  [[nodiscard]] const std::string& endpoint() const noexcept {
+    return endpoint_;
+  }
+  /// Waits until a process has encoded all. Errors: Errc::interrupted.
+  [[nodiscard]] EncodedElsewhere wait(std::stop_token stop);
+  /// What came last is not used: the next process is asked. `wait` again.
+  void refuse(const std::string& why);
+  /// Tells all to dial again, and waits until those who are here have left, for
+  /// a while. Who comes later is told the same.
+  void dismiss();
+
+  /// All that are here: each was asked, or told to stand by.
+  [[nodiscard]] std::vector<RemoteProcess> processes() const;
+  /// Whether the prompts wait for somebody who encodes them.
+  [[nodiscard]] bool waits() const;
+
+ private:
+  struct Process {
+    RemoteProcess known;
+    std::shared_ptr<Outbox> outbox;
+    Assembler assembler;  ///< of the hub's thread
+    bool is_up = false;
+    bool has_declined = false;  ///< or was not heard of
+  };
+  using Processes = std::map<net::PeerId, Process>;
+
+  void on_knock(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_up(net::PeerId peer, const net::Greeting& greeting) override;
+  void on_record(net::PeerId peer, std::span<const std::byte> record) override;
+  void on_room(net::PeerId peer) override;
+  void on_wanted(net::PeerId peer, net::WantId want,
+                 std::string_view key) override;
+  void on_lost(net::PeerId peer, const net::Loss& loss) override;
+
+  // With the lock:
+  void hear(net::PeerId peer, Process& process, wire::News news);
+  void ask_next();
+  void give_up(const RemoteProcess& asked, const std::string& why);
+  void tell(const Process& process, const wire::News& news) const;
+  void lose(net::PeerId peer, const std::string& why);
+
+  EncodingDeskSpec spec_;
+  std::string endpoint_;
+  mutable std::mutex mutex_;
+  std::condition_variable_any news_;
+  Processes processes_;
+  int num_known_ = 0;
+  /// Who encodes, or has encoded.
+  std::optional<net::PeerId> asked_;
+  std::optional<EncodingAnswer> answer_;  ///< of who encodes now
+  TimePoint asked_at_{};
+  TimePoint heard_at_{};
+  std::optional<EncodedElsewhere> result_;
+  bool is_dismissed_ = false;
+  bool is_over_ = false;
+  /// Last, so it ends first: until then its thread calls the handler, which
+  /// calls the hub.
+  std::unique_ptr<net::Hub> hub_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,264 @@
+// Who encodes the prompts of a job, and what is taken of it.
+
+#include "actors/remote/encoding_desk.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <functional>
+#include <future>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "actors/remote/company_member.h"
+#include "actors/wire/news_codec.h"
+#include "kernels/core/error.h"
+#include "tests/actors/some_encoding.h"
+
+namespace troupe::actors {
+namespace {
+
+const std::vector<EncoderShape> kShapes = {{2, 0}, {2, 3}};
+
+EncodedElsewhere answer_of(const std::vector<TextEncoded>& texts,
+                           const EncodingDone& done = some_end()) {
+  const EncodingRecord record = some_encoding();
+  EncodingAnswer answer(record, kShapes);
+  for (const TextEncoded& text : texts) {
+    answer.take(text);
+  }
+  return answer.finish(done);
+}
+
+TEST(EncodingAnswer, IsWhatTheRecordAsksFor) {
+  const EncodedElsewhere its = answer_of(some_texts());
+  EXPECT_EQ(its.encoded.texts.size(), 4U);
+  EXPECT_TRUE(its.encoded.texts[1].hidden.empty()) << "it is kept";
+  EXPECT_EQ(its.encoder_class, some_end().encoder_class);
+  EXPECT_EQ(its.encoded.weights_xxh3, some_end().weights_xxh3);
+}
+
+TEST(EncodingAnswer, HasNothingThatNobodyAskedFor) {
+  const std::vector<std::function<void(TextEncoded&)>> damages = {
+      [](auto& t) { t.text = 4; },
+      [](auto& t) { t.text = std::numeric_limits<std::uint64_t>::max(); },
+      [](auto& t) { t.encoded.hidden = {}; },
+      [](auto& t) {
+        t.encoded.hidden = zeros_of({2, 2});
+      },
+      [](auto& t) {
+        t.encoded.hidden = zeros_of({3, 3});
+      },
+      [](auto& t) { t.encoded.hidden = zeros_of({6}); },
+      [](auto& t) {
+        t.encoded.hidden = Tensor({3, 2}, DType::i64);
+      },
+      [](auto& t) { t.encoded.pooled = zeros_of({3}); },
+      [](auto& t) { t.encoded.hidden.template data<float>()[5] = NAN; },
+      [](auto& t) { t.encoded.hidden.template data<float>()[0] = -INFINITY; }};
+  for (std::size_t i = 0; i < damages.size(); ++i) {
+    std::vector<TextEncoded> texts = some_texts();
+    damages[i](texts.front());
+    EXPECT_THROW((void)answer_of(texts), Error) << i;
+  }
+  std::vector<TextEncoded> twice = some_texts();
+  twice.push_back(twice.front());
+  EXPECT_THROW((void)answer_of(twice), Error);
+  std::vector<TextEncoded> without = some_texts();
+  without.back().encoded.pooled = {};
+  EXPECT_THROW((void)answer_of(without), Error);
+}
+
+TEST(EncodingAnswer, IsWhole) {
+  std::vector<TextEncoded> fewer = some_texts();
+  fewer.pop_back();
+  EXPECT_THROW((void)answer_of(fewer), Error);
+  for (const std::vector<std::uint64_t>& weights :
+       {std::vector<std::uint64_t>{}, {1}, {1, 2, 3}, {0, 1}}) {
+    EncodingDone done = some_end();
+    done.weights_xxh3 = weights;
+    EXPECT_THROW((void)answer_of(some_texts(), done), Error);
+  }
+}
+
+/// Of another class, what is kept is not mixed with it.
+TEST(EncodingAnswer, OfAnotherClassHasWhatIsKeptToo) {
+  EncodingDone done = some_end();
+  done.execution_class = "00000000000000aa";
+  EXPECT_THROW((void)answer_of(some_texts(), done), Error);
+  const EncodedElsewhere its = answer_of(some_texts(/*all=*/true), done);
+  EXPECT_FALSE(its.encoded.texts[1].hidden.empty());
+}
+
+class ADesk : public testing::Test {
+ protected:
+  std::unique_ptr<CompanyMember> member(const std::string& version = "test") {
+    return std::make_unique<CompanyMember>(
+        MemberSpec{.version = version,
+                   .name = "test",
+                   .hub = {.role = "worker"},
+                   .endpoint = "inproc://job",
+                   .make_hub = hub_maker()});
+  }
+  /// The record, or why there is none.
+  static EncodingRecord asked(CompanyMember& member) {
+    const auto offered = member.wait_for_offer({});
+    EXPECT_TRUE(offered);
+    return offered ? std::get<EncodingOffer>(*offered).record
+                   : EncodingRecord{};
+  }
+  static void await(const auto& is_so) {
+    const TimePoint deadline = SteadyClock().now() + std::chrono::minutes(1);
+    while (!is_so() && SteadyClock().now() < deadline) {
+      std::this_thread::yield();
+    }
+    EXPECT_TRUE(is_so());
+  }
+  static void encode(CompanyMember& member) {
+    for (const TextEncoded& text : some_texts()) {
+      member.answer(text);
+    }
+    member.answer(some_end());
+  }
+  std::future<EncodedElsewhere> waiting() {
+    return std::async(std::launch::async, [this] { return desk_->wait({}); });
+  }
+  void open(Duration silence = std::chrono::minutes(1)) {
+    desk_ = std::make_unique<EncodingDesk>(
+        EncodingDeskSpec{.version = "test",
+                         .hub = {.role = "coordinator"},
+                         .endpoint = "inproc://job",
+                         .record = some_encoding(),
+                         .shapes = kShapes,
+                         .silence = silence,
+                         .make_hub = hub_maker()});
+  }
+
+ private:
+  std::function<std::unique_ptr<net::Hub>(net::HubOptions, net::LinkHandler&)>
+  hub_maker() {
+    return [this](net::HubOptions options, net::LinkHandler& handler) {
+      return board_->make_hub(std::move(options), handler);
+    };
+  }
+  std::unique_ptr<net::Switchboard> board_ = net::make_switchboard();
+
+ protected:
+  std::unique_ptr<EncodingDesk> desk_;
+};
+
+TEST_F(ADesk, AsksWhoCameFirstAndTellsAllToDialAgain) {
+  open();
+  auto result = waiting();
+  auto first = member();
+  EXPECT_EQ(asked(*first).texts.size(), 4U);
+  EXPECT_FALSE(desk_->waits());
+  auto second = member();
+  await([&] { return second->stands_by(); });
+  encode(*first);
+  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_EQ(desk_->processes().size(), 2U);
+  std::jthread farewell([this] { desk_->dismiss(); });
+  for (auto* const each : {&first, &second}) {
+    EXPECT_FALSE((*each)->wait_for_offer({}));
+    EXPECT_EQ((*each)->end().value().kind, MemberEnd::Kind::next);
+    each->reset();
+  }
+  farewell.join();
+  const auto late = member();
+  EXPECT_FALSE(late->wait_for_offer({}));
+  EXPECT_EQ(late->end().value().kind, MemberEnd::Kind::next);
+}
+
+TEST_F(ADesk, AsksTheNextWhereOneDeclinesIsLostOrLies) {
+  open();
+  auto result = waiting();
+  const auto declines = member();
+  (void)asked(*declines);
+  auto is_lost = member();
+  declines->answer(
+      EncodingRefused{{Errc::not_found, "model", "no encoder", {}}});
+  (void)asked(*is_lost);
+  const auto lies = member();
+  is_lost.reset();
+  (void)asked(*lies);
+  const auto last = member();
+  lies->answer(TextEncoded{0, some_vectors(7, 0)});
+  (void)asked(*last);
+  encode(*last);
+  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+  EXPECT_THROW((void)lies->wait_for_offer({}), Error) << "it is left";
+  EXPECT_EQ(desk_->processes().size(), 2U);
+}
+
+TEST_F(ADesk, AsksTheNextWhereNothingComes) {
+  open(std::chrono::milliseconds(100));
+  auto result = waiting();
+  const auto silent = member();
+  (void)asked(*silent);
+  std::vector<std::unique_ptr<CompanyMember>> others;
+  do {  // on a busy machine one may be silent that is not meant to be
+    others.push_back(member());
+    (void)asked(*others.back());
+    silent->answer(some_texts().front());  // too late, and no harm
+    encode(*others.back());
+  } while (result.wait_for(std::chrono::seconds(2)) !=
+           std::future_status::ready);
+  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+}
+
+TEST_F(ADesk, AsksTheNextWhereTheAnswerIsNotUsed) {
+  open();
+  auto result = waiting();
+  const auto first = member();
+  (void)asked(*first);
+  encode(*first);
+  (void)result.get();
+  desk_->refuse("other weights");
+  result = waiting();
+  const auto second = member();
+  (void)asked(*second);
+  encode(*second);
+  EXPECT_EQ(result.get().encoded.texts.size(), 4U);
+}
+
+TEST_F(ADesk, LeavesWhoWasNotAsked) {
+  open();
+  const auto first = member();
+  (void)asked(*first);
+  const auto second = member();
+  await([&] { return second->stands_by(); });
+  second->answer(some_end());
+  EXPECT_THROW((void)second->wait_for_offer({}), Error);
+  EXPECT_FALSE(desk_->waits());
+}
+
+TEST_F(ADesk, RefusesAnotherVersion) {
+  open();
+  const auto other = member("older");
+  EXPECT_THROW((void)other->wait_for_offer({}), Error);
+}
+
+TEST_F(ADesk, EndsTheJobForThoseWhoAreHere) {
+  open();
+  auto one = member();
+  (void)asked(*one);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW((void)desk_->wait(stop.get_token()), Error);
+  std::jthread end([this] { desk_.reset(); });
+  EXPECT_FALSE(one->wait_for_offer({}));
+  EXPECT_EQ(one->end().value().kind, MemberEnd::Kind::over);
+  await([&] { return one->ended().stop_requested(); });
+  one.reset();
+}
+
+}  // namespace
+}  // namespace troupe::actors
